@@ -64,16 +64,28 @@ impl ReadyQueue {
         if self.links[at].queue != NONE {
             return false;
         }
-        let last = self.ends[queue].1;
-        self.links[at] = QueueLink { before: last, after: NONE, queue: queue as u32 };
-        match last {
-            NONE => self.ends[queue].0 = index,
-            last => self.links[last as usize].after = index,
-        }
-        self.ends[queue].1 = index;
+        self.put(queue, self.ends[queue].1, index, NONE);
+        true
+    }
+
+    fn put(&mut self, queue: usize, before: u32, index: u32, after: u32) {
+        self.join(queue, before, index);
+        self.join(queue, index, after);
+        self.links[index as usize].queue = queue as u32;
         self.mask |= 1 << queue;
         self.queued += 1;
-        true
+    }
+
+    /// Makes two channels neighbours; [`NONE`] stands for the ends of the queue.
+    fn join(&mut self, queue: usize, before: u32, after: u32) {
+        match before {
+            NONE => self.ends[queue].0 = after,
+            before => self.links[before as usize].after = after,
+        }
+        match after {
+            NONE => self.ends[queue].1 = before,
+            after => self.links[after as usize].before = before,
+        }
     }
 
     /// Returns the next channel and its priority, without taking it.
@@ -94,15 +106,7 @@ impl ReadyQueue {
     /// The channel was never in a queue; the priority is not below [`PRIORITIES`].
     pub fn push_front(&mut self, index: u32, priority: u8) {
         let queue = usize::from(priority);
-        let first = self.ends[queue].0;
-        self.links[index as usize] = QueueLink { before: NONE, after: first, queue: queue as u32 };
-        match first {
-            NONE => self.ends[queue].1 = index,
-            first => self.links[first as usize].before = index,
-        }
-        self.ends[queue].0 = index;
-        self.mask |= 1 << queue;
-        self.queued += 1;
+        self.put(queue, NONE, index, self.ends[queue].0);
     }
 
     /// Takes the next channel.
@@ -119,14 +123,7 @@ impl ReadyQueue {
             return false;
         }
         let queue = link.queue as usize;
-        match link.before {
-            NONE => self.ends[queue].0 = link.after,
-            before => self.links[before as usize].after = link.after,
-        }
-        match link.after {
-            NONE => self.ends[queue].1 = link.before,
-            after => self.links[after as usize].before = link.before,
-        }
+        self.join(queue, link.before, link.after);
         if self.ends[queue].0 == NONE {
             self.mask &= !(1 << queue);
         }

@@ -1,4 +1,4 @@
-//! Nothing is allocated once a pool and its streams are there: a page fault may be what asks.
+//! Nothing is allocated once a pool and its streams exist: the caller may be handling a page fault.
 
 use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings, Rule};
 

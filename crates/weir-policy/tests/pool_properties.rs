@@ -1,16 +1,16 @@
-//! Whatever happens in whatever order, no byte of a pool is lost, reordered or doubled, memory is
-//! never over budget, and it goes on.
+//! Any events in any order: no byte of a pool is lost, reordered or doubled, memory stays within the
+//! budget, and the pool continues.
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings, Rule};
 
-/// What a block holds: its stream, and its number there.
+/// The content of a block: its stream, and its number there.
 type Content = Option<(u32, u64)>;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A writer wants to append so many blocks.
+    /// A writer wants to append this many blocks.
     Write(u32, u32),
     /// A reader wants its block, and reads it.
     Read(u32),
@@ -22,9 +22,9 @@ enum Step {
     Pass(u32),
     /// A writer gets a frame and fills it later, or not at all.
     Hesitate(u32),
-    /// A writer wants nothing any more.
+    /// A writer withdraws its wish.
     Withdraw(u32),
-    /// A stream is given up, and another opened.
+    /// A stream is closed, and another opened.
     Close(u32),
 }
 
@@ -46,7 +46,7 @@ struct Naive {
     file: Vec<Content>,
     ends: Vec<Ends>,
     under_way: VecDeque<u32>,
-    /// What was in the frames of a write when it began.
+    /// The content of the frames of a write when it began.
     written: Vec<(u32, Vec<Content>)>,
     now_ns: u64,
 }
@@ -71,7 +71,7 @@ impl Naive {
         assert!(used <= self.pool.settings().frames);
         assert!(self.pool.slots_used().0 <= self.pool.settings().slots);
         if event == PoolEvent::Tick {
-            // Else who waits for the next would not wait at all.
+            // Otherwise a waiter for the next one would not wait.
             let due = self.pool.deadline_ns();
             assert!(due.is_none_or(|due_ns| due_ns > self.now_ns), "{due:?} is past");
         }
@@ -109,7 +109,7 @@ impl Naive {
                     let frames = of.frames().iter().map(|frame| self.frames[*frame as usize]);
                     self.written.push((transfer, frames.collect()));
                 } else {
-                    // Garbage, until it is done.
+                    // Garbage until the read has ended.
                     of.frames().iter().for_each(|frame| self.frames[*frame as usize] = None);
                 }
                 self.under_way.push_back(transfer);
@@ -208,7 +208,7 @@ impl Naive {
         }
     }
 
-    /// Reads all there is, with a disk that works again.
+    /// Reads everything, with a disk that works again.
     fn drain(&mut self) {
         let streams = self.ends.len() as u32;
         self.ends.iter_mut().for_each(|ends| ends.peeks = false);

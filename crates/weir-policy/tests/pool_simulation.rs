@@ -34,14 +34,14 @@ fn ratio(case: &Case, rule: Rule) -> f64 {
     world.finished().spilled as f64 / case.fewest as f64
 }
 
-/// Loads that the goals are held to: as many times the fewest writes as on the mean of these.
+/// Seeds of the loads whose mean ratio to the fewest writes is held to the goals.
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 
 fn mean(ratios: &[f64]) -> f64 {
     (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 
-/// How many times the fewest writes each rule needs, for each seed. A line for people, too:
+/// Returns how many times the fewest writes each rule needs, for each seed, and prints it:
 /// cargo test -p weir-policy --release --test pool_simulation -- --nocapture
 fn ratios(kind: Kind, share: f64) -> HashMap<&'static str, Vec<f64>> {
     let cases = SEEDS.map(|seed| case(kind, share, seed));

@@ -20,7 +20,6 @@ pub struct SpanClock {
     source: quanta::Clock,
     /// [`CLOCK_COUNTER`] or [`CLOCK_MONOTONIC`].
     pub kind: u64,
-    /// Ticks per second.
     pub hz: u64,
     ticks_per_ns: f64,
     /// What the CPU clock counts between two consecutive readings.
@@ -55,13 +54,11 @@ impl SpanClock {
         SpanClock { source, kind, hz, ticks_per_ns, cpu_bias_ns, ask_ticks, long, waits, settle }
     }
 
-    /// Returns the current time in ticks.
     #[inline]
     pub fn now(&self) -> u64 {
         self.source.raw()
     }
 
-    /// Converts nanoseconds to ticks.
     pub fn ticks(&self, ns: u64) -> u64 {
         (ns as f64 * self.ticks_per_ns) as u64
     }
@@ -73,7 +70,6 @@ impl SpanClock {
     }
 }
 
-/// Returns the clock, and creates it if necessary.
 pub fn clock() -> &'static SpanClock {
     CLOCK.get_or_init(SpanClock::new)
 }

@@ -65,7 +65,6 @@ fn look() -> io::Result<Observation> {
     Ok(Observation::now(snapshot))
 }
 
-/// Returns the name of this process's program.
 fn own_name() -> String {
     let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
     let name = name.trim();

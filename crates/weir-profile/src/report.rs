@@ -2,7 +2,7 @@
 
 use super::cpu::Cpu;
 use super::layout::{FIXED, OWN};
-use super::row::{ProfileRow, RowDifference};
+use super::row::{ProfileRow, RowDifference, merge};
 use serde::Serialize;
 
 /// The unit that a report is divided by.
@@ -57,16 +57,8 @@ impl Report {
         let mut all = RowDifference::default();
         for report in reports {
             all.threads += report.threads;
-            for (from, into) in
-                [(&report.subroutines, &mut all.subroutines), (&report.calls, &mut all.calls)]
-            {
-                for row in from {
-                    match into.iter_mut().find(|known| known.name == row.name) {
-                        Some(known) => known.add(row),
-                        None => into.push(row.clone()),
-                    }
-                }
-            }
+            report.subroutines.iter().for_each(|row| merge(&mut all.subroutines, row.clone()));
+            report.calls.iter().for_each(|row| merge(&mut all.calls, row.clone()));
         }
         let cpu = reports.iter().map(|report| report.cpu);
         let cpu = cpu.reduce(|one, other| Some(one?.plus(other?))).flatten();

@@ -6,13 +6,11 @@ use super::layout::{
     SINCE_AT, STARTED_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS,
     THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
-use super::row::{ProfileRow, RowDifference};
+use super::row::{ProfileRow, RowDifference, merge};
 use weir_sys::Pid;
 
-/// A fault in a table.
 pub type TableFault = &'static str;
 
-/// A table at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSnapshot {
     pub pid: Pid,
@@ -93,7 +91,6 @@ impl TableSnapshot {
         }
     }
 
-    /// Whether the other snapshot is of the same process.
     pub fn same_process(&self, other: &TableSnapshot) -> bool {
         (self.pid, self.started_ticks, self.hz) == (other.pid, other.started_ticks, other.hz)
     }
@@ -111,11 +108,7 @@ impl TableSnapshot {
                 continue;
             }
             let is_call = now.kind == KIND_CALL;
-            let list = if is_call { &mut difference.calls } else { &mut difference.subroutines };
-            match list.iter_mut().find(|known| known.name == row.name) {
-                Some(known) => known.add(&row),
-                None => list.push(row),
-            }
+            merge(if is_call { &mut difference.calls } else { &mut difference.subroutines }, row);
         }
         difference.threads =
             self.threads.iter().zip(&before.threads).filter(|(a, b)| a != b).count();

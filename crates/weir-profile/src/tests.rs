@@ -40,7 +40,7 @@ fn cell(words: &mut [u64], thread: usize, row: usize, column: usize) -> &mut u64
     &mut words[TABLES_AT + thread * TABLE_WORDS + row * ROW_WORDS + column]
 }
 
-/// What is refused, and the word for it.
+/// Returns the error for a table with this change.
 fn refused(change: impl FnOnce(&mut Vec<u64>)) -> &'static str {
     let mut words = empty();
     change(&mut words);
@@ -78,7 +78,7 @@ fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
     row(&mut words, 3, KIND_CALL, b"read");
     *cell(&mut words, 0, 2, CALLS) = 5;
     let before = TableSnapshot::parse(&words).expect("sound");
-    // A row that came between, of the same name as another: two threads began to use it at once.
+    // A new row with the name of another: two threads began to use it at once.
     row(&mut words, 4, KIND_SPAN, b"verify");
     row(&mut words, 5, KIND_SPAN, b"never called");
     for (thread, number, column, value) in [
@@ -112,7 +112,7 @@ fn a_word_that_was_half_stored_is_left_out() {
     assert_eq!(middle([&looks[0], &looks[1], &looks[2]]), [1, 256, 9, 5, 7, 8]);
 }
 
-/// Which word, and what is written there: mostly where something is, mostly what may be something.
+/// Which word is written, and with what: mostly words in use, and mostly plausible values.
 fn patch() -> impl Strategy<Value = (usize, u64)> {
     let place = prop_oneof![0..32_usize, KINDS_AT..TABLES_AT, TABLES_AT..TABLES_AT + 64, 0..WORDS];
     let value = prop_oneof![0..4_u64, any::<u64>(), Just(u64::from_ne_bytes(*b"ip.check"))];
@@ -130,8 +130,8 @@ fn a_share_is_equal_and_no_more_than_each_has() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a process writes, between two looks too: an error or a report that can be printed,
-    /// divided and added up.
+    /// Whatever a process writes, also between two looks: the result is an error, or a report that can
+    /// be printed, divided and added up.
     #[test]
     fn any_words_are_a_report_or_an_error(
         first in proptest::collection::vec(patch(), 0..24),

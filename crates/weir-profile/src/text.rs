@@ -133,7 +133,7 @@ fn line(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
     writeln!(f, "{}", text.trim_end())
 }
 
-/// Formats milliseconds; an empty field for zero.
+/// Formats milliseconds; `-` for zero.
 fn milliseconds(ns: u64) -> String {
     if ns == 0 { String::from("-") } else { format!("{:.3}", ns as f64 / 1e6) }
 }

@@ -18,10 +18,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"weirbord");
 pub const VERSION: u32 = 2;
 
 /// Words of the lowest row.
-#[cfg(not(loom))]
-const LEAVES: usize = 256;
-#[cfg(loom)]
-const LEAVES: usize = 2;
+const LEAVES: usize = if cfg!(loom) { 2 } else { 256 };
 /// Words of the row above.
 const MIDDLE: usize = LEAVES.div_ceil(64);
 /// Rings that a board has bits for.

@@ -25,10 +25,7 @@ pub use attention::{
 };
 
 /// Bytes of the ring beside the positions.
-#[cfg(not(loom))]
-pub const INLINE_BYTES: usize = 128;
-#[cfg(loom)]
-pub const INLINE_BYTES: usize = 16;
+pub const INLINE_BYTES: usize = if cfg!(loom) { 16 } else { 128 };
 /// Bytes of a frame's head.
 pub const HEAD_BYTES: usize = 4;
 /// Room that is kept for the one frame that ends a channel, so that it always fits.

@@ -16,26 +16,20 @@ pub enum BlockState {
     Dirty,
     /// In memory only, and on the laundry list.
     Delayed,
-    /// In memory, being written.
     Writing,
     /// In memory and in the file: written, and not read since.
     Clean,
     /// In memory and in the file: read back for a reader that will come.
     Ahead,
-    /// In the file, being read back.
     Reading,
-    /// In the file only.
     Spilled,
 }
 
-/// One block.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolBlock {
     /// The number of blocks that were appended to the pool before.
     pub age: u64,
-    /// Its number in its stream.
     pub sequence: u32,
-    /// Its stream.
     pub stream: u32,
     /// The block after it in its stream, or in the list of unused ones.
     pub next: u32,
@@ -61,13 +55,12 @@ pub struct BlockList {
     pub count: u32,
 }
 
-impl BlockList {
-    pub const fn new() -> BlockList {
+impl Default for BlockList {
+    fn default() -> BlockList {
         BlockList { first: NONE, last: NONE, count: 0 }
     }
 }
 
-/// The table of all blocks.
 #[derive(Debug)]
 pub struct Blocks {
     all: Vec<PoolBlock>,
@@ -106,7 +99,6 @@ impl Blocks {
         self.unused = at;
     }
 
-    /// Puts a block at the end of a list.
     pub fn push(&mut self, list: &mut BlockList, at: u32) {
         self.insert(list, list.last, at);
     }
@@ -114,34 +106,20 @@ impl Blocks {
     /// Puts a block into a list, behind another, or first if that is [`NONE`].
     pub fn insert(&mut self, list: &mut BlockList, behind: u32, at: u32) {
         let after = if behind == NONE { list.first } else { self[behind].after };
-        (self[at].before, self[at].after) = (behind, after);
-        if behind == NONE {
-            list.first = at
-        } else {
-            self[behind].after = at
-        }
-        if after == NONE {
-            list.last = at
-        } else {
-            self[after].before = at
-        }
+        self.join(list, behind, at);
+        self.join(list, at, after);
         list.count += 1;
     }
 
-    /// Takes a block out of its list.
     pub fn unlink(&mut self, list: &mut BlockList, at: u32) {
-        let (before, after) = (self[at].before, self[at].after);
-        if before == NONE {
-            list.first = after
-        } else {
-            self[before].after = after
-        }
-        if after == NONE {
-            list.last = before
-        } else {
-            self[after].before = before
-        }
+        self.join(list, self[at].before, self[at].after);
         list.count -= 1;
+    }
+
+    /// Makes two blocks neighbours; [`NONE`] stands for the ends of the list.
+    fn join(&mut self, list: &mut BlockList, before: u32, after: u32) {
+        *(if before == NONE { &mut list.first } else { &mut self[before].after }) = after;
+        *(if after == NONE { &mut list.last } else { &mut self[after].before }) = before;
     }
 
     /// Returns how many blocks from here on, at most `most`, are in the file only and in a row there.
@@ -156,12 +134,10 @@ impl Blocks {
         follow(first, most, next).1
     }
 
-    /// Returns the block after this one in its list.
     pub fn after(&self, at: u32) -> u32 {
         self[at].after
     }
 
-    /// Returns the block before this one in its list.
     pub fn before(&self, at: u32) -> u32 {
         self[at].before
     }

@@ -5,7 +5,6 @@ use super::streams::Streams;
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
-/// The frames of a pool.
 #[derive(Debug)]
 pub struct FrameTable {
     all: u32,
@@ -24,7 +23,13 @@ impl FrameTable {
         // the caches.
         let mut free = reserved(all)?;
         free.extend((0..all).rev());
-        Ok(FrameTable { all, free, clean: BlockList::new(), ahead: BlockList::new(), most_used: 0 })
+        Ok(FrameTable {
+            all,
+            free,
+            clean: BlockList::default(),
+            ahead: BlockList::default(),
+            most_used: 0,
+        })
     }
 
     pub fn used(&self) -> u32 {
@@ -65,7 +70,6 @@ impl FrameTable {
         blocks.push(self.list_of(state), block);
     }
 
-    /// Takes a block's frame from that list.
     pub fn unlist(&mut self, blocks: &mut Blocks, block: u32) {
         let state = blocks[block].state;
         blocks.unlink(self.list_of(state), block);

@@ -12,19 +12,16 @@ const PATIENCE_NS: (u64, u64) = (10_000_000, 1_000_000_000);
 /// Most clusters that are being written while frames are short, to keep a disk busy.
 const MOST_PRESSED: u32 = 16;
 
-/// The laundry list.
 #[derive(Debug)]
 pub struct Laundry {
     settings: PoolSettings,
     list: BlockList,
-    /// Blocks being written.
     writing: u32,
     /// Clusters that are written ahead of need.
     pressed: u32,
     trouble: Option<WriteTrouble>,
 }
 
-/// A failure of writing.
 #[derive(Clone, Copy, Debug)]
 struct WriteTrouble {
     fault: i32,
@@ -34,10 +31,9 @@ struct WriteTrouble {
 
 impl Laundry {
     pub fn new(settings: PoolSettings) -> Laundry {
-        Laundry { settings, list: BlockList::new(), writing: 0, pressed: 1, trouble: None }
+        Laundry { settings, list: BlockList::default(), writing: 0, pressed: 1, trouble: None }
     }
 
-    /// Returns the number of blocks on the list.
     pub fn count(&self) -> u32 {
         self.list.count
     }
@@ -78,7 +74,6 @@ impl Laundry {
         self.settings.rule == Rule::WriteThrough || available + self.writing < self.start_level()
     }
 
-    /// Whether writing may begin now.
     pub fn may_write(&self, now_ns: u64, available: u32) -> bool {
         let waits = self.retry_ns().is_some_and(|retry_ns| now_ns < retry_ns);
         self.list.count > 0 && self.is_short(available) && !waits
@@ -119,7 +114,6 @@ impl Laundry {
         true
     }
 
-    /// Takes a block off the list without writing it.
     pub fn cancel(&mut self, streams: &mut Streams, block: u32) {
         streams.blocks.unlink(&mut self.list, block);
         streams.tally(block, |counts| counts.cancelled += 1);

@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 
 const BITS: u32 = u64::BITS;
 
-/// The places of a file.
 #[derive(Debug)]
 pub struct FileSlots {
     taken: Vec<u64>,

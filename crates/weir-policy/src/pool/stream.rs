@@ -3,9 +3,7 @@
 use super::Counts;
 use super::blocks::{BlockList, NONE};
 
-/// Fewest clusters that are read ahead.
 pub const LEAST_AHEAD: u32 = 2;
-/// Most clusters that are read ahead.
 pub const MOST_AHEAD: u32 = 16;
 
 /// Blocks over which a reader's pace is averaged.
@@ -13,8 +11,7 @@ const MEMORY: u32 = 64;
 /// A block that takes this many times the mean is a stall.
 const STALL: u64 = 8;
 
-/// One stream.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PoolStream {
     pub open: bool,
     /// The block that is read next.
@@ -43,34 +40,23 @@ pub struct PoolStream {
     pub caught_up: bool,
     /// When the first block became the first.
     pub since_ns: u64,
-    /// Clusters that are read ahead.
     pub ahead: u32,
     pub counts: Counts,
 }
 
 impl PoolStream {
     pub fn new(now_ns: u64) -> PoolStream {
+        let (head, tail) = (NONE, NONE);
         PoolStream {
             open: true,
-            head: NONE,
-            tail: NONE,
-            count: 0,
-            spilled: 0,
-            dirty: BlockList::new(),
-            next_sequence: 0,
-            appending: false,
-            wanting: false,
-            reading: false,
-            gap_ns: 0,
-            learnt: 0,
-            caught_up: false,
+            head,
+            tail,
             since_ns: now_ns,
             ahead: LEAST_AHEAD,
-            counts: Counts::default(),
+            ..Self::default()
         }
     }
 
-    /// Whether the reader looks at this block.
     pub fn holds(&self, block: u32) -> bool {
         self.reading && self.head == block
     }
@@ -115,7 +101,6 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Counts a block that was read, and its stall.
     pub fn learn(&mut self, stalled_ns: u64) {
         self.blocks += 1;
         self.count += u64::from(stalled_ns > 0);
@@ -133,7 +118,6 @@ impl Stalls {
         self.all_ns / self.blocks.max(1)
     }
 
-    /// Returns the mean length of a stall.
     pub fn mean_ns(&self) -> u64 {
         self.all_ns / self.count.max(1)
     }

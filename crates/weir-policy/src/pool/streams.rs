@@ -7,12 +7,9 @@ use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// All streams.
 #[derive(Debug)]
 pub struct Streams {
-    /// The blocks of all of them.
     pub blocks: Blocks,
-    /// The counts of all of them.
     pub counts: Counts,
     all: Vec<PoolStream>,
     stalls: Stalls,
@@ -41,12 +38,10 @@ impl Streams {
         }
     }
 
-    /// Returns the number of streams, including closed ones.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Returns all streams with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &PoolStream)> {
         (0..).zip(&self.all)
     }
@@ -139,7 +134,6 @@ impl Streams {
         self.all[of.stream as usize].spilled -= 1;
     }
 
-    /// Takes the first block out of its stream.
     pub fn pop_head(&mut self, stream: u32) {
         let at = &mut self.all[stream as usize];
         let head = at.head;

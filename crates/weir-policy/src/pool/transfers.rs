@@ -20,7 +20,6 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Makes a transfer without blocks.
     pub(super) fn new(writes: bool, slot: u32, begun_ns: u64) -> Transfer {
         let none = [NONE; MOST_CLUSTER as usize];
         Transfer { writes, slot, begun_ns, count: 0, frames: none, blocks: none }
@@ -42,7 +41,6 @@ impl Transfer {
     }
 }
 
-/// All transfers under way.
 #[derive(Debug)]
 pub struct OpenTransfers {
     all: Vec<Transfer>,
@@ -58,7 +56,6 @@ impl OpenTransfers {
         Ok(OpenTransfers { all, unused })
     }
 
-    /// Whether another one can begin.
     pub fn has_room(&self) -> bool {
         !self.unused.is_empty()
     }
@@ -67,7 +64,6 @@ impl OpenTransfers {
         (self.all.len() - self.unused.len()) as u32
     }
 
-    /// Begins a transfer and returns its number.
     pub fn begin(&mut self, transfer: Transfer) -> Option<u32> {
         let at = self.unused.pop()?;
         self.all[at as usize] = transfer;

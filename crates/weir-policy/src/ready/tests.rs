@@ -73,7 +73,7 @@ proptest! {
     }
 }
 
-/// Serves channels that are always busy, each with records of its own size: bytes and records.
+/// Serves channels that are always busy, each with records of its own size. Returns the cost of each.
 fn served(sizes: &[u64], shares: &[u32], rounds: usize) -> Vec<u64> {
     let mut queue = ReadyQueue::default();
     let mut turns = alloc::vec![Turn::default(); sizes.len()];
@@ -96,7 +96,7 @@ fn served(sizes: &[u64], shares: &[u32], rounds: usize) -> Vec<u64> {
 fn busy_channels_are_served_alike_whatever_their_records() {
     let cost = served(&[0, 4, 1000, 50_000, 1 << 20], &[1; 5], 5 * 2000);
     let mean = cost.iter().sum::<u64>() / 5;
-    // Records longer than a turn take the following ones' too, so one record more at most.
+    // Records longer than a turn use up the following turns too, so one record more at most.
     assert!(cost.iter().all(|cost| cost.abs_diff(mean) <= mean / 20), "{cost:?}");
 }
 
@@ -126,7 +126,7 @@ fn who_was_idle_comes_before_who_is_busy_but_not_for_ever() {
     assert_eq!(rotation.pop(), Some((3, TurnPace::New)));
     assert_eq!(rotation.pop(), Some((1, TurnPace::Busy)));
     rotation.push(1, TurnPace::Busy);
-    // Idle ones without end: the busy ones have their turns all the same, in their order.
+    // There is always an idle one: the busy ones have their turns nevertheless, in their order.
     let mut busy = Vec::new();
     for _ in 0..4 * (MOST_NEW_TURNS + 1) {
         rotation.push(3, TurnPace::New);
