@@ -10,7 +10,8 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::VecDeque;
 use weir_ring::lane::heap::LaneHeap;
 use weir_ring::lane::{
-    LaneFrame, FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, LanePlace, LinkSide, footprint,
+    FrameKind, LaneFrame, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter, LinkSide,
+    footprint,
 };
 use weir_ring::primitive::Ordering;
 

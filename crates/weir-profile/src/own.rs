@@ -2,7 +2,7 @@
 
 use super::layout::WORDS;
 use super::names;
-use super::observe::Observation;
+use super::observe::{Observation, wrong};
 use super::publish::{is_published, write_header};
 use super::report::Report;
 use super::snapshot::TableSnapshot;
@@ -60,9 +60,7 @@ fn lock() -> std::sync::MutexGuard<'static, Option<(Observation, Option<Observat
 fn look() -> io::Result<Observation> {
     table::settle();
     let words: Vec<u64> = (0..WORDS).map(|at| TABLE.word(at).load(Ordering::Relaxed)).collect();
-    let snapshot = TableSnapshot::parse(&words);
-    let snapshot = snapshot.map_err(|wrong| io::Error::new(io::ErrorKind::InvalidData, wrong))?;
-    Ok(Observation::now(snapshot))
+    Ok(Observation::now(TableSnapshot::parse(&words).map_err(wrong)?))
 }
 
 fn own_name() -> String {

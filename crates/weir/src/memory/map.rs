@@ -229,8 +229,8 @@ impl RingMemory for Map {
     fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
         let to = self.part(area, at, from.len());
         // SAFETY: the range is inside of the area and its mirror (`part` asserts), and apart from
-        // `from`, which is private. No other thread touches it meanwhile: the contract of `RingMemory`.
-        // Another process that does breaks its own bytes.
+        // `from`, which is private. No other thread touches it meanwhile: the contract of
+        // `RingMemory`. Another process that does breaks its own bytes.
         unsafe { copy(from.as_ptr(), to, from.len()) };
     }
 
