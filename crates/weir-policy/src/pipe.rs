@@ -6,13 +6,13 @@
 
 mod fencing;
 mod levers;
-mod slip;
+mod backoff;
 mod spin;
 mod wishes;
 
 pub use fencing::Fencing;
 pub use levers::{CacheSizes, Levers, RingTrial, choose, fallback};
-pub use slip::Slip;
+pub use backoff::Slip;
 pub use spin::{PeerCpu, Spin, Yielding};
 pub use wishes::CapacityWishes;
 
