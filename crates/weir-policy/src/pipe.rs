@@ -4,15 +4,15 @@
 //! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and an atomic bound
 //! below the segment. Positions are bytes since the pipe was made, and only grow.
 
+mod backoff;
 mod fencing;
 mod levers;
-mod backoff;
 mod spin;
 mod wishes;
 
+pub use backoff::Backoff;
 pub use fencing::Fencing;
 pub use levers::{CacheSizes, Levers, RingTrial, choose, fallback};
-pub use backoff::Slip;
 pub use spin::{PeerCpu, Spin, Yielding};
 pub use wishes::CapacityWishes;
 

@@ -17,7 +17,7 @@ const PAYS: u32 = 6;
 
 /// The state of one reader.
 #[derive(Clone, Debug)]
-pub struct Slip {
+pub struct Backoff {
     wait_ns: u64,
     patience: u32,
     dry: u32,
@@ -25,10 +25,10 @@ pub struct Slip {
     waiting: bool,
 }
 
-impl Slip {
+impl Backoff {
     /// Makes the state of a reader that may wait this long each time; 0 for never.
-    pub fn new(wait_ns: u64) -> Slip {
-        Slip { wait_ns, patience: FIRST_PATIENCE, dry: 0, records: 0, waiting: false }
+    pub fn new(wait_ns: u64) -> Backoff {
+        Backoff { wait_ns, patience: FIRST_PATIENCE, dry: 0, records: 0, waiting: false }
     }
 
     /// Returns how long a reader waits that has run dry after this many records.
@@ -64,10 +64,10 @@ mod tests {
     use super::*;
 
     /// Counts waits, where `after` records follow each wait and `close` records each other moment.
-    fn waits(slip: &mut Slip, rounds: u32, close: u32, after: u32) -> u32 {
+    fn waits(backoff: &mut Backoff, rounds: u32, close: u32, after: u32) -> u32 {
         let (mut records, mut waited) = (close, 0);
         for _ in 0..rounds {
-            let ns = slip.on_dry(records);
+            let ns = backoff.on_dry(records);
             records = if ns > 0 { after } else { close };
             waited += u32::from(ns > 0);
         }
@@ -76,21 +76,21 @@ mod tests {
 
     #[test]
     fn a_stream_is_let_ahead_and_stays_so() {
-        assert!(waits(&mut Slip::new(1_000), 10_000, 2, 40) > 9_900);
+        assert!(waits(&mut Backoff::new(1_000), 10_000, 2, 40) > 9_900);
     }
 
     #[test]
     fn request_and_reply_are_hardly_ever_held_up() {
-        let waited = waits(&mut Slip::new(1_000), 1_000_000, 1, 1);
+        let waited = waits(&mut Backoff::new(1_000), 1_000_000, 1, 1);
         assert!((8..400).contains(&waited), "{waited} waits in a million");
     }
 
     #[test]
     fn a_pause_ends_it_and_zero_forbids_it() {
-        let mut slip = Slip::new(1_000);
-        waits(&mut slip, 1_000, 2, 40);
-        slip.on_pause();
-        assert_eq!(slip.on_dry(1), 0);
-        assert_eq!(waits(&mut Slip::new(0), 10_000, 2, 40), 0);
+        let mut backoff = Backoff::new(1_000);
+        waits(&mut backoff, 1_000, 2, 40);
+        backoff.on_pause();
+        assert_eq!(backoff.on_dry(1), 0);
+        assert_eq!(waits(&mut Backoff::new(0), 10_000, 2, 40), 0);
     }
 }

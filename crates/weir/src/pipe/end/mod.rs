@@ -13,7 +13,7 @@ use crate::pipe::storage::open_kind;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{CapacityWishes, Fencing, PeerCpu, PipeShape, Slip};
+use weir_policy::pipe::{Backoff, CapacityWishes, Fencing, PeerCpu, PipeShape};
 use weir_ring::account::{self, Account, add};
 use weir_ring::layout::{AccountLine, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
@@ -48,7 +48,7 @@ pub struct End {
     pub map: Arc<Map>,
     pub life: Connection,
     pub shape: PipeShape,
-    pub slip: Slip,
+    pub backoff: Backoff,
     pub dirties: bool,
     role: Role,
     /// None with the reader of many: it has descriptors for other things.
@@ -107,7 +107,7 @@ impl End {
     ) -> Result<End> {
         let mut end = End {
             shape: resolved.shape,
-            slip: Slip::new(resolved.levers.slip_ns),
+            backoff: Backoff::new(resolved.levers.slip_ns),
             dirties: resolved.levers.dirties,
             role: life.role(),
             claim: file.as_ref().map(|file| claim(file, life.role())).transpose()?,
@@ -208,7 +208,7 @@ impl End {
         until: Until,
         look: &mut dyn FnMut(&Map) -> Result<bool>,
     ) -> Result<Ended> {
-        self.slip.on_pause();
+        self.backoff.on_pause();
         let slice = (self.role == Role::Writer).then_some(WRITER_SLICE);
         loop {
             let had_the_fences = self.drop_fences();
@@ -282,7 +282,7 @@ impl End {
 
     /// A streaming reader that has run dry lets the writer get ahead, where that pays.
     pub fn pause(&mut self, records: u32) {
-        let ns = self.slip.on_dry(records);
+        let ns = self.backoff.on_dry(records);
         if ns == 0 || self.spinner.waiting() == Waiting::Sleep {
             return;
         }
