@@ -5,7 +5,7 @@ use crate::park::futex;
 use std::fmt::Debug;
 use weir_ring::board::Board;
 use weir_ring::inbox::{self, Sleeper};
-use weir_ring::lane::Side;
+use weir_ring::lane::LinkSide;
 use weir_ring::layout::SleepLine;
 use weir_ring::sleep;
 
@@ -36,7 +36,7 @@ impl ParkSite for Page<Board> {
 /// The site of an mpx's peer.
 impl ParkSite for LinkMap {
     fn sleep(&self) -> &SleepLine {
-        &self.board(Side::Peer).sleep
+        &self.board(LinkSide::Peer).sleep
     }
 }
 

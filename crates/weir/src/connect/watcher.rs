@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use weir_ring::notify::{Observer, Rounds};
+use weir_ring::notify::{Recipient, Rounds};
 use weir_sys::forks::ParentOnly;
 
 /// Events taken from the kernel in one go.
@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 struct Watcher {
     epoll: ParentOnly,
-    observers: Mutex<HashMap<u64, Weak<dyn Observer>>>,
+    observers: Mutex<HashMap<u64, Weak<dyn Recipient>>>,
     next: AtomicU64,
 }
 
@@ -67,7 +67,7 @@ impl Watched {
     /// Begins to watch: the observer is notified of each of these events while it exists.
     pub fn start<O>(&mut self, events: EventFlags, observer: &Arc<O>) -> Result<()>
     where
-        O: Observer + 'static,
+        O: Recipient + 'static,
     {
         let (watcher, observer) = (current()?, Arc::<O>::downgrade(observer));
         let added = self.descriptor.here().and_then(|own| watcher.add(own, events, observer));
@@ -115,7 +115,7 @@ impl Watcher {
         Ok(Watcher { epoll, observers: Mutex::default(), next: AtomicU64::new(0) })
     }
 
-    fn observers(&self) -> MutexGuard<'_, HashMap<u64, Weak<dyn Observer>>> {
+    fn observers(&self) -> MutexGuard<'_, HashMap<u64, Weak<dyn Recipient>>> {
         self.observers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,7 @@ impl Watcher {
         &self,
         descriptor: BorrowedFd,
         events: EventFlags,
-        observer: Weak<dyn Observer>,
+        observer: Weak<dyn Recipient>,
     ) -> rustix::io::Result<u64> {
         // Relaxed: tokens only have to differ.
         let token = self.next.fetch_add(1, Ordering::Relaxed);

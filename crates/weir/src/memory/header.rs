@@ -4,7 +4,7 @@ use super::mapping::{MapAccess, Mapping, page_bytes};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use weir_ring::account::Account;
-use weir_ring::layout::{AccountLine, Header, SleepLine};
+use weir_ring::layout::{AccountLine, PipeHeader, SleepLine};
 use weir_ring::primitive::{AtomicU64, Ordering, fence};
 
 /// The header of a pipe, mapped so that `weir tune` can change it.
@@ -16,7 +16,7 @@ impl HeaderPage {
         map(file, MapAccess::Inherited).map(HeaderPage)
     }
 
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &PipeHeader {
         self.0.first()
     }
 }
@@ -56,7 +56,7 @@ impl HeaderSnapshot {
     }
 
     /// Every load is Relaxed, and no reference leaves this function: see [`MapAccess::ReadOnly`].
-    pub(super) fn load(header: &Header) -> HeaderSnapshot {
+    pub(super) fn load(header: &PipeHeader) -> HeaderSnapshot {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let read = word(&header.reader.position);
         // Acquire: pairs with the Release store of the reader's position. The reader had seen the

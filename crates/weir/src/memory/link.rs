@@ -14,7 +14,7 @@ use std::mem::offset_of;
 use weir_policy::arena::LARGEST_BYTES;
 use weir_ring::board::{Board, MOST_RINGS};
 use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
-use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LaneWords, Place, Side};
+use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneWords, LinkSide};
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_sys::forks::ParentOnly;
 
@@ -123,7 +123,7 @@ impl LinkMap {
         fixed.version.store(link::VERSION, Ordering::Relaxed);
         fixed.channels.store(self.extent.channels, Ordering::Relaxed);
         fixed.arena_bytes.store(self.extent.arena_bytes, Ordering::Relaxed);
-        self.header().side(Side::Owner).attention.store(1, Ordering::Relaxed);
+        self.header().side(LinkSide::Owner).attention.store(1, Ordering::Relaxed);
         // Release: whoever loads this finds the rest.
         fixed.magic.store(link::MAGIC, Ordering::Release);
     }
@@ -145,21 +145,21 @@ impl LinkMap {
 
     /// The board that shows a side what has come for it.
     #[inline]
-    pub fn board(&self, reader: Side) -> &Board {
+    pub fn board(&self, reader: LinkSide) -> &Board {
         assert!(self.is_here(), "mapped in the parent only");
-        self.mapping.words(if reader == Side::Owner { 1 } else { 2 })
+        self.mapping.words(if reader == LinkSide::Owner { 1 } else { 2 })
     }
 
     #[inline]
     fn words_at(&self, lane: LaneId) -> *mut u8 {
         assert!(lane.channel < self.extent.channels && self.is_here(), "a lane of no channel");
-        let index = 2 * lane.channel as usize + usize::from(lane.writer == Side::Owner);
+        let index = 2 * lane.channel as usize + usize::from(lane.writer == LinkSide::Owner);
         self.mapping.base().wrapping_add(self.lanes_at + index * size_of::<LaneWords>())
     }
 
     /// The address of `bytes` of a lane's ring from `at` on.
     #[inline]
-    fn part(&self, lane: LaneId, place: Place, at: usize, bytes: usize) -> *mut u8 {
+    fn part(&self, lane: LaneId, place: LanePlace, at: usize, bytes: usize) -> *mut u8 {
         assert!(at <= place.bytes() && bytes <= place.bytes() - at, "a part of no ring");
         let Some((offset, block_bytes)) = place.as_block() else {
             let inline = size_of::<LaneWords>() - INLINE_BYTES;
@@ -168,7 +168,7 @@ impl LinkMap {
         let (arena, offset) = (self.extent.arena_bytes as usize, offset as usize);
         let inside = offset <= arena && block_bytes as usize <= arena - offset;
         assert!(inside && self.is_here(), "a block of no arena");
-        let first = if lane.writer == Side::Owner { arena } else { 0 };
+        let first = if lane.writer == LinkSide::Owner { arena } else { 0 };
         self.mapping.base().wrapping_add(self.arenas_at + first + offset + at)
     }
 }
@@ -187,7 +187,7 @@ impl LaneMemory for LinkMap {
     }
 
     #[inline]
-    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32 {
+    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
         let word = self.part(lane, place, at, 4).cast::<AtomicU32>();
         // SAFETY: inside the ring (`part` asserts), aligned (asserted; rings begin at multiples of
@@ -197,7 +197,7 @@ impl LaneMemory for LinkMap {
     }
 
     #[inline]
-    fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]) {
+    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]) {
         let to = self.part(lane, place, at, from.len());
         // SAFETY: the range is inside the ring, and that is inside the mapping (`part` asserts). It
         // does not overlap `from`, which is private. No other thread touches it meanwhile: the
@@ -206,7 +206,7 @@ impl LaneMemory for LinkMap {
     }
 
     #[inline]
-    fn copy_out(&self, lane: LaneId, place: Place, at: usize, to: &mut [u8]) {
+    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]) {
         let from = self.part(lane, place, at, to.len());
         // SAFETY: as in `copy_in`. No other thread writes it meanwhile; another process that does
         // changes which bytes are copied, and any bytes are a value.
@@ -229,10 +229,10 @@ mod tests {
         let (file, peer) = LinkMap::create(EXTENT).expect("made");
         let owner = LinkMap::open(file.get().expect("mine")).expect("opened");
         assert_eq!(owner.extent(), EXTENT);
-        for (channel, writer) in [(0, Side::Peer), (39, Side::Peer), (0, Side::Owner)] {
+        for (channel, writer) in [(0, LinkSide::Peer), (39, LinkSide::Peer), (0, LinkSide::Owner)] {
             let lane = LaneId { writer, channel };
             let (mut end, mut reader) = (LaneWriter::default(), LaneReader::default());
-            for place in [Place::INLINE, Place::block(61_440, 4096)] {
+            for place in [LanePlace::INLINE, LanePlace::block(61_440, 4096)] {
                 end.refresh(&peer, lane).expect("sound");
                 end.move_to(place);
                 end.put(&peer, lane, FrameKind::Data, false, b"some bytes");
@@ -244,8 +244,8 @@ mod tests {
                 reader.give_back(&owner, lane);
             }
         }
-        peer.board(Side::Owner).set(7);
-        assert!(owner.board(Side::Owner).any() && !owner.board(Side::Peer).any());
+        peer.board(LinkSide::Owner).set(7);
+        assert!(owner.board(LinkSide::Owner).any() && !owner.board(LinkSide::Peer).any());
     }
 
     #[test]

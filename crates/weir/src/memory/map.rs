@@ -12,9 +12,9 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use std::mem::offset_of;
-use weir_ring::layout::{self, Fixed, Header};
+use weir_ring::layout::{self, Fixed, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
-use weir_ring::{Area, Memory};
+use weir_ring::{Area, RingMemory};
 use weir_sys::forks::ParentOnly;
 
 const LINE_BYTES: usize = 64;
@@ -197,9 +197,9 @@ impl Map {
     }
 }
 
-impl Memory for Map {
+impl RingMemory for Map {
     #[inline]
-    fn header(&self) -> &Header {
+    fn header(&self) -> &PipeHeader {
         assert!(self.is_here(), "mapped in the parent only");
         self.mapping.first()
     }
@@ -219,7 +219,7 @@ impl Memory for Map {
         let word = self.part(Area::Ring, at, 4).cast::<AtomicU32>();
         // SAFETY: inside the ring (`part` asserts), aligned (asserted; the ring begins at a page),
         // mapped as long as `self`. No copy touches a word that another thread may load meanwhile:
-        // the contract of `Memory`.
+        // the contract of `RingMemory`.
         unsafe { &*word }
     }
 
@@ -227,7 +227,7 @@ impl Memory for Map {
     fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
         let to = self.part(area, at, from.len());
         // SAFETY: the range is inside the area and its mirror (`part` asserts). It does not overlap
-        // `from`, which is private. No other thread touches it meanwhile: the contract of `Memory`.
+        // `from`, which is private. No other thread touches it meanwhile: the contract of `RingMemory`.
         // Another process that does so spoils its own data.
         unsafe { copy(from.as_ptr(), to, from.len()) };
     }
@@ -252,7 +252,7 @@ impl Memory for Map {
         let first = (LINE_BYTES - at % LINE_BYTES) % LINE_BYTES;
         for line in (first..bytes.saturating_sub(LINE_BYTES - 1)).step_by(LINE_BYTES) {
             // SAFETY: inside the range, which `part` asserts. The bytes have been read and not
-            // given back, so no other thread touches them: the contract of `Memory`.
+            // given back, so no other thread touches them: the contract of `RingMemory`.
             unsafe { start.wrapping_add(line).write_volatile(0) };
         }
     }

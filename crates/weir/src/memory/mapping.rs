@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use weir_ring::board::Board;
 use weir_ring::cluster::Cluster;
 use weir_ring::lane::link::LinkHeader;
-use weir_ring::layout::Header;
+use weir_ring::layout::PipeHeader;
 use weir_sys::forks;
 
 #[cfg(miri)]
@@ -58,12 +58,12 @@ unsafe impl Sync for Mapping {}
 /// It consists of atomics, for which any bytes are a value, and a page is aligned enough for it.
 pub unsafe trait AtomicWords {}
 // SAFETY: atomics only, by its definition.
-unsafe impl AtomicWords for Header {}
-// SAFETY: as for `Header`.
+unsafe impl AtomicWords for PipeHeader {}
+// SAFETY: as for `PipeHeader`.
 unsafe impl AtomicWords for LinkHeader {}
-// SAFETY: as for `Header`.
+// SAFETY: as for `PipeHeader`.
 unsafe impl AtomicWords for Board {}
-// SAFETY: as for `Header`.
+// SAFETY: as for `PipeHeader`.
 unsafe impl AtomicWords for Cluster {}
 
 impl Mapping {

@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use rustix::mm::Advice;
 use weir_ring::board::Board;
 use weir_ring::cluster::Cluster;
-use weir_ring::layout::{self, Header};
+use weir_ring::layout::{self, PipeHeader};
 use weir_ring::primitive::Ordering;
-use weir_ring::{Area, Memory};
+use weir_ring::{Area, RingMemory};
 
 const STREAM: Extent =
     Extent { kind: layout::STREAM, ring_bytes: 8192, arena_bytes: 0, generation: 0 };
@@ -68,7 +68,7 @@ fn file_of(bytes: u64, seals: SealFlags) -> OwnedFd {
 }
 
 /// A sealed copy of a sound memory whose header is spoilt.
-fn spoilt(spoil: impl FnOnce(&Header)) -> OwnedFd {
+fn spoilt(spoil: impl FnOnce(&PipeHeader)) -> OwnedFd {
     let (mut file, map) = create(STREAM).expect("made");
     spoil(map.header());
     file.take().expect("mine")

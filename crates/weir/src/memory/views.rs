@@ -4,7 +4,7 @@
 use super::map::Map;
 use rustix::fd::BorrowedFd;
 use std::marker::PhantomData;
-use weir_ring::{Area, Memory};
+use weir_ring::{Area, RingMemory};
 
 /// The bytes of a record that is read in place; see [`crate::Loan`].
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_ring::account::ParticipantLine;
 use weir_ring::board::Board;
-use weir_ring::lane::Side;
+use weir_ring::lane::LinkSide;
 use weir_ring::layout::SleepLine;
 use weir_ring::primitive::Ordering;
 
@@ -40,12 +40,12 @@ impl Home {
     pub fn sleep(&self) -> &SleepLine {
         match self {
             Home::Owner(page) => &page.words().sleep,
-            Home::Peer(map) => &map.board(Side::Peer).sleep,
+            Home::Peer(map) => &map.board(LinkSide::Peer).sleep,
         }
     }
 
-    pub fn side(&self) -> Side {
-        if matches!(self, Home::Owner(_)) { Side::Owner } else { Side::Peer }
+    pub fn side(&self) -> LinkSide {
+        if matches!(self, Home::Owner(_)) { LinkSide::Owner } else { LinkSide::Peer }
     }
 
     /// Whether the board says that something has come.
@@ -53,7 +53,7 @@ impl Home {
     pub fn has_bits(&self) -> bool {
         match self {
             Home::Owner(page) => page.words().any(),
-            Home::Peer(map) => map.board(Side::Peer).any(),
+            Home::Peer(map) => map.board(LinkSide::Peer).any(),
         }
     }
 }

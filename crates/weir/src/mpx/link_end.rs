@@ -11,8 +11,8 @@ use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
 use weir_ring::account::add;
 use weir_ring::lane::{
-    FrameKind, INLINE_BYTES, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter,
-    Place, Side, footprint, must_notify, needed,
+    FrameKind, INLINE_BYTES, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LanePlace, LaneReader,
+    LaneWriter, LinkSide, footprint, must_notify, needed,
 };
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Corrupt, sleep};
@@ -69,7 +69,7 @@ pub struct LinkEnd {
     /// Channels that have an entry.
     pub entries: u32,
     home: Home,
-    side: Side,
+    side: LinkSide,
     lanes: Vec<Lanes>,
     arena: Arena,
     /// Bytes of its blocks that lanes have, as the account says.
@@ -328,7 +328,7 @@ impl LinkEnd {
                     Some((offset, bytes)) => self.arena.give(offset, bytes),
                     None => self.lent.push(number),
                 }
-                out.move_to(Place::block(offset, bytes));
+                out.move_to(LanePlace::block(offset, bytes));
                 self.say_used();
                 return true;
             }
@@ -345,7 +345,7 @@ impl LinkEnd {
         let is_empty = lanes.out.refresh(&*self.map, id).is_ok() && lanes.out.is_empty();
         if let (true, Some((offset, bytes))) = (is_empty, lanes.out.place().as_block()) {
             self.arena.give(offset, bytes);
-            lanes.out.move_to(Place::INLINE);
+            lanes.out.move_to(LanePlace::INLINE);
             lanes.wish_bytes = 0;
             self.say_used();
         }
@@ -358,9 +358,9 @@ impl LinkEnd {
         let board = self.map.board(self.side.other());
         board.set(number);
         let mut woken = false;
-        if self.side == Side::Owner {
+        if self.side == LinkSide::Owner {
             woken = self.line.wake_if_wanted(&board.sleep.word);
-        } else if must_notify(&self.map.header().side(Side::Owner).attention, false) {
+        } else if must_notify(&self.map.header().side(LinkSide::Owner).attention, false) {
             if self.owner.is_none() {
                 // It was sent before the owner looked away from the link.
                 self.hear();
@@ -381,8 +381,8 @@ impl LinkEnd {
     /// The CPU the other side last ran on, and one, as that says; 0 if it has not.
     pub fn other_cpu(&self) -> u32 {
         match self.side {
-            Side::Owner => self.map.board(Side::Peer).sleep.cpu.load(Ordering::Relaxed),
-            Side::Peer => self.owner.as_ref().map_or(0, BoardSlot::reader_cpu),
+            LinkSide::Owner => self.map.board(LinkSide::Peer).sleep.cpu.load(Ordering::Relaxed),
+            LinkSide::Peer => self.owner.as_ref().map_or(0, BoardSlot::reader_cpu),
         }
     }
 
@@ -425,7 +425,7 @@ impl LinkEnd {
         let lanes = &mut self.lanes[number as usize];
         (lanes.entry, lanes.is_held) = (NONE, false);
         self.entries -= 1;
-        if self.side == Side::Peer {
+        if self.side == LinkSide::Peer {
             self.free.push_back(number);
         }
     }

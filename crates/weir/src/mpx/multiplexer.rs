@@ -22,8 +22,8 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::ready::{CONNECTION_UNITS, Work};
-use weir_ring::lane::Side;
+use weir_policy::ready::{CONNECTION_UNITS, WorkBudget};
+use weir_ring::lane::LinkSide;
 use weir_sys::forks::{self, ParentOnly};
 
 /// An owner looks at all its links so often, since one peer can spoil the board of all.
@@ -188,7 +188,7 @@ impl Multiplexer {
     }
 
     /// Finds out which channels something has come of.
-    fn collect(&mut self, work: &mut Work) {
+    fn collect(&mut self, work: &mut WorkBudget) {
         if self.inbox.has_news() {
             work.does(self.let_in());
         }
@@ -303,7 +303,7 @@ impl Multiplexer {
 
     /// Serves channels in their order as long as there are some: whether there are more.
     pub fn serve(&mut self, delivery: &mut Delivery) -> bool {
-        delivery.work = Work::default();
+        delivery.work = WorkBudget::default();
         loop {
             self.collect(&mut delivery.work);
             if !self.serve_one(delivery) {
@@ -344,7 +344,7 @@ impl Multiplexer {
     /// Whether anything is there for a call to do.
     pub fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;
-        self.collect(&mut Work::default());
+        self.collect(&mut WorkBudget::default());
         Ok(self.has_ready() || self.is_over())
     }
 
@@ -366,7 +366,7 @@ impl Multiplexer {
 
     /// Of a peer: whether its owner is gone, and nothing is left of it.
     pub fn is_over(&self) -> bool {
-        self.table.home.side() == Side::Peer && self.table.peers() == 0
+        self.table.home.side() == LinkSide::Peer && self.table.peers() == 0
     }
 
     /// The descriptor to poll.

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use weir_policy::ready::{ReadyQueue, Turn};
 use weir_ring::Corrupt;
 use weir_ring::account::add;
-use weir_ring::lane::{FrameKind, Side, fence_before_last_look, look_away};
+use weir_ring::lane::{FrameKind, LinkSide, fence_before_last_look, look_away};
 
 /// Where a channel stands, from this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -259,7 +259,7 @@ impl ChannelTable {
     pub fn gather_link(&mut self, at: u32) -> u32 {
         let side = self.home.side();
         let Some(Some(link)) = self.links.get(at as usize) else { return 0 };
-        if side == Side::Owner {
+        if side == LinkSide::Owner {
             // First, so that a bit set after this is told of, and one set before is found: once is
             // enough, whatever the peer does meanwhile.
             look_away(&link.map.header().side(side).attention);
@@ -285,14 +285,14 @@ impl ChannelTable {
         let side = self.home.side();
         let Some(link) = self.link(at) else { return };
         // A peer knows of each number it has used; an owner that names others is not listened to.
-        if side == Side::Peer && !link.knows(number) {
+        if side == LinkSide::Peer && !link.knows(number) {
             return;
         }
         let Some(lanes) = link.lanes(number) else { return };
         let entry = lanes.entry;
         if entry != NONE {
             self.wake(entry);
-        } else if side == Side::Owner && link.has(number) {
+        } else if side == LinkSide::Owner && link.has(number) {
             let index = self.enter(at, number, State::Fresh);
             self.wake(index);
         }

@@ -5,9 +5,9 @@ use super::link_end::{NONE, is_record};
 use super::record::{ChannelId, Kind, LABEL_BYTES, Record};
 use super::table::{Channel, ChannelTable, State};
 use crate::connect::peer::Ending;
-use weir_policy::ready::Work;
+use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
-use weir_ring::lane::{Frame, FrameKind, LOOKING, Side, look_at};
+use weir_ring::lane::{FrameKind, LOOKING, LaneFrame, LinkSide, look_at};
 
 /// Where the records of one call go.
 pub struct Delivery<'a> {
@@ -19,7 +19,7 @@ pub struct Delivery<'a> {
     /// Bytes in records, or moved.
     pub bytes: usize,
     /// What was done, be it shown or not.
-    pub work: Work,
+    pub work: WorkBudget,
 }
 
 impl Delivery<'_> {
@@ -252,7 +252,7 @@ impl ChannelTurn<'_, '_> {
     }
 
     /// What begins a channel, or does not.
-    fn begin(&mut self, state: State, frame: Frame) -> Result<Step, Nonsense> {
+    fn begin(&mut self, state: State, frame: LaneFrame) -> Result<Step, Nonsense> {
         let is_short = frame.left <= LABEL_BYTES;
         match (state, frame.kind) {
             (State::Fresh, FrameKind::Open) if is_short => {
@@ -277,7 +277,7 @@ impl ChannelTurn<'_, '_> {
     }
 
     fn is_peer(&self) -> bool {
-        self.table.home.side() == Side::Peer
+        self.table.home.side() == LinkSide::Peer
     }
 
     fn shown(&mut self, kind: Kind, count: usize) -> Step {
@@ -313,7 +313,7 @@ impl ChannelTurn<'_, '_> {
     }
 
     /// Moves a frame, or what there is room for, to the channel this one is connected to.
-    fn forward(&mut self, partner: u32, frame: Frame) -> Result<Step, Nonsense> {
+    fn forward(&mut self, partner: u32, frame: LaneFrame) -> Result<Step, Nonsense> {
         let Channel { link: to, number, .. } = self.table.channels[partner as usize];
         let is_data = frame.kind == FrameKind::Data;
         if !is_data && frame.left > 4 {

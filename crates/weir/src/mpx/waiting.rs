@@ -9,10 +9,10 @@ use super::turn::Delivery;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Parked, Until, WaitSource, Waiting, futex, peer_of};
 use std::time::{Duration, Instant};
-use weir_policy::pipe::Peer;
-use weir_policy::ready::Work;
+use weir_policy::pipe::PeerCpu;
+use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
-use weir_ring::lane::Side;
+use weir_ring::lane::LinkSide;
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::sleep;
 
@@ -33,7 +33,7 @@ impl Multiplexer {
             let why = format!("the buffer has {} bytes, {LABEL_BYTES} are the least", buffer.len());
             return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
         }
-        let (path, work) = (Vec::new(), Work::default());
+        let (path, work) = (Vec::new(), WorkBudget::default());
         let mut delivery = Delivery { buffer, each, path, records: 0, bytes: 0, work };
         let mut moves = 0;
         loop {
@@ -88,7 +88,7 @@ impl Multiplexer {
 
     /// Where the other side of the link that was served last has said that it is; and says so of
     /// this one.
-    fn other_cpu(&self) -> Peer {
+    fn other_cpu(&self) -> PeerCpu {
         let link = self.table.links.get(self.last as usize).and_then(Option::as_ref);
         peer_of(&self.table.home.sleep().cpu, link.map_or(0, LinkEnd::other_cpu))
     }
@@ -98,7 +98,7 @@ impl Multiplexer {
     pub fn looks_once_more(&mut self) -> Result<bool> {
         let Some(doorbell) = &self.doorbell else { return Ok(true) };
         doorbell.clear();
-        if self.table.home.side() == Side::Peer {
+        if self.table.home.side() == LinkSide::Peer {
             self.table.links.iter_mut().flatten().for_each(LinkEnd::hear);
         }
         for link in doorbell.rung() {

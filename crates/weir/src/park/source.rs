@@ -5,7 +5,7 @@ use crate::error::Result;
 use rustix::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use weir_ring::notify::{Heard, Observer};
+use weir_ring::notify::{Delivery, Recipient};
 
 /// Something that a wait over several things can wait for. Each source follows its own protocol, so
 /// that nothing is missed between the last look and the sleep.
@@ -49,15 +49,15 @@ pub trait WaitSource: Send {
 #[derive(Debug, Default)]
 pub struct Rung(pub AtomicU32);
 
-impl Observer for Rung {
+impl Recipient for Rung {
     fn note(&self) {
         // Release: pairs with the Acquire in `Wait::sleep_unless_ready`.
         self.0.fetch_add(1, Ordering::Release);
     }
 
-    fn wake(&self) -> Heard {
+    fn wake(&self) -> Delivery {
         // The word is private to this process, and a later sleep sees that it has changed.
         futex::wake(&self.0, u32::MAX);
-        Heard::Yes
+        Delivery::Yes
     }
 }

@@ -3,7 +3,7 @@
 use super::Until;
 use crate::error::Result;
 use std::time::Instant;
-use weir_policy::pipe::{Peer, Spin, Yielding};
+use weir_policy::pipe::{PeerCpu, Spin, Yielding};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
 /// Looks before the clock is read or the CPU looked up: several travel times of a cache line.
@@ -62,7 +62,7 @@ impl Spinner {
     pub fn spin(
         &mut self,
         until: Until,
-        peer: impl Fn() -> Peer,
+        peer: impl Fn() -> PeerCpu,
         rivals: impl Fn() -> u32,
         is_over: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<bool>,
@@ -76,7 +76,7 @@ impl Spinner {
             }
         }
         let now = peer();
-        self.shares_cpu = now == Peer::SameCpu && self.waiting == Waiting::Adaptive;
+        self.shares_cpu = now == PeerCpu::SameCpu && self.waiting == Waiting::Adaptive;
         let budget_ns = match self.waiting {
             Waiting::Sleep => 0,
             Waiting::Adaptive => self.budget.budget_ns(now),
@@ -99,7 +99,7 @@ impl Spinner {
             // The other side may have moved to this CPU.
             let is_pointless = self.waiting == Waiting::Adaptive
                 && round.is_multiple_of(ROUNDS)
-                && peer() == Peer::SameCpu;
+                && peer() == PeerCpu::SameCpu;
             if spent_ns >= budget_ns.min(left_ns) || is_pointless || is_over() {
                 break;
             }
@@ -151,14 +151,14 @@ fn rest() {
 
 /// Stores this thread's CPU in `own`, and compares it with `other`, the CPU that the other side has
 /// stored (a hint).
-pub fn peer_of(own: &AtomicU32, other: u32) -> Peer {
+pub fn peer_of(own: &AtomicU32, other: u32) -> PeerCpu {
     let here = rustix::thread::sched_getcpu() as u32 + 1;
     if own.load(Ordering::Relaxed) != here {
         own.store(here, Ordering::Relaxed);
     }
     match other {
-        0 => Peer::Unknown,
-        other if other == here => Peer::SameCpu,
-        _ => Peer::OtherCpu,
+        0 => PeerCpu::Unknown,
+        other if other == here => PeerCpu::SameCpu,
+        _ => PeerCpu::OtherCpu,
     }
 }

@@ -9,9 +9,9 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use weir_ring::layout::{Header, SleepLine};
+use weir_ring::layout::{PipeHeader, SleepLine};
 use weir_ring::primitive::AtomicU32;
-use weir_ring::{Memory, sleep};
+use weir_ring::{RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ impl Role {
     }
 
     /// The words on which this end sleeps.
-    pub fn sleep(self, header: &Header) -> &SleepLine {
+    pub fn sleep(self, header: &PipeHeader) -> &SleepLine {
         if self == Role::Writer { &header.writer_sleep } else { &header.reader_sleep }
     }
 }

@@ -7,7 +7,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
 use std::path::PathBuf;
-use weir_policy::pipe::{self, Levers, OutOfRange, Shape};
+use weir_policy::pipe::{self, Levers, OutOfRange, PipeShape};
 
 /// The sizes of a pipe in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    pub(crate) fn of(shape: Shape) -> Sizes {
+    pub(crate) fn of(shape: PipeShape) -> Sizes {
         Sizes {
             capacity_bytes: shape.capacity_bytes(),
             segment_bytes: shape.segment_bytes(),
@@ -118,9 +118,9 @@ pub(crate) fn by_caches() -> Levers {
     pipe::fallback(policy_caches())
 }
 
-pub(crate) fn policy_caches() -> pipe::Caches {
+pub(crate) fn policy_caches() -> pipe::CacheSizes {
     let Caches { second_bytes, third_bytes } = caches();
-    pipe::Caches { second_bytes, third_bytes }
+    pipe::CacheSizes { second_bytes, third_bytes }
 }
 
 /// Parses a size as people write it: `65536`, `64K`, `1.5G`, `2T`. Returns bytes.
@@ -230,7 +230,7 @@ impl Settings {
     /// A size is out of its range.
     pub fn sizes(&self) -> Result<Sizes> {
         let capacity = self.capacity_bytes.unwrap_or_else(|| self.levers().capacity_bytes);
-        Shape::new(memory::page_bytes(), capacity, self.segment_bytes, self.atomic_bytes)
+        PipeShape::new(memory::page_bytes(), capacity, self.segment_bytes, self.atomic_bytes)
             .map(Sizes::of)
             .map_err(out_of_range)
     }

@@ -4,7 +4,7 @@ use super::defaults::{Settings, out_of_range};
 use crate::error::Result;
 use crate::memory;
 use crate::park::Waiting;
-use weir_policy::pipe::{Levers, Shape};
+use weir_policy::pipe::{Levers, PipeShape};
 
 /// The options of an end.
 #[derive(Clone, Debug, Default)]
@@ -98,7 +98,7 @@ impl Options {
             (self.segment_bytes, self.atomic_bytes),
             (settings.segment_bytes, settings.atomic_bytes),
         );
-        let shape = Shape::fitted(memory::page_bytes(), capacity, asked, usual);
+        let shape = PipeShape::fitted(memory::page_bytes(), capacity, asked, usual);
         let (waiting, most_bytes) = (end.waiting, end.most_bytes);
         Ok(Resolved { shape: shape.map_err(out_of_range)?, levers, waiting, most_bytes })
     }
@@ -201,7 +201,7 @@ impl AsRef<EndOptions> for WriterOptions {
 /// The options of a pipe and an end, completed.
 #[derive(Clone, Copy, Debug)]
 pub struct Resolved {
-    pub shape: Shape,
+    pub shape: PipeShape,
     pub levers: Levers,
     pub waiting: Waiting,
     pub most_bytes: Option<u64>,

@@ -6,10 +6,10 @@ use crate::connect::passing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map, Use};
 use std::sync::Arc;
-use weir_policy::pipe::Shape;
-use weir_ring::layout::{self, Header};
+use weir_policy::pipe::PipeShape;
+use weir_ring::layout::{self, PipeHeader};
 use weir_ring::primitive::Ordering;
-use weir_ring::{Corrupt, Memory};
+use weir_ring::{Corrupt, RingMemory};
 use weir_sys::forks::ParentOnly;
 
 pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Map>)> {
@@ -39,7 +39,7 @@ pub fn copy_of(file: &ParentOnly) -> Result<ParentOnly> {
 }
 
 /// Publishes the sizes for `weir stat` and `weir tune`.
-pub fn say_shape(header: &Header, shape: Shape) {
+pub fn say_shape(header: &PipeHeader, shape: PipeShape) {
     let tuning = &header.tuning;
     tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
     tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);

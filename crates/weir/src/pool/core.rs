@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_policy::pool::{Action, Event, Pool as Policy, Settings};
+use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings};
 
 /// Whose time the policy is told.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ pub struct Job {
 /// What is behind the lock.
 #[derive(Debug)]
 pub struct State {
-    pub policy: Policy,
+    pub policy: PoolPolicy,
     pub seats: Vec<Seat>,
     pub jobs: VecDeque<Job>,
     /// Counts times that writing began to fail.
@@ -152,14 +152,14 @@ pub struct Core {
 impl Core {
     pub fn new(
         frames: Arc<Frames>,
-        settings: Settings,
+        settings: PoolSettings,
         spill: Option<Spill>,
         clock: Clock,
     ) -> Result<Core> {
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|cause| Error::os("make", "a pool", cause))?;
         let most = settings.transfers as usize;
-        let policy = Policy::new(settings).map_err(|_| {
+        let policy = PoolPolicy::new(settings).map_err(|_| {
             let blocks = settings.frames as usize + settings.slots as usize;
             Error::os("make", format!("the tables of a pool of {blocks} blocks"), Errno::NOMEM)
         })?;
@@ -205,7 +205,7 @@ impl Core {
     }
 
     /// Tells the policy, and does what it says.
-    pub fn on(&self, state: &mut State, event: Event) {
+    pub fn on(&self, state: &mut State, event: PoolEvent) {
         state.policy.on(self.clock.now_ns(), event);
         let mut begun = false;
         while let Some(action) = state.policy.action() {
@@ -259,7 +259,7 @@ impl Core {
             return;
         }
         *seat = Seat::default();
-        self.on(state, Event::Close(shared.stream));
+        self.on(state, PoolEvent::Close(shared.stream));
     }
 
     /// Whether the stream is still this one's: its number is used again after it was closed.

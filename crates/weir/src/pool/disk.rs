@@ -6,7 +6,7 @@ use crate::memory::{Failure, FrameLoan, FrameTransfers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::sync::Arc;
-use weir_policy::pool::Event;
+use weir_policy::pool::PoolEvent;
 use weir_sys::spill::Direction;
 
 /// What moves frames, and why nothing better does, in a line.
@@ -43,11 +43,11 @@ fn run(core: &Core, mut transfers: FrameTransfers) {
             }
             let deadline = core.deadline(&state);
             if done.is_empty() && deadline.is_some() {
-                core.on(&mut state, Event::Tick);
+                core.on(&mut state, PoolEvent::Tick);
             }
             for (token, failure) in done.drain(..) {
                 let fault = failure.map(|failure| state.fault_of(failure));
-                core.on(&mut state, Event::Done { transfer: token as u32, fault });
+                core.on(&mut state, PoolEvent::Done { transfer: token as u32, fault });
             }
             jobs.extend(state.jobs.drain(..));
             state.idle = jobs.is_empty();

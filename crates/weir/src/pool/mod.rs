@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameTransfers;
 use crate::memory::Frames;
 use std::sync::Arc;
-use weir_policy::pool::Settings;
+use weir_policy::pool::PoolSettings;
 
 /// Memory that many streams share, and a file behind it.
 ///
@@ -75,7 +75,7 @@ impl Pool {
 
     fn with(
         options: &PoolOptions,
-        settings: Settings,
+        settings: PoolSettings,
         mut transfers: Option<(FrameTransfers, std::path::PathBuf)>,
     ) -> Result<Pool> {
         if let Some((transfers, _)) = transfers.as_mut().filter(|_| options.verifies) {
@@ -87,7 +87,7 @@ impl Pool {
             engine: disk::describe(transfers),
         });
         let most = transfers.as_ref().map_or(1, |(transfers, _)| transfers.room() as u32);
-        let settings = Settings { transfers: most, ..settings };
+        let settings = PoolSettings { transfers: most, ..settings };
         let core = Arc::new(Core::new(frames, settings, spill, options.clock.clone())?);
         if let Some((transfers, _)) = transfers {
             disk::start(core.clone(), transfers)?;

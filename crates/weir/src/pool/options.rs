@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::usual_directory;
 use crate::pool::core::Clock;
 use std::path::PathBuf;
-use weir_policy::pool::{LEAST_FRAMES, Rule, Settings};
+use weir_policy::pool::{LEAST_FRAMES, PoolSettings, Rule};
 
 /// Frames of a pool are numbered by 32 bits, and so are places in its file.
 const MOST_BLOCKS: u64 = 1 << 26;
@@ -117,7 +117,7 @@ impl PoolOptions {
     }
 
     /// Counted in frames.
-    pub(super) fn sizes(&self) -> Result<Settings> {
+    pub(super) fn sizes(&self) -> Result<PoolSettings> {
         let refuse = |what: &str, why: String| {
             Err(Error::new(ErrorKind::Invalid, "set", format!("the {what} of a pool"), why))
         };
@@ -144,7 +144,7 @@ impl PoolOptions {
             return refuse("file", format!("{asked} bytes are out of range: 0 to {most}"));
         }
         let spills = self.directory().is_some();
-        Ok(Settings {
+        Ok(PoolSettings {
             frames: (self.memory_bytes / frame) as u32,
             slots: if spills { (self.limit_bytes / frame) as u32 } else { 0 },
             cluster: (self.cluster_bytes / frame) as u32,

@@ -9,7 +9,7 @@ use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weir_policy::pool::Event;
+use weir_policy::pool::PoolEvent;
 
 /// The end of a backlog that reads. Dropping it gives up what is left. [`Pool::backlog`] makes it.
 ///
@@ -123,7 +123,7 @@ impl BacklogReader {
             return Err(core.read_error(failed));
         }
         if state.seats[stream as usize].shown.is_none() {
-            core.on(&mut state, Event::Want(stream));
+            core.on(&mut state, PoolEvent::Want(stream));
         }
         let seat = &mut state.seats[stream as usize];
         let Some(Shown { frame, in_file }) = seat.shown.take() else {
@@ -165,7 +165,7 @@ impl BacklogReader {
         self.from = 0;
         let core = self.pool.core();
         let mut state = core.lock();
-        core.on(&mut state, Event::Consumed(self.shared.stream));
+        core.on(&mut state, PoolEvent::Consumed(self.shared.stream));
     }
 
     /// The frame of the first block may be needed for another.
@@ -173,7 +173,7 @@ impl BacklogReader {
         self.block = None;
         let core = self.pool.core();
         let mut state = core.lock();
-        core.on(&mut state, Event::Release(self.shared.stream));
+        core.on(&mut state, PoolEvent::Release(self.shared.stream));
     }
 
     /// Bytes that were put and not yet taken.
@@ -282,7 +282,7 @@ impl Drop for BacklogReader {
         self.shared.writer.wake();
         if Core::is_open(&state, &self.shared) {
             // The writer may be at its last block for long; the others can go now.
-            core.on(&mut state, Event::Abandon(self.shared.stream));
+            core.on(&mut state, PoolEvent::Abandon(self.shared.stream));
         }
         core.close(&mut state, &self.shared);
     }

@@ -9,7 +9,7 @@ use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weir_policy::pool::Event;
+use weir_policy::pool::PoolEvent;
 
 /// The end of a backlog that writes. Dropping it is the end of the bytes. [`Pool::backlog`] makes it.
 ///
@@ -91,7 +91,7 @@ impl BacklogWriter {
             return Err(closed("its reader has gone"));
         }
         if state.seats[stream as usize].granted.is_none() {
-            core.on(&mut state, Event::Append(stream));
+            core.on(&mut state, PoolEvent::Append(stream));
         }
         let Some(frame) = state.seats[stream as usize].granted.take() else {
             self.shared.writer.arm();
@@ -143,7 +143,7 @@ impl BacklogWriter {
         if Core::is_open(&state, &self.shared) {
             let stream = self.shared.stream;
             state.seats[stream as usize].writes = false;
-            core.on(&mut state, Event::Seal(stream));
+            core.on(&mut state, PoolEvent::Seal(stream));
             core.close(&mut state, &self.shared);
         }
     }
@@ -232,8 +232,8 @@ impl Drop for BacklogWriter {
             let seat = &mut state.seats[stream as usize];
             seat.writes = false;
             let empty = seat.granted.take().is_some() || committed == Some(0);
-            core.on(&mut state, Event::Withdraw { stream, empty });
-            core.on(&mut state, Event::Seal(stream));
+            core.on(&mut state, PoolEvent::Withdraw { stream, empty });
+            core.on(&mut state, PoolEvent::Seal(stream));
         }
         // Release pairs with the acquire in the reader: all that was put is seen.
         self.shared.ended.store(true, Ordering::Release);

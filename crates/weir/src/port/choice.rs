@@ -19,13 +19,13 @@ use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::Shape;
-use weir_policy::ready::{Pace, Rotation, Usual};
+use weir_policy::pipe::PipeShape;
+use weir_policy::ready::{Rotation, TurnPace, Usual};
 use weir_ring::account::add;
 use weir_ring::board::Board;
 use weir_ring::layout::MESSAGE;
 use weir_ring::primitive::Ordering;
-use weir_ring::{Area, Memory, sleep};
+use weir_ring::{Area, RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
 /// Looks at a hot ring that found nothing before it goes cold while others are busy.
@@ -152,7 +152,7 @@ impl Choice {
                     Some(free) => *free = slot,
                     None => self.slots.push(slot),
                 }
-                self.hot.push(place, Pace::New);
+                self.hot.push(place, TurnPace::New);
                 let account = &self.board().account;
                 add(&account.opened, 1);
                 account.open.store(self.len() as u32, Ordering::Relaxed);
@@ -176,7 +176,7 @@ impl Choice {
         options: &PortOptions,
     ) -> Result<RecordReader> {
         let (page, bytes) = (crate::memory::page_bytes(), map.bytes(Area::Ring));
-        let shape = Shape::new(page, bytes, Some(bytes / WOKEN_AT), None)
+        let shape = PipeShape::new(page, bytes, Some(bytes / WOKEN_AT), None)
             .map_err(crate::pipe::defaults::out_of_range)?;
         let resolved = Resolved { shape, ..self.resolved };
         let connection = Connection::of_port_ring(socket, &self.inbox, place, pidfd)?;
@@ -255,7 +255,7 @@ impl Choice {
                 return Ok(Some(place));
             }
             self.current = None;
-            self.hot.push(place, Pace::Busy);
+            self.hot.push(place, TurnPace::Busy);
         }
         self.take_turns()
     }
@@ -274,8 +274,8 @@ impl Choice {
                 let Some((place, pace)) = self.hot.pop() else { break };
                 let alone = self.hot.is_empty();
                 let long_turn = match pace {
-                    Pace::Busy => self.usual.begin_turn(self.hot.len()),
-                    Pace::New => 0,
+                    TurnPace::Busy => self.usual.begin_turn(self.hot.len()),
+                    TurnPace::New => 0,
                 };
                 let Ok(slot) = self.slot(place) else { continue };
                 if slot.is_set_aside() {
@@ -285,22 +285,22 @@ impl Choice {
                     slot.empty_looks = 0;
                     match pace {
                         _ if rounds > 0 => slot.turn.begin_in_debt(slot.share, rounds),
-                        Pace::New => slot.turn.begin(slot.share),
-                        Pace::Busy => slot.turn.begin_long(slot.share, long_turn),
+                        TurnPace::New => slot.turn.begin(slot.share),
+                        TurnPace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
                     if slot.turn.goes_on() {
                         (self.current, self.last) = (Some(place), Some(place));
                         return Ok(Some(place));
                     }
                     someone_owes = true;
-                    self.hot.push(place, Pace::Busy);
+                    self.hot.push(place, TurnPace::Busy);
                     continue;
                 }
                 slot.turn.end();
                 slot.empty_looks += 1;
                 // The last one is left to whoever spins and sleeps.
                 if alone || slot.empty_looks < MOST_EMPTY_LOOKS {
-                    self.hot.push(place, Pace::Busy);
+                    self.hot.push(place, TurnPace::Busy);
                 } else if !slot.cool()? {
                     self.warm(place)?;
                 }
@@ -332,7 +332,7 @@ impl Choice {
         let slot = self.slot(place)?;
         slot.warm()?;
         if !slot.is_set_aside() {
-            self.hot.push(place, Pace::New);
+            self.hot.push(place, TurnPace::New);
         }
         Ok(())
     }
@@ -389,7 +389,7 @@ impl Choice {
     /// Before the reader sleeps: all rings go cold. Whether none has anything.
     pub fn cool_all(&mut self) -> Result<bool> {
         if let Some(place) = self.current.take() {
-            self.hot.push(place, Pace::Busy);
+            self.hot.push(place, TurnPace::Busy);
         }
         for _ in 0..self.hot.len() {
             let Some((place, _)) = self.hot.pop() else { break };

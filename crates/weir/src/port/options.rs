@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Waiting};
 use crate::pipe::options::{Options, Resolved};
 use rustix::fs::Mode;
-use weir_policy::pipe::Shape;
+use weir_policy::pipe::PipeShape;
 use weir_ring::board::MOST_RINGS;
 
 /// Bytes of a writer's ring.
@@ -185,7 +185,7 @@ impl PortWriterOptions {
     }
 
     /// The longest piece, in a ring of these sizes.
-    pub(super) fn longest_piece(&self, shape: &Shape) -> usize {
+    pub(super) fn longest_piece(&self, shape: &PipeShape) -> usize {
         let quarter = shape.capacity_bytes() / 4;
         (if self.has_piece_bytes { shape.segment_bytes() } else { quarter }) as usize
     }

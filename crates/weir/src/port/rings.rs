@@ -15,7 +15,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_policy::ready::{WAIT_UNITS, Work};
+use weir_policy::ready::{WAIT_UNITS, WorkBudget};
 use weir_ring::account::add;
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
@@ -24,14 +24,14 @@ use weir_ring::sleep;
 #[derive(Debug)]
 pub struct Effort {
     until: Until,
-    work: Work,
+    work: WorkBudget,
     is_first: bool,
 }
 
 impl Effort {
     #[inline]
     pub fn new(until: Until) -> Effort {
-        Effort { until, work: Work::default(), is_first: true }
+        Effort { until, work: WorkBudget::default(), is_first: true }
     }
 
     /// A step showed nothing, and moved so many bytes.
@@ -89,7 +89,7 @@ impl Rings {
     #[cold]
     fn next_after_all(&mut self, effort: &mut Effort) -> Result<u32> {
         if effort.work.is_over() {
-            effort.work = Work::default();
+            effort.work = WorkBudget::default();
             if effort.until == Until::Now {
                 // Readable as before: there is more to do.
                 self.acted();

@@ -7,7 +7,7 @@ use crate::pipe::options::Options;
 use crate::pipe::stream::pipe;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Trial, choose};
+use weir_policy::pipe::{RingTrial, choose};
 
 /// Capacities tried.
 const CAPACITY_BYTES: [u64; 4] = [256 << 10, 1 << 20, 2 << 20, 4 << 20];
@@ -47,10 +47,10 @@ pub fn calibrate(mut progress: impl FnMut(Progress)) -> Result<Habits> {
             progress(Progress { done: round * kinds.len() + step + 1, total });
         }
     }
-    let trials: Vec<Trial> = kinds
+    let trials: Vec<RingTrial> = kinds
         .iter()
         .zip(best)
-        .map(|((capacity_bytes, dirties), rate)| Trial {
+        .map(|((capacity_bytes, dirties), rate)| RingTrial {
             capacity_bytes: *capacity_bytes,
             dirties: *dirties,
             rate,

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, HeaderPage, page_bytes};
 use crate::pipe::defaults::{Sizes, out_of_range};
 use rustix::fd::AsFd;
-use weir_policy::pipe::Shape;
+use weir_policy::pipe::PipeShape;
 use weir_ring::primitive::Ordering;
 
 /// Sizes asked for; what is `None` stays.
@@ -45,7 +45,7 @@ pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
         (ask.segment_bytes, ask.atomic_bytes),
         (Some(now(&tuning.segment_bytes)), Some(now(&tuning.atomic_bytes))),
     );
-    let shape = Shape::fitted(page_bytes(), capacity, asked, is).map_err(out_of_range)?;
+    let shape = PipeShape::fitted(page_bytes(), capacity, asked, is).map_err(out_of_range)?;
     let most = now(&tuning.most_bytes);
     if ask.capacity_bytes.is_some() && shape.capacity_bytes() > most.max(extent.ring_bytes) {
         let is_open = header.writer_account.pid.load(Ordering::Relaxed) != 0;

@@ -11,8 +11,8 @@ use crate::memory::map;
 use crate::memory::map::{Extent, Map};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use weir_ring::lane::{FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Place, Side};
-use weir_ring::layout::{self, Header};
+use weir_ring::lane::{FrameKind, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter, LinkSide};
+use weir_ring::layout::{self, PipeHeader};
 use weir_ring::record::{RecordReader, RecordWriter};
 use weir_ring::stream::{StreamReader, StreamWriter};
 
@@ -118,8 +118,8 @@ fn bytes_of_a_stream_are_handed_over_by_its_positions() {
 #[test]
 fn heads_of_frames_that_change_meanwhile_are_no_race() {
     let link = link();
-    let (link, lane) = (&link, LaneId { writer: Side::Peer, channel: 0 });
-    for place in [Place::INLINE, Place::block(4096, 4096)] {
+    let (link, lane) = (&link, LaneId { writer: LinkSide::Peer, channel: 0 });
+    for place in [LanePlace::INLINE, LanePlace::block(4096, 4096)] {
         let (mut writer, over) = (LaneWriter::default(), AtomicBool::new(false));
         writer.move_to(place);
         writer.put(link, lane, FrameKind::Data, false, b"some bytes");
@@ -148,9 +148,9 @@ fn heads_of_frames_that_change_meanwhile_are_no_race() {
 
 #[test]
 fn frames_of_a_lane_are_handed_over_by_its_positions() {
-    let (link, lane) = (link(), LaneId { writer: Side::Owner, channel: 0 });
+    let (link, lane) = (link(), LaneId { writer: LinkSide::Owner, channel: 0 });
     let link = &link;
-    for place in [Place::INLINE, Place::block(8192, 4096)] {
+    for place in [LanePlace::INLINE, LanePlace::block(8192, 4096)] {
         link.lane(lane).reader.read.store(0, Ordering::Relaxed);
         link.lane(lane).writer.written.store(0, Ordering::Relaxed);
         thread::scope(|scope| {
@@ -180,15 +180,15 @@ fn frames_of_a_lane_are_handed_over_by_its_positions() {
 
 /// A header in read-only memory, as `weir stat` maps it. There only small Relaxed loads are
 /// allowed, and miri reports any other atomic operation.
-static READ_ONLY: Zeros = Zeros([0; size_of::<Header>()]);
+static READ_ONLY: Zeros = Zeros([0; size_of::<PipeHeader>()]);
 #[repr(C, align(4096))]
-struct Zeros([u8; size_of::<Header>()]);
+struct Zeros([u8; size_of::<PipeHeader>()]);
 
 #[test]
 fn a_header_that_is_only_read_is_loaded_relaxed() {
     // SAFETY: as long and as aligned as a header, for which any bytes are a value; it is only
     // loaded.
-    let header = unsafe { &*(&raw const READ_ONLY).cast::<Header>() };
+    let header = unsafe { &*(&raw const READ_ONLY).cast::<PipeHeader>() };
     let nothing = HeaderSnapshot::load(header);
     assert_eq!((nothing.read, nothing.written, nothing.writer), (0, 0, nothing.reader));
     assert!(!nothing.writer.closed && nothing.writer.account.pid == 0);
@@ -197,7 +197,7 @@ fn a_header_that_is_only_read_is_loaded_relaxed() {
 #[test]
 #[cfg(not(miri))]
 fn a_snapshot_says_what_the_header_says() {
-    use weir_ring::Memory;
+    use weir_ring::RingMemory;
     let extent = Extent { kind: layout::STREAM, ring_bytes: 4096, arena_bytes: 0, generation: 0 };
     let (file, map) = map::create(extent).expect("made");
     let header = map.header();

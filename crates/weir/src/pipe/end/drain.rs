@@ -7,58 +7,58 @@
 use super::End;
 use crate::error::{Error, ErrorKind};
 use crate::park::futex;
-use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, Header, NO_DRAIN};
+use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, NO_DRAIN, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
 /// The largest error number.
 const MOST_ERRNO: u32 = 4095;
 
 /// The reader's last report of [`say_trouble`].
-pub fn trouble(header: &Header) -> u64 {
+pub fn trouble(header: &PipeHeader) -> u64 {
     // Acquire: pairs with the Release in `say_trouble`.
     header.reader_sleep.trouble.load(Ordering::Acquire)
 }
 
 /// Reports that the reader cannot spill. `number` counts the reports, `fault` is the error number.
-pub fn say_trouble(header: &Header, number: u32, fault: i32) {
+pub fn say_trouble(header: &PipeHeader, number: u32, fault: i32) {
     let word = u64::from(number) << 32 | u64::from(fault.unsigned_abs());
     // Release: pairs with the Acquire in `trouble`.
     header.reader_sleep.trouble.store(word, Ordering::Release);
 }
 
 /// The bytes in a ring, by the positions of both ends.
-pub fn fill(header: &Header) -> u64 {
+pub fn fill(header: &PipeHeader) -> u64 {
     // Acquire, both: the ring did have this fill at some time.
     let read = header.reader.position.load(Ordering::Acquire);
     header.writer.position.load(Ordering::Acquire).wrapping_sub(read)
 }
 
 /// Announces that the draining thread sleeps. It looks at the fill after that.
-pub fn announce(header: &Header) {
+pub fn announce(header: &PipeHeader) {
     // Relaxed: the fence, which pairs with the one in `say_full`, orders it before that look.
     header.reader_sleep.drain.store(DRAIN_ASLEEP, Ordering::Relaxed);
     fence(Ordering::SeqCst);
 }
 
 /// The word that the draining thread sleeps on, and its expected value.
-pub fn asleep(header: &Header) -> (&AtomicU32, u32) {
+pub fn asleep(header: &PipeHeader) -> (&AtomicU32, u32) {
     (&header.reader_sleep.drain, DRAIN_ASLEEP)
 }
 
 /// Whether the pipe goes on in another memory.
-pub fn has_moved(header: &Header) -> bool {
+pub fn has_moved(header: &PipeHeader) -> bool {
     // Acquire: pairs with the Release in `Writer::resize`: all that was published before is seen.
     header.writer.moved.load(Ordering::Acquire) != 0
 }
 
 /// Takes the announcement back.
-pub fn rise(header: &Header) {
+pub fn rise(header: &PipeHeader) {
     // Relaxed: a writer that still sees the announcement wakes nobody, which does no harm.
     header.reader_sleep.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
 }
 
 /// Wakes the draining thread if it sleeps.
-pub fn wake(header: &Header) {
+pub fn wake(header: &PipeHeader) {
     // Pairs with the fence in `announce`: that thread sees what was done before, or is woken here.
     fence(Ordering::SeqCst);
     header.reader_sleep.drain.store(DRAIN_AWAKE, Ordering::Relaxed);

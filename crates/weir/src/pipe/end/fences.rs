@@ -5,7 +5,7 @@ use super::End;
 use crate::park::barrier;
 use weir_policy::pipe::Fencing;
 use weir_ring::primitive::Ordering;
-use weir_ring::{Memory, sleep};
+use weir_ring::{RingMemory, sleep};
 
 impl End {
     /// Announces that this end sleeps or polls: see [`sleep::announce`].

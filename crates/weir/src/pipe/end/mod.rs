@@ -13,11 +13,11 @@ use crate::pipe::storage::open_kind;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Wishes};
+use weir_policy::pipe::{Backoff, CapacityWishes, Fencing, PeerCpu, PipeShape};
 use weir_ring::account::{self, Account, add};
-use weir_ring::layout::{AccountLine, Header};
+use weir_ring::layout::{AccountLine, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
-use weir_ring::{Area, Memory, sleep};
+use weir_ring::{Area, RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
 pub mod drain;
@@ -43,8 +43,8 @@ pub enum WaitOutcome {
 pub struct End {
     pub map: Arc<Map>,
     pub life: Connection,
-    pub shape: Shape,
-    pub slip: Slip,
+    pub shape: PipeShape,
+    pub backoff: Backoff,
     pub dirties: bool,
     role: Role,
     /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory
@@ -57,7 +57,7 @@ pub struct End {
     /// The number of the last report of the reader that it cannot spill.
     trouble_seen: u32,
     tuning_seen: u32,
-    wishes: Wishes,
+    wishes: CapacityWishes,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
     pub arrived: Option<ParentOnly>,
@@ -88,7 +88,7 @@ fn has_closed(map: &Map, role: Role) -> bool {
 }
 
 /// Publishes the CPU of the end of that role. Returns whether the other end runs there too.
-pub fn cpu(map: &Map, role: Role) -> Peer {
+pub fn cpu(map: &Map, role: Role) -> PeerCpu {
     let other = role.other().sleep(map.header()).cpu.load(Ordering::Relaxed);
     peer_of(&role.sleep(map.header()).cpu, other)
 }
@@ -116,7 +116,7 @@ impl End {
     ) -> Result<End> {
         let mut end = End {
             shape: resolved.shape,
-            slip: Slip::new(resolved.levers.slip_ns),
+            backoff: Backoff::new(resolved.levers.slip_ns),
             dirties: resolved.levers.dirties,
             role: life.role(),
             file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,
@@ -125,7 +125,7 @@ impl End {
             reached: false,
             trouble_seen: 0,
             tuning_seen: 0,
-            wishes: Wishes::new(
+            wishes: CapacityWishes::new(
                 resolved.shape.capacity_bytes(),
                 resolved.levers.capacity_bytes,
                 resolved.most_bytes,
@@ -152,7 +152,7 @@ impl End {
     }
 
     #[inline]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &PipeHeader {
         self.map.header()
     }
 
@@ -221,7 +221,7 @@ impl End {
         until: Until,
         look: &mut dyn FnMut(&Map) -> Result<bool>,
     ) -> Result<WaitOutcome> {
-        self.slip.on_pause();
+        self.backoff.on_pause();
         let slice = (self.role == Role::Writer).then_some(WRITER_SLICE);
         loop {
             let had_the_fences = self.drop_fences();
@@ -245,7 +245,7 @@ impl End {
 
     /// Wakes the other end, after something was published, if it waits and `rule` allows it.
     #[inline]
-    pub fn wake_other(&self, rule: impl FnOnce(&Header) -> bool) {
+    pub fn wake_other(&self, rule: impl FnOnce(&PipeHeader) -> bool) {
         let sleep = self.role.other().sleep(self.header());
         if sleep::is_wanted_lightly(sleep, self.reached) && rule(self.header()) {
             self.wake_now();
@@ -294,7 +294,7 @@ impl End {
 
     /// Lets the writer run ahead after a streaming reader has run dry, where that pays.
     pub fn pause(&mut self, records: u32) {
-        let ns = self.slip.on_dry(records);
+        let ns = self.backoff.on_dry(records);
         if ns == 0 || self.spinner.waiting() == Waiting::Sleep {
             return;
         }
@@ -305,7 +305,7 @@ impl End {
     }
 
     /// Opens the memory that follows this one. The writer has announced that it sent it.
-    pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, Shape)> {
+    pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, PipeShape)> {
         let file = self.arrived.take().or_else(|| self.life.take_messages());
         let wrong = |why: &'static str| self.error(ErrorKind::Corrupt, why);
         let file = file.ok_or_else(|| match self.life.is_broken() {
@@ -317,7 +317,7 @@ impl End {
             return Err(wrong("its new memory does not follow the present one"));
         }
         let capacity = map.extent().ring_bytes;
-        let shape = Shape::new(memory::page_bytes(), capacity, None, None);
+        let shape = PipeShape::new(memory::page_bytes(), capacity, None, None);
         Ok((file, map, shape.map_err(out_of_range)?))
     }
 
@@ -342,7 +342,7 @@ impl End {
         self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(|| self.elsewhere())
     }
 
-    pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: Shape) -> Result<()> {
+    pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: PipeShape) -> Result<()> {
         self.file = Some(ClaimedFile::new(file, self.role)?);
         self.life.move_to(map.clone());
         let account = self.account();

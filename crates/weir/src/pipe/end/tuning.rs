@@ -3,8 +3,8 @@
 use super::End;
 use crate::memory;
 use crate::pipe::connection::Role;
-use weir_policy::pipe::Shape;
-use weir_ring::Memory;
+use weir_policy::pipe::PipeShape;
+use weir_ring::RingMemory;
 use weir_ring::primitive::Ordering;
 
 impl End {
@@ -38,7 +38,8 @@ impl End {
             tuning.capacity_bytes.load(Ordering::Relaxed),
         );
         let now = self.shape.capacity_bytes();
-        let asked = Shape::new(memory::page_bytes(), capacity, Some(segment), Some(atomic)).ok()?;
+        let asked =
+            PipeShape::new(memory::page_bytes(), capacity, Some(segment), Some(atomic)).ok()?;
         if asked.capacity_bytes() != now {
             let granted = asked.capacity_bytes() <= self.wishes.most_bytes();
             return granted.then_some(asked.capacity_bytes());

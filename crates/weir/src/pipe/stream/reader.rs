@@ -13,7 +13,7 @@ use weir_ring::account::{add, raise};
 use weir_ring::layout::STREAM;
 use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamReader;
-use weir_ring::{Corrupt, Memory};
+use weir_ring::{Corrupt, RingMemory};
 
 /// The reader of a stream, which is a [`std::io::Read`] too. Dropping it closes the stream.
 ///

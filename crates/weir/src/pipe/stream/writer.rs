@@ -12,12 +12,12 @@ use crate::pipe::storage::{corrupt, say_shape};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
-use weir_policy::pipe::Shape;
+use weir_policy::pipe::PipeShape;
 use weir_ring::account::add;
 use weir_ring::layout::STREAM;
 use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamWriter;
-use weir_ring::{Corrupt, Memory};
+use weir_ring::{Corrupt, RingMemory};
 
 /// The writer of a stream, which is a [`std::io::Write`] too. Dropping it closes the stream.
 ///
@@ -161,7 +161,7 @@ impl Endpoint<StreamWriter> {
         let (end, ring) = self.parts()?;
         let shape = end.shape;
         let now = (Some(shape.segment_bytes()), Some(shape.atomic_bytes()));
-        let shape = Shape::fitted(memory::page_bytes(), capacity_bytes, (None, None), now);
+        let shape = PipeShape::fitted(memory::page_bytes(), capacity_bytes, (None, None), now);
         let shape = shape.map_err(out_of_range)?;
         let old = end.map.clone();
         let fail = |c| corrupt(Role::Writer, c);
@@ -204,8 +204,8 @@ impl Endpoint<StreamWriter> {
         let (end, _) = self.parts()?;
         let capacity = end.shape.capacity_bytes();
         let sizes = (Some(segment_bytes), Some(atomic_bytes));
-        end.shape =
-            Shape::new(memory::page_bytes(), capacity, sizes.0, sizes.1).map_err(out_of_range)?;
+        end.shape = PipeShape::new(memory::page_bytes(), capacity, sizes.0, sizes.1)
+            .map_err(out_of_range)?;
         say_shape(end.header(), end.shape);
         Ok(())
     }

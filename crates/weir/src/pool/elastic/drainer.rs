@@ -7,7 +7,7 @@ use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::core::Shared;
 use std::sync::{Arc, MutexGuard};
-use weir_ring::Memory;
+use weir_ring::RingMemory;
 use weir_ring::primitive::Ordering;
 
 /// What is said of an error without a number: EIO.

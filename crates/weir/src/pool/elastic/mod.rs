@@ -21,7 +21,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use weir_ring::Memory;
+use weir_ring::RingMemory;
 use weir_ring::account::Account;
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 

@@ -29,7 +29,7 @@ const SEED: u64 = 1;
 
 /// Blocks written in the simulation.
 fn simulated(load: &Load, frames: u32, rule: Rule) -> u64 {
-    let settings = Settings { frames, slots: SLOTS, cluster: CLUSTER, transfers: 32, rule };
+    let settings = PoolSettings { frames, slots: SLOTS, cluster: CLUSTER, transfers: 32, rule };
     let mut world = World::new(settings, STREAMS);
     world.run(load);
     world.finished().spilled

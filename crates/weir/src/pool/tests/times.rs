@@ -76,7 +76,7 @@ fn a_pool_in_trouble_sleeps_while_no_frame_is_short() {
         rest(&made.pool);
         let mut state = made.pool.core().lock();
         let short = state.policy.deadline_ns().is_some();
-        made.pool.core().on(&mut state, weir_policy::pool::Event::Tick);
+        made.pool.core().on(&mut state, weir_policy::pool::PoolEvent::Tick);
         let due = made.pool.core().deadline(&state);
         let soon = due.is_some_and(|due| due < Duration::from_micros(1));
         assert!(!soon, "after {taken} blocks, {short}");
