@@ -227,7 +227,7 @@ impl RingMemory for Map {
     fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
         let to = self.part(area, at, from.len());
         // SAFETY: the range is inside the area and its mirror (`part` asserts). It does not overlap
-        // `from`, which is private. No other thread touches it meanwhile: the contract of `RingMemory`.
+        // `from`, which is private. No other thread touches it meanwhile: see `RingMemory`.
         // Another process that does so spoils its own data.
         unsafe { copy(from.as_ptr(), to, from.len()) };
     }
