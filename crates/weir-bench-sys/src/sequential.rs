@@ -7,7 +7,10 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
-use weir_sys::spill::{self, Direction, Engine, MOST_IN_FLIGHT, Piece, SpillFile, Wanted};
+use weir_sys::spill::{
+    self, EngineChoice as Wanted, MOST_IN_FLIGHT, MemoryPiece as Piece, SpillEngine as Engine,
+    SpillFile, TransferDirection as Direction,
+};
 
 /// Times of a file that was written and then read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

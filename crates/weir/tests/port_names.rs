@@ -263,7 +263,7 @@ fn too_many_writers_are_refused() {
     }
     let (kept, kind, text) = letting_in.join().expect("no panic");
     assert_eq!(kind, ErrorKind::Refused);
-    assert!(text.ends_with("it has its most writers, 2"), "{text}");
+    assert!(text.ends_with("it has 2 writers already, its limit"), "{text}");
     drop(kept);
     for _ in 0..2 {
         port.receive_timeout(&mut [0; 8], Duration::from_secs(10)).expect("an end");

@@ -10,7 +10,7 @@ use super::sealed::map_private;
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_sys::spill::{Direction, Piece};
+use weir_sys::spill::{MemoryPiece as Piece, TransferDirection as Direction};
 
 /// The name of the memory in /proc.
 const NAME: &str = "weir-pool";

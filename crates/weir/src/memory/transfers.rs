@@ -5,7 +5,10 @@ use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use weir_sys::spill::{self, Direction, Engine, MOST_PIECES, Piece, SpillFile, Wanted};
+use weir_sys::spill::{
+    self, EngineChoice as Wanted, MOST_PIECES, MemoryPiece as Piece, SpillEngine as Engine,
+    SpillFile, TransferDirection as Direction,
+};
 
 /// Says which engine is wanted: `uring` or `threads`.
 const WANTED: &str = "WEIR_SPILL_ENGINE";

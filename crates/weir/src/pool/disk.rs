@@ -1,15 +1,15 @@
-//! The pool's thread: begins transfers, and tells the policy when they are done.
+//! The pool's thread. It begins transfers and tells the policy when they are done.
 
-use super::core::{Core, Job};
+use super::core::{Core, TransferJob};
 use crate::error::{Error, Result};
 use crate::memory::{Failure, Loan, Transfers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::sync::Arc;
 use weir_policy::pool::Event;
-use weir_sys::spill::Direction;
+use weir_sys::spill::TransferDirection;
 
-/// What moves frames, and why nothing better does, in a line.
+/// Describes in one line what moves frames, and why nothing better does.
 pub fn describe(transfers: &Transfers) -> String {
     let cache = if transfers.is_direct() { "O_DIRECT" } else { "cached" };
     let mut line = format!("{}, {cache}", transfers.engine());
@@ -32,7 +32,7 @@ pub fn start(core: Arc<Core>, transfers: Transfers) -> Result<()> {
 fn run(core: &Core, mut transfers: Transfers) {
     weir_sys::signals::block_all();
     let mut done: Vec<(u64, Option<Failure>)> = Vec::with_capacity(transfers.room());
-    let mut jobs: Vec<Job> = Vec::with_capacity(transfers.room());
+    let mut jobs: Vec<TransferJob> = Vec::with_capacity(transfers.room());
     let mut loans = Vec::with_capacity(weir_sys::spill::MOST_PIECES);
     loop {
         transfers.completed(|token, result| done.push((token, result.err())));
@@ -68,9 +68,10 @@ fn run(core: &Core, mut transfers: Transfers) {
     }
 }
 
-/// Begins a transfer. The policy sees to it that nobody else uses its frames.
-fn begin(core: &Core, transfers: &mut Transfers, job: &Job, loans: &mut Vec<Loan>) -> bool {
-    let direction = if job.of.writes { Direction::ToDisk } else { Direction::FromDisk };
+/// Begins a transfer: whether it could. The policy lets nobody else use its frames meanwhile.
+fn begin(core: &Core, transfers: &mut Transfers, job: &TransferJob, loans: &mut Vec<Loan>) -> bool {
+    let direction =
+        if job.of.writes { TransferDirection::ToDisk } else { TransferDirection::FromDisk };
     for &frame in job.of.frames() {
         let Some(loan) = core.frames.lend(frame, direction) else { return false };
         loans.push(loan);
@@ -79,7 +80,7 @@ fn begin(core: &Core, transfers: &mut Transfers, job: &Job, loans: &mut Vec<Loan
     transfers.start(job.transfer.into(), offset, loans)
 }
 
-/// Waits for the disk, for work, or for the time.
+/// Waits for the disk, for new transfers, or for the deadline.
 fn wait(core: &Core, transfers: &Transfers, deadline: Option<std::time::Duration>) -> bool {
     let Some(completions) = transfers.descriptor() else { return false };
     let kicked = core.kicked();

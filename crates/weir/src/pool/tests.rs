@@ -5,11 +5,11 @@ mod loads;
 mod model;
 mod times;
 
-use super::core::Clock;
+use super::core::PoolClock;
 use super::*;
 use crate::memory::{Faults, Faulty};
 use std::time::{Duration, Instant};
-use weir_sys::spill::Direction;
+use weir_sys::spill::TransferDirection;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAGE: usize = 4096;

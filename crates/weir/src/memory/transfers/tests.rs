@@ -8,7 +8,7 @@ use crate::memory::Frames;
 use faulty::Faulty;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
-use weir_sys::spill::Direction;
+use weir_sys::spill::TransferDirection as Direction;
 
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 const FRAME_BYTES: usize = 16 << 10;

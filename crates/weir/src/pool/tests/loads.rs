@@ -97,10 +97,10 @@ impl Driven {
         let mut options = options(frames as usize, SLOTS as usize)
             .cluster_bytes(u64::from(CLUSTER) * PAGE as u64)
             .rule(rule);
-        options.clock = Clock::Set(now_ns.clone());
+        options.clock = PoolClock::Set(now_ns.clone());
         let made = make(options);
-        made.faults.hold(Direction::ToDisk, true);
-        made.faults.hold(Direction::FromDisk, true);
+        made.faults.hold(TransferDirection::ToDisk, true);
+        made.faults.hold(TransferDirection::FromDisk, true);
         let ends = (0..STREAMS).map(|_| Ends::new(made.pool.backlog().expect("backlog"))).collect();
         Driven { made, now_ns, ends, under_way: VecDeque::new(), disk_free_ns: 0 }
     }
@@ -115,7 +115,8 @@ impl Driven {
         until("transfers are begun", || {
             for (direction, pieces) in self.made.faults.take_begun() {
                 let begun_ns = self.disk_free_ns.max(now_ns);
-                self.disk_free_ns = begun_ns + disk_ns(direction == Direction::ToDisk, pieces);
+                self.disk_free_ns =
+                    begun_ns + disk_ns(direction == TransferDirection::ToDisk, pieces);
                 self.under_way.push_back(self.disk_free_ns);
             }
             let state = self.made.pool.core().lock();

@@ -16,11 +16,11 @@ enum Step {
     /// The writer goes, or the reader, or both, and another stream comes.
     Drop(usize, u8),
     /// Transfers of this direction fail from now on, or go well again.
-    Fail(Direction, bool),
+    Fail(TransferDirection, bool),
     /// They are held, or not any more.
-    Hold(Direction, bool),
+    Hold(TransferDirection, bool),
     /// The transfer after so many fails.
-    FailOne(Direction, u64),
+    FailOne(TransferDirection, u64),
     /// The disk does what there is to do.
     Rest,
 }
@@ -80,7 +80,7 @@ impl Model {
 
     /// All there is, with a disk that works.
     fn drain(&mut self) {
-        for direction in [Direction::ToDisk, Direction::FromDisk] {
+        for direction in [TransferDirection::ToDisk, TransferDirection::FromDisk] {
             self.made.faults.fail_all(direction, None);
             self.made.faults.hold(direction, false);
         }
@@ -168,7 +168,8 @@ impl Stream {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let direction = || prop::sample::select(vec![Direction::ToDisk, Direction::FromDisk]);
+    let direction =
+        || prop::sample::select(vec![TransferDirection::ToDisk, TransferDirection::FromDisk]);
     let bytes = || prop_oneof![0_usize..20, 0_usize..3 * PAGE, 0_usize..30 * PAGE];
     let step = prop_oneof![
         12 => (any::<usize>(), bytes()).prop_map(|(stream, n)| Step::Put(stream, n)),

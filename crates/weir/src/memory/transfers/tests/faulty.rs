@@ -7,7 +7,10 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_sys::spill::{Direction, Engine, Piece, Wanted};
+use weir_sys::spill::{
+    EngineChoice as Wanted, MemoryPiece as Piece, SpillEngine as Engine,
+    TransferDirection as Direction,
+};
 
 /// What is to go wrong; told while the engine is at work, from any thread.
 #[derive(Clone, Debug)]
