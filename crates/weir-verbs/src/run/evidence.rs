@@ -150,9 +150,9 @@ pub fn read(path: &Path) -> Result<Memory, Trouble> {
     let mut text = Vec::new();
     std::fs::File::open(path)?.take(MOST_BYTES).read_to_end(&mut text)?;
     let damaged = |error: serde_json::Error| Trouble::Damaged(error.to_string());
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
-    match value["schema"].as_str() {
-        Some(SCHEMA) => serde_json::from_value(value).map_err(damaged),
+    let head: serde_json::Value = serde_json::from_slice(&text).map_err(damaged)?;
+    match head["schema"].as_str() {
+        Some(SCHEMA) => serde_json::from_slice(&text).map_err(damaged),
         Some(schema) if schema.starts_with("weir.elastic/") => {
             Err(Trouble::Newer(schema.chars().take(40).collect()))
         }
