@@ -414,7 +414,7 @@ mod tests {
             let made = makers.map(|maker| maker.join().expect("no panic"));
             (made.iter().sum::<u32>(), kept)
         });
-        assert_eq!(kept, 0, "so many of 1000 children have one");
+        assert_eq!(kept, 0, "children of 1000 have one");
         assert!(made >= 100, "only {made} were made meanwhile: forks keep makers out");
     }
 

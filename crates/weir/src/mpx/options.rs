@@ -40,34 +40,17 @@ impl MpxOptions {
         MpxOptions::default()
     }
 
-    /// Sets the most channels that a peer may ask for: 16,384 by default.
-    pub fn most_channels(mut self, channels: u32) -> MpxOptions {
-        self.most.channels = channels;
-        self
-    }
-
-    /// Sets the most bytes that a peer may ask for in each of its two arenas: 256 MiB by default.
-    pub fn most_arena_bytes(mut self, bytes: u32) -> MpxOptions {
-        self.most.arena_bytes = bytes;
-        self
-    }
-
-    /// Sets the most peers at once: 4,096 by default and at most.
-    pub fn most_peers(mut self, peers: u32) -> MpxOptions {
-        self.most_peers = peers;
-        self
-    }
-
-    /// Sets who may connect, by the mode of the socket: this user alone (0o600) by default.
-    pub fn mode(mut self, mode: u32) -> MpxOptions {
-        self.mode = mode;
-        self
-    }
-
-    /// Sets how the owner waits.
-    pub fn waiting(mut self, waiting: Waiting) -> MpxOptions {
-        self.waiting = waiting;
-        self
+    setters! { MpxOptions;
+        /// Sets the most channels that a peer may ask for: 16,384 by default.
+        most_channels: u32 => most.channels;
+        /// Sets the most bytes that a peer may ask for in each of its two arenas: 256 MiB by default.
+        most_arena_bytes: u32 => most.arena_bytes;
+        /// Sets the most peers at once: 4,096 by default and at most.
+        most_peers: u32 => most_peers;
+        /// Sets who may connect, by the mode of the socket: this user alone (0o600) by default.
+        mode: u32 => mode;
+        /// Sets how the owner waits.
+        waiting: Waiting => waiting;
     }
 
     /// Why an owner refuses a peer's memory of these sizes, if it does.
@@ -124,23 +107,14 @@ impl MpxPeerOptions {
         MpxPeerOptions::default()
     }
 
-    /// Sets the channels that the peer can have at once: 1 to 16,384, 64 by default.
-    pub fn channels(mut self, channels: u32) -> MpxPeerOptions {
-        self.extent.channels = channels;
-        self
-    }
-
-    /// Sets the bytes of each of the two arenas that its channels share: a multiple of 64 KiB, at
-    /// most 256 MiB, 128 KiB by default. 0 is enough for few and short records.
-    pub fn arena_bytes(mut self, bytes: u32) -> MpxPeerOptions {
-        self.extent.arena_bytes = bytes;
-        self
-    }
-
-    /// Sets how the peer waits.
-    pub fn waiting(mut self, waiting: Waiting) -> MpxPeerOptions {
-        self.waiting = waiting;
-        self
+    setters! { MpxPeerOptions;
+        /// Sets the channels that the peer can have at once: 1 to 16,384, 64 by default.
+        channels: u32 => extent.channels;
+        /// Sets the bytes of each of the two arenas that its channels share: a multiple of 64 KiB, at
+        /// most 256 MiB, 128 KiB by default. 0 is enough for few and short records.
+        arena_bytes: u32 => extent.arena_bytes;
+        /// Sets how the peer waits.
+        waiting: Waiting => waiting;
     }
 
     /// Sets how long to wait for an owner if there is none: [`Timeout::Now`] by default.

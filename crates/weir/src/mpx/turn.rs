@@ -70,7 +70,7 @@ pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut RecordDelivery
     }
 }
 
-/// Whether a turn of a channel would do nothing. Then the channel's lane is cold from now on.
+/// Whether a turn of a channel would do nothing. If so, the caller takes it out of the queue.
 pub fn is_idle(table: &mut ChannelTable, index: u32) -> bool {
     let ChannelEntry { link: at, number, state, blocked, report_blocked, .. } =
         table.channels[index as usize];

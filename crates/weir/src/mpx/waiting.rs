@@ -87,7 +87,7 @@ impl Multiplexer {
         Ok(came)
     }
 
-    /// Where the other side of the link that was served last runs. Also records the CPU of this side.
+    /// The CPU of the other side of the link that was served last. Also records the CPU of this side.
     fn other_cpu(&self) -> Peer {
         let link = self.table.links.get(self.last as usize).and_then(Option::as_ref);
         peer_of(&self.table.home.sleep().cpu, link.map_or(0, LinkEnd::other_cpu))

@@ -40,7 +40,7 @@ impl PoolClock {
     }
 }
 
-/// Where a pool spills to, and the engine that moves the frames.
+/// The directory that a pool spills to, and the engine that moves the frames.
 #[derive(Debug)]
 pub struct Spill {
     pub directory: PathBuf,
@@ -136,7 +136,7 @@ impl PoolState {
     }
 }
 
-/// What all handles of a pool, its ends and its thread share.
+/// The part of a pool that its handles, its ends and its thread share.
 #[derive(Debug)]
 pub struct Core {
     state: Mutex<PoolState>,

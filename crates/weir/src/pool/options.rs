@@ -55,23 +55,24 @@ impl PoolOptions {
         PoolOptions::default()
     }
 
-    /// Sets the bytes of memory for blocks: at least four frames, and at least a cluster.
-    pub fn memory_bytes(mut self, bytes: u64) -> PoolOptions {
-        self.memory_bytes = bytes;
-        self
-    }
-
-    /// Sets the bytes of a frame: a power of two from a page to 16 MiB.
-    pub fn frame_bytes(mut self, bytes: u64) -> PoolOptions {
-        self.frame_bytes = bytes;
-        self
-    }
-
-    /// Sets the most bytes that are written or read back at once: from one frame to 16 frames. A
-    /// pool of less than a hundred times that uses smaller clusters.
-    pub fn cluster_bytes(mut self, bytes: u64) -> PoolOptions {
-        self.cluster_bytes = bytes;
-        self
+    setters! { PoolOptions;
+        /// Sets the bytes of memory for blocks: at least four frames, and at least a cluster.
+        memory_bytes: u64 => memory_bytes;
+        /// Sets the bytes of a frame: a power of two from a page to 16 MiB.
+        frame_bytes: u64 => frame_bytes;
+        /// Sets the most bytes that are written or read back at once: from one frame to 16 frames. A
+        /// pool of less than a hundred times that uses smaller clusters.
+        cluster_bytes: u64 => cluster_bytes;
+        /// Sets the most bytes in the file.
+        limit_bytes: u64 => limit_bytes;
+        /// Sets whether the pool keeps a checksum of each block that it writes to the file, and checks
+        /// what it reads back. Some kernels and devices report success for bytes that they lost. With
+        /// checksums the read then fails, and nobody gets wrong bytes.
+        ///
+        /// The checksum is XXH3 of 64 bits, kept in memory (8 bytes for each block of the file). It
+        /// costs a pass over each block both ways in the pool's thread: docs/contracts/pool.md has the
+        /// figures.
+        verify: bool => verifies;
     }
 
     /// Sets the directory of the file. The file has no name in it.
@@ -84,24 +85,6 @@ impl PoolOptions {
     /// Makes a pool without a file: memory only.
     pub fn no_spill(mut self) -> PoolOptions {
         self.spills = false;
-        self
-    }
-
-    /// Sets the most bytes in the file.
-    pub fn limit_bytes(mut self, bytes: u64) -> PoolOptions {
-        self.limit_bytes = bytes;
-        self
-    }
-
-    /// Sets whether the pool keeps a checksum of each block that it writes to the file, and checks
-    /// what it reads back. Some kernels and devices report success for bytes that they lost. With
-    /// checksums the read then fails, and nobody gets wrong bytes.
-    ///
-    /// The checksum is XXH3 of 64 bits, kept in memory (8 bytes for each block of the file). It
-    /// costs a pass over each block both ways in the pool's thread: docs/contracts/pool.md has the
-    /// figures.
-    pub fn verify(mut self, verifies: bool) -> PoolOptions {
-        self.verifies = verifies;
         self
     }
 

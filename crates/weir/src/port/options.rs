@@ -57,36 +57,19 @@ impl PortOptions {
         PortOptions::default()
     }
 
-    /// Sets how the reader waits.
-    pub fn waiting(mut self, waiting: Waiting) -> PortOptions {
-        self.waiting = waiting;
-        self
-    }
-
-    /// Sets the longest message the port takes: 16 MiB by default, at most 1 GiB.
-    pub fn most_message_bytes(mut self, bytes: u64) -> PortOptions {
-        self.most_message_bytes = bytes;
-        self
-    }
-
-    /// Sets the most memory for unfinished messages, whose last pieces have not come yet, of all
-    /// writers together: 64 MiB by default. A writer whose piece finds no room is held up. The
-    /// writer whose message began first may always finish it.
-    pub fn most_unfinished_bytes(mut self, bytes: u64) -> PortOptions {
-        self.most_unfinished_bytes = bytes;
-        self
-    }
-
-    /// Sets the most writers at once: 1,024 by default, at most 16,384. Each takes a descriptor.
-    pub fn most_writers(mut self, writers: u32) -> PortOptions {
-        self.most_writers = writers;
-        self
-    }
-
-    /// Sets the permissions of the socket: 0o600 by default. Only those to write matter.
-    pub fn mode(mut self, mode: u32) -> PortOptions {
-        self.mode = mode;
-        self
+    setters! { PortOptions;
+        /// Sets how the reader waits.
+        waiting: Waiting => waiting;
+        /// Sets the longest message the port takes: 16 MiB by default, at most 1 GiB.
+        most_message_bytes: u64 => most_message_bytes;
+        /// Sets the most memory for unfinished messages, whose last pieces have not come yet, of all
+        /// writers together: 64 MiB by default. A writer whose piece finds no room is held up. The
+        /// writer whose message began first may always finish it.
+        most_unfinished_bytes: u64 => most_unfinished_bytes;
+        /// Sets the most writers at once: 1,024 by default, at most 16,384. Each takes a descriptor.
+        most_writers: u32 => most_writers;
+        /// Sets the permissions of the socket: 0o600 by default. Only those to write matter.
+        mode: u32 => mode;
     }
 
     /// Shows the pieces of long messages as they come, instead of putting them together.

@@ -31,7 +31,7 @@ pub struct Progress {
 /// Measures this machine and chooses habits, in about a second. On one CPU it measures nothing.
 ///
 /// # Errors
-/// Those of making pipes.
+/// A pipe cannot be made.
 pub fn calibrate(mut progress: impl FnMut(Progress)) -> Result<Habits> {
     let Some(cpus) = two_cpus() else { return Ok(Habits::of(by_caches())) };
     let kinds: Vec<(u64, bool)> =

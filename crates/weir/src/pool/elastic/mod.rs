@@ -65,7 +65,7 @@ enum RingLook {
     InUse,
 }
 
-/// What the reader and the draining thread share.
+/// The state that the reader and the draining thread share.
 #[derive(Debug)]
 struct DrainedRing {
     sides: Mutex<DrainEnds>,
@@ -76,7 +76,7 @@ struct DrainedRing {
     kept_out: AtomicBool,
 }
 
-/// Where bytes come from, and where they go when the ring is full.
+/// The source of the bytes, and the backlog they go to when the ring is full.
 #[derive(Debug)]
 struct DrainEnds {
     reader: Reader,

@@ -1,4 +1,4 @@
-//! Writes and reads that fail or hang: nothing is lost, and each is told who it concerns, once.
+//! Writes and reads that fail or hang: nothing is lost, and each end concerned gets the error once.
 
 use super::*;
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ fn a_failing_write() {
                     }
                 }
             }
-            // Another write may have gone well before the writer came by.
+            // Another write may have succeeded before the writer was called.
             assert!(told <= 1, "{told} times");
             assert!(made.pool.trouble().is_none(), "it is over");
             drop(writer);
@@ -41,7 +41,7 @@ fn a_full_device_holds_the_writer_up_and_loses_nothing() {
         let made = make(options(16, 4096));
         let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
         let mut put = 0;
-        // Twice over: it works again in between.
+        // Twice, and it works again in between.
         for _ in 0..2 {
             rest(&made.pool);
             made.faults.fail_all(TransferDirection::ToDisk, Some(failure));
@@ -54,7 +54,7 @@ fn a_full_device_holds_the_writer_up_and_loses_nothing() {
             assert!(error.to_string().starts_with("cannot spill to '"), "{error}");
             let trouble = made.pool.trouble().expect("at present");
             assert_eq!(trouble.to_string(), error.to_string());
-            // From now on it is as with any full pipe, while writing is tried again.
+            // From now on it is like any full pipe, while writing is tried again.
             put += put_until_full(&made.pool, &mut writer, put);
             let before = made.faults.started(TransferDirection::ToDisk);
             assert_eq!(writer.try_write(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
@@ -88,7 +88,7 @@ fn what_a_dead_device_does_not_take_is_read_from_memory() {
     while put < 1000 * PAGE {
         take(&mut reader, taken, 3 * PAGE);
         taken += 3 * PAGE;
-        // It goes on as a pipe of the size of the memory, and is told nothing more.
+        // It goes on as a pipe of the size of the memory, without further errors.
         put += put_until_full(&made.pool, &mut writer, put);
     }
     drop(writer);
@@ -124,8 +124,8 @@ fn every_writer_is_told_of_trouble_once() {
     all_is_given_back(&made.pool);
 }
 
-/// The error of a first try was told after a second had begun, whose error was told to who asked
-/// again once the device worked.
+/// The error of a first try was reported after a second had begun. The error of the second was then
+/// reported when the device worked again.
 #[test]
 fn a_failing_read_is_an_error() {
     for failure in CAUSES {
@@ -160,7 +160,7 @@ fn a_failing_read_is_an_error() {
     }
 }
 
-/// What a reader gets of 100 blocks of which the file loses a cluster without a word.
+/// What a reader gets of 100 blocks if the file silently loses a cluster.
 fn read_what_was_lost(made: &Made) -> (usize, Option<Error>) {
     made.faults.lose_after(3);
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
@@ -173,7 +173,7 @@ fn read_what_was_lost(made: &Made) -> (usize, Option<Error>) {
             Ok(n) if buffer[..n] == data(sound, n) => sound += n,
             Ok(_) => return (sound, None),
             Err(error) => {
-                // Again and again: it does not come back, and nothing else comes in its place.
+                // Repeatedly: the block does not come back, and nothing else comes in its place.
                 for _ in 0..3 {
                     rest(&made.pool);
                     let again = reader.read_timeout(&mut buffer, PATIENCE).expect_err("lost");
@@ -266,7 +266,7 @@ fn what_is_being_written_is_read_from_memory() {
     take(&mut reader, 0, put);
     let account = made.pool.account();
     assert_eq!((account.read_back_bytes, account.spilled_bytes), (0, 0));
-    // Their frames are the disk's until it is done, however much memory is needed.
+    // Their frames belong to the disk until it is done, however much memory is needed.
     assert_eq!(account.memory_bytes, held * PAGE as u64 + PAGE as u64, "one is the writer's");
     let more = put_until_held(&mut writer, put);
     assert_eq!(made.pool.account().memory_bytes, 15 * PAGE as u64, "one is kept for readers");
@@ -280,7 +280,7 @@ fn what_is_being_written_is_read_from_memory() {
     all_is_given_back(&made.pool);
 }
 
-/// As far as there is room while the disk does not answer.
+/// Puts as much as there is room for while the disk does not answer.
 fn put_until_held(writer: &mut BacklogWriter, from: usize) -> usize {
     let mut at = from;
     while let Ok(n) = writer.try_write(&data(at, PAGE)) {
@@ -313,7 +313,7 @@ fn a_read_that_takes_long_is_waited_for() {
     let letting_go = std::thread::spawn(move || faults.hold(TransferDirection::FromDisk, false));
     take(&mut reader, taken, 100 * PAGE - taken);
     letting_go.join().expect("no panic");
-    // One that goes while its block is being read.
+    // A reader that is dropped while its block is being read.
     assert_eq!(writer.write_timeout(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
     rest(&made.pool);
     made.faults.hold(TransferDirection::FromDisk, true);
@@ -329,7 +329,7 @@ fn a_read_that_takes_long_is_waited_for() {
     all_is_given_back(&made.pool);
 }
 
-/// A pool that goes while its disk works waits for the disk, and for nothing else.
+/// A pool that is dropped while its disk works waits for the disk, and for nothing else.
 #[test]
 fn a_pool_goes_in_the_midst_of_transfers() {
     for direction in [TransferDirection::ToDisk, TransferDirection::FromDisk] {

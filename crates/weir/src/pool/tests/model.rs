@@ -7,25 +7,25 @@ use std::collections::VecDeque;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many bytes are put into a stream, as far as they go.
+    /// Puts this many bytes into a stream, as far as there is room.
     Put(usize, usize),
-    /// Up to so many are taken.
+    /// Takes up to this many bytes.
     Take(usize, usize),
-    /// What is there is looked at, and so many of it taken.
+    /// Peeks, and consumes this many bytes.
     Look(usize, usize),
-    /// The writer goes, or the reader, or both, and another stream comes.
+    /// Drops the writer, the reader or both, and opens another stream.
     Drop(usize, u8),
-    /// Transfers of this direction fail from now on, or go well again.
+    /// Makes transfers of this direction fail from now on, or succeed again.
     Fail(TransferDirection, bool),
-    /// They are held, or not any more.
+    /// Holds transfers, or releases them.
     Hold(TransferDirection, bool),
-    /// The transfer after so many fails.
+    /// Makes the transfer after this many fail.
     FailOne(TransferDirection, u64),
-    /// The disk does what there is to do.
+    /// Lets the disk do its work.
     Rest,
 }
 
-/// A stream, and what it ought to hold.
+/// A stream, and what it should hold.
 struct Stream {
     ends: (Option<BacklogWriter>, Option<BacklogReader>),
     queue: VecDeque<u8>,
@@ -38,7 +38,7 @@ struct Model {
     holds: [bool; 2],
 }
 
-/// Answers that are no fault of the pool's.
+/// Errors that the pool may give.
 fn expected(error: &Error) -> bool {
     let kinds = [ErrorKind::WouldBlock, ErrorKind::TimedOut];
     kinds.contains(&error.kind()) || cause(error) == Some(Errno::IO.raw_os_error())
@@ -78,7 +78,7 @@ impl Model {
         assert!(account.delayed_bytes >= account.cancelled_bytes + account.spilled_bytes);
     }
 
-    /// All there is, with a disk that works.
+    /// Takes everything, with a disk that works.
     fn drain(&mut self) {
         for direction in [TransferDirection::ToDisk, TransferDirection::FromDisk] {
             self.made.faults.fail_all(direction, None);

@@ -1,4 +1,4 @@
-//! When the pool does what it does: by a clock that is set by hand, or without any.
+//! The times at which the pool acts, by a clock that is set by hand, or without one.
 
 use super::*;
 use rustix::io::Errno;
@@ -38,7 +38,7 @@ fn writing_is_tried_again_later_and_later_up_to_a_second() {
     assert_eq!(waits_ms.last(), Some(&1000), "{waits_ms:?}");
 }
 
-/// With pauses as long as the disk takes the reader never waits, and never a byte comes twice from
+/// With pauses as long as the disk takes, the reader never waits, and no byte is read twice from
 /// the file.
 #[test]
 fn what_was_spilled_is_read_ahead() {
@@ -66,7 +66,7 @@ fn what_was_spilled_is_read_ahead() {
     }
 }
 
-/// The disk's thread went round and round where a write had failed and frames had come free since.
+/// The disk's thread once spun after a write had failed and frames had become free since.
 #[test]
 fn a_pool_in_trouble_sleeps_while_no_frame_is_short() {
     let made = make(options(16, 4096));
