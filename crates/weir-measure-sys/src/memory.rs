@@ -14,8 +14,8 @@ pub fn read_remote(pid: Pid, address: u64, buffer: &mut [u8]) -> io::Result<usiz
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let remote =
         libc::iovec { iov_base: address as usize as *mut libc::c_void, iov_len: buffer.len() };
-    // SAFETY: `local` spans exactly `buffer`, which is borrowed mutably for the whole call. Only the
-    // kernel dereferences the remote address, and it checks it.
+    // SAFETY: `local` spans exactly `buffer`, which is borrowed mutably for the whole call. Only
+    // the kernel dereferences the remote address, and it checks it.
     let got = check(unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) })?;
     Ok(got as usize)
 }

@@ -52,7 +52,6 @@ impl TableEntry {
         TableEntry { descriptor: AtomicI32::new(FREE), inode, device }
     }
 
-    /// Frees the entry.
     fn free(&self) {
         self.inode.store(0, Ordering::Relaxed);
         // Release pairs with the acquire in `TableBlock::add`.
@@ -163,10 +162,9 @@ pub(crate) fn in_children(rest: fn()) -> io::Result<()> {
     Ok(())
 }
 
-/// Installs the handlers, once.
 fn install() -> io::Result<()> {
     let installed = HANDLER.get_or_init(|| {
-        // SAFETY: the handlers are functions of this module that do only what is allowed around a fork.
+        // SAFETY: the handlers are functions of this module that do what is allowed around a fork.
         let error = unsafe {
             libc::pthread_atfork(Some(before_the_fork), Some(in_the_parent), Some(in_the_child))
         };

@@ -26,7 +26,7 @@ fn in_a_role() {
     let words: Vec<&str> = role.split(' ').collect();
     let input = std::io::stdin();
     match words[..] {
-        // Reads with this many descriptors, and prints after each message how many writers there are.
+        // Reads with this many descriptors, and prints the number of writers after each message.
         ["read", name, descriptors] => {
             limit_descriptors(descriptors.parse().expect("a number"));
             let mut port = Port::create(name, &PortOptions::new()).expect("a port");

@@ -1,7 +1,5 @@
 //! The file that a pool spills to: without a name, of one owner, and past the page cache if possible.
 
-use super::TransferDirection;
-use super::job::PendingTransfer;
 use crate::forks::ParentOnly;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, StatxFlags};
@@ -157,24 +155,6 @@ pub(super) struct Ahead {
 impl Ahead {
     pub(super) fn new(file: &SpillFile) -> Ahead {
         Ahead { step_bytes: file.ahead_bytes, end: 0 }
-    }
-
-    /// Prepares the file for a transfer, with `others` in flight: whether the process may reach so
-    /// far. Only writes need it.
-    pub(super) fn prepare(
-        &mut self,
-        file: &SpillFile,
-        job: &PendingTransfer,
-        others: usize,
-    ) -> bool {
-        if job.direction == TransferDirection::FromDisk {
-            return true;
-        }
-        let may_reach = file.may_reach(job.end());
-        if may_reach {
-            self.cover(file, (job.offset, job.end()), others);
-        }
-        may_reach
     }
 
     /// Allocates the blocks of a write from `start` to `end`, with `others` in flight. If there are

@@ -1,5 +1,6 @@
 //! A transfer as both engines keep it: the part that is left, and the meaning of the kernel's answers.
 
+use super::file::Ahead;
 use super::{MOST_PIECES, MemoryPiece, SpillFile, TransferDirection};
 use rustix::io::Errno;
 
@@ -65,7 +66,19 @@ impl PendingTransfer {
         Some(job)
     }
 
-    /// The offset in the file at which it ends.
+    /// Prepares the file for this transfer, with `others` in flight: whether the process may reach so
+    /// far. Only writes need it.
+    pub(super) fn prepare(&self, file: &SpillFile, ahead: &mut Ahead, others: usize) -> bool {
+        if self.direction == TransferDirection::FromDisk {
+            return true;
+        }
+        let may_reach = file.may_reach(self.end());
+        if may_reach {
+            ahead.cover(file, (self.offset, self.end()), others);
+        }
+        may_reach
+    }
+
     pub(super) fn end(&self) -> u64 {
         let left: usize = self.left().iter().map(|piece| piece.iov_len).sum();
         self.offset.saturating_add(left as u64)

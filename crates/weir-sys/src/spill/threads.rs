@@ -12,7 +12,6 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// The number of threads.
 const THREADS: usize = 4;
 
 type CompletedTransfer = (u64, Result<(), Errno>);
@@ -35,7 +34,6 @@ struct Lists {
     is_over: bool,
 }
 
-/// The engine of threads.
 #[derive(Debug)]
 pub(super) struct Threads {
     shared: Arc<ThreadShared>,
@@ -54,7 +52,6 @@ impl ThreadShared {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next transfer. `None` at the end.
     fn next(&self) -> Option<PendingTransfer> {
         let idle = |lists: &mut Lists| !lists.is_over && lists.queued.is_empty();
         let lists = self.work.wait_while(self.lists(), idle);
@@ -83,8 +80,8 @@ impl ThreadShared {
         let (pieces, offset) = (job.call(self.most_call_bytes), job.offset as i64);
         let (start, count) = (pieces.as_ptr(), pieces.len() as i32);
         let answer = match job.direction {
-            // SAFETY: `SpillEngine::start` was promised that nobody writes the pieces until the transfer
-            // is completed, which is after this.
+            // SAFETY: `SpillEngine::start` was promised that nobody writes the pieces until the
+            // transfer is completed, which is after this.
             TransferDirection::ToDisk => unsafe { libc::pwritev(file, start, count, offset) },
             // SAFETY: as above, and that nobody else reads them.
             TransferDirection::FromDisk => unsafe { libc::preadv(file, start, count, offset) },
@@ -162,7 +159,7 @@ impl SpillEngine for Threads {
         let Some(job) = PendingTransfer::new(token, to, offset, pieces).filter(|_| has_room) else {
             return false;
         };
-        if self.ahead.prepare(&self.shared.file, &job, self.in_flight) {
+        if job.prepare(&self.shared.file, &mut self.ahead, self.in_flight) {
             self.started.push(job);
         } else {
             self.failed.push((token, Err(Errno::FBIG)));

@@ -22,7 +22,6 @@ const GET_EVENTS: u32 = 1;
 /// The time between two looks if the kernel does not let us wait.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// The engine of io_uring: a ring, and the transfers in it.
 pub(super) struct Uring {
     ring: ManuallyDrop<IoUring>,
     /// The ring's descriptor. A child that kept it would keep the file's blocks allocated.
@@ -169,7 +168,8 @@ impl SpillEngine for Uring {
             return false;
         };
         let Some(slot) = self.free.pop() else { return false };
-        if self.ahead.prepare(&self.file, &job, self.in_flight() - 1) {
+        let others = self.in_flight() - 1;
+        if job.prepare(&self.file, &mut self.ahead, others) {
             self.waiting.push_back(slot);
         } else {
             self.failed.push((slot, Errno::FBIG));
@@ -258,7 +258,7 @@ impl Drop for Uring {
             // SAFETY: this submits nothing and gives no argument.
             let waited = unsafe { self.ring.submitter().enter::<()>(0, 1, GET_EVENTS, None) };
             if waited.is_err() {
-                // Interrupted, or forbidden by a filter that came later. The answers still come, and
+                // Interrupted, or forbidden by a filter that came later. Answers still come, and
                 // the memory must not be freed before.
                 std::thread::sleep(GLANCE);
             }

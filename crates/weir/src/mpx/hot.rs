@@ -25,7 +25,6 @@ struct Hot {
     looks_in_vain: u32,
 }
 
-/// The hot lanes of a participant.
 #[derive(Debug, Default)]
 pub struct HotLanes {
     lanes: Vec<Hot>,
@@ -64,7 +63,6 @@ impl HotLanes {
         }
     }
 
-    /// Whether anything has come on a hot lane.
     #[inline]
     pub fn any(&self, links: &LinkEnds) -> bool {
         self.lanes.iter().any(|hot| hot.has(links))
@@ -100,7 +98,6 @@ impl HotLanes {
         self.has_barrier = false;
     }
 
-    /// Forgets the lanes of a link that has ended.
     pub fn forget(&mut self, at: u32) {
         self.lanes.retain(|hot| hot.link != at);
     }
@@ -113,7 +110,7 @@ impl HotLanes {
             let Some(link) = &mut links[hot.link as usize] else { continue };
             let Some(lanes) = link.lanes(hot.number) else { continue };
             lanes.is_hot = false;
-            // Whoever releases a held lane looks at it, so its writer need not set a bit until then.
+            // Whoever releases a held lane looks at it: its writer need not set a bit until then.
             match lanes.is_held {
                 true => look_at(link.attention(hot.number), LOOKING),
                 false => look_away(link.attention(hot.number)),

@@ -59,7 +59,6 @@ enum Reached {
     No,
 }
 
-/// One end of a link.
 #[derive(Debug)]
 pub struct LinkEnd {
     pub map: Arc<LinkMap>,
@@ -133,7 +132,6 @@ impl LinkEnd {
         (number as usize) < self.lanes.len()
     }
 
-    /// The entries of all its channels.
     pub fn each_entry(&self) -> impl Iterator<Item = u32> + '_ {
         self.lanes.iter().map(|lanes| lanes.entry).filter(|entry| *entry != NONE)
     }
@@ -232,7 +230,6 @@ impl LinkEnd {
         Ok(out.is_roomy().then(|| (out.room() - footprint(0)) & !3))
     }
 
-    /// Sends a frame that fits.
     #[inline]
     pub fn put(&mut self, number: u32, kind: FrameKind, more: bool, bytes: &[u8]) {
         let id = self.out(number);
@@ -279,7 +276,6 @@ impl LinkEnd {
         Ok(lanes.out.is_roomy())
     }
 
-    /// Takes the request for room back.
     pub fn clear_room_request(&self, number: u32) {
         sleep::retract(&self.map.lane(self.out(number)).reader.wanted, 1);
     }

@@ -188,7 +188,6 @@ impl Multiplexer {
         found.map(|(_, child)| &mut child.inner)
     }
 
-    /// Finds the channels on which something has come.
     fn collect(&mut self, work: &mut Work) {
         if self.inbox.has_news() {
             work.does(self.let_in());
@@ -260,7 +259,6 @@ impl Multiplexer {
         count.saturating_mul(CONNECTION_UNITS)
     }
 
-    /// Takes a peer in, or refuses it.
     fn take_in(&mut self, arrival: Arrival) {
         let Some(listener) = &self.listener else { return };
         let Arrival { socket, memory, identity, .. } = arrival;
@@ -342,7 +340,6 @@ impl Multiplexer {
         true
     }
 
-    /// Whether there is anything for a call to do.
     pub fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;
         self.collect(&mut Work::default());
@@ -369,7 +366,6 @@ impl Multiplexer {
         self.table.home.side() == Side::Peer && self.table.peers() == 0
     }
 
-    /// The descriptor to poll.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.check_here()?;
         let failed = || Error::os("poll", OBJECT, Errno::BADF);

@@ -62,7 +62,6 @@ impl MpxOptions {
             .or_else(|| more(extent.arena_bytes, self.most.arena_bytes, "bytes of an arena"))
     }
 
-    /// Refuses options that are out of range.
     pub(super) fn check(&self) -> Result<()> {
         if (1..=MOST_PEERS).contains(&self.most_peers) && self.mode & !0o777 == 0 {
             return Ok(());
@@ -123,7 +122,6 @@ impl MpxPeerOptions {
         self
     }
 
-    /// The sizes of the peer's memory.
     pub(super) fn extent(&self) -> Result<LinkExtent> {
         let extent = self.extent;
         if extent.is_sound() {

@@ -17,7 +17,6 @@ use weir_ring::lane::{FrameKind, Side, fence_before_last_look, look_away};
 /// The state of a channel, as this side knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelState {
-    /// The entry has no channel.
     Free,
     /// At the owner: something has come on a number without a channel, an open or something invalid.
     Fresh,
@@ -93,13 +92,11 @@ impl ChannelTable {
         }
     }
 
-    /// Finds a number for a new link.
     pub fn number_for_link(&self) -> u32 {
         let free = self.links.iter().position(Option::is_none);
         free.unwrap_or(self.links.len()) as u32
     }
 
-    /// Puts a link at its number.
     pub fn add_link(&mut self, number: u32, link: LinkEnd) {
         let at = number as usize;
         if at == self.links.len() {
@@ -109,7 +106,6 @@ impl ChannelTable {
         add(&self.home.account().peers, 1);
     }
 
-    /// The number of links.
     pub fn peers(&self) -> usize {
         self.links.iter().flatten().count()
     }
@@ -119,18 +115,15 @@ impl ChannelTable {
         self.channels.iter().filter(|channel| channel.is_visible()).count()
     }
 
-    /// The link with this number, if there is one.
     #[inline]
     pub fn link(&mut self, at: u32) -> Option<&mut LinkEnd> {
         self.links.get_mut(at as usize)?.as_mut()
     }
 
-    /// The link of a channel.
     pub fn link_of(&mut self, index: u32) -> Option<&mut LinkEnd> {
         self.link(self.channels[index as usize].link)
     }
 
-    /// Finds the entry of a channel.
     #[inline]
     pub fn find(&self, operation: &'static str, id: ChannelId) -> Result<u32> {
         let there = self
@@ -144,7 +137,6 @@ impl ChannelTable {
         ChannelId { index, generation: self.channels[index as usize].generation }
     }
 
-    /// Makes a new entry.
     pub fn enter(&mut self, link: u32, number: u32, state: ChannelState) -> u32 {
         add(&self.home.account().channels, 1);
         let fresh = ChannelEntry {

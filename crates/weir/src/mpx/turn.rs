@@ -47,7 +47,6 @@ enum FrameStep {
 /// The link that must be shut out because its memory is corrupt.
 type CorruptLink = u32;
 
-/// One turn of one channel.
 struct ChannelTurn<'a, 'd> {
     table: &'a mut ChannelTable,
     delivery: &'a mut RecordDelivery<'d>,
@@ -58,7 +57,6 @@ struct ChannelTurn<'a, 'd> {
     number: u32,
 }
 
-/// Serves a channel for one turn.
 pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut RecordDelivery) {
     let (id, ChannelEntry { link: at, number, .. }) =
         (table.id(index), table.channels[index as usize]);

@@ -140,7 +140,6 @@ impl Multiplexer {
         may
     }
 
-    /// Sleeps until something comes.
     pub fn sleep(&mut self, until: Until) -> Result<()> {
         let most = self.most_sleep();
         if self.announce_all()? {
@@ -165,7 +164,6 @@ impl Multiplexer {
     }
 }
 
-/// Whether a quick look shows that something has come.
 fn sees(one: &Multiplexer) -> bool {
     one.table.home.has_bits()
         || one.table.hot.any(&one.table.links)

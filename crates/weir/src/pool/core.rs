@@ -189,7 +189,6 @@ impl Core {
         Err(Error::new(ErrorKind::Forked, operation, "the backlog", why))
     }
 
-    /// Opens a stream.
     pub fn open(&self) -> Arc<Backlog> {
         let mut state = self.lock();
         let stream = state.policy.open(self.clock.now_ns());

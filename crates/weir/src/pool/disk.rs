@@ -23,7 +23,6 @@ pub fn describe(transfers: &Transfers) -> String {
     line
 }
 
-/// Starts the thread.
 pub fn start(core: Arc<Core>, transfers: Transfers) -> Result<()> {
     let started = weir_sys::threads::start("weir-pool", move || run(&core, transfers));
     started.map(drop).map_err(|cause| Error::os("start", "the thread of a pool", cause))

@@ -95,7 +95,6 @@ impl Choice {
         self.board.words()
     }
 
-    /// The writer at a place that the caller has checked.
     pub fn slot(&mut self, place: u32) -> Result<&mut WriterSlot> {
         let slot = self.slots.get_mut(place as usize).and_then(Option::as_deref_mut);
         slot.ok_or_else(|| Error::new(ErrorKind::Invalid, "use", "a writer", "it is gone"))
@@ -208,7 +207,6 @@ impl Choice {
         self.shed || newest >= limit / 2
     }
 
-    /// Removes a writer.
     pub fn remove(&mut self, place: u32, ending: Ending) -> Result<()> {
         self.set_aside(place);
         self.last = self.last.filter(|last| *last != place);
@@ -230,7 +228,6 @@ impl Choice {
         Ok(())
     }
 
-    /// Counts received messages.
     #[inline]
     pub fn count(&mut self, messages: u64, bytes: u64) {
         self.usual.served(messages, bytes);
@@ -327,7 +324,6 @@ impl Choice {
         Ok(false)
     }
 
-    /// Makes a ring hot.
     pub fn warm(&mut self, place: u32) -> Result<()> {
         let slot = self.slot(place)?;
         slot.warm()?;

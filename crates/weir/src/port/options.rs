@@ -83,7 +83,6 @@ impl PortOptions {
         Options::new().capacity_bytes(RING_BYTES).waiting(self.waiting).resolve()
     }
 
-    /// Refuses options that are out of range.
     pub(super) fn check(&self) -> Result<()> {
         let within = |what: &str, asked: u64, least: u64, most: u64| {
             if (least..=most).contains(&asked) {

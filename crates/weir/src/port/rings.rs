@@ -52,7 +52,6 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Listens at `path`.
     pub fn listen(what: &Subject, path: &Path, options: &PortOptions) -> Result<Rings> {
         options.check()?;
         let choice = Choice::new(options)?;
@@ -66,7 +65,6 @@ impl Rings {
         self.acceptor.path()
     }
 
-    /// Refuses to work in a forked child.
     pub fn check_here(&self) -> Result<()> {
         if self.acceptor.socket().is_some() {
             return Ok(());
@@ -235,7 +233,6 @@ impl Rings {
         Ok((!board.any() && !inbox.has_news()).then_some(parked))
     }
 
-    /// The descriptor for poll and epoll.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.check_here()?;
         if self.doorbell.is_none() {

@@ -15,7 +15,6 @@ const MOST_PIECES: u32 = 1024;
 /// Bytes that each writer of long messages keeps for putting them together.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// One writer.
 #[derive(Debug)]
 pub struct WriterSlot {
     pub reader: RecordReader,
@@ -90,20 +89,17 @@ pub struct InRing<'a> {
 }
 
 impl<'a> InRing<'a> {
-    /// Copies the message out.
     #[inline]
     pub fn copy_to(&self, to: &mut [u8]) {
         self.ring.copy_out(self.map, to.len(), 0, to);
     }
 
-    /// Views the message in place.
     #[inline]
     pub fn view(&self, bytes: usize) -> View<'a> {
         View::new(self.map, self.ring.place(bytes), bytes)
     }
 }
 
-/// The checked front of a ring.
 enum Front {
     Record { bytes: usize, first: bool, last: bool },
     Nothing,
@@ -148,7 +144,6 @@ impl WriterSlot {
         Ok(Sight::Nothing)
     }
 
-    /// Shuts the writer out.
     pub fn shut_out(&mut self) {
         self.ending = Some(Ending::ShutOut);
         self.partial = Vec::new();

@@ -5,7 +5,6 @@ use rustix::fd::OwnedFd;
 use std::mem::offset_of;
 use weir_ring::board::{self, Board};
 
-/// A copy of the first bytes of a memory.
 pub struct Beginning(Vec<u8>);
 
 impl Beginning {

@@ -1,6 +1,15 @@
 //! The accounts of pipes and ports in use, read from outside through `/proc/PID/fd`. That needs the
 //! right to open what is there, as the owner and root have it. Reading changes nothing.
 
+/// Fills the fields of an account from the words of the same names in a header.
+macro_rules! fill {
+    ($account:ident, $word:ident, $line:ident: $($field:ident)*) => {{
+        let mut filled = $account;
+        $(filled.$field = $word(offset_of!($line, $field));)*
+        filled
+    }};
+}
+
 mod beginning;
 mod ports;
 mod shared;

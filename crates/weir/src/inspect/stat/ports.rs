@@ -116,14 +116,9 @@ fn read_board(file: &OwnedFd) -> Option<(PortAccount, (u64, u64))> {
     let account = PortAccount {
         open: copy.u32(begin + offset_of!(BoardAccount, open)),
         messages: word(offset_of!(BoardAccount, records)),
-        bytes: word(offset_of!(BoardAccount, bytes)),
-        opened: word(offset_of!(BoardAccount, opened)),
-        closed: word(offset_of!(BoardAccount, closed)),
-        died: word(offset_of!(BoardAccount, died)),
-        waits: word(offset_of!(BoardAccount, waits)),
-        slept: word(offset_of!(BoardAccount, slept)),
-        slept_ns: word(offset_of!(BoardAccount, slept_ns)),
+        ..PortAccount::default()
     };
+    let account = fill!(account, word, BoardAccount: bytes opened closed died waits slept slept_ns);
     let device = word(offset_of!(BoardAccount, socket_device));
     Some((account, (device, word(offset_of!(BoardAccount, socket_inode)))))
 }

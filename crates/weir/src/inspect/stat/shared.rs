@@ -113,22 +113,11 @@ fn participant(copy: &Beginning, at: usize, inode: u64, is_owner: bool) -> MpxSt
     let word = |offset: usize| copy.u64(at + offset);
     let account = MpxAccount {
         pid: copy.u32(at + offset_of!(ParticipantLine, pid)),
-        peers: word(offset_of!(ParticipantLine, peers)),
-        channels: word(offset_of!(ParticipantLine, channels)),
-        arena_bytes: word(offset_of!(ParticipantLine, arena_bytes)),
         arena_used_bytes: word(offset_of!(ParticipantLine, arena_used)),
-        records_in: word(offset_of!(ParticipantLine, records_in)),
-        bytes_in: word(offset_of!(ParticipantLine, bytes_in)),
-        records_out: word(offset_of!(ParticipantLine, records_out)),
-        bytes_out: word(offset_of!(ParticipantLine, bytes_out)),
-        blocked: word(offset_of!(ParticipantLine, blocked)),
-        waits: word(offset_of!(ParticipantLine, waits)),
-        spun: word(offset_of!(ParticipantLine, spun)),
-        slept: word(offset_of!(ParticipantLine, slept)),
-        slept_ns: word(offset_of!(ParticipantLine, slept_ns)),
-        wakes_given: word(offset_of!(ParticipantLine, wakes_given)),
-        wakes_taken: word(offset_of!(ParticipantLine, wakes_taken)),
+        ..MpxAccount::default()
     };
+    let account = fill!(account, word, ParticipantLine: peers channels arena_bytes records_in bytes_in
+        records_out bytes_out blocked waits spun slept slept_ns wakes_given wakes_taken);
     let device = word(offset_of!(ParticipantLine, socket_device));
     let socket = (device, word(offset_of!(ParticipantLine, socket_inode)));
     MpxStat { inode, is_owner, socket, account, holders: Vec::new() }

@@ -9,7 +9,6 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::{Duration, Instant};
 use weir_policy::pipe::{Trial, choose};
 
-/// The capacities to try.
 const CAPACITY_BYTES: [u64; 4] = [256 << 10, 1 << 20, 2 << 20, 4 << 20];
 /// Rounds over all trials. The best round of a trial counts, since other work only slows it down.
 const ROUNDS: usize = 5;
@@ -59,7 +58,6 @@ pub fn calibrate(mut progress: impl FnMut(Progress)) -> Result<Habits> {
     Ok(Habits::of(choose(policy_caches(), &trials, wake_ns(cpus)?)))
 }
 
-/// Two CPUs that this process may use.
 fn two_cpus() -> Option<[usize; 2]> {
     let set = sched_getaffinity(None).ok()?;
     let mut allowed = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));

@@ -108,7 +108,6 @@ impl DrainedRing {
         })
     }
 
-    /// Whether the thread must end.
     fn stops(&self) -> bool {
         // Acquire pairs with the release in the reader's drop.
         self.stops.load(Ordering::Acquire) != 0
