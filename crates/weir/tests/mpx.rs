@@ -380,7 +380,7 @@ fn too_many_are_refused() {
     }
     let error = one.open(b"x").expect_err("eight");
     assert_eq!(error.kind(), ErrorKind::Refused);
-    assert!(error.to_string().contains("there are 8 already"), "{error}");
+    assert!(error.to_string().contains("this peer has 8 channels already"), "{error}");
     for options in [small().channels(0), small().channels(16_385), small().arena_bytes(5)] {
         let error = MpxPeer::connect(&exchange.name, &options).expect_err("cannot be");
         assert_eq!(error.kind(), ErrorKind::Invalid);

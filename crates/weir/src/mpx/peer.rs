@@ -74,7 +74,8 @@ impl MpxPeer {
                 return failed(ErrorKind::WouldBlock, why);
             }
             Ok(Err(false)) => {
-                let why = format!("the peer has {} already, its limit", self.role.channels);
+                let why =
+                    format!("this peer has {} channels already, its limit", self.role.channels);
                 return failed(ErrorKind::Refused, why);
             }
             Err(Corrupt(what)) => {
