@@ -1,7 +1,7 @@
-//! What a disk gives when a spill file is written from end to end, and then read: the floor of
+//! The rate of a disk when a spill file is written from end to end and then read: the bound for
 //! whatever keeps a backlog there.
 
-use crate::shared::Buffer;
+use crate::shared::PageBuffer;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
@@ -12,21 +12,20 @@ use weir_sys::spill::{
     SpillFile, TransferDirection as Direction,
 };
 
-/// Times of a file that was written and then read.
+/// The times of writing and then reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequential {
-    /// All of the writing.
+    /// The time of all writes.
     pub write_ns: u64,
     /// All of the reading.
     pub read_ns: u64,
 }
 
-/// Writes a spill file of so many clusters past the page cache and reads it, with up to `in_flight`
-/// transfers at once, by the best engine there is.
+/// Writes a spill file of `clusters` clusters past the page cache and reads it, with up to
+/// `in_flight` transfers at once, by the best engine available.
 ///
-/// # Errors
-/// `Unsupported` when the page cache cannot be avoided; else those of the file and of transfers, or
-/// what is read is not what was written.
+/// `Unsupported` if the page cache cannot be avoided; otherwise those of the file and of transfers,
+/// or if the bytes read are not those written.
 pub fn measure_sequential(
     directory: &Path,
     clusters: u64,
@@ -38,9 +37,9 @@ pub fn measure_sequential(
         return Err(io::Error::new(io::ErrorKind::Unsupported, file.remarks().join("; ")));
     }
     let in_flight = in_flight.clamp(1, MOST_IN_FLIGHT);
-    let mut run = Run {
+    let mut run = DiskRun {
         engine: spill::open(file, Wanted::Best)?.0,
-        memory: Buffer::new(cluster_bytes * in_flight)?,
+        memory: PageBuffer::new(cluster_bytes * in_flight)?,
         cluster_bytes,
         clusters,
     };
@@ -59,7 +58,7 @@ pub fn measure_sequential(
     Ok(Sequential { write_ns, read_ns })
 }
 
-/// Bytes that no disk or file system makes shorter.
+/// Fills with bytes that no disk or file system can compress.
 fn fill(bytes: &mut [u8]) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for byte in bytes {
@@ -70,17 +69,17 @@ fn fill(bytes: &mut [u8]) {
     }
 }
 
-/// The engine goes before the memory does, and waits for what is under way.
+/// A run; the engine is dropped before the memory, and waits for the transfers under way.
 #[derive(Debug)]
-struct Run {
+struct DiskRun {
     engine: Box<dyn Engine>,
-    memory: Buffer,
+    memory: PageBuffer,
     cluster_bytes: usize,
     clusters: u64,
 }
 
-impl Run {
-    /// All clusters in order, each from or to the slot that has been free the longest.
+impl DiskRun {
+    /// Transfers all clusters in order, each from or to the slot that has been free the longest.
     fn pass(&mut self, to: Direction) -> io::Result<u64> {
         let memory = self.memory.as_mut_ptr();
         let slots = self.memory.len() / self.cluster_bytes;
