@@ -1,6 +1,6 @@
 //! Ports in use, read from outside: the board of the reader and the rings of its writers.
 
-use super::beginning::Beginning;
+use super::beginning::HeaderCopy;
 use super::{EndStat, is_named, numbers, pipes};
 use crate::connect::name::{self, State, Subject};
 use crate::error::{ErrorKind, Result};
@@ -110,7 +110,7 @@ fn board_of(reader: i32, socket: (u64, u64)) -> Option<PortAccount> {
 
 /// Reads a board: the account, and the socket that it belongs to.
 fn read_board(file: &OwnedFd) -> Option<(PortAccount, (u64, u64))> {
-    let copy = Beginning::of_board(file)?;
+    let copy = HeaderCopy::of_board(file)?;
     let begin = offset_of!(Board, account);
     let word = |offset: usize| copy.u64(begin + offset);
     let account = PortAccount {

@@ -1,6 +1,6 @@
 //! Owners and peers of mpx, and clusters of flags, read from outside.
 
-use super::beginning::Beginning;
+use super::beginning::HeaderCopy;
 use super::each_memory;
 use std::mem::offset_of;
 use weir_ring::account::ParticipantLine;
@@ -91,13 +91,13 @@ pub struct FlagsStat {
 pub fn mpxes() -> Vec<MpxStat> {
     let found = each_memory(&[crate::memory::BOARD, crate::memory::LINK], |file, inode| {
         let owner = || {
-            let copy = Beginning::of_board(file)?;
+            let copy = HeaderCopy::of_board(file)?;
             Some(participant(&copy, offset_of!(Board, mpx), inode, true))
         };
         let peer = || {
             let magic = (offset_of!(LinkFixed, magic), link::MAGIC);
             let version = (offset_of!(LinkFixed, version), link::VERSION);
-            let copy = Beginning::of::<LinkHeader>(file, magic, version)?;
+            let copy = HeaderCopy::of::<LinkHeader>(file, magic, version)?;
             Some(participant(&copy, offset_of!(LinkHeader, account), inode, false))
         };
         // The board of a port has no such account.
@@ -109,15 +109,15 @@ pub fn mpxes() -> Vec<MpxStat> {
     found
 }
 
-fn participant(copy: &Beginning, at: usize, inode: u64, is_owner: bool) -> MpxStat {
+fn participant(copy: &HeaderCopy, at: usize, inode: u64, is_owner: bool) -> MpxStat {
     let word = |offset: usize| copy.u64(at + offset);
     let account = MpxAccount {
         pid: copy.u32(at + offset_of!(ParticipantLine, pid)),
         arena_used_bytes: word(offset_of!(ParticipantLine, arena_used)),
         ..MpxAccount::default()
     };
-    let account = fill!(account, word, ParticipantLine: peers channels arena_bytes records_in bytes_in
-        records_out bytes_out blocked waits spun slept slept_ns wakes_given wakes_taken);
+    let account = fill!(account, word, ParticipantLine: peers channels arena_bytes records_in
+        bytes_in records_out bytes_out blocked waits spun slept slept_ns wakes_given wakes_taken);
     let device = word(offset_of!(ParticipantLine, socket_device));
     let socket = (device, word(offset_of!(ParticipantLine, socket_inode)));
     MpxStat { inode, is_owner, socket, account, holders: Vec::new() }
@@ -129,7 +129,7 @@ pub fn clusters() -> Vec<FlagsStat> {
     let found = each_memory(&[crate::memory::FLAGS], |file, inode| {
         let magic = (offset_of!(Cluster, magic), cluster::MAGIC);
         let version = (offset_of!(Cluster, version), cluster::VERSION);
-        let copy = Beginning::of::<Cluster>(file, magic, version)?;
+        let copy = HeaderCopy::of::<Cluster>(file, magic, version)?;
         let word = |offset: usize| copy.u64(offset_of!(Cluster, account) + offset);
         Some(FlagsStat {
             inode,
