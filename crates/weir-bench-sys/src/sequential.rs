@@ -7,7 +7,9 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
-use weir_sys::spill::{self, Direction, Engine, MOST_IN_FLIGHT, Piece, SpillFile, Wanted};
+use weir_sys::spill::{
+    self, EngineChoice, MOST_IN_FLIGHT, MemoryPiece, SpillEngine, SpillFile, TransferDirection,
+};
 
 /// The times of writing and then reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub fn measure_sequential(
     }
     let in_flight = in_flight.clamp(1, MOST_IN_FLIGHT);
     let mut run = DiskRun {
-        engine: spill::open(file, Wanted::Best)?.0,
+        engine: spill::open(file, EngineChoice::Best)?.0,
         memory: PageBuffer::new(cluster_bytes * in_flight)?,
         cluster_bytes,
         clusters,
@@ -45,9 +47,9 @@ pub fn measure_sequential(
     for slot in run.memory.chunks_exact_mut(cluster_bytes) {
         slot.copy_from_slice(&cluster);
     }
-    let write_ns = run.pass(Direction::ToDisk)?;
+    let write_ns = run.pass(TransferDirection::ToDisk)?;
     run.memory.fill(0);
-    let read_ns = run.pass(Direction::FromDisk)?;
+    let read_ns = run.pass(TransferDirection::FromDisk)?;
     let used = in_flight.min(usize::try_from(clusters).unwrap_or(usize::MAX));
     if run.memory.chunks_exact(cluster_bytes).take(used).any(|slot| slot != cluster) {
         return Err(io::Error::other("the disk returned wrong bytes"));
@@ -69,7 +71,7 @@ fn fill(bytes: &mut [u8]) {
 /// A run; the engine is dropped before the memory, and waits for the transfers under way.
 #[derive(Debug)]
 struct DiskRun {
-    engine: Box<dyn Engine>,
+    engine: Box<dyn SpillEngine>,
     memory: PageBuffer,
     cluster_bytes: usize,
     clusters: u64,
@@ -77,7 +79,7 @@ struct DiskRun {
 
 impl DiskRun {
     /// Transfers all clusters in order, each from or to the slot that has been free the longest.
-    fn pass(&mut self, to: Direction) -> io::Result<u64> {
+    fn pass(&mut self, to: TransferDirection) -> io::Result<u64> {
         let memory = self.memory.as_mut_ptr();
         let slots = self.memory.len() / self.cluster_bytes;
         let mut free: std::collections::VecDeque<usize> = (0..slots).collect();
@@ -88,7 +90,7 @@ impl DiskRun {
                 && let Some(slot) = free.front()
             {
                 let start = memory.wrapping_add(slot * self.cluster_bytes);
-                let piece = Piece { start, bytes: self.cluster_bytes };
+                let piece = MemoryPiece { start, bytes: self.cluster_bytes };
                 let offset = next * self.cluster_bytes as u64;
                 // SAFETY: the slot is free, so no other transfer has it. Nobody else touches the
                 // memory before all are completed; where a wait fails the engine goes first.
@@ -116,7 +118,7 @@ impl DiskRun {
 }
 
 /// Waits until a transfer is completed.
-fn wait(engine: &dyn Engine) -> io::Result<()> {
+fn wait(engine: &dyn SpillEngine) -> io::Result<()> {
     let Some(descriptor) = engine.descriptor().filter(|_| engine.in_flight() > 0) else {
         return Err(io::Error::other("no transfer is taken"));
     };

@@ -49,7 +49,7 @@ fn a_port_has_most_writers() {
     command.args(["port", "write", "--wait", "60s", "log"]).stdin(Stdio::piped());
     let first = place.start(command);
     until("the first is let in", || place.first_writer("log")["let_in"] == true);
-    refused(&place.write("log -m x", b""), 1, "it has its most writers, 1");
+    refused(&place.write("log -m x", b""), 1, "it has 1 writers already, its limit");
     drop(first);
 }
 

@@ -68,6 +68,17 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
 
+/// Makes setters of options. Each stores its argument in a field.
+macro_rules! setters {
+    ($options:ty; $($(#[$doc:meta])* $name:ident: $value:ty => $($field:ident).+;)*) => { $(
+        $(#[$doc])*
+        pub fn $name(mut self, $name: $value) -> $options {
+            self.$($field).+ = $name;
+            self
+        }
+    )* };
+}
+
 mod connect;
 mod error;
 mod flags;

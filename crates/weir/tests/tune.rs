@@ -1,5 +1,5 @@
-//! Defaults set while programs run: in a process of its own, since they are read from the
-//! environment and from a file of the user.
+//! Defaults set while programs run. The tests use processes of their own, since defaults are read from
+//! the environment and from a file of the user.
 
 mod common;
 

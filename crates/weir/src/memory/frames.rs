@@ -10,7 +10,7 @@ use super::sealed::map_private;
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_sys::spill::{Direction, Piece};
+use weir_sys::spill::{MemoryPiece, TransferDirection};
 
 /// The name of the memory in /proc.
 const NAME: &str = "weir-pool";
@@ -119,13 +119,17 @@ impl Frames {
 
     /// Lends a frame for a transfer. A frame goes to disk when nobody can write it any longer: it
     /// is full, or its writer is gone. A frame to be filled has no users, and loses its bytes.
-    pub(crate) fn lend(self: &Arc<Self>, frame: u32, direction: Direction) -> Option<FrameLoan> {
+    pub(crate) fn lend(
+        self: &Arc<Self>,
+        frame: u32,
+        direction: TransferDirection,
+    ) -> Option<FrameLoan> {
         match direction {
-            Direction::ToDisk => self.share(frame, |state| {
+            TransferDirection::ToDisk => self.share(frame, |state| {
                 let full = state & COMMITTED == self.frame_bytes as u64;
                 state & FILLING == 0 && (full || state & WRITER == 0)
             })?,
-            Direction::FromDisk => {
+            TransferDirection::FromDisk => {
                 self.claim(frame, |state| (state & !COMMITTED == 0).then_some(FILLING))?;
             }
         }
@@ -203,7 +207,7 @@ impl Drop for FrameReader {
 pub(crate) struct FrameLoan {
     frames: Arc<Frames>,
     frame: u32,
-    direction: Direction,
+    direction: TransferDirection,
 }
 
 impl FrameLoan {
@@ -212,7 +216,7 @@ impl FrameLoan {
         self.frame
     }
 
-    pub(crate) fn direction(&self) -> Direction {
+    pub(crate) fn direction(&self) -> TransferDirection {
         self.direction
     }
 
@@ -220,8 +224,8 @@ impl FrameLoan {
         self.frames.is_here()
     }
 
-    pub(super) fn piece(&self) -> Piece {
-        Piece { start: self.frames.address(self.frame), bytes: self.frames.frame_bytes }
+    pub(super) fn piece(&self) -> MemoryPiece {
+        MemoryPiece { start: self.frames.address(self.frame), bytes: self.frames.frame_bytes }
     }
 
     /// A checksum of the frame.
@@ -239,7 +243,7 @@ impl FrameLoan {
 
     /// Ends a loan from disk: the kernel has written all of it.
     pub(super) fn filled(self) {
-        if self.direction == Direction::ToDisk {
+        if self.direction == TransferDirection::ToDisk {
             return;
         }
         let filled = FILLING | self.frames.frame_bytes as u64;
@@ -250,7 +254,7 @@ impl FrameLoan {
 
 impl Drop for FrameLoan {
     fn drop(&mut self) {
-        let what = if self.direction == Direction::ToDisk { USER } else { FILLING };
+        let what = if self.direction == TransferDirection::ToDisk { USER } else { FILLING };
         self.frames.release(self.frame, what);
     }
 }

@@ -5,7 +5,9 @@ use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use weir_sys::spill::{self, Direction, Engine, MOST_PIECES, Piece, SpillFile, Wanted};
+use weir_sys::spill::{
+    self, EngineChoice, MOST_PIECES, MemoryPiece, SpillEngine, SpillFile, TransferDirection,
+};
 
 /// The variable that chooses the engine: `uring` or `threads`.
 const WANTED: &str = "WEIR_SPILL_ENGINE";
@@ -14,7 +16,7 @@ const WANTED: &str = "WEIR_SPILL_ENGINE";
 #[derive(Debug)]
 pub(crate) struct FrameTransfers {
     // Dropped first: that waits until the kernel is done with the loans.
-    engine: Box<dyn Engine>,
+    engine: Box<dyn SpillEngine>,
     slots: Vec<TransferSlot>,
     free: Vec<usize>,
     is_direct: bool,
@@ -51,13 +53,13 @@ impl FrameTransfers {
     /// Makes the file in a directory, with the engine of `WEIR_SPILL_ENGINE` or the best one.
     pub(crate) fn open(directory: &Path) -> Result<FrameTransfers> {
         let word = std::env::var_os(WANTED).unwrap_or_default();
-        let wanted = Wanted::parse(&word.to_string_lossy())
+        let wanted = EngineChoice::parse(&word.to_string_lossy())
             .map_err(|error| Error::new(ErrorKind::Invalid, "use", WANTED, error.to_string()))?;
         FrameTransfers::open_as(directory, wanted)
     }
 
     /// As [`FrameTransfers::open`], with this engine.
-    pub(crate) fn open_as(directory: &Path, wanted: Wanted) -> Result<FrameTransfers> {
+    pub(crate) fn open_as(directory: &Path, wanted: EngineChoice) -> Result<FrameTransfers> {
         let file = SpillFile::open(directory, true)
             .map_err(|cause| Error::os("spill to", format!("'{}'", directory.display()), cause))?;
         let (is_direct, mut remarks) = (file.is_direct(), file.remarks().to_vec());
@@ -67,7 +69,7 @@ impl FrameTransfers {
         Ok(FrameTransfers { is_direct, remarks, ..FrameTransfers::with_engine(engine) })
     }
 
-    pub(crate) fn with_engine(engine: Box<dyn Engine>) -> FrameTransfers {
+    pub(crate) fn with_engine(engine: Box<dyn SpillEngine>) -> FrameTransfers {
         let most = engine.most_in_flight();
         let slot = |_| TransferSlot { token: 0, offset: 0, loans: Vec::with_capacity(MOST_PIECES) };
         FrameTransfers {
@@ -93,7 +95,7 @@ impl FrameTransfers {
     #[cfg(test)]
     pub(crate) fn map_engine(
         self,
-        change: impl FnOnce(Box<dyn Engine>) -> Box<dyn Engine>,
+        change: impl FnOnce(Box<dyn SpillEngine>) -> Box<dyn SpillEngine>,
     ) -> FrameTransfers {
         FrameTransfers { engine: change(self.engine), ..self }
     }
@@ -135,11 +137,11 @@ impl FrameTransfers {
         if !same || loans.len() > MOST_PIECES {
             return false;
         }
-        if direction == Direction::ToDisk && !self.note_checksums(offset, loans) {
+        if direction == TransferDirection::ToDisk && !self.note_checksums(offset, loans) {
             return false;
         }
         let Some(at) = self.free.pop() else { return false };
-        let mut pieces = [Piece { start: std::ptr::null_mut(), bytes: 0 }; MOST_PIECES];
+        let mut pieces = [MemoryPiece { start: std::ptr::null_mut(), bytes: 0 }; MOST_PIECES];
         pieces.iter_mut().zip(loans.iter()).for_each(|(piece, loan)| *piece = loan.piece());
         let pieces = &pieces[..loans.len()];
         // SAFETY: the loans keep the frames mapped. They keep out everybody who would write the
@@ -224,7 +226,8 @@ unsafe fn check(
     offset: u64,
     loans: &[FrameLoan],
 ) -> std::result::Result<(), Failure> {
-    let from_disk = loans.first().is_some_and(|loan| loan.direction() == Direction::FromDisk);
+    let from_disk =
+        loans.first().is_some_and(|loan| loan.direction() == TransferDirection::FromDisk);
     let Some(checksums) = checksums.filter(|_| from_disk) else { return Ok(()) };
     let first = place_of(offset, loans);
     for (at, loan) in loans.iter().enumerate() {

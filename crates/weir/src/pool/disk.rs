@@ -1,15 +1,15 @@
-//! The pool's thread: begins transfers, and tells the policy when they are done.
+//! The pool's thread. It begins transfers and tells the policy when they are done.
 
-use super::core::{Core, Job};
+use super::core::{Core, TransferJob};
 use crate::error::{Error, Result};
 use crate::memory::{Failure, FrameLoan, FrameTransfers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::sync::Arc;
 use weir_policy::pool::PoolEvent;
-use weir_sys::spill::Direction;
+use weir_sys::spill::TransferDirection;
 
-/// What moves frames, and why nothing better does, in a line.
+/// Describes in one line what moves frames, and why nothing better does.
 pub fn describe(transfers: &FrameTransfers) -> String {
     let cache = if transfers.is_direct() { "O_DIRECT" } else { "cached" };
     let mut line = format!("{}, {cache}", transfers.engine());
@@ -23,7 +23,6 @@ pub fn describe(transfers: &FrameTransfers) -> String {
     line
 }
 
-/// Starts the thread.
 pub fn start(core: Arc<Core>, transfers: FrameTransfers) -> Result<()> {
     let started = weir_sys::threads::start("weir-pool", move || run(&core, transfers));
     started.map(drop).map_err(|cause| Error::os("start", "the thread of a pool", cause))
@@ -32,7 +31,7 @@ pub fn start(core: Arc<Core>, transfers: FrameTransfers) -> Result<()> {
 fn run(core: &Core, mut transfers: FrameTransfers) {
     weir_sys::signals::block_all();
     let mut done: Vec<(u64, Option<Failure>)> = Vec::with_capacity(transfers.room());
-    let mut jobs: Vec<Job> = Vec::with_capacity(transfers.room());
+    let mut jobs: Vec<TransferJob> = Vec::with_capacity(transfers.room());
     let mut loans = Vec::with_capacity(weir_sys::spill::MOST_PIECES);
     loop {
         transfers.completed(|token, result| done.push((token, result.err())));
@@ -68,14 +67,15 @@ fn run(core: &Core, mut transfers: FrameTransfers) {
     }
 }
 
-/// Begins a transfer. The policy sees to it that nobody else uses its frames.
+/// Begins a transfer: whether it could. The policy lets nobody else use its frames meanwhile.
 fn begin(
     core: &Core,
     transfers: &mut FrameTransfers,
-    job: &Job,
+    job: &TransferJob,
     loans: &mut Vec<FrameLoan>,
 ) -> bool {
-    let direction = if job.of.writes { Direction::ToDisk } else { Direction::FromDisk };
+    let direction =
+        if job.of.writes { TransferDirection::ToDisk } else { TransferDirection::FromDisk };
     for &frame in job.of.frames() {
         let Some(loan) = core.frames.lend(frame, direction) else { return false };
         loans.push(loan);
@@ -84,7 +84,7 @@ fn begin(
     transfers.start(job.transfer.into(), offset, loans)
 }
 
-/// Waits for the disk, for work, or for the time.
+/// Waits for the disk, for new transfers, or for the deadline.
 fn wait(core: &Core, transfers: &FrameTransfers, deadline: Option<std::time::Duration>) -> bool {
     let Some(completions) = transfers.descriptor() else { return false };
     let kicked = core.kicked();

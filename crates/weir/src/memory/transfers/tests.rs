@@ -8,7 +8,7 @@ use crate::memory::Frames;
 use faulty::Faulty;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
-use weir_sys::spill::Direction;
+use weir_sys::spill::TransferDirection;
 
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 const FRAME_BYTES: usize = 16 << 10;
@@ -18,8 +18,8 @@ type Done = Vec<(u64, std::result::Result<(), Errno>)>;
 /// Both engines, or only threads if the kernel forbids io_uring.
 fn engines(directory: &Path) -> Vec<FrameTransfers> {
     let made = |wanted| FrameTransfers::open_as(directory, wanted);
-    let mut engines = vec![made(Wanted::Threads).expect("threads")];
-    match made(Wanted::Uring) {
+    let mut engines = vec![made(EngineChoice::Threads).expect("threads")];
+    match made(EngineChoice::Uring) {
         Ok(uring) => engines.push(uring),
         Err(error) => eprintln!("SKIPPED: {error}"),
     }
@@ -46,7 +46,7 @@ fn holds(frames: &Arc<Frames>, frame: u32, block: u64) -> bool {
     frames.reader(frame).is_some_and(|reader| reader.bytes(0) == pattern(block))
 }
 
-fn lend(frames: &Arc<Frames>, direction: Direction, which: &[u32]) -> Vec<FrameLoan> {
+fn lend(frames: &Arc<Frames>, direction: TransferDirection, which: &[u32]) -> Vec<FrameLoan> {
     which.iter().map(|frame| frames.lend(*frame, direction).expect("lent")).collect()
 }
 
@@ -105,9 +105,11 @@ fn scattered_frames_come_back_as_they_went() {
             let offset = u64::from(count) * 64 * FRAME_BYTES as u64;
             let block = |at: usize| u64::from(count) << 8 | at as u64;
             which.iter().enumerate().for_each(|(at, frame)| fill(&frames, *frame, block(at)));
-            one(&mut transfers, offset, lend(&frames, Direction::ToDisk, &which)).expect("written");
+            one(&mut transfers, offset, lend(&frames, TransferDirection::ToDisk, &which))
+                .expect("written");
             which.iter().for_each(|frame| fill(&frames, *frame, 0));
-            one(&mut transfers, offset, lend(&frames, Direction::FromDisk, &which)).expect("read");
+            one(&mut transfers, offset, lend(&frames, TransferDirection::FromDisk, &which))
+                .expect("read");
             let right = which.iter().enumerate();
             sizes.push(right.filter(|(at, frame)| holds(&frames, **frame, block(*at))).count());
         }
@@ -130,17 +132,20 @@ fn as_many_as_there_is_room_for_are_in_flight_at_once() {
         };
         for number in 0..most {
             fill(&frames, number, number.into());
-            assert!(start(&mut transfers, number, number, Direction::ToDisk));
+            assert!(start(&mut transfers, number, number, TransferDirection::ToDisk));
         }
         fill(&frames, most, 0);
-        assert!(!start(&mut transfers, most, most, Direction::ToDisk), "there is no more room");
+        assert!(
+            !start(&mut transfers, most, most, TransferDirection::ToDisk),
+            "there is no more room"
+        );
         transfers.submit();
         let done = all(&mut transfers);
         assert_eq!(done, (0..most.into()).map(|token| (token, Ok(()))).collect::<Done>());
         // Half of it is read back while the other half is written again, elsewhere.
         for number in 0..most / 2 {
-            assert!(start(&mut transfers, number, most + number, Direction::FromDisk));
-            assert!(start(&mut transfers, most + number, number, Direction::ToDisk));
+            assert!(start(&mut transfers, number, most + number, TransferDirection::FromDisk));
+            assert!(start(&mut transfers, most + number, number, TransferDirection::ToDisk));
             transfers.submit();
         }
         assert!(all(&mut transfers).iter().all(|(_, result)| result.is_ok()));
@@ -158,10 +163,10 @@ fn what_cannot_be_a_transfer_is_not_started() {
         let mut loans = Vec::new();
         assert!(!transfers.start(0, 0, &mut loans), "nothing");
         let many: Vec<u32> = (0..=MOST_PIECES as u32).collect();
-        loans = lend(&frames, Direction::ToDisk, &many);
+        loans = lend(&frames, TransferDirection::ToDisk, &many);
         assert!(!transfers.start(0, 0, &mut loans), "too many");
         loans.truncate(1);
-        loans.extend(frames.lend(19, Direction::FromDisk));
+        loans.extend(frames.lend(19, TransferDirection::FromDisk));
         assert!(!transfers.start(0, 0, &mut loans), "both ways");
         assert_eq!((loans.len(), transfers.in_flight()), (2, 0));
     }
@@ -173,9 +178,9 @@ fn what_was_never_written_is_an_error_and_never_zeros() {
     for mut transfers in engines(directory.path()) {
         let frames = frames(3);
         fill(&frames, 0, 5);
-        one(&mut transfers, 0, lend(&frames, Direction::ToDisk, &[0])).expect("written");
+        one(&mut transfers, 0, lend(&frames, TransferDirection::ToDisk, &[0])).expect("written");
         let beyond = 1 << 40;
-        let read = one(&mut transfers, beyond, lend(&frames, Direction::FromDisk, &[1, 2]));
+        let read = one(&mut transfers, beyond, lend(&frames, TransferDirection::FromDisk, &[1, 2]));
         assert_eq!(read, Err(Errno::IO), "{}", transfers.engine());
         assert_eq!(frames.reader(1).expect("free again").bytes(0), b"");
     }
@@ -190,7 +195,7 @@ fn an_engine_that_goes_waits_for_the_kernel_and_gives_back_its_frames() {
             for token in 0..16 {
                 let which: Vec<u32> = (0..4).map(|at| token as u32 * 4 + at).collect();
                 which.iter().for_each(|frame| fill(&frames, *frame, token));
-                let mut loans = lend(&frames, Direction::ToDisk, &which);
+                let mut loans = lend(&frames, TransferDirection::ToDisk, &which);
                 assert!(transfers.start(token, token << 20, &mut loans));
                 if token < round {
                     transfers.submit();
@@ -208,7 +213,7 @@ fn an_engine_fails_as_it_is_told() {
     let (mut transfers, faults) = Faulty::open(directory.path());
     let frames = frames(4);
     (0..4).for_each(|frame| fill(&frames, frame, frame.into()));
-    let (to, from) = (Direction::ToDisk, Direction::FromDisk);
+    let (to, from) = (TransferDirection::ToDisk, TransferDirection::FromDisk);
     faults.fail_after(1, to, Errno::NOSPC);
     let mut write =
         |frame: u32| one(&mut transfers, u64::from(frame) << 20, lend(&frames, to, &[frame]));
@@ -227,8 +232,8 @@ fn completions_are_held_back_until_told() {
     let (mut transfers, faults) = Faulty::open(directory.path());
     let frames = frames(2);
     (0..2).for_each(|frame| fill(&frames, frame, frame.into()));
-    faults.hold(Direction::ToDisk, true);
-    assert!(transfers.start(0, 0, &mut lend(&frames, Direction::ToDisk, &[0])));
+    faults.hold(TransferDirection::ToDisk, true);
+    assert!(transfers.start(0, 0, &mut lend(&frames, TransferDirection::ToDisk, &[0])));
     transfers.submit();
     while faults.held() == 0 {
         transfers.completed(|token, _| panic!("{token} is held"));
@@ -236,7 +241,7 @@ fn completions_are_held_back_until_told() {
     }
     assert!(frames.writer(0).is_none(), "it is still lent");
     assert!(holds(&frames, 0, 0), "and can be read");
-    std::thread::spawn(move || faults.hold(Direction::ToDisk, false));
+    std::thread::spawn(move || faults.hold(TransferDirection::ToDisk, false));
     assert_eq!(all(&mut transfers), [(0, Ok(()))]);
     assert!(frames.writer(0).is_some());
 }
@@ -251,7 +256,7 @@ fn a_thread_that_ends_takes_no_transfer_with_it() {
             let handing_over = scope.spawn(|| {
                 for token in 0..16_u32 {
                     let which: Vec<u32> = (token * 4..token * 4 + 4).collect();
-                    let mut loans = lend(&frames, Direction::ToDisk, &which);
+                    let mut loans = lend(&frames, TransferDirection::ToDisk, &which);
                     assert!(transfers.start(token.into(), u64::from(token) << 20, &mut loans));
                 }
                 transfers.submit();

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_sys::spill::{Direction, Engine, Piece, Wanted};
+use weir_sys::spill::{EngineChoice, MemoryPiece, SpillEngine, TransferDirection};
 
 /// Decides, from any thread and while the engine works, what goes wrong.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ struct Shared {
 struct Plan {
     started: [u64; 2],
     /// The errors of single transfers, by direction and number.
-    single: Vec<(Direction, u64, Errno)>,
+    single: Vec<(TransferDirection, u64, Errno)>,
     all: [Option<Errno>; 2],
     /// The numbers of writes that are reported as done and never reach the file.
     lost: Vec<u64>,
@@ -32,7 +32,7 @@ struct Plan {
     /// So many of the first transfers are reported even if their direction is held.
     let_go: u64,
     held: usize,
-    begun: Vec<(Direction, usize)>,
+    begun: Vec<(TransferDirection, usize)>,
 }
 
 impl Shared {
@@ -47,7 +47,7 @@ impl Faults {
     }
 
     /// Lets the transfer of this direction fail that is started after `after` others from now on.
-    pub fn fail_after(&self, after: u64, direction: Direction, cause: Errno) {
+    pub fn fail_after(&self, after: u64, direction: TransferDirection, cause: Errno) {
         let mut plan = self.plan();
         let which = plan.started[direction as usize] + after;
         plan.single.push((direction, which, cause));
@@ -57,17 +57,17 @@ impl Faults {
     /// file as it is. Some kernels and devices do so.
     pub fn lose_after(&self, after: u64) {
         let mut plan = self.plan();
-        let which = plan.started[Direction::ToDisk as usize] + after;
+        let which = plan.started[TransferDirection::ToDisk as usize] + after;
         plan.lost.push(which);
     }
 
     /// Lets all transfers of this direction fail that are started from now on, or none.
-    pub fn fail_all(&self, direction: Direction, cause: Option<Errno>) {
+    pub fn fail_all(&self, direction: TransferDirection, cause: Option<Errno>) {
         self.plan().all[direction as usize] = cause;
     }
 
     /// Holds back the completions of this direction, those under way included, or lets them go.
-    pub fn hold(&self, direction: Direction, holds: bool) {
+    pub fn hold(&self, direction: TransferDirection, holds: bool) {
         self.plan().holds[direction as usize] = holds;
         self.0.ring();
     }
@@ -81,12 +81,12 @@ impl Faults {
 
     /// Takes the list of transfers that were started since the last call, with their numbers of
     /// pieces.
-    pub fn take_begun(&self) -> Vec<(Direction, usize)> {
+    pub fn take_begun(&self) -> Vec<(TransferDirection, usize)> {
         std::mem::take(&mut self.plan().begun)
     }
 
     /// How many transfers of this direction were started.
-    pub fn started(&self, direction: Direction) -> u64 {
+    pub fn started(&self, direction: TransferDirection) -> u64 {
         self.plan().started[direction as usize]
     }
 
@@ -100,7 +100,7 @@ impl Faults {
 #[derive(Clone, Copy, Debug)]
 struct Under {
     token: u64,
-    direction: Direction,
+    direction: TransferDirection,
     /// How many transfers were started before.
     which: u64,
 }
@@ -108,7 +108,7 @@ struct Under {
 /// An engine around another. A transfer that fails, or is lost, does not touch the file.
 #[derive(Debug)]
 pub struct Faulty {
-    engine: Box<dyn Engine>,
+    engine: Box<dyn SpillEngine>,
     faults: Faults,
     both: OwnedFd,
     under_way: Vec<Under>,
@@ -119,7 +119,7 @@ impl Faulty {
     /// Opens the best engine for this directory, inside one that fails on demand.
     pub fn open(directory: &Path) -> (FrameTransfers, Faults) {
         let mut faults = None;
-        let transfers = FrameTransfers::open_as(directory, Wanted::Best).expect("opened");
+        let transfers = FrameTransfers::open_as(directory, EngineChoice::Best).expect("opened");
         let transfers = transfers.map_engine(|engine| {
             let (engine, told) = Faulty::new(engine).expect("faulty");
             faults = Some(told);
@@ -128,7 +128,7 @@ impl Faulty {
         (transfers, faults.expect("told"))
     }
 
-    fn new(engine: Box<dyn Engine>) -> io::Result<(Faulty, Faults)> {
+    fn new(engine: Box<dyn SpillEngine>) -> io::Result<(Faulty, Faults)> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for descriptor in [bell.as_fd(), engine.descriptor().ok_or(Errno::BADF)?] {
@@ -140,9 +140,15 @@ impl Faulty {
     }
 }
 
-impl Engine for Faulty {
+impl SpillEngine for Faulty {
     // SAFETY: the caller's promise is passed on to the engine inside.
-    unsafe fn start(&mut self, token: u64, to: Direction, offset: u64, pieces: &[Piece]) -> bool {
+    unsafe fn start(
+        &mut self,
+        token: u64,
+        to: TransferDirection,
+        offset: u64,
+        pieces: &[MemoryPiece],
+    ) -> bool {
         if self.in_flight() >= self.most_in_flight() {
             return false;
         }
@@ -151,7 +157,7 @@ impl Engine for Faulty {
         let single = plan.single.iter().find(|(at, nth, _)| (*at, *nth) == (to, which));
         let cause = single.map(|(_, _, cause)| *cause).or(plan.all[to as usize]);
         let under = Under { token, direction: to, which: plan.started.iter().sum() };
-        let is_lost = to == Direction::ToDisk && plan.lost.contains(&which);
+        let is_lost = to == TransferDirection::ToDisk && plan.lost.contains(&which);
         if let Some(cause) = cause {
             self.done.push((under, Err(cause)));
         } else if is_lost {
