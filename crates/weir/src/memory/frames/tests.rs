@@ -37,7 +37,7 @@ fn a_frame_is_emptied_only_when_nobody_uses_it() {
     let reader = frames.reader(0).expect("shared");
     drop(writer);
     assert!(frames.writer(0).is_none(), "a reader is there");
-    assert!(frames.lend(0, Direction::FromDisk).is_none(), "a reader is there");
+    assert!(frames.lend(0, TransferDirection::FromDisk).is_none(), "a reader is there");
     assert_eq!(reader.bytes(0).len(), 9, "what was committed outlives its writer");
     drop(reader);
     assert_eq!(frames.writer(0).expect("free").committed(), 0);
@@ -48,22 +48,22 @@ fn a_frame_is_emptied_only_when_nobody_uses_it() {
 fn the_kernel_reads_beside_readers_and_writes_alone() {
     let frames = frames(1);
     let mut writer = frames.writer(0).expect("free");
-    assert!(frames.lend(0, Direction::ToDisk).is_none(), "more is to come");
+    assert!(frames.lend(0, TransferDirection::ToDisk).is_none(), "more is to come");
     writer.commit(frames.frame_bytes());
-    let loan = frames.lend(0, Direction::ToDisk).expect("full");
+    let loan = frames.lend(0, TransferDirection::ToDisk).expect("full");
     let reader = frames.reader(0).expect("what is being written can be read");
     drop((writer, reader));
     assert!(frames.writer(0).is_none(), "the kernel reads it");
     drop(loan);
-    let loan = frames.lend(0, Direction::FromDisk).expect("free");
-    let direction = [Direction::ToDisk, Direction::FromDisk];
+    let loan = frames.lend(0, TransferDirection::FromDisk).expect("free");
+    let direction = [TransferDirection::ToDisk, TransferDirection::FromDisk];
     assert!(direction.iter().all(|direction| frames.lend(0, *direction).is_none()));
     assert!(frames.reader(0).is_none() && frames.writer(0).is_none());
     loan.filled();
     let reader = frames.reader(0).expect("filled");
     assert_eq!(reader.bytes(0).len(), frames.frame_bytes());
     drop(reader);
-    drop(frames.lend(0, Direction::FromDisk).expect("free"));
+    drop(frames.lend(0, TransferDirection::FromDisk).expect("free"));
     assert_eq!(frames.reader(0).expect("free").bytes(0), b"", "what was not filled is empty");
 }
 
@@ -71,14 +71,14 @@ fn the_kernel_reads_beside_readers_and_writes_alone() {
 fn the_last_block_of_a_writer_that_has_gone_can_be_written() {
     let frames = frames(1);
     frames.writer(0).expect("free").commit(7);
-    assert_eq!(frames.lend(0, Direction::ToDisk).map(|loan| loan.frame()), Some(0));
+    assert_eq!(frames.lend(0, TransferDirection::ToDisk).map(|loan| loan.frame()), Some(0));
 }
 
 #[test]
 fn there_is_no_frame_beyond_the_last() {
     let frames = frames(3);
     assert!(frames.writer(3).is_none() && frames.reader(u32::MAX).is_none());
-    assert!(frames.lend(3, Direction::FromDisk).is_none());
+    assert!(frames.lend(3, TransferDirection::FromDisk).is_none());
 }
 
 #[test]
