@@ -114,8 +114,8 @@ fn events(out: Out, lines: u64, random: &mut Random) -> std::io::Result<()> {
 /// Lines of invented words, the first ones far more frequent than the last.
 fn prose(out: Out, lines: u64, random: &mut Random) -> std::io::Result<()> {
     const SYLLABLES: [&str; 16] = [
-        "ka", "lo", "mi", "ren", "ta", "su", "vor", "ne", "pi", "dan", "gu", "sha", "el", "o", "ris",
-        "ba",
+        "ka", "lo", "mi", "ren", "ta", "su", "vor", "ne", "pi", "dan", "gu", "sha", "el", "o",
+        "ris", "ba",
     ];
     let mut words = Vec::new();
     for _ in 0..5000 {

@@ -69,7 +69,8 @@ impl Results {
     pub fn add(&mut self, result: &impl Serialize) -> Result<(), String> {
         let line = serde_json::to_string(result).map_err(|error| error.to_string())?;
         let failed = |error: std::io::Error| format!("{}: {error}", self.file.display());
-        let mut file = File::options().append(true).create(true).open(&self.file).map_err(failed)?;
+        let mut file =
+            File::options().append(true).create(true).open(&self.file).map_err(failed)?;
         writeln!(file, "{line}").map_err(failed)?;
         self.take(&line)
     }

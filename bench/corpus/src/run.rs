@@ -34,6 +34,8 @@ impl Place {
         let mut command = Command::new(program);
         command.current_dir(&self.data).stdin(Stdio::null()).stderr(Stdio::null());
         command.env("LC_ALL", "C").env("TMPDIR", &self.data).env_remove("BASH_ENV");
+        // It would make every python write in small pieces.
+        command.env_remove("PYTHONUNBUFFERED");
         // weir's memory of earlier runs would make one run depend on another.
         command.env("WEIR_ELASTIC", "/dev/null").envs(&self.env);
         command

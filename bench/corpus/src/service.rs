@@ -99,8 +99,7 @@ fn http(place: &mut Place) -> Result<Service, String> {
     let port = free_port()?;
     let mut python = Command::new("python3");
     python.args(["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()]);
-    let service =
-        Service { child: Some(spawn(python.current_dir(&place.data))?), directory: None };
+    let service = Service { child: Some(spawn(python.current_dir(&place.data))?), directory: None };
     place.env.insert("HTTP_PORT".into(), port.to_string());
     until("the web server", || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
     Ok(service)

@@ -156,7 +156,8 @@ fn overhead(text: &mut String, all: &[Overhead]) {
         let _ = writeln!(text, "| {} | {median:.2} | {weir} | {small} | {same} |", one.name);
     }
     for (what, small) in [("its own pipes", false), ("pipes as small as bash's", true)] {
-        let pairs = |one: &'_ Overhead| if small { one.small_s.clone() } else { one.weir_s.clone() };
+        let pairs =
+            |one: &'_ Overhead| if small { one.small_s.clone() } else { one.weir_s.clone() };
         let other: Vec<Vec<f64>> = all.iter().map(pairs).collect();
         let pairs: Vec<(&[f64], &[f64])> =
             all.iter().zip(&other).map(|(one, other)| (&one.bash_s[..], &other[..])).collect();
@@ -192,7 +193,8 @@ fn advice(text: &mut String, all: &[Followed]) {
             (None, _) => "not tried",
         };
         let same = if one.same { "yes" } else { "**no**" };
-        let after = one.after.as_deref().map_or(String::new(), |after| format!("`{}`", cell(after)));
+        let after =
+            one.after.as_deref().map_or(String::new(), |after| format!("`{}`", cell(after)));
         let _ = writeln!(
             text,
             "| {} | {} | {promised} | {shown} | {within} | {same} | {after} |",

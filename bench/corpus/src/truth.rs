@@ -140,7 +140,8 @@ fn children_cpu_s() -> f64 {
     const TICKS_A_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = rest.split_whitespace().skip(13).take(2).filter_map(|word| word.parse::<f64>().ok());
+    let ticks =
+        rest.split_whitespace().skip(13).take(2).filter_map(|word| word.parse::<f64>().ok());
     ticks.sum::<f64>() / TICKS_A_SECOND
 }
 

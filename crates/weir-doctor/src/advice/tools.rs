@@ -1,0 +1,113 @@
+//! Advice that goes by what a program is and which options it was given.
+
+use super::{Advice, AdviceKind, Gain, estimate, weight};
+use crate::around::{cpus_full, is_short_of_cpu};
+use crate::command::Command;
+use crate::facts::{Pipe, Run, Stage};
+use crate::limits;
+use crate::programs;
+use crate::verdict::{Bottleneck, BusyReason, Verdict};
+
+/// User time below this share of the run is not worth saving.
+const MUCH_CPU: f64 = 0.2;
+/// CPU time for a copy below this share of the run is not worth saving.
+const MUCH_COPYING: f64 = 0.15;
+/// Fewer idle CPUs than this are not worth sharing work with.
+const IDLE_CPUS: f64 = 0.5;
+/// A program that handled fewer bytes than this has not enough work for several threads: zstd and xz
+/// cut their input into blocks of some megabytes.
+pub(super) const ENOUGH_BYTES: u64 = 32 << 20;
+/// A sort that wrote less than this share of its input to files held nearly all in memory.
+const SPILLED: f64 = 0.5;
+
+/// Advises against compressing, or formatting as text, what the next stage reads at once.
+pub(super) fn uncompressed_stream(run: &Run, pipe: &Pipe) -> Option<Advice> {
+    let (writer, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
+    programs::uncompressed(&writer.label, &reader.label)?;
+    let user_ns = writer.user_ns.max(reader.user_ns);
+    if run.share(user_ns) < MUCH_CPU {
+        return None;
+    }
+    let gain = Gain::AtMost(limits::without_user_time(run, &[pipe.from, pipe.to]));
+    let kind = AdviceKind::UncompressedStream;
+    Some(Advice { kind, stage: Some(pipe.from), pipe: None, gain })
+}
+
+/// Advises more threads for a program that has an option for them.
+pub(super) fn more_threads(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
+    let stage = &run.stages[culprit.stage];
+    let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
+    if culprit.reason != BusyReason::Cpu || is_short_of_cpu(run) || !used_one_cpu(stage) {
+        return None;
+    }
+    programs::with_threads(&stage.label, threads(run, culprit.stage))?;
+    let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus));
+    let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
+    let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
+    let kind = AdviceKind::MoreThreads;
+    Some(Advice { kind, stage: Some(culprit.stage), pipe: None, gain })
+}
+
+/// Whether a stage never used more than about one CPU: programs that read and compress in two
+/// threads that take turns count too.
+pub(super) fn used_one_cpu(stage: &Stage) -> bool {
+    const SLIGHTLY_MORE: f64 = 1.15;
+    stage.single_task || stage.cpu_sum_ns() as f64 <= SLIGHTLY_MORE * stage.wall_ns as f64
+}
+
+/// Returns the threads that a stage should have: the CPUs shared out by the CPU time that each
+/// stage used.
+pub fn threads(run: &Run, position: usize) -> u32 {
+    let share = run.stages[position].cpu_sum_ns() as f64 / run.cpu_sum_ns().max(1) as f64;
+    libm::round(run.usable_cpus() * share).max(1.0) as u32
+}
+
+/// Advises more memory for a sort that wrote temporary files.
+///
+/// Reading from a pipe, `sort` does not know how much will come: it begins with little memory, sorts
+/// that much by one thread, and merges files at the end. How much of its time goes by that is
+/// unknown; a third of it was measured.
+pub(super) fn sort_memory(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
+    let position = culprit.stage;
+    let stage = &run.stages[position];
+    programs::with_memory(&stage.label)?;
+    let (io, read) = (stage.io?, stage.pipe_in_bytes?);
+    let passed_on = stage.pipe_out_bytes.unwrap_or(read);
+    let spilled = io.write_bytes.saturating_sub(passed_on);
+    if (spilled as f64) < SPILLED * read as f64 || run.share(stage.times.cpu_ns) < MUCH_CPU {
+        return None;
+    }
+    let share = weight(run, stage.times.cpu_ns, stage.cpu_sum_ns());
+    let bound = limits::without_stage(run, position).unwrap_or(f64::INFINITY);
+    let gain = Gain::About(estimate(share / 3.0).min(bound));
+    let kind = AdviceKind::SortMemory;
+    Some(Advice { kind, stage: Some(position), pipe: None, gain })
+}
+
+/// Advises a cipher that the CPU has instructions for.
+pub(super) fn faster_cipher(run: &Run, position: usize) -> Option<Advice> {
+    let stage = &run.stages[position];
+    let command = Command::read(&stage.label)?;
+    let chosen = command.option(&["-c", "-o"]).is_some();
+    if command.program() != "ssh" || chosen || !run.host.aes || run.share(stage.user_ns) < MUCH_CPU
+    {
+        return None;
+    }
+    let gain = Gain::AtMost(limits::without_user_time(run, &[position]));
+    Some(Advice { kind: AdviceKind::FasterCipher, stage: Some(position), pipe: None, gain })
+}
+
+/// Advises to open the file instead of reading it through `cat`, where the copy costs time: its
+/// reader holds the run up, or no CPU was free for both.
+pub(super) fn direct_input(run: &Run, verdict: &Verdict) -> Option<Advice> {
+    let (cat, reader) = (run.stages.first()?, run.stages.get(1)?);
+    let named = verdict.culprit.as_ref().is_some_and(|culprit| culprit.stage <= 1);
+    let saved_ns = cat.cpu_sum_ns() + reader.system_ns;
+    if !(named || cpus_full(run)) || run.share(saved_ns) < MUCH_COPYING {
+        return None;
+    }
+    programs::cat_of_one_file(&cat.label)?;
+    programs::without_cat(&cat.label, &reader.label)?;
+    let gain = Gain::AtMost(limits::without_source(run));
+    Some(Advice { kind: AdviceKind::DirectInput, stage: Some(0), pipe: None, gain })
+}
