@@ -162,7 +162,7 @@ fn measure(
     results: &mut Results,
 ) -> Result<(), String> {
     corpus.make_inputs(pipeline, &options.data)?;
-    let mut place = Place { data: options.data.clone(), env: pipeline.env.clone() };
+    let mut place = Place { data: options.data.clone(), env: pipeline.env.clone(), one_cpu: false };
     let service = pipeline.service.as_ref().map(|name| Service::start(name, &mut place));
     let service = service.transpose()?;
     let server = service.as_ref().and_then(Service::pid);
@@ -197,7 +197,7 @@ fn scripts(corpus: &Corpus, options: &Options, results: &mut Results) -> Result<
     };
     let reads_prose = corpus.pipelines.iter().find(|p| p.inputs.iter().any(|i| i == "prose"));
     corpus.make_inputs(reads_prose.ok_or("no pipeline reads prose")?, &options.data)?;
-    let place = Place { data: options.data.clone(), env: BTreeMap::new() };
+    let place = Place { data: options.data.clone(), env: BTreeMap::new(), one_cpu: false };
     for (name, script) in koala::scripts(&PathBuf::from(checkout))? {
         if !results.has("koala", &name) {
             eprintln!("{name}");

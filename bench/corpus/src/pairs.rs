@@ -75,6 +75,9 @@ pub struct Followed {
     pub same: bool,
 }
 
+/// The advice that needs other hardware.
+const MORE_CPUS: &str = "more-cpus";
+
 /// Follows each piece of advice that weir gives on a pipeline, and those of the list.
 pub fn advice(
     pipeline: &Pipeline,
@@ -84,7 +87,13 @@ pub fn advice(
 ) -> Result<Vec<Followed>, String> {
     let before = text(&pipeline.stages);
     let (report, _) = reported(place, weir, &before)?;
-    let pieces = report["advice"].as_array().cloned().unwrap_or_default();
+    let mut pieces = report["advice"].as_array().cloned().unwrap_or_default();
+    // Twice the CPUs can be had where one was taken away.
+    let one_cpu = Place { one_cpu: true, ..place.clone() };
+    let (confined, _) = reported(&one_cpu, weir, &before)?;
+    pieces.retain(|piece| piece["kind"] != MORE_CPUS);
+    let confined = confined["advice"].as_array().cloned().unwrap_or_default();
+    pieces.extend(confined.into_iter().filter(|piece| piece["kind"] == MORE_CPUS));
     let mut all = Vec::new();
     for piece in &pieces {
         let kind = piece["kind"].as_str().unwrap_or_default();
@@ -134,12 +143,14 @@ fn compare(
 ) -> Result<(), String> {
     let before = followed.before.clone();
     let by_size = followed.kind == "larger-pipe";
+    let by_cpus = followed.kind == MORE_CPUS;
     let after = match &followed.after {
         Some(after) => after.clone(),
-        None if by_size => before.clone(),
+        None if by_size || by_cpus => before.clone(),
         None => return Ok(()),
     };
-    if !by_size {
+    let confined = Place { one_cpu: by_cpus, ..place.clone() };
+    if !by_size && !by_cpus {
         followed.same = place.checked(&before, check)? == place.checked(&after, check)?;
     }
     let run = |under: bool| {
@@ -147,7 +158,8 @@ fn compare(
         let size = if under { "auto" } else { "256K" };
         match by_size {
             true => place.whole(weir, &["run", "--quiet", "--pipe-size", size, text]),
-            false => place.whole(Path::new("bash"), &["-c", text]),
+            false if under => place.whole(Path::new("bash"), &["-c", text]),
+            false => confined.whole(Path::new("bash"), &["-c", text]),
         }
     };
     let mut order = PairOrder::new(11);

@@ -17,6 +17,8 @@ use std::time::Instant;
 pub struct Place {
     pub data: PathBuf,
     pub env: BTreeMap<String, String>,
+    /// Whether whole pipelines run on one CPU (`taskset`).
+    pub one_cpu: bool,
 }
 
 /// One run of a pipeline as a whole.
@@ -44,7 +46,10 @@ impl Place {
     /// Runs a command with its output into memory.
     pub fn whole(&self, program: &Path, args: &[&str]) -> Result<Whole, String> {
         let mut output = memory()?;
-        let mut command = self.command(program);
+        let mut command = self.command(if self.one_cpu { Path::new("taskset") } else { program });
+        if self.one_cpu {
+            command.args(["-c", "0"]).arg(program);
+        }
         command.args(args).stdout(clone(&output)?);
         let start = Instant::now();
         let status = command.status().map_err(|error| cannot(program, &error))?;

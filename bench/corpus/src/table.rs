@@ -41,8 +41,12 @@ fn truth(text: &mut String, truths: &[Truth]) {
     let mut misses = Vec::new();
     for truth in truths {
         let alone: Vec<String> = truth.alone().iter().map(|s| format!("{s:.2}")).collect();
-        let costs: Vec<String> =
-            truth.costs().iter().map(|cost| format!("{:.0}", 100.0 * cost.max(0.0))).collect();
+        let spoiled = |at: usize| truth.stages.get(at).is_some_and(|stage| stage.spoiled);
+        let cost = |(at, cost): (usize, &f64)| match spoiled(at) {
+            true => String::from("fails"),
+            false => format!("{:.0}", 100.0 * cost.max(0.0)),
+        };
+        let costs: Vec<String> = truth.costs().iter().enumerate().map(cost).collect();
         let mark = if truth.by_slowing() == Answer::Unfit { " (unfit)" } else { "" };
         let answer = truth.answer();
         let shown = match answer {
@@ -187,7 +191,7 @@ fn advice(text: &mut String, all: &[Followed]) {
             format!("{:.2} | {:.2} to {:.2}", found.ratio, found.low, found.high)
         });
         let within = match (found, one.promised) {
-            (Some(found), Some(factor)) if found.low > factor => "**over**",
+            (Some(found), Some(factor)) if one.bound && found.low > factor => "**over**",
             (Some(found), _) if found.low > 1.0 => "yes",
             (Some(_), _) => "no gain shown",
             (None, _) => "not tried",

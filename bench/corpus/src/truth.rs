@@ -33,6 +33,10 @@ pub struct StageTruth {
     /// Wall times of the whole while this stage was slowed down, one a round.
     pub slowed_s: Vec<f64>,
     pub stops: Stops,
+    /// Whether the pipeline wrote other bytes while this stage was stopped and went on: a program that
+    /// takes a write that a signal cut short for an error cannot be slowed down like this.
+    #[serde(default)]
+    pub spoiled: bool,
 }
 
 /// What is known about a pipeline.
@@ -162,15 +166,16 @@ fn slow_each(
         for target in round {
             let running = place.start(&pipeline.stages, truth.pipe_bytes)?;
             let (wall_s, found, stops) = slowed(running, target)?;
-            truth.same_output &= found == output;
             let stage = match target {
                 Target::Nobody => {
+                    truth.same_output &= found == output;
                     truth.plain_s.push(wall_s);
                     continue;
                 }
                 Target::Stage(at) => &mut truth.stages[at],
                 Target::Below(_) => truth.outside.as_mut().ok_or("no server")?,
             };
+            stage.spoiled |= found != output;
             stage.slowed_s.push(wall_s);
             let sum = |total: f64, one: f64| total + one / rounds as f64;
             stage.stops = Stops {
@@ -259,7 +264,8 @@ impl Truth {
     /// The stage whose slow-down costs the most.
     pub fn by_slowing(&self) -> Answer {
         let costs = self.costs();
-        if !self.slices_are_short() {
+        let spoiled = self.stages.iter().chain(&self.outside).any(|stage| stage.spoiled);
+        if spoiled || !self.slices_are_short() {
             return Answer::Unfit;
         }
         let Some((top, second)) = first_two(&costs) else { return Answer::Unfit };
@@ -313,6 +319,7 @@ mod tests {
             alone_cpu_s: alone[at],
             slowed_s: (0..8).map(|n| slowed[at] + f64::from(n) / 1e3).collect(),
             stops,
+            spoiled: false,
         };
         Truth {
             part: String::new(),
