@@ -107,7 +107,6 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
     let mut all = Vec::new();
     for position in 0..run.pipes.len() {
         all.extend(pipes::pipe_advice(run, position));
-        all.extend(tools::uncompressed_stream(run, &run.pipes[position]));
     }
     for position in 0..run.stages.len() {
         all.extend(stages::fewer_processes(run, position));
@@ -120,6 +119,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
         all.extend(tools::more_threads(run, culprit));
         all.extend(tools::sort_memory(run, culprit));
     }
+    all.extend(tools::uncompressed_stream(run));
     all.extend(tools::direct_input(run, verdict));
     all.extend(cpus::more_cpus(run));
     let least = resolution(run);

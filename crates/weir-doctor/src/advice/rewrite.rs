@@ -29,7 +29,11 @@ pub fn rewrite(run: &Run, advice: &Advice) -> Option<Vec<Change>> {
         AdviceKind::MoreThreads => {
             one(programs::with_threads(label(at)?, tools::threads(run, at))?)
         }
-        AdviceKind::UncompressedStream => one(programs::uncompressed(label(at)?, label(at + 1)?)?),
+        AdviceKind::UncompressedStream => {
+            let changed =
+                |at: usize| Some((at, Some(programs::uncompressed(label(at)?, label(at + 1)?)?)));
+            tools::packers(run).into_iter().map(changed).collect()
+        }
         AdviceKind::SortMemory => one(programs::with_memory(label(at)?)?),
         AdviceKind::FasterCipher => one(Command::read(label(at)?)?.behind(0, programs::AES_CIPHER)),
         AdviceKind::DirectInput => {

@@ -7,6 +7,7 @@ use crate::facts::{Pipe, Run, Stage};
 use crate::limits;
 use crate::programs;
 use crate::verdict::{Bottleneck, BusyReason, Verdict};
+use alloc::vec::Vec;
 
 /// User time below this share of the run is not worth saving.
 const MUCH_CPU: f64 = 0.2;
@@ -20,17 +21,31 @@ pub(super) const ENOUGH_BYTES: u64 = 32 << 20;
 /// A sort that wrote less than this share of its input to files held nearly all in memory.
 const SPILLED: f64 = 0.5;
 
-/// Advises against compressing, or formatting as text, what the next stage reads at once.
-pub(super) fn uncompressed_stream(run: &Run, pipe: &Pipe) -> Option<Advice> {
-    let (writer, reader) = (run.stages.get(pipe.from)?, run.stages.get(pipe.to)?);
-    programs::uncompressed(&writer.label, &reader.label)?;
-    let user_ns = writer.user_ns.max(reader.user_ns);
-    if run.share(user_ns) < MUCH_CPU {
+/// Advises against compressing, or formatting as text, what the next stage reads at once: for all
+/// stages at once, since each of them that goes on packs what the next one unpacks.
+pub(super) fn uncompressed_stream(run: &Run) -> Option<Advice> {
+    let writers = packers(run);
+    let first = *writers.first()?;
+    let mut both: Vec<usize> = writers.iter().flat_map(|at| [*at, at + 1]).collect();
+    both.dedup();
+    if !both.iter().any(|at| run.share(run.stages[*at].user_ns) >= MUCH_CPU) {
         return None;
     }
-    let gain = Gain::AtMost(limits::without_user_time(run, &[pipe.from, pipe.to]));
+    let gain = Gain::AtMost(limits::without_user_time(run, &both));
     let kind = AdviceKind::UncompressedStream;
-    Some(Advice { kind, stage: Some(pipe.from), pipe: None, gain })
+    Some(Advice { kind, stage: Some(first), pipe: None, gain })
+}
+
+/// Returns the stages that pack records for a next stage that unpacks them at once.
+pub(super) fn packers(run: &Run) -> Vec<usize> {
+    let packs = |pipe: &&Pipe| {
+        let ends = run.stages.get(pipe.from).zip(run.stages.get(pipe.to));
+        let next = pipe.to == pipe.from + 1;
+        ends.is_some_and(|(writer, reader)| {
+            next && programs::uncompressed(&writer.label, &reader.label).is_some()
+        })
+    };
+    run.pipes.iter().filter(packs).map(|pipe| pipe.from).collect()
 }
 
 /// Advises more threads for a program that has an option for them.

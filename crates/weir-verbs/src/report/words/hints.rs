@@ -79,6 +79,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_not_installed_is_never_named_before_what_is() {
+        assert_eq!(parallel("gzip -dc f", &["pigz"]), ("pigz -dc", " (same format)"));
+        assert_eq!(parallel("zcat f", &["pigz", "rapidgzip"]).0, "rapidgzip -d -c");
+        let (program, note) = parallel("bzip2", &["pigz"]);
+        assert_eq!(program, "lbzip2");
+        assert!(note.contains("not installed here"), "{note}");
+        assert!(parallel("gzip", &[]).1.contains("not installed here"));
+    }
+
+    #[test]
     fn hints_name_the_flag_that_was_given() {
         let hint = |label| buffering(label, AdviceKind::LargerWrites);
         assert_eq!(hint("python3 -u gen.py"), "leave out -u");

@@ -10,7 +10,8 @@ pub(super) fn advice(run: &Run, kind: AdviceKind, position: usize, name: &str) -
     let of = &run.stages[position];
     let advice = Advice { kind, stage: Some(position), pipe: None, gain: Gain::AtMost(1.0) };
     let changes = rewrite(run, &advice).unwrap_or_default();
-    let typed = changes.into_iter().filter_map(|(_, text)| text).next_back().unwrap_or_default();
+    let typed: Vec<String> = changes.into_iter().filter_map(|(_, text)| text).collect();
+    let typed = typed.join(" | ");
     match kind {
         AdviceKind::MoreThreads => {
             let idle = of_cpus((run.host.idle_cpus.unwrap_or(0.0) * 10.0).round() / 10.0);
@@ -19,7 +20,7 @@ pub(super) fn advice(run: &Run, kind: AdviceKind, position: usize, name: &str) -
         AdviceKind::UncompressedStream => {
             let next = run.stages.get(position + 1).map(|next| next.label.as_str());
             let next = stage(position + 1, next.unwrap_or_default());
-            format!("{typed}: {next} reads what {name} packs or formats, and undoes it at once")
+            format!("{typed}: {next} at once unpacks or reads what {name} packed or formatted")
         }
         AdviceKind::SortMemory => {
             let passed = of.pipe_out_bytes.or(of.pipe_in_bytes).unwrap_or(0);
