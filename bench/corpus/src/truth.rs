@@ -280,12 +280,18 @@ impl Truth {
         Answer::Equal
     }
 
-    /// What both say together: the slow-down of the whole where it applies, else the stages alone;
-    /// nothing where they contradict each other.
+    /// What both say together: the slow-down of the whole where it tells, else the stages alone if
+    /// slowing that stage costs the most too, or if slowing does not apply; nothing where they
+    /// contradict each other.
     pub fn answer(&self) -> Answer {
         match (self.by_slowing(), self.by_alone()) {
             (Answer::Stage(one), Answer::Stage(other)) if one != other => Answer::Unfit,
             (Answer::Unfit, alone) => alone,
+            (Answer::Equal, Answer::Stage(alone))
+                if first_two(&self.costs()).is_some_and(|(top, _)| top == alone) =>
+            {
+                Answer::Stage(alone)
+            }
             (slowing, _) => slowing,
         }
     }
@@ -343,6 +349,11 @@ mod tests {
         assert!((clear.costs()[0] - 1.0).abs() < 0.05);
         assert_eq!(truth([0.9, 0.88], [1.25, 1.24]).answer(), Answer::Equal);
         assert_eq!(truth([0.9, 0.3], [1.02, 1.25]).answer(), Answer::Unfit, "they contradict");
+        let mut noisy = truth([0.9, 0.3], [1.25, 1.02]);
+        noisy.stages[1].slowed_s[0] = 2.0;
+        noisy.stages[1].slowed_s[1] = 2.0;
+        assert_eq!(noisy.by_slowing(), Answer::Equal);
+        assert_eq!(noisy.answer(), Answer::Stage(0), "the stages alone tell, and the order agrees");
     }
 
     #[test]
