@@ -40,8 +40,6 @@ pub enum AdviceKind {
     MoreThreads,
     /// Records passed on uncompressed to a stage that unpacks them at once.
     UncompressedStream,
-    /// Memory for a sort that wrote temporary files.
-    SortMemory,
     /// A file opened as standard input, without a `cat` before it.
     DirectInput,
     /// A cipher that the CPU has instructions for.
@@ -117,7 +115,6 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
         all.extend(stages::c_locale(run, culprit.stage));
         all.extend(stages::parallel_compressor(run, culprit));
         all.extend(tools::more_threads(run, culprit));
-        all.extend(tools::sort_memory(run, culprit));
     }
     all.extend(tools::uncompressed_stream(run));
     all.extend(tools::direct_input(run, verdict));

@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 mod changed;
 
 pub use changed::{
-    AES_CIPHER, cat_of_one_file, parallel, uncompressed, with_buffer, with_memory, with_threads,
-    without_cat,
+    AES_CIPHER, cat_of_one_file, parallel, uncompressed, with_buffer, with_threads, without_cat,
 };
 
 /// Programs that advice names only where they are installed, or says that they are not.

@@ -34,7 +34,6 @@ pub fn rewrite(run: &Run, advice: &Advice) -> Option<Vec<Change>> {
                 |at: usize| Some((at, Some(programs::uncompressed(label(at)?, label(at + 1)?)?)));
             tools::packers(run).into_iter().map(changed).collect()
         }
-        AdviceKind::SortMemory => one(programs::with_memory(label(at)?)?),
         AdviceKind::FasterCipher => one(Command::read(label(at)?)?.behind(0, programs::AES_CIPHER)),
         AdviceKind::DirectInput => {
             let reader = programs::without_cat(label(at)?, label(at + 1)?)?;

@@ -1,6 +1,6 @@
 //! Advice that goes by what a program is and which options it was given.
 
-use super::{Advice, AdviceKind, Gain, estimate, weight};
+use super::{Advice, AdviceKind, Gain, estimate};
 use crate::around::{cpus_full, is_short_of_cpu};
 use crate::command::Command;
 use crate::facts::{Pipe, Run, Stage};
@@ -18,8 +18,6 @@ const IDLE_CPUS: f64 = 0.5;
 /// A program that handled fewer bytes than this has not enough work for several threads: zstd and xz
 /// cut their input into blocks of some megabytes.
 pub(super) const ENOUGH_BYTES: u64 = 32 << 20;
-/// A sort that wrote less than this share of its input to files held nearly all in memory.
-const SPILLED: f64 = 0.5;
 
 /// Advises against compressing, or formatting as text, what the next stage reads at once: for all
 /// stages at once, since each of them that goes on packs what the next one unpacks.
@@ -77,28 +75,6 @@ pub fn threads(run: &Run, position: usize) -> u32 {
     libm::round(run.usable_cpus() * share).max(1.0) as u32
 }
 
-/// Advises more memory for a sort that wrote temporary files.
-///
-/// Reading from a pipe, `sort` does not know how much will come: it begins with little memory, sorts
-/// that much by one thread, and merges files at the end. How much of its time goes by that is
-/// unknown; a third of it was measured.
-pub(super) fn sort_memory(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
-    let position = culprit.stage;
-    let stage = &run.stages[position];
-    programs::with_memory(&stage.label)?;
-    let (io, read) = (stage.io?, stage.pipe_in_bytes?);
-    let passed_on = stage.pipe_out_bytes.unwrap_or(read);
-    let spilled = io.write_bytes.saturating_sub(passed_on);
-    if (spilled as f64) < SPILLED * read as f64 || run.share(stage.times.cpu_ns) < MUCH_CPU {
-        return None;
-    }
-    let share = weight(run, stage.times.cpu_ns, stage.cpu_sum_ns());
-    let bound = limits::without_stage(run, position).unwrap_or(f64::INFINITY);
-    let gain = Gain::About(estimate(share / 3.0).min(bound));
-    let kind = AdviceKind::SortMemory;
-    Some(Advice { kind, stage: Some(position), pipe: None, gain })
-}
-
 /// Advises a cipher that the CPU has instructions for.
 pub(super) fn faster_cipher(run: &Run, position: usize) -> Option<Advice> {
     let stage = &run.stages[position];
@@ -119,6 +95,11 @@ pub(super) fn direct_input(run: &Run, verdict: &Verdict) -> Option<Advice> {
     let named = verdict.culprit.as_ref().is_some_and(|culprit| culprit.stage <= 1);
     let saved_ns = cat.cpu_sum_ns() + reader.system_ns;
     if !(named || cpus_full(run)) || run.share(saved_ns) < MUCH_COPYING {
+        return None;
+    }
+    // Time in the kernel for tiny writes is no time for reading.
+    let io = reader.io.unwrap_or_default();
+    if limits::are_tiny(io.write_calls, io.write_bytes) {
         return None;
     }
     programs::cat_of_one_file(&cat.label)?;

@@ -92,16 +92,6 @@ pub fn with_threads(label: &str, threads: u32) -> Option<String> {
 const THREADED_SAMTOOLS: [&str; 8] =
     ["view", "sort", "fastq", "fasta", "merge", "markdup", "fixmate", "collate"];
 
-/// Returns `sort` with memory for its input, if it was not told how much to use.
-pub fn with_memory(label: &str) -> Option<String> {
-    let command = Command::read(label)?;
-    let only_merges = command.has_letter('m') || command.has_letter('c');
-    let told = command.has_letter('S') || command.option(&["--buffer-size", "--merge"]).is_some();
-    let files = command.option(&["--check", "--files0-from"]).is_some();
-    let fits = command.program() == "sort" && !only_merges && !told && !files;
-    fits.then(|| command.behind(0, "-S 25%"))
-}
-
 /// Returns the file that a plain `cat FILE` reads.
 pub fn cat_of_one_file(label: &str) -> Option<&str> {
     let command = Command::read(label)?;
@@ -213,14 +203,6 @@ mod tests {
         assert_eq!(with_buffer("grep --line-buffered 'a  b'"), some("grep 'a  b'"));
         assert_eq!(with_buffer("python3 emit.py -u"), None, "that is the script's");
         assert_eq!(with_buffer("while read x; do echo; done"), None);
-    }
-
-    #[test]
-    fn a_sort_gets_memory_unless_it_was_told() {
-        assert_eq!(with_memory("LC_ALL=C sort -k2"), some("LC_ALL=C sort -S 25% -k2"));
-        for told in ["sort -S1G", "sort -nS 1G", "sort -m a b", "sort -c", "uniq"] {
-            assert_eq!(with_memory(told), None, "{told}");
-        }
     }
 
     #[test]

@@ -67,7 +67,6 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
         }
         AdviceKind::MoreThreads
         | AdviceKind::UncompressedStream
-        | AdviceKind::SortMemory
         | AdviceKind::FasterCipher
         | AdviceKind::DirectInput => tools::advice(run, kind, position, &name),
         AdviceKind::LargerReads => {

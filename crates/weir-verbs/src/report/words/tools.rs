@@ -22,11 +22,6 @@ pub(super) fn advice(run: &Run, kind: AdviceKind, position: usize, name: &str) -
             let next = stage(position + 1, next.unwrap_or_default());
             format!("{typed}: {next} at once unpacks or reads what {name} packed or formatted")
         }
-        AdviceKind::SortMemory => {
-            let passed = of.pipe_out_bytes.or(of.pipe_in_bytes).unwrap_or(0);
-            let wrote = of.io.map_or(0, |io| io.write_bytes).saturating_sub(passed);
-            format!("{typed}: {name} wrote {} to temporary files", bytes(wrote))
-        }
         AdviceKind::FasterCipher => {
             format!("{typed}: {name} spends its time in its cipher, and this CPU has AES")
         }
