@@ -69,6 +69,8 @@ pub struct Run {
     /// The processes that the run started, all its stages together, if any were seen. In a pipeline
     /// the first process of each stage does not count.
     pub started: Option<Started>,
+    /// Of the programs that advice names ([`crate::programs::ALTERNATIVES`]), the installed ones.
+    pub installed: Vec<&'static str>,
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
     /// known, and their times by state mean nothing.
     pub blind: bool,

@@ -6,6 +6,7 @@
 //! - [`state`]: the state of a stage at an instant, and which of several states counts.
 //! - [`partition`]: samples of states, adjusted to exact totals.
 //! - [`facts`]: the measurements of one run, the input of the next two.
+//! - [`command`]: the words of a command as typed, and the command changed.
 //! - [`programs`]: knowledge about common programs.
 //! - `load`: how much of the run each stage was busy.
 //! - [`around`]: causes that took the run's CPU time: a quota, others, its own stages.
@@ -22,6 +23,7 @@ extern crate alloc;
 
 pub mod advice;
 pub mod around;
+pub mod command;
 pub mod ending;
 pub mod facts;
 mod limits;

@@ -21,6 +21,8 @@ pub struct Host {
     pub idle_cpus: Option<f64>,
     /// Taken away by the hypervisor for other virtual machines.
     pub steal_cpus: Option<f64>,
+    /// Whether the CPUs have instructions for the cipher AES.
+    pub aes: bool,
 }
 
 /// A limit that a control group sets on the run's CPU time.

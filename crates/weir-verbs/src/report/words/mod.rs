@@ -3,6 +3,7 @@
 mod advice;
 mod ending;
 mod hints;
+mod tools;
 mod verdict;
 
 pub use advice::{advice, gain};
