@@ -1,6 +1,7 @@
 //! The surroundings of a run: the host's CPUs, the quota, the processes it started, its peers.
 
-use super::Evidence;
+use super::{Evidence, OutsideProcess, TcpWaits};
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -98,6 +99,18 @@ pub struct Peer {
     pub pid: Option<i32>,
     /// Time that samples found the stage waiting for it.
     pub waited_ns: u64,
+    /// What the process at the other end did meanwhile, if it is on this host and not of the run.
+    pub process: Option<Box<OutsideProcess>>,
+    /// What the connection showed meanwhile, if it is one of TCP.
+    pub tcp: Option<TcpWaits>,
+}
+
+impl Peer {
+    /// Whether both are the same but for what was measured.
+    pub fn is_same(&self, other: &Peer) -> bool {
+        let key = |peer: &Peer| (peer.kind, peer.address.clone(), peer.program.clone(), peer.pid);
+        key(self) == key(other)
+    }
 }
 
 /// Kinds of peers.

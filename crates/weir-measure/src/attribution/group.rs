@@ -84,6 +84,10 @@ pub struct Group {
     pub hidden: bool,
     /// Whether some task moved bytes by calls that the kernel does not count.
     pub uncounted: bool,
+    /// Whether some program of it can do so, `None` where no program's file could be read.
+    pub may_splice: Option<bool>,
+    /// How far its processes came in the files that they read.
+    pub position_bytes: u64,
     /// Whether it was stopped by job control.
     pub stopped: bool,
     /// Whether it has ended: its tasks are no longer sampled.

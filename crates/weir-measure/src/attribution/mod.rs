@@ -7,6 +7,7 @@
 //! - `classify`: finds the state of one task from the system call in which it is blocked;
 //! - `peers`: finds the other end of a socket for which a task waits;
 //! - `births`: estimates how many processes were started, most of them never seen;
+//! - `position`: how far a process came in the file that it reads;
 //! - `locale`: finds the locale by which a program compares text;
 //! - `sampler`: at each tick, the state of each group of tasks, weighted by time.
 //!
@@ -20,6 +21,7 @@ mod group;
 mod locale;
 mod peers;
 mod pipes;
+mod position;
 mod process;
 mod sampler;
 mod tree;

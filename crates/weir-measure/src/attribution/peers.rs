@@ -79,7 +79,7 @@ fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Peer> {
         let peer = socket_peercred(socket).ok().map(|peer| peer.pid.as_raw_nonzero().get());
         let program = peer.and_then(name_of);
         let pid = peer.filter(|_| program.is_some());
-        return Some(Peer { kind: PeerKind::Unix, address, program, pid, waited_ns: 0 });
+        return Some(Peer { kind: PeerKind::Unix, address, program, pid, ..Peer::default() });
     }
     let own = InetAddr::try_from(own).ok()?;
     let far = InetAddr::try_from(getpeername(socket).ok()??).ok()?;
@@ -91,7 +91,7 @@ fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Peer> {
     let owner = inode_of(pid, far, own).and_then(owner_of);
     let program = owner.and_then(name_of);
     let pid = owner.filter(|_| program.is_some());
-    Some(Peer { kind: PeerKind::Local, address, program, pid, waited_ns: 0 })
+    Some(Peer { kind: PeerKind::Local, address, program, pid, ..Peer::default() })
 }
 
 fn text_of(address: &SocketAddrAny) -> Option<String> {

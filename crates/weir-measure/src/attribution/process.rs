@@ -3,8 +3,11 @@
 use super::classify::{Endpoints, Hints, classify, socket};
 use super::group::Unreaped;
 use super::locale::locale_of;
+use super::position::Positions;
 use crate::attribution::calls::Call;
-use crate::proc::{Blocked, Identity, field, is_taken, parse_io, peak_rss_bytes};
+use crate::proc::{
+    Blocked, Identity, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes,
+};
 use rustix::io::Errno;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
@@ -23,6 +26,10 @@ pub struct Process {
     pub command: String,
     /// The locale it compares text in, unless C or POSIX.
     pub locale: Option<String>,
+    /// Whether its program can move bytes by calls that the kernel does not count, if known.
+    pub may_splice: Option<bool>,
+    /// How far it came in the file that it reads, where its program can do so.
+    positions: Positions,
     /// Number of times it was looked at.
     pub looks: u64,
     /// Whether its arguments and environment were available when they were read.
@@ -131,6 +138,9 @@ impl Process {
     ) -> (Vec<TaskLook>, Sched) {
         self.looks += 1;
         let pid = self.pid;
+        if self.may_splice == Some(true) {
+            self.positions.look(pid, self.looks);
+        }
         let (mut seen, mut gone) = (Vec::with_capacity(self.tasks.len()), Sched::default());
         self.tasks.retain_mut(|task| match task.look(pid, ends, hints, with_sched) {
             Some(look) => {
@@ -155,11 +165,27 @@ impl Process {
         let (name, peak) =
             (field(&String::from_utf8_lossy(status), "Name")?.to_owned(), peak_rss_bytes(status));
         let is_new = name != self.name;
+        // Libraries are mapped after the start.
+        if is_new || self.looks.is_power_of_two() {
+            self.see_program();
+        }
         if is_new || !self.described {
             self.name = name;
             self.describe(is_new);
         }
         peak
+    }
+
+    /// Looks into the file of its program.
+    pub fn see_program(&mut self) {
+        if self.may_splice != Some(true) {
+            self.may_splice = may_move_uncounted(self.pid).or(self.may_splice);
+        }
+    }
+
+    /// Returns how far it came in the files that it read, if it was watched.
+    pub fn position_bytes(&self) -> u64 {
+        self.positions.bytes()
     }
 
     /// Reads the arguments and the locale. In the middle of execve(2) a process has its new name

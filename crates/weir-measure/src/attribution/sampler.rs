@@ -60,6 +60,7 @@ impl Sampler {
         let group = self.groups.len();
         self.groups.push(Group::new(pid, ends, now_ns));
         let mut process = Process::new(pid, group);
+        process.see_program();
         if self.grouping == Grouping::ByProcess {
             process.count_alone();
         }
@@ -356,6 +357,9 @@ fn describe(group: &mut Group, process: &Process) {
 /// Adds the figures of an ended process to the totals of its group.
 fn settle(group: &mut Group, process: &Process) {
     let sched = process.sched();
+    group.position_bytes += process.position_bytes();
+    let may = [group.may_splice, process.may_splice];
+    group.may_splice = may.into_iter().flatten().reduce(|one, other| one || other);
     group.gone = group.gone.plus(sched);
     if process.orphan {
         group.unreaped.add(process.used());
