@@ -3,6 +3,7 @@
 //! - [`wait`], [`usage`]: reaps a child with its resource use; reports this process's own.
 //! - [`spawn`], [`fork`]: starts a child with some standard descriptors closed, or a forked copy.
 //! - [`signals`]: dispositions, and dying of a signal.
+//! - [`socket`]: the kernel's figures on a TCP connection.
 //! - [`sched`], [`memory`], [`locale`]: scheduling classes, reading a few bytes of another process,
 //!   finding installed locales.
 
@@ -11,6 +12,7 @@ pub mod locale;
 pub mod memory;
 pub mod sched;
 pub mod signals;
+pub mod socket;
 pub mod spawn;
 pub mod usage;
 pub mod wait;

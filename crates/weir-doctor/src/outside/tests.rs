@@ -135,7 +135,8 @@ fn a_window_each_round_trip_is_the_own_buffer_s() {
     let slower = |_: usize, look: &mut TcpLook| look.received_bytes += 65_536 / 20;
     assert_eq!(reader(100, slower), Some("network-or-far-end"));
     let near = |_: usize, look: &mut TcpLook| {
-        (look.min_rtt_ns, look.received_bytes) = (MS / 10, look.received_bytes + 6_553_600);
+        (look.min_rtt_ns, look.receiver_rtt_ns) = (MS / 10, MS / 5);
+        look.received_bytes += 6_553_600;
     };
     assert_eq!(reader(100, near), Some("network-or-far-end"));
 }

@@ -2,7 +2,8 @@
 
 use super::births::Births;
 use super::classify::Endpoints;
-use super::peers::Peers;
+use super::files::Files;
+use super::outside::Peers;
 use std::collections::BTreeMap;
 use weir_doctor::facts::Io;
 use weir_doctor::partition::Samples;
@@ -78,6 +79,8 @@ pub struct Group {
     pub births: Births,
     /// The peers for which it waited on sockets.
     pub peers: Peers,
+    /// The files and devices for which it waited.
+    pub files: Files,
     /// How often it was found asleep after another state.
     pub times_asleep: u64,
     /// Whether some task's state could not be read.

@@ -1,6 +1,6 @@
 //! One process of a stage and its tasks.
 
-use super::classify::{Endpoints, Hints, classify, socket};
+use super::classify::{Awaited, Endpoints, Hints, awaited, classify};
 use super::group::Unreaped;
 use super::locale::locale_of;
 use super::position::Positions;
@@ -82,8 +82,8 @@ pub struct TaskLook {
     pub hidden: bool,
     /// Whether it was in a call whose bytes the kernel does not count.
     pub uncounted: bool,
-    /// The socket that it waited for.
-    pub socket: Option<i32>,
+    /// What it waited for, if that is a socket, a file or a device.
+    pub awaited: Option<Awaited>,
 }
 
 impl Process {
@@ -260,7 +260,7 @@ impl Task {
             on_cpu_permille,
             hidden: false,
             uncounted: false,
-            socket: None,
+            awaited: None,
         };
         let mut buffer = [0; 256];
         let read = match &self.syscall {
@@ -277,9 +277,7 @@ impl Task {
             Some(Blocked::Call(number, args)) => {
                 let call = Call::decode(number, &args);
                 look.uncounted = call.moves_uncounted();
-                let state = classify(pid, call, ends, hints);
-                look.socket = (state == TaskState::Network).then(|| socket(pid, call)).flatten();
-                state
+                classify(pid, call, ends, hints)
             }
             Some(Blocked::NotInCall) => TaskState::Disk,
             None => {
@@ -307,6 +305,11 @@ impl Task {
                 _ => TaskState::Unknown,
             };
         }
+        let call = match blocked {
+            Some(Blocked::Call(number, args)) => Call::decode(number, &args),
+            _ => Call::Other(-1),
+        };
+        look.awaited = awaited(pid, self.id, call, look.state, ends);
         Some(look)
     }
 

@@ -98,6 +98,20 @@ pub fn epoll_interest(pid: Pid, fd: i32) -> Vec<(i32, u32)> {
     parse_epoll(&buffer[..n])
 }
 
+/// Returns the device that descriptor `fd` of process `pid` is: its two numbers, and whether it is
+/// one of blocks; `None` for anything else.
+pub fn special(pid: Pid, fd: i32) -> Option<(u32, u32, bool)> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    refuse_foreign(&path).ok()?;
+    let stat = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::empty()).ok()?;
+    let block = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::CharacterDevice => false,
+        FileType::BlockDevice => true,
+        _ => return None,
+    };
+    Some((rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev), block))
+}
+
 /// Returns the position in the file behind descriptor `fd` of process `pid`, and whether the file is
 /// only read.
 pub fn position(pid: Pid, fd: i32) -> Option<(u64, bool)> {

@@ -265,6 +265,7 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
     stage.times_asleep = group.times_asleep;
     stage.peer = Peers::longest(std::iter::once(&group.peers));
+    stage.files = group.files.longest();
     let (census, once) = (sampler.census(), sampler.seen_once());
     stage.started = group.births.started(&group.program, stage.wall_ns, &census, once);
     stage.single_task = is_single(ended, group.several_ns, &stage);

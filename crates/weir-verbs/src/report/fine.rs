@@ -1,6 +1,7 @@
 //! The fine print: what the tables cannot say, and how each figure is known.
 
 use super::layout::cut;
+use super::words::outside;
 use crate::units::words;
 use crate::units::{capacity, percent, seconds};
 use weir_doctor::facts::{Pipe, Run, Stage};
@@ -53,7 +54,11 @@ pub fn print(run: &Run) -> Vec<String> {
             remarks.push(format!("{name}: other is {parts}"));
         }
         if let Some(peer) = &stage.peer {
-            remarks.push(format!("{name}: it waited on a socket for {peer}"));
+            let found = outside::finding(run, peer).map_or_else(String::new, |f| format!(": {f}"));
+            remarks.push(format!("{name}: it waited on a socket for {peer}{found}"));
+        }
+        for file in stage.files.iter().filter(|file| file.waited_ns >= 1_000_000) {
+            remarks.push(format!("{name}: it waited {} for {file}", seconds(file.waited_ns)));
         }
         if !stage.single_task && stage.failure.is_none() && stage.processes <= 1 {
             let tasks = match stage.most_tasks {

@@ -3,6 +3,7 @@
 mod advice;
 mod ending;
 mod hints;
+pub mod outside;
 mod verdict;
 
 pub use advice::{advice, gain};
