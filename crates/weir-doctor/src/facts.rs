@@ -24,10 +24,10 @@ pub enum Evidence {
     Sampled,
     /// Derived from other figures; the true value may be larger or smaller.
     Estimated,
-    /// A lower bound.
+    /// An upper bound.
     #[strum(serialize = "upper bound")]
     UpperBound,
-    /// An upper bound.
+    /// A lower bound.
     #[strum(serialize = "lower bound")]
     LowerBound,
     /// Unknown.
@@ -224,7 +224,7 @@ impl Stage {
 }
 
 impl Io {
-    /// Returns both together.
+    /// Returns the sums of both.
     pub fn plus(self, other: Io) -> Io {
         Io {
             read_bytes: self.read_bytes + other.read_bytes,
@@ -266,11 +266,9 @@ impl Run {
         let Some(stage) = self.stages.get(position) else { return (None, Evidence::Unknown) };
         let larger = stage.io.map(|io| io.read_bytes.max(io.write_bytes));
         let read = stage.io.map_or(0, |io| io.read_bytes);
+        let reads_other_data = |bytes| read > FAR_MORE * bytes + LOADING_BYTES;
         match stage.pipe_in_bytes.or(stage.pipe_out_bytes) {
-            _ if stage
-                .pipe_in_bytes
-                .is_some_and(|bytes| read > FAR_MORE * bytes + LOADING_BYTES) =>
-            {
+            _ if stage.pipe_in_bytes.is_some_and(reads_other_data) => {
                 (Some(read), stage.bytes_evidence)
             }
             Some(bytes) => (Some(bytes), stage.pipe_evidence),

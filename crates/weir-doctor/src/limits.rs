@@ -21,12 +21,10 @@ pub fn are_tiny(calls: u64, bytes: u64) -> bool {
 /// Estimates the user time that goes with a call: its own code, and caches that it cools.
 const CALL_NS: u64 = 1_000;
 
-/// The remaining needs of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct StageNeeds {
     /// Time that it needs on its own.
     own_ns: f64,
-    /// CPU time of all its tasks.
     cpu_ns: f64,
 }
 
@@ -71,7 +69,6 @@ pub fn without_user_time(run: &Run, position: usize) -> f64 {
     factor(run, rests, run.usable_cpus())
 }
 
-/// Returns the full needs of a stage.
 fn whole(run: &Run, at: usize) -> StageNeeds {
     spread(run, at, run.usable_cpus())
 }

@@ -5,7 +5,7 @@ mod allen;
 
 use crate::output::{aligned, trimmed};
 use crate::units::figure;
-use weir_bench::published::{FRANKE, JOY_IPC, JOY_SWITCH, JOY_SYSCALL, Line, lines};
+use weir_bench::published::{FRANKE, JOY_IPC, JOY_SWITCH, JOY_SYSCALL, PublishedRow, lines};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
 
@@ -25,7 +25,7 @@ pub fn beside(
     }
 }
 
-pub fn first(line: &Line) -> f64 {
+pub fn first(line: &PublishedRow) -> f64 {
     line.figures.first().copied().flatten().unwrap_or(0.0)
 }
 

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_measure::bench::assemble::{self, RunFacts};
 use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::CellRequest;
-use weir_measure::bench::drive::{self, Observer};
+use weir_measure::bench::drive::{self, RunObserver};
 use weir_measure::bench::host;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{self, Pick, Picks};
@@ -180,7 +180,7 @@ struct Watched<'a> {
     watch: &'a mut HostWatch,
 }
 
-impl Observer for Watched<'_> {
+impl RunObserver for Watched<'_> {
     fn cell(&mut self, what: &str, left: Duration) {
         self.watch.look();
         self.progress.cell(what, left);

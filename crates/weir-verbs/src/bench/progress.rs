@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_measure::bench::drive::Observer;
+use weir_measure::bench::drive::RunObserver;
 use weir_measure::bench::plan::Plan;
 
 /// Shows progress on standard error.
@@ -62,7 +62,7 @@ impl Progress {
     }
 }
 
-impl Observer for Progress {
+impl RunObserver for Progress {
     fn cell(&mut self, what: &str, left: Duration) {
         let spent = self.begun.elapsed();
         self.bar.set_length((spent + left).as_millis() as u64);

@@ -5,7 +5,7 @@ use crate::output::{aligned, trimmed};
 use crate::units::figure;
 use comfy_table::Table;
 use weir_bench::allen_echo::goals;
-use weir_bench::published::{ALLEN, Line, lines};
+use weir_bench::published::{ALLEN, PublishedRow, lines};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
 
@@ -50,8 +50,13 @@ fn published(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<
 }
 
 /// What begins so, with its figure, or with the lower and the upper one.
-fn published_of(then: &[Line], quantity: &str, show: impl Fn(f64) -> String) -> (String, String) {
-    let found: Vec<&Line> = then.iter().filter(|line| line.name.starts_with(quantity)).collect();
+fn published_of(
+    then: &[PublishedRow],
+    quantity: &str,
+    show: impl Fn(f64) -> String,
+) -> (String, String) {
+    let found: Vec<&PublishedRow> =
+        then.iter().filter(|line| line.name.starts_with(quantity)).collect();
     let name = found.first().map_or(quantity, |line| line.name.trim_end_matches(" (low)"));
     let figures: Vec<String> = found.iter().map(|line| show(first(line))).collect();
     (format!("  {name}"), figures.join(" to "))
