@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 mod around;
 mod outside;
 
-pub use around::{Host, Peer, PeerKind, Program, Quota, Started};
-pub use outside::{FileWait, FileWaitKind, OutsideProcess, TcpLook, TcpWaits};
+pub use around::{Host, Program, Quota, Started};
+pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 
 /// The quality of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]

@@ -4,35 +4,13 @@ use super::births::Births;
 use super::classify::Endpoints;
 use super::files::Files;
 use super::outside::Peers;
+use super::process::Unreaped;
 use std::collections::BTreeMap;
 use weir_doctor::facts::Io;
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
-
-/// The last known CPU time and bytes of processes that nobody has waited for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unreaped {
-    /// Number of processes.
-    pub processes: u64,
-    /// Their CPU time.
-    pub cpu_ns: u64,
-    /// The system part of it.
-    pub system_ns: u64,
-    /// The bytes and calls of their reads and writes.
-    pub io: Io,
-}
-
-impl Unreaped {
-    /// Adds other processes.
-    pub fn add(&mut self, other: Unreaped) {
-        self.processes += other.processes;
-        self.cpu_ns += other.cpu_ns;
-        self.system_ns += other.system_ns;
-        self.io = self.io.plus(other.io);
-    }
-}
 
 /// The sums over a group so far.
 #[derive(Debug, Default)]

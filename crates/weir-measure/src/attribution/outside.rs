@@ -7,8 +7,7 @@
 use super::classify::{Awaited, Endpoints, Hints};
 use super::files::Files;
 use super::peers::{Found, find, holds};
-use super::process::{Process, TaskLook};
-use super::sampler::combine;
+use super::process::{Process, TaskLook, combine};
 use super::tcp;
 use crate::proc::{Descriptor, borrow, children, descriptor, identity};
 use std::collections::BTreeMap;
@@ -73,7 +72,7 @@ impl Peers {
         known.peer.waited_ns += weight_ns;
         if let Some(watched) = &mut known.watched {
             watched.look(weight_ns, depth, inside);
-        } else if known.peer.kind != PeerKind::Unix
+        } else if known.found.owners.is_empty()
             && let Some(look) = borrow(pid, fd).and_then(|socket| tcp::look(&socket))
         {
             let waits = known.peer.tcp.get_or_insert_with(|| TcpWaits::new(look));
@@ -323,6 +322,15 @@ mod tests {
         let peer = Peers::longest([&peers].into_iter()).expect("a peer");
         assert_eq!((peer.process, peer.waited_ns), (None, 4 * MS));
         drop(far);
+        // Nor is its connection: what it does is known.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("known");
+        let near = std::net::TcpStream::connect(address).expect("connected");
+        let _far = listener.accept().expect("accepted");
+        let mut peers = Peers::default();
+        (0..4).for_each(|_| peers.note(me(), (near.as_raw_fd(), false), MS, &|_| true));
+        let peer = Peers::longest([&peers].into_iter()).expect("a peer");
+        assert_eq!((peer.kind, peer.pid, peer.tcp), (PeerKind::Local, Some(me()), None));
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Found {
     /// A socket of this host, with the processes that have it open.
     fn here(kind: PeerKind, address: Option<String>, inode: Option<u64>) -> Found {
         let mut owners = inode.map(owners_of).unwrap_or_default();
-        // A child that a server started works for this connection; its parent may only keep it open.
+        // A child that a server started works for this connection; its parent only keeps it open.
         let parents: Vec<Pid> =
             owners.iter().filter_map(|pid| Some(identity(*pid)?.parent)).collect();
         if owners.iter().any(|pid| !parents.contains(pid)) {

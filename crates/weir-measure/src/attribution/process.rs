@@ -1,7 +1,6 @@
 //! One process of a stage and its tasks.
 
 use super::classify::{Awaited, Endpoints, Hints, awaited, classify};
-use super::group::Unreaped;
 use super::locale::locale_of;
 use super::position::Positions;
 use crate::attribution::calls::Call;
@@ -9,6 +8,7 @@ use crate::proc::{
     Blocked, Identity, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes,
 };
 use rustix::io::Errno;
+use weir_doctor::facts::Io;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
@@ -84,6 +84,43 @@ pub struct TaskLook {
     pub uncounted: bool,
     /// What it waited for, if that is a socket, a file or a device.
     pub awaited: Option<Awaited>,
+}
+
+/// The last known CPU time and bytes of processes that nobody has waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unreaped {
+    /// Number of processes.
+    pub processes: u64,
+    /// Their CPU time.
+    pub cpu_ns: u64,
+    /// The system part of it.
+    pub system_ns: u64,
+    /// The bytes and calls of their reads and writes.
+    pub io: Io,
+}
+
+impl Unreaped {
+    /// Adds other processes.
+    pub fn add(&mut self, other: Unreaped) {
+        self.processes += other.processes;
+        self.cpu_ns += other.cpu_ns;
+        self.system_ns += other.system_ns;
+        self.io = self.io.plus(other.io);
+    }
+}
+
+/// Keeps the strongest state; for several running tasks, the chance that one had a CPU.
+pub fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
+    let (state, on_cpu) = (look.state, look.on_cpu_permille);
+    *strongest = match *strongest {
+        Some((TaskState::Running, before)) if state == TaskState::Running => {
+            let neither = (1000 - before.min(1000)) * (1000 - on_cpu.min(1000)) / 1000;
+            Some((state, 1000 - neither))
+        }
+        Some((before, _)) if state > before => Some((state, on_cpu)),
+        None => Some((state, on_cpu)),
+        unchanged => unchanged,
+    };
 }
 
 impl Process {

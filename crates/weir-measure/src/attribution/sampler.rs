@@ -5,7 +5,7 @@ use super::births::Census;
 use super::classify::{Awaited, Endpoints, Hints};
 use super::group::Group;
 use super::pipes::{Fill, PipeWatch};
-use super::process::{Process, TaskLook};
+use super::process::{Process, TaskLook, combine};
 use super::tree::Discovery;
 use crate::proc::{Descriptor, descriptor};
 use std::collections::{BTreeMap, BTreeSet};
@@ -404,20 +404,6 @@ fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
 fn note(group: &mut Group, look: &TaskLook) {
     group.hidden |= look.hidden;
     group.uncounted |= look.uncounted;
-}
-
-/// Keeps the strongest state; for several running tasks, the chance that one had a CPU.
-pub(super) fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
-    let (state, on_cpu) = (look.state, look.on_cpu_permille);
-    *strongest = match *strongest {
-        Some((TaskState::Running, before)) if state == TaskState::Running => {
-            let neither = (1000 - before.min(1000)) * (1000 - on_cpu.min(1000)) / 1000;
-            Some((state, 1000 - neither))
-        }
-        Some((before, _)) if state > before => Some((state, on_cpu)),
-        None => Some((state, on_cpu)),
-        unchanged => unchanged,
-    };
 }
 
 /// A stopped task still shows its last call; the record of stops overrides that.

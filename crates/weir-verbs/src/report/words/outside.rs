@@ -1,6 +1,6 @@
 //! What a stage waited for outside the run, in sentences.
 
-use super::verdict::part_word;
+use super::part_word;
 use crate::units::words::{percent, short_time, stage};
 use weir_doctor::facts::{Peer, Run, TcpWaits};
 use weir_doctor::outside::{Limit, limit};

@@ -1,7 +1,7 @@
 //! The verdict in sentences, a line each: who held the run up, what else took its CPU time, and
 //! what the next limit is.
 
-use super::{all_cpus, outside, quota, started};
+use super::{all_cpus, outside, part_word, quota, started};
 use crate::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
 use weir_doctor::around::CpuCause;
 use weir_doctor::facts::{FileWait, FileWaitKind, Run, Stage};
@@ -98,23 +98,6 @@ fn by_outside(run: &Run, position: usize, busy: &Busy) -> Option<String> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// The words for a part of a stage's time of which no more is known.
-pub(super) fn part_word(part: BusyPart) -> &'static str {
-    match part {
-        BusyPart::Cpu => "on CPU",
-        BusyPart::Queue => "waiting for a CPU",
-        BusyPart::Disk => "waiting for the disk",
-        BusyPart::Sleep => "asleep",
-        BusyPart::Socket => "waiting for a socket",
-        BusyPart::Lock => "waiting for a lock",
-        BusyPart::Child => "waiting for a child",
-        BusyPart::File => "waiting for another file",
-        BusyPart::Device => "waiting for a terminal or device",
-        BusyPart::Stopped => "stopped",
-        BusyPart::Unknown => "blocked on something unknown",
     }
 }
 
