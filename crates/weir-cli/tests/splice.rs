@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 const SIZE: u64 = 64 << 20;
-/// Copies standard input to standard output by splice, 64 KiB a call, and not too fast to be seen.
+/// Copies standard input to standard output by splice, 64 KiB a call, with pauses.
 const COPY: &str = "import os, time\nwhile os.splice(0, 1, 1 << 16): time.sleep(0.0002)";
 
 fn file_of(directory: &Path) -> PathBuf {
@@ -62,8 +62,8 @@ fn what_a_splicer_moves_comes_from_its_neighbours() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let (input, copy) = (file_of(directory.path()), python(directory.path(), "copy.py", COPY));
-    // cksum counts what it reads.
-    let ran = pipeline(&format!("{copy} < {} | cksum", input.display()));
+    // cksum counts what it reads. It begins late, so that the pipe is full and the call is seen.
+    let ran = pipeline(&format!("{copy} < {} | {{ sleep .5; cksum; }}", input.display()));
     assert_eq!(ran.json["stages"][0]["evidence"]["bytes"], "estimated", "{}", ran.json);
     is_true(&ran, 1, SIZE, SIZE);
     is_true(&ran, 2, SIZE, ran.stdout().len() as u64);
