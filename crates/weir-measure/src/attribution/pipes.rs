@@ -215,6 +215,7 @@ impl PipeTotals {
         let set_bytes = *self.set_bytes.get_or_insert(capacity_bytes);
         if capacity_bytes != set_bytes {
             self.seen.resized_bytes = Some(capacity_bytes);
+            self.seen.capacity_bytes = capacity_bytes;
         }
     }
 
