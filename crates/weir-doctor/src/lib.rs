@@ -10,6 +10,7 @@
 //! - [`programs`]: knowledge about common programs.
 //! - `load`: how much of the run each stage was busy.
 //! - [`around`]: causes that took the run's CPU time: a quota, others, its own stages.
+//! - [`outside`]: what a stage waited for outside the run.
 //! - [`verdict`]: which stage was the bottleneck, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports it.
 //! - [`ending`]: whether the end of a stage is a failure, and whose input it cut short.
@@ -28,6 +29,7 @@ pub mod ending;
 pub mod facts;
 mod limits;
 mod load;
+pub mod outside;
 pub mod partition;
 pub mod programs;
 pub mod sizing;
