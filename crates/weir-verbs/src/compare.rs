@@ -29,7 +29,7 @@ const ERROR_SHARE: f64 = 0.05;
 
 /// The document of the schema.
 #[derive(Debug, Serialize)]
-struct Compared {
+struct RunComparison {
     a: String,
     b: String,
     text: &'static str,
@@ -37,8 +37,8 @@ struct Compared {
     correction: &'static str,
     error_share: f64,
     state: States,
-    host_differences: Vec<Difference>,
-    cases: Vec<Row>,
+    host_differences: Vec<HostDifference>,
+    cases: Vec<ComparedCase>,
     only_a: Vec<String>,
     only_b: Vec<String>,
 }
@@ -54,7 +54,7 @@ struct States {
 
 /// Something in which the two runs differ beside their figures.
 #[derive(Debug, Serialize)]
-struct Difference {
+struct HostDifference {
     what: &'static str,
     a: String,
     b: String,
@@ -62,7 +62,7 @@ struct Difference {
 
 /// One case in both runs.
 #[derive(Debug, Serialize)]
-struct Row {
+struct ComparedCase {
     suite: String,
     case: String,
     placement: Placement,
@@ -94,7 +94,7 @@ pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
             "--fail-on slower cannot fail here: the host's state differed ({difference})"
         ));
     }
-    let failed = |row: &Row| match options.fail_on {
+    let failed = |row: &ComparedCase| match options.fail_on {
         None => false,
         Some(FailOn::Slower) => row.is(Verdict::Slower),
         Some(FailOn::Changed) => !row.is(Verdict::Equivalent),
@@ -121,7 +121,7 @@ fn compared(
     a_name: &str,
     b_name: &str,
     band: f64,
-) -> Result<Compared, Fault> {
+) -> Result<RunComparison, Fault> {
     let mut pairs = Vec::new();
     for one in &a.cases {
         let Some(other) = b.cases.iter().find(|other| other.key() == one.key()) else { continue };
@@ -150,7 +150,7 @@ fn compared(
     }
     let difference = a.host.state.differs(&b.host.state);
     let judge = Judge { nominal_ns: a.reference.nominal_ns, band, state: difference.as_deref() };
-    Ok(Compared {
+    Ok(RunComparison {
         a: a_name.into(),
         b: b_name.into(),
         text: UNPAIRED,
@@ -170,7 +170,7 @@ fn full_name(case: &CaseRecord) -> String {
     format!("{}: {} ({}{stratum})", case.suite, case.case, case.placement)
 }
 
-fn differences(a: &Report, b: &Report) -> Vec<Difference> {
+fn differences(a: &Report, b: &Report) -> Vec<HostDifference> {
     let list = |report: &Report| -> Vec<(&'static str, String)> {
         let host = &report.host;
         let mitigations: Vec<String> =
@@ -194,7 +194,7 @@ fn differences(a: &Report, b: &Report) -> Vec<Difference> {
     let pairs = list(a).into_iter().zip(list(b));
     pairs
         .filter(|((_, a), (_, b))| a != b)
-        .map(|((what, a), (_, b))| Difference { what, a, b })
+        .map(|((what, a), (_, b))| HostDifference { what, a, b })
         .collect()
 }
 
@@ -234,7 +234,7 @@ struct Judge<'a> {
 }
 
 /// What two runs say of a case, before all cases are looked at together.
-struct Found {
+struct Unjudged {
     ratio: f64,
     low: f64,
     high: f64,
@@ -243,8 +243,8 @@ struct Found {
 }
 
 impl Judge<'_> {
-    fn rows(&self, pairs: &[(&CaseRecord, &CaseRecord)]) -> Vec<Row> {
-        let found: Vec<Found> = pairs.iter().map(|(one, other)| self.look(one, other)).collect();
+    fn rows(&self, pairs: &[(&CaseRecord, &CaseRecord)]) -> Vec<ComparedCase> {
+        let found: Vec<Unjudged> = pairs.iter().map(|(one, other)| self.look(one, other)).collect();
         let corrected = holm(&found.iter().map(|found| found.p).collect::<Vec<_>>());
         let all = pairs.iter().zip(found).zip(corrected);
         all.map(|(((one, other), found), p)| self.row(one, other, found, p)).collect()
@@ -252,14 +252,14 @@ impl Judge<'_> {
 
     /// The ratio with what one run cannot see of itself: how far hosts drift between runs, once for
     /// each of the two.
-    fn look(&self, one: &CaseRecord, other: &CaseRecord) -> Found {
+    fn look(&self, one: &CaseRecord, other: &CaseRecord) -> Unjudged {
         let (a, b) = (values(one, self.nominal_ns), values(other, self.nominal_ns));
         match Unpaired::from_samples(&a, &b) {
             Ok(found) => {
                 let found = found.widened(drift_between(one.placement, &a, &b) * SQRT_2);
                 let equivalent = found.verdict(self.band) == Verdict::Equivalent;
                 let Unpaired { ratio, low, high, p, .. } = found;
-                Found { ratio, low, high, p: Some(p), equivalent }
+                Unjudged { ratio, low, high, p: Some(p), equivalent }
             }
             // Differences and shares may be 0 or below: only what lies apart is told apart. Their
             // intervals have the drift already.
@@ -267,12 +267,12 @@ impl Judge<'_> {
                 let interval = |case: &CaseRecord| (case.estimate, case.low, case.high);
                 let ratio = other.estimate / one.estimate;
                 let p = p_of_intervals(interval(one), interval(other));
-                Found { ratio, low: ratio, high: ratio, p, equivalent: false }
+                Unjudged { ratio, low: ratio, high: ratio, p, equivalent: false }
             }
         }
     }
 
-    fn row(&self, one: &CaseRecord, other: &CaseRecord, found: Found, p: Option<f64>) -> Row {
+    fn row(&self, one: &CaseRecord, other: &CaseRecord, found: Unjudged, p: Option<f64>) -> ComparedCase {
         let more = other.estimate > one.estimate;
         let (verdict, why) = match p {
             _ if found.equivalent => (Verdict::Equivalent, String::new()),
@@ -293,9 +293,9 @@ impl Judge<'_> {
             }
             _ => (Verdict::Inconclusive, String::new()),
         };
-        let Found { ratio, low, high, .. } = found;
+        let Unjudged { ratio, low, high, .. } = found;
         let text = format!("{ratio:.3}x ({low:.3} to {high:.3}): {verdict}{why}");
-        Row {
+        ComparedCase {
             suite: one.suite.clone(),
             case: one.case.clone(),
             placement: one.placement,
@@ -313,7 +313,7 @@ impl Judge<'_> {
     }
 }
 
-impl Row {
+impl ComparedCase {
     fn is(&self, verdict: Verdict) -> bool {
         self.verdict.kind == verdict.to_string()
     }

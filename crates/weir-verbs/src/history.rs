@@ -1,7 +1,7 @@
 //! `weir history`: the saved runs of `weir bench`.
 
 use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb, JsonOption};
-use crate::bench::history::{Entry, History, unknown};
+use crate::bench::history::{SavedRun, History, unknown};
 use crate::bench::{self, export};
 use crate::fault::{Fault, tell};
 use crate::json;
@@ -83,7 +83,7 @@ pub fn read(text: &str, name: &str) -> Result<Report, Fault> {
     Report::from_json(text).map_err(|error| Fault::failed(format!("cannot read '{name}': {error}")))
 }
 
-fn table(entries: &[Entry]) -> String {
+fn table(entries: &[SavedRun]) -> String {
     let mut table = aligned(["name", "when (UTC)", "cases", "resolves", "kernel", "CPU"], [2, 3]);
     for entry in entries {
         table.add_row([

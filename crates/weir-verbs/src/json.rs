@@ -12,7 +12,7 @@ use weir_policy::text::is_unsafe_to_print;
 
 /// What every document begins with, and then what a verb says.
 #[derive(Serialize)]
-struct Document<'a, B> {
+struct Envelope<'a, B> {
     schema: &'a str,
     weir_version: &'static str,
     #[serde(flatten)]
@@ -29,8 +29,8 @@ pub fn line(schema: &str, body: impl Serialize) -> Result<String, Fault> {
     ended(serde_json::to_string(&begun(schema, body)))
 }
 
-fn begun<B>(schema: &str, body: B) -> Document<'_, B> {
-    Document { schema, weir_version: env!("CARGO_PKG_VERSION"), body }
+fn begun<B>(schema: &str, body: B) -> Envelope<'_, B> {
+    Envelope { schema, weir_version: env!("CARGO_PKG_VERSION"), body }
 }
 
 /// A value that is a document by itself, on one line.

@@ -12,7 +12,7 @@ use crate::report::layout::cut;
 use crate::units::columns;
 use crate::units::{bytes, capacity, count, seconds};
 use serde_json::{Value, json};
-use shared::{Row, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
+use shared::{StatRow, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
@@ -67,20 +67,20 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
 const NONE: &str = "no pipe of weir is in use";
 
 /// What is in use.
-struct Found {
+struct InUse {
     pipes: Vec<PipeStat>,
     mpx: Vec<MpxStat>,
     flags: Vec<FlagsStat>,
 }
 
-impl Found {
+impl InUse {
     fn is_empty(&self) -> bool {
         self.pipes.is_empty() && self.mpx.is_empty() && self.flags.is_empty()
     }
 }
 
-fn look(pid: Option<i32>) -> Found {
-    let mut found = Found { pipes: pipes(), mpx: mpxes(), flags: clusters() };
+fn look(pid: Option<i32>) -> InUse {
+    let mut found = InUse { pipes: pipes(), mpx: mpxes(), flags: clusters() };
     if let Some(pid) = pid {
         let is_held = |holders: &[(i32, i32)]| holders.iter().any(|(holder, _)| *holder == pid);
         found.pipes.retain(|pipe| is_held(&pipe.holders));
@@ -122,7 +122,7 @@ fn running_json(running: &Running) -> Value {
 }
 
 /// All there is to see, as wide as the terminal.
-fn text(found: &Found, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
+fn text(found: &InUse, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
     let stdout = std::io::stdout();
     let width = stdout.is_terminal().then(|| columns(stdout).unwrap_or(80));
     let mut text = match found.is_empty() {
@@ -146,7 +146,7 @@ const HEADER: [&str; 13] = [
 const LESSER: [usize; 7] = [11, 10, 7, 5, 8, 9, 6];
 
 /// A row for each end, with as many columns as fit.
-fn table(found: &Found, rate: impl Fn(&PipeStat) -> Option<f64>, width: Option<usize>) -> String {
+fn table(found: &InUse, rate: impl Fn(&PipeStat) -> Option<f64>, width: Option<usize>) -> String {
     let mut rows = Vec::new();
     for pipe in &found.pipes {
         let rate = rate(pipe).map(|rate| format!("{}/s", bytes(rate as u64)));
@@ -179,7 +179,7 @@ fn table(found: &Found, rate: impl Fn(&PipeStat) -> Option<f64>, width: Option<u
     }
 }
 
-fn laid_out(rows: &[Row], shown: &[usize]) -> String {
+fn laid_out(rows: &[StatRow], shown: &[usize]) -> String {
     let figures = shown.iter().enumerate().filter(|(_, at)| (3..12).contains(*at));
     let header = shown.iter().map(|at| HEADER[*at]);
     let mut table = aligned(header, figures.map(|(place, _)| place));
@@ -208,7 +208,7 @@ fn backlog(pipe: &PipeStat) -> Option<String> {
     })
 }
 
-fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> Row {
+fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> StatRow {
     let account = &stat.account;
     let state = match (stat.closed, stat.waits) {
         (true, _) => "closed",

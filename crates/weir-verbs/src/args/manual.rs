@@ -4,13 +4,13 @@
 //! lines of 100 columns would break into long and short ones on a narrower terminal. Here the lines
 //! of a paragraph become one, which clap then wraps.
 
-use super::Options;
+use super::CommandLine;
 use clap::builder::StyledStr;
 use clap::{Command, CommandFactory};
 
 /// The command line, its texts ready for any width.
 pub fn command() -> Command {
-    reflowed(Options::command())
+    reflowed(CommandLine::command())
 }
 
 fn reflowed(command: Command) -> Command {

@@ -43,7 +43,7 @@ pub use words::parse;
     before_help = concat!("weir ", env!("CARGO_PKG_VERSION")),
     after_help = FIRST_STEPS,
 )]
-pub struct Options {
+pub struct CommandLine {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Options::command().debug_assert();
+        CommandLine::command().debug_assert();
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the first argument alone: one with blanks or signs of the shell in it is a text, and options
 //! behind it are weir's. Behind `--` all arguments are words; with `--compare` each is a text.
 
-use super::{Asked, Command, Elastic, Options, RunOptions, elastic};
+use super::{Asked, Command, Elastic, CommandLine, RunOptions, elastic};
 use crate::fault::Fault;
 use crate::places::find_program;
 use clap::FromArgMatches;
@@ -13,13 +13,13 @@ use clap::error::{ContextKind, ErrorKind};
 use std::ffi::{OsStr, OsString};
 
 /// Reads the command line; help and most mistakes end the program here.
-pub fn parse() -> Result<Options, Fault> {
+pub fn parse() -> Result<CommandLine, Fault> {
     let args: Vec<OsString> = std::env::args_os().collect();
     read(&args).map_err(|error| no_verb(&args, &error).unwrap_or_else(|| error.exit()))
 }
 
-fn read(args: &[OsString]) -> Result<Options, clap::Error> {
-    let mut options = Options::from_arg_matches(&super::command().try_get_matches_from(args)?)?;
+fn read(args: &[OsString]) -> Result<CommandLine, clap::Error> {
+    let mut options = CommandLine::from_arg_matches(&super::command().try_get_matches_from(args)?)?;
     let Command::Run(run) = &mut options.command else { return Ok(options) };
     // The words are the last arguments, taken as they are.
     let first = args.len() - run.words.len();
@@ -40,11 +40,11 @@ fn read(args: &[OsString]) -> Result<Options, clap::Error> {
 }
 
 /// Reads a command line whose arguments are texts, with options anywhere between them.
-fn read_texts(args: &[OsString]) -> Result<Options, clap::Error> {
+fn read_texts(args: &[OsString]) -> Result<CommandLine, clap::Error> {
     let mut command = super::command()
         .mut_subcommand("run", |run| run.mut_arg("words", |words| words.trailing_var_arg(false)));
     let matches = command.try_get_matches_from_mut(args)?;
-    let mut options = Options::from_arg_matches(&matches)?;
+    let mut options = CommandLine::from_arg_matches(&matches)?;
     let Command::Run(run) = &mut options.command else { return Ok(options) };
     let texts = std::mem::take(&mut run.words);
     if let ([text, more, ..], false) = (texts.as_slice(), run.compare) {

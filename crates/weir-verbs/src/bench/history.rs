@@ -23,7 +23,7 @@ pub struct History {
 
 /// A saved run, as it is listed.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Entry {
+pub struct SavedRun {
     /// The name it was saved under.
     pub name: String,
     /// When it began, in seconds since 1970.
@@ -168,13 +168,13 @@ impl History {
     }
 
     /// All saved runs, the newest first.
-    pub fn list(&self) -> Result<Vec<Entry>, Fault> {
+    pub fn list(&self) -> Result<Vec<SavedRun>, Fault> {
         let cannot = |error: rusqlite::Error| cannot("read", &self.path, &error);
         let select = "SELECT name, started_unix_s, kernel, cpu, cases, resolves_percent
             FROM runs ORDER BY started_unix_s DESC, name";
         let mut statement = self.connection.prepare(select).map_err(cannot)?;
         let rows = statement.query_map([], |row| {
-            Ok(Entry {
+            Ok(SavedRun {
                 name: row.get(0)?,
                 started_unix_s: row.get::<_, i64>(1)?.max(0).cast_unsigned(),
                 kernel: row.get(2)?,

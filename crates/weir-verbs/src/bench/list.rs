@@ -22,11 +22,11 @@ struct ListedSuite<'a> {
     text: &'a str,
     source: &'a str,
     expected_s: f64,
-    cases: Vec<Listed<'a>>,
+    cases: Vec<ListedCase<'a>>,
 }
 
 #[derive(Serialize)]
-struct Listed<'a> {
+struct ListedCase<'a> {
     case: &'a str,
     params: &'a Params,
     measures: Vec<ListedMeasure>,
@@ -72,7 +72,7 @@ fn listed<'a>(suite: &'a Suite, picks: &Picks, topology: &Topology) -> ListedSui
         for index in picks.of_group(suite, group) {
             let case = &group.cases[index];
             let measure = |m: &Measure| ListedMeasure { quantity: m.quantity, unit: m.unit };
-            cases.push(Listed {
+            cases.push(ListedCase {
                 case: &case.name,
                 params: &case.params,
                 measures: case.measures.iter().map(measure).collect(),

@@ -16,7 +16,7 @@ use crate::args::BenchOptions;
 use crate::fault::{Fault, INTERRUPTED, tell};
 use crate::json;
 use history::History;
-use progress::Progress;
+use progress::BenchProgress;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     for path in options.json.file.iter().chain(&options.html) {
         check_writable(path)?;
     }
-    let mut progress = Progress::new(options.quiet);
+    let mut progress = BenchProgress::new(options.quiet);
     let report = measure(&suites, wish, &mut progress)?;
     progress.end();
     give(options, &report)
@@ -108,14 +108,14 @@ pub fn measure_again(report: &Report) -> Result<Report, Fault> {
         seed: seed(),
         ..wish(picked(&asked, report.filter.as_deref())?)
     };
-    let mut progress = Progress::new(false);
+    let mut progress = BenchProgress::new(false);
     let now = measure(&suites, wish, &mut progress)?;
     progress.end();
     if now.interrupted { Err(Fault::interrupted()) } else { Ok(now) }
 }
 
 /// Runs the cases and makes the report.
-fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Result<Report, Fault> {
+fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut BenchProgress) -> Result<Report, Fault> {
     let topology = Topology::read();
     let plan = Plan::new(suites, wish, &topology).map_err(|error| plan_fault(&error))?;
     progress.begin(&plan)?;
@@ -149,7 +149,7 @@ fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Resu
         command
     };
     let mut watch = HostWatch::begin(topology.allowed());
-    let mut observer = Watched { progress, watch: &mut watch };
+    let mut observer = RunWatcher { progress, watch: &mut watch };
     let driven = drive::run(suites, &plan, begun, &launch, &mut observer)
         .map_err(|error| Fault::failed(format!("cannot start a cell: {error}")))?;
     let state = HostState::new(before, watch.seen());
@@ -175,12 +175,12 @@ fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Resu
 }
 
 /// Shows progress, and looks at the host beside.
-struct Watched<'a> {
-    progress: &'a mut Progress,
+struct RunWatcher<'a> {
+    progress: &'a mut BenchProgress,
     watch: &'a mut HostWatch,
 }
 
-impl RunObserver for Watched<'_> {
+impl RunObserver for RunWatcher<'_> {
     fn cell(&mut self, what: &str, left: Duration) {
         self.watch.look();
         self.progress.cell(what, left);

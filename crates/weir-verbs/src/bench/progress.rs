@@ -12,17 +12,17 @@ use weir_measure::bench::plan::Plan;
 
 /// Shows progress on standard error.
 #[derive(Debug)]
-pub struct Progress {
+pub struct BenchProgress {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
     begun: Instant,
 }
 
-impl Progress {
+impl BenchProgress {
     /// A bar, unless nothing is to be shown or nobody looks.
-    pub fn new(quiet: bool) -> Progress {
+    pub fn new(quiet: bool) -> BenchProgress {
         let bar = progress_bar(!quiet, 0, "{bar:24} {percent:>3} %  {msg}");
-        Progress { bar, stop: Arc::default(), begun: Instant::now() }
+        BenchProgress { bar, stop: Arc::default(), begun: Instant::now() }
     }
 
     /// Says what will be done, and listens for interrupts from here on. The first interrupt ends
@@ -62,7 +62,7 @@ impl Progress {
     }
 }
 
-impl RunObserver for Progress {
+impl RunObserver for BenchProgress {
     fn cell(&mut self, what: &str, left: Duration) {
         let spent = self.begun.elapsed();
         self.bar.set_length((spent + left).as_millis() as u64);

@@ -1,6 +1,6 @@
 //! A line of progress on the terminal.
 
-use super::rows::Row;
+use super::rows::TerminalRow;
 use crate::fault::tell;
 use crate::units::columns;
 use crate::units::{binary as bytes, clock};
@@ -54,10 +54,10 @@ pub struct Wishes {
 
 /// Where progress goes.
 #[derive(Debug)]
-enum Place {
+enum Target {
     Nowhere,
     /// A row of a terminal.
-    Row(Row),
+    Row(TerminalRow),
     /// A line each time.
     Lines,
 }
@@ -68,7 +68,7 @@ static DRAWN: AtomicBool = AtomicBool::new(false);
 /// A line of progress, or nothing.
 #[derive(Debug)]
 pub struct Display {
-    place: Place,
+    place: Target,
     wishes: Wishes,
     frame: Frame,
     begun: Instant,
@@ -81,12 +81,12 @@ impl Display {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let terminal = std::io::stderr().is_terminal() && !dumb;
         let place = match (wishes.quiet, terminal, wishes.force) {
-            (true, ..) | (_, false, false) => Place::Nowhere,
-            (_, false, true) => Place::Lines,
+            (true, ..) | (_, false, false) => Target::Nowhere,
+            (_, false, true) => Target::Lines,
             (_, true, force) if force || !std::io::stdout().is_terminal() => {
-                Place::Row(Row::claim())
+                Target::Row(TerminalRow::claim())
             }
-            _ => Place::Nowhere,
+            _ => Target::Nowhere,
         };
         let recent = VecDeque::from([(now, 0, 0)]);
         Display { place, wishes, frame, begun: now, recent }
@@ -101,7 +101,7 @@ impl Display {
     }
 
     pub fn is_shown(&self) -> bool {
-        !matches!(self.place, Place::Nowhere)
+        !matches!(self.place, Target::Nowhere)
     }
 
     /// Time between two lines.
@@ -117,13 +117,13 @@ impl Display {
         let line = self.line(shown, now);
         let name = self.prefix();
         match &mut self.place {
-            Place::Row(row) if is_ours() && takes_bytes() => {
+            Target::Row(row) if is_ours() && takes_bytes() => {
                 put(&row.draw(&line.render(&name, width())));
                 // Relaxed: as in `end_line`.
                 DRAWN.store(true, Ordering::Relaxed);
             }
             // A reader of standard error that takes nothing must not hold up the bytes.
-            Place::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
+            Target::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
             _ => {}
         }
     }
@@ -139,11 +139,11 @@ impl Display {
 
     /// Leaves a last line.
     pub fn finish(&mut self, shown: &Shown) {
-        let place = std::mem::replace(&mut self.place, Place::Nowhere);
+        let place = std::mem::replace(&mut self.place, Target::Nowhere);
         // Relaxed: as in `end_line`. From here on the line ends itself.
         let drawn = DRAWN.swap(false, Ordering::Relaxed);
         let elapsed = self.begun.elapsed();
-        let line = Line {
+        let line = ProgressLine {
             frame: self.frame,
             shown: *shown,
             elapsed,
@@ -153,14 +153,14 @@ impl Display {
         };
         let name = self.prefix();
         match place {
-            Place::Row(mut row) if (drawn || is_ours()) && takes_bytes() => {
+            Target::Row(mut row) if (drawn || is_ours()) && takes_bytes() => {
                 let last = row.draw(&line.render(&name, width()));
                 let rest = row.leave();
                 // Relaxed: as in `end_line`. The line is another's now.
                 DRAWN.store(rest.is_empty(), Ordering::Relaxed);
                 put(&(last + &rest));
             }
-            Place::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
+            Target::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
             _ => {}
         }
     }
@@ -179,13 +179,13 @@ impl Display {
     }
 
     /// How it goes now, with the rates of the last seconds.
-    fn line(&mut self, shown: &Shown, now: Instant) -> Line {
+    fn line(&mut self, shown: &Shown, now: Instant) -> ProgressLine {
         while self.recent.len() > 1 && now - self.recent[1].0 >= RATE_TIME {
             self.recent.pop_front();
         }
         let (then, in_bytes, out_bytes) = self.recent.front().copied().unwrap_or((now, 0, 0));
         self.recent.push_back((now, shown.in_bytes, shown.out_bytes));
-        Line {
+        ProgressLine {
             frame: self.frame,
             shown: *shown,
             elapsed: now - self.begun,
@@ -206,7 +206,7 @@ fn width() -> usize {
 }
 
 /// What a line is made from.
-struct Line {
+struct ProgressLine {
     frame: Frame,
     shown: Shown,
     elapsed: Duration,
@@ -224,7 +224,7 @@ struct Laid {
     share: String,
 }
 
-impl Line {
+impl ProgressLine {
     /// The line as it is drawn, behind a name.
     fn render(&self, name: &str, width: usize) -> String {
         let laid = self.lay(width.saturating_sub(name.chars().count()));
@@ -370,7 +370,7 @@ fn takes_bytes() -> bool {
 mod tests {
     use super::*;
 
-    fn line(size_bytes: Option<u64>, ended: bool) -> Line {
+    fn line(size_bytes: Option<u64>, ended: bool) -> ProgressLine {
         let mut pool = PoolAccount::default();
         pool.memory_bytes = 120 << 20;
         pool.most_memory_bytes = 256 << 20;
@@ -383,7 +383,7 @@ mod tests {
             input_ended: None,
             pool,
         };
-        Line {
+        ProgressLine {
             frame: Frame { memory_bytes: 256 << 20, spills: true, size_bytes },
             shown,
             elapsed: Duration::from_secs(3725),

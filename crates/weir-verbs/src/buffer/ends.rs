@@ -26,7 +26,7 @@ const SPLICE_BYTES: u64 = 16 << 20;
 
 /// What lies behind a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DescriptorKind {
     /// With a name or without.
     Pipe,
     /// Of any family.
@@ -41,7 +41,7 @@ pub enum Kind {
 
 /// How a call is kept from waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+enum CallMode {
     /// By `O_NONBLOCK` on a description of our own.
     Own,
     /// By a flag of the call.
@@ -54,24 +54,24 @@ enum Manner {
     Plain,
 }
 
-impl Kind {
-    fn of(stat: &Stat, is_terminal: bool) -> Kind {
+impl DescriptorKind {
+    fn of(stat: &Stat, is_terminal: bool) -> DescriptorKind {
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Fifo => Kind::Pipe,
-            FileType::Socket => Kind::Socket,
-            FileType::RegularFile | FileType::BlockDevice => Kind::File,
-            _ if is_terminal => Kind::Terminal,
-            _ => Kind::Other,
+            FileType::Fifo => DescriptorKind::Pipe,
+            FileType::Socket => DescriptorKind::Socket,
+            FileType::RegularFile | FileType::BlockDevice => DescriptorKind::File,
+            _ if is_terminal => DescriptorKind::Terminal,
+            _ => DescriptorKind::Other,
         }
     }
 
-    fn manner(self, opened_anew: bool) -> Manner {
+    fn mode(self, opened_anew: bool) -> CallMode {
         match self {
-            Kind::Pipe | Kind::Terminal if opened_anew => Manner::Own,
-            Kind::Pipe => Manner::Flag,
-            Kind::Socket => Manner::Socket,
-            Kind::File => Manner::Plain,
-            Kind::Terminal | Kind::Other => Manner::Poll,
+            DescriptorKind::Pipe | DescriptorKind::Terminal if opened_anew => CallMode::Own,
+            DescriptorKind::Pipe => CallMode::Flag,
+            DescriptorKind::Socket => CallMode::Socket,
+            DescriptorKind::File => CallMode::Plain,
+            DescriptorKind::Terminal | DescriptorKind::Other => CallMode::Poll,
         }
     }
 }
@@ -106,30 +106,30 @@ fn is_input(path: &Path) -> bool {
 
 /// Standard input.
 #[derive(Debug)]
-pub struct Input {
+pub struct BufferInput {
     /// The file in its place, where one was named.
     file: Option<PathBuf>,
-    pub kind: Kind,
-    manner: Manner,
+    pub kind: DescriptorKind,
+    mode: CallMode,
     /// What is left of a file.
     pub remaining_bytes: Option<u64>,
 }
 
-impl Input {
+impl BufferInput {
     /// Makes it ready for use.
-    pub fn new(file: Option<&Path>) -> Result<Input, Fault> {
+    pub fn new(file: Option<&Path>) -> Result<BufferInput, Fault> {
         let unreadable = |why: &dyn Display| unreadable(file, why);
         // One that was named has taken its place.
         if closed_standard_descriptors()[0] && file.is_none() {
             return Err(unreadable(&"it is closed"));
         }
         let stat = fstat(stdin()).map_err(|error| unreadable(&error))?;
-        let kind = Kind::of(&stat, rustix::termios::isatty(stdin()));
+        let kind = DescriptorKind::of(&stat, rustix::termios::isatty(stdin()));
         let write_only = fcntl_getfl(stdin()).is_ok_and(|flags| flags.contains(OFlags::WRONLY));
-        let opened = matches!(kind, Kind::Pipe | Kind::Terminal)
+        let opened = matches!(kind, DescriptorKind::Pipe | DescriptorKind::Terminal)
             && !write_only
             && anew("/proc/self/fd/0", OFlags::RDONLY).and_then(dup2_stdin).is_ok();
-        if kind == Kind::Pipe {
+        if kind == DescriptorKind::Pipe {
             enlarge(stdin());
         }
         let mut remaining_bytes = None;
@@ -139,10 +139,10 @@ impl Input {
             let size = u64::try_from(stat.st_size).ok().filter(|size| *size > 0);
             remaining_bytes = size.map(|size| size.saturating_sub(at));
         }
-        Ok(Input {
+        Ok(BufferInput {
             file: file.map(Path::to_path_buf),
             kind,
-            manner: kind.manner(opened),
+            mode: kind.mode(opened),
             remaining_bytes,
         })
     }
@@ -154,26 +154,26 @@ impl Input {
 
     /// Whether `poll` has to say that it is readable before each call.
     pub fn must_ask(&self) -> bool {
-        self.manner == Manner::Poll
+        self.mode == CallMode::Poll
     }
 
     /// Whether `poll` has to say that it is readable before it is spliced: of all that may be
     /// empty only a pipe keeps to `SPLICE_F_NONBLOCK`.
     pub fn must_ask_to_splice(&self) -> bool {
-        !matches!(self.kind, Kind::Pipe | Kind::File)
+        !matches!(self.kind, DescriptorKind::Pipe | DescriptorKind::File)
     }
 
     /// Reads what is there; `AGAIN` where that is nothing.
     pub fn read(&mut self, space: &mut [u8]) -> Result<usize, Errno> {
-        let read = retry_on_intr(|| match self.manner {
-            Manner::Flag => {
+        let read = retry_on_intr(|| match self.mode {
+            CallMode::Flag => {
                 let mut one = [IoSliceMut::new(space)];
                 preadv2(stdin(), &mut one, u64::MAX, ReadWriteFlags::NOWAIT)
             }
-            Manner::Socket => recv(stdin(), &mut *space, RecvFlags::DONTWAIT).map(|(_, got)| got),
-            Manner::Own | Manner::Poll | Manner::Plain => rustix::io::read(stdin(), &mut *space),
+            CallMode::Socket => recv(stdin(), &mut *space, RecvFlags::DONTWAIT).map(|(_, got)| got),
+            CallMode::Own | CallMode::Poll | CallMode::Plain => rustix::io::read(stdin(), &mut *space),
         });
-        fall_back(&mut self.manner, read)
+        fall_back(&mut self.mode, read)
     }
 
     /// Lets go of it: whoever still writes must not take it for read.
@@ -185,39 +185,39 @@ impl Input {
 
 /// Standard output.
 #[derive(Debug)]
-pub struct Output {
+pub struct BufferOutput {
     /// The file in its place, where one was named.
     file: Option<PathBuf>,
-    pub kind: Kind,
-    manner: Manner,
+    pub kind: DescriptorKind,
+    mode: CallMode,
 }
 
-impl Output {
+impl BufferOutput {
     /// Makes it ready for use.
-    pub fn new(file: Option<&Path>) -> Result<Output, Fault> {
+    pub fn new(file: Option<&Path>) -> Result<BufferOutput, Fault> {
         let unwritable = |why: &dyn Display| unwritable(file, why);
         if closed_standard_descriptors()[1] && file.is_none() {
             return Err(unwritable(&"it is closed"));
         }
         let stat = fstat(stdout()).map_err(|error| unwritable(&error))?;
-        let kind = Kind::of(&stat, rustix::termios::isatty(stdout()));
+        let kind = DescriptorKind::of(&stat, rustix::termios::isatty(stdout()));
         let flags = fcntl_getfl(stdout()).map_err(|error| unwritable(&error))?;
         let read_only = !flags.intersects(OFlags::WRONLY | OFlags::RDWR);
         // A FIFO without a reader is refused here, and told by the first write.
-        let opened = matches!(kind, Kind::Pipe | Kind::Terminal)
+        let opened = matches!(kind, DescriptorKind::Pipe | DescriptorKind::Terminal)
             && !read_only
             && anew("/proc/self/fd/1", OFlags::WRONLY).and_then(dup2_stdout).is_ok();
-        if kind == Kind::Pipe {
+        if kind == DescriptorKind::Pipe {
             enlarge(stdout());
         }
         let input = fstat(stdin()).ok();
         let same = input.is_some_and(|it| (it.st_dev, it.st_ino) == (stat.st_dev, stat.st_ino));
-        if same && kind == Kind::File && flags.contains(OFlags::APPEND) {
+        if same && kind == DescriptorKind::File && flags.contains(OFlags::APPEND) {
             return Err(Fault::failed(
                 "standard input is the same file that standard output appends to",
             ));
         }
-        Ok(Output { file: file.map(Path::to_path_buf), kind, manner: kind.manner(opened) })
+        Ok(BufferOutput { file: file.map(Path::to_path_buf), kind, mode: kind.mode(opened) })
     }
 
     /// The fault that it cannot be written.
@@ -227,30 +227,30 @@ impl Output {
 
     /// Whether `poll` has to say that it is writable before each call.
     pub fn must_ask(&self) -> bool {
-        self.manner == Manner::Poll
+        self.mode == CallMode::Poll
     }
 
     /// Writes as much as is taken at once; `AGAIN` where that is nothing.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
-        let written = retry_on_intr(|| match self.manner {
-            Manner::Flag => {
+        let written = retry_on_intr(|| match self.mode {
+            CallMode::Flag => {
                 pwritev2(stdout(), &[IoSlice::new(bytes)], u64::MAX, ReadWriteFlags::NOWAIT)
             }
-            Manner::Socket => send(stdout(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
-            Manner::Poll if self.kind != Kind::Other => {
+            CallMode::Socket => send(stdout(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            CallMode::Poll if self.kind != DescriptorKind::Other => {
                 rustix::io::write(stdout(), &bytes[..bytes.len().min(SURE_BYTES)])
             }
-            Manner::Own | Manner::Poll | Manner::Plain => rustix::io::write(stdout(), bytes),
+            CallMode::Own | CallMode::Poll | CallMode::Plain => rustix::io::write(stdout(), bytes),
         });
-        fall_back(&mut self.manner, written)
+        fall_back(&mut self.mode, written)
     }
 }
 
 /// A kernel that does not know the flag: from now on `poll` is asked.
-fn fall_back(manner: &mut Manner, result: Result<usize, Errno>) -> Result<usize, Errno> {
+fn fall_back(mode: &mut CallMode, result: Result<usize, Errno>) -> Result<usize, Errno> {
     match result {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if *manner == Manner::Flag => {
-            *manner = Manner::Poll;
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if *mode == CallMode::Flag => {
+            *mode = CallMode::Poll;
             Err(Errno::AGAIN)
         }
         result => result,
@@ -258,11 +258,11 @@ fn fall_back(manner: &mut Manner, result: Result<usize, Errno>) -> Result<usize,
 }
 
 /// Whether bytes can be moved from one to the other within the kernel, and without waiting.
-pub fn can_splice(input: &Input, output: &Output) -> bool {
+pub fn can_splice(input: &BufferInput, output: &BufferOutput) -> bool {
     match (input.kind, output.kind) {
-        (Kind::Terminal, _) | (_, Kind::Terminal) => false,
-        (Kind::Pipe, Kind::Socket) => splices_to_sockets(),
-        (Kind::Pipe, _) | (_, Kind::Pipe) => true,
+        (DescriptorKind::Terminal, _) | (_, DescriptorKind::Terminal) => false,
+        (DescriptorKind::Pipe, DescriptorKind::Socket) => splices_to_sockets(),
+        (DescriptorKind::Pipe, _) | (_, DescriptorKind::Pipe) => true,
         _ => false,
     }
 }

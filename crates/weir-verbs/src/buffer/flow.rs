@@ -6,7 +6,7 @@
 //! one that does not wait: waiting is for `wait` alone.
 
 use super::display::{Display, Shown};
-use super::ends::{Input, Kind, Output, can_splice, move_on};
+use super::ends::{BufferInput, DescriptorKind, BufferOutput, can_splice, move_on};
 use super::rate::Rate;
 use super::signals::Heard;
 use super::wait::{Ready, Want, wait_for};
@@ -36,7 +36,7 @@ const WRITES_A_READ: u32 = 4;
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum BufferEnd {
     /// All was passed on.
     Done,
     /// Nobody reads the output any more.
@@ -46,13 +46,13 @@ pub enum End {
 }
 
 /// Whether to go on.
-type Step = Result<Option<End>, Fault>;
+type Step = Result<Option<BufferEnd>, Fault>;
 
 /// The bytes on their way.
 pub struct Flow<'a> {
     pool: &'a Pool,
-    input: Option<Input>,
-    output: Output,
+    input: Option<BufferInput>,
+    output: BufferOutput,
     /// Goes with the input.
     writer: Option<BacklogWriter>,
     reader: BacklogReader,
@@ -85,7 +85,7 @@ pub struct Flow<'a> {
 impl<'a> Flow<'a> {
     pub fn new(
         pool: &'a Pool,
-        (input, output): (Input, Output),
+        (input, output): (BufferInput, BufferOutput),
         (rate, start_bytes): (Option<Rate>, u64),
         (display, heard): (Display, &'a Heard),
     ) -> Result<Flow<'a>, Fault> {
@@ -123,16 +123,16 @@ impl<'a> Flow<'a> {
     }
 
     /// Passes on all there is.
-    pub fn run(&mut self) -> Result<End, Fault> {
+    pub fn run(&mut self) -> Result<BufferEnd, Fault> {
         loop {
             if let Some(signal) = self.heard.came() {
-                return Ok(End::Signal(signal));
+                return Ok(BufferEnd::Signal(signal));
             }
             self.look();
             let backlog = self.backlog_bytes();
             if self.input.is_none() && backlog == 0 {
                 self.heed_trouble();
-                return Ok(End::Done);
+                return Ok(BufferEnd::Done);
             }
             let passes = self.moves && backlog == 0 && self.has_started();
             let end = if passes { self.pass()? } else { self.relay()? };
@@ -256,7 +256,7 @@ impl<'a> Flow<'a> {
             }
             Err(Errno::AGAIN) => return self.held_up(),
             Err(Errno::INTR) => {}
-            Err(Errno::PIPE) => return Ok(Some(End::ReaderGone)),
+            Err(Errno::PIPE) => return Ok(Some(BufferEnd::ReaderGone)),
             Err(error) => self.move_failed(error)?,
         }
         Ok(None)
@@ -265,13 +265,13 @@ impl<'a> Flow<'a> {
     /// Not for these two; or an error, and reading and writing will say of which. Only a socket
     /// tells its errors once: they would be lost.
     fn move_failed(&mut self, error: Errno) -> Result<(), Fault> {
-        let from_socket = self.input.as_ref().filter(|input| input.kind == Kind::Socket);
+        let from_socket = self.input.as_ref().filter(|input| input.kind == DescriptorKind::Socket);
         if matches!(error, Errno::INVAL | Errno::OPNOTSUPP) {
             self.moves = false;
         } else if let Some(input) = from_socket {
             self.failure = Some(input.unreadable(error));
             self.end_input();
-        } else if self.output.kind == Kind::Socket {
+        } else if self.output.kind == DescriptorKind::Socket {
             return Err(self.output.unwritable(error));
         } else {
             self.moves = false;
@@ -282,7 +282,7 @@ impl<'a> Flow<'a> {
     /// Nothing could be moved: the input is empty or the output full.
     fn held_up(&mut self) -> Step {
         let Some(kind) = self.input.as_ref().map(|input| input.kind) else { return Ok(None) };
-        self.ready.input = kind == Kind::File;
+        self.ready.input = kind == DescriptorKind::File;
         if !self.ready.input {
             // Where the output is full, there is something.
             let mut end =
@@ -297,7 +297,7 @@ impl<'a> Flow<'a> {
             }
         }
         // A file keeps its bytes itself.
-        let patience = (kind != Kind::File).then(|| self.patience());
+        let patience = (kind != DescriptorKind::File).then(|| self.patience());
         if patience == Some(Duration::ZERO) {
             return self.relay();
         }
@@ -307,7 +307,7 @@ impl<'a> Flow<'a> {
         if end.is_some() || self.ready.output && self.vain_moves < VAIN_MOVES {
             return Ok(end);
         }
-        if kind == Kind::File && !self.ready.output {
+        if kind == DescriptorKind::File && !self.ready.output {
             return Ok(None);
         }
         self.vain_moves = 0;
@@ -368,7 +368,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Writes from the backlog; whether anything was.
-    fn emit(&mut self) -> Result<(bool, Option<End>), Fault> {
+    fn emit(&mut self) -> Result<(bool, Option<BufferEnd>), Fault> {
         let some = self.backlog_bytes() > 0 && self.has_started();
         if !some || !self.ready.output || !self.ready.here {
             return Ok((false, None));
@@ -400,7 +400,7 @@ impl<'a> Flow<'a> {
                 self.ready.output = false;
                 return Ok((false, None));
             }
-            Err(Errno::PIPE) => return Ok((false, Some(End::ReaderGone))),
+            Err(Errno::PIPE) => return Ok((false, Some(BufferEnd::ReaderGone))),
             Err(error) => return Err(self.output.unwritable(error)),
         }
         Ok((true, None))
@@ -418,7 +418,7 @@ impl<'a> Flow<'a> {
     /// A file keeps its bytes itself: no more of it is read than is written next.
     fn may_absorb(&self) -> bool {
         let Some(input) = &self.input else { return false };
-        input.kind != Kind::File || self.backlog_bytes() == 0 || self.start_bytes > 0
+        input.kind != DescriptorKind::File || self.backlog_bytes() == 0 || self.start_bytes > 0
     }
 
     /// Reads into the backlog; whether anything was, or the end.
@@ -482,17 +482,17 @@ impl<'a> Flow<'a> {
     }
 
     /// Whether the reader of the output has gone.
-    fn is_gone(&mut self, told: PollFlags) -> Option<End> {
+    fn is_gone(&mut self, told: PollFlags) -> Option<BufferEnd> {
         let gone = match self.output.kind {
-            Kind::Pipe => told.contains(PollFlags::ERR),
-            Kind::Socket | Kind::Terminal => told.intersects(PollFlags::ERR | PollFlags::HUP),
-            Kind::File | Kind::Other => false,
+            DescriptorKind::Pipe => told.contains(PollFlags::ERR),
+            DescriptorKind::Socket | DescriptorKind::Terminal => told.intersects(PollFlags::ERR | PollFlags::HUP),
+            DescriptorKind::File | DescriptorKind::Other => false,
         };
-        if gone && self.output.kind != Kind::Pipe && self.backlog_bytes() > 0 {
+        if gone && self.output.kind != DescriptorKind::Pipe && self.backlog_bytes() > 0 {
             // Writing says what there is to say.
             self.ready.output = true;
             return None;
         }
-        gone.then_some(End::ReaderGone)
+        gone.then_some(BufferEnd::ReaderGone)
     }
 }

@@ -16,11 +16,11 @@ mod wait;
 
 use crate::args::BufferOptions;
 use crate::fault::{Fault, tell};
-use crate::output::{Output as JsonOutput, die, print_err};
+use crate::output::{Output, die, print_err};
 use crate::units::{binary, capacity};
 use display::{Display, Frame, Wishes};
-use ends::{Input, Output};
-use flow::{End, Flow};
+use ends::{BufferInput, BufferOutput};
+use flow::{BufferEnd, Flow};
 use rate::Rate;
 use rustix::io::Errno;
 use signal_hook::consts::SIGPIPE;
@@ -39,11 +39,11 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     }
     let (pool, spills) = make_pool(options)?;
     // Before anything is read: a bad name is told at once, and costs nobody any bytes.
-    let mut json = JsonOutput::open(&options.json)?;
+    let mut json = Output::open(&options.json)?;
     let input_file = named(options.file.as_deref());
     let output_file = named(options.output.as_deref());
     ends::take_files(input_file, output_file)?;
-    let (input, output) = (Input::new(input_file)?, Output::new(output_file)?);
+    let (input, output) = (BufferInput::new(input_file)?, BufferOutput::new(output_file)?);
     let heard = Heard::new()?;
     let begun = Instant::now();
     let frame = Frame {
@@ -66,13 +66,13 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if let Some(failure) = flow.failure.take().filter(|_| end.is_ok()) {
         end = Err(failure);
     }
-    if matches!(end, Ok(End::ReaderGone)) && sigpipe_was_ignored() {
+    if matches!(end, Ok(BufferEnd::ReaderGone)) && sigpipe_was_ignored() {
         end = Err(flow.unwritable(Errno::PIPE));
     }
     flow.finish();
     let mut stats = sum_up(&flow, &end, begun, (&pool, options.memory));
     stats.name.clone_from(&options.name);
-    if matches!(end, Ok(End::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
+    if matches!(end, Ok(BufferEnd::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
         let lost = binary(stats.not_passed_on_bytes);
         flow.say(&format!("interrupted: {lost} were lost: read, but not passed on"));
     }
@@ -84,12 +84,12 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         None => Ok(()),
     };
     match end? {
-        End::Done => written.map(|()| ExitCode::SUCCESS),
-        End::ReaderGone => {
+        BufferEnd::Done => written.map(|()| ExitCode::SUCCESS),
+        BufferEnd::ReaderGone => {
             written?;
             Ok(die(SIGPIPE))
         }
-        End::Signal(signal) => {
+        BufferEnd::Signal(signal) => {
             // Who interrupted it sees that, whatever became of the figures.
             written.unwrap_or_else(|fault| fault.tell());
             Ok(die(signal))
@@ -141,7 +141,7 @@ fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
 
 fn sum_up(
     flow: &Flow<'_>,
-    end: &Result<End, Fault>,
+    end: &Result<BufferEnd, Fault>,
     begun: Instant,
     (pool, memory_bytes): (&Pool, u64),
 ) -> Stats {
@@ -151,12 +151,12 @@ fn sum_up(
     let mut stats = Stats::new(&flow.shown(), begun.elapsed(), cpu_s, pool);
     stats.warning.clone_from(&flow.trouble);
     match end {
-        Ok(End::Done) => {}
-        Ok(End::Signal(signal)) => {
+        Ok(BufferEnd::Done) => {}
+        Ok(BufferEnd::Signal(signal)) => {
             stats.ended = "interrupted";
             stats.signal = Some(*signal);
         }
-        Ok(End::ReaderGone) => stats.ended = "reader gone",
+        Ok(BufferEnd::ReaderGone) => stats.ended = "reader gone",
         Err(fault) => {
             stats.ended = "failed";
             stats.error = Some(fault.to_string());

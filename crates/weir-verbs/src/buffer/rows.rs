@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// A row of this terminal.
 #[derive(Debug)]
-pub struct Row {
+pub struct TerminalRow {
     /// Holds the row as long as it is open; none where all were taken, or there are no sockets.
     claim: Option<OwnedFd>,
     row: usize,
@@ -30,16 +30,16 @@ pub struct Row {
     terminal: String,
 }
 
-impl Row {
+impl TerminalRow {
     /// The first that is free.
-    pub fn claim() -> Row {
+    pub fn claim() -> TerminalRow {
         let of = rustix::fs::fstat(stderr()).map_or(0, |stat| stat.st_rdev);
         let user = rustix::process::getuid().as_raw();
         let terminal = format!("weir-buffer-{user}-{of}");
         let claimed =
             (0..MOST_ROWS).find_map(|row| Some((row, take(&terminal, &row.to_string())?)));
         let (row, claim) = claimed.map_or((0, None), |(row, claim)| (row, Some(claim)));
-        Row { claim, row, lowest: row, terminal }
+        TerminalRow { claim, row, lowest: row, terminal }
     }
 
     /// What draws a line there, where nothing was drawn below it.
@@ -100,10 +100,10 @@ fn address(terminal: &str, what: &str) -> Option<(OwnedFd, SocketAddrUnix)> {
 mod tests {
     use super::*;
 
-    fn row(terminal: &str) -> Row {
+    fn row(terminal: &str) -> TerminalRow {
         let claimed = (0..MOST_ROWS).find_map(|row| Some((row, take(terminal, &row.to_string())?)));
         let (row, claim) = claimed.expect("a row");
-        Row { claim: Some(claim), row, lowest: row, terminal: terminal.into() }
+        TerminalRow { claim: Some(claim), row, lowest: row, terminal: terminal.into() }
     }
 
     #[test]

@@ -35,7 +35,7 @@ const EVENTS: u32 = 20_000;
 const SYNCED_EVENTS: u32 = 4;
 
 /// A case.
-struct Case {
+struct CostCase {
     name: &'static str,
     /// What is logged, and what waits for the disk.
     logged: Kinds,
@@ -43,7 +43,7 @@ struct Case {
     /// Somebody else writes at the same time.
     beside: bool,
     events: u32,
-    event: fn(&Log, &Samples),
+    event: fn(&Log, &SampleEvents),
 }
 
 /// A case's result.
@@ -57,7 +57,7 @@ struct Cost {
 }
 
 /// What is logged.
-struct Samples {
+struct SampleEvents {
     transaction: Transaction,
     dropped: Dropped,
     failure: FailureEvent,
@@ -67,8 +67,8 @@ struct Samples {
     long: [u8; 1500],
 }
 
-impl Samples {
-    fn new() -> Samples {
+impl SampleEvents {
+    fn new() -> SampleEvents {
         let mut long = [0; 1500];
         let header = [0x45, 0, 5, 220, 0, 1, 0, 0, 64, 1, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, 8, 0];
         long[..header.len()].copy_from_slice(&header);
@@ -77,7 +77,7 @@ impl Samples {
         let packet = Packet::of(&echo);
         let (source, target) = (packet.source, packet.target);
         let protocol = packet.protocol;
-        Samples {
+        SampleEvents {
             transaction: Transaction { direction: Direction::In, packet },
             dropped: Dropped { reason: DropReason::NoPort.into(), packet },
             failure: FailureEvent {
@@ -95,10 +95,10 @@ impl Samples {
 }
 
 /// The cases, in the order in which they are shown.
-fn cases() -> Vec<Case> {
-    let transaction: fn(&Log, &Samples) = |log, of| log.transaction(black_box(&of.transaction));
-    let long: fn(&Log, &Samples) = |log, of| log.dump_out(black_box(&of.long));
-    let logged = |name, kind, event| Case {
+fn cases() -> Vec<CostCase> {
+    let transaction: fn(&Log, &SampleEvents) = |log, of| log.transaction(black_box(&of.transaction));
+    let long: fn(&Log, &SampleEvents) = |log, of| log.dump_out(black_box(&of.long));
+    let logged = |name, kind, event| CostCase {
         name,
         logged: kind,
         synced: Kinds::NONE,
@@ -118,19 +118,19 @@ fn cases() -> Vec<Case> {
         logged("errors", Kinds::ERRORS, |log, of| log.error(black_box(&of.failure))),
         logged("drops", Kinds::DROPS, |log, of| log.dropped(black_box(&of.dropped))),
         logged("stations", Kinds::STATIONS, |log, of| log.station(black_box(&of.station))),
-        Case {
+        CostCase {
             events: EVENTS / 4,
             ..logged("dumps-in, 84 bytes", Kinds::DUMPS_IN, |log, of| {
                 log.dump_in(black_box(&of.echo));
             })
         },
-        Case { events: EVENTS / 40, ..logged("dumps-out, 1500 bytes", Kinds::DUMPS_OUT, long) },
-        Case {
+        CostCase { events: EVENTS / 40, ..logged("dumps-out, 1500 bytes", Kinds::DUMPS_OUT, long) },
+        CostCase {
             synced: Kinds::TRANSACTIONS,
             events: SYNCED_EVENTS,
             ..logged("transactions, on the disk", Kinds::TRANSACTIONS, transaction)
         },
-        Case {
+        CostCase {
             synced: Kinds::DUMPS_OUT,
             events: SYNCED_EVENTS,
             ..logged("dumps-out, 1500 bytes, on the disk", Kinds::DUMPS_OUT, long)
@@ -138,7 +138,7 @@ fn cases() -> Vec<Case> {
     ];
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
         let name = "transactions, beside another writer";
-        let beside = Case { beside: true, ..logged(name, Kinds::TRANSACTIONS, transaction) };
+        let beside = CostCase { beside: true, ..logged(name, Kinds::TRANSACTIONS, transaction) };
         cases.insert(3, beside);
     }
     cases
@@ -173,7 +173,7 @@ pub fn is_in_memory(path: &Path) -> bool {
 }
 
 fn measure(log: &Log) -> Vec<Cost> {
-    let (cases, samples) = (cases(), Samples::new());
+    let (cases, samples) = (cases(), SampleEvents::new());
     // A lap, so that no page of the ring is touched for the first time later.
     log.set_mask(Kinds::ALL);
     (0..RING_BYTES / 32).for_each(|_| log.station(&samples.station));
@@ -186,7 +186,7 @@ fn measure(log: &Log) -> Vec<Cost> {
             figures[*case].push(batch(log, &cases[*case], &samples));
         }
     }
-    let cost = |(case, figures): (&Case, Vec<f64>)| Cost {
+    let cost = |(case, figures): (&CostCase, Vec<f64>)| Cost {
         case: case.name,
         events_per_batch: case.events,
         median_s: quantile(&figures, 0.5) / 1e9,
@@ -197,7 +197,7 @@ fn measure(log: &Log) -> Vec<Cost> {
 }
 
 /// One batch, in ns an event.
-fn batch(log: &Log, case: &Case, samples: &Samples) -> f64 {
+fn batch(log: &Log, case: &CostCase, samples: &SampleEvents) -> f64 {
     log.set_mask(case.logged);
     log.set_sync_mask(case.synced);
     let count = case.events;

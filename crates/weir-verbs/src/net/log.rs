@@ -37,7 +37,7 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
     }
     let wanted = kinds(&options.kinds)?.unwrap_or(Kinds::ALL);
     tell_ended(options, &path)?;
-    let mut session = Session {
+    let mut session = LogPrinter {
         options,
         wanted,
         zone: Zone::local(),
@@ -132,7 +132,7 @@ fn choose(path: &Path, set: Option<Kinds>, sync: Option<Kinds>) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-struct Session<'a> {
+struct LogPrinter<'a> {
     options: &'a NetLogOptions,
     wanted: Kinds,
     zone: Zone,
@@ -147,28 +147,28 @@ struct Session<'a> {
 }
 
 /// Why printing ends early.
-enum Stop {
+enum PrintStop {
     /// Nobody reads the output any more.
     Unread,
     Fault(Fault),
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Stop {
-        Stop::Fault(fault)
+impl From<Fault> for PrintStop {
+    fn from(fault: Fault) -> PrintStop {
+        PrintStop::Fault(fault)
     }
 }
 
-impl Session<'_> {
+impl LogPrinter<'_> {
     fn run(&mut self) -> Result<ExitCode, Fault> {
         match self.print() {
             Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(Stop::Unread) => Ok(Output::die()),
-            Err(Stop::Fault(fault)) => Err(fault),
+            Err(PrintStop::Unread) => Ok(Output::die()),
+            Err(PrintStop::Fault(fault)) => Err(fault),
         }
     }
 
-    fn print(&mut self) -> Result<(), Stop> {
+    fn print(&mut self) -> Result<(), PrintStop> {
         if self.options.pcap {
             self.bytes.extend_from_slice(&pcap_header());
         }
@@ -191,7 +191,7 @@ impl Session<'_> {
     }
 
     /// Prints what there is now.
-    fn print_present(&mut self) -> Result<(), Stop> {
+    fn print_present(&mut self) -> Result<(), PrintStop> {
         let end = self.reader.head();
         while self.reader.position() < end {
             match self.reader.next().map_err(failed)? {
@@ -204,7 +204,7 @@ impl Session<'_> {
     }
 
     /// Prints the last events of those that there are now.
-    fn print_last(&mut self, most: usize) -> Result<(), Stop> {
+    fn print_last(&mut self, most: usize) -> Result<(), PrintStop> {
         let mut last: VecDeque<Event> = VecDeque::new();
         let end = self.reader.head();
         while self.reader.position() < end {
@@ -228,7 +228,7 @@ impl Session<'_> {
     }
 
     /// Goes on for ever, also when another log takes the place of this one.
-    fn follow(&mut self) -> Result<(), Stop> {
+    fn follow(&mut self) -> Result<(), PrintStop> {
         loop {
             while let Some(event) = self.reader.next().map_err(failed)? {
                 self.put(&event)?;
@@ -246,7 +246,7 @@ impl Session<'_> {
     }
 
     /// Gathers an event, and prints what was gathered once it is much.
-    fn put(&mut self, event: &Event) -> Result<(), Stop> {
+    fn put(&mut self, event: &Event) -> Result<(), PrintStop> {
         if !self.is_wanted(event) {
             return Ok(());
         }
@@ -262,15 +262,15 @@ impl Session<'_> {
     }
 
     /// Prints what was gathered.
-    fn flush(&mut self) -> Result<(), Stop> {
+    fn flush(&mut self) -> Result<(), PrintStop> {
         let read = self.output.write(self.text.as_bytes())? && self.output.write(&self.bytes)?;
         self.text.clear();
         self.bytes.clear();
-        if read { Ok(()) } else { Err(Stop::Unread) }
+        if read { Ok(()) } else { Err(PrintStop::Unread) }
     }
 
-    fn pause(&self, time: Duration) -> Result<(), Stop> {
-        if self.output.wait(time)? { Ok(()) } else { Err(Stop::Unread) }
+    fn pause(&self, time: Duration) -> Result<(), PrintStop> {
+        if self.output.wait(time)? { Ok(()) } else { Err(PrintStop::Unread) }
     }
 
     /// Says what was missing since this was said last: among the lines of JSON, else on standard

@@ -185,7 +185,7 @@ struct Outcome {
 
 /// CPU time a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Packet {
+struct PacketCost {
     /// Without what the profile took.
     cpu_ns: f64,
     /// The share of it that is in rows.
@@ -223,12 +223,12 @@ impl Outcome {
     }
 
     /// What a packet took; nothing where packets or CPU time are not known.
-    fn packet(&self) -> Option<Packet> {
+    fn packet(&self) -> Option<PacketCost> {
         let (unit, cpu) = (self.sum.unit.as_ref()?, self.sum.cpu?);
         let own_ns = self.sum.own_ns();
         let without = |ns: u64| ns.saturating_sub(own_ns) as f64;
         let count = unit.count as f64;
-        Some(Packet {
+        Some(PacketCost {
             cpu_ns: without(cpu.total_ns) / count,
             explained: without(self.sum.explained_ns()) / without(cpu.total_ns).max(1.0),
             profile_ns: own_ns as f64 / count,

@@ -27,7 +27,7 @@ pub type Commands = HashMap<u64, Option<String>>;
 
 /// A message as JSON.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct MessageLine<'a> {
     writer: WriterBody<'a>,
     sequence: u64,
     /// Nothing where it is no UTF-8.
@@ -96,7 +96,7 @@ fn put_line(out: &mut Vec<u8>, commands: &mut Commands, received: &Received, mes
     let pid = Some(received.identity.pid).filter(|pid| *pid > 0);
     let command = commands.entry(number).or_insert_with(|| pid.and_then(json::command));
     let text = std::str::from_utf8(message).ok();
-    let line = Line {
+    let line = MessageLine {
         writer: WriterBody { pid, command: command.as_deref(), uid: received.identity.uid, number },
         sequence: received.sequence,
         text,

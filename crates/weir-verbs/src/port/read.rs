@@ -31,7 +31,7 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(2);
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum ReadEnd {
     /// As asked.
     Done,
     /// By this signal.
@@ -40,13 +40,13 @@ enum End {
 
 /// What the thread that prints and the one that hears signals share.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedPort {
     port: Mutex<Option<Port>>,
     /// The signal that came, or 0.
     came: AtomicI32,
 }
 
-impl Shared {
+impl SharedPort {
     fn port(&self) -> MutexGuard<'_, Option<Port>> {
         self.port.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,24 +72,24 @@ impl Shared {
 pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
     let output = Output::of_records(&options.json)?;
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedPort::default());
     hear_signals(&shared)?;
     let wanted = PortOptions::new()
         .mode(options.mode)
         .most_message_bytes(options.max_message)
         .most_writers(options.max_writers);
     *shared.port() = Some(Port::create(&options.name, &wanted).map_err(asked)?);
-    let end = Session::new(options, &shared, output).run();
+    let end = PortPrinter::new(options, &shared, output).run();
     shared.close();
     match end? {
-        End::Done => Ok(ExitCode::SUCCESS),
-        End::Signal(signal) => Ok(die(signal)),
+        ReadEnd::Done => Ok(ExitCode::SUCCESS),
+        ReadEnd::Signal(signal) => Ok(die(signal)),
     }
 }
 
 /// Takes signals from now on, except those ignored when weir was started. Who prints ends at the
 /// next look; where it hangs, since nobody takes what it prints, the port is closed all the same.
-fn hear_signals(shared: &Arc<Shared>) -> Result<(), Fault> {
+fn hear_signals(shared: &Arc<SharedPort>) -> Result<(), Fault> {
     let shared = Arc::clone(shared);
     let hear = move |signal| {
         shared.came.store(signal, Ordering::Relaxed);
@@ -101,9 +101,9 @@ fn hear_signals(shared: &Arc<Shared>) -> Result<(), Fault> {
     hear_beside(&[SIGHUP, SIGINT, SIGTERM], hear).map_err(cannot)
 }
 
-struct Session<'a> {
+struct PortPrinter<'a> {
     options: &'a PortReadOptions,
-    shared: &'a Shared,
+    shared: &'a SharedPort,
     form: Form,
     buffer: Vec<u8>,
     out: Vec<u8>,
@@ -114,9 +114,9 @@ struct Session<'a> {
     last: Instant,
 }
 
-impl<'a> Session<'a> {
-    fn new(options: &'a PortReadOptions, shared: &'a Shared, output: Output) -> Session<'a> {
-        Session {
+impl<'a> PortPrinter<'a> {
+    fn new(options: &'a PortReadOptions, shared: &'a SharedPort, output: Output) -> PortPrinter<'a> {
+        PortPrinter {
             options,
             shared,
             form: Form::new(options),
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn run(&mut self) -> Result<End, Fault> {
+    fn run(&mut self) -> Result<ReadEnd, Fault> {
         loop {
             let came = self.shared.came.load(Ordering::Relaxed);
             let over = self.is_over()?;
@@ -137,21 +137,21 @@ impl<'a> Session<'a> {
                 continue;
             }
             if !self.print()? {
-                return Ok(End::Signal(SIGPIPE));
+                return Ok(ReadEnd::Signal(SIGPIPE));
             }
             match (came, over) {
                 (0, false) => {}
-                (0, true) => return Ok(End::Done),
-                _ => return Ok(End::Signal(came)),
+                (0, true) => return Ok(ReadEnd::Done),
+                _ => return Ok(ReadEnd::Signal(came)),
             }
             if more || self.take(self.patience())? {
                 continue;
             }
             if self.options.until_idle.is_some_and(|time| self.last.elapsed() >= time) {
-                return Ok(End::Done);
+                return Ok(ReadEnd::Done);
             }
             if !self.output.wait(Duration::ZERO)? {
-                return Ok(End::Signal(SIGPIPE));
+                return Ok(ReadEnd::Signal(SIGPIPE));
             }
         }
     }

@@ -19,29 +19,29 @@ pub struct SyntaxError {
 /// A fault as the scanner sees it: a byte offset, which only becomes a line and a column when
 /// it is shown.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct FaultPlace {
     pub at: usize,
     pub message: String,
 }
 
 /// Why scanning stopped early.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum ScanStop {
     /// The text is wrong here.
-    Fault(Fault),
+    Fault(FaultPlace),
     /// The text may be right, but it is not ours to cut: a here-document, a coprocess, nesting
     /// past the limit, or a corner where shells differ. The shell itself must read it.
     Whole,
 }
 
-impl Stop {
-    pub fn fault(at: usize, message: impl Into<String>) -> Stop {
-        Stop::Fault(Fault { at, message: message.into() })
+impl ScanStop {
+    pub fn fault(at: usize, message: impl Into<String>) -> ScanStop {
+        ScanStop::Fault(FaultPlace { at, message: message.into() })
     }
 }
 
 impl SyntaxError {
-    pub(super) fn new(text: &str, fault: Fault) -> SyntaxError {
+    pub(super) fn new(text: &str, fault: FaultPlace) -> SyntaxError {
         let before = &text[..fault.at];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let source_line = text[line_start..].split('\n').next().unwrap_or_default();

@@ -22,8 +22,8 @@ mod words;
 
 pub use fault::SyntaxError;
 
-use fault::Stop;
-use grammar::{PipelineSpan, Shape, Stage};
+use fault::ScanStop;
+use grammar::{PipelineSpan, Shape, StageSpan};
 
 /// The longest text that is cut, in bytes; a longer one runs whole.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
@@ -98,9 +98,9 @@ pub fn plan(text: &str, is_exported_function: &dyn Fn(&str) -> bool) -> Result<P
     }
     let (list, own_process) = match grammar::read(text) {
         Ok(read) => read,
-        Err(Stop::Whole) => return Ok(Plan::Whole),
-        Err(Stop::Fault(_)) if second::accepts(text) => return Ok(Plan::Whole),
-        Err(Stop::Fault(fault)) => return Err(PlanError::Syntax(SyntaxError::new(text, fault))),
+        Err(ScanStop::Whole) => return Ok(Plan::Whole),
+        Err(ScanStop::Fault(_)) if second::accepts(text) => return Ok(Plan::Whole),
+        Err(ScanStop::Fault(fault)) => return Err(PlanError::Syntax(SyntaxError::new(text, fault))),
     };
     let Some(pipeline) = list.first else {
         return Err(PlanError::Empty);
@@ -153,7 +153,7 @@ fn speaks_of_shell(text: &str) -> bool {
 
 fn cut(
     text: &str,
-    stage: &Stage,
+    stage: &StageSpan,
     is_exported_function: &dyn Fn(&str) -> bool,
 ) -> Option<StageText> {
     let source = &text[stage.start..stage.end];

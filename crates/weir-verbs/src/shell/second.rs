@@ -7,7 +7,7 @@
 
 use brush_parser::{ParserOptions, SourceInfo, Token, TokenizerOptions, ast};
 
-use super::grammar::{Shape, Stage};
+use super::grammar::{Shape, StageSpan};
 use super::scan::MAX_DESCRIPTOR_DIGITS;
 
 /// Openings a wrong text may hold and still be shown to brush-parser. Its grammar backtracks,
@@ -31,7 +31,7 @@ pub(super) fn accepts(text: &str) -> bool {
 }
 
 /// Whether it finds the same stages, of the same shape, cut at the same places.
-pub(super) fn agrees(text: &str, negations: usize, stages: &[Stage]) -> bool {
+pub(super) fn agrees(text: &str, negations: usize, stages: &[StageSpan]) -> bool {
     let Some((tokens, commands)) = single_pipeline(text, negations % 2 == 1) else {
         return false;
     };
@@ -77,7 +77,7 @@ fn shape(command: &ast::Command) -> Shape {
     }
 }
 
-fn cuts_are_pipes(text: &str, tokens: &[Token], stages: &[Stage]) -> bool {
+fn cuts_are_pipes(text: &str, tokens: &[Token], stages: &[StageSpan]) -> bool {
     let mut pipes = tokens.iter().filter_map(|token| match token {
         Token::Operator(op, place) if op == "|" || op == "|&" => Some(place.end.index),
         _ => None,

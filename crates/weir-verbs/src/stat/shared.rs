@@ -7,7 +7,7 @@ use weir::stat::{FlagsStat, MpxStat};
 use weir_policy::text::printable;
 
 /// A line of the table.
-pub type Row = [String; 13];
+pub type StatRow = [String; 13];
 
 /// A process with its name.
 pub fn process(pid: u32) -> String {
@@ -29,7 +29,7 @@ pub fn holders_json(holders: &[(i32, i32)]) -> Vec<Value> {
 }
 
 /// What a participant has sent, and what it has received.
-pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
+pub fn mpx_rows(stat: &MpxStat) -> [StatRow; 2] {
     let account = &stat.account;
     let role = if stat.is_owner { "owner" } else { "peer" };
     let arena = match account.arena_bytes {
@@ -41,7 +41,7 @@ pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
         0 => String::new(),
         blocked => format!("{} blocked", count(blocked)),
     };
-    let mut sent: Row = [const { String::new() }; 13];
+    let mut sent: StatRow = [const { String::new() }; 13];
     sent[0] = name(&stat.holders);
     sent[1] = format!("{role} out");
     sent[2] = process(account.pid);
@@ -49,7 +49,7 @@ pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
     sent[5] = count(account.records_out);
     sent[10] = count(account.wakes_given);
     sent[12] = state;
-    let mut received: Row = [const { String::new() }; 13];
+    let mut received: StatRow = [const { String::new() }; 13];
     received[..2].clone_from_slice(&[channels, format!("{role} in")]);
     received[3] = bytes(account.bytes_in);
     received[5..10].clone_from_slice(&[
@@ -64,7 +64,7 @@ pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
 }
 
 /// What those who wait for flags have done.
-pub fn flags_row(stat: &FlagsStat) -> Row {
+pub fn flags_row(stat: &FlagsStat) -> StatRow {
     let state = match stat.sleepers {
         0 => String::new(),
         sleepers => format!("{} wait", count(sleepers.into())),

@@ -8,7 +8,7 @@ use weir_measure::bench::params::Unit;
 pub type DrawError = Box<dyn std::error::Error>;
 
 /// The area a drawing is made on.
-pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Width of a drawing that takes the page's width.
 pub const FULL: u32 = 1072;
@@ -51,7 +51,7 @@ pub const UNKNOWN: RGBColor = RGBColor(0x9a, 0xa1, 0xab);
 pub fn drawing(
     width: u32,
     height: u32,
-    paint: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+    paint: impl FnOnce(&Canvas<'_>) -> Result<(), DrawError>,
 ) -> Result<String, DrawError> {
     let mut svg = String::new();
     {

@@ -1,6 +1,6 @@
 //! Every case over the time of the run: how far its batches were from its median.
 
-use super::draw::{Area, DrawError, FULL, drawing, scrolled, trim};
+use super::draw::{Canvas, DrawError, FULL, drawing, scrolled, trim};
 use plotters::prelude::*;
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::record::{CaseRecord, Report};
@@ -13,7 +13,7 @@ const ROWS: usize = 60;
 /// A quarter off is the full colour.
 const FULL_COLOUR: f64 = 0.25;
 
-type Row = (String, Vec<Option<f64>>);
+type HeatRow = (String, Vec<Option<f64>>);
 
 /// The map; nothing without samples.
 pub fn heat(report: &Report) -> Result<String, DrawError> {
@@ -47,7 +47,7 @@ fn binned(samples: impl Iterator<Item = (f64, f64)>, end_s: f64) -> Vec<Option<f
     bins.iter().map(|bin| (!bin.is_empty()).then(|| median(bin))).collect()
 }
 
-fn reference(report: &Report, end_s: f64) -> Row {
+fn reference(report: &Report, end_s: f64) -> HeatRow {
     let steps = report.cases.iter().flat_map(|case| {
         case.beside.at_s.iter().copied().zip(case.beside.reference_ns.iter().copied())
     });
@@ -56,7 +56,7 @@ fn reference(report: &Report, end_s: f64) -> Row {
     (String::from("reference loop"), binned(steps, end_s))
 }
 
-fn row(case: &CaseRecord, end_s: f64) -> Row {
+fn row(case: &CaseRecord, end_s: f64) -> HeatRow {
     let middle = median(&case.samples);
     let slower = |sample: f64| match case.unit.more_is_better() {
         true if sample > 0.0 => middle / sample,
@@ -78,7 +78,7 @@ fn colour(ratio: f64) -> RGBColor {
     RGBColor(mix(USUAL.0, to.0), mix(USUAL.1, to.1), mix(USUAL.2, to.2))
 }
 
-fn paint(area: &Area<'_>, rows: &[Row], seconds: f64) -> Result<(), DrawError> {
+fn paint(area: &Canvas<'_>, rows: &[HeatRow], seconds: f64) -> Result<(), DrawError> {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     let right = Pos::new(HPos::Right, VPos::Center);
     let style = ("sans-serif", 11).into_text_style(area).pos(right);
@@ -107,7 +107,7 @@ fn paint(area: &Area<'_>, rows: &[Row], seconds: f64) -> Result<(), DrawError> {
 }
 
 /// What the colours mean.
-fn scale(area: &Area<'_>, top: i32) -> Result<(), DrawError> {
+fn scale(area: &Canvas<'_>, top: i32) -> Result<(), DrawError> {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     let middle = Pos::new(HPos::Left, VPos::Center);
     let style = ("sans-serif", 11).into_text_style(area).pos(middle);

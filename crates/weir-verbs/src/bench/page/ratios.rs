@@ -1,7 +1,7 @@
 //! Ratios as dots with their intervals, a row each, on a logarithmic axis around 1.
 
 use super::draw::{
-    Area, BAD, DrawError, FULL, GOOD, GRID, SAME, UNKNOWN, drawing, figure, key, scrolled, titled,
+    Canvas, BAD, DrawError, FULL, GOOD, GRID, SAME, UNKNOWN, drawing, figure, key, scrolled, titled,
     trim,
 };
 use plotters::prelude::*;
@@ -105,7 +105,7 @@ fn chart(caption: &str, dots: &[Dot], band: Option<f64>) -> Result<String, DrawE
 }
 
 fn paint(
-    area: &Area<'_>,
+    area: &Canvas<'_>,
     dots: &[Dot],
     band: Option<f64>,
     low: f64,
@@ -161,7 +161,7 @@ pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     ticks
 }
 
-pub fn scale(area: &Area<'_>, places: &[(i32, f64)], top: i32) -> Result<(), DrawError> {
+pub fn scale(area: &Canvas<'_>, places: &[(i32, f64)], top: i32) -> Result<(), DrawError> {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     let style = ("sans-serif", 12).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
     for (x, tick) in places {
@@ -171,7 +171,7 @@ pub fn scale(area: &Area<'_>, places: &[(i32, f64)], top: i32) -> Result<(), Dra
 }
 
 /// Names stand to the left of the axis, flush right.
-fn names(area: &Area<'_>, dots: &[Dot]) -> Result<(), DrawError> {
+fn names(area: &Canvas<'_>, dots: &[Dot]) -> Result<(), DrawError> {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     let style = ("sans-serif", 13).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Center));
     for (row, dot) in dots.iter().enumerate() {
