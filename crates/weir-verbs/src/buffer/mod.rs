@@ -1,9 +1,9 @@
 //! `weir buffer`: an elastic buffer as a stage of any pipeline.
 //!
-//! In the order of flow: [`ends`] are standard input and output, [`flow`] carries the bytes from
-//! one to the other, within the bounds of [`rate`], and sleeps in [`wait`]; [`display`] shows how
-//! it goes, in its row of [`rows`], and [`stats`] says how it went, also when it is interrupted
-//! ([`signals`]).
+//! [`ends`] prepares standard input and output. [`flow`] carries the bytes from one to the other,
+//! within the bounds of [`rate`], and sleeps in [`wait`]. [`display`] shows the progress in a row of
+//! the terminal ([`rows`]), and [`stats`] prints the figures at the end, even if the buffer is
+//! interrupted ([`signals`]).
 
 mod display;
 mod ends;
@@ -15,10 +15,10 @@ mod stats;
 mod wait;
 
 use crate::args::BufferOptions;
-use crate::fault::{Fault, tell};
-use crate::output::{Output, die, print_err};
+use crate::fault::{Fault, UNOPTIMIZED, die, tell};
+use crate::output::{Output, print_err};
 use crate::units::{binary, capacity};
-use display::{Display, Frame, Wishes};
+use display::{Display, StreamFacts};
 use ends::{BufferInput, BufferOutput};
 use flow::{BufferEnd, Flow};
 use rate::Rate;
@@ -38,7 +38,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         return Err(Fault::usage("standard output carries the data: --json needs a file"));
     }
     let (pool, spills) = make_pool(options)?;
-    // Before anything is read: a bad name is told at once, and costs nobody any bytes.
+    // Opened before anything is read, so that a bad name costs no bytes.
     let mut json = Output::open(&options.json)?;
     let input_file = named(options.file.as_deref());
     let output_file = named(options.output.as_deref());
@@ -46,18 +46,12 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     let (input, output) = (BufferInput::new(input_file)?, BufferOutput::new(output_file)?);
     let heard = Heard::new()?;
     let begun = Instant::now();
-    let frame = Frame {
+    let facts = StreamFacts {
         memory_bytes: options.memory,
         spills,
         size_bytes: options.size.or(input.remaining_bytes),
     };
-    let wishes = Wishes {
-        quiet: options.quiet,
-        force: options.force,
-        interval: options.interval,
-        name: options.name.clone(),
-    };
-    let display = Display::new(wishes, frame, begun);
+    let display = Display::new(options, facts, begun);
     let rate = options.rate.map(|bytes_per_s| Rate::new(bytes_per_s, begun));
     let start_bytes = options.start.map_or(0, |percent| options.memory / 100 * u64::from(percent));
     let told = (display, &*heard);
@@ -76,6 +70,9 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         let lost = binary(stats.not_passed_on_bytes);
         flow.say(&format!("interrupted: {lost} were lost: read, but not passed on"));
     }
+    if cfg!(unoptimized) && (options.stats || json.is_some()) {
+        flow.say(UNOPTIMIZED);
+    }
     if options.stats {
         print_err(&stats.table());
     }
@@ -90,20 +87,20 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
             Ok(die(SIGPIPE))
         }
         BufferEnd::Signal(signal) => {
-            // Who interrupted it sees that, whatever became of the figures.
+            // The status is the signal's, even if the figures could not be written.
             written.unwrap_or_else(|fault| fault.tell());
             Ok(die(signal))
         }
     }
 }
 
-/// A file in the place of standard input or output; `-` is that itself.
+/// The file that replaces standard input or output; `-` stands for standard input or output.
 fn named(file: Option<&Path>) -> Option<&Path> {
     file.filter(|path| *path != Path::new("-"))
 }
 
-/// The pool, and whether it spills. A directory that nobody named and that cannot be used is said,
-/// and no end: memory alone is what most streams need.
+/// Creates the pool, and tells whether it spills. If the default directory cannot be used, a message
+/// says so and the pool has memory only, which is enough for most streams.
 fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
     let wanted = PoolOptions::new().memory_bytes(options.memory).limit_bytes(options.limit);
     let wanted = wanted.verify(options.verify);
@@ -129,7 +126,7 @@ fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
         }
         Err(error) => error,
     };
-    // Where it cannot be had without a file either, it was not for the file.
+    // If this fails too, the file was not the reason.
     let pool = in_memory().map_err(too_large)?;
     if options.spill.is_some() {
         let how = "name another directory with --spill, or use --no-spill";
