@@ -1,7 +1,7 @@
 //! `weir history`: the saved runs of `weir bench`.
 
 use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb, JsonOption};
-use crate::bench::history::{SavedRun, History, unknown};
+use crate::bench::history::{History, SavedRun, unknown};
 use crate::bench::{self, export};
 use crate::fault::{Fault, tell};
 use crate::json;

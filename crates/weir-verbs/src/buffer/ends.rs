@@ -165,7 +165,9 @@ impl BufferInput {
                 preadv2(stdin(), &mut one, u64::MAX, ReadWriteFlags::NOWAIT)
             }
             CallMode::Socket => recv(stdin(), &mut *space, RecvFlags::DONTWAIT).map(|(_, got)| got),
-            CallMode::Own | CallMode::Poll | CallMode::Plain => rustix::io::read(stdin(), &mut *space),
+            CallMode::Own | CallMode::Poll | CallMode::Plain => {
+                rustix::io::read(stdin(), &mut *space)
+            }
         });
         fall_back(&mut self.mode, read)
     }

@@ -5,7 +5,7 @@
 //! from it (`relay`). Once the backlog is empty, bytes are moved again. No call but `wait` waits.
 
 use super::display::{Display, Shown};
-use super::ends::{BufferInput, DescriptorKind, BufferOutput, can_splice, move_on};
+use super::ends::{BufferInput, BufferOutput, DescriptorKind, can_splice, move_on};
 use super::rate::Rate;
 use super::signals::Heard;
 use super::wait::{Each, wait_for};
@@ -483,7 +483,9 @@ impl<'a> Flow<'a> {
     fn is_gone(&mut self, told: PollFlags) -> Option<BufferEnd> {
         let gone = match self.output.kind {
             DescriptorKind::Pipe => told.contains(PollFlags::ERR),
-            DescriptorKind::Socket | DescriptorKind::Terminal => told.intersects(PollFlags::ERR | PollFlags::HUP),
+            DescriptorKind::Socket | DescriptorKind::Terminal => {
+                told.intersects(PollFlags::ERR | PollFlags::HUP)
+            }
             DescriptorKind::File | DescriptorKind::Other => false,
         };
         if gone && self.output.kind != DescriptorKind::Pipe && self.backlog_bytes() > 0 {

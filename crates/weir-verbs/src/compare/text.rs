@@ -1,6 +1,6 @@
 //! A comparison as text for people.
 
-use super::{RunComparison, HostDifference, ComparedCase};
+use super::{ComparedCase, HostDifference, RunComparison};
 use crate::output::{aligned, trimmed};
 use crate::units::figure;
 use crate::units::words::things;
@@ -8,7 +8,7 @@ use comfy_table::Table;
 use std::fmt::Write;
 use weir_measure::pairs::Verdict;
 
-/// What is printed; with `verbose` also what is equivalent or only in one of the two.
+/// Formats the report; with `verbose`, also equivalent cases and cases that only one run has.
 pub fn text(compared: &RunComparison, verbose: bool) -> String {
     let mut text = format!("{} against {}\n{}\n", compared.b, compared.a, compared.text);
     for difference in &compared.host_differences {
@@ -59,7 +59,7 @@ fn cases(count: usize) -> String {
     things(count as u64, "case")
 }
 
-/// Whether a case would have been called different but for the state of the host.
+/// Whether only the state of the host keeps a case from being called faster or slower.
 fn is_held_back(compared: &RunComparison, row: &ComparedCase) -> bool {
     let sure = row.p_corrected.is_some_and(|p| p <= compared.error_share);
     compared.state.difference.is_some() && sure && row.is(Verdict::Inconclusive)

@@ -94,7 +94,8 @@ impl SampleEvents {
 
 /// The cases, in the order of the table.
 fn cases() -> Vec<CostCase> {
-    let transaction: fn(&Log, &SampleEvents) = |log, of| log.transaction(black_box(&of.transaction));
+    let transaction: fn(&Log, &SampleEvents) =
+        |log, of| log.transaction(black_box(&of.transaction));
     let long: fn(&Log, &SampleEvents) = |log, of| log.dump_out(black_box(&of.long));
     let logged = |name, kind, event| CostCase {
         name,

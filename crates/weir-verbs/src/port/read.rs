@@ -115,7 +115,11 @@ struct PortPrinter<'a> {
 }
 
 impl<'a> PortPrinter<'a> {
-    fn new(options: &'a PortReadOptions, shared: &'a SharedPort, output: Output) -> PortPrinter<'a> {
+    fn new(
+        options: &'a PortReadOptions,
+        shared: &'a SharedPort,
+        output: Output,
+    ) -> PortPrinter<'a> {
         PortPrinter {
             options,
             shared,

@@ -5,7 +5,7 @@
 //! pipelines, a pipeline reads commands, a compound command reads lists again.
 
 use super::fault::ScanStop;
-use super::scan::{TokenKind, MAX_DESCRIPTOR_DIGITS, Scanner, Token, is_name};
+use super::scan::{MAX_DESCRIPTOR_DIGITS, Scanner, Token, TokenKind, is_name};
 
 /// Words that end a list when they stand where a command would.
 const CLOSERS: [&str; 8] = ["}", "then", "else", "elif", "fi", "do", "done", "esac"];
@@ -203,7 +203,11 @@ impl Scanner<'_> {
         let digits = &self.text[word.start..word.end];
         let number =
             digits.len() > MAX_DESCRIPTOR_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
-        if number && matches!(self.byte(), Some(b'<' | b'>')) { Err(ScanStop::Whole) } else { Ok(()) }
+        if number && matches!(self.byte(), Some(b'<' | b'>')) {
+            Err(ScanStop::Whole)
+        } else {
+            Ok(())
+        }
     }
 
     fn redirections(&mut self) -> Result<(), ScanStop> {

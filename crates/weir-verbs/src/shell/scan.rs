@@ -378,7 +378,9 @@ impl<'a> Scanner<'a> {
         let close = self.next()?;
         match close.kind {
             TokenKind::Op(")") => {}
-            TokenKind::End => return Err(ScanStop::fault(at, format!("'{opener}' is never closed"))),
+            TokenKind::End => {
+                return Err(ScanStop::fault(at, format!("'{opener}' is never closed")));
+            }
             _ => return Err(self.unexpected(close)),
         }
         self.leave();
@@ -395,7 +397,9 @@ impl<'a> Scanner<'a> {
             match token.kind {
                 TokenKind::Op(")") => break,
                 // `[subscript]=value`, where the subscript may hold anything.
-                TokenKind::Word if self.text[token.start..].starts_with('[') => return Err(ScanStop::Whole),
+                TokenKind::Word if self.text[token.start..].starts_with('[') => {
+                    return Err(ScanStop::Whole);
+                }
                 TokenKind::Op("\n") | TokenKind::Word => {}
                 TokenKind::End => return Err(ScanStop::fault(at, "'(' is never closed")),
                 TokenKind::Op(_) => return Err(self.unexpected(token)),

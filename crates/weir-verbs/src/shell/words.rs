@@ -1,8 +1,8 @@
 //! Stages that need no shell: a simple command of literal words, with the quotes taken off as
 //! the shell takes them off (POSIX.1-2024 XCU 2.2), ready to be executed.
 //!
-//! The rule is to refuse: whatever is not known to stand for itself in every shell is left to
-//! the shell, which costs one `exec` and nothing else.
+//! Whatever is not known to stand for itself in every shell is left to the shell. That costs one
+//! `exec` and nothing else.
 
 use super::Direct;
 use super::builtins::{is_plain_variable, is_shell_word};
@@ -39,7 +39,7 @@ struct WordReader<'a> {
     rest: &'a str,
 }
 
-/// What has been seen of a word so far.
+/// The part of a word that has been read.
 #[derive(Default)]
 struct WordState {
     value: String,
@@ -52,7 +52,7 @@ struct WordState {
 }
 
 impl WordReader<'_> {
-    /// The next word; `Some(None)` at the end, `None` when it is not for us.
+    /// Reads the next word; `Some(None)` at the end, `None` if the word needs a shell.
     fn word(&mut self) -> Option<Option<Word>> {
         let mut state = WordState::default();
         while let Some(c) = self.take() {
