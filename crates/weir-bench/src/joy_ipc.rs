@@ -5,6 +5,7 @@
 //! compared with an open one at a stated rate, whose latencies count from the intended start.
 
 mod floor;
+mod lanes;
 mod loan;
 mod mpx;
 

@@ -1,10 +1,16 @@
 //! Records through an mpx, over eight channels of ten, a thousand or ten thousand that are open:
 //! what do idle channels cost the busy ones?
+//!
+//! Two cases stand beside them in the same rounds: a record pipe, and the lower bound for an mpx,
+//! which is the loads and stores of eight lanes without a library ([`super::lanes`]).
 
-use crate::tools::own::trouble;
+use super::lanes;
+use crate::tools::channel::Mechanism;
+use crate::tools::own::{PipeShape, trouble};
 use crate::tools::peer::{Control, PeerProcess};
 use crate::tools::place::PortDirectory;
 use crate::tools::prelude::*;
+use crate::tools::stream::OneWay;
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind};
 use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
@@ -33,7 +39,19 @@ pub fn channels() -> Group {
             ..case(name, params, Measure::TIME, make)
         }
     });
-    let made = compared("mpx", Sides::Two, cases.into());
+    let beside = |mechanism: &str, name: &str, make: fn(&Site) -> MadeWork| {
+        let params = Params { chunk_bytes: Some(BYTES as u64), ..moving(mechanism, "one-way") };
+        let name = format!("one-way {name} {BYTES} B (beside mpx)");
+        Case {
+            standard: false,
+            normalise: Normalise::OnOneCpu,
+            ..case(name, params, Measure::TIME, make)
+        }
+    };
+    let mut all = vec![beside("weir-record", "weir-record", record)];
+    all.extend(cases);
+    all.push(beside("bare-lanes", "bare-lanes", lanes::one_way::<BYTES>));
+    let made = compared("mpx", Sides::Two, all);
     Group { standard: vec![Placement::OtherCpu], ..made }
 }
 
@@ -105,6 +123,11 @@ impl MpxSender {
         }
         Ok(())
     }
+}
+
+fn record(site: &Site) -> MadeWork {
+    let mut stream = OneWay::start(site, Mechanism::WeirRecord(PipeShape::DEFAULT), BYTES)?;
+    work(move |count| Ok(Batch::time(stream.send(count)?, count)))
 }
 
 fn send(site: &Site, channels: u32) -> MadeWork {
