@@ -26,6 +26,7 @@ use rustix::io::Errno;
 use signal_hook::consts::SIGPIPE;
 use signals::Heard;
 use stats::Stats;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -70,7 +71,9 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         let lost = binary(stats.not_passed_on_bytes);
         flow.say(&format!("interrupted: {lost} were lost: read, but not passed on"));
     }
-    if cfg!(unoptimized) && (options.stats || json.is_some()) {
+    // Only for people: programs that read standard error expect nothing but errors there.
+    let figures = options.stats || json.is_some();
+    if cfg!(unoptimized) && figures && std::io::stderr().is_terminal() {
         flow.say(UNOPTIMIZED);
     }
     if options.stats {
