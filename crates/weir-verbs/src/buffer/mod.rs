@@ -15,7 +15,7 @@ mod stats;
 mod wait;
 
 use crate::args::BufferOptions;
-use crate::fault::{Fault, UNOPTIMIZED, die, tell};
+use crate::fault::{Fault, die, tell};
 use crate::output::{Output, print_err};
 use crate::units::{binary, capacity};
 use display::{Display, StreamFacts};
@@ -26,7 +26,6 @@ use rustix::io::Errno;
 use signal_hook::consts::SIGPIPE;
 use signals::Heard;
 use stats::Stats;
-use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -70,11 +69,6 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if matches!(end, Ok(BufferEnd::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
         let lost = binary(stats.not_passed_on_bytes);
         flow.say(&format!("interrupted: {lost} were lost: read, but not passed on"));
-    }
-    // Only for people: programs that read standard error expect nothing but errors there.
-    let figures = options.stats || json.is_some();
-    if cfg!(unoptimized) && figures && std::io::stderr().is_terminal() {
-        flow.say(UNOPTIMIZED);
     }
     if options.stats {
         print_err(&stats.table());
