@@ -77,7 +77,7 @@ impl PipeShape {
     /// asked for stay as they are `now` if that fits, and otherwise follow from the others.
     ///
     /// # Errors
-    /// Those of [`Shape::new`].
+    /// Those of [`PipeShape::new`].
     pub fn fitted(
         page_bytes: u64,
         capacity: u64,

@@ -114,7 +114,7 @@ impl PoolPolicy {
         self.transfers.get(transfer)
     }
 
-    /// Returns when [`Event::Tick`] is due, if at all: writing is tried again then.
+    /// Returns when [`PoolEvent::Tick`] is due, if at all: writing is tried again then.
     pub fn deadline_ns(&self) -> Option<u64> {
         // Unless frames are needed, nothing is tried, however much time passes.
         let can_start = self.slots.left() > 0

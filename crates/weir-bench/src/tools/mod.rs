@@ -1,18 +1,18 @@
 //! The parts from which the suites are built.
 //!
-//! - [`case`], [`group`], [`work`] and other short ways to write a recipe; [`prelude`] has all of
+//! - [`case`], [`group`], [`work`] and other short ways to write a recipe; `prelude` has all of
 //!   them.
 //! - [`pattern`]: known bytes, which are checked where they arrive.
 //! - [`peer`]: the other side of a case, a forked child.
-//! - [`channel`]: mechanisms that carry bytes, of the kernel and of weir, as one type.
-//! - [`own`], [`ports`]: the pipes and ports of weir; [`place`]: names for ports; [`program`]:
+//! - `channel`: mechanisms that carry bytes, of the kernel and of weir, as one type.
+//! - `own`, `ports`: the pipes and ports of weir; `place`: names for ports; [`program`]:
 //!   where programs are.
-//! - [`bare`]: a ring without a library, the lower bound for weir's records.
-//! - [`ring`]: a ring under a robust mutex, the competitor of weir's port.
-//! - [`futex`]: sleeping on a word, and waking those who sleep on it.
+//! - `bare`: a ring without a library, the lower bound for weir's records.
+//! - `ring`: a ring under a robust mutex, the competitor of weir's port.
+//! - `futex`: sleeping on a word, and waking those who sleep on it.
 //! - [`crew`]: further writers, each a process.
-//! - [`stream`]: chunks sent to a peer that checks them.
-//! - [`background`]: processes that run only while a batch runs.
+//! - `stream`: chunks sent to a peer that checks them.
+//! - `background`: processes that run only while a batch runs.
 
 pub(crate) mod background;
 pub(crate) mod bare;

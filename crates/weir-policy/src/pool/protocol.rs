@@ -71,8 +71,8 @@ pub enum PoolEvent {
     /// The last block of this stream is full, or nothing more will be put into it.
     Seal(u32),
     /// The reader of this stream wants its first block. [`Action::Show`] or [`Action::Fail`]
-    /// answers, now or later. The block stays in its frame until [`Event::Release`] or
-    /// [`Event::Consumed`].
+    /// answers, now or later. The block stays in its frame until [`PoolEvent::Release`] or
+    /// [`PoolEvent::Consumed`].
     Want(u32),
     /// The reader of this stream does not look at its first block for now.
     Release(u32),
@@ -96,7 +96,7 @@ pub enum PoolEvent {
         empty: bool,
     },
     /// This stream has lost its reader, while its writer may still use the last block: all blocks
-    /// before that are dropped. [`Event::Close`] follows.
+    /// before that are dropped. [`PoolEvent::Close`] follows.
     Abandon(u32),
     /// This stream is dropped with everything in it.
     Close(u32),
