@@ -4,6 +4,8 @@
 //! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
 
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
+use crate::graph::CriticalPath;
+use crate::groups::{FoundGroup, Unseen};
 use crate::partition::Times;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -69,6 +71,12 @@ pub struct Run {
     /// The processes that the run started, all its stages together, if any were seen. In a pipeline
     /// the first process of each stage does not count.
     pub started: Option<Started>,
+    /// The pipelines and commands that were found in a script, or inside of stages.
+    pub groups: Vec<FoundGroup>,
+    /// Which processes were waited for one after the other, where several ran at once.
+    pub critical_path: Option<CriticalPath>,
+    /// The processes that lived too briefly to be seen, where each process is accounted.
+    pub unseen: Option<Unseen>,
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
     /// known, and their times by state mean nothing.
     pub blind: bool,

@@ -48,6 +48,16 @@ pub fn is_shell(program: &str) -> bool {
     is_posix_shell(program) || matches!(program, "busybox" | "fish")
 }
 
+/// Whether a program starts others and waits for them: a shell, a build tool, or one that runs
+/// commands on lists.
+pub fn is_organizer(program: &str) -> bool {
+    const ORGANIZERS: [&str; 17] = [
+        "make", "gmake", "ninja", "samu", "just", "cmake", "xargs", "parallel", "find", "env",
+        "nice", "nohup", "time", "timeout", "setsid", "sudo", "stdbuf",
+    ];
+    is_shell(program) || ORGANIZERS.contains(&program)
+}
+
 /// Whether a program is a shell with the grammar of POSIX.
 pub fn is_posix_shell(program: &str) -> bool {
     matches!(program, "sh" | "bash" | "dash" | "ash" | "ksh" | "mksh" | "zsh")
