@@ -1,7 +1,7 @@
 //! The graph of the processes that a run started: which of them form pipelines, which pipelines
 //! are the same one again, and which line of a script started them.
 
-use crate::programs::is_shell;
+use crate::programs::{is_shell, starts_anything};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -81,11 +81,17 @@ pub fn instances(seen: &[Seen]) -> Vec<Instance> {
         let Some(parent) = seen[at].parent.filter(|parent| *parent < at) else { continue };
         let shares = seen[at].ends.iter().any(|end| seen[parent].has(*end));
         let within = joined[parent] || sets.of(parent) != parent;
-        if !joined[at] && shares && within {
+        if (!joined[at] && shares && within) || is_driver(seen, parent) {
             sets.unite(parent, at);
         }
     }
     collect(seen, &owned, &joints, &mut sets)
+}
+
+/// Whether what a process starts is a part of its own work: a compiler's driver, xargs, a program
+/// that runs another. The first process of all is the run.
+fn is_driver(seen: &[Seen], at: usize) -> bool {
+    seen[at].parent.is_some() && !seen[at].waits && !starts_anything(&seen[at].program)
 }
 
 /// Returns the ends that a process has, and that the process that started it has not.

@@ -3,7 +3,6 @@
 
 use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
 use crate::facts::Run;
-use crate::programs::is_shell;
 use crate::verdict::{self, Busy, Finding, Verdict};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,6 +12,10 @@ use alloc::vec::Vec;
 pub struct FoundGroup {
     /// Its stages and pipes; its wall time is the time in which at least one instance ran.
     pub run: Run,
+    /// Its name: the commands that a person typed, without what these started themselves.
+    pub name: String,
+    /// Whether it started other groups: it may have done no more than wait for them.
+    pub starts_others: bool,
     /// Position in the stages of the run of its first stage. None where it was found inside of one
     /// stage of a pipeline: its stages are then its own.
     pub first_stage: Option<usize>,
@@ -85,12 +88,12 @@ impl FoundGroup {
         self.run.stages.len() == 1
     }
 
-    /// Returns the time that counts as its own: the time that it ran, but of a shell that starts
-    /// others only the time in which it worked itself.
+    /// Returns the time that counts as its own: the time that it ran, but of one that starts other
+    /// groups only the time in which it worked itself.
     pub fn own_ns(&self) -> u64 {
-        match self.run.stages.as_slice() {
-            [stage] if is_shell(&stage.program) => stage.times.busy_ns(),
-            _ => self.run.wall_ns,
+        match self.starts_others {
+            true => self.run.stages.iter().map(|stage| stage.times.busy_ns()).max().unwrap_or(0),
+            false => self.run.wall_ns,
         }
     }
 }

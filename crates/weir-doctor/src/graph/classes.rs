@@ -30,12 +30,21 @@ pub struct Class {
 
 impl Class {
     fn merge(&mut self, seen: &[Seen], other: Class) {
+        let mut taken: Vec<usize> = Vec::new();
         for row in other.rows {
-            let fits = |mine: &Vec<usize>| program(seen, mine) == program(seen, &row);
-            match self.rows.iter_mut().find(|mine| fits(mine)) {
-                Some(mine) => mine.extend(row),
-                None => self.rows.push(row),
-            }
+            let same = |mine: &usize, of: fn(&Seen) -> &str| {
+                let mine = self.rows[*mine].first();
+                !mine.is_none_or(|mine| of(&seen[*mine]) != of(&seen[row[0]]))
+            };
+            let free = |at: &usize| !taken.contains(at);
+            let exact = (0..self.rows.len()).filter(free).find(|at| same(at, |of| &of.command));
+            let like = || (0..self.rows.len()).filter(free).find(|at| same(at, |of| &of.program));
+            let place = exact.or_else(like).unwrap_or_else(|| {
+                self.rows.push(Vec::new());
+                self.rows.len() - 1
+            });
+            taken.push(place);
+            self.rows[place].extend(row);
         }
         self.spans.extend(other.spans);
     }
@@ -116,7 +125,7 @@ pub fn classes(
 fn class_of(seen: &[Seen], instance: &Instance) -> Class {
     let mut rows: Vec<Vec<usize>> = Vec::new();
     for at in &instance.members {
-        let same = |row: &&mut Vec<usize>| seen[row[0]].command == seen[*at].command;
+        let same = |row: &&mut Vec<usize>| is_one_row(&seen[row[0]], &seen[*at]);
         match rows.iter_mut().find(same) {
             Some(row) => row.push(*at),
             None => rows.push(Vec::from([*at])),
@@ -129,6 +138,12 @@ fn class_of(seen: &[Seen], instance: &Instance) -> Class {
         end_ns: members().map(|process| process.end_ns).max().unwrap_or(0),
     };
     Class { rows, spans: Vec::from([span]), line: None }
+}
+
+/// Whether two processes of a pipeline are one row: the same command at the same pipes.
+fn is_one_row(one: &Seen, other: &Seen) -> bool {
+    let apart = one.ends.is_empty() && other.ends.is_empty();
+    one.command == other.command && (apart || one.ends.iter().any(|end| other.has(*end)))
 }
 
 /// Puts rows of one program together where there are many: a loop within a pipeline.

@@ -271,3 +271,28 @@ fn a_ring_and_strange_parents_end() {
     assert_eq!(members(&odd).concat().len(), 3);
     let _ = critical_path(&odd, 0, 10 * MS);
 }
+
+#[test]
+fn what_a_driver_starts_is_a_part_of_its_work() {
+    let seen = build();
+    let found = members(&seen);
+    // Each cc with its compiler; the shell that only waited is not shown, and make is alone.
+    assert_eq!(found, [vec![0], vec![1, 2], vec![3, 4], vec![5, 6], vec![7, 8], vec![10]]);
+    let classes = classed(&seen, &[]);
+    let rows: Vec<usize> = classes.iter().map(|class| class.rows.len()).collect();
+    assert_eq!((rows.as_slice(), classes[1].spans.len()), (&[1, 2, 1][..], 4), "{classes:?}");
+}
+
+#[test]
+fn a_command_that_stands_twice_in_a_pipeline_is_two_rows() {
+    let mut seen = vec![process(None, "bash x", (0, 300))];
+    for n in [0, 10] {
+        seen.push(writes(n + 1, process(Some(0), "sort", (n as u64, n as u64 + 5))));
+        let uniq = process(Some(0), "uniq", (n as u64, n as u64 + 5));
+        seen.push(writes(n + 2, reads(n + 1, uniq)));
+        seen.push(reads(n + 2, process(Some(0), "sort", (n as u64, n as u64 + 5))));
+    }
+    let classes = classed(&seen, &[]);
+    assert_eq!(classes.len(), 1);
+    assert_eq!(classes[0].rows, [vec![1, 4], vec![2, 5], vec![3, 6]]);
+}

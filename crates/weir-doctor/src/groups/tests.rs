@@ -87,11 +87,15 @@ fn one_group_is_judged_by_its_stages() {
 fn a_shell_counts_with_the_time_in_which_it_worked_itself() {
     let mut run = three();
     let mut shell = stage("bash (the script itself)", 950, 10);
-    shell.program = String::from("bash");
     (shell.times.input_ns, shell.times.child_ns) = (0, 940 * MS);
     shell.times.stage_child_ns = 940 * MS;
     let of = Run { wall_ns: 950 * MS, stages: vec![shell], script: true, ..Run::default() };
-    run.groups.push(FoundGroup { run: of, first_stage: Some(5), ..FoundGroup::default() });
+    run.groups.push(FoundGroup {
+        run: of,
+        first_stage: Some(5),
+        starts_others: true,
+        ..FoundGroup::default()
+    });
     assert_eq!(run.groups[3].own_ns(), 10 * MS);
     assert_eq!(parts(&run)[0].group, 1);
 }
