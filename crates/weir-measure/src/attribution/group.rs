@@ -3,7 +3,9 @@
 use super::births::Births;
 use super::classify::Endpoints;
 use super::peers::Peers;
+use super::rows::MoreEnd;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use weir_doctor::facts::Io;
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
@@ -40,8 +42,16 @@ pub struct Group {
     pub root: Pid,
     /// The group that started it, if it was found and not given.
     pub parent: Option<usize>,
+    /// The stage in which it was found, for a row of its own inside of a stage.
+    pub stage: usize,
     /// Its input and output.
     pub ends: Endpoints,
+    /// Other pipes that its first process had open.
+    pub more_ends: Vec<MoreEnd>,
+    /// The script that its first process reads, if that is a shell with one.
+    pub script: Option<PathBuf>,
+    /// The strongest state and the number of tasks in this tick, for a row inside of a stage.
+    pub tick: (Option<(TaskState, u32)>, usize),
     /// Samples of its state.
     pub samples: Samples,
     /// Most tasks seen at the same time.
@@ -103,6 +113,26 @@ impl Group {
     /// Returns the CPU time that the kernel's sums for reaped processes lack.
     pub fn unreaped_ns(&self) -> u64 {
         self.unreaped.cpu_ns
+    }
+
+    /// Adds the strongest state that its tasks were in at a tick, and their number.
+    pub fn add_tick(
+        &mut self,
+        state: Option<(TaskState, u32)>,
+        tasks: usize,
+        now_ns: u64,
+        weight_ns: u64,
+    ) {
+        self.most_tasks = self.most_tasks.max(tasks);
+        self.several_ns += if tasks > 1 { weight_ns } else { 0 };
+        let Some((state, on_cpu_permille)) = state.filter(|_| !self.ended) else { return };
+        // A stopped task still shows its last call; the record of stops overrides that.
+        let state = if self.stopped { TaskState::Stopped } else { state };
+        self.samples.add(state, weight_ns, on_cpu_permille);
+        let falls_asleep = state == TaskState::Sleep && self.now != Some(TaskState::Sleep);
+        self.times_asleep += u64::from(falls_asleep);
+        self.now = Some(state);
+        self.last_ns = now_ns;
     }
 
     /// Whether it was ever seen with several tasks.

@@ -6,6 +6,7 @@
 //! - `pipes`: samples the fill of each pipe, and enlarges one in use;
 //! - `classify`: finds the state of one task from the system call in which it is blocked;
 //! - `peers`: finds the other end of a socket for which a task waits;
+//! - `rows`: looks inside of a stage, at each process that it starts;
 //! - `births`: estimates how many processes were started, most of them never seen;
 //! - `locale`: finds the locale by which a program compares text;
 //! - `sampler`: at each tick, the state of each group of tasks, weighted by time.
@@ -21,6 +22,7 @@ mod locale;
 mod peers;
 mod pipes;
 mod process;
+mod rows;
 mod sampler;
 mod tree;
 
@@ -30,4 +32,5 @@ pub use group::{Group, Unreaped};
 pub use peers::Peers;
 pub use pipes::{Fill, PipeTotals, PipeWatch};
 pub use process::Process;
+pub use rows::{MoreEnd, Rows, is_named};
 pub use sampler::{Grouping, Sampler};

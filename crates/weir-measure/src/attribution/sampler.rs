@@ -6,8 +6,9 @@ use super::classify::{Endpoints, Hints};
 use super::group::Group;
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook};
+use super::rows::{self, Rows};
 use super::tree::Discovery;
-use crate::proc::{Descriptor, descriptor};
+use crate::proc::Descriptor;
 use std::collections::BTreeMap;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
@@ -31,6 +32,8 @@ pub struct Sampler {
     pub groups: Vec<Group>,
     /// The watched pipes.
     pub pipes: Vec<PipeWatch>,
+    /// The processes inside of stages, each by itself.
+    pub rows: Rows,
     /// Least capacity to give to pipes that are found in a script.
     found_pipe_bytes: u64,
     /// Number of ticks so far.
@@ -44,7 +47,7 @@ const FOUND_LOOKS: u64 = 8;
 /// How often to look again at a group that seems to wait for itself.
 const MORE_LOOKS: usize = 4;
 /// Most processes accounted in a script; later ones are only counted.
-const MOST_GROUPS: usize = 4096;
+pub(super) const MOST_GROUPS: usize = 4096;
 
 impl Sampler {
     /// Creates a sampler for which processes started from now on are new. It raises pipes that it
@@ -52,7 +55,8 @@ impl Sampler {
     pub fn new(grouping: Grouping, found_pipe_bytes: u64) -> Sampler {
         let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
         let discovery = Discovery::new();
-        Sampler { grouping, discovery, processes, groups, pipes, found_pipe_bytes, ticks: 0 }
+        let (rows, ticks) = (Rows::default(), 0);
+        Sampler { grouping, discovery, processes, groups, pipes, rows, found_pipe_bytes, ticks }
     }
 
     /// Adds a group whose first process is `pid`; returns its position.
@@ -125,19 +129,29 @@ impl Sampler {
             .iter_mut()
             .filter_map(|pipe| Some((pipe.identity, pipe.look(weight_ns)?)))
             .collect();
+        self.rows.begin(weight_ns);
         let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
         let mut has_children = vec![false; self.groups.len()];
         let mut dead = Vec::new();
         for process in self.processes.values_mut() {
             let group = &mut self.groups[process.group];
-            if self.grouping == Grouping::ByProcess {
-                refresh_ends(group, process, self.grouping);
+            let each = self.grouping == Grouping::ByProcess;
+            if each && is_due(process.looks + 1, each) && rows::refresh_ends(group, process.pid) {
+                rows::watch(&mut self.pipes, process.pid, group, Some(self.found_pipe_bytes));
             }
             let hints = hints(&group.ends, &fills);
             let with_sched =
                 group.several() || process.was_found() || self.grouping == Grouping::ByProcess;
-            let (looks, gone) = process.look(&group.ends, hints, with_sched);
+            let (mut looks, gone) = process.look(&group.ends, hints, with_sched);
+            if !group.more_ends.is_empty() {
+                for look in &mut looks {
+                    look.state = rows::own_state(process.pid, look, group, hints, false);
+                }
+            }
+            if let Some(row) = process.row {
+                self.rows.look(row, process, &looks);
+            }
             group.gone = group.gone.plus(gone);
             counts[process.group] += looks.len();
             for look in &looks {
@@ -157,10 +171,11 @@ impl Sampler {
                 dead.push(process.pid);
                 continue;
             }
-            if is_due(process.looks, self.grouping) {
+            let each = each || process.row.is_some();
+            if is_due(process.looks, each) {
                 refresh(group, process);
             }
-            if self.grouping == Grouping::ByProcess {
+            if each {
                 // These cannot be read after its end.
                 process.refresh_totals();
             }
@@ -168,21 +183,10 @@ impl Sampler {
         self.bury(&dead);
         self.look_again(&mut strongest, &counts, &fills);
         for (position, group) in self.groups.iter_mut().enumerate() {
-            group.most_tasks = group.most_tasks.max(counts[position]);
-            group.several_ns += if counts[position] > 1 { weight_ns } else { 0 };
             group.births.any_ns += if has_children[position] { weight_ns } else { 0 };
-            let state = strongest[position].map(|(state, on_cpu)| (stopped(group, state), on_cpu));
-            if let Some((state, on_cpu_permille)) = state.filter(|_| !group.ended) {
-                group.samples.add(state, weight_ns, on_cpu_permille);
-                let falls_asleep = state == TaskState::Sleep && group.now != Some(TaskState::Sleep);
-                group.times_asleep += u64::from(falls_asleep);
-                group.now = Some(state);
-                group.last_ns = now_ns;
-            }
+            group.add_tick(strongest[position], counts[position], now_ns, weight_ns);
         }
-        if self.grouping == Grouping::ByProcess {
-            self.watch_found_pipes();
-        }
+        self.rows.end(now_ns, weight_ns);
     }
 
     /// Looks again at groups all of whose tasks seemed to wait for each other. That is impossible:
@@ -229,13 +233,31 @@ impl Sampler {
                 starter
             };
             if own || !self.groups[starter].ended {
+                let parent = found.parent;
                 let mut process = Process::found(found, group, starter);
                 if own {
                     process.count_alone();
                 }
+                if self.grouping == Grouping::ByStage {
+                    let above = self.row_of(parent, starter);
+                    let row =
+                        above.and_then(|row| self.rows.add(&process, starter, Some(row), now_ns));
+                    process.row = row;
+                }
                 self.processes.insert(process.pid, process);
             }
         }
+    }
+
+    /// Returns the row of a process of a stage that has started another. The first process of a
+    /// stage gets one only then.
+    fn row_of(&mut self, pid: Pid, stage: usize) -> Option<usize> {
+        let process = self.processes.get_mut(&pid)?;
+        if process.row.is_none() && self.groups[stage].root == pid {
+            let from_ns = self.groups[stage].first_ns;
+            process.row = self.rows.add(process, stage, None, from_ns);
+        }
+        process.row
     }
 
     /// Iterates over all sampled processes.
@@ -288,41 +310,20 @@ impl Sampler {
     fn forget(&mut self, pid: Pid) {
         let Some(process) = self.processes.remove(&pid) else { return };
         settle(&mut self.groups[process.group], &process);
+        if let Some(row) = process.row {
+            self.rows.settle(row, &process);
+        }
         if process.was_found() {
             let births = &mut self.groups[process.starter].births;
             births.note(&process.name, process.ticks_alive, process.alive_ns);
-        }
-    }
-
-    /// In a script, starts to watch a pipe once a process has it as input or output.
-    fn watch_found_pipes(&mut self) {
-        for process in self.processes.values() {
-            let ends = &self.groups[process.group].ends;
-            for (end, fd) in [(ends.input, 0), (ends.output, 1)] {
-                let Some(pipe) = end.filter(Descriptor::is_pipe) else { continue };
-                let position = self.pipes.iter().position(|watch| watch.identity == pipe);
-                let position = position.unwrap_or_else(|| {
-                    self.pipes.push(PipeWatch::found(pipe, self.found_pipe_bytes));
-                    self.pipes.len() - 1
-                });
-                let watch = &mut self.pipes[position];
-                match fd {
-                    0 if !watch.has_reader() => watch.set_reader(process.pid, 0),
-                    1 if !watch.has_writer() => watch.set_writer(process.pid, 1),
-                    _ => {}
-                }
-            }
         }
     }
 }
 
 /// Whether a process is due for a reading of its name and memory: at its 1st, 2nd, 4th, ... look,
 /// since programs replace themselves (`exec`) early, and later at intervals.
-fn is_due(looks: u64, grouping: Grouping) -> bool {
-    let every = match grouping {
-        Grouping::ByStage => REFRESH_LOOKS,
-        Grouping::ByProcess => FOUND_LOOKS,
-    };
+pub(super) fn is_due(looks: u64, each: bool) -> bool {
+    let every = if each { FOUND_LOOKS } else { REFRESH_LOOKS };
     looks.is_power_of_two() || looks.is_multiple_of(every)
 }
 
@@ -334,21 +335,14 @@ fn refresh(group: &mut Group, process: &mut Process) {
     }
 }
 
-fn refresh_ends(group: &mut Group, process: &Process, grouping: Grouping) {
-    if is_due(process.looks + 1, grouping) {
-        let now = |fd| descriptor(process.pid, fd);
-        group.ends.input = now(0).or(group.ends.input);
-        group.ends.output = now(1).or(group.ends.output);
-    }
-}
-
-fn describe(group: &mut Group, process: &Process) {
+pub(super) fn describe(group: &mut Group, process: &Process) {
     group.program.clone_from(&process.name);
     group.command.clone_from(&process.command);
     if group.first.0.is_empty() {
         group.first = (process.name.clone(), process.command.clone());
     }
     group.locale.clone_from(&process.locale);
+    group.script.clone_from(&process.script);
     group.io = process.last_io.or(group.io);
     group.system_permille = process.system_permille;
 }
@@ -366,7 +360,7 @@ fn settle(group: &mut Group, process: &Process) {
     }
 }
 
-fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
+pub(super) fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
     let of = |end: Option<Descriptor>| fills.iter().find(|(pipe, _)| Some(*pipe) == end);
     Hints {
         input_empty: of(ends.input).is_some_and(|(_, fill)| fill.bytes == 0),
@@ -380,7 +374,7 @@ fn note(group: &mut Group, look: &TaskLook) {
 }
 
 /// Keeps the strongest state; for several running tasks, the chance that one had a CPU.
-fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
+pub(super) fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
     let (state, on_cpu) = (look.state, look.on_cpu_permille);
     *strongest = match *strongest {
         Some((TaskState::Running, before)) if state == TaskState::Running => {
@@ -393,17 +387,19 @@ fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
     };
 }
 
-/// A stopped task still shows its last call; the record of stops overrides that.
-fn stopped(group: &Group, state: TaskState) -> TaskState {
-    if group.stopped { TaskState::Stopped } else { state }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
-        TaskLook { state, on_cpu_permille, hidden: false, uncounted: false, socket: None }
+        TaskLook {
+            state,
+            on_cpu_permille,
+            hidden: false,
+            uncounted: false,
+            socket: None,
+            call: None,
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod ids;
 mod io;
 mod syscall;
 
-pub use fd::{Descriptor, FileKind, borrow, descriptor, epoll_interest, pidfd};
+pub use fd::{Descriptor, FileKind, borrow, descriptor, epoll_interest, is_anonymous_pipe, pidfd};
 pub use ids::{Identity, identity, is_child, is_taken, largest_id, last_id};
 pub use io::{field, number, parse_io, peak_rss_bytes};
 pub use syscall::Blocked;

@@ -11,6 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
+use weir_doctor::groups::Unseen;
 use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
 use weir_measure_sys::wait::{Reaped, reap};
@@ -182,6 +183,7 @@ impl RunningJob {
                 bytes::check_pipe(&mut run.stages, left, &watch.totals);
             }
             bytes::cross_pipes(&mut run.stages);
+            super::script::look_inside(&mut run, &self.sampler, self.limit_bytes, job);
         }
         let mut births = Births::default();
         self.sampler.groups.iter().for_each(|group| births.merge(&group.births));
@@ -190,7 +192,33 @@ impl RunningJob {
         run.started = births.started(shell, run.wall_ns, &self.sampler.census(), once);
         let unreaped_ns = self.sampler.groups.iter().map(Group::unreaped_ns).sum();
         (run.host, run.quota) = self.around.since(run.wall_ns, unreaped_ns);
+        for group in &mut run.groups {
+            (group.run.host, group.run.quota) = (run.host, run.quota);
+        }
+        run.unseen = job.script.then(|| self.unseen()).flatten();
+        let more = run.unseen.is_some_and(|unseen| unseen.processes != Some(0));
+        run.groups.iter_mut().for_each(|group| group.perhaps_more = more);
         run
+    }
+
+    /// Returns what lived too briefly to be seen: the kernel's sums for the first process include
+    /// all that was waited for.
+    fn unseen(&self) -> Option<Unseen> {
+        let LiveState::Ended(ended) = &self.live.first()?.state else { return None };
+        let reaped = ended.reaped?;
+        let groups = || self.sampler.groups.iter();
+        // What nobody waited for is not in the sums.
+        let waited = groups().filter(|group| group.unreaped.processes == 0);
+        let seen_ns: u64 = waited.map(|group| group.gone.cpu_ns).sum();
+        let cpu_ns = (reaped.user_ns + reaped.system_ns).saturating_sub(seen_ns);
+        let births: u64 = groups().map(|group| group.births.processes()).sum();
+        let mut all = Births::default();
+        groups().for_each(|group| all.merge(&group.births));
+        let started = all.started("", 1, &self.sampler.census(), all.once());
+        let started = started.filter(|started| started.evidence != Evidence::LowerBound);
+        let processes = started.map(|started| started.processes.saturating_sub(births));
+        let none = births == 0 && self.sampler.census().given == Some(1);
+        Some(Unseen { processes: if none { Some(0) } else { processes }, cpu_ns })
     }
 
     fn stages(&self, job: &Job) -> Vec<Stage> {
