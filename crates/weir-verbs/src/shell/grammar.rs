@@ -118,6 +118,7 @@ impl Scanner<'_> {
             let pipe = self.peek()?;
             let Kind::Op(op @ ("|" | "|&")) = pipe.kind else {
                 pipeline.stages.push(stage);
+                self.pipelines.push(pipeline.clone());
                 return Ok(pipeline);
             };
             stage.pipe_end = Some(pipe.end);

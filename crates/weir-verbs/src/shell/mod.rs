@@ -15,12 +15,14 @@ mod fault;
 mod grammar;
 mod replace;
 mod scan;
+mod script;
 mod second;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use fault::SyntaxError;
+pub use script::pipelines;
 
 use fault::Stop;
 use grammar::{PipelineSpan, Shape, Stage};

@@ -2,11 +2,13 @@
 
 mod advice;
 mod ending;
+mod groups;
 mod hints;
 mod verdict;
 
 pub use advice::{advice, gain};
 pub use ending::{Ended, remark};
+pub use groups::{groups, inside, name, unseen};
 pub use verdict::verdict;
 
 use crate::units::words::{count, of_cpus, percent, rough_count, short_time};
