@@ -35,6 +35,11 @@ pub struct Seen {
     pub command: String,
     /// Its command as it was executed, for a comparison with the text of a script.
     pub executed: String,
+    /// Whether its command is known, and not only the name of its program: it was seen for long
+    /// enough to tell what it belongs to.
+    pub known: bool,
+    /// How long it may have lived before it was first seen, and as long after it was last seen.
+    pub margin_ns: u64,
     /// When it was first seen.
     pub start_ns: u64,
     /// When it was last seen.
@@ -61,7 +66,8 @@ pub struct Instance {
     /// Positions of the processes, writers before their readers. Shells that only waited are left
     /// out.
     pub members: Vec<usize>,
-    /// Whether a pipe leads to a process that was not seen.
+    /// Whether a pipe leads to a process that was not seen, or a process was seen too briefly to
+    /// tell.
     pub partial: bool,
 }
 
@@ -79,13 +85,27 @@ pub fn instances(seen: &[Seen]) -> Vec<Instance> {
     // What a compound command of a pipeline starts, and that has no pipe of its own, works for it.
     for at in 0..seen.len() {
         let Some(parent) = seen[at].parent.filter(|parent| *parent < at) else { continue };
-        let shares = seen[at].ends.iter().any(|end| seen[parent].has(*end));
+        // The body of a loop has pipelines of its own; the end of a subshell's pipeline is the
+        // subshell's output.
+        let shell = is_fork(seen, parent);
+        let shares = seen[at]
+            .ends
+            .iter()
+            .any(|end| seen[parent].has(*end) && (!joined[at] || (end.writes && shell)));
         let within = joined[parent] || sets.of(parent) != parent;
-        if (!joined[at] && shares && within) || is_driver(seen, parent) {
+        if (shares && within) || is_driver(seen, parent) {
             sets.unite(parent, at);
         }
     }
     collect(seen, &owned, &joints, &mut sets)
+}
+
+/// Whether a process is a part of a shell that never became another program.
+fn is_fork(seen: &[Seen], at: usize) -> bool {
+    let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
+    let mut above = core::iter::successors(parent(&at), parent).take(seen.len());
+    seen[at].waits
+        && above.any(|above| seen.get(above).is_some_and(|of| of.executed == seen[at].executed))
 }
 
 /// Whether what a process starts is a part of its own work: a compiler's driver, xargs, a program
@@ -157,7 +177,8 @@ fn collect(
                 other.is_some_and(|other| owned[other].iter().any(|their| their.pipe == end.pipe))
             })
         };
-        instance.partial |= seen[at].parent.is_some() && owned[at].iter().any(open);
+        let found = seen[at].parent.is_some();
+        instance.partial |= found && (!seen[at].known || owned[at].iter().any(open));
     }
     let mut found: Vec<Instance> = places.into_values().collect();
     found.retain(|instance| !instance.members.is_empty());

@@ -2,7 +2,7 @@
 //! share of the time, and the verdict of the whole.
 
 use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
-use crate::facts::Run;
+use crate::facts::{Evidence, Run};
 use crate::verdict::{self, Busy, Finding, Verdict};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,8 +23,8 @@ pub struct FoundGroup {
     pub inside: Option<usize>,
     /// How often it ran.
     pub instances: u64,
-    /// Whether more may have run, too briefly to be seen.
-    pub perhaps_more: bool,
+    /// How that is known: exact, estimated where many were too brief to be seen, or a lower bound.
+    pub instances_evidence: Evidence,
     /// When it first began, since the start of the run.
     pub start_ns: u64,
     /// When it last ended, since the start of the run.
@@ -83,6 +83,16 @@ impl Spread {
 }
 
 impl FoundGroup {
+    /// Whether it ran often, and for so short a time that starting its processes is what it took.
+    pub fn is_starting(&self) -> bool {
+        let each_ns = self.spread.sum_ns / self.instances.max(1);
+        let processes = self.instances * self.run.stages.len() as u64;
+        let seen: u64 = self.run.stages.iter().map(|stage| stage.processes).sum();
+        // Of what is known of those that were seen.
+        let cpu_ns = self.run.cpu_sum_ns() / seen.max(1);
+        processes >= OFTEN && each_ns <= BRIEF_NS && cpu_ns <= START_NS
+    }
+
     /// Whether it is a single command.
     pub fn is_single(&self) -> bool {
         self.run.stages.len() == 1
@@ -109,6 +119,12 @@ pub struct Part {
     pub verdict: Verdict,
 }
 
+/// The fewest processes whose starting is a reason.
+const OFTEN: u64 = 50;
+/// What takes longer does some work.
+const BRIEF_NS: u64 = 50_000_000;
+/// So does a process that uses more CPU time.
+const START_NS: u64 = 4_000_000;
 /// Parts below this share are not mentioned, unless nothing is larger.
 const WORTH: f64 = 0.10;
 /// The most parts that are mentioned.
@@ -150,10 +166,20 @@ pub fn parts(run: &Run) -> Vec<Part> {
 /// processes took the time.
 pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
     let flat = verdict::judge(run);
-    let starts = matches!(flat.finding, Finding::HeldUp(Busy::Starting(_)));
+    let largest = parts.first()?;
+    if matches!(flat.finding, Finding::HeldUp(Busy::Starting(_))) {
+        let starting = run.groups[largest.group].is_starting() && parts.len() > 1;
+        let mut verdict = flat;
+        let culprit = verdict.culprit.as_mut().filter(|_| starting)?;
+        culprit.share = largest.share;
+        (culprit.speedup_limit, culprit.next_stage) = (None, None);
+        return Some(verdict);
+    }
     let held = matches!(flat.finding, Finding::Blind | Finding::TooShort | Finding::Quota)
         || matches!(flat.finding, Finding::QuotaTie(_) | Finding::Hidden(..));
-    let largest = parts.first().filter(|_| !starts && !held)?;
+    if held {
+        return None;
+    }
     let first = run.groups[largest.group].first_stage?;
     let mut verdict = largest.verdict.clone();
     if let Some(culprit) = &mut verdict.culprit {
@@ -180,8 +206,16 @@ const LEAST_GAIN: f64 = 1.05;
 /// whole could gain by it at most, weighed by its share.
 pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
     let flat = advice::advise(run, &verdict::judge(run), refuted);
+    let starting = run.groups.iter().filter(|group| group.is_starting());
+    let starting = run.share(starting.map(FoundGroup::own_ns).sum()).min(0.99);
     let mut found: Vec<Advice> =
         flat.into_iter().filter(|advice| advice.kind == AdviceKind::FewerProcesses).collect();
+    for advice in &mut found {
+        // What starts took of the run is what fewer of them could save.
+        let most = 1.0 / (1.0 - starting);
+        advice.gain = Gain::About(advice.gain.factor().min(most));
+    }
+    found.retain(|advice| advice.gain.factor() >= LEAST_GAIN);
     for part in parts.iter().filter(|part| part.share >= ADVISED) {
         let group = &run.groups[part.group];
         let (Some(first), alone) = (group.first_stage, !overlaps(run, part.group)) else {

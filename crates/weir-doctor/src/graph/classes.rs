@@ -1,5 +1,6 @@
 //! Pipelines that are the same one again: those of a loop are accounted together.
 
+use super::lines::place_of;
 use super::{Instance, ScriptPipeline, Seen, line_of};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -7,6 +8,9 @@ use alloc::vec::Vec;
 
 /// Commands of one program are shown as one from this number on.
 const MANY: usize = 3;
+
+/// Spans of time are good to some ticks.
+const CLOSE_NS: u64 = 20_000_000;
 
 /// From its first start to its last end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +33,11 @@ pub struct Class {
 }
 
 impl Class {
-    fn merge(&mut self, seen: &[Seen], other: Class) {
+    fn merge(&mut self, seen: &[Seen], mut other: Class) {
+        if other.rows.len() > self.rows.len() {
+            // The order of the pipes is that of the one of which most was seen.
+            core::mem::swap(&mut self.rows, &mut other.rows);
+        }
         let mut taken: Vec<usize> = Vec::new();
         for row in other.rows {
             let same = |mine: &usize, of: fn(&Seen) -> &str| {
@@ -59,6 +67,12 @@ impl Class {
             end = end.max(span.end_ns);
         }
         total
+    }
+
+    /// Returns how long an instance ran on average.
+    fn mean_ns(&self) -> u64 {
+        let sum: u64 = self.spans.iter().map(|span| span.end_ns - span.start_ns).sum();
+        sum / self.spans.len().max(1) as u64
     }
 
     /// Returns its first start and its last end.
@@ -115,6 +129,12 @@ pub fn classes(
         classes[place].1 &= instance.partial;
         classes[place].2.merge(seen, class);
     }
+    for (_, _, class) in &mut classes {
+        if let Some((script, line)) = class.line {
+            let pipeline = &scripts[script][line];
+            class.rows.sort_by_key(|row| place_of(pipeline, &seen[row[0]].executed));
+        }
+    }
     let classes = fold_arguments(seen, classes, brief);
     let mut classes = fold_parts(seen, classes);
     classes.sort_by_key(|class| class.whole().start_ns);
@@ -134,8 +154,11 @@ fn class_of(seen: &[Seen], instance: &Instance) -> Class {
     let rows = fold_rows(seen, rows);
     let members = || rows.iter().flatten().map(|at| &seen[*at]);
     let span = Span {
-        start_ns: members().map(|process| process.start_ns).min().unwrap_or(0),
-        end_ns: members().map(|process| process.end_ns).max().unwrap_or(0),
+        start_ns: members()
+            .map(|process| process.start_ns.saturating_sub(process.margin_ns))
+            .min()
+            .unwrap_or(0),
+        end_ns: members().map(|process| process.end_ns + process.margin_ns).max().unwrap_or(0),
     };
     Class { rows, spans: Vec::from([span]), line: None }
 }
@@ -167,8 +190,31 @@ fn fold_rows(seen: &[Seen], rows: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     folded
 }
 
-fn programs(seen: &[Seen], class: &Class) -> Vec<String> {
-    class.rows.iter().map(|row| String::from(program(seen, row))).collect()
+/// What instances have in common that differ only in the files that they work on.
+type Kind = (Vec<String>, Option<usize>);
+
+/// Returns the programs that a person typed, with their options, and who started them. Without the
+/// options where these are not worth a row of their own.
+fn kind(seen: &[Seen], class: &Class, options: bool) -> Kind {
+    let is_member = |at: usize| class.rows.iter().any(|row| row.contains(&at));
+    let typed = |row: &&Vec<usize>| {
+        !row.iter().all(|at| seen[*at].parent.is_some_and(is_member)) || class.rows.len() == 1
+    };
+    let name = |row: &Vec<usize>| typed_name(seen, row, options);
+    let first = class.rows.iter().find(typed).map(|row| seen[row[0]].parent);
+    (class.rows.iter().filter(typed).map(name).collect(), first.flatten())
+}
+
+/// Returns the program of a row, with the options of its first process whose command is known.
+fn typed_name(seen: &[Seen], row: &[usize], options: bool) -> String {
+    let mut name = String::from(program(seen, row));
+    let known = row.iter().find(|at| seen[**at].known).filter(|_| options);
+    let words = known.map_or("", |at| seen[*at].command.as_str()).split(' ').skip(1);
+    for word in words.filter(|word| word.starts_with('-')) {
+        name.push(' ');
+        name.push_str(word);
+    }
+    name
 }
 
 /// Puts together what differs only in its arguments.
@@ -177,23 +223,24 @@ fn fold_arguments(
     classes: Vec<(Key, bool, Class)>,
     brief: &dyn Fn(&Class) -> bool,
 ) -> Vec<(bool, Class)> {
-    let mut counts: BTreeMap<(Vec<String>, Option<usize>), (usize, usize)> = BTreeMap::new();
-    let place = |class: &Class| (programs(seen, class), seen[class.rows[0][0]].parent);
+    let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
     let free = |key: &Key, class: &Class| {
         matches!(key, Key::Commands(_)) && seen[class.rows[0][0]].parent.is_some()
     };
-    for (key, _, class) in classes.iter().filter(|(key, _, class)| free(key, class)) {
-        debug_assert!(matches!(key, Key::Commands(_)));
-        let count = counts.entry(place(class)).or_default();
-        count.0 += 1;
-        count.1 += usize::from(brief(class));
+    for (_, _, class) in classes.iter().filter(|(key, _, class)| free(key, class)) {
+        *counts.entry(kind(seen, class, true)).or_default() += 1;
+        if brief(class) {
+            *counts.entry(kind(seen, class, false)).or_default() += 1;
+        }
     }
     let mut folded: Vec<(bool, Class)> = Vec::new();
-    let mut places: BTreeMap<(Vec<String>, Option<usize>), usize> = BTreeMap::new();
+    let mut places: BTreeMap<Kind, usize> = BTreeMap::new();
     for (key, partial, class) in classes {
-        let place = place(&class);
-        let (all, short) = counts.get(&place).copied().unwrap_or_default();
-        let folds = free(&key, &class) && (all >= MANY || (short >= 2 && brief(&class)));
+        let of = |options| kind(seen, &class, options);
+        let many = |place: &Kind, least| counts.get(place).is_some_and(|count| *count >= least);
+        let short = brief(&class) && many(&of(false), 2) && !many(&of(true), MANY);
+        let place = of(!short);
+        let folds = free(&key, &class) && (short || many(&place, MANY));
         match places.get(&place).filter(|_| folds) {
             Some(at) => {
                 let (whole, into): &mut (bool, Class) = &mut folded[*at];
@@ -211,17 +258,18 @@ fn fold_arguments(
     folded
 }
 
-/// Adds pipelines of which not all processes were seen to the one that they are a part of.
+/// Adds pipelines of which not all processes were seen to the one that they are a part of: the same
+/// programs with the same options, and no longer-lived.
 fn fold_parts(seen: &[Seen], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
     // The smallest parts go first, so that none is added to one that has been added itself.
     let mut at = 0;
     classes.sort_by_key(|(_, class)| class.rows.len());
     while at < classes.len() {
         let (partial, class) = &classes[at];
-        let mine = programs(seen, class);
         let fits = |other: &Class| {
-            let theirs = programs(seen, other);
-            theirs.len() > mine.len() && is_part(&mine, &theirs) && parents_fit(seen, class, other)
+            let lives = class.mean_ns() <= 2 * other.mean_ns() + CLOSE_NS;
+            let longer = other.rows.len() > class.rows.len();
+            longer && lives && is_part(seen, class, other) && parents_fit(seen, class, other)
         };
         let whole = (0..classes.len())
             .filter(|other| *other != at && *partial && fits(&classes[*other].1))
@@ -243,10 +291,13 @@ fn parents_fit(seen: &[Seen], one: &Class, other: &Class) -> bool {
     parent(one) == parent(other)
 }
 
-/// Whether a list is the other with some entries left out.
-fn is_part(part: &[String], whole: &[String]) -> bool {
-    let mut whole = whole.iter();
-    part.iter().all(|name| whole.any(|other| other == name))
+/// Whether the rows are those of the other with some left out.
+fn is_part(seen: &[Seen], part: &Class, whole: &Class) -> bool {
+    let mut rows = whole.rows.iter();
+    part.rows.iter().all(|row| {
+        let known = row.iter().any(|at| seen[*at].known);
+        rows.any(|other| typed_name(seen, row, known) == typed_name(seen, other, known))
+    })
 }
 
 /// Returns one label for commands that may differ in some words: these are shown as `...`.

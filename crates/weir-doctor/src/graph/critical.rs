@@ -6,9 +6,10 @@ use crate::programs::is_organizer;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A process that starts within this time after another's end may have waited for it. Both times
-/// are good to a tick.
+/// A process that starts within this time after another's end may have waited for it.
 const SLACK_NS: u64 = 50_000_000;
+/// Both times are good to a tick, and a busy host delays these.
+const SLACK_TICKS: u64 = 4;
 /// Links that are shorter than this share of the run are not told.
 const WORTH: f64 = 0.01;
 
@@ -32,13 +33,18 @@ pub struct CriticalPath {
     pub share: f64,
 }
 
-/// Finds the critical path of a run that ended at `end_ns`. `None` where nothing ran beside
+/// Finds the critical path of a run that lasted from `start_ns` to `end_ns`. `None` where nothing ran beside
 /// something else, or where the last process that ended is not known.
 ///
 /// From the end backwards: the process that ended last was waited for since its start, and that
 /// start was the consequence of an end under the same parent. Where no sibling ended just before,
 /// the parent itself was started then, and its siblings are looked at.
-pub fn critical_path(seen: &[Seen], start_ns: u64, end_ns: u64) -> Option<CriticalPath> {
+pub fn critical_path(
+    seen: &[Seen],
+    (start_ns, end_ns): (u64, u64),
+    tick_ns: u64,
+) -> Option<CriticalPath> {
+    let slack_ns = SLACK_NS.max(SLACK_TICKS * tick_ns);
     let works: Vec<usize> = (0..seen.len()).filter(|at| works(seen, *at)).collect();
     if !is_parallel(seen, &works) {
         return None;
@@ -54,7 +60,7 @@ pub fn critical_path(seen: &[Seen], start_ns: u64, end_ns: u64) -> Option<Critic
             break;
         }
         until_ns = from_ns;
-        next = before(seen, &works, at, &path);
+        next = before(seen, &works, at, &path, slack_ns);
     }
     path.reverse();
     let wall_ns = end_ns.saturating_sub(start_ns).max(1) as f64;
@@ -105,7 +111,13 @@ fn last_before(
 }
 
 /// Returns the process whose end the start of another followed.
-fn before(seen: &[Seen], works: &[usize], at: usize, path: &[(usize, u64)]) -> Option<usize> {
+fn before(
+    seen: &[Seen],
+    works: &[usize],
+    at: usize,
+    path: &[(usize, u64)],
+    slack_ns: u64,
+) -> Option<usize> {
     let is_new = |other: usize| path.iter().all(|(known, _)| *known != other);
     let mut child = at;
     loop {
@@ -114,7 +126,7 @@ fn before(seen: &[Seen], works: &[usize], at: usize, path: &[(usize, u64)]) -> O
         let among = |other: usize| is_new(other) && is_at_or_below(seen, other, parent);
         let found = last_before(seen, works, from_ns, &among);
         // After a longer pause something else was waited for, which was not seen.
-        if let Some(found) = found.filter(|at| seen[*at].end_ns + SLACK_NS >= from_ns) {
+        if let Some(found) = found.filter(|at| seen[*at].end_ns + slack_ns >= from_ns) {
             return Some(found);
         }
         child = parent;

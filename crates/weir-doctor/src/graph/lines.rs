@@ -51,6 +51,12 @@ pub fn line_of(script: &[ScriptPipeline], executed: &[&str]) -> Option<usize> {
     }
 }
 
+/// Returns the place of an executed command in a pipeline; the last one where it is not there.
+pub(super) fn place_of(pipeline: &ScriptPipeline, executed: &str) -> usize {
+    let is_it = |command: &ScriptCommand| fits(core::slice::from_ref(command), &[executed]);
+    pipeline.commands.iter().position(is_it).unwrap_or(usize::MAX)
+}
+
 /// Whether the executed commands are those of the pipeline, some of which may not have been seen.
 fn fits(commands: &[ScriptCommand], executed: &[&str]) -> bool {
     let mut commands = commands.iter();

@@ -9,7 +9,8 @@ fn process(parent: Option<usize>, command: &str, ms: (u64, u64)) -> Seen {
     let (start_ns, end_ns) = (ms.0 * MS, ms.1 * MS);
     let (command, executed) = (command.to_string(), command.to_string());
     let waits = program == "bash";
-    Seen { parent, program, command, executed, start_ns, end_ns, waits, ..Seen::default() }
+    let known = true;
+    Seen { parent, program, command, executed, known, start_ns, end_ns, waits, ..Seen::default() }
 }
 
 fn reads(pipe: usize, of: Seen) -> Seen {
@@ -31,7 +32,8 @@ fn members(seen: &[Seen]) -> Vec<Vec<usize>> {
 
 fn classed(seen: &[Seen], script: &[ScriptPipeline]) -> Vec<Class> {
     let scripts = [script.to_vec()];
-    classes(seen, &instances(seen), &scripts, &|_| Some(0), &|_| false)
+    let brief = |class: &Class| class.alive_ns() <= 10 * MS;
+    classes(seen, &instances(seen), &scripts, &|_| Some(0), &brief)
 }
 
 #[test]
@@ -220,7 +222,7 @@ fn build() -> Vec<Seen> {
 
 #[test]
 fn the_critical_path_of_a_build_is_what_was_waited_for() {
-    let path = critical_path(&build(), 0, 1000 * MS).expect("parallel");
+    let path = critical_path(&build(), (0, 1000 * MS), MS).expect("parallel");
     let links: Vec<(&str, u64)> =
         path.links.iter().map(|link| (link.command.as_str(), link.waited_ns / MS)).collect();
     assert_eq!(links, [("cc -c b.c", 599), ("cc -c d.c", 198), ("ld -o x", 196)]);
@@ -234,15 +236,15 @@ fn what_ran_one_after_the_other_has_no_critical_path() {
         process(Some(0), "sort a", (1, 100)),
         process(Some(0), "gzip a", (101, 300)),
     ];
-    assert_eq!(critical_path(&seen, 0, 300 * MS), None);
+    assert_eq!(critical_path(&seen, (0, 300 * MS), MS), None);
     // Nor have the stages of a pipeline.
     let piped = [
         seen[0].clone(),
         writes(1, process(Some(0), "cat", (1, 300))),
         reads(1, process(Some(0), "wc", (1, 300))),
     ];
-    assert_eq!(critical_path(&piped, 0, 300 * MS), None);
-    assert_eq!(critical_path(&[], 0, 0), None);
+    assert_eq!(critical_path(&piped, (0, 300 * MS), MS), None);
+    assert_eq!(critical_path(&[], (0, 0), MS), None);
 }
 
 #[test]
@@ -254,7 +256,7 @@ fn a_pause_that_nothing_explains_ends_the_path() {
         process(Some(0), "cc b", (1, 400)),
         process(Some(0), "ld", (1400, 2000)),
     ];
-    let path = critical_path(&seen, 0, 2000 * MS).expect("parallel");
+    let path = critical_path(&seen, (0, 2000 * MS), MS).expect("parallel");
     assert_eq!(path.links.len(), 1, "{path:?}");
     assert_eq!((path.links[0].command.as_str(), path.share), ("ld", 0.3));
 }
@@ -269,7 +271,7 @@ fn a_ring_and_strange_parents_end() {
     assert_eq!(members(&odd).concat().len(), 3);
     odd[0].parent = Some(0);
     assert_eq!(members(&odd).concat().len(), 3);
-    let _ = critical_path(&odd, 0, 10 * MS);
+    let _ = critical_path(&odd, (0, 10 * MS), MS);
 }
 
 #[test]
@@ -295,4 +297,56 @@ fn a_command_that_stands_twice_in_a_pipeline_is_two_rows() {
     let classes = classed(&seen, &[]);
     assert_eq!(classes.len(), 1);
     assert_eq!(classes[0].rows, [vec![1, 4], vec![2, 5], vec![3, 6]]);
+}
+
+#[test]
+fn what_was_seen_only_by_its_name_is_a_part_of_what_it_may_be() {
+    let mut seen = looped();
+    let mut brief = process(Some(0), "sort", (400, 400));
+    (brief.command, brief.known, brief.margin_ns) = (String::from("(sort)"), false, MS);
+    seen.push(brief.clone());
+    (brief.program, brief.command) = (String::from("tail"), String::from("(tail)"));
+    seen.push(brief);
+    let classes = classed(&seen, &[]);
+    assert_eq!(classes.len(), 2, "{classes:?}");
+    assert_eq!((classes[0].rows[1].len(), classes[0].spans.len()), (31, 31));
+    // Half a tick before it was seen, and half a tick after.
+    assert_eq!(classes[1].alive_ns(), 2 * MS);
+}
+
+#[test]
+fn compilations_are_one_and_the_link_another() {
+    let mut seen = vec![process(None, "make", (0, 1000))];
+    for n in 0..5 {
+        let ms = (n * 10, n * 10 + 9);
+        seen.push(process(Some(0), &alloc::format!("cc -c f{n}.c -o f{n}.o"), ms));
+        let parent = seen.len() - 1;
+        seen.push(process(Some(parent), "cc1", ms));
+        if n % 2 == 0 {
+            seen.push(process(Some(parent), "as", ms));
+        }
+    }
+    seen.push(process(Some(0), "cc -o prog f0.o", (60, 70)));
+    let classes = classed(&seen, &[]);
+    let counts: Vec<usize> = classes.iter().map(|class| class.spans.len()).collect();
+    assert_eq!(counts, [1, 5, 1], "{classes:?}");
+}
+
+#[test]
+fn a_subshell_s_last_output_is_the_subshell_s() {
+    // join <(cut a | sort) b | wc, where the subshell was forked by what became join.
+    let mut seen = vec![
+        process(None, "bash x", (0, 300)),
+        writes(9, reads(1, process(Some(0), "join - b", (1, 300)))),
+        writes(1, process(Some(1), "bash x", (1, 290))),
+        writes(2, process(Some(2), "cut a", (2, 280))),
+        writes(1, reads(2, process(Some(2), "sort", (2, 290)))),
+        reads(9, process(Some(0), "wc", (1, 300))),
+    ];
+    assert_eq!(members(&seen), [vec![3, 4, 1, 5]]);
+    // A script that pipes its own pipelines into a log keeps them apart.
+    seen[1] = reads(1, process(Some(0), "tee log", (1, 300)));
+    seen[2] = writes(1, process(Some(0), "bash step.sh", (1, 290)));
+    seen.truncate(5);
+    assert_eq!(members(&seen), [vec![1], vec![3, 4]]);
 }

@@ -105,7 +105,7 @@ impl Births {
     }
 
     /// Estimates how many unseen ones there were, and the quality of their number.
-    fn unseen(&self, census: &Census, once: u64) -> (u64, Evidence) {
+    pub fn unseen(&self, census: &Census, once: u64) -> (u64, Evidence) {
         let Some(given) = census.given else { return (0, Evidence::LowerBound) };
         let unseen = given.saturating_sub(census.seen);
         let (mine, all) = (self.once(), (once + census.others_once).max(1));

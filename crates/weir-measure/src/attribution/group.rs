@@ -48,6 +48,10 @@ pub struct Group {
     pub ends: Endpoints,
     /// Other pipes that its first process had open.
     pub more_ends: Vec<MoreEnd>,
+    /// Whether its descriptors are to be read again: it has just become another program.
+    pub ends_due: bool,
+    /// Half the time that the tick at which it was first seen represents.
+    pub margin_ns: u64,
     /// The script that its first process reads, if that is a shell with one.
     pub script: Option<PathBuf>,
     /// The strongest state and the number of tasks in this tick, for a row inside of a stage.

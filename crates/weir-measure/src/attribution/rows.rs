@@ -68,7 +68,7 @@ impl Rows {
     /// Takes the looks at the tasks of a process, whose row this is.
     pub fn look(&mut self, row: usize, process: &Process, looks: &[TaskLook]) {
         let group = &mut self.groups[row];
-        if is_due(process.looks, true) && refresh_ends(group, process.pid) {
+        if (is_due(process.looks, true) || group.ends_due) && refresh_ends(group, process.pid) {
             watch(&mut self.pipes, process.pid, group, None);
         }
         let hints = hints(&group.ends, &self.fills);
@@ -132,6 +132,7 @@ pub fn own_state(pid: Pid, look: &TaskLook, group: &Group, hints: Hints, anew: b
 /// Reads what a process has open; returns whether that has changed.
 pub fn refresh_ends(group: &mut Group, pid: Pid) -> bool {
     let before = (group.ends, group.more_ends.len());
+    group.ends_due = false;
     group.ends.input = descriptor(pid, 0).or(group.ends.input);
     group.ends.output = descriptor(pid, 1).or(group.ends.output);
     // What is open changes when a program starts, hardly later.

@@ -1,7 +1,7 @@
 //! The sampler: at each tick, the state of each group of tasks and the fill of each pipe, weighted
 //! by time.
 
-use super::births::Census;
+use super::births::{Births, Census};
 use super::classify::{Endpoints, Hints};
 use super::group::Group;
 use super::pipes::{Fill, PipeWatch};
@@ -10,6 +10,7 @@ use super::rows::{self, Rows};
 use super::tree::Discovery;
 use crate::proc::Descriptor;
 use std::collections::BTreeMap;
+use weir_doctor::facts::Evidence;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 
@@ -38,6 +39,8 @@ pub struct Sampler {
     found_pipe_bytes: u64,
     /// Number of ticks so far.
     pub ticks: u64,
+    /// Time that the present tick represents.
+    weight_ns: u64,
 }
 
 /// Interval, in looks, at which names, memory and bytes of a long-running process are read.
@@ -55,8 +58,18 @@ impl Sampler {
     pub fn new(grouping: Grouping, found_pipe_bytes: u64) -> Sampler {
         let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
         let discovery = Discovery::new();
-        let (rows, ticks) = (Rows::default(), 0);
-        Sampler { grouping, discovery, processes, groups, pipes, rows, found_pipe_bytes, ticks }
+        let (rows, ticks, weight_ns) = (Rows::default(), 0, 0);
+        Sampler {
+            grouping,
+            discovery,
+            processes,
+            groups,
+            pipes,
+            rows,
+            found_pipe_bytes,
+            ticks,
+            weight_ns,
+        }
     }
 
     /// Adds a group whose first process is `pid`; returns its position.
@@ -115,6 +128,13 @@ impl Sampler {
         self.discovery.census
     }
 
+    /// Estimates how many processes of the run were too brief to be seen, and the quality of that.
+    pub fn unseen(&self) -> (u64, Evidence) {
+        let mut all = Births::default();
+        self.groups.iter().for_each(|group| all.merge(&group.births));
+        all.unseen(&self.census(), all.once())
+    }
+
     /// Returns how many found processes were seen at one tick only.
     pub fn seen_once(&self) -> u64 {
         self.groups.iter().map(|group| group.births.once()).sum()
@@ -123,6 +143,7 @@ impl Sampler {
     /// Takes a sample of everything, which represents the `weight_ns` before `now_ns`.
     pub fn tick(&mut self, now_ns: u64, weight_ns: u64) {
         self.ticks += 1;
+        self.weight_ns = weight_ns;
         self.find(now_ns);
         let fills: Vec<(Descriptor, Fill)> = self
             .pipes
@@ -137,7 +158,8 @@ impl Sampler {
         for process in self.processes.values_mut() {
             let group = &mut self.groups[process.group];
             let each = self.grouping == Grouping::ByProcess;
-            if each && is_due(process.looks + 1, each) && rows::refresh_ends(group, process.pid) {
+            let due = is_due(process.looks + 1, each) || group.ends_due;
+            if each && due && rows::refresh_ends(group, process.pid) {
                 rows::watch(&mut self.pipes, process.pid, group, Some(self.found_pipe_bytes));
             }
             let hints = hints(&group.ends, &fills);
@@ -227,7 +249,8 @@ impl Sampler {
             let own = self.grouping == Grouping::ByProcess && self.groups.len() < MOST_GROUPS;
             let group = if own {
                 let group = Group::new(found.pid, Endpoints::default(), now_ns);
-                self.groups.push(Group { parent: Some(starter), ..group });
+                let margin_ns = self.weight_ns / 2;
+                self.groups.push(Group { parent: Some(starter), margin_ns, ..group });
                 self.groups.len() - 1
             } else {
                 starter
@@ -242,6 +265,9 @@ impl Sampler {
                     let above = self.row_of(parent, starter);
                     let row =
                         above.and_then(|row| self.rows.add(&process, starter, Some(row), now_ns));
+                    if let Some(row) = row {
+                        self.rows.groups[row].margin_ns = self.weight_ns / 2;
+                    }
                     process.row = row;
                 }
                 self.processes.insert(process.pid, process);
@@ -336,6 +362,11 @@ fn refresh(group: &mut Group, process: &mut Process) {
 }
 
 pub(super) fn describe(group: &mut Group, process: &Process) {
+    if group.program != process.name {
+        // What was open before is what the process that forked it had open.
+        group.more_ends.clear();
+        group.ends_due = true;
+    }
     group.program.clone_from(&process.name);
     group.command.clone_from(&process.command);
     if group.first.0.is_empty() {

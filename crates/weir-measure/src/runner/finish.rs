@@ -196,8 +196,6 @@ impl RunningJob {
             (group.run.host, group.run.quota) = (run.host, run.quota);
         }
         run.unseen = job.script.then(|| self.unseen()).flatten();
-        let more = run.unseen.is_some_and(|unseen| unseen.processes != Some(0));
-        run.groups.iter_mut().for_each(|group| group.perhaps_more = more);
         run
     }
 
@@ -211,14 +209,9 @@ impl RunningJob {
         let waited = groups().filter(|group| group.unreaped.processes == 0);
         let seen_ns: u64 = waited.map(|group| group.gone.cpu_ns).sum();
         let cpu_ns = (reaped.user_ns + reaped.system_ns).saturating_sub(seen_ns);
-        let births: u64 = groups().map(|group| group.births.processes()).sum();
-        let mut all = Births::default();
-        groups().for_each(|group| all.merge(&group.births));
-        let started = all.started("", 1, &self.sampler.census(), all.once());
-        let started = started.filter(|started| started.evidence != Evidence::LowerBound);
-        let processes = started.map(|started| started.processes.saturating_sub(births));
-        let none = births == 0 && self.sampler.census().given == Some(1);
-        Some(Unseen { processes: if none { Some(0) } else { processes }, cpu_ns })
+        let (unseen, evidence) = self.sampler.unseen();
+        let processes = (evidence != Evidence::LowerBound).then_some(unseen);
+        Some(Unseen { processes, cpu_ns })
     }
 
     fn stages(&self, job: &Job) -> Vec<Stage> {

@@ -6,7 +6,7 @@ use crate::attribution::{Births, Group, PipeWatch, Sampler, is_named};
 use crate::proc::Descriptor;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use weir_doctor::facts::{Pipe, Run, Stage};
+use weir_doctor::facts::{Evidence, Pipe, Run, Stage};
 use weir_doctor::graph::{
     self, Class, CriticalPath, End, ScriptPipeline, Seen, classes, instances, label,
 };
@@ -131,7 +131,8 @@ impl<'a> Processes<'a> {
     /// Finds which processes were waited for one after the other.
     pub fn critical_path(&self, run: &Run) -> Option<CriticalPath> {
         let start_ns = self.seen.first()?.start_ns;
-        graph::critical_path(&self.seen, start_ns, start_ns + run.wall_ns)
+        let tick_ns = run.wall_ns / run.ticks.max(1);
+        graph::critical_path(&self.seen, (start_ns, start_ns + run.wall_ns), tick_ns)
     }
 
     fn found(&self, class: &Class, run: &Run, sampler: &Sampler, limit_bytes: u64) -> FoundGroup {
@@ -139,7 +140,10 @@ impl<'a> Processes<'a> {
         let mut stages = Vec::new();
         for row in &class.rows {
             let groups: Vec<&Group> = row.iter().map(|at| self.group(*at)).collect();
-            let names = row.iter().filter_map(|at| self.labels[*at].as_deref());
+            // Of those that were seen only briefly no more than the program's name is known.
+            let known = row.iter().any(|at| self.seen[*at].known);
+            let named = row.iter().filter(|at| !known || self.seen[**at].known);
+            let names = named.filter_map(|at| self.labels[*at].as_deref());
             let mut stage: Stage = super::script::stage(&label(names), &groups);
             let mut births = Births::default();
             groups.iter().for_each(|group| births.merge(&group.births));
@@ -161,6 +165,7 @@ impl<'a> Processes<'a> {
             Line { script: name.clone(), line: pipelines[at].line }
         });
         let alive_ns = class.alive_ns();
+        let (instances, instances_evidence) = self.instances(class, sampler);
         let stage_run = Run {
             wall_ns: alive_ns,
             cpus: run.cpus,
@@ -173,12 +178,36 @@ impl<'a> Processes<'a> {
             run: stage_run,
             name,
             starts_others: self.seen.iter().enumerate().any(starts),
-            instances: class.spans.len() as u64,
+            instances,
+            instances_evidence,
             start_ns: whole.start_ns.saturating_sub(begun_ns),
             end_ns: whole.end_ns.saturating_sub(begun_ns),
             spread: Spread::of(lives),
             line,
             ..FoundGroup::default()
+        }
+    }
+
+    /// Returns how often a group ran. The processes that were too brief to be seen are divided
+    /// among the groups as those that were seen once: an instance is as likely as its processes.
+    fn instances(&self, class: &Class, sampler: &Sampler) -> (u64, Evidence) {
+        let seen = class.spans.len() as u64;
+        let is_brief = |at: &usize| self.group(*at).samples.count() <= 1;
+        let once: usize =
+            class.rows.iter().map(|row| row.iter().filter(|at| is_brief(at)).count()).sum();
+        let (unseen, evidence) = sampler.unseen();
+        match evidence {
+            _ if once == 0 => (seen, Evidence::Exact),
+            Evidence::Estimated => {
+                let more = unseen as f64 / sampler.seen_once().max(1) as f64;
+                let of = |row: &Vec<usize>| {
+                    let once = row.iter().filter(|at| is_brief(at)).count();
+                    row.len() as f64 + more * once as f64
+                };
+                let mean = class.rows.iter().map(of).sum::<f64>() / class.rows.len().max(1) as f64;
+                ((mean as u64).max(1), Evidence::Estimated)
+            }
+            other => (seen, other),
         }
     }
 
@@ -211,7 +240,9 @@ impl<'a> Processes<'a> {
 fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
     let main = [(group.ends.input, false), (group.ends.output, true)];
     let main = main.into_iter().filter_map(|(end, writes)| Some((end?, writes)));
-    let more = group.more_ends.iter().map(|end| (end.pipe, end.writes));
+    // A shell keeps ends for what it starts (`<(...)`) only until that has begun.
+    let more = group.more_ends.iter().filter(|_| shell_of(group).is_none());
+    let more = more.map(|end| (end.pipe, end.writes));
     main.chain(more).filter(|(pipe, _)| pipe.is_pipe())
 }
 
@@ -242,6 +273,8 @@ fn seen(
         program: shell_of(group).unwrap_or(&group.program).to_owned(),
         command: label.unwrap_or(&group.command).to_owned(),
         executed: group.command.clone(),
+        known: !group.command.is_empty() || label.is_none(),
+        margin_ns: group.margin_ns,
         start_ns: group.first_ns,
         end_ns: group.last_ns,
         ends,

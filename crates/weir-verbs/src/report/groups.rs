@@ -3,11 +3,13 @@
 use super::layout::{Column, Grid, Name};
 use super::words;
 use crate::units::{percent, seconds};
-use weir_doctor::facts::Run;
+use weir_doctor::facts::{Evidence, Run};
 use weir_doctor::groups::FoundGroup;
 
 /// Most groups in the table; those that took most of the time are kept.
 const MOST: usize = 16;
+/// A group with a smaller share of the run gets no row, unless it ran several times.
+const LITTLE: f64 = 0.005;
 /// In which order columns go when the terminal is too narrow.
 const DROPS: [&str; 7] = ["longest", "shortest", "median", "from", "rows", "times", "wall"];
 
@@ -25,6 +27,8 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
     };
     let several = |group: &FoundGroup, ns: u64| match group.instances {
         0 | 1 => String::new(),
+        // Those that were seen are the longer ones.
+        _ if group.instances_evidence != Evidence::Exact => String::from("?"),
         _ => seconds(ns),
     };
     let share = |group: &FoundGroup| {
@@ -39,8 +43,12 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
             None => format!("in {}", group.inside.unwrap_or(0) + 1),
         }
     };
-    let mark =
-        |group: &FoundGroup| if group.perhaps_more && group.instances > 1 { ">" } else { "" };
+    let mark = |group: &FoundGroup| match group.instances_evidence {
+        _ if group.instances < 2 => "",
+        Evidence::Exact => "",
+        Evidence::LowerBound => ">",
+        _ => "~",
+    };
     let columns = vec![
         column("rows", &rows),
         column("from", &|group| seconds(group.start_ns)),
@@ -69,7 +77,8 @@ fn shown(run: &Run) -> Vec<usize> {
     let is_one_of_several = |at: &usize| {
         let group = &run.groups[*at];
         let beside = run.groups.iter().filter(|other| other.inside == group.inside).count();
-        beside > 1 || group.instances > 1
+        let share = run.share(group.own_ns()) >= LITTLE || group.inside.is_some();
+        (beside > 1 && share) || group.instances > 1
     };
     let mut shown: Vec<usize> = (0..run.groups.len()).filter(is_one_of_several).collect();
     shown.sort_by_key(|at| std::cmp::Reverse(run.groups[*at].own_ns()));

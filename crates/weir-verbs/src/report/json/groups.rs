@@ -28,7 +28,7 @@ fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
         "inside_stage": group.inside.map(|stage| stage + 1),
         "first_stage": group.first_stage.map(|stage| stage + 1),
         "instances": group.instances,
-        "instances_evidence": if group.perhaps_more { "lower bound" } else { "exact" },
+        "instances_evidence": group.instances_evidence.as_ref(),
         "starts_others": group.starts_others,
         "start_s": seconds(group.start_ns),
         "end_s": seconds(group.end_ns),

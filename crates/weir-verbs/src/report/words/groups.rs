@@ -2,8 +2,8 @@
 
 use super::verdict::numbered;
 use crate::units::seconds;
-use crate::units::words::{count, percent, stage};
-use weir_doctor::facts::Run;
+use crate::units::words::{count, percent, short_time, stage};
+use weir_doctor::facts::{Evidence, Run};
 use weir_doctor::groups::{FoundGroup, Part, Unseen};
 use weir_doctor::verdict::{Verdict, judge};
 use weir_policy::text::printable;
@@ -19,7 +19,10 @@ const INSIDE: f64 = 0.25;
 pub fn groups(run: &Run, parts: &[Part]) -> String {
     let line = |part: &Part| {
         let group = &run.groups[part.group];
-        let held = held_up(&group.run, &part.verdict, group.first_stage);
+        let held = match group.is_starting() {
+            true => starting(group),
+            false => held_up(&group.run, &part.verdict, group.first_stage),
+        };
         let what = if group.is_single() { "command" } else { "pipeline" };
         let who = format!("{what} {} {}", part.group + 1, described(group));
         format!("{} of the time: {who}: {held}", percent(part.share))
@@ -52,10 +55,26 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
     Some(line)
 }
 
+/// What a group took that ran often and briefly.
+fn starting(group: &FoundGroup) -> String {
+    let each = short_time(group.spread.sum_ns / group.instances.max(1));
+    let of = match group.run.stages.len() {
+        1 => String::from("starting its process is most of that"),
+        n => format!("starting its {n} processes is most of that"),
+    };
+    match group.instances_evidence {
+        // Divided among fewer than there were it would be too much.
+        Evidence::LowerBound => of,
+        _ => format!("it took about {each} each time; {of}"),
+    }
+}
+
 /// What held a group up. The stages inside of a stage have no numbers.
 fn held_up(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
     let text = numbered(run, verdict, first.unwrap_or(0));
-    let line = text.lines().next().unwrap_or_default();
+    // Shares are those of the group's own time.
+    let line = text.lines().next().unwrap_or_default().replace(" of the time", " of its time");
+    let line = line.as_str();
     let Some(held) = line.strip_prefix("held up by ") else { return line.to_owned() };
     let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
     let name = stage(first.unwrap_or(0) + position, &run.stages[position].label);
@@ -73,7 +92,11 @@ fn held_up(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
 
 /// `sort a | uniq -c (line 14 of report.sh, 300 times)`.
 fn described(group: &FoundGroup) -> String {
-    let more = if group.perhaps_more { "at least " } else { "" };
+    let more = match group.instances_evidence {
+        Evidence::Exact => "",
+        Evidence::LowerBound => "at least ",
+        _ => "about ",
+    };
     let times = (group.instances > 1).then(|| format!("{more}{} times", count(group.instances)));
     let about: Vec<String> = place(group).into_iter().chain(times).collect();
     match about.is_empty() {
