@@ -272,7 +272,8 @@ fn fold_parts(seen: &[Seen], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
             longer && lives && is_part(seen, class, other) && parents_fit(seen, class, other)
         };
         let whole = (0..classes.len())
-            .filter(|other| *other != at && *partial && fits(&classes[*other].1))
+            .filter(|other| *other != at && fits(&classes[*other].1))
+            .filter(|other| *partial || is_same_part(seen, class, &classes[*other].1))
             .max_by_key(|other| classes[*other].1.spans.len());
         match whole {
             Some(whole) => {
@@ -289,6 +290,16 @@ fn fold_parts(seen: &[Seen], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
 fn parents_fit(seen: &[Seen], one: &Class, other: &Class) -> bool {
     let parent = |class: &Class| seen[class.rows[0][0]].parent;
     parent(one) == parent(other)
+}
+
+/// Whether a pipeline is another one, word by word, of which some processes of a compound command
+/// were too brief to be seen.
+fn is_same_part(seen: &[Seen], part: &Class, whole: &Class) -> bool {
+    let has = |row: &Vec<usize>| {
+        let mine = &seen[row[0]].command;
+        whole.rows.iter().flatten().any(|at| seen[*at].command == *mine)
+    };
+    part.rows.len() > 1 && part.rows.iter().all(has)
 }
 
 /// Whether the rows are those of the other with some left out.

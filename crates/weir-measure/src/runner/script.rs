@@ -135,7 +135,11 @@ fn label(
     let of_parent = group.command == parent.command || group.command == parent.first.1;
     let is_same = group.program == shell.first.0 && of_parent;
     let is_subshell = is_same && !group.hidden;
-    if !is_given && starts && waits && (is_shell(&group.program) || shell_of(group).is_some()) {
+    // A fork that has not become a program yet, or that ran builtins for a moment.
+    let moment = !is_given && is_subshell && active_ns(group) < SHELL_NS;
+    if moment
+        || !is_given && starts && waits && (is_shell(&group.program) || shell_of(group).is_some())
+    {
         return None;
     }
     if !is_given && !is_subshell {
