@@ -24,6 +24,14 @@ bench *ARGS:
 peers *ARGS:
     cargo run --release --locked --manifest-path bench/compare/Cargo.toml -- {{ARGS}}
 
+# Real pipelines: the truth about each by experiment, weir's verdict beside it, what weir costs, and what its advice
+# gains. About an hour; nothing else may run. `just corpus --append` goes on where it ended.
+#
+# The corpus of real pipelines (bench/corpus)
+corpus *ARGS:
+    cargo build --release --locked -p weir-cli
+    cargo run --release --locked --manifest-path bench/corpus/Cargo.toml -- {{ARGS}}
+
 # The API documentation, the manual pages and the completions
 docs: man completions
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked
@@ -43,7 +51,7 @@ completions:
 ci:
     .ci/run
 
-# The ring, the flags and their wake-ups in every interleaving of two threads
+# The rings, the flags and their wake-ups in every interleaving of two or three threads
 loom:
     RUSTFLAGS="--cfg loom" cargo test --locked -p weir-ring --lib --release --target-dir target/loom model
 
@@ -51,7 +59,7 @@ loom:
 # mmap, futexes and io_uring. Tree borrows: stacked borrows allow no atomics over memory that is read only.
 # Needs `rustup +nightly component add miri rust-src`.
 #
-# The rings, and the mappings they and the frames of a pool lie on, under miri
+# The rings, and the mappings they and the frames of a pool lie on, under miri (two minutes; eight beside builds)
 miri:
     for tests in "-p weir-ring --lib" "-p weir --lib -- memory::tests::races memory::frames"; do \
         PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-tree-borrows" \

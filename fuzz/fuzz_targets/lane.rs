@@ -10,12 +10,13 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::VecDeque;
 use weir_ring::lane::heap::LaneHeap;
 use weir_ring::lane::{
-    Frame, FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Place, Side, footprint,
+    FrameKind, LaneFrame, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter, LinkSide,
+    footprint,
 };
 use weir_ring::primitive::Ordering;
 
 const ARENA_BYTES: u32 = 16 << 10;
-const LANE: LaneId = LaneId { writer: Side::Peer, channel: 1 };
+const LANE: LaneId = LaneId { writer: LinkSide::Peer, channel: 1 };
 
 /// Two sound ends are a queue of frames.
 fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
@@ -36,7 +37,7 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
                 let frame = reader.look(heap, LANE).expect("sound");
                 assert_eq!(frame.is_some(), !queue.is_empty());
                 let Some((kind, more, bytes)) = queue.front_mut() else { continue };
-                assert_eq!(frame, Some(Frame { kind: *kind, more: *more, left: bytes.len() }));
+                assert_eq!(frame, Some(LaneFrame { kind: *kind, more: *more, left: bytes.len() }));
                 let mut out = vec![0; input.below(1024)];
                 let taken = reader.take(heap, LANE, &mut out);
                 assert_eq!(taken, out.len().min(bytes.len()));
@@ -52,7 +53,7 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
             _ if writer.is_empty() => {
                 let bytes = 4096 << input.below(3);
                 let offset = input.below(ARENA_BYTES as usize / bytes) * bytes;
-                writer.move_to(Place::block(offset as u32, bytes as u32));
+                writer.move_to(LanePlace::block(offset as u32, bytes as u32));
             }
             _ => {}
         }

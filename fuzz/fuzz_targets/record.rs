@@ -9,10 +9,10 @@ use input::{Input, pattern};
 use libfuzzer_sys::fuzz_target;
 use std::collections::VecDeque;
 use weir_ring::heap::Heap;
-use weir_ring::layout::Header;
+use weir_ring::layout::PipeHeader;
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::record::{INLINE_BYTES, RecordReader, RecordWriter};
-use weir_ring::{Area, Memory};
+use weir_ring::{Area, RingMemory};
 
 const RING: usize = 8192;
 const ARENA: usize = 4096;
@@ -30,8 +30,8 @@ impl Fenced {
     }
 }
 
-impl Memory for Fenced {
-    fn header(&self) -> &Header {
+impl RingMemory for Fenced {
+    fn header(&self) -> &PipeHeader {
         self.heap.header()
     }
 

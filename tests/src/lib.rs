@@ -1,6 +1,6 @@
-//! What the tests across the crates share.
+//! Code shared by the tests across the crates.
 //!
-//! - [`tidy`]: the house rules, checked over the workspace by `tests/tidy.rs`.
+//! - [`tidy`]: the house rules, which `tests/tidy.rs` checks over the workspace.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
 //! The public API of the library is the one that `crates/weir/public-api.txt` lists.
 //!
-//! Whoever changes it sees in the diff of that file what programs will notice.
+//! A change shows in the diff of that file what programs will notice.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Set to anything, it writes the list anew.
+/// If this variable is set, the test writes the list anew.
 const UPDATE: &str = "WEIR_UPDATE_API";
 
 #[test]
@@ -33,7 +33,7 @@ fn what_is_added_and_what_is_removed_is_shown() {
     assert_eq!(differences("a\nb\n", "a\nc\n"), "- b\n+ c\n");
 }
 
-/// Lines of one text that the other lacks.
+/// Returns the lines that one text has and the other lacks.
 fn differences(listed: &str, found: &str) -> String {
     let lacks = |text: &str, line: &str| !text.lines().any(|other| other == line);
     let removed =
@@ -42,7 +42,7 @@ fn differences(listed: &str, found: &str) -> String {
     removed.chain(added).collect()
 }
 
-/// The public items of the library, with all features, a line each.
+/// Returns the public items of the library with all features, one on each line.
 fn public_api(root: &Path) -> String {
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("public-api");
     let status = Command::new(env!("CARGO"))

@@ -1,11 +1,11 @@
-//! The house rules over this workspace; see `tests/src/tidy` for what they are.
+//! The house rules over this workspace; `tests/src/tidy` describes them.
 //!
-//! A failure names file, line and rule. Samples of each rule are tested beside the rules.
+//! A failure names file, line and rule. The tests of each rule are beside the rules.
 
 use weir_tests::tidy::circles::{House, Texts, circles};
 use weir_tests::tidy::{arrows, check, contracts, demand_none, files};
 
-/// The tracked texts; without git the rules for files have nothing to go by.
+/// Returns the tracked texts; without git, the rules for files have nothing to check.
 fn texts() -> Option<Texts> {
     let texts = files::texts(&files::root());
     if texts.is_none() {
@@ -28,7 +28,7 @@ fn tracked_files_keep_the_house_rules() {
     demand_none(&faults);
 }
 
-/// What CI does not build is not claimed.
+/// A Rust version that CI does not build must not be claimed.
 #[test]
 fn the_rust_version_is_the_one_that_builds() {
     let said = |file: &str, key: &str| {

@@ -1,9 +1,9 @@
-//! Libraries that carry records between processes, weir among them, behind one face.
+//! Libraries that carry records between processes, weir among them, behind common traits.
 //!
-//! All copy the record in where it is sent and out where it is received, into memory of the
-//! receiver's own, where its number is checked, and of every 64th the sum; except in the suite of
-//! loans, where nothing is copied. All wait by spinning except ZeroMQ, which can't. Each side
-//! opens its end when it is first used, after the fork, as two programs would.
+//! All copy a record in when they send it, and out into the receiver's own memory when they receive
+//! it. The receiver checks the number of each record, and the sum of every 64th. In the suite of
+//! loans nothing is copied. All wait by spinning except ZeroMQ, which cannot. Each side opens its
+//! end on first use, after the fork, as two programs would.
 
 #![cfg_attr(
     not(all(feature = "aeron", feature = "iceoryx2", feature = "zeromq")),
@@ -27,74 +27,74 @@ pub use place::remove_leftovers;
 #[cfg(feature = "iceoryx2")]
 use crate::peers::own_case;
 use gate::Gate;
-use place::Place;
+use place::UniqueName;
 use std::time::Instant;
 use weir_bench::tools::pattern::Pattern;
-use weir_bench::tools::peer::Peer;
-use weir_bench::tools::{case, elapsed_ns, group, size, work};
+use weir_bench::tools::peer::PeerProcess;
+use weir_bench::tools::{case, compared, elapsed_ns, size, work};
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, CaseError, Group, Measure, Normalise, Sides, Site, Suite, Work,
+    Batch, BatchSize, Case, CaseError, Group, MadeWork, Measure, Normalise, Sides, Site, Suite,
 };
 use weir_measure::bench::params::{Params, Placement};
 
-/// Fresh processes of a group.
+/// Number of fresh processes of a group.
 const PROCESSES: u64 = 10;
-/// Long against the threads that ZeroMQ and Aeron keep beside the two sides.
+/// Long compared with the work of the threads that ZeroMQ and Aeron keep beside the two sides.
 const BATCH_NS: u64 = 10_000_000;
 const ONE_WAY_BYTES: [usize; 5] = [4, 64, 512, 4 << 10, 64 << 10];
 const TWO_WAY_BYTES: [usize; 3] = [48, 64, 512];
 const LOAN_BYTES: [usize; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 
 /// The end that sends.
-pub trait Sender {
-    /// Sends a record, waiting for room.
+pub trait RecordSender {
+    /// Sends a record; waits for room.
     fn send(&mut self, record: &[u8]) -> Result<(), CaseError>;
 }
 
 /// The end that receives.
-pub trait Receiver {
-    /// Waits for at least one record, copies each that it takes out, and shows the copy. Returns
-    /// how many they were: more than one where the library hands out several a call.
+pub trait RecordReceiver {
+    /// Waits for at least one record, copies each that it receives, and shows the copy. Returns how
+    /// many there were: more than one if the library returns several per call.
     fn receive(&mut self, see: &mut See) -> Result<u64, CaseError>;
 }
 
-/// What a received record is shown to.
+/// The function that is shown the received records.
 pub type See<'a> = dyn FnMut(&[u8]) -> Result<(), CaseError> + 'a;
 
 /// Both ends of one direction, each opened by the side that uses it.
-pub trait Line {
-    fn sender(&self) -> Result<Box<dyn Sender>, CaseError>;
-    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError>;
+pub trait LibraryLine {
+    fn sender(&self) -> Result<Box<dyn RecordSender>, CaseError>;
+    fn receiver(&self) -> Result<Box<dyn RecordReceiver>, CaseError>;
 }
 
-/// A library: its name, and how a line is made before the fork.
+/// A library: its name, and the function that makes a line before the fork.
 #[derive(Clone, Copy)]
 pub struct Library {
     name: &'static str,
-    line: Make,
+    line: MakeLine,
 }
 
-type Make = fn(&Place, usize, Direction) -> Result<Box<dyn Line>, CaseError>;
+type MakeLine = fn(&UniqueName, usize, RecordFlow) -> Result<Box<dyn LibraryLine>, CaseError>;
 
-/// What a line is for: a library may be set up otherwise for the one and for the other.
+/// The use of a line: a library may be set up differently for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum RecordFlow {
     OneWay,
     TwoWay,
-    /// One way, from so many writers.
+    /// One way, from this many writers.
     Many(u64),
 }
 
-impl Direction {
+impl RecordFlow {
     fn name(self) -> &'static str {
-        if self == Direction::TwoWay { "two-way" } else { "one-way" }
+        if self == RecordFlow::TwoWay { "two-way" } else { "one-way" }
     }
 }
 
 const OWN: Library = Library { name: "weir-record", line: weir_own::line };
 
-/// Those that were built in.
-fn peers() -> Vec<Library> {
+/// Returns the libraries that were built in.
+fn competitors() -> Vec<Library> {
     vec![
         #[cfg(feature = "iceoryx2")]
         Library { name: "iceoryx2", line: iceoryx::line },
@@ -105,7 +105,7 @@ fn peers() -> Vec<Library> {
     ]
 }
 
-/// The features without which this was built, by comma.
+/// Returns the features without which this was built, separated by commas.
 pub fn not_built() -> String {
     let known = [
         ("iceoryx2", cfg!(feature = "iceoryx2")),
@@ -116,20 +116,20 @@ pub fn not_built() -> String {
     missing.join(", ")
 }
 
-/// The suites that have anything to compare.
+/// Returns the suites that have something to compare.
 pub fn catalogue() -> Vec<Suite> {
     let suites = vec![
         Suite {
             name: "records",
             about: "records one way: copied in, copied out",
             source: "iceoryx2, Aeron (C), ZeroMQ push/pull",
-            groups: pairs(&ONE_WAY_BYTES, Direction::OneWay, Measure::RATE),
+            groups: pairs(&ONE_WAY_BYTES, RecordFlow::OneWay, Measure::RATE),
         },
         Suite {
             name: "round-trips",
             about: "records there and back: copied in, copied out",
             source: "iceoryx2, Aeron (C), ZeroMQ push/pull",
-            groups: pairs(&TWO_WAY_BYTES, Direction::TwoWay, Measure::TIME),
+            groups: pairs(&TWO_WAY_BYTES, RecordFlow::TwoWay, Measure::TIME),
         },
         Suite {
             name: "loans",
@@ -139,7 +139,7 @@ pub fn catalogue() -> Vec<Suite> {
         },
         Suite {
             name: "many-writers",
-            about: "records of 1, 4 and 16 writers to one reader: copied in, copied out",
+            about: "records from 1, 4 and 16 writers to one reader: copied in, copied out",
             source: "iceoryx2 with many publishers, ZeroMQ with many pushers",
             groups: many::groups(),
         },
@@ -147,21 +147,21 @@ pub fn catalogue() -> Vec<Suite> {
     suites.into_iter().filter(|suite| !suite.groups.is_empty()).collect()
 }
 
-/// weir beside one peer each, since what a peer keeps running beside the two sides would disturb
-/// the others too.
-fn pairs(sizes: &[usize], direction: Direction, measure: Measure) -> Vec<Group> {
+/// Compares weir with one competitor at a time: the threads that a competitor keeps running would
+/// disturb others too.
+fn pairs(sizes: &[usize], direction: RecordFlow, measure: Measure) -> Vec<Group> {
     let with = |peer: Library| sizes.iter().map(move |bytes| (peer, *bytes));
-    let pairs = peers().into_iter().flat_map(with);
+    let pairs = competitors().into_iter().flat_map(with);
     pairs.map(|(peer, bytes)| pair(peer, bytes, direction, measure)).collect()
 }
 
-fn pair(peer: Library, bytes: usize, direction: Direction, measure: Measure) -> Group {
+fn pair(peer: Library, bytes: usize, direction: RecordFlow, measure: Measure) -> Group {
     let (length, way) = (size(bytes as u64), direction.name());
     let cases = [OWN, peer].map(|library| {
         let beside = if library.name == OWN.name { peer.name } else { OWN.name };
         let name = format!("{way} {} {length} (beside {beside})", library.name);
         peer_case(name, way, library.name, bytes, measure, move |site| match direction {
-            Direction::TwoWay => two_way(site, library, bytes),
+            RecordFlow::TwoWay => two_way(site, library, bytes),
             _ => one_way(site, library, bytes),
         })
     });
@@ -190,10 +190,9 @@ fn loan(bytes: usize) -> Group {
 
 fn across(name: String, cases: Vec<Case>) -> Group {
     Group {
-        baseline: cases.first().map(|case| case.name.clone()),
         processes: PROCESSES,
         standard: vec![Placement::OtherCpu],
-        ..group(name, Sides::Two, cases)
+        ..compared(name, Sides::Two, cases)
     }
 }
 
@@ -203,7 +202,7 @@ fn peer_case(
     mechanism: &str,
     bytes: usize,
     measure: Measure,
-    make: impl Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync + 'static,
+    make: impl Fn(&Site) -> MadeWork + Send + Sync + 'static,
 ) -> Case {
     let params = Params {
         mechanism: Some(mechanism.into()),
@@ -215,9 +214,10 @@ fn peer_case(
     Case { normalise: Normalise::OnOneCpu, size, weight: 4.0, ..case(name, params, measure, make) }
 }
 
-fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let (line, gate) = ((library.line)(&Place::new(), bytes, Direction::OneWay)?, Gate::new()?);
-    let mut peer = Peer::start(site, |control| {
+fn one_way(site: &Site, library: Library, bytes: usize) -> MadeWork {
+    let (line, gate) =
+        ((library.line)(&UniqueName::new(), bytes, RecordFlow::OneWay)?, Gate::new()?);
+    let mut peer = PeerProcess::start(site, |control| {
         gate.await_beginning()?;
         let mut receiver = line.receiver()?;
         let (mut expected, mut done) = (Pattern::new(bytes), 0);
@@ -241,10 +241,11 @@ fn one_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>,
     })
 }
 
-fn two_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let there = (library.line)(&Place::new(), bytes, Direction::TwoWay)?;
-    let (back, gate) = ((library.line)(&Place::new(), bytes, Direction::TwoWay)?, Gate::new()?);
-    let mut peer = Peer::start(site, |control| {
+fn two_way(site: &Site, library: Library, bytes: usize) -> MadeWork {
+    let there = (library.line)(&UniqueName::new(), bytes, RecordFlow::TwoWay)?;
+    let (back, gate) =
+        ((library.line)(&UniqueName::new(), bytes, RecordFlow::TwoWay)?, Gate::new()?);
+    let mut peer = PeerProcess::start(site, |control| {
         gate.await_beginning()?;
         let (mut receiver, mut sender) = (there.receiver()?, back.sender()?);
         let (mut expected, mut sent, mut done) = (Pattern::new(bytes), Pattern::new(bytes), 0);
@@ -276,12 +277,12 @@ fn two_way(site: &Site, library: Library, bytes: usize) -> Result<Box<dyn Work>,
     })
 }
 
-/// An error of weir's.
+/// Turns an error of weir into one of a case.
 fn trouble(error: weir::Error) -> CaseError {
     CaseError::failed(error.to_string())
 }
 
-/// What is opened when it is first used.
+/// Returns the end, which the first call opens.
 fn first_time<T>(
     end: &mut Option<T>,
     open: impl FnOnce() -> Result<T, CaseError>,
@@ -289,5 +290,5 @@ fn first_time<T>(
     if end.is_none() {
         *end = Some(open()?);
     }
-    end.as_mut().ok_or_else(|| CaseError::failed("not open"))
+    end.as_mut().ok_or_else(|| CaseError::failed("the end is not open"))
 }

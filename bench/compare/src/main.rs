@@ -1,5 +1,5 @@
-//! Peers beside weir's own cases, behind weir's engine: the programs lmbench, perf bench, hackbench
-//! and stress-ng, and the libraries iceoryx2, Aeron and ZeroMQ.
+//! Competitors measured beside weir's own cases by weir's engine: the programs lmbench, perf bench,
+//! hackbench and stress-ng, and the libraries iceoryx2, Aeron and ZeroMQ.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_measure::bench::assemble::{self, RunFacts};
 use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::{self, CellRequest};
-use weir_measure::bench::drive::{self, Observer};
+use weir_measure::bench::drive::{self, RunObserver};
 use weir_measure::bench::host;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{Pick, Picks};
@@ -23,12 +23,12 @@ use weir_measure::bench::plan::{Plan, PlanRequest};
 use weir_measure::bench::record::{Host, HostState, Report};
 use weir_measure::bench::state::HostWatch;
 
-/// Shows progress, and looks at the host beside.
+/// Shows progress and watches the host.
 struct Lines {
     watch: HostWatch,
 }
 
-impl Observer for Lines {
+impl RunObserver for Lines {
     fn cell(&mut self, what: &str, left: Duration) {
         self.watch.look();
         eprint!("\r\x1b[K{:.0}s left  {what}", left.as_secs_f64().ceil());
@@ -86,7 +86,7 @@ fn catalogue() -> Vec<Suite> {
     peers::catalogue().into_iter().chain(libraries::catalogue()).collect()
 }
 
-/// The suites of these names, or all.
+/// Measures the suites of these names, or all.
 fn measure(names: &[String]) -> Result<Report, String> {
     let suites = catalogue();
     let known: Vec<&str> = suites.iter().map(|suite| suite.name).collect();
@@ -96,7 +96,7 @@ fn measure(names: &[String]) -> Result<Report, String> {
     let all = || known.iter().map(|name| (*name).to_owned()).collect();
     let chosen: Vec<String> = if names.is_empty() { all() } else { names.to_vec() };
     let of_libraries: Vec<&str> = libraries::catalogue().iter().map(|suite| suite.name).collect();
-    // Aeron alone takes half a second to begin, in each process.
+    // Aeron alone takes half a second to start in each process.
     let seconds = |name: &str| if of_libraries.contains(&name) { 120 } else { 15 };
     let topology = Topology::read();
     let standard_budget = Duration::from_secs(chosen.iter().map(|name| seconds(name)).sum());

@@ -1,27 +1,28 @@
-//! The peers' programs as cases, each group beside weir's own case of the same thing.
+//! The competitors' programs as cases. Each group holds weir's own case of the same thing.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_bench::tools::{case, group, work};
+use weir_bench::tools::program::find;
+use weir_bench::tools::{case, compared, work};
 use weir_measure::bench::case::{
     Batch, BatchSize, Case, CaseError, Group, Measure, Normalise, Sides, Site, Suite,
 };
 use weir_measure::bench::params::{Params, Placement};
 
-/// lmbench hangs; nothing here takes longer than this for one figure.
+/// lmbench can hang; no program here needs more time than this for one figure.
 const LIMIT: Duration = Duration::from_secs(8);
-/// Fresh processes: the peers take a second for a figure.
+/// Number of fresh processes: a competitor takes a second for a figure.
 const PROCESSES: u64 = 8;
 
-/// How a program is run, and how its figure is read.
+/// How a program is run, and how its figure is parsed.
 #[derive(Clone, Copy)]
-struct Program {
+struct Competitor {
     name: &'static str,
     words: &'static [&'static str],
     read: fn(&str) -> Option<f64>,
 }
 
-/// All groups.
+/// Returns all suites of programs.
 pub fn catalogue() -> Vec<Suite> {
     vec![
         suite("system call", ("joy-syscall", "getppid"), Measure::TIME, &CALLS),
@@ -31,28 +32,28 @@ pub fn catalogue() -> Vec<Suite> {
     ]
 }
 
-const CALLS: [Program; 2] = [
-    Program {
+const CALLS: [Competitor; 2] = [
+    Competitor {
         name: "perf bench syscall basic",
         words: &["perf", "bench", "-f", "simple", "syscall", "basic", "-l", "1000000"],
-        // Seconds for a million calls of getppid.
+        // It prints seconds for a million calls of getppid.
         read: |text| Some(first_number(text)? * 1e9 / 1e6),
     },
-    Program {
+    Competitor {
         name: "lmbench lat_syscall null",
         words: &["lat_syscall", "-N", "3", "null"],
         read: |text| Some(after(text, "Simple syscall:")? * 1e3),
     },
 ];
 
-const SWITCHES: [Program; 3] = [
-    Program {
+const SWITCHES: [Competitor; 3] = [
+    Competitor {
         name: "perf bench sched pipe",
         words: &["perf", "bench", "-f", "simple", "sched", "pipe", "-l", "30000"],
-        // Seconds for so many round trips, two switches each.
+        // It prints seconds for these round trips of two switches each.
         read: |text| Some(first_number(text)? * 1e9 / 30_000.0 / 2.0),
     },
-    Program {
+    Competitor {
         name: "lmbench lat_ctx -s 0 2",
         words: &["lat_ctx", "-N", "3", "-s", "0", "2"],
         read: |text| {
@@ -60,7 +61,7 @@ const SWITCHES: [Program; 3] = [
             Some(line.split(' ').nth(1)?.parse::<f64>().ok()? * 1e3)
         },
     },
-    Program {
+    Competitor {
         name: "stress-ng --switch",
         words: &["stress-ng", "--switch", "1", "--switch-ops", "100000", "--metrics-brief"],
         read: |text| {
@@ -68,51 +69,48 @@ const SWITCHES: [Program; 3] = [
             let rest = line.split(" switch ").nth(1)?;
             let numbers: Vec<f64> =
                 rest.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-            // Bogo operations, real time: a switch an operation.
+            // It prints bogo operations and real time; an operation is a switch.
             Some(numbers.get(1)? * 1e9 / numbers.first()?)
         },
     },
 ];
 
-const PIPES: [Program; 1] = [Program {
+const PIPES: [Competitor; 1] = [Competitor {
     name: "lmbench bw_pipe -m 64k",
     words: &["bw_pipe", "-N", "3", "-m", "65536", "-M", "8m"],
     read: |text| after(text, "Pipe bandwidth:"),
 }];
 
-const MESSAGES: [Program; 1] = [Program {
+const MESSAGES: [Competitor; 1] = [Competitor {
     name: "hackbench, 1 group, 2 pairs, 100 B",
     words: &["hackbench", "-g", "1", "-f", "2", "-l", "5000", "-s", "100"],
-    // Seconds for 2 senders x 2 receivers x 5000 messages.
+    // It prints seconds for 2 senders x 2 receivers x 5000 messages.
     read: |text| Some(20_000.0 / after(text, "Time:")?),
 }];
 
-/// A suite of one group: weir's own case, and the programs.
+/// Makes a suite of one group: weir's own case and the programs.
 fn suite(
     name: &'static str,
     (of, own): (&str, &str),
     measure: Measure,
-    programs: &[Program],
+    programs: &[Competitor],
 ) -> Suite {
     let mut cases: Vec<Case> = own_case(of, own).into_iter().collect();
-    let baseline = cases.first().map(|case| case.name.clone());
     cases.extend(programs.iter().map(|program| peer(*program, measure)));
     let made = Group {
-        baseline,
         processes: PROCESSES,
-        twin: true,
         standard: vec![Placement::SameCpu, Placement::Free],
-        ..group(name, Sides::Two, cases)
+        ..compared(name, Sides::Two, cases)
     };
     Suite {
         name,
-        about: "weir beside its peers",
-        source: "the peers' own programs",
+        about: "weir compared with other tools",
+        source: "lmbench, perf bench, hackbench, stress-ng",
         groups: vec![made],
     }
 }
 
-/// A case of weir's own suites.
+/// Finds a case of weir's own suites.
 pub fn own_case(suite: &str, name: &str) -> Option<Case> {
     let suite = weir_bench::catalogue().into_iter().find(|known| known.name == suite)?;
     let cases = suite.groups.into_iter().flat_map(|group| group.cases);
@@ -120,11 +118,9 @@ pub fn own_case(suite: &str, name: &str) -> Option<Case> {
     Some(Case { name: format!("weir: {name}"), normalise: Normalise::Never, ..found })
 }
 
-fn peer(program: Program, measure: Measure) -> Case {
+fn peer(program: Competitor, measure: Measure) -> Case {
     let made = case(program.name, Params::default(), measure, move |site: &Site| {
-        if !installed(program.words[0]) {
-            return Err(CaseError::left_out(format!("{} is not installed", program.words[0])));
-        }
+        find(program.words[0])?;
         let site = site.clone();
         work(move |_| {
             site.go_here()?;
@@ -138,12 +134,7 @@ fn peer(program: Program, measure: Measure) -> Case {
     Case { size: BatchSize::Count(1), normalise: Normalise::Never, weight: 60.0, ..made }
 }
 
-fn installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
-}
-
-/// Both outputs of a program, which is killed when it takes too long.
+/// Runs a program and returns both of its outputs. Kills it when it takes too long.
 fn output(words: &[&str]) -> Result<String, CaseError> {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).env("ENOUGH", "10000");
@@ -171,7 +162,7 @@ fn first_number(text: &str) -> Option<f64> {
     text.split_whitespace().find_map(|word| word.parse().ok())
 }
 
-/// The number behind these words.
+/// Returns the number that follows these words.
 fn after(text: &str, words: &str) -> Option<f64> {
     let (_, rest) = text.split_once(words)?;
     first_number(rest)

@@ -1,13 +1,13 @@
-//! Seccomp filters that allow everything: what filtering itself costs.
+//! Seccomp filters that allow everything, to measure the cost of filtering itself.
 
 use std::io;
 
-/// Installs a filter that looks at the call's number `instructions - 1` times and then allows it.
-/// It cannot be taken off again: use it in a forked child.
+/// Installs a filter that checks the call's number `instructions - 1` times and then allows the
+/// call. It cannot be removed: use it in a forked child.
 ///
-/// With one instruction the kernel finds out beforehand that each call is allowed and need not run
-/// the filter (its bitmap of Linux 5.11); a filter that loads an argument must really run, which
-/// `loads_argument` asks for.
+/// If a filter does not load an argument, the kernel can find out beforehand that each call is
+/// allowed, and need not run it (its bitmap of Linux 5.11). With `loads_argument` it must run the
+/// filter.
 ///
 /// # Errors
 /// `EINVAL` where the kernel has no filters or the program is too long (4096 instructions).
@@ -16,7 +16,7 @@ pub fn allow_everything(instructions: usize, loads_argument: bool) -> io::Result
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let from = if loads_argument { FIRST_ARGUMENT } else { 0 };
     let load = statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, from);
-    // A condition that decides nothing, so that what was loaded is of consequence.
+    // A condition without effect, so that the loaded value is used.
     let test = libc::sock_filter {
         code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
         jt: 0,

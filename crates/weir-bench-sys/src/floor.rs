@@ -1,7 +1,7 @@
-//! System calls that do as little as can be: what a system call costs is found by the differences
-//! between them. Each is made directly, past the C library's shortcuts.
+//! System calls that do as little as possible. Their differences show what a system call costs.
+//! Each is made directly, without the C library's shortcuts.
 
-/// A number no kernel has used: entry and exit, and the look at the table.
+/// A number that no kernel uses: entry, exit, and the look at the table.
 const NO_SUCH_CALL: libc::c_long = 100_000;
 
 /// The number of `read(2)`.

@@ -1,10 +1,9 @@
-//! What only the suites of the bench need of Linux and rustix does not offer: what is measured, or
-//! measured in.
+//! Linux facilities that only the suites of the bench need and that rustix lacks.
 //!
 //! - [`shared`], [`robust`]: memory for two processes or of a file, and a robust mutex in it.
-//! - [`floor`], [`filter`], [`uring`]: system calls that do nothing, a filter for them, a ring.
+//! - [`floor`], [`filter`], [`uring`]: system calls that do nothing, filters for them, an io_uring.
 //! - [`mq`], [`swap`]: message queues, swap areas.
-//! - [`sequential`]: what a disk gives when a spill file is written and read.
+//! - [`sequential`]: the rate of a disk when a spill file is written and read.
 
 pub mod filter;
 pub mod floor;

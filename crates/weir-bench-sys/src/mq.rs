@@ -3,14 +3,14 @@
 use std::ffi::CString;
 use std::io;
 
-/// A queue whose name is already gone: it lives as long as someone has it open.
+/// A queue without a name: it lives as long as someone has it open.
 #[derive(Debug)]
 pub struct Queue {
     descriptor: libc::mqd_t,
 }
 
 impl Queue {
-    /// Makes a queue of at most `records` records of at most `record_bytes` bytes.
+    /// Creates a queue of at most `records` records of at most `record_bytes` bytes.
     ///
     /// # Errors
     /// `ENOSYS` where the kernel has no queues; `EINVAL` above the limits in /proc/sys/fs/mqueue;

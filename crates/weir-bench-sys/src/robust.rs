@@ -1,5 +1,5 @@
-//! A robust mutex of POSIX threads in memory shared with forked children: who takes it after its
-//! holder died is told so.
+//! A robust mutex of POSIX threads in memory shared with forked children: the next holder learns
+//! that the last one died.
 
 use std::io;
 use std::marker::PhantomData;
@@ -8,26 +8,23 @@ use weir_sys::mapping::Mapping;
 
 /// The mutex. Processes forked after it was made have it too.
 ///
-/// Its memory stays mapped for ever: a lock that was forgotten leaves it on the C library's list of
-/// what this thread holds, which is walked and written at the next lock.
+/// Its memory stays mapped for ever: a forgotten lock stays on the C library's list of the locks
+/// that this thread holds, and the next lock walks and writes that list.
 #[derive(Debug)]
 pub struct RobustMutex {
     mapping: ManuallyDrop<Mapping>,
 }
 
-/// While this lives, the mutex is held.
+/// While this value lives, the mutex is held.
 #[derive(Debug)]
-pub struct Held<'m> {
+pub struct RobustGuard<'m> {
     mutex: &'m RobustMutex,
     after_a_death: bool,
-    // It is given back by the thread that took it.
+    // The thread that took the mutex must release it.
     _same_thread: PhantomData<*const ()>,
 }
 
 impl RobustMutex {
-    /// Makes one.
-    ///
-    /// # Errors
     /// Those of mmap(2) and pthread_mutex_init(3).
     pub fn new() -> io::Result<RobustMutex> {
         let mapping = Mapping::new(size_of::<libc::pthread_mutex_t>(), libc::MAP_SHARED)?;
@@ -52,12 +49,11 @@ impl RobustMutex {
         self.mapping.start().cast()
     }
 
-    /// Takes it, waiting for as long as another has it.
+    /// Locks the mutex; waits while another holds it.
     ///
-    /// # Errors
-    /// Those of pthread_mutex_lock(3), except `EOWNERDEAD`, which [`Held`] tells.
+    /// Those of pthread_mutex_lock(3), except `EOWNERDEAD`, which [`RobustGuard`] reports.
     #[inline]
-    pub fn lock(&self) -> io::Result<Held<'_>> {
+    pub fn lock(&self) -> io::Result<RobustGuard<'_>> {
         // SAFETY: an initialised mutex that is mapped for ever.
         let code = unsafe { libc::pthread_mutex_lock(self.place()) };
         let after_a_death = code == libc::EOWNERDEAD;
@@ -67,21 +63,21 @@ impl RobustMutex {
         } else {
             check(code)?;
         }
-        Ok(Held { mutex: self, after_a_death, _same_thread: PhantomData })
+        Ok(RobustGuard { mutex: self, after_a_death, _same_thread: PhantomData })
     }
 }
 
-impl Held<'_> {
-    /// Whether the last holder died with it.
+impl RobustGuard<'_> {
+    /// Whether the last holder died while it held the mutex.
     pub fn after_a_death(&self) -> bool {
         self.after_a_death
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for RobustGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this thread holds the mutex: a `Held` stays where it was made.
+        // SAFETY: this thread holds the mutex: a `RobustGuard` stays where it was made.
         unsafe { libc::pthread_mutex_unlock(self.mutex.place()) };
     }
 }
@@ -101,7 +97,7 @@ mod tests {
             let forgotten = RobustMutex::new().expect("made");
             std::mem::forget(forgotten.lock().expect("taken"));
         }
-        // To take another writes into the one that was forgotten.
+        // Locking another mutex writes into the forgotten one.
         assert!(!other.lock().expect("taken").after_a_death());
     }
 

@@ -1,29 +1,30 @@
-//! What a disk gives when a spill file is written from end to end, and then read: the floor of
+//! The rate of a disk when a spill file is written from end to end and then read: the bound for
 //! whatever keeps a backlog there.
 
-use crate::shared::Buffer;
+use crate::shared::PageBuffer;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
-use weir_sys::spill::{self, Direction, Engine, MOST_IN_FLIGHT, Piece, SpillFile, Wanted};
+use weir_sys::spill::{
+    self, EngineChoice, MOST_IN_FLIGHT, MemoryPiece, SpillEngine, SpillFile, TransferDirection,
+};
 
-/// Times of a file that was written and then read.
+/// The times of writing and then reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequential {
-    /// All of the writing.
+    /// The time of all writes.
     pub write_ns: u64,
     /// All of the reading.
     pub read_ns: u64,
 }
 
-/// Writes a spill file of so many clusters past the page cache and reads it, with up to `in_flight`
-/// transfers at once, by the best engine there is.
+/// Writes a spill file of `clusters` clusters past the page cache and reads it, with up to
+/// `in_flight` transfers at once, by the best engine available.
 ///
-/// # Errors
-/// `Unsupported` when the page cache cannot be avoided; else those of the file and of transfers, or
-/// what is read is not what was written.
+/// `Unsupported` if the page cache cannot be avoided; otherwise those of the file and of transfers,
+/// or if the bytes read are not those written.
 pub fn measure_sequential(
     directory: &Path,
     clusters: u64,
@@ -35,9 +36,9 @@ pub fn measure_sequential(
         return Err(io::Error::new(io::ErrorKind::Unsupported, file.remarks().join("; ")));
     }
     let in_flight = in_flight.clamp(1, MOST_IN_FLIGHT);
-    let mut run = Run {
-        engine: spill::open(file, Wanted::Best)?.0,
-        memory: Buffer::new(cluster_bytes * in_flight)?,
+    let mut run = DiskRun {
+        engine: spill::open(file, EngineChoice::Best)?.0,
+        memory: PageBuffer::new(cluster_bytes * in_flight)?,
         cluster_bytes,
         clusters,
     };
@@ -46,9 +47,9 @@ pub fn measure_sequential(
     for slot in run.memory.chunks_exact_mut(cluster_bytes) {
         slot.copy_from_slice(&cluster);
     }
-    let write_ns = run.pass(Direction::ToDisk)?;
+    let write_ns = run.pass(TransferDirection::ToDisk)?;
     run.memory.fill(0);
-    let read_ns = run.pass(Direction::FromDisk)?;
+    let read_ns = run.pass(TransferDirection::FromDisk)?;
     let used = in_flight.min(usize::try_from(clusters).unwrap_or(usize::MAX));
     if run.memory.chunks_exact(cluster_bytes).take(used).any(|slot| slot != cluster) {
         return Err(io::Error::other("the disk returned wrong bytes"));
@@ -56,7 +57,7 @@ pub fn measure_sequential(
     Ok(Sequential { write_ns, read_ns })
 }
 
-/// Bytes that no disk or file system makes shorter.
+/// Fills with bytes that no disk or file system can compress.
 fn fill(bytes: &mut [u8]) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for byte in bytes {
@@ -67,18 +68,18 @@ fn fill(bytes: &mut [u8]) {
     }
 }
 
-/// The engine goes before the memory does, and waits for what is under way.
+/// A run; the engine is dropped before the memory, and waits for the transfers under way.
 #[derive(Debug)]
-struct Run {
-    engine: Box<dyn Engine>,
-    memory: Buffer,
+struct DiskRun {
+    engine: Box<dyn SpillEngine>,
+    memory: PageBuffer,
     cluster_bytes: usize,
     clusters: u64,
 }
 
-impl Run {
-    /// All clusters in order, each from or to the slot that has been free the longest.
-    fn pass(&mut self, to: Direction) -> io::Result<u64> {
+impl DiskRun {
+    /// Transfers all clusters in order, each from or to the slot that has been free the longest.
+    fn pass(&mut self, to: TransferDirection) -> io::Result<u64> {
         let memory = self.memory.as_mut_ptr();
         let slots = self.memory.len() / self.cluster_bytes;
         let mut free: std::collections::VecDeque<usize> = (0..slots).collect();
@@ -89,7 +90,7 @@ impl Run {
                 && let Some(slot) = free.front()
             {
                 let start = memory.wrapping_add(slot * self.cluster_bytes);
-                let piece = Piece { start, bytes: self.cluster_bytes };
+                let piece = MemoryPiece { start, bytes: self.cluster_bytes };
                 let offset = next * self.cluster_bytes as u64;
                 // SAFETY: the slot is free, so no other transfer has it. Nobody else touches the
                 // memory before all are completed; where a wait fails the engine goes first.
@@ -117,7 +118,7 @@ impl Run {
 }
 
 /// Waits until a transfer is completed.
-fn wait(engine: &dyn Engine) -> io::Result<()> {
+fn wait(engine: &dyn SpillEngine) -> io::Result<()> {
     let Some(descriptor) = engine.descriptor().filter(|_| engine.in_flight() > 0) else {
         return Err(io::Error::other("no transfer is taken"));
     };

@@ -6,38 +6,31 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use weir_sys::mapping::Mapping;
 
-/// Bytes that travel between CPUs together. Words that two sides write are put this far apart
-/// twice over, since some CPUs fetch lines in pairs.
+/// Bytes that move between CPUs together. Words that two sides write lie two of these apart, since
+/// some CPUs fetch lines in pairs.
 pub const LINE_BYTES: usize = 64;
 
-/// Memory shared with the children forked after it was made: zeros at first, or what is in a file.
+/// Memory shared with children that are forked later; zeros at first, or the content of a file.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedPages {
     mapping: Mapping,
 }
 
-impl Shared {
+impl SharedPages {
     /// Maps `bytes` of shared memory.
-    ///
-    /// # Errors
-    /// Those of mmap(2).
-    pub fn new(bytes: usize) -> io::Result<Shared> {
-        Ok(Shared { mapping: Mapping::new(bytes, libc::MAP_SHARED)? })
+    pub fn new(bytes: usize) -> io::Result<SharedPages> {
+        Ok(SharedPages { mapping: Mapping::new(bytes, libc::MAP_SHARED)? })
     }
 
-    /// Maps the first `bytes` of `file`. Callers map files that they made themselves and that have
-    /// no name any more: nobody else may shorten them.
+    /// Maps the first `bytes` of `file`. Callers map unnamed files that they made themselves, so
+    /// nobody else can shorten them.
     ///
-    /// # Errors
-    /// Those of mmap(2); `InvalidInput` when the file is shorter.
-    pub fn of_file(file: &File, bytes: usize) -> io::Result<Shared> {
-        Ok(Shared { mapping: Mapping::of_file(file, bytes)? })
+    /// Those of mmap(2); `InvalidInput` if the file is shorter.
+    pub fn of_file(file: &File, bytes: usize) -> io::Result<SharedPages> {
+        Ok(SharedPages { mapping: Mapping::of_file(file, bytes)? })
     }
 
-    /// Tells the kernel that access will be in no order.
-    ///
-    /// # Errors
-    /// Those of madvise(2).
+    /// Tells the kernel that access will be random.
     pub fn advise_random(&self) -> io::Result<()> {
         // SAFETY: MADV_RANDOM changes no page.
         unsafe { self.mapping.advise(libc::MADV_RANDOM) }
@@ -48,10 +41,9 @@ impl Shared {
     /// # Panics
     /// When the line is beyond the end.
     pub fn word(&self, line: usize) -> &AtomicU64 {
-        assert!((line + 1) * LINE_BYTES <= self.mapping.bytes(), "line {line} is beyond the end");
         // SAFETY: the place is inside of the mapping (asserted) and aligned to a line, lives as
         // long as `self`, and is only ever reached as an atomic or by the copies below.
-        unsafe { &*self.mapping.start().wrapping_add(line * LINE_BYTES).cast::<AtomicU64>() }
+        unsafe { &*self.line(line).cast::<AtomicU64>() }
     }
 
     /// The 32-bit word at the start of line `line`, as futexes need it.
@@ -59,9 +51,14 @@ impl Shared {
     /// # Panics
     /// When the line is beyond the end.
     pub fn half(&self, line: usize) -> &AtomicU32 {
-        assert!((line + 1) * LINE_BYTES <= self.mapping.bytes(), "line {line} is beyond the end");
         // SAFETY: as in `word`.
-        unsafe { &*self.mapping.start().wrapping_add(line * LINE_BYTES).cast::<AtomicU32>() }
+        unsafe { &*self.line(line).cast::<AtomicU32>() }
+    }
+
+    #[inline(always)]
+    fn line(&self, line: usize) -> *mut u8 {
+        assert!((line + 1) * LINE_BYTES <= self.mapping.bytes(), "line {line} is beyond the end");
+        self.mapping.start().wrapping_add(line * LINE_BYTES)
     }
 
     /// The 64-bit word at byte `at`.
@@ -88,8 +85,8 @@ impl Shared {
         unsafe { &*self.mapping.start().wrapping_add(at).cast::<AtomicU32>() }
     }
 
-    /// Copies `bytes` in at `at`. The sides hand the range over by an atomic word; without that a
-    /// reader may see any mixture.
+    /// Copies `bytes` to `at`. The sides hand the range over by an atomic word; otherwise a reader
+    /// may see any mixture.
     ///
     /// # Panics
     /// When they reach beyond the end.
@@ -106,7 +103,7 @@ impl Shared {
         };
     }
 
-    /// Copies bytes out from `at`, under the same rule.
+    /// Copies bytes from `at`, under the same rule.
     ///
     /// # Panics
     /// When they reach beyond the end.
@@ -124,22 +121,19 @@ impl Shared {
     }
 }
 
-/// Private memory that begins at a page, as `O_DIRECT` needs it. Zeros at first.
+/// Private memory that begins at a page, as `O_DIRECT` needs it; zeros at first.
 #[derive(Debug)]
-pub struct Buffer {
+pub struct PageBuffer {
     mapping: Mapping,
 }
 
-impl Buffer {
+impl PageBuffer {
     /// Maps `bytes` of private memory.
-    ///
-    /// # Errors
-    /// Those of mmap(2).
-    pub fn new(bytes: usize) -> io::Result<Buffer> {
-        Ok(Buffer { mapping: Mapping::new(bytes, libc::MAP_PRIVATE)? })
+    pub fn new(bytes: usize) -> io::Result<PageBuffer> {
+        Ok(PageBuffer { mapping: Mapping::new(bytes, libc::MAP_PRIVATE)? })
     }
 
-    /// Keeps huge pages out of it, so that each page faults by itself.
+    /// Keeps huge pages out of the memory, so that each page faults by itself.
     ///
     /// # Errors
     /// `EINVAL` on a kernel that has none.
@@ -148,10 +142,7 @@ impl Buffer {
         unsafe { self.mapping.advise(libc::MADV_NOHUGEPAGE) }
     }
 
-    /// Gives all pages back; they are zeros when touched again.
-    ///
-    /// # Errors
-    /// Those of madvise(2).
+    /// Returns all pages to the kernel; they are zeros when touched again.
     pub fn give_back(&mut self) -> io::Result<()> {
         // SAFETY: the pages stay mapped and read as zeros, which every byte may be; nobody else
         // borrows from them.
@@ -159,17 +150,17 @@ impl Buffer {
     }
 }
 
-impl Deref for Buffer {
+impl Deref for PageBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is private, readable, zeroed or written by this process, and as
-        // long as said; it lives as long as `self`.
+        // SAFETY: the mapping is private, readable, zeroed or written by this process, and `bytes`
+        // long; it lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.mapping.start(), self.mapping.bytes()) }
     }
 }
 
-impl DerefMut for Buffer {
+impl DerefMut for PageBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`; `self` is borrowed mutably, so no other reference exists.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.start(), self.mapping.bytes()) }
@@ -184,7 +175,7 @@ mod tests {
 
     #[test]
     fn bytes_come_out_as_they_went_in() {
-        let shared = Shared::new(4096).expect("mapped");
+        let shared = SharedPages::new(4096).expect("mapped");
         shared.word(1).store(7, Ordering::Relaxed);
         shared.copy_in(128, b"weir");
         let mut out = [0; 4];
@@ -198,7 +189,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "beyond the end")]
     fn a_line_beyond_the_end_is_refused() {
-        Shared::new(64).expect("mapped").word(1);
+        SharedPages::new(64).expect("mapped").word(1);
     }
 
     #[test]
@@ -207,9 +198,9 @@ mod tests {
         let file = File::options().read(true).write(true).create_new(true).open(&path);
         let file = file.expect("a file");
         std::fs::remove_file(&path).expect("unlinked");
-        assert!(Shared::of_file(&file, 4096).is_err(), "too short");
+        assert!(SharedPages::of_file(&file, 4096).is_err(), "too short");
         file.set_len(4096).expect("longer");
-        let map = Shared::of_file(&file, 4096).expect("mapped");
+        let map = SharedPages::of_file(&file, 4096).expect("mapped");
         map.advise_random().expect("advised");
         map.copy_in(9, &[5]);
         let (mut byte, mut read) = ([0], [0]);
@@ -220,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_buffer_begins_at_a_page_and_forgets() {
-        let mut buffer = Buffer::new(8192).expect("mapped");
+        let mut buffer = PageBuffer::new(8192).expect("mapped");
         assert_eq!(buffer.as_ptr() as usize % rustix::param::page_size(), 0);
         buffer[5000] = 1;
         buffer.give_back().expect("given back");

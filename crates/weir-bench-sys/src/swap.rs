@@ -7,11 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Makes a file that can be swapped to (as mkswap(8) does): readable by its owner alone, written
-/// in full, since a swap file may have no holes.
+/// Makes a file that can be swapped to (as mkswap(8) does). Only its owner can read it, and it is
+/// written in full, since a swap file must not have holes.
 ///
-/// # Errors
-/// The file is there already, or there is no room.
+/// The file exists already, or there is no space.
 pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
     let page = rustix::param::page_size();
     let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
@@ -41,10 +40,9 @@ pub fn on(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes a file back from the kernel.
+/// Stops swapping to a file.
 ///
-/// # Errors
-/// `EINVAL` when it is not swapped to; `ENOMEM` when what is in it has no room in memory.
+/// `EINVAL` if it is not in use; `ENOMEM` if its content does not fit into memory.
 pub fn off(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path is a C string.

@@ -1,4 +1,4 @@
-//! An io_uring on which nothing is asked for: what handing over calls in batches costs.
+//! An io_uring for requests that do nothing: the cost of submitting calls in batches.
 
 use std::io;
 
@@ -14,15 +14,14 @@ impl std::fmt::Debug for Nops {
 }
 
 impl Nops {
-    /// A ring with room for `entries` requests, a power of two.
+    /// Creates a ring with room for `entries` requests, a power of two.
     ///
-    /// # Errors
-    /// `ENOSYS` or `EPERM` where the kernel has none or does not let us.
+    /// `ENOSYS` or `EPERM` if the kernel has none or does not allow it.
     pub fn new(entries: u32) -> io::Result<Nops> {
         Ok(Nops { ring: io_uring::IoUring::new(entries)? })
     }
 
-    /// Hands over `count` requests in one call and takes the answers.
+    /// Submits `count` requests in one call and takes the answers.
     ///
     /// # Errors
     /// Those of io_uring_enter(2); `InvalidInput` for more than there is room for.
@@ -45,7 +44,7 @@ mod tests {
 
     #[test]
     fn nothing_is_done_as_often_as_asked() {
-        // A kernel or a container that has no rings is no fault of this code.
+        // A kernel or a container without rings is not an error of this code.
         let Ok(mut nops) = Nops::new(8) else { return };
         nops.submit(1).expect("one");
         nops.submit(8).expect("eight");

@@ -1,5 +1,6 @@
-//! What a span costs in CPU time, off and on: batches in random order within rounds, each less the
-//! empty loop of its round; median and quartiles of the rounds. `span_cost [ROUNDS]`, in release.
+//! The CPU time of a span, with the profile off and on. Batches run in random order within rounds,
+//! and the empty loop of the same round is subtracted from each. Shows the median and the quartiles
+//! of the rounds. Usage: `span_cost [ROUNDS]`, built with `--release`.
 
 use std::hint::black_box;
 use weir_measure::bench::estimate::quantile;
@@ -11,7 +12,7 @@ static OUTER: Subroutine = Subroutine::new("outer");
 static INNER: Subroutine = Subroutine::new("inner");
 static CALL: Subroutine = Subroutine::new("call");
 
-/// What a batch does: whether the profile is on, how often, and what.
+/// A batch: its name, whether the profile is on, how many turns, and what each turn does.
 type Case = (&'static str, bool, u64, fn(u64) -> u64);
 
 const CASES: [Case; 11] = [
@@ -72,7 +73,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// CPU time a turn.
+/// Returns the CPU time of one turn, in nanoseconds.
 fn batch(turns: u64, body: fn(u64) -> u64) -> f64 {
     let begun_ns = thread_ns();
     for turn in 0..turns {

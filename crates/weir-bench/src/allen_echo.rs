@@ -1,14 +1,15 @@
 //! `allen-echo`: the turnaround of a packet, as Allen measured it: clock, send, clock, receive,
-//! clock; alone and with four copies of the test at once.
+//! clock. It runs alone and with four copies of the test at once.
 //!
-//! - Here: datagrams over the loopback device, and between two network namespaces joined by a pair
-//!   of virtual devices (`veth`).
-//! - `icmp`: echo requests (`asker`) to hosts at user level behind a TUN device, without and
-//!   with a transaction log, and to the kernel (`host`); `bare` is the least such a host can
-//!   be, `ledger` its log, `weir` the one that users have, `watched` what it logs and counts.
-//!   All that in a namespace of its own (`network`), bounds in [`goals`].
+//! - This file: datagrams over the loopback device, and between two network namespaces joined by a
+//!   pair of virtual devices (`veth`).
+//! - `icmp`: echo requests (`asker`) to hosts at user level behind a TUN device, with and without a
+//!   transaction log, and to the kernel (`host`). `bare` is the least that such a host can be,
+//!   `ledger` is its log, `weir` is the host that users have, and `watched` switches its log and
+//!   profile. All of them run in a namespace of their own (`network`). [`goals`] has the bounds.
 //!
-//! Packets are numbered; one that is lost or comes twice is an error, after two seconds at most.
+//! Packets are numbered. A packet that is lost or comes twice is an error, noticed within two
+//! seconds.
 
 mod asker;
 mod bare;
@@ -22,24 +23,24 @@ mod watched;
 mod weir;
 
 use crate::tools::background::{Background, endless};
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use crate::tools::{RATE_PER_S, latencies, open_round_trips};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// What ping sends by default.
+/// The payload that ping sends by default.
 const PAYLOAD_BYTES: usize = 56;
 const LOST_AFTER: Duration = Duration::from_secs(2);
 
-/// The columns of a turnaround.
+/// The quantities of a turnaround.
 const COLUMNS: [Measure; 3] = [
     Measure::new("turnaround", Unit::Ns),
     Measure::new("send", Unit::Ns),
     Measure::new("receive", Unit::Ns),
 ];
 
-/// The suite.
+/// Returns the suite.
 pub fn suite() -> Suite {
     let plain = Case { standard: true, ..turnaround_case("lo", 1) };
     let mut one = group("turnaround", Sides::Two, vec![plain]);
@@ -85,17 +86,17 @@ fn turnaround_case(device: &'static str, copies: u64) -> Case {
     }
 }
 
-/// Two sockets joined to each other, and what they have exchanged.
-struct Line {
+/// A socket connected to another, and the number of its last packet.
+struct NumberedSocket {
     socket: UdpSocket,
     number: u64,
     packet: [u8; PAYLOAD_BYTES],
 }
 
-impl Line {
-    fn new(socket: UdpSocket) -> Result<Line, CaseError> {
+impl NumberedSocket {
+    fn new(socket: UdpSocket) -> Result<NumberedSocket, CaseError> {
         socket.set_read_timeout(Some(LOST_AFTER))?;
-        Ok(Line { socket, number: 0, packet: [0; PAYLOAD_BYTES] })
+        Ok(NumberedSocket { socket, number: 0, packet: [0; PAYLOAD_BYTES] })
     }
 
     fn send(&mut self) -> Result<(), CaseError> {
@@ -124,7 +125,7 @@ impl Line {
     }
 }
 
-/// Sends back what comes next, each time it is called.
+/// Returns a function that sends back the next packet each time it is called.
 fn echo(socket: &UdpSocket) -> impl FnMut() -> Result<(), CaseError> {
     let mut packet = [0; PAYLOAD_BYTES + 1];
     move || {
@@ -134,17 +135,17 @@ fn echo(socket: &UdpSocket) -> impl FnMut() -> Result<(), CaseError> {
     }
 }
 
-/// What a number of turnarounds took, in all.
+/// The total time of a number of turnarounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Took {
-    /// From before sending to after receiving.
+    /// From before the send to after the receive.
     whole_ns: u128,
-    /// The call that sends.
+    /// The send alone.
     send_ns: u128,
 }
 
 impl Took {
-    /// One after the other, each by two calls.
+    /// Makes `count` turnarounds one after the other, each by a send and a receive.
     fn of<A>(
         asker: &mut A,
         count: u64,
@@ -163,7 +164,7 @@ impl Took {
         Ok(took)
     }
 
-    /// The columns of so many.
+    /// Returns the means of `count` turnarounds.
     fn batch(self, count: u64) -> Batch {
         let each = |sum: u128| sum as f64 / count as f64;
         let receive_ns = self.whole_ns - self.send_ns;
@@ -172,7 +173,7 @@ impl Took {
     }
 }
 
-/// A socket for each side, joined to each other.
+/// Returns two sockets connected to each other.
 fn joined() -> Result<(UdpSocket, UdpSocket), CaseError> {
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let (a, b) = (UdpSocket::bind(local)?, UdpSocket::bind(local)?);
@@ -181,33 +182,33 @@ fn joined() -> Result<(UdpSocket, UdpSocket), CaseError> {
     Ok((a, b))
 }
 
-fn turnaround(site: &Site, device: &str, copies: u64) -> Result<Box<dyn Work>, CaseError> {
+fn turnaround(site: &Site, device: &str, copies: u64) -> MadeWork {
     let (own, mut peer) = match device {
         "veth" => veth::start(site)?,
         _ => {
             let (own, other) = joined()?;
-            (own, Peer::start(site, |control| control.serve(echo(&other)))?)
+            (own, PeerProcess::start(site, |control| control.serve(echo(&other)))?)
         }
     };
-    let mut line = Line::new(own)?;
+    let mut line = NumberedSocket::new(own)?;
     let others = self::copies(site, copies - 1)?;
     work(move |count| {
         let _running = others.run()?;
         peer.more(count);
-        let took = Took::of(&mut line, count, Line::send, Line::receive)?;
+        let took = Took::of(&mut line, count, NumberedSocket::send, NumberedSocket::receive)?;
         peer.wait()?;
         Ok(took.batch(count))
     })
 }
 
-/// A packet to a socket of this process: no switch at all.
+/// Sends packets to a socket of this process, without any switch.
 fn self_case() -> Case {
     let made = case("echo to self on lo", params("lo", "self", 1), Measure::TIME, |_| {
         let (a, b) = joined()?;
-        let (mut line, other) = (Line::new(a)?, b);
+        let (mut line, other) = (NumberedSocket::new(a)?, b);
         work(move |count| {
             let mut packet = [0; PAYLOAD_BYTES];
-            let took = Took::of(&mut line, count, Line::send, |line| {
+            let took = Took::of(&mut line, count, NumberedSocket::send, |line| {
                 other.recv(&mut packet)?;
                 other.send(&packet)?;
                 line.receive()
@@ -218,14 +219,14 @@ fn self_case() -> Case {
     Case { measures: COLUMNS.to_vec(), normalise: Normalise::OnOneCpu, standard: false, ..made }
 }
 
-/// At a stated rate, from intended starts.
+/// Sends packets at a stated rate; latencies count from the intended starts.
 fn open_case() -> Case {
     let params = Params { rate_per_s: Some(RATE_PER_S), ..params("lo", "two-way", 1) };
     let name = format!("echo on lo, open loop at {RATE_PER_S}/s");
     let made = case(name, params, Measure::TIME, |site| {
         let (own, other) = joined()?;
-        let peer = Peer::start(site, |control| control.serve(echo(&other)))?;
-        let mut line = Line::new(own)?;
+        let peer = PeerProcess::start(site, |control| control.serve(echo(&other)))?;
+        let mut line = NumberedSocket::new(own)?;
         open_round_trips(site, peer, move || {
             line.send()?;
             line.receive()
@@ -234,13 +235,13 @@ fn open_case() -> Case {
     latencies(made)
 }
 
-/// Further copies of the test: pairs of an echo and one who asks.
+/// Starts further copies of the test: pairs of an echo and an asker.
 fn copies(site: &Site, count: u64) -> Result<Background, CaseError> {
     let mut children = Vec::new();
     for _ in 0..count {
         let (a, b) = joined()?;
-        let mut line = Line::new(a)?;
-        // A copy may be stopped for longer than a packet may take.
+        let mut line = NumberedSocket::new(a)?;
+        // A copy may be stopped for longer than a packet is allowed to take.
         line.socket.set_read_timeout(None)?;
         children.push(endless(|| site.go_there(), echo(&b))?);
         let trip = || line.send().and_then(|()| line.receive());

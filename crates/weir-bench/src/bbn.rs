@@ -1,8 +1,8 @@
 //! `bbn-pipe`, `bbn-port`, `bbn-loaded`: the experiments of BBN Report 3970 (1978) with a writer
-//! and a reader: blocks of 2 to 4096 bytes, and on to 1 MiB; real, user and system time, the share
-//! of a CPU, throughput.
+//! and a reader. Blocks have 2 to 4096 bytes, and on to 1 MiB. The quantities are real, user and
+//! system time, the share of a CPU, and throughput.
 //!
-//! The programs of the report (t.pipe1, t.port1) are lost; what they did is told in its text.
+//! The programs of the report (t.pipe1, t.port1) are lost; its text describes what they did.
 
 mod loaded;
 mod port;
@@ -11,27 +11,28 @@ pub use loaded::suite as loaded;
 pub use port::suite as port;
 
 use crate::tools::channel::Mechanism;
-use crate::tools::own::Shape;
-use crate::tools::peer::Peer;
+use crate::tools::own::PipeShape;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
-use crate::tools::stream::Stream;
+use crate::tools::stream::OneWay;
 use std::time::Instant;
 use weir_measure_sys::usage::Usage;
 
 /// 2, 4, 8, ... 4096 as in the report, then on in steps of four.
 pub const BLOCK_BYTES: [u64; 16] =
     [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16_384, 65_536, 262_144, 1_048_576];
-/// What stands beside the kernel's pipe of its default size.
+/// The mechanisms that are compared with the kernel's pipe of its default size.
 const BESIDE: [(&str, Mechanism); 3] = [
     ("pipe of 1 MiB", Mechanism::Pipe(1 << 20)),
     ("unix stream", Mechanism::UnixStream),
-    ("weir pipe", Mechanism::WeirPipe(Shape::DEFAULT)),
+    ("weir pipe", Mechanism::WeirPipe(PipeShape::DEFAULT)),
 ];
-/// Of a batch whose user and system time are told apart: many ticks of the kernel's clock.
+/// Length of a batch in which user and system time are told apart: many ticks of the kernel's
+/// clock.
 const COST_BATCH_NS: u64 = 60_000_000;
 const COST_WEIGHT: f64 = 6.0;
 
-/// What the report's tables have, of one block and of the whole.
+/// The quantities of the report's tables, for one block and for the whole.
 pub const COSTS: [Measure; 5] = [
     Measure::new("real", Unit::Ns),
     Measure::by_ticks("user", Unit::Ns),
@@ -40,7 +41,6 @@ pub const COSTS: [Measure; 5] = [
     Measure::THROUGHPUT,
 ];
 
-/// `bbn-pipe`.
 pub fn pipe() -> Suite {
     let (mut costs, mut throughputs) = (Vec::new(), Vec::new());
     for bytes in BLOCK_BYTES {
@@ -50,10 +50,10 @@ pub fn pipe() -> Suite {
         costs.push(costly(case(name, params.clone(), Measure::TIME, make)));
         let name = format!("pipe, stream of {}", size(bytes));
         let standard = matches!(bytes, 64 | 512 | 4096 | 65_536);
-        let make = move |site: &Site| Stream::throughput(site, Mechanism::Pipe(0), bytes);
+        let make = move |site: &Site| OneWay::throughput(site, Mechanism::Pipe(0), bytes);
         throughputs
             .push(Case { standard, ..case(name, params.clone(), Measure::THROUGHPUT, make) });
-        // The same through the kernel's pipe at its largest, its socket, and weir's pipe.
+        // The same through the largest kernel pipe, a socket, and weir's pipe.
         for (title, mechanism) in BESIDE {
             let params = Params {
                 mechanism: Some(mechanism.name().into()),
@@ -61,7 +61,7 @@ pub fn pipe() -> Suite {
                 ..params.clone()
             };
             let name = format!("{title}, stream of {}", size(bytes));
-            let make = move |site: &Site| Stream::throughput(site, mechanism, bytes);
+            let make = move |site: &Site| OneWay::throughput(site, mechanism, bytes);
             let standard = bytes == 65_536 && matches!(mechanism, Mechanism::WeirPipe(_));
             throughputs.push(Case { standard, ..case(name, params, Measure::THROUGHPUT, make) });
         }
@@ -74,7 +74,7 @@ pub fn pipe() -> Suite {
     }
 }
 
-/// A case that gives the columns of the report.
+/// Turns a case into one that gives the quantities of the report.
 pub fn costly(case: Case) -> Case {
     Case {
         measures: COSTS.to_vec(),
@@ -85,9 +85,9 @@ pub fn costly(case: Case) -> Case {
     }
 }
 
-/// Blocks from this side to the other, with what both sides used.
-fn blocks(site: &Site, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
+/// Sends blocks to the other side and measures what both sides used.
+fn blocks(site: &Site, bytes: usize) -> MadeWork {
+    let mut stream = OneWay::start(site, Mechanism::Pipe(0), bytes)?;
     work(move |count| {
         let meter = Meter::start(stream.peer());
         stream.send(count)?;
@@ -95,7 +95,6 @@ fn blocks(site: &Site, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
     })
 }
 
-/// Real, user and system time of both sides from here to there.
 pub struct Meter {
     begun: Instant,
     own: Usage,
@@ -103,13 +102,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Begins.
-    pub fn start(peer: &Peer) -> Meter {
+    pub fn start(peer: &PeerProcess) -> Meter {
         Meter { own: Usage::of_self(), other: peer.cpu_ns(), begun: Instant::now() }
     }
 
-    /// The columns of [`COSTS`] for `count` blocks of `bytes`. The peer has reported.
-    pub fn stop(&self, peer: &Peer, count: u64, bytes: u64) -> Batch {
+    /// Returns [`COSTS`] for `count` blocks of `bytes`. The peer must have reported.
+    pub fn stop(&self, peer: &PeerProcess, count: u64, bytes: u64) -> Batch {
         let elapsed_ns = elapsed_ns(self.begun);
         let (own, other) = (Usage::of_self(), peer.cpu_ns());
         let user = own.user_ns - self.own.user_ns + other.0.saturating_sub(self.other.0);

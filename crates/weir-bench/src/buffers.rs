@@ -1,7 +1,7 @@
-//! `buffers`, `buffers-backlog`: `weir buffer` beside mbuffer, pv and a plain pipe.
+//! `buffers`, `buffers-backlog`: `weir buffer` compared with mbuffer, pv and a plain pipe.
 //!
-//! A batch is one run of a pipeline from its first byte to its last: a writer, perhaps a program, a
-//! reader that checks what comes, each a process of its own. Nobody places them.
+//! A batch is one run of a pipeline from its first byte to its last: a writer, possibly a program,
+//! and a reader that checks the bytes. Each is a process of its own, and nobody places them.
 
 mod disk;
 mod flow;
@@ -11,19 +11,19 @@ mod way;
 use crate::tools::prelude::*;
 use disk::Disk;
 use flow::{Bursts, CHUNK_BYTES, Taking};
-use line::Outcome;
-use way::Way;
+use line::BufferFigures;
+use way::BufferKind;
 
 const MIB: u64 = 1 << 20;
 /// 512 MiB.
 const STEADY_CHUNKS: u64 = 4_096;
-/// 40 MB, as near as chunks come.
+/// 40 MB, as nearly as chunks allow.
 const BURST_CHUNKS: u64 = 305;
 const BURSTS: u64 = 3;
 const BURST_EVERY_NS: u64 = 400_000_000;
-/// 1.1 MB every 10 ms: a tenth more than is written in the mean.
+/// 1.1 MB every 10 ms: a tenth more than the writer's mean rate.
 const PACE: Taking = Taking::Paced { bytes: 1_100_000, every_ns: 10_000_000 };
-/// What a backlog is without the variable of the environment.
+/// The size of a backlog unless the environment variable sets it.
 const BACKLOG_BYTES: u64 = 4_000_000_000;
 const BACKLOG_VARIABLE: &str = "WEIR_BENCH_BACKLOG_BYTES";
 /// Transfers of a pool that are under way at once.
@@ -33,14 +33,13 @@ const BURST: Measure = Measure::new("burst", Unit::Ns);
 const ALL: Measure = Measure::new("all", Unit::Ns);
 const FILL: Measure = Measure::new("fill", Unit::MegabytesPerSecond);
 const DRAIN: Measure = Measure::new("drain", Unit::MegabytesPerSecond);
-/// Seconds of CPU for 10^9 bytes, of writer, program and reader.
+/// CPU time of writer, program and reader for 10^9 bytes.
 const CPU: Measure = Measure::new("CPU of a GB", Unit::Ns);
-/// The same of the program alone.
+/// CPU time of the program alone for 10^9 bytes.
 const RELAY_CPU: Measure = Measure::new("program's CPU of a GB", Unit::Ns);
-/// The most memory of the program at once.
+/// The peak memory of the program.
 const MEMORY: Measure = Measure::new("memory", Unit::Megabytes);
 
-/// `buffers`.
 pub fn suite() -> Suite {
     Suite {
         name: "buffers",
@@ -50,11 +49,11 @@ pub fn suite() -> Suite {
     }
 }
 
-/// `buffers-backlog`: gigabytes that go to the disk and come back, which takes minutes.
+/// `buffers-backlog`: gigabytes that go to the disk and back, which takes minutes.
 pub fn backlog() -> Suite {
     let bytes = backlog_bytes();
     let disks = [Disk::InFlight(IN_FLIGHT), Disk::Calls].map(|disk| by_disk(disk, bytes));
-    let ways = [Way::WeirSpilling, Way::MbufferFile].map(|way| kept(way, bytes));
+    let ways = [BufferKind::WeirSpilling, BufferKind::MbufferFile].map(|way| kept(way, bytes));
     let cases: Vec<Case> = disks.into_iter().chain(ways).collect();
     Suite {
         name: "buffers-backlog",
@@ -64,21 +63,21 @@ pub fn backlog() -> Suite {
     }
 }
 
-/// As much as the writer and the reader can move.
+/// Moves as much as the writer and the reader can.
 fn steady() -> Group {
     let ways = [
-        Way::Pipe(0),
-        Way::Pipe(MIB),
-        Way::Weir,
-        Way::Pv(None),
-        Way::Pv(Some("16M")),
-        Way::Mbuffer("256M"),
+        BufferKind::Pipe(0),
+        BufferKind::Pipe(MIB),
+        BufferKind::Weir,
+        BufferKind::Pv(None),
+        BufferKind::Pv(Some("16M")),
+        BufferKind::Mbuffer("256M"),
     ];
     let bursts = Bursts { count: 1, chunks: STEADY_CHUNKS, every_ns: 0 };
     let bytes = bursts.bytes();
     let cases = ways.map(|way| {
         let mut measures = vec![Measure::THROUGHPUT, CPU];
-        if !matches!(way, Way::Pipe(_)) {
+        if !matches!(way, BufferKind::Pipe(_)) {
             measures.push(RELAY_CPU);
         }
         let made = piped(way, "steady", bursts, Taking::AtOnce, move |outcome| {
@@ -94,11 +93,16 @@ fn steady() -> Group {
     Group { twin: true, ..free("steady", cases.into(), 10) }
 }
 
-/// A writer that comes by turns, and a reader that takes a little more than the mean of it.
+/// A writer that sends bursts, and a reader that takes slightly more than the mean rate.
 fn bursts() -> Group {
     let bursts = Bursts { count: BURSTS, chunks: BURST_CHUNKS, every_ns: BURST_EVERY_NS };
-    let ways =
-        [Way::Mbuffer("256M"), Way::Weir, Way::Pv(Some("64M")), Way::Pipe(0), Way::Pipe(MIB)];
+    let ways = [
+        BufferKind::Mbuffer("256M"),
+        BufferKind::Weir,
+        BufferKind::Pv(Some("64M")),
+        BufferKind::Pipe(0),
+        BufferKind::Pipe(MIB),
+    ];
     let cases = ways.map(|way| {
         let made = piped(way, "bursts", bursts, PACE, |outcome| {
             vec![outcome.held_ns as f64 / BURSTS as f64, outcome.all_ns as f64]
@@ -108,8 +112,8 @@ fn bursts() -> Group {
     free("bursts", cases.into(), 6)
 }
 
-/// All of a backlog, before the reader takes any of it.
-fn kept(way: Way, bytes: u64) -> Case {
+/// Keeps a whole backlog before the reader takes any of it.
+fn kept(way: BufferKind, bytes: u64) -> Case {
     let chunks = bytes / CHUNK_BYTES as u64;
     let bursts = Bursts { count: 1, chunks, every_ns: 0 };
     let made = piped(way, "backlog", bursts, Taking::AfterAll, move |outcome| {
@@ -123,7 +127,7 @@ fn kept(way: Way, bytes: u64) -> Case {
     of_backlog(made, bytes)
 }
 
-/// The disk without anything around it.
+/// Uses the disk directly, without a program.
 fn by_disk(disk: Disk, bytes: u64) -> Case {
     let params = Params { mechanism: Some(disk.mechanism().into()), ..params("backlog") };
     let made = whole(format!("backlog, {}", disk.title()), params, move |site: &Site| {
@@ -148,19 +152,19 @@ fn by_disk(disk: Disk, bytes: u64) -> Case {
 }
 
 fn of_backlog(made: Case, bytes: u64) -> Case {
-    // A second for each gigabyte and way.
+    // One second for each gigabyte and direction.
     let weight = (bytes as f64 / 1e9 * 80.0).max(1.0);
     let params = Params { working_set_bytes: Some(bytes), ..made.params.clone() };
     Case { params, weight, measures: vec![FILL, DRAIN, RELAY_CPU, MEMORY], ..made }
 }
 
-/// A pipeline, of which a batch is run after run.
+/// A case whose batch is one or more runs of a pipeline.
 fn piped(
-    way: Way,
+    way: BufferKind,
     kind: &str,
     bursts: Bursts,
     taking: Taking,
-    values: impl Fn(&Outcome) -> Vec<f64> + Copy + Send + Sync + 'static,
+    values: impl Fn(&BufferFigures) -> Vec<f64> + Copy + Send + Sync + 'static,
 ) -> Case {
     let params = Params {
         mechanism: Some(way.mechanism().into()),
@@ -187,11 +191,11 @@ fn piped(
     whole(format!("{kind}, {}", way.title()), params, make)
 }
 
-/// A case whose batch is one run, too long for the default set.
+/// Makes a case whose batch is one run; it is too long for the default set.
 fn whole(
     name: String,
     params: Params,
-    make: impl Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync + 'static,
+    make: impl Fn(&Site) -> MadeWork + Send + Sync + 'static,
 ) -> Case {
     Case {
         normalise: Normalise::Never,
@@ -210,32 +214,28 @@ fn params(kind: &str) -> Params {
     }
 }
 
-/// A group of processes that nobody places, compared with its first case.
+/// A group of processes that nobody places.
 fn free(name: &str, cases: Vec<Case>, processes: u64) -> Group {
-    Group {
-        baseline: cases.first().map(|case| case.name.clone()),
-        processes,
-        twin: false,
-        ..group(name, Sides::Free, cases)
-    }
+    Group { processes, twin: false, ..compared(name, Sides::Free, cases) }
 }
 
-fn relay_cpu_ns(outcome: &Outcome) -> Option<u64> {
+fn relay_cpu_ns(outcome: &BufferFigures) -> Option<u64> {
     outcome.relay.map(|relay| relay.user_ns + relay.system_ns)
 }
 
-/// CPU time for 10^9 bytes.
+/// Returns the CPU time for 10^9 bytes.
 fn of_a_gigabyte(cpu_ns: u64, bytes: u64) -> f64 {
     cpu_ns as f64 / bytes as f64 * 1e9
 }
 
-/// Whole chunks; what the environment says, so that a try need not take minutes.
+/// Returns the size of a backlog in whole chunks. The environment can make it smaller, so that a
+/// try takes less than minutes.
 fn backlog_bytes() -> u64 {
     let asked = std::env::var(BACKLOG_VARIABLE).ok().and_then(|bytes| bytes.parse().ok());
     asked.unwrap_or(BACKLOG_BYTES).max(MIB).next_multiple_of(CHUNK_BYTES as u64)
 }
 
-/// Values of runs, summed.
+/// The sums of the values of runs.
 #[derive(Debug, Default)]
 struct Sum {
     values: Vec<f64>,

@@ -9,9 +9,9 @@ pub use grep::suite as grep;
 pub use pipeflex::suite as pipeflex;
 
 use crate::tools::channel::Mechanism;
-use crate::tools::own::Shape;
+use crate::tools::own::PipeShape;
 use crate::tools::prelude::*;
-use crate::tools::stream::Stream;
+use crate::tools::stream::OneWay;
 
 /// Transfer sizes of the report, and larger ones.
 const CHUNK_BYTES: [u64; 11] = [
@@ -27,22 +27,22 @@ const CHUNK_BYTES: [u64; 11] = [
     256 << 10,
     1 << 20,
 ];
-/// Pipes of the report (4 to 32 KiB), Linux's own (64), and larger ones.
+/// Pipes of the report (4 to 32 KiB), Linux's default (64 KiB), and larger ones.
 const PIPE_BYTES: [u64; 7] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// Capacities of weir's pipe, and its segments as parts of them.
+/// Capacities of weir's pipe.
 const WEIR_BYTES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
-/// Shifts from capacity to segment: Franke's B, and without it.
+/// Shifts from capacity to segment: one segment as in Franke's B, and eight.
 const SHIFTS: [u32; 2] = [0, 3];
 
-/// The kernel's pipes of these sizes, then weir's of its capacities and segments, each with its
-/// title.
+/// Returns the kernel's pipes of these sizes, then weir's of its capacities and segments, each with
+/// its title.
 fn pipes(kernel_bytes: &[u64]) -> Vec<(Mechanism, String)> {
     let kernel = kernel_bytes.iter().map(|bytes| (Mechanism::Pipe(*bytes), size(*bytes)));
     let weir = WEIR_BYTES.into_iter().flat_map(|capacity_bytes| {
         SHIFTS.map(|shift| {
             let segment_bytes = capacity_bytes >> shift;
-            let shape = Shape { capacity_bytes, segment_bytes, ..Shape::DEFAULT };
+            let shape = PipeShape { capacity_bytes, segment_bytes, ..PipeShape::DEFAULT };
             let title = format!("weir's {} by {}", size(capacity_bytes), size(segment_bytes));
             (Mechanism::WeirPipe(shape), title)
         })
@@ -50,7 +50,7 @@ fn pipes(kernel_bytes: &[u64]) -> Vec<(Mechanism, String)> {
     kernel.chain(weir).collect()
 }
 
-/// Chunks of this size, one way through a pipe.
+/// Returns the parameters of chunks that go one way through a pipe.
 fn through(mechanism: Mechanism, chunk: u64) -> Params {
     Params {
         chunk_bytes: Some(chunk),
@@ -60,7 +60,6 @@ fn through(mechanism: Mechanism, chunk: u64) -> Params {
     }
 }
 
-/// `franke-pipe`.
 pub fn pipe() -> Suite {
     Suite {
         name: "franke-pipe",
@@ -70,13 +69,13 @@ pub fn pipe() -> Suite {
     }
 }
 
-/// One chunk size through all pipes, which are so compared in pairs.
+/// Sends one chunk size through all pipes, which are thus compared in pairs.
 fn by_pipe_size(chunk: u64) -> Group {
     const STANDARD: [Mechanism; 3] =
         [Mechanism::Pipe(4 << 10), Mechanism::Pipe(64 << 10), Mechanism::Pipe(1 << 20)];
     let cases = pipes(&PIPE_BYTES).into_iter().map(|(mechanism, title)| {
         let name = format!("chunk {} through {title}", size(chunk));
-        let make = move |site: &Site| Stream::throughput(site, mechanism, chunk);
+        let make = move |site: &Site| OneWay::throughput(site, mechanism, chunk);
         let standard = chunk == 64 << 10 && STANDARD.contains(&mechanism);
         Case { standard, ..case(name, through(mechanism, chunk), Measure::THROUGHPUT, make) }
     });

@@ -1,44 +1,43 @@
-//! `joy-fs`: reading and writing a file in units of 1 KiB to 1 MiB, in order and in none, through
-//! the page cache, past it, and mapped. Joy's conclusion was that larger blocks pay.
+//! `joy-fs`: reading and writing a file in units of 1 KiB to 1 MiB, in sequential and random order,
+//! through the page cache, past it, and mapped. Joy concluded that larger blocks pay.
 //!
-//! The file has no name and 64 MiB. Cached writes are not forced to the disk: what is measured is
-//! the way into the cache, with whatever the kernel writes back meanwhile. Every unit that is read
-//! is checked at both ends, every 64th in full.
+//! The file is unnamed and has 64 MiB. Cached writes are not forced to the disk: the cases measure
+//! the way into the cache, along with whatever the kernel writes back meanwhile. Both ends of every
+//! unit that is read are checked, and every 64th unit in full.
 
 use crate::tools::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
-use weir_bench_sys::shared::{Buffer, Shared};
+use weir_bench_sys::shared::{PageBuffer, SharedPages};
 use weir_measure::bench::load::scratch_file;
 use weir_measure::random::Random;
 
 const FILE_BYTES: usize = 64 << 20;
 const UNIT_BYTES: [usize; 4] = [1 << 10, 8 << 10, 64 << 10, 1 << 20];
-/// What is in the file repeats after this: no power of two, so that a unit from a wrong place is
-/// seen, and whole pages, so that it can be handed over without copying.
+/// The content of the file repeats after this many bytes. It is not a power of two, so that a unit
+/// from a wrong place is seen. It is a number of whole pages, so that units can be passed on
+/// without copying.
 const PERIOD_BYTES: usize = (1 << 20) - 4096;
-/// Of so many units one is compared in full.
+/// One unit in this many is compared in full.
 const CHECKED_EVERY: u64 = 64;
 
-/// How the file is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
-enum Access {
+enum FileAccess {
     Cached,
     Direct,
     Mapped,
 }
 
-impl Access {
+impl FileAccess {
     fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// The suite.
 pub fn suite() -> Suite {
-    let access = [Access::Cached, Access::Direct, Access::Mapped];
+    let access = [FileAccess::Cached, FileAccess::Direct, FileAccess::Mapped];
     Suite {
         name: "joy-fs",
         about: "How fast files are read and written, by the size of each access: cached, direct, mapped.",
@@ -47,19 +46,23 @@ pub fn suite() -> Suite {
     }
 }
 
-/// Reading and writing apart: writing back disturbs reading.
-fn groups(access: Access) -> [Group; 2] {
+/// Makes groups for reading and for writing: write-back would disturb reading.
+fn groups(access: FileAccess) -> [Group; 2] {
     [false, true].map(|write| {
         let mut cases = Vec::new();
         for random in [false, true] {
             cases.extend(UNIT_BYTES.map(|bytes| file_case(access, write, random, bytes)));
         }
         let name = format!("{} {}", access.name(), if write { "write" } else { "read" });
-        Group { processes: 12, twin: access == Access::Cached, ..group(name, Sides::One, cases) }
+        Group {
+            processes: 12,
+            twin: access == FileAccess::Cached,
+            ..group(name, Sides::One, cases)
+        }
     })
 }
 
-fn file_case(access: Access, write: bool, random: bool, bytes: usize) -> Case {
+fn file_case(access: FileAccess, write: bool, random: bool, bytes: usize) -> Case {
     let (operation, pattern) =
         (if write { "write" } else { "read" }, if random { "random" } else { "sequential" });
     let params = Params {
@@ -72,23 +75,23 @@ fn file_case(access: Access, write: bool, random: bool, bytes: usize) -> Case {
     let name = format!("{} {pattern} {operation}, {}", access.name(), size(bytes as u64));
     let make = move |site: &Site| transfer(site, access, write, random, bytes);
     Case {
-        standard: access == Access::Cached && !write && !random && bytes == 8 << 10,
-        normalise: if access == Access::Direct { Normalise::Never } else { Normalise::Always },
+        standard: access == FileAccess::Cached && !write && !random && bytes == 8 << 10,
+        normalise: if access == FileAccess::Direct { Normalise::Never } else { Normalise::Always },
         size: BatchSize::Time { ns: 10_000_000 },
         weight: 3.0,
         ..case(name, params, Measure::THROUGHPUT, make)
     }
 }
 
-/// The file, and what is in it: the first of two contents, or what was written since.
-struct Content {
+/// The file, and the two contents that it may have.
+struct TestFile {
     file: File,
-    periods: [Buffer; 2],
+    periods: [PageBuffer; 2],
 }
 
-/// Content that repeats, from a seed.
-fn period(seed: u64) -> Result<Buffer, CaseError> {
-    let mut period = Buffer::new(PERIOD_BYTES + UNIT_BYTES[3])?;
+/// Makes content that repeats, from a seed.
+fn period(seed: u64) -> Result<PageBuffer, CaseError> {
+    let mut period = PageBuffer::new(PERIOD_BYTES + UNIT_BYTES[3])?;
     let mut random = Random::new(seed);
     for word in period[..PERIOD_BYTES].chunks_exact_mut(8) {
         word.copy_from_slice(&random.next_u64().to_le_bytes());
@@ -97,22 +100,22 @@ fn period(seed: u64) -> Result<Buffer, CaseError> {
     Ok(period)
 }
 
-impl Content {
-    fn make(site: &Site, access: Access) -> Result<Content, CaseError> {
+impl TestFile {
+    fn make(site: &Site, access: FileAccess) -> Result<TestFile, CaseError> {
         let periods = [period(1)?, period(2)?];
         let file = match access {
-            Access::Direct => direct_file(&site.directory)?,
-            Access::Cached | Access::Mapped => scratch_file(site)?,
+            FileAccess::Direct => direct_file(&site.directory)?,
+            FileAccess::Cached | FileAccess::Mapped => scratch_file(site)?,
         };
         for at in (0..FILE_BYTES).step_by(UNIT_BYTES[3]) {
             let from = at % PERIOD_BYTES;
             let unit = &periods[0][from..from + UNIT_BYTES[3]];
             file.write_all_at(unit, at as u64).map_err(|error| no_room(site, &error))?;
         }
-        Ok(Content { file, periods })
+        Ok(TestFile { file, periods })
     }
 
-    /// What stands at a place, by the first or the second content.
+    /// Returns what the first or the second content has at a place.
     fn unit(&self, which: usize, at: usize, bytes: usize) -> &[u8] {
         let from = at % PERIOD_BYTES;
         &self.periods[which][from..from + bytes]
@@ -139,20 +142,15 @@ fn no_room(site: &Site, error: &std::io::Error) -> CaseError {
     }
 }
 
-fn transfer(
-    site: &Site,
-    access: Access,
-    write: bool,
-    random: bool,
-    bytes: usize,
-) -> Result<Box<dyn Work>, CaseError> {
-    let content = Content::make(site, access)?;
-    let mapped = (access == Access::Mapped).then(|| Shared::of_file(&content.file, FILE_BYTES));
+fn transfer(site: &Site, access: FileAccess, write: bool, random: bool, bytes: usize) -> MadeWork {
+    let content = TestFile::make(site, access)?;
+    let mapped =
+        (access == FileAccess::Mapped).then(|| SharedPages::of_file(&content.file, FILE_BYTES));
     let map = mapped.transpose()?;
-    let mut buffer = Buffer::new(bytes)?;
+    let mut buffer = PageBuffer::new(bytes)?;
     let (mut places, mut number) = (Random::new(bytes as u64), 0_u64);
     let units = (FILE_BYTES / bytes) as u64;
-    if access == Access::Direct
+    if access == FileAccess::Direct
         && let Err(error) = content.file.read_at(&mut buffer, 0)
     {
         return Err(CaseError::left_out(format!(
@@ -161,7 +159,7 @@ fn transfer(
     }
     let mut which = 0;
     work(move |count| {
-        // Each batch writes other bytes than are there.
+        // Each batch writes other bytes than the file has.
         which = if write { 1 - which } else { 0 };
         let mut at = 0;
         let begun = Instant::now();
@@ -183,7 +181,7 @@ fn transfer(
         }
         let elapsed = elapsed_ns(begun);
         if write {
-            // The last unit, read back outside of the time that counts.
+            // The last unit is read back outside of the measured time.
             content.file.read_exact_at(&mut buffer, at as u64)?;
             content.check(which, at, &buffer, 0)?;
         }

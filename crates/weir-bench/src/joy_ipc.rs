@@ -1,19 +1,20 @@
-//! `joy-ipc`: 4- and 512-byte packets to self, one way and two ways, as Joy's table has them.
+//! `joy-ipc`: 4- and 512-byte packets to self, one way and two ways, as in Joy's table.
 //!
-//! A rate counts packets; two ways, those of both directions. Packets are numbered and checked
-//! where they arrive. Beside the closed loop (the next packet follows the answer) stands an open
-//! one at a stated rate, whose latencies count from the intended start.
+//! A rate counts packets; two ways it counts those of both directions. Packets are numbered and
+//! checked where they arrive. The closed loop, in which the next packet follows the answer, is
+//! compared with an open one at a stated rate, whose latencies count from the intended start.
 
 mod floor;
+mod lanes;
 mod loan;
 mod mpx;
 
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::{Shape, Side};
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::own::{ChannelSide, PipeShape};
 use crate::tools::pattern::Pattern;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
-use crate::tools::stream::Stream;
+use crate::tools::stream::OneWay;
 use crate::tools::{RATE_PER_S, latencies, open_round_trips};
 use std::time::Instant;
 use weir::Waiting;
@@ -23,14 +24,14 @@ const MECHANISMS: [Mechanism; 7] = [
     Mechanism::UnixStream,
     Mechanism::UnixSeqpacket,
     Mechanism::PosixMq,
-    Mechanism::WeirPipe(Shape::DEFAULT),
-    Mechanism::WeirRecord(Shape::DEFAULT),
+    Mechanism::WeirPipe(PipeShape::DEFAULT),
+    Mechanism::WeirRecord(PipeShape::DEFAULT),
     Mechanism::WeirPort(Waiting::Adaptive),
 ];
-/// Joy's two sizes, and two by which rings are compared: the most that fits a line, and a line.
+/// Joy's two sizes, and two by which rings are compared: the most that fits a cache line with its
+/// header, and a whole line.
 const BYTES: [usize; 4] = [4, 48, 64, 512];
 
-/// The suite.
 pub fn suite() -> Suite {
     Suite {
         name: "joy-ipc",
@@ -47,9 +48,9 @@ pub fn suite() -> Suite {
     }
 }
 
-type Make = fn(&Site, Mechanism, usize) -> Result<Box<dyn Work>, CaseError>;
+type MakeWork = fn(&Site, Mechanism, usize) -> MadeWork;
 
-fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
+fn direction(direction: &'static str, sides: Sides, make: MakeWork) -> Group {
     let mut cases = Vec::new();
     for mechanism in MECHANISMS {
         for bytes in BYTES {
@@ -67,11 +68,10 @@ fn direction(direction: &'static str, sides: Sides, make: Make) -> Group {
             });
         }
     }
-    let baseline = Some(format!("{direction} {} 4 B", Mechanism::Pipe(0).name()));
-    Group { baseline, ..group(direction, sides, cases) }
+    compared(direction, sides, cases)
 }
 
-/// Round trips, and beside them what they take without a library.
+/// Measures round trips, and what they take without a library.
 fn two_ways() -> Group {
     let mut group = direction("two-way", Sides::Two, two_way);
     group.cases.extend(floor::cases());
@@ -91,8 +91,8 @@ fn params(mechanism: Mechanism, direction: &str, bytes: usize) -> Params {
     Params { chunk_bytes: Some(bytes as u64), ..moving(mechanism.name(), direction) }
 }
 
-fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let channel = Channel::new(mechanism, bytes)?;
+fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
+    let channel = BenchChannel::new(mechanism, bytes)?;
     let (mut sent, mut expected) = (Pattern::new(bytes), Pattern::new(bytes));
     let mut buffer = vec![0; bytes];
     work(move |count| {
@@ -105,27 +105,28 @@ fn to_self(_: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>
     })
 }
 
-fn one_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let mut stream = Stream::start(site, mechanism, bytes)?;
+fn one_way(site: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
+    let mut stream = OneWay::start(site, mechanism, bytes)?;
     work(move |count| Ok(Batch::rate(stream.send(count)?, count)))
 }
 
-/// Two channels and a peer that answers each packet with the next of its own.
-struct Echo {
-    there: Channel,
-    back: Channel,
+/// Two channels and a peer that answers each packet with the next one of its own.
+struct EchoPair {
+    there: BenchChannel,
+    back: BenchChannel,
     sent: Pattern,
     expected: Pattern,
     buffer: Vec<u8>,
-    peer: Peer,
+    peer: PeerProcess,
 }
 
-impl Echo {
-    fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Echo, CaseError> {
-        let (there, back) = (Channel::new(mechanism, bytes)?, Channel::new(mechanism, bytes)?);
-        let peer = Peer::start(site, |control| {
-            there.only(Side::Receives);
-            back.only(Side::Sends);
+impl EchoPair {
+    fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<EchoPair, CaseError> {
+        let (there, back) =
+            (BenchChannel::new(mechanism, bytes)?, BenchChannel::new(mechanism, bytes)?);
+        let peer = PeerProcess::start(site, |control| {
+            there.only(ChannelSide::Receives);
+            back.only(ChannelSide::Sends);
             let (mut expected, mut sent) = (Pattern::new(bytes), Pattern::new(bytes));
             let mut buffer = vec![0; bytes];
             control.serve(|| {
@@ -133,10 +134,10 @@ impl Echo {
                 back.send_next(&mut sent)
             })
         })?;
-        there.only(Side::Sends);
-        back.only(Side::Receives);
+        there.only(ChannelSide::Sends);
+        back.only(ChannelSide::Receives);
         let (sent, expected) = (Pattern::new(bytes), Pattern::new(bytes));
-        Ok(Echo { there, back, sent, expected, buffer: vec![0; bytes], peer })
+        Ok(EchoPair { there, back, sent, expected, buffer: vec![0; bytes], peer })
     }
 
     fn trip(&mut self) -> Result<(), CaseError> {
@@ -150,8 +151,8 @@ impl Echo {
     }
 }
 
-fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let mut echo = Echo::start(site, mechanism, bytes)?;
+fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
+    let mut echo = EchoPair::start(site, mechanism, bytes)?;
     work(move |count| {
         echo.peer.more(count);
         let elapsed = timed(count, || echo.trip())?;
@@ -161,7 +162,8 @@ fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Box<dyn Wo
     })
 }
 
-/// Round trips at a stated rate: an open loop, and the same mechanism in a closed one.
+/// Measures round trips at a stated rate, in an open loop and, by the same mechanism, in a closed
+/// one.
 fn paced() -> Group {
     let mut cases = Vec::new();
     for mechanism in [Mechanism::Pipe(0), Mechanism::UnixSeqpacket] {
@@ -178,18 +180,18 @@ fn paced() -> Group {
     Group { twin: false, ..group("paced", Sides::Two, cases) }
 }
 
-fn open_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError> {
-    let Echo { there, back, mut sent, mut expected, mut buffer, peer } =
-        Echo::start(site, mechanism, 4)?;
+fn open_trips(site: &Site, mechanism: Mechanism) -> MadeWork {
+    let EchoPair { there, back, mut sent, mut expected, mut buffer, peer } =
+        EchoPair::start(site, mechanism, 4)?;
     open_round_trips(site, peer, move || {
         there.send_next(&mut sent)?;
         back.receive_next(&mut expected, &mut buffer)
     })
 }
 
-fn closed_trips(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError> {
+fn closed_trips(site: &Site, mechanism: Mechanism) -> MadeWork {
     use weir_measure::bench::latency::Latencies;
-    let mut echo = Echo::start(site, mechanism, 4)?;
+    let mut echo = EchoPair::start(site, mechanism, 4)?;
     work(move |count| {
         echo.peer.more(count);
         let mut latencies = Latencies::default();

@@ -1,17 +1,17 @@
 //! `joy-switch`: a context switch, by what wakes the other process.
 //!
 //! Kashtan compared UNIX with VMS by two processes that wake each other in turn, once through pipes
-//! and once through signals; Joy then took the switch apart. Here a case is half of a round trip:
-//! one wake-up, one sleep and the switch between. What the mechanism costs without any switch is
-//! measured beside it (to self), and the difference is the switch alone.
+//! and once through signals; Joy then divided the switch into phases. Here a case is half of a
+//! round trip: one wake-up, one sleep and the switch between them. The cost of the mechanism
+//! without a switch is measured as well (to self); the difference is the switch alone.
 
 mod trace;
 
-use crate::limits::Turns;
+use crate::limits::futex_round_trips;
 use crate::tools::background::endless;
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::{Shape, Side, trouble};
-use crate::tools::peer::Peer;
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::own::{ChannelSide, PipeShape, trouble};
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -23,7 +23,6 @@ use weir_measure_sys::signals;
 
 const WAKE: i32 = 10; // SIGUSR1
 
-/// The suite.
 pub fn suite() -> Suite {
     Suite {
         name: "joy-switch",
@@ -43,7 +42,7 @@ fn to_self(mechanism: &str) -> Params {
 
 fn pairs() -> Group {
     let switch = Some(Perspective { of: Activity::Switches, per_operation: 1.0 });
-    let pair = |name: &str, mechanism: &'static str, make: fn(&Site) -> Made| Case {
+    let pair = |name: &str, mechanism: &'static str, make: fn(&Site) -> MadeWork| Case {
         perspective: switch,
         normalise: Normalise::OnOneCpu,
         ..case(name, two_way(mechanism), Measure::TIME, make)
@@ -51,7 +50,7 @@ fn pairs() -> Group {
     let cases = vec![
         pair("switch by pipe", "kernel-pipe", by_pipe),
         pair("switch by eventfd", "eventfd", by_eventfd),
-        pair("switch by futex", "futex", by_futex),
+        pair("switch by futex", "futex", futex_round_trips),
         pair("switch by kill", "kill", by_kill),
         pair("switch by weir pipe", "weir-pipe", by_weir),
         pair("switch by weir port", "weir-port", by_port),
@@ -75,36 +74,25 @@ fn pairs() -> Group {
     }
 }
 
-type Made = Result<Box<dyn Work>, CaseError>;
-
-fn by_pipe(site: &Site) -> Made {
+fn by_pipe(site: &Site) -> MadeWork {
     by_channel(site, Mechanism::Pipe(0))
 }
 
-/// weir's pipe, told to sleep at once: spinning would be no switch.
-fn by_weir(site: &Site) -> Made {
-    by_channel(site, Mechanism::WeirPipe(Shape { waiting: Waiting::Sleep, ..Shape::DEFAULT }))
+/// weir's pipe with ends that sleep at once: spinning would not be a switch.
+fn by_weir(site: &Site) -> MadeWork {
+    by_channel(
+        site,
+        Mechanism::WeirPipe(PipeShape { waiting: Waiting::Sleep, ..PipeShape::DEFAULT }),
+    )
 }
 
-/// weir's port, a port each way, told the same.
-fn by_port(site: &Site) -> Made {
+/// weir's port, one each way, with ends that sleep at once.
+fn by_port(site: &Site) -> MadeWork {
     by_channel(site, Mechanism::WeirPort(Waiting::Sleep))
 }
 
-fn by_channel(site: &Site, mechanism: Mechanism) -> Made {
-    let there = Channel::new(mechanism, 1)?;
-    let back = Channel::new(mechanism, 1)?;
-    let peer = Peer::start(site, |control| {
-        there.only(Side::Receives);
-        back.only(Side::Sends);
-        let mut byte = [0];
-        control.serve(|| {
-            there.receive(&mut byte)?;
-            back.send(&byte)
-        })
-    })?;
-    there.only(Side::Sends);
-    back.only(Side::Receives);
+fn by_channel(site: &Site, mechanism: Mechanism) -> MadeWork {
+    let (there, back, peer) = echo::<1>(site, mechanism)?;
     let mut byte = [7];
     round_trips(peer, move || {
         there.send(&byte)?;
@@ -115,8 +103,29 @@ fn by_channel(site: &Site, mechanism: Mechanism) -> Made {
     })
 }
 
-fn pipe_to_self() -> Made {
-    let channel = Channel::new(Mechanism::Pipe(0), 1)?;
+/// A channel each way, and a peer that sends each message back.
+fn echo<const BYTES: usize>(
+    site: &Site,
+    mechanism: Mechanism,
+) -> Result<(BenchChannel, BenchChannel, PeerProcess), CaseError> {
+    let there = BenchChannel::new(mechanism, BYTES)?;
+    let back = BenchChannel::new(mechanism, BYTES)?;
+    let peer = PeerProcess::start(site, |control| {
+        there.only(ChannelSide::Receives);
+        back.only(ChannelSide::Sends);
+        let mut bytes = [0; BYTES];
+        control.serve(|| {
+            there.receive(&mut bytes)?;
+            back.send(&bytes)
+        })
+    })?;
+    there.only(ChannelSide::Sends);
+    back.only(ChannelSide::Receives);
+    Ok((there, back, peer))
+}
+
+fn pipe_to_self() -> MadeWork {
+    let channel = BenchChannel::new(Mechanism::Pipe(0), 1)?;
     let mut byte = [7];
     try_repeat(move || {
         channel.send(&byte)?;
@@ -124,9 +133,9 @@ fn pipe_to_self() -> Made {
     })
 }
 
-fn by_eventfd(site: &Site) -> Made {
+fn by_eventfd(site: &Site) -> MadeWork {
     let (there, back) = (eventfd(0, EventfdFlags::empty())?, eventfd(0, EventfdFlags::empty())?);
-    let peer = Peer::start(site, |control| {
+    let peer = PeerProcess::start(site, |control| {
         control.serve(|| {
             take(&there)?;
             give(&back)
@@ -153,21 +162,13 @@ fn take(event: &OwnedFd) -> Result<(), CaseError> {
     }
 }
 
-fn by_futex(site: &Site) -> Made {
-    let (turns, peer) = Turns::with_peer(site)?;
-    round_trips(peer, move || {
-        turns.give(1)?;
-        turns.take(0)
-    })
-}
-
 const THERE: u64 = 1;
 const BACK: u64 = 2;
 
 /// Two flags of one cluster. A waiter looks a hundred times before it sleeps.
-fn by_flags(site: &Site) -> Made {
+fn by_flags(site: &Site) -> MadeWork {
     let flags = Flags::shared().map_err(trouble)?;
-    let peer = Peer::start(site, |control| {
+    let peer = PeerProcess::start(site, |control| {
         control.serve(|| {
             take_flag(&flags, THERE)?;
             flags.set(BACK);
@@ -188,12 +189,12 @@ fn take_flag(flags: &Flags, flag: u64) -> Result<(), CaseError> {
     }
 }
 
-/// Signals are blocked in both and waited for: none is lost, since each is answered before the
-/// next is sent.
-fn by_kill(site: &Site) -> Made {
+/// Both sides block signals and wait for them. None is lost, since each is answered before the next
+/// is sent.
+fn by_kill(site: &Site) -> MadeWork {
     signals::block(WAKE)?;
     let parent = std::process::id() as weir_sys::Pid;
-    let peer = Peer::start(site, |control| {
+    let peer = PeerProcess::start(site, |control| {
         control.serve(|| {
             signals::wait_for(WAKE)?;
             Ok(signals::send(parent, WAKE)?)
@@ -206,7 +207,7 @@ fn by_kill(site: &Site) -> Made {
     })
 }
 
-/// A token that goes around through pipes; each process touches its working set when it has it.
+/// A token circulates through pipes; each process touches its working set when it has the token.
 fn rings() -> Group {
     let mut cases = Vec::new();
     let mut derived = Vec::new();
@@ -249,8 +250,8 @@ fn touch(set: &mut [u8]) {
     }
 }
 
-fn touching_self(bytes: usize) -> Made {
-    let channel = Channel::new(Mechanism::Pipe(0), 1)?;
+fn touching_self(bytes: usize) -> MadeWork {
+    let channel = BenchChannel::new(Mechanism::Pipe(0), 1)?;
     let (mut set, mut byte) = (vec![0; bytes], [7]);
     try_repeat(move || {
         channel.send(&byte)?;
@@ -260,10 +261,10 @@ fn touching_self(bytes: usize) -> Made {
     })
 }
 
-/// This process is one of the ring; the others are children, on the two CPUs in turn.
-fn ring(site: &Site, parties: usize, bytes: usize) -> Made {
-    let links: Vec<Channel> =
-        (0..parties).map(|_| Channel::new(Mechanism::Pipe(0), 1)).collect::<Result<_, _>>()?;
+/// This process is one of the ring. The others are children, on the two CPUs in turn.
+fn ring(site: &Site, parties: usize, bytes: usize) -> MadeWork {
+    let links: Vec<BenchChannel> =
+        (0..parties).map(|_| BenchChannel::new(Mechanism::Pipe(0), 1)).collect::<Result<_, _>>()?;
     let mut children: Vec<Child> = Vec::new();
     for index in 1..parties {
         let (from, to) = (&links[index - 1], &links[index]);

@@ -1,7 +1,7 @@
-//! `joy-syscall`: the system call taken apart, as Joy did in 1980 by counting instructions.
+//! `joy-syscall`: the phases of a system call, which Joy found in 1980 by counting instructions.
 //!
-//! Each phase is the difference of two calls of which one does it in addition; all calls run in
-//! one process round after round, so the differences are within rounds.
+//! Each phase is the difference of two calls, one of which does that phase in addition. All calls
+//! run in one process, round after round, so the differences are within rounds.
 
 use crate::limits::futex_wake_nobody;
 use crate::tools::prelude::*;
@@ -10,11 +10,10 @@ use std::hint::black_box;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 use weir_bench_sys::floor;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_bench_sys::uring::Nops;
 use weir_measure_sys::fork;
 
-/// The suite.
 pub fn suite() -> Suite {
     Suite {
         name: "joy-syscall",
@@ -25,19 +24,19 @@ pub fn suite() -> Suite {
 }
 
 fn call(name: &str) -> Params {
-    Params { operation: Some("call".into()), mechanism: Some(name.into()), ..Params::default() }
+    Params { mechanism: Some(name.into()), ..operation("call") }
 }
 
 fn plain(name: &'static str, operation: fn()) -> Case {
     case(name, call(name), Measure::TIME, move |_| repeat(operation))
 }
 
-/// A case that is not in the default set.
+/// Removes a case from the default set.
 fn further(case: Case) -> Case {
     Case { standard: false, ..case }
 }
 
-/// Reads of `bytes` bytes from a descriptor that gives zeros, or is not open.
+/// Reads `bytes` bytes from a descriptor that gives zeros, or that is not open.
 fn reading(name: &'static str, bytes: usize, open: bool, standard: bool) -> Case {
     let params = Params { chunk_bytes: Some(bytes as u64), ..call("read") };
     let read = case(name, params, Measure::TIME, move |_| {
@@ -92,11 +91,7 @@ fn phases() -> Group {
 }
 
 fn differences() -> Vec<Derived> {
-    let phase = |name: &str| Params {
-        operation: Some("phase".into()),
-        mechanism: Some(name.into()),
-        ..Params::default()
-    };
+    let phase = |name: &str| Params { mechanism: Some(name.into()), ..operation("phase") };
     let of = |name: &str, plus: &str, minus: &str| difference(name, phase(name), plus, minus);
     let per_byte = Derived {
         divide_by: 4.095,
@@ -117,7 +112,7 @@ fn differences() -> Vec<Derived> {
     ]
 }
 
-/// Seccomp filters cannot be taken off, so each is installed in a child that does the calls.
+/// A seccomp filter cannot be removed, so each is installed in a child that makes the calls.
 fn filters() -> Group {
     let filter = |name: &'static str, installed: Option<(usize, bool)>| {
         further(case(name, call("seccomp"), Measure::TIME, move |_| filtered(installed)))
@@ -143,11 +138,11 @@ fn filters() -> Group {
     }
 }
 
-fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, CaseError> {
+fn filtered(installed: Option<(usize, bool)>) -> MadeWork {
     use std::sync::atomic::Ordering;
     const COUNT: usize = 0;
     const RESULT: usize = 2;
-    let shared = std::rc::Rc::new(Shared::new(4 * LINE_BYTES)?);
+    let shared = std::rc::Rc::new(SharedPages::new(4 * LINE_BYTES)?);
     work(move |count| {
         let theirs = shared.clone();
         shared.word(COUNT).store(count, Ordering::Relaxed);
@@ -158,7 +153,7 @@ fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, CaseError
             if installed.map(filter).transpose().is_err() {
                 return 2;
             }
-            // The first calls find out that they are allowed.
+            // The kernel notices during the first calls that they are allowed.
             (0..100).for_each(|_| floor::no_such_call());
             let begun = Instant::now();
             (0..count).for_each(|_| floor::no_such_call());
@@ -169,21 +164,16 @@ fn filtered(installed: Option<(usize, bool)>) -> Result<Box<dyn Work>, CaseError
         if !child.succeeded()? {
             return Err(CaseError::left_out("this kernel installs no seccomp filters here"));
         }
-        // The child's end, which was waited for, comes after its store.
+        // This process waited for the child's end, which comes after its store.
         let elapsed = shared.word(RESULT).load(Ordering::Relaxed);
         Ok(Batch::time(elapsed as f64, count))
     })
 }
 
-/// What a request costs that is handed over with others in one call.
+/// Measures the cost of a request that is submitted with others in one call.
 fn rings() -> Group {
     let batch = |per_call: u32| {
-        let params = Params {
-            per_call: Some(u64::from(per_call)),
-            mechanism: Some("io-uring".into()),
-            operation: Some("call".into()),
-            ..Params::default()
-        };
+        let params = Params { per_call: Some(u64::from(per_call)), ..call("io-uring") };
         let name = format!("io_uring no-op, {per_call} a call");
         let nop = case(name, params, Measure::TIME, move |_| {
             let cannot = |error| CaseError::left_out(format!("no io_uring here: {error}"));

@@ -1,12 +1,13 @@
-//! `kashtan-paging`: Kashtan's paging benchmark, as Joy tells of it (1980): 8192 pages, each of
-//! which is modified when touched, in less memory than they take; touched in order, in no order,
-//! and in walks whose steps have a deviation of 1 to 100 pages.
+//! `kashtan-paging`: Kashtan's paging benchmark, as Joy describes it (1980). A program modifies
+//! 8192 pages when it touches them, in less memory than they take. It touches them in sequential
+//! order, in random order, and in walks whose steps have a deviation of 1 to 100 pages.
 //!
-//! A child in a memory cgroup touches the pages: of a mapped file (with and without advice), or of
-//! anonymous memory over a swap file (with the kernel's read-ahead as it is, and set to 32 pages).
-//! Start-up is left out: all pages are there and dirty before the clock runs, and each batch begins
+//! A child in a memory cgroup touches the pages of a mapped file (with and without advice), or of
+//! anonymous memory over a swap file (with the kernel's default read-ahead, and with 32 pages). The
+//! start is left out: all pages are present and dirty before the clock runs, and each batch begins
 //! with some touches that do not count. Every page holds how often it was touched, which is checked
-//! at each touch. Stated are nanoseconds a reference; the report does not tell how many it made.
+//! at each touch. The figure is nanoseconds per reference; the report does not state how many it
+//! made.
 
 mod cage;
 mod pager;
@@ -17,44 +18,42 @@ use pager::Pager;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use walk::{PATTERNS, Pattern};
+use walk::{PATTERNS, TouchOrder};
 
-/// Pages, as in the report.
+/// Number of pages, as in the report.
 pub const PAGES: usize = 8192;
-/// Of today's kernels; the VAX had 512 bytes.
+/// Bytes of a page in today's kernels; the VAX had 512.
 pub const PAGE_BYTES: usize = 4096;
 
-/// What pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(prefix = "kernel-", serialize_all = "kebab-case")]
-pub enum Mechanism {
+pub enum PagingKind {
     /// A shared mapping of a file.
     Mmap,
-    /// The same with `MADV_RANDOM`.
+    /// A shared mapping with `MADV_RANDOM`.
     MmapAdvised,
     /// Anonymous memory over a swap file.
     Swap,
-    /// The same with `vm.page-cluster` at 5: 32 pages at once.
+    /// Anonymous memory with `vm.page-cluster` at 5: 32 pages at once.
     SwapTuned,
 }
 
-impl Mechanism {
+impl PagingKind {
     fn name(self) -> &'static str {
         self.into()
     }
 
     /// Whether it swaps.
     pub fn swaps(self) -> bool {
-        matches!(self, Mechanism::Swap | Mechanism::SwapTuned)
+        matches!(self, PagingKind::Swap | PagingKind::SwapTuned)
     }
 }
 
-const MECHANISMS: [Mechanism; 4] =
-    [Mechanism::Mmap, Mechanism::MmapAdvised, Mechanism::Swap, Mechanism::SwapTuned];
+const MECHANISMS: [PagingKind; 4] =
+    [PagingKind::Mmap, PagingKind::MmapAdvised, PagingKind::Swap, PagingKind::SwapTuned];
 /// Memory allowed, as a share of the pages.
 const SHARES: [f64; 2] = [0.5, 0.25];
 
-/// The suite.
 pub fn suite() -> Suite {
     let mut groups = Vec::new();
     for share in SHARES {
@@ -68,7 +67,7 @@ pub fn suite() -> Suite {
     }
 }
 
-fn patterns(mechanism: Mechanism, share: f64) -> Group {
+fn patterns(mechanism: PagingKind, share: f64) -> Group {
     let cases = PATTERNS.map(|pattern| {
         let params = Params {
             mechanism: Some(mechanism.name().into()),
@@ -99,16 +98,11 @@ fn part(share: f64) -> &'static str {
 type SharedPager = Rc<RefCell<Option<Pager>>>;
 
 thread_local! {
-    /// One child for all patterns of a group: they take turns on the same pages.
-    static PAGERS: RefCell<BTreeMap<(Mechanism, u64), SharedPager>> = RefCell::default();
+    /// One child for all orders of a group; they take turns on the same pages.
+    static PAGERS: RefCell<BTreeMap<(PagingKind, u64), SharedPager>> = RefCell::default();
 }
 
-fn references(
-    site: &Site,
-    mechanism: Mechanism,
-    share: f64,
-    pattern: Pattern,
-) -> Result<Box<dyn Work>, CaseError> {
+fn references(site: &Site, mechanism: PagingKind, share: f64, pattern: TouchOrder) -> MadeWork {
     let limit_bytes = (share * (PAGES * PAGE_BYTES) as f64) as u64;
     let pager = PAGERS.with(|pagers| -> Result<_, CaseError> {
         let mut pagers = pagers.borrow_mut();
@@ -125,8 +119,8 @@ fn references(
         let ran = pager.as_mut().map(|pager| pager.run(pattern));
         let (references, elapsed_ns) = match ran {
             Some(Ok(ran)) => ran,
-            // The kernel kills what finds no page to give up at the moment it asks for one. The old
-            // cage must be gone before there is a new one, which would keep its guard waiting.
+            // The kernel kills a process when it finds no page to reclaim for it. The old cage must
+            // be gone before there is a new one, which would keep its guard waiting.
             _ => {
                 *pager = None;
                 pager.insert(Pager::start(&site, mechanism, limit_bytes)?).run(pattern)?

@@ -1,28 +1,28 @@
 //! The suites of `weir bench`: the experiments of four reports on UNIX, on the mechanisms of today.
 //!
-//! One file or folder a suite; [`catalogue`] lists them. A suite is a number of groups of cases; a
-//! case is a recipe that a fresh process carries out. No statistics and no output here: those are
-//! the engine's (`weir_measure::bench`) and the command's.
+//! Each suite is a file or a folder; [`catalogue`] lists all of them. A suite consists of groups of
+//! cases, and a case is a recipe that a fresh process carries out. Statistics and output are not
+//! here: `weir_measure::bench` and the command have them.
 
 #![forbid(unsafe_code)]
 
 pub mod allen_echo;
-pub mod bbn;
-pub mod buffers;
-pub mod franke;
-pub mod joy_fs;
-pub mod joy_ipc;
-pub mod joy_switch;
-pub mod joy_syscall;
-pub mod kashtan;
-pub mod limits;
-pub mod port_writers;
+mod bbn;
+mod buffers;
+mod franke;
+mod joy_fs;
+mod joy_ipc;
+mod joy_switch;
+mod joy_syscall;
+mod kashtan;
+mod limits;
+mod port_writers;
 pub mod published;
 pub mod tools;
 
 use weir_measure::bench::case::Suite;
 
-/// All suites, in the order in which they are shown.
+/// Returns all suites in the order in which they are shown.
 pub fn catalogue() -> Vec<Suite> {
     vec![
         limits::suite(),

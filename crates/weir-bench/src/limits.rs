@@ -1,20 +1,19 @@
-//! `limits`: what the machine itself allows, beside which every other figure stands.
+//! `limits`: what the machine itself allows. Every other figure is read beside these.
 
 mod disk;
 mod hand_over;
 
 use crate::tools::futex::{sleep, wake};
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_bench_sys::floor;
-use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use weir_measure::bench::line;
 
 const COPY_BYTES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20];
 
-/// The suite.
 pub fn suite() -> Suite {
     let here = group("here", Sides::One, here());
     let mut across = group("across", Sides::Two, across());
@@ -26,10 +25,6 @@ pub fn suite() -> Suite {
         source: "findings of this project; McVoy and Staelin 1996",
         groups: vec![here, across, wake, disk::transfers()],
     }
-}
-
-fn operation(operation: &str) -> Params {
-    Params { operation: Some(operation.into()), ..Params::default() }
 }
 
 fn here() -> Vec<Case> {
@@ -54,12 +49,12 @@ fn here() -> Vec<Case> {
     cases
 }
 
-/// First touch of a page of anonymous memory.
-fn page_fault() -> Result<Box<dyn Work>, CaseError> {
+/// Touches pages of anonymous memory for the first time.
+fn page_fault() -> MadeWork {
     const PAGES: usize = 512;
     let page = rustix::param::page_size();
-    let mut memory = Buffer::new(PAGES * page)?;
-    // A kernel without huge pages refuses to refuse them.
+    let mut memory = PageBuffer::new(PAGES * page)?;
+    // A kernel without huge pages returns an error, which does not matter.
     let _ = memory.refuse_huge_pages();
     work(move |count| {
         let (mut elapsed, mut left) = (0.0, count as usize);
@@ -77,8 +72,8 @@ fn page_fault() -> Result<Box<dyn Work>, CaseError> {
     })
 }
 
-fn copy(bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let (mut from, mut to) = (Buffer::new(bytes)?, Buffer::new(bytes)?);
+fn copy(bytes: usize) -> MadeWork {
+    let (mut from, mut to) = (PageBuffer::new(bytes)?, PageBuffer::new(bytes)?);
     for (at, byte) in from.iter_mut().enumerate() {
         *byte = at as u8;
     }
@@ -103,64 +98,51 @@ fn across() -> Vec<Case> {
             Ok(Batch { elapsed_ns: 2e6, values: vec![trip] })
         })
     });
-    // It is as long as it is, whatever the count.
+    // The measurement has a fixed length, whatever the count.
     let mut cases = vec![Case { size: BatchSize::Count(1), ..exchange }];
     cases.extend(hand_over::cases());
     cases
 }
 
-/// One wake-up by futex: half of a round trip in which both sides sleep.
+/// Measures one wake-up by futex: half of a round trip in which both sides sleep.
 fn futex_wake() -> Case {
     let params = Params { mechanism: Some("futex".into()), ..operation("wake") };
     let switches = Some(Perspective { of: Activity::Switches, per_operation: 1.0 });
-    let wake = case("futex wake", params, Measure::TIME, |site| {
-        let (turns, peer) = Turns::with_peer(site)?;
-        round_trips(peer, move || {
-            turns.give(1)?;
-            turns.take(0)
-        })
-    });
+    let wake = case("futex wake", params, Measure::TIME, futex_round_trips);
     Case { normalise: Normalise::OnOneCpu, perspective: switches, ..wake }
 }
 
-/// Whose turn it is: a word on which both sides sleep.
-#[derive(Debug)]
-pub struct Turns {
-    shared: Shared,
+/// Round trips in which each side sleeps on a word until it is its turn.
+pub fn futex_round_trips(site: &Site) -> MadeWork {
+    let turns = Turns { shared: SharedPages::new(2 * LINE_BYTES)? };
+    let peer = PeerProcess::start(site, |control| {
+        control.serve(|| {
+            turns.take(1)?;
+            turns.give(0)
+        })
+    })?;
+    round_trips(peer, move || {
+        turns.give(1)?;
+        turns.take(0)
+    })
+}
+
+/// A shared word that says whose turn it is. Both sides sleep on it.
+struct Turns {
+    shared: SharedPages,
 }
 
 impl Turns {
-    /// Side 0 has the turn; side 1 is a process that gives back each turn it gets.
-    ///
-    /// # Errors
-    /// Those of mmap(2) and fork(2).
-    pub fn with_peer(site: &Site) -> Result<(Turns, Peer), CaseError> {
-        let turns = Turns { shared: Shared::new(2 * LINE_BYTES)? };
-        let peer = Peer::start(site, |control| {
-            control.serve(|| {
-                turns.take(1)?;
-                turns.give(0)
-            })
-        })?;
-        Ok((turns, peer))
-    }
-
     /// Gives the turn to `side` and wakes it.
-    ///
-    /// # Errors
-    /// Those of futex(2).
-    pub fn give(&self, side: u32) -> Result<(), CaseError> {
+    fn give(&self, side: u32) -> Result<(), CaseError> {
         let word = self.shared.half(0);
-        // Release pairs with acquire in `take`: what this side did is done.
+        // Release pairs with acquire in `take`: all that this side did before is visible.
         word.store(side, Ordering::Release);
         wake(word, 1)
     }
 
-    /// Sleeps until the turn is `side`'s.
-    ///
-    /// # Errors
-    /// Those of futex(2).
-    pub fn take(&self, side: u32) -> Result<(), CaseError> {
+    /// Sleeps until it is `side`'s turn.
+    fn take(&self, side: u32) -> Result<(), CaseError> {
         let word = self.shared.half(0);
         loop {
             let turn = word.load(Ordering::Acquire);
@@ -172,8 +154,8 @@ impl Turns {
     }
 }
 
-/// A wake with nobody waiting, for `joy-syscall` too.
-pub fn futex_wake_nobody() -> Result<Box<dyn Work>, CaseError> {
-    let shared = Shared::new(LINE_BYTES)?;
+/// Wakes a word on which nobody sleeps.
+pub fn futex_wake_nobody() -> MadeWork {
+    let shared = SharedPages::new(LINE_BYTES)?;
     try_repeat(move || wake(shared.half(0), 1))
 }

@@ -1,33 +1,34 @@
-//! The published figures of the four reports, as they stand in `data/`.
+//! The published figures of the four reports, from the tables in `data/`.
 
-/// A line of a table: its first column, and the figure.
+/// One row of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct PublishedRow {
     /// The first column.
     pub name: String,
-    /// The columns after it.
+    /// The other columns; `None` where the report has no number.
     pub figures: Vec<Option<f64>>,
 }
 
-/// Joy 1980: where a trivial system call's time went on the old system, microseconds.
+/// Joy 1980: the parts of the time of a trivial system call on the old system, in microseconds.
 pub const JOY_SYSCALL: &str = include_str!("../../../data/joy_1980_syscall_vax780.csv");
-/// Joy 1980: 4-byte packets a second to self, one way, two ways.
+/// Joy 1980: 4-byte packets per second to self, one way and two ways.
 pub const JOY_IPC: &str = include_str!("../../../data/joy_1980_ipc_vax780.csv");
-/// Joy 1980: a context switch, microseconds.
+/// Joy 1980: the parts of a context switch, in microseconds.
 pub const JOY_SWITCH: &str = include_str!("../../../data/joy_1980_switch_vax780.csv");
-/// Franke 2001: improvement over pipes of 4 KiB, percent.
+/// Franke 2001: improvement over pipes of 4 KiB, in percent.
 pub const FRANKE: &str = include_str!("../../../data/franke_2001_2way.csv");
-/// Allen: an echo by a daemon at user level, and its packet driver, milliseconds.
+/// Allen: an echo by a daemon at user level, and its packet driver, in milliseconds.
 pub const ALLEN: &str = include_str!("../../../data/allen_mit_icmp_1145.csv");
 
-/// Reads a table: comments begin with '#', the next line has the names of columns.
-pub fn lines(table: &str) -> Vec<Line> {
+/// Parses a table: lines that begin with '#' are comments, and the first other line names the
+/// columns.
+pub fn lines(table: &str) -> Vec<PublishedRow> {
     let rows = table.lines().filter(|line| !line.starts_with('#')).skip(1);
     rows.filter(|line| !line.is_empty())
         .map(|line| {
             let mut columns = line.split(',');
             let name = columns.next().unwrap_or("").to_owned();
-            Line { name, figures: columns.map(|figure| figure.parse().ok()).collect() }
+            PublishedRow { name, figures: columns.map(|figure| figure.parse().ok()).collect() }
         })
         .collect()
 }

@@ -241,7 +241,7 @@ fn what_is_too_long_is_refused_and_what_was_before_it_is_there() {
     input.write_all(b"0123456789\nlonger than it\nnot sent\n").expect("written");
     let (status, _, err) = writer.end();
     assert_eq!(status.code(), Some(1), "{err}");
-    let why = "the message has 14 bytes, 10 are the most (message 3 of standard input)\n";
+    let why = "the message has 14 bytes, more than the limit of 10 (message 3 of standard input)\n";
     assert!(err.ends_with(why), "{err}");
     let torn = place.write("log --length-prefixed", b"\x03\0\0\0abc\x05\0\0\0ab");
     refused(&torn, 1, "weir: standard input ends in the middle of a message");

@@ -20,8 +20,8 @@ fn without_a_reader_nothing_is_sent() {
     refused(&place.port("write x -m hello"), 1, &format!("weir: {why} {hint}\n"));
     let hint = "(start one: weir port read x)";
     refused(&place.port("write x -m hello --wait 20ms"), 1, &format!("weir: {why} {hint}\n"));
-    refused(&place.port("stat x"), 1, "there is none of that name");
-    refused(&place.port("remove x"), 1, "there is none of that name");
+    refused(&place.port("stat x"), 1, "there is no port of that name");
+    refused(&place.port("remove x"), 1, "there is no port of that name");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_port_has_most_writers() {
     command.args(["port", "write", "--wait", "60s", "log"]).stdin(Stdio::piped());
     let first = place.start(command);
     until("the first is let in", || place.first_writer("log")["let_in"] == true);
-    refused(&place.write("log -m x", b""), 1, "it has its most writers, 1");
+    refused(&place.write("log -m x", b""), 1, "it has 1 writers already, its limit");
     drop(first);
 }
 
@@ -64,9 +64,9 @@ fn names_are_one_readers_and_other_files_are_left_alone() {
     refused(&place.port("remove log"), 1, &taken);
     let file = place.directory.path().join("file");
     std::fs::write(&file, "mine").expect("written");
-    refused(&place.port("read ./file"), 1, "a file that is no socket has the name");
+    refused(&place.port("read ./file"), 1, "a file that is not a socket has the name");
     refused(&place.port("write ./file -m x"), 1, "cannot open port './file'");
-    refused(&place.port("remove ./file"), 1, "there is none of that name");
+    refused(&place.port("remove ./file"), 1, "there is no port of that name");
     assert_eq!(std::fs::read(&file).expect("still there"), b"mine");
     assert!(!place.directory.path().join("file.lock").exists());
     // A path, and a mode.
@@ -143,7 +143,7 @@ fn wrong_usage_is_said_with_status_2() {
     for (args, why) in [
         ("read", "required"),
         ("read a/", "cannot name port 'a/': it is not the name of a file"),
-        ("read log.lock", "names do not end in '.lock'"),
+        ("read log.lock", "it ends in '.lock'"),
         ("read log --null --raw", "cannot be used with"),
         ("read log --raw --header", "cannot be used with"),
         ("read log --mode 9", "not permissions"),

@@ -11,8 +11,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 mod around;
+mod outside;
 
-pub use around::{Host, Peer, PeerKind, Program, Quota, Started};
+pub use around::{Host, Program, Quota, Started};
+pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 
 /// The quality of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
@@ -24,10 +26,10 @@ pub enum Evidence {
     Sampled,
     /// Derived from other figures; the true value may be larger or smaller.
     Estimated,
-    /// A lower bound.
+    /// An upper bound.
     #[strum(serialize = "upper bound")]
     UpperBound,
-    /// An upper bound.
+    /// A lower bound.
     #[strum(serialize = "lower bound")]
     LowerBound,
     /// Unknown.
@@ -77,6 +79,8 @@ pub struct Run {
     pub critical_path: Option<CriticalPath>,
     /// The processes that lived too briefly to be seen, where each process is accounted.
     pub unseen: Option<Unseen>,
+    /// Of the programs that advice names ([`crate::programs::ALTERNATIVES`]), the installed ones.
+    pub installed: Vec<&'static str>,
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
     /// known, and their times by state mean nothing.
     pub blind: bool,
@@ -148,6 +152,8 @@ pub struct Stage {
     pub started: Option<Started>,
     /// The peer for which it waited longest on a socket.
     pub peer: Option<Peer>,
+    /// The files and devices for which it waited, the longest wait first.
+    pub files: Vec<FileWait>,
 }
 
 /// Bytes and calls of processes' read and write calls, on whatever file: their pipe, files, their
@@ -174,6 +180,12 @@ pub struct Pipe {
     pub to: usize,
     /// Its capacity at the end.
     pub capacity_bytes: u64,
+    /// The capacity that weir gave it; `None` for a pipe of another maker.
+    pub given_bytes: Option<u64>,
+    /// The last other capacity that was found, which a stage gave it.
+    pub resized_bytes: Option<u64>,
+    /// Position of the stage that did that, if only one of its two can have done it.
+    pub resized_by: Option<usize>,
     /// The largest capacity that it can have here.
     pub limit_bytes: u64,
     /// Mean fill as a share of the capacity, if it was ever sampled.
@@ -222,7 +234,7 @@ impl Stage {
 }
 
 impl Io {
-    /// Returns both together.
+    /// Returns the sums of both.
     pub fn plus(self, other: Io) -> Io {
         Io {
             read_bytes: self.read_bytes + other.read_bytes,
@@ -264,11 +276,9 @@ impl Run {
         let Some(stage) = self.stages.get(position) else { return (None, Evidence::Unknown) };
         let larger = stage.io.map(|io| io.read_bytes.max(io.write_bytes));
         let read = stage.io.map_or(0, |io| io.read_bytes);
+        let reads_other_data = |bytes| read > FAR_MORE * bytes + LOADING_BYTES;
         match stage.pipe_in_bytes.or(stage.pipe_out_bytes) {
-            _ if stage
-                .pipe_in_bytes
-                .is_some_and(|bytes| read > FAR_MORE * bytes + LOADING_BYTES) =>
-            {
+            _ if stage.pipe_in_bytes.is_some_and(reads_other_data) => {
                 (Some(read), stage.bytes_evidence)
             }
             Some(bytes) => (Some(bytes), stage.pipe_evidence),

@@ -8,9 +8,11 @@
 //! - [`groups`]: the share and the verdict of each pipeline found, and of the whole.
 //! - [`partition`]: samples of states, adjusted to exact totals.
 //! - [`facts`]: the measurements of one run, the input of the next two.
+//! - [`command`]: the words of a command as typed, and the command changed.
 //! - [`programs`]: knowledge about common programs.
 //! - `load`: how much of the run each stage was busy.
 //! - [`around`]: causes that took the run's CPU time: a quota, others, its own stages.
+//! - [`outside`]: what a stage waited for outside the run.
 //! - [`verdict`]: which stage was the bottleneck, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports it.
 //! - [`ending`]: whether the end of a stage is a failure, and whose input it cut short.
@@ -24,12 +26,14 @@ extern crate alloc;
 
 pub mod advice;
 pub mod around;
+pub mod command;
 pub mod ending;
 pub mod facts;
 pub mod graph;
 pub mod groups;
 mod limits;
 mod load;
+pub mod outside;
 pub mod partition;
 pub mod programs;
 pub mod sizing;

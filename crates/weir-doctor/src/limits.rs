@@ -21,12 +21,10 @@ pub fn are_tiny(calls: u64, bytes: u64) -> bool {
 /// Estimates the user time that goes with a call: its own code, and caches that it cools.
 const CALL_NS: u64 = 1_000;
 
-/// The remaining needs of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct StageNeeds {
     /// Time that it needs on its own.
     own_ns: f64,
-    /// CPU time of all its tasks.
     cpu_ns: f64,
 }
 
@@ -57,12 +55,12 @@ pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
     Some(factor(run, rests, run.usable_cpus()))
 }
 
-/// Returns how many times faster the run could be, at most, if the stage at `position` needed no
-/// user CPU time: its kernel time and its waits remain.
-pub fn without_user_time(run: &Run, position: usize) -> f64 {
+/// Returns how many times faster the run could be, at most, if the stages at `positions` needed no
+/// user CPU time: their kernel time and their waits remain.
+pub fn without_user_time(run: &Run, positions: &[usize]) -> f64 {
     let rests = run.stages.iter().enumerate().map(|(at, stage)| {
         let mut rest = whole(run, at);
-        if at == position {
+        if positions.contains(&at) {
             rest.own_ns = (rest.own_ns - stage.user_ns as f64).max(0.0);
             rest.cpu_ns = stage.system_ns as f64;
         }
@@ -71,7 +69,20 @@ pub fn without_user_time(run: &Run, position: usize) -> f64 {
     factor(run, rests, run.usable_cpus())
 }
 
-/// Returns the full needs of a stage.
+/// Returns how many times faster the run could be, at most, if the first stage, which only passes
+/// on a file, were left out: its reader then needs no more time in the kernel, at best.
+pub fn without_source(run: &Run) -> f64 {
+    let rests = run.stages.iter().enumerate().skip(1).map(|(at, stage)| {
+        let mut rest = whole(run, at);
+        if at == 1 {
+            rest.own_ns = (rest.own_ns - stage.system_ns as f64).max(0.0);
+            rest.cpu_ns = (rest.cpu_ns - stage.system_ns as f64).max(0.0);
+        }
+        rest
+    });
+    factor(run, rests, run.usable_cpus())
+}
+
 fn whole(run: &Run, at: usize) -> StageNeeds {
     spread(run, at, run.usable_cpus())
 }

@@ -37,7 +37,6 @@ pub(crate) struct StageLoad {
     pub paced: bool,
 }
 
-/// Returns the load of each stage.
 pub(crate) fn loads(run: &Run) -> alloc::vec::Vec<StageLoad> {
     (0..run.stages.len()).map(|position| load(run, position)).collect()
 }
@@ -93,9 +92,11 @@ pub(crate) fn is_paced(run: &Run, position: usize) -> bool {
     if !slept || !keeps_a_pace(&stage.label) {
         return false;
     }
-    let reader = run.pipes.iter().find(|pipe| pipe.from == position);
-    let reader = reader.and_then(|pipe| run.stages.get(pipe.to));
-    reader.is_none_or(|reader| run.share(reader.times.input_ns) >= LITTLE)
+    reader_of(run, position).is_none_or(|reader| run.share(reader.times.input_ns) >= LITTLE)
+}
+
+fn reader_of(run: &Run, position: usize) -> Option<&Stage> {
+    run.stages.get(run.pipes.iter().find(|pipe| pipe.from == position)?.to)
 }
 
 /// Whether a stage slept repeatedly for short times, as one does that keeps to a rate.
@@ -110,8 +111,7 @@ pub(crate) fn sleeps_for_a_rate(run: &Run, stage: &Stage) -> bool {
 /// times, so this only decides between stages that are otherwise equal.
 pub(crate) fn seems_paced(run: &Run, position: usize) -> bool {
     let stage = &run.stages[position];
-    let reader = run.pipes.iter().find(|pipe| pipe.from == position);
-    let Some(reader) = reader.and_then(|pipe| run.stages.get(pipe.to)) else { return false };
+    let Some(reader) = reader_of(run, position) else { return false };
     sleeps_for_a_rate(run, stage)
         && run.share(stage.times.sleep_ns) >= MUCH
         && run.share(stage.times.output_ns) >= LITTLE

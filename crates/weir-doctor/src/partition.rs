@@ -44,34 +44,31 @@ impl Samples {
         let cpu_ns = cpu_ns.min(wall_ns);
         let queue_ns = queue_ns.min(wall_ns - cpu_ns);
         let blocked_ns = wall_ns - cpu_ns - queue_ns;
-        let mut times = Times { cpu_ns, queue_ns, ..Times::default() };
-        let running = TaskState::Running.index();
-        let total: u64 = self.weight_ns[..running].iter().sum();
-        if total == 0 {
-            times.unknown_ns = blocked_ns;
-            return times;
-        }
-        for state in &TaskState::ALL[..running] {
-            *times.of(*state) += scale(self.weight_ns[state.index()], blocked_ns, total);
-        }
-        times
+        let blocked = &TaskState::ALL[..TaskState::Running.index()];
+        Times { cpu_ns, queue_ns, ..self.divide(blocked, blocked_ns).0 }
     }
 
     /// Makes the partition of a stage of several tasks, from samples alone.
     pub fn divide_wall(&self, wall_ns: u64) -> Times {
-        let mut times = Times::default();
-        let total: u64 = self.weight_ns.iter().sum();
-        if total == 0 {
-            times.unknown_ns = wall_ns;
-            return times;
-        }
-        for state in TaskState::ALL {
-            *times.of(*state) += scale(self.weight_ns[state.index()], wall_ns, total);
-        }
-        let on_cpu = scale(self.on_cpu_ns, wall_ns, total).min(times.cpu_ns);
-        times.queue_ns = times.cpu_ns - on_cpu;
-        times.cpu_ns = on_cpu;
+        let (mut times, total) = self.divide(TaskState::ALL, wall_ns);
+        let on_cpu = if total == 0 { 0 } else { scale(self.on_cpu_ns, wall_ns, total) };
+        times.queue_ns = times.cpu_ns.saturating_sub(on_cpu);
+        times.cpu_ns -= times.queue_ns;
         times
+    }
+
+    /// Divides a time among these states by their samples; without samples, it is unknown. Returns
+    /// the weight of the samples too.
+    fn divide(&self, states: &[TaskState], whole_ns: u64) -> (Times, u64) {
+        let mut times = Times::default();
+        let total = states.iter().map(|state| self.weight_ns[state.index()]).sum();
+        for state in states.iter().filter(|_| total > 0) {
+            *times.of(*state) = scale(self.weight_ns[state.index()], whole_ns, total);
+        }
+        if total == 0 {
+            times.unknown_ns = whole_ns;
+        }
+        (times, total)
     }
 }
 

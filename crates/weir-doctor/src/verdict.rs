@@ -132,8 +132,7 @@ pub fn judge(run: &Run) -> Verdict {
         return nobody(Finding::Idle);
     }
     let mut top = top;
-    let others: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
-    let second = position_of_max(&busy, &others);
+    let second = position_of_max(&busy, &without(&work, top));
     if let Some(second) = second.filter(|second| are_equal(&loads, top, *second)) {
         match slower_of_equals(run, &loads, top, second) {
             Some(slower) => top = slower,
@@ -193,6 +192,10 @@ fn workers(run: &Run) -> Vec<usize> {
     if work.is_empty() { all.collect() } else { work }
 }
 
+fn without(positions: &[usize], one: usize) -> Vec<usize> {
+    positions.iter().copied().filter(|position| *position != one).collect()
+}
+
 fn position_of_max(values: &[f64], among: &[usize]) -> Option<usize> {
     among.iter().copied().max_by(|a, b| values[*a].total_cmp(&values[*b]).then(b.cmp(a)))
 }
@@ -246,8 +249,7 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
     }
     let used: Vec<f64> = run.stages.iter().map(|s| s.cpu_sum_ns() as f64 / total_ns).collect();
     let top = position_of_max(&used, work)?;
-    let others: Vec<usize> = work.iter().copied().filter(|position| *position != top).collect();
-    let second = position_of_max(&used, &others);
+    let second = position_of_max(&used, &without(work, top));
     let throttled = CpuCause::Throttled { cpus: quota.cpus, share };
     if let Some(second) = second.filter(|second| used[top] - used[*second] < MARGIN) {
         let finding = Finding::QuotaTie(in_order(&used, top, second));
@@ -261,8 +263,7 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
 
 fn accuse(run: &Run, work: &[usize], top: usize, load: &StageLoad) -> Bottleneck {
     let own_ns = |position: usize| run.stages[position].times.own_ns();
-    let rest = work.iter().copied().filter(|position| *position != top);
-    let longest = rest.max_by_key(|position| own_ns(*position));
+    let longest = without(work, top).into_iter().max_by_key(|position| own_ns(*position));
     let next_stage = longest.filter(|position| own_ns(*position) > 0);
     // The relays still need their time.
     let limit = limits::without_stage(run, top);

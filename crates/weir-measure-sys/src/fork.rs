@@ -1,24 +1,24 @@
-//! Forked children: a second process with the same descriptors and shared mappings, for measuring
-//! what passes between two processes.
+//! Forked children: second processes with the same descriptors and shared mappings, to measure what
+//! passes between two processes.
 
 use crate::Pid;
 use crate::wait::Reaped;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A forked child, killed and reaped when this is dropped.
+/// A forked child. Dropping this kills and reaps it.
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
     reaped: Option<Reaped>,
 }
 
-/// Forks; the child runs `body` and ends with the status it returns (101 after a panic). The kernel
-/// kills it when this process dies, however that happens.
+/// Forks. The child runs `body` and ends with the status it returns (101 after a panic). The kernel
+/// kills the child when this process dies, however that happens.
 ///
 /// # Errors
-/// `EBUSY` when this process has several threads: in a copy of one thread, locks that others held
-/// stay locked. Else those of fork(2).
+/// `EBUSY`: this process has several threads, and locks that others hold would stay locked in the
+/// child. Else those of fork(2).
 pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
     if !has_one_thread()? {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
@@ -26,20 +26,11 @@ pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
     let parent = std::process::id();
     // SAFETY: this process has one thread (checked above, and only this thread could start
     // another), so the child is a complete copy: no lock is held by a thread that is missing in it.
-    let pid = unsafe { libc::fork() };
-    match pid {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            let code = if die_with_parent(parent) { run(body) } else { 1 };
-            // SAFETY: _exit(2) has no preconditions; no destructor of the parent's runs here.
-            unsafe { libc::_exit(i32::from(code)) }
-        }
-        pid => Ok(Child { pid, reaped: None }),
-    }
+    unsafe { copy(|| if die_with_parent(parent) { body() } else { 1 }) }
 }
 
-/// Forks a process of several threads; the child, which has this thread alone, runs `body` and ends
-/// with the status it returns. For tests of what a child inherits.
+/// Forks a process of several threads, for tests of what a child inherits. The child has this thread
+/// only. It runs `body` and ends with the status it returns (101 after a panic).
 ///
 /// ```compile_fail,E0133
 /// weir_measure_sys::fork::copy(|| 0);
@@ -50,23 +41,23 @@ pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
 ///
 /// # Safety
 /// `body` runs in a copy of this process without its other threads. Locks that these held stay
-/// locked, and their unfinished stores are missing: `body` relies on neither. It calls only those
-/// parts of the C library that are usable after a fork, such as its allocator.
+/// locked, and their unfinished stores are missing: `body` relies on neither. It calls only parts of
+/// the C library that can be used after a fork, such as its allocator.
 pub unsafe fn copy(body: impl FnOnce() -> u8) -> io::Result<Child> {
     // SAFETY: as the caller promises.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            let code = run(body);
-            // SAFETY: _exit(2) has no preconditions; no destructor of the parent's runs here.
-            unsafe { libc::_exit(i32::from(code)) }
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+            // SAFETY: _exit(2) has no preconditions, and runs no destructor of the parent.
+            unsafe { libc::_exit(ended.unwrap_or(101).into()) }
         }
         pid => Ok(Child { pid, reaped: None }),
     }
 }
 
-/// Starts a child without the handlers of fork(3). It keeps every descriptor of this process and
-/// only waits until the other end of a pipe or socket is closed.
+/// Starts a child without running the handlers of fork(3). It keeps every descriptor of this process
+/// and only waits until the other end of a pipe or socket is closed.
 ///
 /// # Errors
 /// Those of clone(2).
@@ -86,18 +77,15 @@ pub fn orphan(until: BorrowedFd) -> io::Result<Pid> {
     }
 }
 
-fn run(body: impl FnOnce() -> u8) -> u8 {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101)
-}
-
-/// Asks to be killed with the parent; returns false if the parent is dead already.
+/// Asks to be killed with the parent: whether the parent is still alive.
 fn die_with_parent(parent: u32) -> bool {
     // SAFETY: prctl(PR_SET_PDEATHSIG) takes a number.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     std::os::unix::process::parent_id() == parent
 }
 
-/// Looks more than once, since a joined thread's task may stay listed for some microseconds.
+/// Whether this process has one thread. It looks more than once, because a joined thread may stay
+/// listed for some microseconds.
 fn has_one_thread() -> io::Result<bool> {
     for _ in 0..1_000 {
         if std::fs::read_dir("/proc/self/task")?.count() == 1 {
@@ -109,12 +97,12 @@ fn has_one_thread() -> io::Result<bool> {
 }
 
 impl Child {
-    /// Returns its process id.
+    /// The process id.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Waits until it ends.
+    /// Waits until the child ends.
     ///
     /// # Errors
     /// Those of wait4(2).
@@ -127,7 +115,7 @@ impl Child {
         Ok(reaped)
     }
 
-    /// Waits until it ends; returns whether its status was 0.
+    /// Waits until the child ends: whether its status was 0.
     ///
     /// # Errors
     /// Those of wait4(2).

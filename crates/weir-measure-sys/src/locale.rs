@@ -2,23 +2,21 @@
 
 use std::ffi::CString;
 
-/// Whether programs of this host's C library can be set to the locale of this name, as
-/// `setlocale(3)` would.
+/// Whether programs that use this host's C library can set the locale of this name by `setlocale(3)`.
 #[cfg(target_env = "gnu")]
 pub fn is_installed(name: &str) -> bool {
     let Ok(name) = CString::new(name) else { return false };
-    // SAFETY: `name` is a string that ends with a zero byte and lives until the call returns; no
-    // locale is given as a base.
+    // SAFETY: `name` ends with a zero byte and lives until the call returns; no base is given.
     let locale = unsafe { libc::newlocale(libc::LC_ALL_MASK, name.as_ptr(), std::ptr::null_mut()) };
     if locale.is_null() {
         return false;
     }
-    // SAFETY: the locale was made just now, and nothing uses it.
+    // SAFETY: the locale was just made, and nothing uses it.
     unsafe { libc::freelocale(locale) };
     true
 }
 
-/// Guesses whether a locale is installed, where this program's C library knows none: the host has
+/// Guesses whether a locale is installed, because this program's C library knows none: the host has
 /// a directory of this name, or any archive of locales.
 #[cfg(not(target_env = "gnu"))]
 pub fn is_installed(name: &str) -> bool {

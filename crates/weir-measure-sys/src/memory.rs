@@ -1,12 +1,12 @@
 //! Reading a few bytes of another process with `process_vm_readv(2)`.
 //!
-//! Needs the same permission as `/proc/PID/syscall` (`PTRACE_MODE_ATTACH`). The process is not
-//! stopped, so the bytes may change during the read: callers treat them as a hint.
+//! This needs the same permission as `/proc/PID/syscall` (`PTRACE_MODE_ATTACH`). The process is not
+//! stopped, so the bytes may change during the read. Callers treat them as a hint.
 
-use crate::Pid;
+use crate::{Pid, check};
 use std::io;
 
-/// Fills `buffer` from `address` in the memory of `pid`; returns how many bytes were there.
+/// Fills `buffer` from `address` in the memory of `pid`: how many bytes were there.
 ///
 /// # Errors
 /// `EPERM` without permission, `ESRCH` when the process is gone, `EFAULT` for a bad address.
@@ -14,10 +14,10 @@ pub fn read_remote(pid: Pid, address: u64, buffer: &mut [u8]) -> io::Result<usiz
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let remote =
         libc::iovec { iov_base: address as usize as *mut libc::c_void, iov_len: buffer.len() };
-    // SAFETY: `local` spans exactly `buffer`, which is borrowed mutably for the whole call; the
-    // remote address is only ever dereferenced by the kernel, which checks it.
-    let got = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
-    if got < 0 { Err(io::Error::last_os_error()) } else { Ok(got as usize) }
+    // SAFETY: `local` spans exactly `buffer`, which is borrowed mutably for the whole call. Only
+    // the kernel dereferences the remote address, and it checks it.
+    let got = check(unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) })?;
+    Ok(got as usize)
 }
 
 #[cfg(test)]

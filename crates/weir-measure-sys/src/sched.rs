@@ -9,8 +9,5 @@ use std::io;
 pub fn run_only_when_idle() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the pointer is to a live local of the right type.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    crate::check(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) }).map(drop)
 }

@@ -1,32 +1,32 @@
-//! Signal dispositions: querying ignored signals, and dying of a signal.
+//! Signals: what is done with them, blocking them, and dying of one.
 
+use crate::check;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io;
 
-/// Whether `signal` is ignored at present.
+/// Whether this process ignores `signal` at present.
 pub fn is_ignored(signal: i32) -> bool {
-    // SAFETY: `sigaction` is integers and pointers, for which all-zero bytes are a value.
+    // SAFETY: `sigaction` holds integers and pointers; all-zero bytes are a valid value.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: a null new action only queries; the out-pointer is to a live local.
     let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &mut old) } != 0;
     !failed && old.sa_sigaction == libc::SIG_IGN
 }
 
-/// Restores the default disposition of `signal`. With SIGCHLD still ignored, as the caller may have
-/// left it, children would vanish without a status.
-pub fn restore_default(signal: i32) {
-    // SAFETY: installing the default disposition runs no code of ours.
-    unsafe { libc::signal(signal, libc::SIG_DFL) };
+/// Restores the default action of `signal`: whether there is such a signal. A process may inherit
+/// SIGCHLD as ignored, and then its children leave no status.
+pub fn restore_default(signal: i32) -> bool {
+    // SAFETY: installing the default action runs no code of ours.
+    unsafe { libc::signal(signal, libc::SIG_DFL) != libc::SIG_ERR }
 }
 
-/// Restores the default disposition of `signal` and sends it to this process, so that the parent
-/// sees how it ended. Returns only if the signal does not kill.
+/// Restores the default action of `signal` and sends it to this process, so that the parent sees how
+/// it ended. Returns only if the signal does not kill.
 ///
 /// # Errors
 /// `EINVAL` for a number that is no signal.
 pub fn die_of(signal: i32) -> io::Result<()> {
-    // SAFETY: installing the default disposition runs no code of ours.
-    if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+    if !restore_default(signal) {
         return Err(io::Error::last_os_error());
     }
     // A core file of weir would tell nothing about the stage that died of the signal.
@@ -38,16 +38,13 @@ pub fn die_of(signal: i32) -> io::Result<()> {
 /// Sends `signal` to the process `pid`.
 ///
 /// # Errors
-/// `ESRCH` when it is gone, `EPERM` without permission.
+/// `ESRCH`: the process is gone. `EPERM`: no permission.
 pub fn send(pid: crate::Pid, signal: i32) -> io::Result<()> {
     // SAFETY: kill(2) has no memory preconditions.
-    if unsafe { libc::kill(pid, signal) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    check(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
-/// Blocks `signal` in this thread, so that it can be waited for.
+/// Blocks `signal` in this thread, so that the thread can wait for it.
 ///
 /// # Errors
 /// `EINVAL` for a number that is no signal.
@@ -79,13 +76,11 @@ pub fn wait_for(signal: i32) -> io::Result<()> {
 }
 
 fn set_of(signal: i32) -> io::Result<libc::sigset_t> {
-    // SAFETY: `sigset_t` is plain integers, for which all-zero bytes are a value.
+    // SAFETY: `sigset_t` holds plain integers; all-zero bytes are a valid value.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live local.
     unsafe { libc::sigemptyset(&mut set) };
     // SAFETY: the pointer is to a live, initialised set; a bad number is refused.
-    if unsafe { libc::sigaddset(&mut set, signal) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    check(unsafe { libc::sigaddset(&mut set, signal) })?;
     Ok(set)
 }

@@ -1,9 +1,9 @@
-//! Starting a child some of whose standard descriptors stay closed, or whose limit of open files
-//! is lower than this process's.
+//! Starting a child with some standard descriptors closed, or with a lower limit of open files than
+//! this process has.
 //!
-//! The standard library always gives a child descriptors 0 to 2. A shell that was itself started
-//! with a closed one passes that on, and its programs then fail with `EBADF`; a substitute
-//! `/dev/null` would silently discard their output.
+//! The standard library always gives a child descriptors 0 to 2. A shell that was started with a
+//! closed one passes that on, and its programs fail with `EBADF`. A substitute `/dev/null` would
+//! silently discard their output.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
@@ -15,7 +15,7 @@ use std::process::{Child, Command};
 pub struct Differences {
     /// Which of descriptors 0, 1 and 2 are closed in the child.
     pub closed: [bool; 3],
-    /// Its soft limit of open files.
+    /// The child's soft limit of open files.
     pub file_limit: Option<u64>,
 }
 
@@ -28,8 +28,8 @@ pub fn spawn_with(command: &mut Command, differences: Differences) -> io::Result
     if closed.contains(&true) || file_limit.is_some() {
         let differ = move || {
             for (fd, _) in closed.iter().enumerate().filter(|(_, closed)| **closed) {
-                // SAFETY: close(2) takes any number; the descriptor belongs to the child alone and
-                // nothing in it uses it between here and exec.
+                // SAFETY: close(2) takes any number. The descriptor belongs to the child alone, and
+                // nothing in the child uses it between here and exec.
                 unsafe { libc::close(fd as libc::c_int) };
             }
             file_limit.map_or(Ok(()), set_file_limit)

@@ -1,6 +1,6 @@
-//! The resources that this process used: CPU time and switches (`getrusage(2)`).
+//! The CPU time and context switches of this process (`getrusage(2)`).
 
-/// Resources used so far by this process, or by the children it reaped.
+/// Resources that this process, or the children it reaped, have used so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// CPU time in user mode.
@@ -12,24 +12,24 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns the use of this process, all its threads.
+    /// The use of this process, with all its threads.
     pub fn of_self() -> Usage {
         get(libc::RUSAGE_SELF)
     }
 
-    /// Returns user and system time together.
+    /// User and system time together.
     pub fn cpu_ns(&self) -> u64 {
         self.user_ns + self.system_ns
     }
 
-    /// Returns the use of the children it has reaped, and of theirs.
+    /// The use of the children that this process has reaped, and of the children they reaped.
     pub fn of_children() -> Usage {
         get(libc::RUSAGE_CHILDREN)
     }
 }
 
 fn get(who: libc::c_int) -> Usage {
-    // SAFETY: `rusage` is plain integers, for which all-zero bytes are a value.
+    // SAFETY: `rusage` holds plain integers; all-zero bytes are a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the out-pointer is to a live, writable local of the right type.
     if unsafe { libc::getrusage(who, &mut usage) } != 0 {

@@ -1,36 +1,36 @@
 //! Reaping a child together with its resource use (`wait4(2)`), which rustix lacks.
 
-use crate::Pid;
+use crate::{Pid, check};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// A reaped child.
+/// The end of a child and its resource use.
 #[derive(Clone, Copy, Debug)]
 pub struct Reaped {
-    /// How it ended.
+    /// How the child ended.
     pub status: ExitStatus,
     /// User CPU time of the child and of the descendants it waited for.
     pub user_ns: u64,
     /// System CPU time of the child and of the descendants it waited for.
     pub system_ns: u64,
-    /// Largest resident set of the child or of any descendant it waited for. The kernel carries the
-    /// value over `exec`, so it is never below what the parent had when it forked.
+    /// The largest resident set of the child or of any descendant it waited for. The kernel carries
+    /// the value over `exec`, so it is never below what the parent had when it forked.
     pub max_rss_bytes: u64,
 }
 
-/// Reaps `pid` if it has ended; `None` while it runs.
+/// Reaps `pid` if it has ended. `None` while it runs.
 ///
 /// # Errors
-/// `ECHILD` when `pid` is not a child of this process.
+/// `ECHILD`: `pid` is not a child of this process.
 pub fn reap(pid: Pid) -> io::Result<Option<Reaped>> {
     wait(pid, libc::WNOHANG)
 }
 
-/// Reaps `pid`, waiting until it ends.
+/// Waits until `pid` ends, and reaps it.
 ///
 /// # Errors
-/// `ECHILD` when `pid` is not a child of this process.
+/// `ECHILD`: `pid` is not a child of this process.
 pub fn reap_blocking(pid: Pid) -> io::Result<Reaped> {
     loop {
         match wait(pid, 0) {
@@ -44,14 +44,11 @@ pub fn reap_blocking(pid: Pid) -> io::Result<Reaped> {
 
 fn wait(pid: Pid, how: libc::c_int) -> io::Result<Option<Reaped>> {
     let mut status = 0;
-    // SAFETY: `rusage` is plain integers, for which all-zero bytes are a value.
+    // SAFETY: `rusage` holds plain integers; all-zero bytes are a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both out-pointers are to live, writable locals of the right types.
-    let got = unsafe { libc::wait4(pid, &mut status, how, &mut usage) };
-    match got {
-        0 => return Ok(None),
-        n if n < 0 => return Err(io::Error::last_os_error()),
-        _ => {}
+    if check(unsafe { libc::wait4(pid, &mut status, how, &mut usage) })? == 0 {
+        return Ok(None);
     }
     Ok(Some(Reaped {
         status: ExitStatus::from_raw(status),

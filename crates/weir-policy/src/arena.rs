@@ -1,8 +1,7 @@
 //! Who has which blocks of an arena: a buddy allocator of blocks of 4 to 64 KiB.
 //!
-//! A block of each size lies at a multiple of its size; two neighbours that are both free, and of
-//! which the first lies at a multiple of twice their size, are one of the next size at once
-//! (Knowlton 1965).
+//! A block of each size lies at a multiple of its size. Two free neighbours, of which the first lies
+//! at a multiple of twice their size, become one of the next size at once (Knowlton 1965).
 
 use alloc::collections::BTreeSet;
 
@@ -22,7 +21,7 @@ pub struct Arena {
     free_bytes: u32,
 }
 
-/// The smallest block that holds so many bytes, as bytes; the largest where none does.
+/// Returns the bytes of the smallest block that holds `bytes`, or of the largest if none does.
 pub fn block_for(bytes: usize) -> u32 {
     let bytes = bytes.clamp(SMALLEST_BYTES as usize, LARGEST_BYTES as usize);
     bytes.next_power_of_two() as u32
@@ -37,7 +36,7 @@ fn order_of(block_bytes: u32) -> usize {
 }
 
 impl Arena {
-    /// All of it free. What is beyond the last whole block of 64 KiB is left out.
+    /// Makes an arena that is all free. What is beyond the last whole block of 64 KiB is left out.
     pub fn new(arena_bytes: u32) -> Arena {
         let arena_bytes = arena_bytes - arena_bytes % LARGEST_BYTES;
         let mut free = [const { BTreeSet::new() }; ORDERS];
@@ -45,15 +44,15 @@ impl Arena {
         Arena { free, arena_bytes, free_bytes: arena_bytes }
     }
 
-    /// Takes a block of so many bytes, a power of two of 4 to 64 KiB: where it lies.
+    /// Takes a block of this size, and returns where it lies.
     ///
     /// # Panics
-    /// It is no size of a block.
+    /// The size is not a power of two from 4 to 64 KiB.
     pub fn take(&mut self, block_bytes: u32) -> Option<u32> {
         let wanted = order_of(block_bytes);
         let found = (wanted..ORDERS).find(|order| !self.free[*order].is_empty())?;
         let offset = self.free[found].pop_first()?;
-        // What is cut off are the upper halves, each free by itself.
+        // The upper halves that are cut off are each free by themselves.
         for order in wanted..found {
             self.free[order].insert(offset + (SMALLEST_BYTES << order));
         }
@@ -61,10 +60,10 @@ impl Arena {
         Some(offset)
     }
 
-    /// Gives a block back that was taken.
+    /// Gives back a block that was taken.
     ///
     /// # Panics
-    /// It was not.
+    /// The block was not taken.
     pub fn give(&mut self, offset: u32, block_bytes: u32) {
         let mut order = order_of(block_bytes);
         let inside = offset.checked_add(block_bytes).is_some_and(|end| end <= self.arena_bytes);
@@ -79,12 +78,12 @@ impl Arena {
         assert!(self.free_bytes <= self.arena_bytes, "more given back than was taken");
     }
 
-    /// Bytes that are free, in whatever blocks.
+    /// Returns the bytes that are free, in blocks of any size.
     pub fn free_bytes(&self) -> u32 {
         self.free_bytes
     }
 
-    /// Bytes of the arena.
+    /// Returns the bytes of the arena.
     pub fn bytes(&self) -> u32 {
         self.arena_bytes
     }

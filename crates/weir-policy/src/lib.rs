@@ -1,13 +1,13 @@
-//! The decisions of the library, and nothing else: no clock, no input or output, no unsafe code.
+//! The decisions of the library: no clock, no input or output, no unsafe code.
 //!
 //! Facts come in, decisions go out, so that the same code runs on the real machine, in a model of
 //! one, and in a test that writes the facts down by hand.
 //!
-//! - [`pipe`]: sizes of weir's own pipe, when to wake, how long to spin, when to slip.
+//! - [`pipe`]: the sizes of weir's own pipe, when to wake, how long to spin, when to back off.
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`arena`]: who has which blocks of an arena.
 //! - [`pool`]: which blocks are written, when, and when they are read back.
-//! - [`text`]: what of foreign text may be shown on a terminal.
+//! - [`text`]: which foreign text may be shown on a terminal.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,37 +1,37 @@
 //! The decisions of a pipe: its sizes, when to wake the other end, how long to spin, when to let
 //! the writer get ahead.
 //!
-//! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and the atomic
-//! bound below the segment. Positions are bytes since the pipe was made and only grow.
+//! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and an atomic bound
+//! below the segment. Positions are bytes since the pipe was made, and only grow.
 
+mod backoff;
 mod fencing;
 mod levers;
-mod slip;
 mod spin;
 mod wishes;
 
+pub use backoff::Backoff;
 pub use fencing::Fencing;
-pub use levers::{Caches, Levers, Trial, choose, fallback};
-pub use slip::Slip;
-pub use spin::{Peer, Spin, Yielding};
-pub use wishes::Wishes;
+pub use levers::{CacheSizes, Levers, RingTrial, choose, fallback};
+pub use spin::{PeerCpu, Spin, Yielding};
+pub use wishes::CapacityWishes;
 
 /// The largest capacity of a pipe.
 pub const MOST_BYTES: u64 = 1 << 30;
 /// The largest shift from capacity to segment.
 pub const MOST_SHIFT: u32 = 8;
-/// Writes of up to so many bytes appear whole, where nothing else is said (`PIPE_BUF`).
+/// The default atomic bound (`PIPE_BUF`): writes of up to this many bytes appear whole.
 pub const ATOMIC_BYTES: u64 = 4096;
 
 /// The sizes of a pipe, all within their ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct PipeShape {
     capacity_bytes: u64,
     segment_bytes: u64,
     atomic_bytes: u64,
 }
 
-/// A size that was asked for and is out of its range.
+/// A size that was asked for, but is out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange {
     /// Which size: "capacity", "segment" or "atomic bound".
@@ -44,20 +44,20 @@ pub struct OutOfRange {
     pub most: u64,
 }
 
-impl Shape {
-    /// A shape of at least these sizes: capacity and segment are rounded up to a power of two.
-    /// What is `None` follows from the rest: a segment of an eighth, an atomic bound of 4096 bytes
-    /// or a segment, whichever is less.
+impl PipeShape {
+    /// Makes a shape of at least these sizes: capacity and segment are rounded up to a power of two.
+    /// A size that is `None` follows from the others: a segment of an eighth of the capacity, an
+    /// atomic bound of 4096 bytes or a segment, whichever is less.
     ///
     /// # Errors
-    /// The first size out of its range: the capacity from a page to 1 GiB, the segment from the
+    /// The first size out of its range: the capacity from 1 byte to 1 GiB, the segment from the
     /// 256th part of the capacity to the whole, the atomic bound from 1 byte to a segment.
     pub fn new(
         page_bytes: u64,
         capacity: u64,
         segment: Option<u64>,
         atomic: Option<u64>,
-    ) -> Result<Shape, OutOfRange> {
+    ) -> Result<PipeShape, OutOfRange> {
         let within = |what, asked: u64, least: u64, most: u64| {
             let inside = (least..=most).contains(&asked);
             inside.then_some(asked).ok_or(OutOfRange { what, asked, least, most })
@@ -70,46 +70,46 @@ impl Shape {
         let segment_bytes = segment.next_power_of_two();
         let atomic_bytes = atomic.unwrap_or(ATOMIC_BYTES.min(segment_bytes));
         within("atomic bound", atomic_bytes, 1, segment_bytes)?;
-        Ok(Shape { capacity_bytes, segment_bytes, atomic_bytes })
+        Ok(PipeShape { capacity_bytes, segment_bytes, atomic_bytes })
     }
 
-    /// A shape of this capacity. Segment and atomic bound are those `asked` for; what was not asked
-    /// for is what it is `now`, where that fits, and else follows from the rest.
+    /// Makes a shape of this capacity. Segment and atomic bound are those `asked` for. Those not
+    /// asked for stay as they are `now` if that fits, and otherwise follow from the others.
     ///
     /// # Errors
-    /// As of [`Shape::new`].
+    /// Those of [`Shape::new`].
     pub fn fitted(
         page_bytes: u64,
         capacity: u64,
         asked: (Option<u64>, Option<u64>),
         now: (Option<u64>, Option<u64>),
-    ) -> Result<Shape, OutOfRange> {
-        let plain = Shape::new(page_bytes, capacity, asked.0, None)?;
+    ) -> Result<PipeShape, OutOfRange> {
+        let plain = PipeShape::new(page_bytes, capacity, asked.0, None)?;
         let segments = (plain.capacity_bytes >> MOST_SHIFT).max(64)..=plain.capacity_bytes;
         let segment = asked.0.or(now.0.filter(|bytes| segments.contains(bytes)));
-        let plain = Shape::new(page_bytes, capacity, segment, None)?;
+        let plain = PipeShape::new(page_bytes, capacity, segment, None)?;
         let atomic = asked.1.or(now.1.filter(|bytes| (1..=plain.segment_bytes).contains(bytes)));
-        Shape::new(page_bytes, capacity, segment, atomic)
+        PipeShape::new(page_bytes, capacity, segment, atomic)
     }
 
-    /// Bytes the pipe holds.
+    /// Returns the bytes that the pipe holds.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
-    /// Bytes after which a longer write is published.
+    /// Returns the bytes after which a longer write is published.
     pub fn segment_bytes(&self) -> u64 {
         self.segment_bytes
     }
 
-    /// Longest write that appears whole.
+    /// Returns the bytes of the longest write that appears whole.
     pub fn atomic_bytes(&self) -> u64 {
         self.atomic_bytes
     }
 
-    /// How much of a write to copy and publish now: 0 when there is too little room.
+    /// Returns how much of a write to copy and publish now: 0 if there is too little room.
     ///
-    /// `left` bytes are still to be written of a write of `whole`, there is room for `room`.
+    /// `left` bytes of a write of `whole` remain, and `room` bytes are free.
     pub fn step_bytes(&self, whole: u64, left: u64, room: u64) -> u64 {
         if whole <= self.atomic_bytes {
             return if room >= left { left } else { 0 };
@@ -117,15 +117,15 @@ impl Shape {
         left.min(room).min(self.segment_bytes)
     }
 
-    /// The room a writer that has none waits for, to write `whole` with `left` still to do.
+    /// Returns the room that a writer without room waits for, with `left` of `whole` bytes to write.
     pub fn wanted_bytes(&self, whole: u64, left: u64) -> u64 {
         if whole <= self.atomic_bytes { left.max(1) } else { 1 }
     }
 
-    /// Whether the reader wakes a sleeping writer that wants so much room.
+    /// Whether the reader wakes a sleeping writer that wants `wanted` bytes of room.
     ///
-    /// A segment is waited for even where less is wanted, so that the two do not take turns over
-    /// every small chunk; what is wanted, where that is more.
+    /// It waits for a segment even if less is wanted, so that the two do not take turns over every
+    /// small chunk, and for what is wanted if that is more.
     pub fn wakes_writer(&self, room: u64, wanted: u64) -> bool {
         room >= self.segment_bytes.max(wanted).min(self.capacity_bytes)
     }
@@ -135,8 +135,8 @@ impl Shape {
 mod tests {
     use super::*;
 
-    fn shape(capacity: u64) -> Shape {
-        Shape::new(4096, capacity, None, None).expect("in range")
+    fn shape(capacity: u64) -> PipeShape {
+        PipeShape::new(4096, capacity, None, None).expect("in range")
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_range_is_refused_with_the_range() {
-        let refused = |c, s, a| Shape::new(4096, c, s, a).expect_err("refused");
+        let refused = |c, s, a| PipeShape::new(4096, c, s, a).expect_err("refused");
         assert_eq!((refused(0, None, None).what, refused(0, None, None).least), ("capacity", 1));
         assert_eq!(refused(MOST_BYTES + 1, None, None).most, MOST_BYTES);
         let segment = refused(1 << 20, Some(1 << 21), None);
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn what_was_not_asked_for_gives_way_to_another_capacity() {
         let sizes = |capacity, asked, now| {
-            let shape = Shape::fitted(4096, capacity, asked, now).expect("in range");
+            let shape = PipeShape::fitted(4096, capacity, asked, now).expect("in range");
             (shape.segment_bytes(), shape.atomic_bytes())
         };
         let now = (Some(8192), Some(1000));
@@ -183,7 +183,8 @@ mod tests {
         assert_eq!(sizes(65_536, (None, Some(9)), now), (8192, 9));
         assert_eq!(sizes(65_536, (None, None), (None, Some(0))), (8192, 4096));
         let asked = (Some(8192), None);
-        let refused = Shape::fitted(4096, 4 << 20, asked, now).expect_err("asked for, and no fit");
+        let refused =
+            PipeShape::fitted(4096, 4 << 20, asked, now).expect_err("asked for, and no fit");
         assert_eq!((refused.what, refused.least), ("segment", 16_384));
     }
 

@@ -1,18 +1,18 @@
 //! Which blocks of a pool are written, when, and when they are read back.
 //!
-//! BBN 1978: writes are always delayed, the reader cancels them, and buffers that are dirty are
-//! avoided. A pool has frames of memory and a file behind them. Streams append blocks at their end
-//! and consume them at their head. While frames suffice nothing is written. When they run short,
-//! runs of blocks that will be read last are put on the laundry list; they are written when frames
-//! run shorter still, and a reader, or frames that come free, cancel that.
+//! BBN 1978: writes are always delayed, the reader cancels them, and dirty buffers are avoided. A
+//! pool has frames of memory and a file behind them. Streams append blocks at their end and consume
+//! them at their head. While frames suffice, nothing is written. When they run short, runs of
+//! blocks that will be read last are put on the laundry list. They are written when frames run
+//! shorter still; a reader that comes to them, or frames that come free, cancel that.
 //!
-//! [`Pool::on`] takes an event and the time; what is to be done lies in a queue then
-//! ([`Pool::action`]). Nothing waits here, no clock is read, and nothing is allocated after
-//! [`Pool::new`] and [`Pool::open`].
+//! [`PoolPolicy::on`] takes an event and the time, and queues what is to be done ([`PoolPolicy::action`]).
+//! Nothing here waits or reads a clock, and nothing is allocated after [`PoolPolicy::new`] and
+//! [`PoolPolicy::open`].
 //!
-//! A pool joins parts that do not know each other: `Streams` with their blocks, `Frames` of
-//! memory, `Slots` of the file, the `Laundry` list, `Transfers` under way. `choose` says
-//! whose blocks give way.
+//! A pool joins parts that do not know each other: `Streams` with their blocks, `FrameTable` of memory,
+//! `FileSlots` of the file, the `Laundry` list, and `OpenTransfers` under way. `choose` decides whose
+//! blocks give way.
 
 mod blocks;
 mod choose;
@@ -25,56 +25,56 @@ mod streams;
 mod transfers;
 
 pub use protocol::{
-    Action, Counts, Event, LEAST_FRAMES, MOST_CLUSTER, MOST_TRANSFERS, Rule, Settings,
+    Action, Counts, LEAST_FRAMES, MOST_CLUSTER, MOST_TRANSFERS, PoolEvent, PoolSettings, Rule,
 };
 pub use transfers::Transfer;
 
 use alloc::collections::{TryReserveError, VecDeque};
-use blocks::{Block, NONE, State};
-use frames::Frames;
+use blocks::{BlockState, NONE, PoolBlock};
+use frames::FrameTable;
 use laundry::Laundry;
-use slots::Slots;
+use slots::FileSlots;
 use stream::{LEAST_AHEAD, MOST_AHEAD};
 use streams::Streams;
-use transfers::Transfers;
+use transfers::OpenTransfers;
 
 /// The decisions of one pool.
 #[derive(Debug)]
-pub struct Pool {
-    settings: Settings,
+pub struct PoolPolicy {
+    settings: PoolSettings,
     streams: Streams,
-    frames: Frames,
-    slots: Slots,
+    frames: FrameTable,
+    slots: FileSlots,
     laundry: Laundry,
-    transfers: Transfers,
-    /// Streams whose writers wait for a frame, in the order they came.
+    transfers: OpenTransfers,
+    /// Streams whose writers wait for a frame, in the order of their requests.
     appending: VecDeque<u32>,
     /// Streams whose readers wait.
     waiting_readers: u32,
     actions: VecDeque<Action>,
 }
 
-impl Pool {
-    /// A pool without streams.
+impl PoolPolicy {
+    /// Makes a pool without streams.
     ///
     /// # Errors
     /// There is no memory for the tables of frames and blocks.
-    pub fn new(settings: Settings) -> Result<Pool, TryReserveError> {
+    pub fn new(settings: PoolSettings) -> Result<PoolPolicy, TryReserveError> {
         let settings = settings.bounded();
-        Ok(Pool {
+        Ok(PoolPolicy {
             settings,
-            streams: Streams::new(settings.frames as usize + settings.slots as usize)?,
-            frames: Frames::new(settings.frames)?,
-            slots: Slots::new(settings.slots)?,
+            streams: Streams::new(settings.frames.saturating_add(settings.slots))?,
+            frames: FrameTable::new(settings.frames)?,
+            slots: FileSlots::new(settings.slots)?,
             laundry: Laundry::new(settings),
-            transfers: Transfers::new(settings.transfers)?,
+            transfers: OpenTransfers::new(settings.transfers)?,
             appending: VecDeque::new(),
             waiting_readers: 0,
             actions: VecDeque::new(),
         })
     }
 
-    /// Opens a stream: its number. Those of closed ones are used again.
+    /// Opens a stream and returns its number. Numbers of closed streams are used again.
     pub fn open(&mut self, now_ns: u64) -> u32 {
         let opened = self.streams.open(now_ns);
         let streams = self.streams.len();
@@ -85,85 +85,85 @@ impl Pool {
         opened
     }
 
-    /// Takes in what happened.
-    pub fn on(&mut self, now_ns: u64, event: Event) {
+    /// Handles an event.
+    pub fn on(&mut self, now_ns: u64, event: PoolEvent) {
         match event {
-            Event::Append(stream) => self.append(now_ns, stream),
-            Event::Seal(stream) => self.streams.seal(stream),
-            Event::Want(stream) => self.want(now_ns, stream),
-            Event::Release(stream) => self.release(stream),
-            Event::Consumed(stream) => self.consumed(now_ns, stream),
-            Event::Done { transfer, fault } => self.done(now_ns, transfer, fault),
-            Event::Tick => {}
-            Event::Withdraw { stream, empty } => self.withdraw(stream, empty),
-            Event::Abandon(stream) => self.abandon(stream),
-            Event::Close(stream) => self.close(stream),
+            PoolEvent::Append(stream) => self.append(now_ns, stream),
+            PoolEvent::Seal(stream) => self.streams.seal(stream),
+            PoolEvent::Want(stream) => self.want(now_ns, stream),
+            PoolEvent::Release(stream) => self.release(stream),
+            PoolEvent::Consumed(stream) => self.consumed(now_ns, stream),
+            PoolEvent::Done { transfer, fault } => self.done(now_ns, transfer, fault),
+            PoolEvent::Tick => {}
+            PoolEvent::Withdraw { stream, empty } => self.withdraw(stream, empty),
+            PoolEvent::Abandon(stream) => self.abandon(stream),
+            PoolEvent::Close(stream) => self.close(stream),
         }
         self.grant(now_ns);
         self.balance(now_ns);
         self.serve_readers(now_ns);
     }
 
-    /// The next thing to do.
+    /// Takes the next thing to do from the queue.
     pub fn action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// What a transfer is to move.
+    /// Returns what a transfer moves.
     pub fn transfer(&self, transfer: u32) -> &Transfer {
         self.transfers.get(transfer)
     }
 
-    /// When [`Event::Tick`] is due, if at all: writing is tried again then.
+    /// Returns when [`Event::Tick`] is due, if at all: writing is tried again then.
     pub fn deadline_ns(&self) -> Option<u64> {
-        // Without need of frames nothing is tried, however much time passes.
+        // Unless frames are needed, nothing is tried, however much time passes.
         let can_start = self.slots.left() > 0
             && self.transfers.has_room()
             && self.laundry.is_short(self.frames.available());
         self.laundry.retry_ns().filter(|_| can_start && self.laundry.count() > 0)
     }
 
-    /// Why writing fails at present.
+    /// Returns the error with which writing fails at present, if it does.
     pub fn trouble(&self) -> Option<i32> {
         self.laundry.trouble()
     }
 
-    /// What was counted for all streams.
+    /// Returns the counts of all streams together.
     pub fn counts(&self) -> Counts {
         self.streams.counts
     }
 
-    /// What was counted for one stream.
+    /// Returns the counts of one stream.
     pub fn stream_counts(&self, stream: u32) -> Counts {
         self.streams[stream].counts
     }
 
-    /// Blocks of a stream that are not consumed.
+    /// Returns the number of a stream's blocks that are not consumed.
     pub fn backlog(&self, stream: u32) -> u32 {
         self.streams[stream].count
     }
 
-    /// Frames in use now, and at most.
+    /// Returns the frames in use now, and at most.
     pub fn frames_used(&self) -> (u32, u32) {
         (self.frames.used(), self.frames.most_used())
     }
 
-    /// Places of the file in use now, and at most.
+    /// Returns the places of the file in use now, and at most.
     pub fn slots_used(&self) -> (u32, u32) {
         (self.slots.used(), self.slots.most_used())
     }
 
-    /// Transfers under way.
+    /// Returns the number of transfers under way.
     pub fn transfers_under_way(&self) -> u32 {
         self.transfers.under_way()
     }
 
-    /// The settings, within their bounds.
-    pub fn settings(&self) -> Settings {
+    /// Returns the settings, within their bounds.
+    pub fn settings(&self) -> PoolSettings {
         self.settings
     }
 
-    /// A writer wants a frame.
+    /// Queues a writer that wants a frame.
     fn append(&mut self, now_ns: u64, stream: u32) {
         let asked = &mut self.streams[stream];
         let is_new = asked.open && !asked.appending;
@@ -172,13 +172,13 @@ impl Pool {
             self.appending.push_back(stream);
         }
         self.grant(now_ns);
-        // One that asks again and again is in no greater need.
+        // One that asks repeatedly is in no greater need.
         if is_new && !self.appending.is_empty() {
             self.laundry.press();
         }
     }
 
-    /// Frames for writers that wait, in their order.
+    /// Gives frames to waiting writers, in their order.
     fn grant(&mut self, now_ns: u64) {
         while let Some(&stream) = self.appending.front() {
             if self.frames.available() <= self.settings.reserve() {
@@ -215,15 +215,15 @@ impl Pool {
         }
     }
 
-    /// The reader wants the first block.
+    /// Shows a reader its first block, or has it read back.
     fn want(&mut self, now_ns: u64, stream: u32) {
         let at = &mut self.streams[stream];
         if at.head == NONE || at.reading || at.wanting {
             return;
         }
         let head = at.head;
-        if matches!(self.streams.blocks[head].state, State::Spilled | State::Reading) {
-            // It came before its block: more is to be read ahead.
+        if matches!(self.streams.blocks[head].state, BlockState::Spilled | BlockState::Reading) {
+            // The reader came before its block, so more must be read ahead.
             let at = &mut self.streams[stream];
             at.ahead = (at.ahead * 2).min(MOST_AHEAD);
             at.wanting = true;
@@ -234,29 +234,35 @@ impl Pool {
         self.read_ahead(now_ns, stream);
     }
 
-    /// The first block is in memory: it is the reader's.
+    /// Shows the first block, which is in memory, to the reader.
     fn show(&mut self, stream: u32) {
         let head = self.streams[stream].head;
-        if self.streams.blocks[head].state == State::Delayed {
+        if self.streams.blocks[head].state == BlockState::Delayed {
             self.laundry.reader_at(&mut self.streams, head);
         }
         self.unlist(head);
         self.streams[stream].reading = true;
         let block = &self.streams.blocks[head];
-        let in_file = matches!(block.state, State::Clean | State::Ahead);
+        let in_file = matches!(block.state, BlockState::Clean | BlockState::Ahead);
         self.actions.push_back(Action::Show { stream, frame: block.frame, in_file });
     }
 
-    /// Takes a block out of the list that its state puts it in, but for the laundry list.
+    /// Takes a block out of the list of its state, except the laundry list.
     fn unlist(&mut self, block: u32) {
         match self.streams.blocks[block].state {
-            State::Dirty => self.streams.unlist_dirty(block),
-            State::Clean | State::Ahead => self.frames.unlist(&mut self.streams.blocks, block),
-            State::Open | State::Delayed | State::Writing | State::Reading | State::Spilled => {}
+            BlockState::Dirty => self.streams.unlist_dirty(block),
+            BlockState::Clean | BlockState::Ahead => {
+                self.frames.unlist(&mut self.streams.blocks, block)
+            }
+            BlockState::Open
+            | BlockState::Delayed
+            | BlockState::Writing
+            | BlockState::Reading
+            | BlockState::Spilled => {}
         }
     }
 
-    /// The reader does not look at the first block for now.
+    /// Records that the reader does not look at the first block for now.
     fn release(&mut self, stream: u32) {
         let at = &mut self.streams[stream];
         if !core::mem::take(&mut at.reading) {
@@ -264,13 +270,19 @@ impl Pool {
         }
         let head = at.head;
         match self.streams.blocks[head].state {
-            State::Dirty => self.streams.dirty_again(head),
-            State::Clean | State::Ahead => self.frames.list(&mut self.streams.blocks, head),
-            State::Open | State::Delayed | State::Writing | State::Reading | State::Spilled => {}
+            BlockState::Dirty => self.streams.dirty_again(head),
+            BlockState::Clean | BlockState::Ahead => {
+                self.frames.list(&mut self.streams.blocks, head)
+            }
+            BlockState::Open
+            | BlockState::Delayed
+            | BlockState::Writing
+            | BlockState::Reading
+            | BlockState::Spilled => {}
         }
     }
 
-    /// The first block was read to its end.
+    /// Drops the first block, which was read to its end.
     fn consumed(&mut self, now_ns: u64, stream: u32) {
         if self.streams[stream].head == NONE {
             return;
@@ -288,20 +300,20 @@ impl Pool {
     fn drop_head(&mut self, stream: u32) {
         self.release(stream);
         let head = self.streams[stream].head;
-        if self.streams.blocks[head].state == State::Delayed {
+        if self.streams.blocks[head].state == BlockState::Delayed {
             self.laundry.cancel(&mut self.streams, head);
         }
         self.unlist(head);
         self.streams.pop_head(stream);
         let block = &mut self.streams.blocks[head];
-        if matches!(block.state, State::Writing | State::Reading) {
+        if matches!(block.state, BlockState::Writing | BlockState::Reading) {
             block.gone = true;
         } else {
             self.forget(head);
         }
     }
 
-    /// A block is in no stream and no list any more: its frame and its place in the file are free.
+    /// Frees the frame and the place in the file of a block that is in no stream and no list.
     fn forget(&mut self, block: u32) {
         let found = self.streams.blocks[block];
         if found.frame != NONE {
@@ -318,7 +330,7 @@ impl Pool {
         let mut left = self.streams[stream].ahead * self.settings.cluster;
         let mut block = self.streams[stream].head;
         while left > 0 && block != NONE && self.streams[stream].spilled > 0 {
-            if self.streams.blocks[block].state != State::Spilled {
+            if self.streams.blocks[block].state != BlockState::Spilled {
                 (block, left) = (self.streams.blocks[block].next, left - 1);
                 continue;
             }
@@ -335,8 +347,8 @@ impl Pool {
         }
     }
 
-    /// Begins to read blocks in a row: how many. What is urgent takes what frames there are, also
-    /// those of blocks that others will want; the rest waits until all of the run has frames.
+    /// Begins to read a run of blocks back, and returns how many. An urgent read takes any frame, even
+    /// of blocks that others will want; another one waits until the whole run has frames.
     fn read_back(&mut self, now_ns: u64, first: u32, count: u32, urgent: bool) -> u32 {
         if !self.transfers.has_room() || (!urgent && self.frames.available() < count) {
             return 0;
@@ -360,19 +372,19 @@ impl Pool {
         read
     }
 
-    /// Readers that wait for a block that could not be begun to be read.
+    /// Tries again for readers whose block could not be read back before.
     fn serve_readers(&mut self, now_ns: u64) {
         let mut stream = 0;
         while self.waiting_readers > 0 && (stream as usize) < self.streams.len() {
             let of = &self.streams[stream];
-            if of.wanting && self.streams.blocks[of.head].state == State::Spilled {
+            if of.wanting && self.streams.blocks[of.head].state == BlockState::Spilled {
                 self.read_ahead(now_ns, stream);
             }
             stream += 1;
         }
     }
 
-    /// A transfer is over.
+    /// Ends a transfer.
     fn done(&mut self, now_ns: u64, number: u32, fault: Option<i32>) {
         let Some(transfer) = self.transfers.end(number) else { return };
         if transfer.writes {
@@ -388,9 +400,9 @@ impl Pool {
         }
     }
 
-    /// A block was written, or could not be.
+    /// Handles a block that was written, or could not be.
     fn written(&mut self, block: u32, well: bool) {
-        let Block { stream, gone, .. } = self.streams.blocks[block];
+        let PoolBlock { stream, gone, .. } = self.streams.blocks[block];
         self.streams.tally(block, |counts| match well {
             true => counts.spilled += 1,
             false => counts.cancelled += 1,
@@ -398,7 +410,7 @@ impl Pool {
         if gone {
             self.forget(block);
         } else if well {
-            self.streams.blocks[block].state = State::Clean;
+            self.streams.blocks[block].state = BlockState::Clean;
             if !self.streams[stream].holds(block) {
                 self.frames.list(&mut self.streams.blocks, block);
             }
@@ -409,9 +421,9 @@ impl Pool {
         }
     }
 
-    /// A block came back from the file, or could not.
+    /// Handles a block that was read back, or could not be.
     fn came_back(&mut self, now_ns: u64, block: u32, fault: Option<i32>) {
-        let Block { stream, gone, .. } = self.streams.blocks[block];
+        let PoolBlock { stream, gone, .. } = self.streams.blocks[block];
         if fault.is_none() {
             self.streams.tally(block, |counts| counts.read_back += 1);
         }
@@ -425,7 +437,7 @@ impl Pool {
             self.waiting_readers -= 1;
         }
         let Some(fault) = fault else {
-            self.streams.blocks[block].state = State::Ahead;
+            self.streams.blocks[block].state = BlockState::Ahead;
             self.frames.list(&mut self.streams.blocks, block);
             if wanted {
                 self.show(stream);
@@ -440,7 +452,7 @@ impl Pool {
         }
     }
 
-    /// The writer wants no frame, and an empty last block is given up.
+    /// Takes back a writer's wish for a frame, and drops its last block if that is empty.
     fn withdraw(&mut self, stream: u32, empty: bool) {
         let at = &mut self.streams[stream];
         if core::mem::take(&mut at.appending) {
@@ -448,7 +460,7 @@ impl Pool {
         }
         let (head, last) = (at.head, at.tail);
         let held = at.holds(last);
-        if !empty || last == NONE || self.streams.blocks[last].state != State::Open || held {
+        if !empty || last == NONE || self.streams.blocks[last].state != BlockState::Open || held {
             return;
         }
         if head == last {
@@ -458,7 +470,7 @@ impl Pool {
         self.forget(last);
     }
 
-    /// The reader has gone: only the last block is left, at most.
+    /// Drops all blocks but the last: the reader has gone.
     fn abandon(&mut self, stream: u32) {
         while self.streams[stream].head != self.streams[stream].tail {
             self.drop_head(stream);
@@ -467,7 +479,7 @@ impl Pool {
         self.waiting_readers -= u32::from(wanting);
     }
 
-    /// Both ends have gone, and all that was in the stream goes.
+    /// Drops everything in a stream: both ends have gone.
     fn close(&mut self, stream: u32) {
         self.abandon(stream);
         if self.streams[stream].head != NONE {

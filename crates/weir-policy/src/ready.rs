@@ -1,33 +1,34 @@
 //! Which of many channels is next: the lowest priority number that has one, found by one
-//! find-first-set, and rotation among those of it, in time independent of their number.
+//! find-first-set, and rotation among its channels, in time independent of their number.
 //!
-//! Joy (1980) chose run queues so, one bit a queue, when UNIX had looked through a list.
+//! Joy (1980) chose run queues in this way, one bit a queue, when UNIX had searched a list.
 
 use alloc::vec::Vec;
 
 /// Priorities: 0 is served before all others.
 pub const PRIORITIES: usize = 64;
-/// Bytes a channel of share 1 is served in one turn while others wait.
+/// Bytes that a channel of share 1 is served in one turn while others wait.
 pub const TURN_BYTES: u64 = 16 << 10;
-/// The most of one that is busy turn after turn: several times what is ever under way in it, so
-/// that most of a turn is what its writer writes meanwhile and lies in the caches. With 256 writers
-/// 1.5 times as much went through of 512 bytes, 1.3 of 4 KiB, as by turns of 16 KiB.
+/// The most bytes of a turn of a channel that is busy turn after turn: several times what is ever
+/// under way in it, so most of a turn is what its writer writes meanwhile, and lies in the caches.
+/// With 256 writers, 1.5 times as much of 512 bytes and 1.3 times as much of 4 KiB went through as
+/// with turns of 16 KiB.
 pub const LONG_TURN_BYTES: u64 = 1 << 20;
-/// Messages of usual length in a long turn, at most: a reader that works on each must come round.
+/// Most messages of usual length in a long turn: a reader that works on each must come round.
 const LONG_TURN_MESSAGES: u64 = 1024;
-/// Turns of channels that were idle before, between two of busy ones.
+/// Most turns of channels that were idle before, between two of busy ones.
 const MOST_NEW_TURNS: u32 = 64;
 /// The largest share.
 pub const MOST_SHARE: u32 = 1024;
 
 const NONE: u32 = u32::MAX;
 
-/// One channel's place in the queues.
+/// A channel's neighbours in its queue.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct QueueLink {
     before: u32,
     after: u32,
-    /// The queue it is in, [`NONE`] for none.
+    /// The queue it is in, or [`NONE`].
     queue: u32,
 }
 
@@ -38,7 +39,7 @@ pub struct ReadyQueue {
     mask: u64,
     /// First and last of each queue.
     ends: [(u32, u32); PRIORITIES],
-    links: Vec<Link>,
+    links: Vec<QueueLink>,
     queued: usize,
 }
 
@@ -50,82 +51,79 @@ impl Default for ReadyQueue {
 }
 
 impl ReadyQueue {
-    /// Puts a channel at the end of a queue, unless it is in one. Whether it was put.
+    /// Puts a channel at the end of a queue, unless it is in one. Returns whether it was put.
     ///
     /// # Panics
     /// The priority is not below [`PRIORITIES`].
     pub fn push(&mut self, index: u32, priority: u8) -> bool {
         let (at, queue) = (index as usize, usize::from(priority));
         if at >= self.links.len() {
-            let idle = Link { before: NONE, after: NONE, queue: NONE };
+            let idle = QueueLink { before: NONE, after: NONE, queue: NONE };
             self.links.resize(at + 1, idle);
         }
         if self.links[at].queue != NONE {
             return false;
         }
-        let last = self.ends[queue].1;
-        self.links[at] = Link { before: last, after: NONE, queue: queue as u32 };
-        match last {
-            NONE => self.ends[queue].0 = index,
-            last => self.links[last as usize].after = index,
-        }
-        self.ends[queue].1 = index;
-        self.mask |= 1 << queue;
-        self.queued += 1;
+        self.put(queue, self.ends[queue].1, index, NONE);
         true
     }
 
-    /// The channel that is next, and its priority. It stays.
+    fn put(&mut self, queue: usize, before: u32, index: u32, after: u32) {
+        self.join(queue, before, index);
+        self.join(queue, index, after);
+        self.links[index as usize].queue = queue as u32;
+        self.mask |= 1 << queue;
+        self.queued += 1;
+    }
+
+    /// Makes two channels neighbours; [`NONE`] stands for the ends of the queue.
+    fn join(&mut self, queue: usize, before: u32, after: u32) {
+        match before {
+            NONE => self.ends[queue].0 = after,
+            before => self.links[before as usize].after = after,
+        }
+        match after {
+            NONE => self.ends[queue].1 = before,
+            after => self.links[after as usize].before = before,
+        }
+    }
+
+    /// Returns the next channel and its priority, without taking it.
     pub fn first(&self) -> Option<(u32, u8)> {
         let queue = self.mask.trailing_zeros() as usize;
         (queue < PRIORITIES).then(|| (self.ends[queue].0, queue as u8))
     }
 
-    /// The channel that is next of a priority. It stays.
+    /// Returns the next channel of a priority, without taking it.
     pub fn first_of(&self, priority: u8) -> Option<u32> {
         let first = self.ends[usize::from(priority)].0;
         (first != NONE).then_some(first)
     }
 
-    /// Puts a channel, which is in no queue, at the beginning of one.
+    /// Puts a channel that is in no queue at the beginning of one.
     ///
     /// # Panics
     /// The channel was never in a queue; the priority is not below [`PRIORITIES`].
     pub fn push_front(&mut self, index: u32, priority: u8) {
         let queue = usize::from(priority);
-        let first = self.ends[queue].0;
-        self.links[index as usize] = Link { before: NONE, after: first, queue: queue as u32 };
-        match first {
-            NONE => self.ends[queue].1 = index,
-            first => self.links[first as usize].before = index,
-        }
-        self.ends[queue].0 = index;
-        self.mask |= 1 << queue;
-        self.queued += 1;
+        self.put(queue, NONE, index, self.ends[queue].0);
     }
 
-    /// Takes the channel that is next.
+    /// Takes the next channel.
     pub fn pop(&mut self) -> Option<(u32, u8)> {
         let next = self.first()?;
         self.remove(next.0);
         Some(next)
     }
 
-    /// Takes a channel out, wherever it is. Whether it was in a queue.
+    /// Takes a channel out, wherever it is. Returns whether it was in a queue.
     pub fn remove(&mut self, index: u32) -> bool {
         let Some(link) = self.links.get(index as usize).copied() else { return false };
         if link.queue == NONE {
             return false;
         }
         let queue = link.queue as usize;
-        match link.before {
-            NONE => self.ends[queue].0 = link.after,
-            before => self.links[before as usize].after = link.after,
-        }
-        match link.after {
-            NONE => self.ends[queue].1 = link.before,
-            after => self.links[after as usize].before = link.before,
-        }
+        self.join(queue, link.before, link.after);
         if self.ends[queue].0 == NONE {
             self.mask &= !(1 << queue);
         }
@@ -139,7 +137,7 @@ impl ReadyQueue {
         self.links.get(index as usize).is_some_and(|link| link.queue != NONE)
     }
 
-    /// All channels that are ready, those of each priority in their order.
+    /// Returns all ready channels by priority, those of each in their order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let queues = self.ends.iter().map(|(first, _)| *first);
         queues.flat_map(move |first| {
@@ -148,20 +146,20 @@ impl ReadyQueue {
         })
     }
 
-    /// Channels in all queues.
+    /// Returns the number of channels in all queues.
     pub fn len(&self) -> usize {
         self.queued
     }
 
-    /// Whether no channel is in any.
+    /// Whether no channel is in a queue.
     pub fn is_empty(&self) -> bool {
         self.queued == 0
     }
 }
 
-/// Channels that share one reader: those that were idle come before those that are busy, so that
-/// the few messages of one do not wait for all the bytes of others, but for the turn of one of
-/// them. Busy ones still have a turn after so many of the former.
+/// Channels that share one reader. Those that were idle come before those that are busy, so the few
+/// messages of one wait for the turn of one busy channel rather than for all the bytes of others.
+/// After a number of such turns, a busy channel has its turn nevertheless.
 #[derive(Clone, Debug, Default)]
 pub struct Rotation {
     ready: ReadyQueue,
@@ -170,7 +168,7 @@ pub struct Rotation {
 
 /// Whether a channel was idle before its turn, or has one turn after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum TurnPace {
     /// It was idle.
     New,
     /// It was served before, and had more.
@@ -178,29 +176,29 @@ pub enum Pace {
 }
 
 impl Rotation {
-    /// A channel has something, or is looked at whether it has.
-    pub fn push(&mut self, index: u32, pace: Pace) -> bool {
+    /// Puts a channel in that has something, or has to be looked at. Returns whether it was put.
+    pub fn push(&mut self, index: u32, pace: TurnPace) -> bool {
         self.ready.push(index, pace as u8)
     }
 
-    /// Takes the channel that is next.
-    pub fn pop(&mut self) -> Option<(u32, Pace)> {
+    /// Takes the next channel.
+    pub fn pop(&mut self) -> Option<(u32, TurnPace)> {
         let (index, queue) = self.ready.pop()?;
-        if queue == Pace::Busy as u8 {
+        if queue == TurnPace::Busy as u8 {
             self.new_turns = 0;
-            return Some((index, Pace::Busy));
+            return Some((index, TurnPace::Busy));
         }
         self.new_turns += 1;
         if self.new_turns > MOST_NEW_TURNS
-            && let Some(busy) = self.ready.first_of(Pace::Busy as u8)
+            && let Some(busy) = self.ready.first_of(TurnPace::Busy as u8)
         {
-            // It goes before, and the new one back to where it was.
+            // The busy one goes first, and the new one back to its place.
             self.ready.remove(busy);
             self.ready.push_front(index, queue);
             self.new_turns = 0;
-            return Some((busy, Pace::Busy));
+            return Some((busy, TurnPace::Busy));
         }
-        Some((index, Pace::New))
+        Some((index, TurnPace::New))
     }
 
     /// Takes a channel out.
@@ -213,24 +211,24 @@ impl Rotation {
         self.ready.contains(index)
     }
 
-    /// All channels in it.
+    /// Returns all channels in it.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.ready.iter()
     }
 
-    /// Channels in it.
+    /// Returns the number of channels in it.
     pub fn len(&self) -> usize {
         self.ready.len()
     }
 
-    /// Whether there are none.
+    /// Whether it has no channels.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }
 }
 
-/// How long messages were in the last round, of all channels together: by that busy ones have turns
-/// of the same bytes for a round, which are not too many messages.
+/// The usual length of messages, from the last round of all channels together. It decides how many
+/// bytes a turn of a busy channel has in this round, so that it is not too many messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Usual {
     messages: u64,
@@ -246,14 +244,14 @@ impl Default for Usual {
 }
 
 impl Usual {
-    /// So many messages were served, of so many bytes together.
+    /// Counts messages that were served, and their bytes.
     #[inline]
     pub fn served(&mut self, messages: u64, bytes: u64) {
         self.messages = self.messages.saturating_add(messages);
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Bytes of the turn that begins, while so many others are ready.
+    /// Begins a turn while this many others are ready, and returns its bytes.
     pub fn begin_turn(&mut self, others: usize) -> u64 {
         if self.turns_left == 0 {
             self.turns_left = others + 1;
@@ -268,26 +266,26 @@ impl Usual {
     }
 }
 
-/// What is left of the turn of a channel: bytes, counted so that a channel of twice the share
-/// gets twice the bytes while all are busy, whatever the sizes of their records.
+/// What is left of a channel's turn. Bytes are counted so that a channel of twice the share gets
+/// twice the bytes while all are busy, whatever the sizes of their records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     left_bytes: i64,
 }
 
 impl Turn {
-    /// The next turn begins. What the last one took too much is taken from it.
+    /// Begins the next turn. What the last one took too much is subtracted.
     pub fn begin(&mut self, share: u32) {
         self.grant(TURN_BYTES, share);
     }
 
-    /// The next turn of a channel that is busy begins.
+    /// Begins the next turn of a busy channel.
     pub fn begin_long(&mut self, share: u32, bytes: u64) {
         self.grant(bytes, share);
     }
 
-    /// The next turn begins while all others that have something still owe, since so many rounds:
-    /// it pays more of what it owes in each, and saves nothing up by that.
+    /// Begins the next turn when all others that have something have been in debt for this many
+    /// rounds. The channel pays more of its debt in each round, and saves nothing up by that.
     pub fn begin_in_debt(&mut self, share: u32, rounds: u32) {
         let grant = Turn::grant_of(TURN_BYTES, share);
         let paid = grant.saturating_mul(1_i64 << rounds.min(MOST_DOUBLINGS));
@@ -303,7 +301,7 @@ impl Turn {
         (bytes * u64::from(share.clamp(1, MOST_SHARE))) as i64
     }
 
-    /// A record was served, of so many bytes, and whatever it costs besides. Whether the turn
+    /// Counts a record that was served: its bytes, and its fixed cost. Returns whether the turn
     /// goes on.
     #[inline]
     pub fn serve(&mut self, bytes: u64) -> bool {
@@ -311,55 +309,55 @@ impl Turn {
         self.left_bytes > 0
     }
 
-    /// Whether the turn has not yet been served out.
+    /// Whether the turn goes on.
     pub fn goes_on(&self) -> bool {
         self.left_bytes > 0
     }
 
-    /// The channel has run dry: it owes nothing, and saves nothing up.
+    /// Ends the turn of a channel that has run dry: it owes nothing, and saves nothing up.
     pub fn end(&mut self) {
         self.left_bytes = 0;
     }
 }
 
-/// What a record costs beside its bytes, as bytes: small ones must not be free.
+/// The fixed cost of a record, in bytes: small records must not be free.
 const RECORD_COST_BYTES: u64 = 32;
-/// A debt of the longest message is paid after so many rounds, each of twice the one before.
+/// A debt of the longest message is paid after this many rounds, each paying twice the one before.
 const MOST_DOUBLINGS: u32 = 20;
 
-/// What one call may still do that its caller sees nothing of: frames passed over, pieces put away,
-/// connections that come to nothing. Whoever writes decides how many there are, so that a call that
-/// did all of them would never end. One unit is about what it takes to look at a frame, a fraction
-/// of a microsecond.
+/// The work that one call may still do without a result for its caller: frames that are skipped,
+/// pieces that are put away, connections that fail. The writers decide how much of this there is,
+/// so a call that did all of it might never end. One unit is about the time of looking at a frame,
+/// a fraction of a microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct WorkBudget {
     left: u32,
 }
 
 /// Units of one call.
 pub const WORK_UNITS: u32 = 16_384;
-/// Units of letting one in or refusing it. It takes longer than so many looks, but a thousand who
-/// come at once are to be let in by one call.
+/// Units of accepting or refusing a connection. It takes longer than this many looks, but one call
+/// must be able to accept a thousand that come at once.
 pub const CONNECTION_UNITS: u32 = 8;
-/// Units of waiting once, for which several are let in.
+/// Units of one wait, in which several connections are accepted.
 pub const WAIT_UNITS: u32 = 256;
-/// Bytes moved for the price of a look.
+/// Bytes that are moved in the time of a look.
 const UNIT_BYTES: usize = 4096;
 
-impl Default for Work {
-    fn default() -> Work {
-        Work { left: WORK_UNITS }
+impl Default for WorkBudget {
+    fn default() -> WorkBudget {
+        WorkBudget { left: WORK_UNITS }
     }
 }
 
-impl Work {
-    /// So many units were done.
+impl WorkBudget {
+    /// Counts units that were done.
     #[inline]
     pub fn does(&mut self, units: u32) {
         self.left = self.left.saturating_sub(units);
     }
 
-    /// A frame was looked at, and so many bytes of it moved.
+    /// Counts a look at a frame, and the bytes of it that were moved.
     #[inline]
     pub fn moves(&mut self, bytes: usize) {
         self.does(1 + u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX - 1));

@@ -1,10 +1,10 @@
-//! Text that others chose, as it may be shown on a terminal.
+//! Text that others chose, made safe for a terminal.
 
 use alloc::string::String;
 
 /// Whether a terminal would act on this character instead of showing it: control characters (C0,
-/// DEL, C1), line and paragraph separators, what changes the direction of text, and what has no
-/// width of its own and hides in the text of others.
+/// DEL, C1), line and paragraph separators, characters that change the direction of text, and
+/// characters without a width that hide in the text of others.
 pub fn is_unsafe_to_print(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -12,13 +12,13 @@ pub fn is_unsafe_to_print(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Text that others chose (names of processes and files, foreign reports) as it may be shown: one
-/// line, with a `?` for each character that [`is_unsafe_to_print`].
+/// Returns text that others chose (names of processes and files, foreign reports) as one line, with
+/// a `?` for each character that [`is_unsafe_to_print`].
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if is_unsafe_to_print(c) { '?' } else { c }).collect()
 }
 
-/// The same for text of several lines: newlines and tabs stay.
+/// Returns text of several lines like [`printable`], but keeps newlines and tabs.
 pub fn printable_lines(text: &str) -> String {
     let shown = |c| if !matches!(c, '\n' | '\t') && is_unsafe_to_print(c) { '?' } else { c };
     text.chars().map(shown).collect()

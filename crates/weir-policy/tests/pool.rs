@@ -1,8 +1,8 @@
-//! The pool's decisions one by one: when blocks are delayed, cancelled, written and read back, and
-//! whose they are.
+//! The pool's decisions one by one: which blocks are delayed, cancelled, written and read back, and
+//! when.
 
 use std::collections::VecDeque;
-use weir_policy::pool::{Action, Counts, Event, Pool, Rule, Settings};
+use weir_policy::pool::{Action, Counts, PoolEvent, PoolPolicy, PoolSettings, Rule};
 
 /// Frames of the pools here: clusters have four blocks, writing begins with eight frames left, and
 /// blocks are chosen with twelve left.
@@ -11,9 +11,9 @@ const START: u32 = 8;
 const CHOOSE: u32 = 12;
 const CLUSTER: u64 = 4;
 
-/// A pool, and what it wants to be done.
+/// A pool, and what it asks for.
 struct Table {
-    pool: Pool,
+    pool: PoolPolicy,
     now_ns: u64,
     granted: Vec<u32>,
     shown: VecDeque<(u32, bool)>,
@@ -23,21 +23,22 @@ struct Table {
 
 impl Table {
     fn new(rule: Rule, streams: u32) -> Table {
-        let settings = Settings { frames: FRAMES, slots: 5000, cluster: 4, transfers: 32, rule };
-        let mut pool = Pool::new(settings).expect("memory");
+        let settings =
+            PoolSettings { frames: FRAMES, slots: 5000, cluster: 4, transfers: 32, rule };
+        let mut pool = PoolPolicy::new(settings).expect("memory");
         (0..streams).for_each(|_| _ = pool.open(0));
         let (granted, failed) = (Vec::new(), Vec::new());
         let (shown, begun) = (VecDeque::new(), VecDeque::new());
         Table { pool, now_ns: 0, granted, shown, failed, begun }
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: PoolEvent) {
         self.pool.on(self.now_ns, event);
         while let Some(action) = self.pool.action() {
             match action {
                 Action::Grant { stream, .. } => {
                     self.granted.push(stream);
-                    self.on(Event::Seal(stream));
+                    self.on(PoolEvent::Seal(stream));
                 }
                 Action::Show { stream, in_file, .. } => self.shown.push_back((stream, in_file)),
                 Action::Fail { stream, .. } => self.failed.push(stream),
@@ -47,14 +48,14 @@ impl Table {
         }
     }
 
-    /// So many blocks of a stream.
+    /// Appends blocks to a stream.
     fn write(&mut self, stream: u32, blocks: u32) {
-        (0..blocks).for_each(|_| self.on(Event::Append(stream)));
+        (0..blocks).for_each(|_| self.on(PoolEvent::Append(stream)));
     }
 
-    /// Whether it was in memory, and whether only there.
+    /// Looks at the first block. Returns whether it is in the file too, if it was in memory.
     fn look(&mut self, stream: u32) -> Option<bool> {
-        self.on(Event::Want(stream));
+        self.on(PoolEvent::Want(stream));
         let (of, in_file) = self.shown.pop_front()?;
         assert_eq!(of, stream);
         Some(in_file)
@@ -65,14 +66,14 @@ impl Table {
             while self.look(stream).is_none() {
                 self.end(None);
             }
-            self.on(Event::Consumed(stream));
+            self.on(PoolEvent::Consumed(stream));
         }
     }
 
-    /// The transfer that was begun first is over.
+    /// Ends the transfer that was begun first.
     fn end(&mut self, fault: Option<i32>) {
         let transfer = self.begun.pop_front().expect("something is under way");
-        self.on(Event::Done { transfer, fault });
+        self.on(PoolEvent::Done { transfer, fault });
     }
 
     fn settle(&mut self) {
@@ -130,7 +131,7 @@ fn memory_that_comes_free_cancels_writes() {
     table.write(0, 100);
     table.write(1, FRAMES - CHOOSE - 99);
     assert_eq!(table.counts().delayed, CLUSTER);
-    // Another stream is read, which comes to none of the blocks that were chosen.
+    // Another stream is read, none of whose blocks were chosen.
     table.read(0, 20);
     assert_eq!((table.counts().cancelled, table.counts().spilled), (CLUSTER, 0));
 }
@@ -142,17 +143,17 @@ fn what_is_being_written_is_read_from_memory() {
     assert!(!table.begun.is_empty());
     let used = table.pool.frames_used().0;
     assert_eq!(table.look(0), Some(false), "it is there");
-    table.on(Event::Consumed(0));
+    table.on(PoolEvent::Consumed(0));
     assert_eq!(table.pool.frames_used().0, used, "its frame stays the disk's");
     table.end(None);
     assert_eq!(table.pool.frames_used().0, used - 1);
     assert_eq!(table.counts().read_back, 0);
 }
 
-/// Which stream gives way, where each differs from the others in one thing.
+/// Returns the stream that gives way, where each differs from the others in one respect.
 fn victim(rule: Rule) -> u32 {
     let mut table = Table::new(rule, 3);
-    // The first stream is the oldest, the second has the slowest reader, the third most blocks.
+    // The first stream is the oldest, the second has the slowest reader, the third the most blocks.
     table.write(0, 60);
     table.write(1, 128);
     table.write(2, 160);
@@ -167,7 +168,7 @@ fn victim(rule: Rule) -> u32 {
         table.read(1, 1);
     }
     let free = FRAMES - table.pool.frames_used().0;
-    // One that is neither oldest nor slow nor long takes what is left.
+    // A stream that is neither oldest nor slow nor long takes the rest.
     let fast = table.pool.open(table.now_ns);
     table.write(fast, free - CHOOSE + 1);
     table.write(fast, CHOOSE);
@@ -209,11 +210,11 @@ fn two_clusters_are_read_ahead() {
         table.settle();
     }
     for read in 0..4 * FRAMES / 8 {
-        // The disk is done with what it was told before; all of two clusters is there.
+        // The disk has done what it was asked before: two whole clusters are there.
         table.settle();
         for block in 0..2 * CLUSTER {
             assert!(table.look(0).is_some(), "block {block} after {} was not read ahead", 8 * read);
-            table.on(Event::Consumed(0));
+            table.on(PoolEvent::Consumed(0));
         }
     }
     table.settle();
@@ -226,7 +227,7 @@ fn a_writer_that_asks_again_and_again_is_in_no_greater_need() {
     let delayed = |asks: u32| {
         let mut table = Table::new(Rule::default(), 1);
         table.write(0, FRAMES - CLUSTER as u32);
-        // Nothing is done yet: only what readers need is left.
+        // No transfer has ended: only the frames that readers need are left.
         let granted = table.granted.len();
         table.write(0, asks);
         assert_eq!(table.granted.len(), granted, "it waits");
@@ -246,12 +247,12 @@ fn a_pool_in_trouble_waits_for_need_and_not_for_time() {
     assert_eq!(table.pool.trouble(), Some(28));
     let due_ns = table.pool.deadline_ns().expect("it is tried again");
     assert!(due_ns > table.now_ns);
-    // Frames come free: there is no need to write, and nothing that time would change.
+    // Frames come free: there is no need to write, and time does not change that.
     table.read(0, 4);
     table.now_ns = due_ns;
-    table.on(Event::Tick);
+    table.on(PoolEvent::Tick);
     assert_eq!((table.begun.len(), table.pool.deadline_ns()), (0, None));
-    // As many blocks again, and it is tried.
+    // With as many blocks again, it is tried.
     table.write(0, 4);
     assert_eq!(table.begun.len(), 1);
     table.end(None);
@@ -265,10 +266,10 @@ fn a_stream_without_a_reader_keeps_its_last_block_only() {
         table.write(0, 1);
         table.settle();
     }
-    table.on(Event::Abandon(0));
+    table.on(PoolEvent::Abandon(0));
     table.settle();
     assert_eq!(table.pool.backlog(0), 1);
     assert!(table.pool.frames_used().0 + table.pool.slots_used().0 <= 2);
-    table.on(Event::Close(0));
+    table.on(PoolEvent::Close(0));
     assert_eq!((table.pool.frames_used().0, table.pool.slots_used().0), (0, 0));
 }

@@ -1,6 +1,6 @@
-//! Nothing is allocated once a pool and its streams are there: a page fault may be what asks.
+//! Nothing is allocated once a pool and its streams exist: the caller may be handling a page fault.
 
-use weir_policy::pool::{Action, Event, Pool, Rule, Settings};
+use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings, Rule};
 
 const STREAMS: u32 = 8;
 
@@ -10,12 +10,12 @@ struct UnderWay {
     count: usize,
 }
 
-fn on(pool: &mut Pool, under_way: &mut UnderWay, now_ns: u64, event: Event) {
+fn on(pool: &mut PoolPolicy, under_way: &mut UnderWay, now_ns: u64, event: PoolEvent) {
     pool.on(now_ns, event);
     while let Some(action) = pool.action() {
         match action {
-            Action::Grant { stream, .. } => on(pool, under_way, now_ns, Event::Seal(stream)),
-            Action::Show { stream, .. } => on(pool, under_way, now_ns, Event::Consumed(stream)),
+            Action::Grant { stream, .. } => on(pool, under_way, now_ns, PoolEvent::Seal(stream)),
+            Action::Show { stream, .. } => on(pool, under_way, now_ns, PoolEvent::Consumed(stream)),
             Action::Begin(transfer) => {
                 under_way.numbers[under_way.count] = transfer;
                 under_way.count += 1;
@@ -28,17 +28,17 @@ fn on(pool: &mut Pool, under_way: &mut UnderWay, now_ns: u64, event: Event) {
 #[test]
 fn no_event_allocates() {
     for rule in Rule::ALL {
-        let settings = Settings { frames: 300, slots: 5_000, cluster: 4, transfers: 16, rule };
-        let mut pool = Pool::new(settings).expect("memory");
+        let settings = PoolSettings { frames: 300, slots: 5_000, cluster: 4, transfers: 16, rule };
+        let mut pool = PoolPolicy::new(settings).expect("memory");
         (0..STREAMS).for_each(|_| _ = pool.open(0));
         let mut under_way = UnderWay { numbers: [0; 16], count: 0 };
         let used = allocation_counter::measure(|| {
             for round in 0..20_000_u64 {
                 let stream = (round * 7 % u64::from(STREAMS)) as u32;
                 let event = match round % 5 {
-                    0..3 => Event::Append(stream),
-                    _ if round > 8_000 => Event::Want(stream),
-                    _ => Event::Append(stream),
+                    0..3 => PoolEvent::Append(stream),
+                    _ if round > 8_000 => PoolEvent::Want(stream),
+                    _ => PoolEvent::Append(stream),
                 };
                 on(&mut pool, &mut under_way, round * 1_000_000, event);
                 if under_way.count > 0 && (round % 3 == 0 || under_way.count > 8) {
@@ -46,7 +46,7 @@ fn no_event_allocates() {
                     let transfer = under_way.numbers[under_way.count];
                     // Some fail.
                     let fault = (round % 64 == 0).then_some(5);
-                    let done = Event::Done { transfer, fault };
+                    let done = PoolEvent::Done { transfer, fault };
                     on(&mut pool, &mut under_way, round * 1_000_000, done);
                 }
             }

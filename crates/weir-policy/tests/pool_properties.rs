@@ -1,16 +1,16 @@
-//! Whatever happens in whatever order, no byte of a pool is lost, reordered or doubled, memory is
-//! never over budget, and it goes on.
+//! Any events in any order: no byte of a pool is lost, reordered or doubled, memory stays within the
+//! budget, and the pool continues.
 
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use weir_policy::pool::{Action, Event, Pool, Rule, Settings};
+use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings, Rule};
 
-/// What a block holds: its stream, and its number there.
+/// The content of a block: its stream, and its number there.
 type Content = Option<(u32, u64)>;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A writer wants to append so many blocks.
+    /// A writer wants to append this many blocks.
     Write(u32, u32),
     /// A reader wants its block, and reads it.
     Read(u32),
@@ -22,9 +22,9 @@ enum Step {
     Pass(u32),
     /// A writer gets a frame and fills it later, or not at all.
     Hesitate(u32),
-    /// A writer wants nothing any more.
+    /// A writer withdraws its wish.
     Withdraw(u32),
-    /// A stream is given up, and another opened.
+    /// A stream is closed, and another opened.
     Close(u32),
 }
 
@@ -41,19 +41,19 @@ struct Ends {
 
 /// Streams as plain queues, and memory and file as plain tables.
 struct Naive {
-    pool: Pool,
+    pool: PoolPolicy,
     frames: Vec<Content>,
     file: Vec<Content>,
     ends: Vec<Ends>,
     under_way: VecDeque<u32>,
-    /// What was in the frames of a write when it began.
+    /// The content of the frames of a write when it began.
     written: Vec<(u32, Vec<Content>)>,
     now_ns: u64,
 }
 
 impl Naive {
-    fn new(settings: Settings, streams: u32) -> Naive {
-        let mut pool = Pool::new(settings).expect("memory");
+    fn new(settings: PoolSettings, streams: u32) -> Naive {
+        let mut pool = PoolPolicy::new(settings).expect("memory");
         (0..streams).for_each(|_| _ = pool.open(0));
         let frames = vec![None; pool.settings().frames as usize];
         let file = vec![None; settings.slots as usize];
@@ -62,7 +62,7 @@ impl Naive {
         Naive { pool, frames, file, ends, under_way, written, now_ns: 0 }
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: PoolEvent) {
         self.pool.on(self.now_ns, event);
         while let Some(action) = self.pool.action() {
             self.act(action);
@@ -70,8 +70,8 @@ impl Naive {
         let (used, _) = self.pool.frames_used();
         assert!(used <= self.pool.settings().frames);
         assert!(self.pool.slots_used().0 <= self.pool.settings().slots);
-        if event == Event::Tick {
-            // Else who waits for the next would not wait at all.
+        if event == PoolEvent::Tick {
+            // Otherwise a waiter for the next one would not wait.
             let due = self.pool.deadline_ns();
             assert!(due.is_none_or(|due_ns| due_ns > self.now_ns), "{due:?} is past");
         }
@@ -92,10 +92,10 @@ impl Naive {
                 assert!(std::mem::take(&mut ends.wanting), "a block nobody asked for");
                 assert_eq!(self.frames[frame as usize], Some((stream, ends.read)));
                 if std::mem::take(&mut ends.peeks) {
-                    self.on(Event::Release(stream));
+                    self.on(PoolEvent::Release(stream));
                 } else {
                     ends.read += 1;
-                    self.on(Event::Consumed(stream));
+                    self.on(PoolEvent::Consumed(stream));
                 }
             }
             Action::Fail { stream, .. } => {
@@ -109,7 +109,7 @@ impl Naive {
                     let frames = of.frames().iter().map(|frame| self.frames[*frame as usize]);
                     self.written.push((transfer, frames.collect()));
                 } else {
-                    // Garbage, until it is done.
+                    // Garbage until the read has ended.
                     of.frames().iter().for_each(|frame| self.frames[*frame as usize] = None);
                 }
                 self.under_way.push_back(transfer);
@@ -123,7 +123,7 @@ impl Naive {
         if let Some(frame) = ends.granted.take() {
             self.frames[frame as usize] = Some((stream, ends.written));
             ends.written += 1;
-            self.on(Event::Seal(stream));
+            self.on(PoolEvent::Seal(stream));
         }
     }
 
@@ -131,7 +131,7 @@ impl Naive {
         let ends = &mut self.ends[stream as usize];
         let empty = ends.granted.take().is_some();
         (ends.appending, ends.hesitates) = (false, false);
-        self.on(Event::Withdraw { stream, empty });
+        self.on(PoolEvent::Withdraw { stream, empty });
     }
 
     fn end(&mut self, nth: usize, fails: bool) {
@@ -156,7 +156,7 @@ impl Naive {
                 self.frames[frame as usize] = self.file[slot + place];
             }
         }
-        self.on(Event::Done { transfer, fault: fails.then_some(5) });
+        self.on(PoolEvent::Done { transfer, fault: fails.then_some(5) });
     }
 
     fn step(&mut self, step: &Step) {
@@ -171,7 +171,7 @@ impl Naive {
             Step::End(nth, fails) => self.end(nth, fails),
             Step::Pass(ms) => {
                 self.now_ns += u64::from(ms) * 1_000_000;
-                self.on(Event::Tick);
+                self.on(PoolEvent::Tick);
             }
             Step::Hesitate(stream) => {
                 let ends = &mut self.ends[(stream % count) as usize];
@@ -183,8 +183,8 @@ impl Naive {
             Step::Withdraw(stream) => self.withdraw(stream % count),
             Step::Close(stream) => {
                 let stream = stream % count;
-                self.on(Event::Abandon(stream));
-                self.on(Event::Close(stream));
+                self.on(PoolEvent::Abandon(stream));
+                self.on(PoolEvent::Close(stream));
                 let again = self.pool.open(self.now_ns);
                 assert_eq!(again, stream);
                 self.ends[stream as usize] = Ends::default();
@@ -196,7 +196,7 @@ impl Naive {
         self.seal(stream);
         let ends = &mut self.ends[stream as usize];
         if !std::mem::replace(&mut ends.appending, true) {
-            self.on(Event::Append(stream));
+            self.on(PoolEvent::Append(stream));
         }
     }
 
@@ -204,11 +204,11 @@ impl Naive {
         let ends = &mut self.ends[stream as usize];
         if ends.read < ends.written && !std::mem::replace(&mut ends.wanting, true) {
             ends.peeks = peeks;
-            self.on(Event::Want(stream));
+            self.on(PoolEvent::Want(stream));
         }
     }
 
-    /// Reads all there is, with a disk that works again.
+    /// Reads everything, with a disk that works again.
     fn drain(&mut self) {
         let streams = self.ends.len() as u32;
         self.ends.iter_mut().for_each(|ends| ends.peeks = false);
@@ -220,7 +220,7 @@ impl Naive {
                 self.end(0, false);
             }
             self.now_ns += 2_000_000_000;
-            self.on(Event::Tick);
+            self.on(PoolEvent::Tick);
             let left = self.ends.iter().any(|ends| ends.read < ends.written || ends.appending);
             if !left && self.under_way.is_empty() {
                 return;
@@ -260,12 +260,12 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..most)
 }
 
-fn settings() -> impl Strategy<Value = Settings> {
+fn settings() -> impl Strategy<Value = PoolSettings> {
     let rule = prop::sample::select(Rule::ALL.to_vec());
     // Small pools have clusters of one block.
     let frames = prop_oneof![4_u32..40, 200_u32..700];
     (frames, 0_u32..900, 1_u32..8, 1_u32..6, rule).prop_map(
-        |(frames, slots, cluster, transfers, rule)| Settings {
+        |(frames, slots, cluster, transfers, rule)| PoolSettings {
             frames,
             slots,
             cluster,

@@ -5,13 +5,13 @@ mod pool_world;
 use pool_world::loads::{self, Kind, STREAMS};
 use pool_world::{Load, World};
 use std::collections::HashMap;
-use weir_policy::pool::{Rule, Settings};
+use weir_policy::pool::{PoolSettings, Rule};
 
 /// Shares of the largest backlog that memory holds.
 const SHARES: [f64; 2] = [0.25, 0.6];
 
-fn settings(frames: u32, rule: Rule) -> Settings {
-    Settings { frames, slots: 200_000, cluster: 4, transfers: 32, rule }
+fn settings(frames: u32, rule: Rule) -> PoolSettings {
+    PoolSettings { frames, slots: 200_000, cluster: 4, transfers: 32, rule }
 }
 
 /// A load, how many frames there are for it, and the fewest writes that are possible.
@@ -34,14 +34,14 @@ fn ratio(case: &Case, rule: Rule) -> f64 {
     world.finished().spilled as f64 / case.fewest as f64
 }
 
-/// Loads that the goals are held to: as many times the fewest writes as on the mean of these.
+/// Seeds of the loads whose mean ratio to the fewest writes is held to the goals.
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 
 fn mean(ratios: &[f64]) -> f64 {
     (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 
-/// How many times the fewest writes each rule needs, for each seed. A line for people, too:
+/// Returns how many times the fewest writes each rule needs, for each seed, and prints it:
 /// cargo test -p weir-policy --release --test pool_simulation -- --nocapture
 fn ratios(kind: Kind, share: f64) -> HashMap<&'static str, Vec<f64>> {
     let cases = SEEDS.map(|seed| case(kind, share, seed));

@@ -33,7 +33,7 @@ fn main() -> std::io::Result<()> {
     let mut input = std::io::stdin().lock();
     loop {
         let mut line = String::new();
-        // What its user takes for a line is time waited here.
+        // The time until a line comes is counted as waiting.
         if weir_profile::wait(&LISTEN, || input.read_line(&mut line))? == 0 {
             return Ok(());
         }
@@ -50,7 +50,7 @@ fn say(word: &str) -> std::io::Result<()> {
     output.flush()
 }
 
-/// A thread that does the rounds it is told.
+/// Starts a thread that does the rounds it is sent.
 fn worker(done: Sender<()>) -> Sender<u64> {
     let (tell, told): (Sender<u64>, Receiver<u64>) = channel();
     std::thread::spawn(move || {

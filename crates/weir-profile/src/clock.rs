@@ -12,15 +12,14 @@ const WAITS_NS: u64 = 2000;
 /// Reading the CPU clock takes less than a hundredth of this.
 const SETTLE_NS: u64 = 250_000;
 
-static CLOCK: OnceLock<Clock> = OnceLock::new();
+static CLOCK: OnceLock<SpanClock> = OnceLock::new();
 
 /// The clock, calibrated once per process.
 #[derive(Debug)]
-pub struct Clock {
+pub struct SpanClock {
     source: quanta::Clock,
     /// [`CLOCK_COUNTER`] or [`CLOCK_MONOTONIC`].
     pub kind: u64,
-    /// Ticks per second.
     pub hz: u64,
     ticks_per_ns: f64,
     /// What the CPU clock counts between two consecutive readings.
@@ -35,8 +34,8 @@ pub struct Clock {
     pub settle: u64,
 }
 
-impl Clock {
-    fn new() -> Clock {
+impl SpanClock {
+    fn new() -> SpanClock {
         // Calibrates for as long as necessary, 200 ms at most.
         let source = quanta::Clock::new();
         let apart = source.raw().abs_diff(monotonic_ns());
@@ -52,16 +51,14 @@ impl Clock {
         let hz = (ticks_per_ns * 1e9) as u64;
         let [ask_ticks, long, waits, settle] =
             [cpu_bias_ns, LONG_NS, WAITS_NS, SETTLE_NS].map(|ns| (ns as f64 * ticks_per_ns) as u64);
-        Clock { source, kind, hz, ticks_per_ns, cpu_bias_ns, ask_ticks, long, waits, settle }
+        SpanClock { source, kind, hz, ticks_per_ns, cpu_bias_ns, ask_ticks, long, waits, settle }
     }
 
-    /// Returns the current time in ticks.
     #[inline]
     pub fn now(&self) -> u64 {
         self.source.raw()
     }
 
-    /// Converts nanoseconds to ticks.
     pub fn ticks(&self, ns: u64) -> u64 {
         (ns as f64 * self.ticks_per_ns) as u64
     }
@@ -73,14 +70,13 @@ impl Clock {
     }
 }
 
-/// Returns the clock, and creates it if necessary.
-pub fn clock() -> &'static Clock {
-    CLOCK.get_or_init(Clock::new)
+pub fn clock() -> &'static SpanClock {
+    CLOCK.get_or_init(SpanClock::new)
 }
 
 /// Returns the clock if it exists; a profile can only be on once it does.
 #[inline]
-pub fn made() -> Option<&'static Clock> {
+pub fn made() -> Option<&'static SpanClock> {
     CLOCK.get()
 }
 

@@ -50,21 +50,20 @@ impl Cpu {
 
     /// Returns what was used since `before`.
     pub fn since(self, before: Cpu) -> Cpu {
-        Cpu {
-            total_ns: self.total_ns.saturating_sub(before.total_ns),
-            user_ns: self.user_ns.saturating_sub(before.user_ns),
-            system_ns: self.system_ns.saturating_sub(before.system_ns),
-            queue_ns: self.queue_ns.saturating_sub(before.queue_ns),
-        }
+        self.with(before, u64::saturating_sub)
     }
 
-    /// Returns user and system time together.
+    /// Returns the sums of both.
     pub fn plus(self, other: Cpu) -> Cpu {
+        self.with(other, u64::saturating_add)
+    }
+
+    fn with(self, other: Cpu, of_both: fn(u64, u64) -> u64) -> Cpu {
         Cpu {
-            total_ns: self.total_ns.saturating_add(other.total_ns),
-            user_ns: self.user_ns.saturating_add(other.user_ns),
-            system_ns: self.system_ns.saturating_add(other.system_ns),
-            queue_ns: self.queue_ns.saturating_add(other.queue_ns),
+            total_ns: of_both(self.total_ns, other.total_ns),
+            user_ns: of_both(self.user_ns, other.user_ns),
+            system_ns: of_both(self.system_ns, other.system_ns),
+            queue_ns: of_both(self.queue_ns, other.queue_ns),
         }
     }
 }

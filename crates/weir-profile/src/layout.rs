@@ -15,9 +15,7 @@
 //! Names are UTF-8, padded with zeros. A row's kind is stored after its name. Only the process
 //! writes the words other than 16 and 17, and only its thread writes a thread's table.
 
-/// The first word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirprof");
-/// The version of this layout.
 pub const VERSION: u64 = 2;
 
 pub const MAGIC_AT: usize = 0;
@@ -38,22 +36,15 @@ pub const KINDS_AT: usize = 64;
 pub const NAMES_AT: usize = 512;
 pub const TABLES_AT: usize = 1024;
 
-/// Most bytes of a name.
 pub const NAME_BYTES: usize = 32;
-/// Words of a name.
 pub const NAME_WORDS: usize = NAME_BYTES / 8;
 /// Rows: two of the profile's own, and one for each use of a subroutine.
 pub const ROWS: usize = 128;
-/// Most threads counted at the same time.
 pub const THREADS: usize = 32;
-/// Words of a row.
 pub const ROW_WORDS: usize = 4;
-/// Words of a thread's table.
 pub const TABLE_WORDS: usize = ROWS * ROW_WORDS;
-/// Words of the whole table.
 pub const WORDS: usize = TABLES_AT + THREADS * TABLE_WORDS;
 
-/// Columns of a row.
 pub const CALLS: usize = 0;
 pub const USER: usize = 1;
 pub const SYSTEM: usize = 2;
@@ -64,17 +55,14 @@ pub const WAIT: usize = 3;
 pub const OUTSIDE: usize = 0;
 /// The row of readings of the CPU clock.
 pub const OWN: usize = 1;
-/// The first row of a subroutine.
 pub const FIRST: usize = 2;
 /// The names of the two rows that always exist.
 pub const FIXED: [&str; FIRST] = ["(outside)", "(the profile)"];
 
 /// Kind of a row: a subroutine, counted by spans.
 pub const KIND_SPAN: u64 = 1;
-/// Kind of a row: a system call.
 pub const KIND_CALL: u64 = 2;
 
-/// Clock kind: the time-stamp counter.
 pub const CLOCK_COUNTER: u64 = 1;
 /// Clock kind: the nanoseconds of CLOCK_MONOTONIC.
 pub const CLOCK_MONOTONIC: u64 = 2;

@@ -186,17 +186,22 @@ pub fn look() {
     }
 }
 
+#[inline]
+fn counted<T>(call: &'static Subroutine, waits: bool, begin: Begin, f: impl FnOnce() -> T) -> T {
+    if !is_on() {
+        return f();
+    }
+    let _calling = call.begin_call(waits, begin);
+    f()
+}
+
 /// Makes a system call that does not wait. Its time is system time of the calling subroutine, and
 /// has a row of its own.
 ///
 /// `f` makes the call and nothing else: spans and calls within it are not counted.
 #[inline]
 pub fn system<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
-    if !is_on() {
-        return f();
-    }
-    let _calling = call.begin_call(false, Begin::Now);
-    f()
+    counted(call, false, Begin::Now, f)
 }
 
 /// Makes a system call that may wait. If it takes longer than 2 us, only the time that the thread's
@@ -206,20 +211,12 @@ pub fn system<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
 /// `f` makes the call and nothing else: spans and calls within it are not counted.
 #[inline]
 pub fn wait<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
-    if !is_on() {
-        return f();
-    }
-    let _calling = call.begin_call(true, Begin::Now);
-    f()
+    counted(call, true, Begin::Now, f)
 }
 
 /// Makes a system call that may wait, like [`wait`], but begins at the moment when the last span or
 /// call ended, like [`Subroutine::enter_next`].
 #[inline]
 pub fn wait_next<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
-    if !is_on() {
-        return f();
-    }
-    let _calling = call.begin_call(true, Begin::Next);
-    f()
+    counted(call, true, Begin::Next, f)
 }

@@ -6,7 +6,7 @@ use super::clock;
 use super::cpu::Cpu;
 use super::layout::{LEASE_NS, SINCE_AT, UNTIL_AT, WORDS};
 use super::report::Report;
-use super::snapshot::{Snapshot, TableFault, middle};
+use super::snapshot::{TableFault, TableSnapshot, middle};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ pub struct Observed {
 /// A snapshot of a profile, with the kernel's CPU time and the time of day.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    snapshot: Snapshot,
+    snapshot: TableSnapshot,
     cpu: Option<Cpu>,
     at: Instant,
     broken: bool,
@@ -105,9 +105,9 @@ impl Observed {
         Ok(Observation { broken: self.broken, ..Observation::now(self.read()?) })
     }
 
-    fn read(&self) -> io::Result<Snapshot> {
+    fn read(&self) -> io::Result<TableSnapshot> {
         let (a, b, c) = (self.words()?, self.words()?, self.words()?);
-        Snapshot::parse(&middle([&a, &b, &c])).map_err(wrong)
+        TableSnapshot::parse(&middle([&a, &b, &c])).map_err(wrong)
     }
 
     fn words(&self) -> io::Result<Vec<u64>> {
@@ -128,12 +128,12 @@ impl Observed {
     }
 }
 
-fn wrong(why: TableFault) -> io::Error {
+pub(super) fn wrong(why: TableFault) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 impl Observation {
-    pub(super) fn now(snapshot: Snapshot) -> Observation {
+    pub(super) fn now(snapshot: TableSnapshot) -> Observation {
         let cpu = Cpu::of(snapshot.pid, snapshot.started_ticks);
         Observation { snapshot, cpu, at: Instant::now(), broken: false }
     }
@@ -161,17 +161,10 @@ impl Report {
     /// `InvalidData`: they are of different processes or in the wrong order, or the process has
     /// written invalid data.
     pub fn between(before: &Observation, after: &Observation) -> io::Result<Report> {
-        let (then, now) = (&before.snapshot, &after.snapshot);
-        if !now.same_process(then) {
-            return Err(wrong("it belongs to another process now"));
-        }
-        let mut report = Report::new(&now.process, now.pid, now.since(then).map_err(wrong)?);
+        let mut report = Report::since(after, &before.snapshot)?;
         let interval = after.at.saturating_duration_since(before.at);
         report.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         report.cpu = after.cpu.zip(before.cpu).map(|(after, before)| after.since(before));
-        report.gone = after.is_gone();
-        report.together = now.together.saturating_sub(then.together);
-        report.note(after);
         if after.broken {
             report.notes.push(String::from("the profile was off for a part of the interval"));
         }
@@ -184,12 +177,18 @@ impl Report {
     /// # Errors
     /// `InvalidData`: the process has written invalid data.
     pub fn whole(sight: &Observation) -> io::Result<Report> {
-        let now = &sight.snapshot;
-        let difference = now.since(&now.nothing()).map_err(wrong)?;
-        let mut report = Report::new(&now.process, now.pid, difference);
-        report.gone = sight.is_gone();
-        report.together = now.together;
-        report.note(sight);
+        Report::since(sight, &sight.snapshot.nothing())
+    }
+
+    fn since(after: &Observation, then: &TableSnapshot) -> io::Result<Report> {
+        let now = &after.snapshot;
+        if !now.same_process(then) {
+            return Err(wrong("it belongs to another process now"));
+        }
+        let mut report = Report::new(&now.process, now.pid, now.since(then).map_err(wrong)?);
+        report.gone = after.is_gone();
+        report.together = now.together.saturating_sub(then.together);
+        report.note(after);
         Ok(report)
     }
 

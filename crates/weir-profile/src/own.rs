@@ -2,10 +2,10 @@
 
 use super::layout::WORDS;
 use super::names;
-use super::observe::Observation;
+use super::observe::{Observation, wrong};
 use super::publish::{is_published, write_header};
 use super::report::Report;
-use super::snapshot::Snapshot;
+use super::snapshot::TableSnapshot;
 use super::table::{self, TABLE};
 use std::io;
 use std::sync::Mutex;
@@ -60,12 +60,9 @@ fn lock() -> std::sync::MutexGuard<'static, Option<(Observation, Option<Observat
 fn look() -> io::Result<Observation> {
     table::settle();
     let words: Vec<u64> = (0..WORDS).map(|at| TABLE.word(at).load(Ordering::Relaxed)).collect();
-    let snapshot = Snapshot::parse(&words);
-    let snapshot = snapshot.map_err(|wrong| io::Error::new(io::ErrorKind::InvalidData, wrong))?;
-    Ok(Observation::now(snapshot))
+    Ok(Observation::now(TableSnapshot::parse(&words).map_err(wrong)?))
 }
 
-/// Returns the name of this process's program.
 fn own_name() -> String {
     let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
     let name = name.trim();

@@ -75,7 +75,6 @@ pub fn is_published() -> bool {
     PUBLISHER.load(Ordering::Relaxed) == std::process::id()
 }
 
-/// Writes the identity of this process.
 pub fn write_header(name: &str) -> io::Result<()> {
     let (clock, me) = (clock::clock(), std::process::id());
     let started = started_ticks(me as Pid);

@@ -2,7 +2,7 @@
 
 use super::cpu::Cpu;
 use super::layout::{FIXED, OWN};
-use super::row::{Difference, ProfileRow};
+use super::row::{ProfileRow, RowDifference, merge};
 use serde::Serialize;
 
 /// The unit that a report is divided by.
@@ -43,8 +43,8 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn new(process: &str, pid: i32, difference: Difference) -> Report {
-        let Difference { mut subroutines, mut calls, threads } = difference;
+    pub(super) fn new(process: &str, pid: i32, difference: RowDifference) -> Report {
+        let RowDifference { mut subroutines, mut calls, threads } = difference;
         sort(&mut subroutines, ProfileRow::cpu_ns);
         sort(&mut calls, |row| row.cpu_ns().saturating_add(row.wait_ns));
         let process = process.to_owned();
@@ -54,19 +54,11 @@ impl Report {
     /// Merges several processes into one. Rows of one name become one row; the kernel's CPU time is
     /// known if it is known for all of them.
     pub fn sum(reports: &[Report]) -> Report {
-        let mut all = Difference::default();
+        let mut all = RowDifference::default();
         for report in reports {
             all.threads += report.threads;
-            for (from, into) in
-                [(&report.subroutines, &mut all.subroutines), (&report.calls, &mut all.calls)]
-            {
-                for row in from {
-                    match into.iter_mut().find(|known| known.name == row.name) {
-                        Some(known) => known.add(row),
-                        None => into.push(row.clone()),
-                    }
-                }
-            }
+            report.subroutines.iter().for_each(|row| merge(&mut all.subroutines, row.clone()));
+            report.calls.iter().for_each(|row| merge(&mut all.calls, row.clone()));
         }
         let cpu = reports.iter().map(|report| report.cpu);
         let cpu = cpu.reduce(|one, other| Some(one?.plus(other?))).flatten();

@@ -2,7 +2,6 @@
 
 use serde::{Serialize, Serializer};
 
-/// JSON documents have seconds.
 pub(crate) fn seconds<S: Serializer>(ns: &u64, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(*ns as f64 / 1e9)
 }
@@ -43,9 +42,16 @@ impl ProfileRow {
     }
 }
 
-/// What happened between two snapshots.
+/// Adds a row to the one of the same name in a list, or appends it.
+pub fn merge(rows: &mut Vec<ProfileRow>, row: ProfileRow) {
+    match rows.iter_mut().find(|known| known.name == row.name) {
+        Some(known) => known.add(&row),
+        None => rows.push(row),
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Difference {
+pub struct RowDifference {
     pub subroutines: Vec<ProfileRow>,
     pub calls: Vec<ProfileRow>,
     pub threads: usize,

@@ -6,15 +6,13 @@ use super::layout::{
     SINCE_AT, STARTED_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS,
     THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
-use super::row::{Difference, ProfileRow};
+use super::row::{ProfileRow, RowDifference, merge};
 use weir_sys::Pid;
 
-/// A fault in a table.
 pub type TableFault = &'static str;
 
-/// A table at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct TableSnapshot {
     pub pid: Pid,
     pub started_ticks: u64,
     /// Ticks per second, from a million to a hundred thousand million.
@@ -40,9 +38,9 @@ struct RowTicks {
     columns: [u128; ROW_WORDS],
 }
 
-impl Snapshot {
+impl TableSnapshot {
     /// Checks a private copy of a table.
-    pub fn parse(words: &[u64]) -> Result<Snapshot, TableFault> {
+    pub fn parse(words: &[u64]) -> Result<TableSnapshot, TableFault> {
         if words.len() < WORDS {
             return Err("it is too short for a profile");
         }
@@ -63,7 +61,7 @@ impl Snapshot {
         let rows: Result<Vec<RowTicks>, TableFault> =
             (0..ROWS).map(|row| ticks(words, row)).collect();
         let table = |thread| &words[TABLES_AT + thread * TABLE_WORDS..][..TABLE_WORDS];
-        Ok(Snapshot {
+        Ok(TableSnapshot {
             pid: pid.ok_or("it has no possible process id")?,
             started_ticks: words[STARTED_AT],
             hz: words[HZ_AT],
@@ -82,8 +80,8 @@ impl Snapshot {
     }
 
     /// Returns a snapshot of this process at its beginning, with nothing counted.
-    pub fn nothing(&self) -> Snapshot {
-        Snapshot {
+    pub fn nothing(&self) -> TableSnapshot {
+        TableSnapshot {
             rows: vec![RowTicks::default(); ROWS],
             threads: vec![0; THREADS],
             threads_lost: 0,
@@ -93,15 +91,14 @@ impl Snapshot {
         }
     }
 
-    /// Whether the other snapshot is of the same process.
-    pub fn same_process(&self, other: &Snapshot) -> bool {
+    pub fn same_process(&self, other: &TableSnapshot) -> bool {
         (self.pid, self.started_ticks, self.hz) == (other.pid, other.started_ticks, other.hz)
     }
 
     /// Returns what happened since `before`. Rows of one name are merged; rows without calls and
     /// time are left out.
-    pub fn since(&self, before: &Snapshot) -> Result<Difference, TableFault> {
-        let mut difference = Difference::default();
+    pub fn since(&self, before: &TableSnapshot) -> Result<RowDifference, TableFault> {
+        let mut difference = RowDifference::default();
         for (number, (now, then)) in self.rows.iter().zip(&before.rows).enumerate() {
             if now.kind == 0 {
                 continue;
@@ -111,11 +108,7 @@ impl Snapshot {
                 continue;
             }
             let is_call = now.kind == KIND_CALL;
-            let list = if is_call { &mut difference.calls } else { &mut difference.subroutines };
-            match list.iter_mut().find(|known| known.name == row.name) {
-                Some(known) => known.add(&row),
-                None => list.push(row),
-            }
+            merge(if is_call { &mut difference.calls } else { &mut difference.subroutines }, row);
         }
         difference.threads =
             self.threads.iter().zip(&before.threads).filter(|(a, b)| a != b).count();

@@ -26,7 +26,6 @@ use weir_sys::cpu::thread_ns;
 use weir_sys::forks;
 use weir_sys::overlay::Overlay;
 
-/// The table of this process.
 pub static TABLE: Overlay<WORDS> = Overlay::new();
 /// Stands for a table that could not be assigned.
 const NO_TABLE: u32 = u32::MAX;
@@ -38,12 +37,10 @@ const MOST_LONG: usize = 16;
 struct ThreadState {
     /// The process it belongs to, as [`forks::epoch`] counts them.
     epoch: Cell<u32>,
-    /// First word of its table.
     table: Cell<u32>,
     /// First word of the current row.
     row: Cell<u32>,
     depth: Cell<u32>,
-    /// Whether it is in a system call.
     in_call: Cell<bool>,
     /// When it last read the clock.
     last: Cell<u64>,
@@ -381,7 +378,6 @@ pub fn enter(row: u32, begin: Begin) -> (u32, u32) {
     })
 }
 
-/// Adds the time passed to the row that the thread is in.
 pub fn look() {
     with_state(|state| {
         if state.table().is_some() {
@@ -390,7 +386,6 @@ pub fn look() {
     });
 }
 
-/// Ends a span.
 pub fn leave(before: u32, depth: u32) {
     with_state(|state| {
         // Already ended, by an enclosing span that ended first or by a fork.
@@ -405,7 +400,6 @@ pub fn leave(before: u32, depth: u32) {
     });
 }
 
-/// A system call in progress.
 #[derive(Clone, Copy)]
 pub struct OpenCall {
     row: u32,
@@ -426,7 +420,6 @@ pub fn begin_call(row: u32, waits: bool, begin: Begin) -> Option<OpenCall> {
     })
 }
 
-/// Ends a system call.
 pub fn end_call(call: OpenCall) {
     with_state(|state| {
         if !state.in_call.replace(false) {

@@ -6,7 +6,7 @@ use super::layout::{
     TABLES_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
 use super::report::Report;
-use super::snapshot::{Snapshot, middle};
+use super::snapshot::{TableSnapshot, middle};
 use super::table::share;
 use proptest::prelude::*;
 
@@ -40,16 +40,16 @@ fn cell(words: &mut [u64], thread: usize, row: usize, column: usize) -> &mut u64
     &mut words[TABLES_AT + thread * TABLE_WORDS + row * ROW_WORDS + column]
 }
 
-/// What is refused, and the word for it.
+/// Returns the error for a table with this change.
 fn refused(change: impl FnOnce(&mut Vec<u64>)) -> &'static str {
     let mut words = empty();
     change(&mut words);
-    Snapshot::parse(&words).expect_err("refused")
+    TableSnapshot::parse(&words).expect_err("refused")
 }
 
 #[test]
 fn what_cannot_be_is_refused_and_named() {
-    assert!(Snapshot::parse(&empty()).is_ok());
+    assert!(TableSnapshot::parse(&empty()).is_ok());
     for (says, change) in [
         ("too short", (|words| words.truncate(WORDS - 1)) as fn(&mut Vec<u64>)),
         ("no profile", |words| words[MAGIC_AT] = 0),
@@ -77,8 +77,8 @@ fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
     row(&mut words, 2, KIND_SPAN, b"verify");
     row(&mut words, 3, KIND_CALL, b"read");
     *cell(&mut words, 0, 2, CALLS) = 5;
-    let before = Snapshot::parse(&words).expect("sound");
-    // A row that came between, of the same name as another: two threads began to use it at once.
+    let before = TableSnapshot::parse(&words).expect("sound");
+    // A new row with the name of another: two threads began to use it at once.
     row(&mut words, 4, KIND_SPAN, b"verify");
     row(&mut words, 5, KIND_SPAN, b"never called");
     for (thread, number, column, value) in [
@@ -93,7 +93,7 @@ fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
     ] {
         *cell(&mut words, thread, number, column) = value;
     }
-    let after = Snapshot::parse(&words).expect("sound");
+    let after = TableSnapshot::parse(&words).expect("sound");
     let found = after.since(&before).expect("in order");
     let [verify] = &found.subroutines[..] else { panic!("{found:?}") };
     assert_eq!((verify.name.as_str(), verify.calls), ("verify", u64::MAX), "as many as fit");
@@ -101,9 +101,9 @@ fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
     assert_eq!((found.calls.len(), found.calls[0].wait_ns, found.threads), (1, 9, 4));
     assert_eq!(before.since(&after), Err("a count went backwards"));
     row(&mut words, 3, KIND_CALL, b"write");
-    let renamed = Snapshot::parse(&words).expect("sound");
+    let renamed = TableSnapshot::parse(&words).expect("sound");
     assert_eq!(renamed.since(&after), Err("a row has changed its name"));
-    assert_eq!(after.since(&after), Ok(super::row::Difference::default()));
+    assert_eq!(after.since(&after), Ok(super::row::RowDifference::default()));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_word_that_was_half_stored_is_left_out() {
     assert_eq!(middle([&looks[0], &looks[1], &looks[2]]), [1, 256, 9, 5, 7, 8]);
 }
 
-/// Which word, and what is written there: mostly where something is, mostly what may be something.
+/// Which word is written, and with what: mostly words in use, and mostly plausible values.
 fn patch() -> impl Strategy<Value = (usize, u64)> {
     let place = prop_oneof![0..32_usize, KINDS_AT..TABLES_AT, TABLES_AT..TABLES_AT + 64, 0..WORDS];
     let value = prop_oneof![0..4_u64, any::<u64>(), Just(u64::from_ne_bytes(*b"ip.check"))];
@@ -130,8 +130,8 @@ fn a_share_is_equal_and_no_more_than_each_has() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a process writes, between two looks too: an error or a report that can be printed,
-    /// divided and added up.
+    /// Whatever a process writes, also between two looks: the result is an error, or a report that can
+    /// be printed, divided and added up.
     #[test]
     fn any_words_are_a_report_or_an_error(
         first in proptest::collection::vec(patch(), 0..24),
@@ -139,9 +139,9 @@ proptest! {
     ) {
         let mut words = empty();
         first.iter().for_each(|(at, value)| words[*at] = *value);
-        let before = Snapshot::parse(&words);
+        let before = TableSnapshot::parse(&words);
         second.iter().for_each(|(at, value)| words[*at] = *value);
-        let after = Snapshot::parse(&words);
+        let after = TableSnapshot::parse(&words);
         if let (Ok(before), Ok(after)) = (before, after) {
             let found = [after.since(&before), after.since(&after.nothing())];
             for found in found.into_iter().flatten() {
@@ -157,8 +157,8 @@ proptest! {
     #[test]
     fn any_bytes_are_refused(words in proptest::collection::vec(any::<u64>(), 0..64)) {
         let mut all = words.clone();
-        prop_assert!(Snapshot::parse(&all).is_err());
+        prop_assert!(TableSnapshot::parse(&all).is_err());
         all.resize(WORDS, words.first().copied().unwrap_or(1));
-        prop_assert!(Snapshot::parse(&all).is_err());
+        prop_assert!(TableSnapshot::parse(&all).is_err());
     }
 }

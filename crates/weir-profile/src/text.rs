@@ -15,8 +15,7 @@ impl fmt::Display for Report {
         let rows = self.subroutines.iter().chain(&self.calls);
         let width = rows.map(|row| row.name.chars().count()).max().unwrap_or(0).max(NAME);
         let columns = ["calls", "self user ms", "system ms", "wait ms", "per call us"];
-        head(f, "subroutine", width, &columns)?;
-        writeln!(f, "{}", self.per_unit_head())?;
+        self.head(f, "subroutine", width, &columns)?;
         for row in &self.subroutines {
             self.row(f, row, width, row.user_ns)?;
         }
@@ -26,8 +25,7 @@ impl fmt::Display for Report {
         if !self.calls.is_empty() {
             writeln!(f)?;
             let columns = ["calls", "", "system ms", "wait ms", "per call us"];
-            head(f, "system call", width, &columns)?;
-            writeln!(f, "{}", self.per_unit_head())?;
+            self.head(f, "system call", width, &columns)?;
             for row in &self.calls {
                 self.row(f, row, width, 0)?;
             }
@@ -66,9 +64,17 @@ impl Report {
         writeln!(f)
     }
 
-    fn per_unit_head(&self) -> String {
-        let Some(unit) = &self.unit else { return String::new() };
-        format!(" {:>width$}", format!("per {} us", unit.name), width = FIGURE + 2)
+    fn head(
+        &self,
+        f: &mut Formatter<'_>,
+        first: &str,
+        width: usize,
+        columns: &[&str],
+    ) -> fmt::Result {
+        write!(f, "{first:width$}")?;
+        columns.iter().try_for_each(|column| write!(f, " {column:>FIGURE$}"))?;
+        let Some(unit) = &self.unit else { return writeln!(f) };
+        writeln!(f, " {:>width$}", format!("per {} us", unit.name), width = FIGURE + 2)
     }
 
     fn per_unit(&self, ns: f64) -> String {
@@ -123,17 +129,12 @@ impl Report {
     }
 }
 
-fn head(f: &mut Formatter<'_>, first: &str, width: usize, columns: &[&str]) -> fmt::Result {
-    write!(f, "{first:width$}")?;
-    columns.iter().try_for_each(|column| write!(f, " {column:>FIGURE$}"))
-}
-
 /// Appends a line end without trailing blanks.
 fn line(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
     writeln!(f, "{}", text.trim_end())
 }
 
-/// Formats milliseconds; an empty field for zero.
+/// Formats milliseconds; `-` for zero.
 fn milliseconds(ns: u64) -> String {
     if ns == 0 { String::from("-") } else { format!("{:.3}", ns as f64 / 1e6) }
 }

@@ -9,7 +9,7 @@ use weir_profile::{LEASE, Observed, Report};
 /// Longest that anything may take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The program, told what to do line by line.
+/// The program, which takes orders line by line.
 struct Profiled {
     child: Child,
     tell: Option<ChildStdin>,
@@ -50,13 +50,13 @@ impl Profiled {
         writeln!(self.tell.as_mut().expect("open"), "{rounds}").expect("told");
     }
 
-    /// Lets every thread do so many rounds.
+    /// Lets every thread do this many rounds.
     fn rounds(&mut self, rounds: u64) {
         self.begin(rounds);
         assert_eq!(self.heard(), "done");
     }
 
-    /// Waits until its first thread sleeps: having said something, that is where it listens.
+    /// Waits until its first thread sleeps: after its answer, it sleeps only where it listens.
     fn until_it_listens(&self) {
         let begun = Instant::now();
         let path = format!("/proc/{}/stat", self.child.id());
@@ -123,14 +123,14 @@ fn rows_add_up_to_no_more_than_the_threads_had() {
     let slack = |ns: u64| ns + ns / 100;
     let had = report.interval_ns * report.threads as u64;
     assert!(total.cpu_ns() + total.wait_ns <= slack(had), "of {had} ns\n{report}");
-    // However many others want the CPUs. (Times without one that are too short are not noticed.)
+    // This holds however many others want the CPUs. (Very short times without one are not noticed.)
     let most = cpu.total_ns + cpu.total_ns / 10;
     assert!(report.explained_ns() <= most, "of {most} ns\n{report}");
     let rest = report.not_explained_ns().expect("known");
     assert_eq!(rest, cpu.total_ns as i64 - report.explained_ns() as i64);
     let rows = ["packet", "check"].map(|name| report.subroutine(name).expect("called"));
     let [write, read] = ["write", "read"].map(|name| report.call(name).expect("called"));
-    // Each is rounded to a nanosecond by itself.
+    // Each is rounded to a nanosecond separately.
     let apart = rows[0].system_ns.abs_diff(write.system_ns + read.system_ns);
     assert!(apart <= 2, "its calls are its own\n{report}");
     assert_eq!(rows[1].system_ns, 0);
@@ -141,7 +141,7 @@ fn rows_add_up_to_no_more_than_the_threads_had() {
 fn waiting_is_counted_apart_from_cpu_time() {
     let mut program = Profiled::start(1);
     let mut observed = program.observe();
-    // It listens already: that is not counted.
+    // It listens already, which is not counted.
     program.until_it_listens();
     observed.renew().expect("on");
     let before = observed.look().expect("looked");
@@ -154,7 +154,7 @@ fn waiting_is_counted_apart_from_cpu_time() {
     program.rounds(1);
     let report = Report::between(&before, &observed.look().expect("looked")).expect("in order");
     let (listen, cpu) = (report.call("listen").expect("called"), report.cpu.expect("it lives"));
-    // And perhaps the one it is in now.
+    // And perhaps the call that it is in now.
     assert!((1..=2).contains(&listen.calls), "{report}");
     assert!(listen.wait_ns + listen.system_ns >= waited_ns - waited_ns / 100, "{report}");
     assert!(listen.system_ns <= cpu.total_ns, "{report}");
@@ -176,7 +176,7 @@ fn off_nothing_is_counted_and_a_lease_ends_by_itself() {
     program.rounds(10);
     let counted = calls(&Report::whole(&observed.look().expect("looked")).expect("sound"));
     assert_eq!(counted[0], 10);
-    // As if it had been killed. Whoever comes later finds the profile off.
+    // The observer stops, as if killed. A later one finds the profile off.
     drop(observed);
     let observed = program.observe();
     loop {

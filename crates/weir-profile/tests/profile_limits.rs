@@ -1,9 +1,10 @@
-//! More subroutines and more threads than there is room for; one test, as it uses up its process's.
+//! More subroutines and threads than there is room for. One test, because it uses up all room of its
+//! process.
 
 use std::sync::Barrier;
 use weir_profile::Subroutine;
 
-/// As many as are counted.
+/// The number of subroutines that are counted.
 const SUBROUTINES: usize = 126;
 const THREADS: usize = 32;
 
@@ -23,7 +24,7 @@ fn what_there_is_no_room_for_is_not_counted_and_is_said() {
     assert_eq!(counted.len(), SUBROUTINES);
     assert!(counted.iter().all(|row| row.calls == 2), "{report}");
     assert_eq!(report.notes, ["subroutines not counted: 4, there were more than 126"]);
-    // This thread has a table. So do 31 of these, as long as all of them are there.
+    // This thread has a table, and so have 31 of these while all of them live.
     let (more, barrier) = (3, Barrier::new(THREADS - 1 + 3));
     std::thread::scope(|scope| {
         for _ in 0..THREADS - 1 + more {
@@ -38,7 +39,7 @@ fn what_there_is_no_room_for_is_not_counted_and_is_said() {
     assert_eq!((calls, report.threads), (2 + THREADS as u64 - 1, THREADS));
     let of_threads = "threads not counted: 3, there were more than 32 at once";
     assert_eq!(report.notes.first().map(String::as_str), Some(of_threads));
-    // They are gone: their tables are there for others, and what they counted stays.
+    // They have ended: others can take their tables, and their counts stay.
     for turn in 0..100_u64 {
         let first = all[0];
         std::thread::spawn(|| first.run(|| ())).join().expect("it ends");

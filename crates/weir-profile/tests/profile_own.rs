@@ -1,4 +1,4 @@
-//! A program that switches its own profile on and asks for it: how spans nest, end and unwind.
+//! A program that switches on and reports its own profile: how spans nest, end and unwind.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ static OUTER: Subroutine = Subroutine::new("outer");
 static INNER: Subroutine = Subroutine::new("inner");
 static CALL: Subroutine = Subroutine::new("call");
 
-/// There is one profile a process: one test at a time.
+/// Runs one test at a time: a process has one profile.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -25,12 +25,12 @@ fn calls(report: &Report, name: &str) -> u64 {
     report.subroutine(name).map_or(0, |row| row.calls)
 }
 
-/// On a CPU and not.
+/// Returns the time on a CPU and off it.
 fn elapsed_ns(row: &ProfileRow) -> u64 {
     row.cpu_ns() + row.wait_ns
 }
 
-/// Lets at least so much time pass, busily.
+/// Works for at least this time.
 fn busy(time: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < time {
@@ -40,7 +40,7 @@ fn busy(time: Duration) {
 
 const SHORT: Duration = Duration::from_millis(2);
 const SHORT_NS: u64 = 2_000_000;
-/// Two clocks that are compared may differ by so much of it.
+/// Two clocks may differ by this part of a time.
 const SLACK_NS: u64 = SHORT_NS / 50;
 
 #[test]
@@ -58,7 +58,7 @@ fn self_time_is_without_what_is_called() {
     let rows = ["outer", "inner"].map(|name| report.subroutine(name).expect("called"));
     assert!(elapsed_ns(rows[0]) + SLACK_NS >= 2 * SHORT_NS, "{report}");
     assert!(elapsed_ns(rows[1]) + SLACK_NS >= 3 * SHORT_NS, "{report}");
-    // With what was the other's, either would be over.
+    // Either would exceed this with the other's time.
     assert!(elapsed_ns(rows[0]) <= all_ns - 3 * SHORT_NS + SLACK_NS, "{report}");
     assert!(elapsed_ns(rows[1]) <= all_ns - 2 * SHORT_NS + SLACK_NS, "{report}");
     assert_eq!([rows[0].system_ns, rows[1].system_ns], [0, 0], "no system calls\n{report}");
@@ -144,7 +144,7 @@ fn waits_share_a_look_at_the_cpu_clock_and_their_sum_is_exact() {
         let before_ns = weir_sys::cpu::thread_ns();
         for _ in 0..40 {
             let begun = Instant::now();
-            // sleep: a wait that is short, and yet is one.
+            // sleep: a short wait, but a wait.
             weir_profile::wait(&CALL, || std::thread::sleep(Duration::from_nanos(1)));
             elapsed += begun.elapsed();
         }
@@ -222,7 +222,7 @@ fn guards_that_end_in_the_wrong_order_or_never_leave_the_others_right() {
         let inner = INNER.enter();
         drop(outer);
         drop(inner);
-        // Nothing is open now: this is nobody's.
+        // No span is open now: this belongs to none.
         busy(SHORT);
         {
             let _outer = OUTER.enter();

@@ -1,5 +1,5 @@
-//! Where a profile may be published, what becomes of it in forked children, and what observers make
-//! of files that are none.
+//! Where a profile may be published, what forked children have of it, and how observers treat files
+//! that are no profiles.
 
 use std::cell::RefCell;
 use std::fs;
@@ -11,7 +11,7 @@ use weir_profile::{LEASE, Observed, Report, Subroutine};
 
 static WORK: Subroutine = Subroutine::new("work");
 
-/// There is one profile a process: one test at a time.
+/// Runs one test at a time: a process has one profile.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,11 +58,11 @@ fn a_process_publishes_once_at_a_time_and_replaces_what_is_stale() {
     fs::hard_link(&path, &kept).expect("linked");
     drop(published);
     assert!(!path.exists(), "it goes with its guard");
-    // What this process left, as one that executes another program does.
+    // A file that this process left, as one that executes another program does.
     fs::rename(&kept, &path).expect("renamed");
     let published = weir_profile::publish(&path, "second").expect("it was stale");
     assert_eq!(Observed::open(&path).expect("opened").look().expect("looked").process(), "second");
-    // Of another that lives: its number and its start are those of process 1.
+    // The file of another process that lives: process 1, by its number and start.
     let other = directory.path().join("other");
     fs::copy(&path, &other).expect("copied");
     drop(published);
@@ -99,7 +99,7 @@ fn what_this_process_wants_lasts_beside_an_observer() {
     WORK.run(|| ());
     let report = Report::between(&before, &observed.look().expect("looked")).expect("in order");
     assert_eq!(work_calls(&report), 1);
-    // The lease of an observer that knew nothing of this process's own wish, long over.
+    // The lease of an observer, which ended long ago, does not end what this process wants.
     let file = fs::File::options().write(true).open(&path).expect("opened");
     file.write_all_at(&1_u64.to_ne_bytes(), 16 * 8).expect("written");
     WORK.run(|| ());
@@ -127,13 +127,13 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
     let path = |name: &str| directory.path().join(name);
     let published = weir_profile::publish(&path("parent"), "parent").expect("published");
     weir_profile::switch(true).expect("on");
-    // Both have them: the child as if main had returned there.
+    // Both processes drop these: the child as if main had returned there.
     let (published, open) = (RefCell::new(Some(published)), RefCell::new(Some(WORK.enter())));
     let body = || {
         if weir_profile::is_on() {
             return 1;
         }
-        // The span of the parent's ends here too, and leaves nothing.
+        // The parent's span ends here too, and counts nothing.
         drop(open.take());
         let Ok(own) = weir_profile::publish(&path("child"), "child") else { return 2 };
         let mut observed = Observed::open(own.path()).expect("opened");

@@ -1,4 +1,4 @@
-//! What each end counts about itself.
+//! What each end counts.
 
 use crate::layout::AccountLine;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ pub struct Account {
     pub bytes: u64,
     /// Records moved; of a stream, calls that moved something.
     pub records: u64,
-    /// Times the end could not go on.
+    /// Times the end could not continue.
     pub waits: u64,
     /// Of these, ended by spinning.
     pub spun: u64,
@@ -21,15 +21,15 @@ pub struct Account {
     pub slept: u64,
     /// Time asleep, in nanoseconds.
     pub slept_ns: u64,
-    /// Wake-ups it gave the other end.
+    /// Wake-ups it gave to the other end.
     pub wakes_given: u64,
-    /// Wake-ups it was given while it slept.
+    /// Wake-ups it got while it slept.
     pub wakes_taken: u64,
     /// Largest fill of the ring it saw, in bytes.
     pub largest_fill_bytes: u64,
-    /// Of an elastic reader: bytes of its backlog that were chosen to be spilled.
+    /// Counted by an elastic reader: bytes of its backlog that were chosen to be spilled.
     pub delayed_bytes: u64,
-    /// Of these, never written, since their reader came first or memory came free.
+    /// Of these, never written, because their reader came first or memory came free.
     pub cancelled_bytes: u64,
     /// Of these, written to the file.
     pub spilled_bytes: u64,
@@ -38,66 +38,58 @@ pub struct Account {
 }
 
 impl Account {
-    /// As it lies in the memory.
-    #[inline]
+    /// The counts, each with its word in shared memory.
+    fn counts<'a>(&'a mut self, line: &'a AccountLine) -> [(&'a AtomicU64, &'a mut u64); 13] {
+        [
+            (&line.bytes, &mut self.bytes),
+            (&line.records, &mut self.records),
+            (&line.waits, &mut self.waits),
+            (&line.spun, &mut self.spun),
+            (&line.slept, &mut self.slept),
+            (&line.slept_ns, &mut self.slept_ns),
+            (&line.wakes_given, &mut self.wakes_given),
+            (&line.wakes_taken, &mut self.wakes_taken),
+            (&line.largest_fill, &mut self.largest_fill_bytes),
+            (&line.delayed, &mut self.delayed_bytes),
+            (&line.cancelled, &mut self.cancelled_bytes),
+            (&line.spilled, &mut self.spilled_bytes),
+            (&line.read_back, &mut self.read_back_bytes),
+        ]
+    }
+
+    /// Reads an account from shared memory.
     pub fn read(line: &AccountLine) -> Account {
-        // Relaxed: each count is a value it had; they are not of one moment.
-        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        Account {
-            pid: line.pid.load(Ordering::Relaxed),
-            bytes: load(&line.bytes),
-            records: load(&line.records),
-            waits: load(&line.waits),
-            spun: load(&line.spun),
-            slept: load(&line.slept),
-            slept_ns: load(&line.slept_ns),
-            wakes_given: load(&line.wakes_given),
-            wakes_taken: load(&line.wakes_taken),
-            largest_fill_bytes: load(&line.largest_fill),
-            delayed_bytes: load(&line.delayed),
-            cancelled_bytes: load(&line.cancelled),
-            spilled_bytes: load(&line.spilled),
-            read_back_bytes: load(&line.read_back),
+        // Relaxed: each count had its value at some moment, not all at the same.
+        let pid = line.pid.load(Ordering::Relaxed);
+        let mut account = Account { pid, ..Account::default() };
+        for (word, count) in account.counts(line) {
+            *count = word.load(Ordering::Relaxed);
+        }
+        account
+    }
+
+    /// Writes the counts into another memory, to continue there.
+    pub fn write(&self, line: &AccountLine) {
+        let mut copy = *self;
+        for (word, count) in copy.counts(line) {
+            word.store(*count, Ordering::Relaxed);
         }
     }
 }
 
-impl Account {
-    /// Goes on counting in another memory.
-    #[inline]
-    pub fn write(&self, line: &AccountLine) {
-        let words = [
-            (&line.bytes, self.bytes),
-            (&line.records, self.records),
-            (&line.waits, self.waits),
-            (&line.spun, self.spun),
-            (&line.slept, self.slept),
-            (&line.slept_ns, self.slept_ns),
-            (&line.wakes_given, self.wakes_given),
-            (&line.wakes_taken, self.wakes_taken),
-            (&line.largest_fill, self.largest_fill_bytes),
-            (&line.delayed, self.delayed_bytes),
-            (&line.cancelled, self.cancelled_bytes),
-            (&line.spilled, self.spilled_bytes),
-            (&line.read_back, self.read_back_bytes),
-        ];
-        words.iter().for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
-    }
-}
-
-/// What an owner or a peer of an mpx counts; written by it alone, read by anyone.
+/// What an owner or a peer of an mpx counts. It alone writes this; anyone may read it.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct ParticipantLine {
     /// The process it is in.
     pub pid: AtomicU32,
-    /// Bytes of all the arenas it disposes of: as many as the other sides chose to allow.
+    /// Bytes of all arenas that it allocates from: as many as the other sides chose to allow.
     pub arena_bytes: AtomicU64,
-    /// Of these, bytes of blocks that lanes have.
+    /// Of these, bytes of blocks that lanes use.
     pub arena_used: AtomicU64,
     /// Peers that are connected.
     pub peers: AtomicU64,
-    /// Channels that have a place in the table: also those that are being opened or closed.
+    /// Channels that have an entry in the table, including those being opened or closed.
     pub channels: AtomicU64,
     /// Records received or moved: data, marks and numbers.
     pub records_in: AtomicU64,
@@ -127,10 +119,10 @@ pub struct ParticipantLine {
     pub socket_device: AtomicU64,
 }
 
-/// Adds to a count this end alone writes.
+/// Adds to a count that only this end writes.
 #[inline]
 pub fn add(word: &AtomicU64, amount: u64) {
-    // A load and a store, no locked addition: nobody else writes it.
+    // A load and a store rather than a locked addition: nobody else writes it.
     word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 

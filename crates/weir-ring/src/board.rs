@@ -1,12 +1,12 @@
-//! A board: which of many rings have something, for the one reader of them all.
+//! A board: which of many rings with one reader have something.
 //!
-//! A tree of ready bits, 64 below each: whoever puts something into a ring whose reader does not
-//! look at it sets the ring's leaf and then the bits above it; the reader clears from the top, each
-//! word before it reads those below. So a bit that is set while the reader gathers is found, now or
-//! next time. Beside the tree stands the reader's sleep, as of a pipe's end ([`super::sleep`]).
+//! A board is a tree of ready bits with 64 bits below each. A writer sets the leaf of its ring and
+//! then the bits above it, if the reader does not look at the ring. The reader clears from the top,
+//! each word before it reads the words below. So it finds a bit that is set meanwhile, now or next
+//! time. Beside the tree stands the word on which the reader sleeps ([`super::sleep`]).
 //!
-//! Bits are hints. All who share the board can spoil it: the reader looks at all rings before it
-//! goes to sleep for long, and never sleeps for long.
+//! Bits are hints, and all who share the board can spoil it. So the reader looks at all rings
+//! before a long sleep, and never sleeps for long.
 
 use super::account::ParticipantLine;
 use super::layout::SleepLine;
@@ -14,36 +14,33 @@ use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
 /// "weirbord" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirbord");
-/// Of this layout.
+/// The version of this layout.
 pub const VERSION: u32 = 2;
 
 /// Words of the lowest row.
-#[cfg(not(loom))]
-const LEAVES: usize = 256;
-#[cfg(loom)]
-const LEAVES: usize = 2;
+const LEAVES: usize = if cfg!(loom) { 2 } else { 256 };
 /// Words of the row above.
 const MIDDLE: usize = LEAVES.div_ceil(64);
-/// Rings a board has bits for.
+/// Rings that a board has bits for.
 pub const MOST_RINGS: u32 = LEAVES as u32 * 64;
 
-/// What the reader says about itself; read by anyone who has the board.
+/// What the reader counts; anyone who has the board may read it.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct BoardAccount {
     /// The process the reader is in.
     pub pid: AtomicU32,
-    /// Writers that are open.
+    /// Writers that are connected.
     pub open: AtomicU32,
     /// Records received.
     pub records: AtomicU64,
     /// Bytes received.
     pub bytes: AtomicU64,
-    /// Writers that have come.
+    /// Writers that have connected.
     pub opened: AtomicU64,
     /// Writers that have closed.
     pub closed: AtomicU64,
-    /// Writers that have died, or were shut out.
+    /// Writers that died or were shut out.
     pub died: AtomicU64,
     /// Times there was nothing to do.
     pub waits: AtomicU64,
@@ -51,7 +48,7 @@ pub struct BoardAccount {
     pub slept: AtomicU64,
     /// Time asleep.
     pub slept_ns: AtomicU64,
-    /// The inode of the port's socket, by which its board is told from others.
+    /// The inode of the port's socket, which identifies the port.
     pub socket_inode: AtomicU64,
     /// And its device.
     pub socket_device: AtomicU64,
@@ -100,16 +97,16 @@ impl Default for Board {
 }
 
 impl Board {
-    /// Says that a ring has something. The caller asks afterwards whether the reader sleeps.
-    /// Of a number that no ring can have nothing is said.
+    /// Sets the bits of a ring that has something; a number that no ring can have sets none. The
+    /// caller asks afterwards whether the reader sleeps.
     #[inline]
     pub fn set(&self, ring: u32) {
         let (leaf, middle) = (ring as usize / 64, ring as usize / 4096);
         if leaf >= LEAVES {
             return;
         }
-        // From below, each by AcqRel, pairing with the swaps in `gather`: whoever takes a bit there
-        // finds what is below it. Set even where it seems set: it may be about to be cleared.
+        // From below. AcqRel pairs with the swaps in `gather`: whoever takes a bit there finds what
+        // is below it. A bit that is set is set again: it may be about to be cleared.
         self.leaves[leaf].fetch_or(1 << (ring % 64), Ordering::AcqRel);
         self.middle[middle].fetch_or(1 << (leaf % 64), Ordering::AcqRel);
         self.root.0.fetch_or(1 << middle, Ordering::AcqRel);
@@ -118,11 +115,11 @@ impl Board {
     /// Whether any ring may have something.
     #[inline]
     pub fn any(&self) -> bool {
-        // Acquire pairs with `set`, for what follows without gathering.
+        // Acquire pairs with `set`, for callers that do not gather.
         self.root.0.load(Ordering::Acquire) != 0
     }
 
-    /// Takes all bits, and names the rings.
+    /// Takes all bits, and passes the numbers of their rings to `name`.
     #[inline]
     pub fn gather(&self, mut name: impl FnMut(u32)) {
         if !self.any() {
@@ -140,7 +137,7 @@ impl Board {
     }
 }
 
-/// Names the bits of a word that are below a bound.
+/// Passes the bits of a word below a bound to `name`.
 #[inline]
 fn for_each_bit(mut word: u64, bound: usize, mut name: impl FnMut(usize)) {
     while word != 0 {

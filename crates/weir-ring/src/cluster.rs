@@ -1,14 +1,14 @@
 //! A cluster of 64 flags: the words, and the protocol by which waiters sleep.
 //!
-//! A waiter counts itself in, looks, and sleeps on the generation it saw before; a setter sets,
-//! looks whether anyone is counted in, and then counts the generation up. The fences between are a
-//! pair (Dekker): one of the two sees the other.
+//! A waiter counts itself in, looks, and sleeps on the generation that it saw before. A setter sets
+//! flags, looks whether anyone is counted in, and then raises the generation. The fences between
+//! these steps are a pair (Dekker): one of the two sees the other.
 
 use crate::primitive::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// "weirflag" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirflag");
-/// Of this layout.
+/// The version of this layout.
 pub const VERSION: u32 = 2;
 
 /// The words of a cluster.
@@ -19,19 +19,19 @@ pub struct Cluster {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// The futex: counts changes that someone waited for.
+    /// The futex: counts changes that somebody waited for.
     pub generation: AtomicU32,
     /// The flags.
     pub bits: AtomicU64,
-    /// Waiters that sleep or are about to. One that was killed stays counted: then setting calls
-    /// the kernel for nothing.
+    /// Waiters that sleep or are about to. One that was killed stays counted; setting flags then
+    /// calls the kernel in vain.
     pub sleepers: AtomicU32,
-    /// What all who use it count.
+    /// The account of all users together.
     pub account: ClusterLine,
 }
 
-/// What those who use a cluster count together, where they sleep or wake: to count each change as
-/// well would double what it costs (5 ns).
+/// What all users of a cluster count together when they sleep or wake. Counting each change as well
+/// would double its cost (5 ns).
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct ClusterLine {
@@ -39,11 +39,11 @@ pub struct ClusterLine {
     pub waits: AtomicU64,
     /// Times asleep.
     pub slept: AtomicU64,
-    /// Time asleep, of all together.
+    /// Time asleep, summed over all.
     pub slept_ns: AtomicU64,
-    /// Changes that woke whoever slept.
+    /// Changes that woke the sleepers.
     pub wakes_given: AtomicU64,
-    /// Sleeps that were ended so.
+    /// Sleeps that ended by a wake-up.
     pub wakes_taken: AtomicU64,
 }
 
@@ -51,14 +51,14 @@ pub struct ClusterLine {
 const _: () = assert!(size_of::<Cluster>() == 256);
 
 impl Cluster {
-    /// The flags now.
+    /// Returns the flags.
     #[inline]
     pub fn read(&self) -> u64 {
-        // Acquire pairs with the release in `set`: what was done before is seen.
+        // Acquire pairs with the release in `set`: what was done before that is seen.
         self.bits.load(Ordering::Acquire)
     }
 
-    /// Sets flags: the state before, and whether waiters are to be woken.
+    /// Sets flags. Returns the flags before, and whether the caller has to wake waiters.
     #[inline]
     pub fn set(&self, mask: u64) -> (u64, bool) {
         let before = self.bits.fetch_or(mask, Ordering::AcqRel);
@@ -76,13 +76,13 @@ impl Cluster {
         (before, true)
     }
 
-    /// Clears flags: the state before.
+    /// Clears flags. Returns the flags before.
     #[inline]
     pub fn clear(&self, mask: u64) -> u64 {
         self.bits.fetch_and(!mask, Ordering::AcqRel)
     }
 
-    /// Takes the flags that a wait is for, if it is over: those that were taken.
+    /// Clears and returns the flags that a wait is for, if the wait is over.
     #[inline]
     pub fn take(&self, mask: u64, all: bool) -> Option<u64> {
         let mut now = self.read();
@@ -99,8 +99,8 @@ impl Cluster {
         }
     }
 
-    /// Says that this waiter is about to sleep: the generation to sleep on. It looks once more
-    /// before it does, and counts itself out afterwards.
+    /// Counts a waiter in that is about to sleep. Returns the generation to sleep on. The waiter
+    /// looks once more before it sleeps, and counts itself out afterwards.
     #[inline]
     pub fn count_in(&self) -> u32 {
         let generation = self.generation.load(Ordering::Acquire);
@@ -110,10 +110,10 @@ impl Cluster {
         generation
     }
 
-    /// A waiter has slept so long; `first`: for the first time in its wait.
+    /// Counts one sleep; `first` for the first one of a wait.
     #[inline]
     pub fn slept(&self, first: bool, ns: u64, woken: bool) {
-        // Relaxed: counts, of which each is added to by itself.
+        // Relaxed: each count stands alone.
         let add = |word: &AtomicU64, amount| word.fetch_add(amount, Ordering::Relaxed);
         let line = &self.account;
         add(&line.waits, first.into());
@@ -122,14 +122,14 @@ impl Cluster {
         add(&line.wakes_taken, woken.into());
     }
 
-    /// The waiter sleeps no more.
+    /// Counts a waiter out.
     #[inline]
     pub fn count_out(&self) {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// The flags that end a wait for any or all of `mask`, if it is over.
+/// Returns the flags that end a wait for any or all of `mask`, if the wait is over.
 #[inline]
 pub fn matching(bits: u64, mask: u64, all: bool) -> Option<u64> {
     let found = bits & mask;

@@ -1,47 +1,71 @@
-//! Memory on the heap, out of atomic words: for tests, miri and loom.
+//! Memory on the heap, made of atomic words: for tests, miri and loom.
 
-use super::layout::Header;
-use super::{Area, Memory};
+use super::layout::PipeHeader;
+use super::{Area, RingMemory};
 use crate::primitive::{AtomicU32, Ordering};
+use std::ops::Range;
 
-/// A ring and an arena out of words. Copies are made word by word, so that the model sees each.
+/// A ring and an arena.
 #[derive(Debug)]
 pub struct Heap {
-    header: Header,
+    header: PipeHeader,
     ring: Vec<AtomicU32>,
     arena: Vec<AtomicU32>,
+}
+
+/// Makes zeros.
+pub(crate) fn zeros(bytes: usize) -> Vec<AtomicU32> {
+    (0..bytes / 4).map(|_| AtomicU32::new(0)).collect()
+}
+
+/// Copies bytes into words, from a byte of theirs on. What reaches beyond the last word goes on at
+/// the first.
+pub(crate) fn copy_in(words: &[AtomicU32], at: usize, from: &[u8]) {
+    for_each_word(words, at, from.len(), |word, part, bytes| {
+        // Relaxed: what follows publishes it, as it publishes plain bytes.
+        let mut value = word.load(Ordering::Relaxed).to_ne_bytes();
+        value[part].copy_from_slice(&from[bytes]);
+        word.store(u32::from_ne_bytes(value), Ordering::Relaxed);
+    });
+}
+
+/// Copies bytes out of words.
+pub(crate) fn copy_out(words: &[AtomicU32], at: usize, to: &mut [u8]) {
+    for_each_word(words, at, to.len(), |word, part, bytes| {
+        to[bytes].copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes()[part]);
+    });
+}
+
+/// Visits each word that `bytes` from `at` touch, so that a model sees each access. Passes which
+/// part of the word is touched, and which of the bytes lie there.
+fn for_each_word(
+    words: &[AtomicU32],
+    at: usize,
+    bytes: usize,
+    mut visit: impl FnMut(&AtomicU32, Range<usize>, Range<usize>),
+) {
+    let mut done = 0;
+    while done < bytes {
+        let at = (at + done) % (words.len() * 4);
+        let count = (4 - at % 4).min(bytes - done);
+        visit(&words[at / 4], at % 4..at % 4 + count, done..done + count);
+        done += count;
+    }
 }
 
 impl Heap {
     /// Zeros of these sizes, powers of two of at least 8.
     pub fn new(ring_bytes: usize, arena_bytes: usize) -> Heap {
-        let words = |bytes: usize| (0..bytes / 4).map(|_| AtomicU32::new(0)).collect();
-        Heap { header: Header::default(), ring: words(ring_bytes), arena: words(arena_bytes) }
+        Heap { header: PipeHeader::default(), ring: zeros(ring_bytes), arena: zeros(arena_bytes) }
     }
 
     fn area(&self, area: Area) -> &[AtomicU32] {
         if area == Area::Ring { &self.ring } else { &self.arena }
     }
-
-    /// Each word that `bytes` from `at` touch: the word, and where in it and in the bytes a byte
-    /// lies.
-    fn walk(
-        &self,
-        area: Area,
-        at: usize,
-        bytes: usize,
-        mut visit: impl FnMut(&AtomicU32, usize, usize),
-    ) {
-        let words = self.area(area);
-        for index in 0..bytes {
-            let place = (at + index) % (words.len() * 4);
-            visit(&words[place / 4], place % 4, index);
-        }
-    }
 }
 
-impl Memory for Heap {
-    fn header(&self) -> &Header {
+impl RingMemory for Heap {
+    fn header(&self) -> &PipeHeader {
         &self.header
     }
 
@@ -55,19 +79,11 @@ impl Memory for Heap {
     }
 
     fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
-        self.walk(area, at, from.len(), |word, byte, index| {
-            // Relaxed: published by what follows, as bytes are.
-            let mut value = word.load(Ordering::Relaxed).to_ne_bytes();
-            value[byte] = from[index];
-            word.store(u32::from_ne_bytes(value), Ordering::Relaxed);
-        });
+        copy_in(self.area(area), at, from);
     }
 
     fn copy_out(&self, area: Area, at: usize, to: &mut [u8]) {
-        let bytes = to.len();
-        self.walk(area, at, bytes, |word, byte, index| {
-            to[index] = word.load(Ordering::Relaxed).to_ne_bytes()[byte];
-        });
+        copy_out(self.area(area), at, to);
     }
 
     fn zero(&self, at: usize, bytes: usize) {

@@ -1,17 +1,17 @@
-//! The news of one sleeper: which peers are gone, and whether somebody connects. Its process's
-//! watcher puts them in; the sleeper takes them out, and sleeps only while there are none.
+//! The news for one sleeper: which peers died, and whether somebody connects. The watcher of its
+//! process puts news in. The sleeper takes them out, and sleeps only while there are none.
 
-use crate::notify::{Heard, Observer};
-use crate::primitive::{AtomicBool, AtomicU32, Mutex, Ordering, fence};
+use crate::notify::{Delivery, Recipient};
+use crate::primitive::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, fence};
 use std::sync::{Arc, PoisonError, TryLockError};
 
-/// One who sleeps on a word that other processes may write.
+/// One that sleeps on a word that other processes may write.
 pub trait Sleeper: Send + Sync {
-    /// Takes what the sleeper said of its sleep, and wakes it.
+    /// Takes the sleeper's announcement, and wakes the sleeper.
     fn wake(&self);
 }
 
-/// News for one sleeper.
+/// The news for one sleeper.
 #[derive(Debug)]
 pub struct Inbox<S: ?Sized> {
     asleep: AtomicU32,
@@ -23,13 +23,25 @@ pub struct Inbox<S: ?Sized> {
     sleeper: Mutex<Arc<S>>,
 }
 
-/// What there was to hear.
+/// News that a sleeper has taken.
 #[derive(Debug, Default)]
 pub struct News {
     /// Whether somebody may have connected.
     pub notified: bool,
-    /// The numbers of peers that are gone.
+    /// The numbers of peers that died.
     pub gone: Vec<u32>,
+}
+
+fn lock<T: ?Sized>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock<T: ?Sized>(what: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match what.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 impl<S: Sleeper + ?Sized> Inbox<S> {
@@ -46,13 +58,13 @@ impl<S: Sleeper + ?Sized> Inbox<S> {
         })
     }
 
-    /// Changes where the sleeper sleeps. It is awake.
+    /// Changes where the sleeper sleeps. The sleeper calls this, so it is awake.
     #[inline]
     pub fn move_to(&self, sleeper: Arc<S>) {
-        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = sleeper;
+        *lock(&self.sleeper) = sleeper;
     }
 
-    /// Notes that somebody may have connected. The sleeper may do so for itself: it is awake.
+    /// Notes that somebody may have connected. The sleeper may call this for itself.
     #[inline]
     pub fn notify(&self) {
         // Release pairs with `take`, by way of the news.
@@ -60,22 +72,20 @@ impl<S: Sleeper + ?Sized> Inbox<S> {
         self.note_news();
     }
 
-    /// Notes that a peer is gone. For the sleeper itself, which is awake.
+    /// Notes that a peer died. Only the sleeper itself calls this.
     #[inline]
     pub fn note_gone(&self, peer: u32) {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner).push(peer);
+        lock(&self.gone).push(peer);
         self.note_news();
     }
 
-    /// Notes that a peer is gone. For the watcher, which waits for nobody, and wakes the sleeper
-    /// afterwards. False where the sleeper is just taking its news.
+    /// Notes that a peer died. For the watcher, which waits for nobody and wakes the sleeper
+    /// afterwards. Returns false if the sleeper is just taking its news.
     #[inline]
     fn try_note_gone(&self, peer: u32) -> bool {
-        match self.gone.try_lock() {
-            Ok(mut gone) => gone.push(peer),
-            Err(TryLockError::Poisoned(gone)) => gone.into_inner().push(peer),
-            Err(TryLockError::WouldBlock) => return false,
-        }
+        let Some(mut gone) = try_lock(&self.gone) else { return false };
+        gone.push(peer);
+        drop(gone);
         self.note_news();
         true
     }
@@ -101,12 +111,12 @@ impl<S: Sleeper + ?Sized> Inbox<S> {
         if !self.has_news() || self.has_news.swap(0, Ordering::AcqRel) == 0 {
             return News::default();
         }
-        let gone = std::mem::take(&mut *self.gone.lock().unwrap_or_else(PoisonError::into_inner));
+        let gone = std::mem::take(&mut *lock(&self.gone));
         // AcqRel: pairs with the release in `notify`.
         News { notified: self.notified.swap(false, Ordering::AcqRel), gone }
     }
 
-    /// Says that the sleeper is about to sleep. Returns whether it may: there is no news.
+    /// Announces that the sleeper is about to sleep. Returns whether it may: there is no news.
     #[inline]
     pub fn falls_asleep(&self) -> bool {
         // Relaxed: ordered by the fence, which pairs with the one in `note_news`. Either this sees
@@ -116,7 +126,7 @@ impl<S: Sleeper + ?Sized> Inbox<S> {
         !self.has_news()
     }
 
-    /// Says that the sleeper is awake.
+    /// Records that the sleeper is awake.
     #[inline]
     pub fn wakes_up(&self) {
         // Relaxed: a wake-up that comes late finds nobody asleep, which does no harm.
@@ -124,27 +134,25 @@ impl<S: Sleeper + ?Sized> Inbox<S> {
     }
 }
 
-/// Somebody connects.
-impl<S: Sleeper + ?Sized> Observer for Inbox<S> {
+/// News that somebody connects.
+impl<S: Sleeper + ?Sized> Recipient for Inbox<S> {
     #[inline]
     fn note(&self) {
         self.notify();
     }
 
     #[inline]
-    fn wake(&self) -> Heard {
+    fn wake(&self) -> Delivery {
         // Relaxed: ordered after the news by the fence in `note_news`.
         if self.asleep.load(Ordering::Relaxed) == 0 || !self.has_news() {
-            return Heard::Yes;
+            return Delivery::Yes;
         }
-        // Where the sleeper moves just now, it is awake, or will be looked at again.
-        let sleeper = match self.sleeper.try_lock() {
-            Ok(sleeper) => sleeper.clone(),
-            Err(TryLockError::Poisoned(sleeper)) => sleeper.into_inner().clone(),
-            Err(TryLockError::WouldBlock) => return Heard::Perhaps,
-        };
-        sleeper.wake();
-        Heard::Perhaps
+        // If the sleeper moves just now, it is awake, or the watcher looks at it again.
+        let sleeper = try_lock(&self.sleeper).map(|sleeper| sleeper.clone());
+        if let Some(sleeper) = sleeper {
+            sleeper.wake();
+        }
+        Delivery::Perhaps
     }
 
     #[inline]
@@ -154,11 +162,11 @@ impl<S: Sleeper + ?Sized> Observer for Inbox<S> {
     }
 }
 
-/// Whether one peer of a sleeper lives.
+/// Whether one peer of a sleeper lives; also the news that it died.
 #[derive(Debug)]
 pub struct Fate<S: ?Sized> {
     inbox: Arc<Inbox<S>>,
-    /// The peer's number with the sleeper.
+    /// The peer's number at the sleeper.
     peer: u32,
     is_dead: AtomicBool,
     /// The watcher has put it into the inbox.
@@ -166,13 +174,13 @@ pub struct Fate<S: ?Sized> {
 }
 
 impl<S: Sleeper + ?Sized> Fate<S> {
-    /// Of a peer that lives as far as is known.
+    /// Makes the fate of a peer that lives as far as is known.
     #[inline]
     pub fn new(inbox: Arc<Inbox<S>>, peer: u32) -> Fate<S> {
         Fate { inbox, peer, is_dead: AtomicBool::new(false), is_said: AtomicBool::new(false) }
     }
 
-    /// The inbox that hears of it.
+    /// Returns the inbox that hears of the death.
     #[inline]
     pub fn inbox(&self) -> &Inbox<S> {
         &self.inbox
@@ -185,7 +193,7 @@ impl<S: Sleeper + ?Sized> Fate<S> {
         self.is_dead.load(Ordering::Acquire)
     }
 
-    /// The sleeper itself, which is awake, takes the peer for dead.
+    /// Declares the peer dead. Only the sleeper itself calls this.
     #[inline]
     pub fn give_up(&self) {
         self.note();
@@ -193,8 +201,8 @@ impl<S: Sleeper + ?Sized> Fate<S> {
     }
 }
 
-/// The peer is dead.
-impl<S: Sleeper + ?Sized> Observer for Fate<S> {
+/// News that the peer died.
+impl<S: Sleeper + ?Sized> Recipient for Fate<S> {
     #[inline]
     fn note(&self) {
         // Release pairs with the acquire in `is_dead`; the inbox orders the rest.
@@ -202,11 +210,11 @@ impl<S: Sleeper + ?Sized> Observer for Fate<S> {
     }
 
     #[inline]
-    fn wake(&self) -> Heard {
+    fn wake(&self) -> Delivery {
         // Relaxed: only the watcher's thread uses it.
         if !self.is_said.load(Ordering::Relaxed) {
             if !self.inbox.try_note_gone(self.peer) {
-                return Heard::Perhaps;
+                return Delivery::Perhaps;
             }
             self.is_said.store(true, Ordering::Relaxed);
         }
@@ -224,17 +232,17 @@ mod tests {
         fn wake(&self) {}
     }
 
-    /// The model cannot show it: loom does not try a lock while another thread holds it.
+    /// No model can show this: loom does not try a lock while another thread holds it.
     #[test]
     fn a_death_that_finds_the_sleeper_taking_its_news_is_told_once_afterwards() {
         let inbox = Inbox::new(Arc::new(Nobody));
         let peer = Fate::new(inbox.clone(), 7);
         let taking = inbox.gone.lock().expect("no panic");
         peer.note();
-        assert_eq!(peer.wake(), Heard::Perhaps, "it is looked at again");
+        assert_eq!(peer.wake(), Delivery::Perhaps, "it is looked at again");
         drop(taking);
         assert!(peer.is_dead() && !inbox.has_news());
-        assert_eq!((peer.wake(), peer.wake()), (Heard::Yes, Heard::Yes));
+        assert_eq!((peer.wake(), peer.wake()), (Delivery::Yes, Delivery::Yes));
         assert_eq!(inbox.take().gone, [7]);
     }
 }

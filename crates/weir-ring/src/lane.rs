@@ -1,9 +1,9 @@
-//! A lane: one way of a channel, a ring of frames that its writer can move to other memory.
+//! A lane: one direction of a channel, a ring of frames that its writer can move to other memory.
 //!
-//! A frame is `length u16 | kind u8 | flags u8`, the bytes, and what is missing to a multiple of 4.
-//! Positions run freely, as a stream's do. The ring is 128 bytes beside the positions, or a block
-//! of an arena of which the writer disposes; it is moved only while it is empty, so that all that
-//! is unread lies in one place, which is said before it is published.
+//! A frame is `length u16 | kind u8 | flags u8`, its bytes, and padding to a multiple of 4.
+//! Positions only grow, as in a stream. The ring is 128 bytes beside the positions, or a block of
+//! the writer's arena. The writer moves it only while it is empty, so all unread bytes lie in one
+//! place, and the writer stores that place before it publishes them.
 //!
 //! In the order of flow: [`LaneWriter::put`], [`LaneWriter::publish`], [`must_notify`] and a bit on
 //! the reader's board; [`LaneReader::look`], [`LaneReader::take`], [`LaneReader::give_back`],
@@ -24,30 +24,27 @@ pub use attention::{
     AWAY, LOOKING, LOOKING_WITH_BARRIER, fence_before_last_look, look_at, look_away, must_notify,
 };
 
-/// Bytes of the ring that is always there.
-#[cfg(not(loom))]
-pub const INLINE_BYTES: usize = 128;
-#[cfg(loom)]
-pub const INLINE_BYTES: usize = 16;
+/// Bytes of the ring beside the positions.
+pub const INLINE_BYTES: usize = if cfg!(loom) { 16 } else { 128 };
 /// Bytes of a frame's head.
 pub const HEAD_BYTES: usize = 4;
-/// Room that is kept for the one frame that ends a channel, which so always fits.
+/// Room that is kept for the one frame that ends a channel, so that it always fits.
 const RESERVED_BYTES: usize = HEAD_BYTES;
 
-/// What the writer of a lane says, and whether its reader looks at it.
+/// What the writer of a lane stores, and whether its reader looks at the lane.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct WriterLine {
     /// Bytes written and published.
     pub written: AtomicU64,
-    /// Where the ring lies: see [`Place`].
+    /// Where the ring lies: see [`LanePlace`].
     pub place: AtomicU64,
-    /// [`AWAY`], [`LOOKING`] or [`LOOKING_WITH_BARRIER`]. The writer asks for it after each frame,
-    /// while the reader seldom changes it: so it lies beside what the writer writes.
+    /// [`AWAY`], [`LOOKING`] or [`LOOKING_WITH_BARRIER`]. The writer loads this after each frame and
+    /// the reader seldom changes it, so it lies beside what the writer writes.
     pub attention: AtomicU32,
 }
 
-/// What the reader says, and what it is asked.
+/// What the reader stores, and what it is asked.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct ReaderLine {
@@ -65,63 +62,63 @@ pub struct LaneWords {
     pub writer: WriterLine,
     /// The reader's line.
     pub reader: ReaderLine,
-    /// The ring that is always there; reached by copies only.
+    /// The ring beside the positions; only copies reach it.
     pub inline: [AtomicU32; INLINE_BYTES / 4],
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<LaneWords>() == 256 && size_of::<WriterLine>() == 64);
 
-/// Which side of a link.
+/// A side of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// That which was connected to.
+pub enum LinkSide {
+    /// The side that accepts connections.
     Owner,
-    /// That which connected.
+    /// The side that connected.
     Peer,
 }
 
-impl Side {
-    /// The other one.
+impl LinkSide {
+    /// Returns the other side.
     #[inline]
-    pub fn other(self) -> Side {
-        if self == Side::Owner { Side::Peer } else { Side::Owner }
+    pub fn other(self) -> LinkSide {
+        if self == LinkSide::Owner { LinkSide::Peer } else { LinkSide::Owner }
     }
 }
 
 /// One of the two lanes of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneId {
-    /// Who writes it.
-    pub writer: Side,
+    /// The side that writes it.
+    pub writer: LinkSide,
     /// The channel.
     pub channel: u32,
 }
 
-/// Where the ring of a lane lies: in an arena, or, where it has 0 bytes, beside its positions.
+/// Where the ring of a lane lies: in an arena, or beside its positions, if it has 0 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct LanePlace {
     offset: u32,
     block_bytes: u32,
 }
 
-impl Place {
+impl LanePlace {
     /// Beside the positions.
-    pub const INLINE: Place = Place { offset: 0, block_bytes: 0 };
+    pub const INLINE: LanePlace = LanePlace { offset: 0, block_bytes: 0 };
 
-    /// A block of the writer's arena.
+    /// Returns the place of a block of the writer's arena.
     #[inline]
-    pub fn block(offset: u32, block_bytes: u32) -> Place {
-        Place { offset, block_bytes }
+    pub fn block(offset: u32, block_bytes: u32) -> LanePlace {
+        LanePlace { offset, block_bytes }
     }
 
-    /// The block, where it is one: offset and bytes.
+    /// Returns offset and bytes of the block, if it is one.
     #[inline]
     pub fn as_block(self) -> Option<(u32, u32)> {
         (self.block_bytes != 0).then_some((self.offset, self.block_bytes))
     }
 
-    /// Bytes of the ring, a power of two.
+    /// Returns the bytes of the ring, a power of two.
     #[inline]
     pub fn bytes(self) -> usize {
         if self.block_bytes == 0 { INLINE_BYTES } else { self.block_bytes as usize }
@@ -132,52 +129,56 @@ impl Place {
         u64::from(self.offset) | u64::from(self.block_bytes) << 32
     }
 
-    /// As alleged, if it can be.
+    /// Checks a place that the writer alleges.
     #[inline]
-    fn from_word(word: u64, arena_bytes: u32) -> Result<Place, Corrupt> {
+    fn from_word(word: u64, arena_bytes: u32) -> Result<LanePlace, Corrupt> {
         let (offset, block_bytes) = (word as u32, (word >> 32) as u32);
         if word == 0 {
-            return Ok(Place::INLINE);
+            return Ok(LanePlace::INLINE);
         }
         let right = block_bytes.is_power_of_two()
             && (SMALLEST_BYTES..=LARGEST_BYTES).contains(&block_bytes)
             && offset.is_multiple_of(block_bytes)
             && offset.checked_add(block_bytes).is_some_and(|end| end <= arena_bytes);
-        if right { Ok(Place { offset, block_bytes }) } else { Err(Corrupt("the place of a lane")) }
+        if right {
+            Ok(LanePlace { offset, block_bytes })
+        } else {
+            Err(Corrupt("the place of a lane"))
+        }
     }
 }
 
-/// What a lane is written against. As of [`super::Memory`], copies are plain, and each side makes
-/// them of its own bytes only: the writer of those that are given back, the reader of those that are
-/// published. Heads are words: a hostile peer may store to them at any time.
+/// The memory that lanes are written against. Copies are plain accesses, as in [`super::RingMemory`],
+/// and each side copies its own bytes only: the writer those that were given back, the reader those
+/// that were published. Heads are atomic words: a hostile peer may store to them at any time.
 pub trait LaneMemory {
     /// The words of a lane.
     fn lane(&self, lane: LaneId) -> &LaneWords;
     /// Bytes of each of the two arenas.
     fn arena_bytes(&self) -> u32;
-    /// A word of the ring of a lane, at a multiple of 4 within its bytes.
-    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32;
-    /// Copies into the ring of a lane; `at` and the bytes lie within its bytes.
-    fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]);
-    /// Copies out of the ring of a lane, likewise.
-    fn copy_out(&self, lane: LaneId, place: Place, at: usize, to: &mut [u8]);
+    /// A word of a lane's ring, at a multiple of 4 within its bytes.
+    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32;
+    /// Copies into a lane's ring; `at` and the bytes lie within its bytes.
+    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]);
+    /// Copies out of a lane's ring, within its bytes too.
+    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]);
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
     /// A channel begins; the bytes are its label.
     Open = 1,
-    /// It is accepted.
+    /// The channel is accepted.
     Accept = 2,
-    /// It is not, and so ends; the bytes are the reason.
+    /// The channel is refused, which ends it; the bytes are the reason.
     Refuse = 3,
-    /// Bytes of the user's.
+    /// Bytes of the user.
     Data = 4,
-    /// A mark of the user's.
+    /// A mark of the user.
     End = 5,
-    /// A number of the user's.
+    /// A number of the user.
     Signal = 6,
     /// The channel ends.
     Close = 7,
@@ -199,27 +200,27 @@ impl FrameKind {
     }
 }
 
-/// The flag of a frame of which more follows in the next.
+/// The flag of a frame that the next one continues.
 const MORE: u8 = 1;
 
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// What it is.
+pub struct LaneFrame {
+    /// Its kind.
     pub kind: FrameKind,
-    /// Whether the next one goes on with it.
+    /// Whether the next frame continues it.
     pub more: bool,
     /// Bytes of it that have not been taken.
     pub left: usize,
 }
 
-/// Bytes of the ring that a frame of so many takes.
+/// Returns the bytes of a ring that a frame of `bytes` takes.
 #[inline]
 pub fn footprint(bytes: usize) -> usize {
     HEAD_BYTES + bytes.next_multiple_of(4)
 }
 
-/// Bytes of a ring in which a frame of so many would find room, were it empty.
+/// Returns the bytes of a ring that would hold a frame of `bytes`, if the ring were empty.
 #[inline]
 pub fn needed(bytes: usize) -> usize {
     footprint(bytes) + RESERVED_BYTES
@@ -230,56 +231,56 @@ pub fn needed(bytes: usize) -> usize {
 pub struct LaneWriter {
     written: u64,
     read: u64,
-    place: Place,
+    place: LanePlace,
 }
 
 impl LaneWriter {
-    /// Looks how far the reader has come.
+    /// Looks how far the reader is.
     #[inline]
     pub fn refresh(&mut self, memory: &impl LaneMemory, lane: LaneId) -> Result<(), Corrupt> {
         // Acquire pairs with the release in `LaneReader::give_back`: what is given back is read.
         let read = memory.lane(lane).reader.read.load(Ordering::Acquire);
         let filled = self.written.wrapping_sub(self.read);
-        // Not behind what it said before either: a ring that was empty stays so.
+        // Nor behind what the reader stored before: this end may have written over that.
         self.read = check_behind(self.written, read, filled, "the reader's position")?;
         Ok(())
     }
 
-    /// Bytes there is room for, as far as is known, beside what is kept for the end.
+    /// Returns the known room, without the part that is kept for the last frame.
     #[inline]
     pub fn room(&self) -> usize {
         let filled = self.written.wrapping_sub(self.read) as usize;
         self.place.bytes().saturating_sub(filled + RESERVED_BYTES)
     }
 
-    /// Whether the frame that ends a channel fits, as far as is known. It does once after each that
-    /// does not.
+    /// Whether the frame that ends a channel is known to fit. After each frame that does not fit,
+    /// it fits once.
     #[inline]
     pub fn takes_last(&self) -> bool {
         self.written.wrapping_sub(self.read) as usize + RESERVED_BYTES <= self.place.bytes()
     }
 
-    /// Whether all was read, as far as is known.
+    /// Whether all is known to be read.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.written == self.read
     }
 
-    /// Whether so much is free that a writer that wants to be notified is.
+    /// Whether there is enough room to notify a writer that wants some.
     #[inline]
     pub fn is_roomy(&self) -> bool {
         self.written.wrapping_sub(self.read) <= roomy_fill(self.place)
     }
 
-    /// Where the ring lies.
+    /// Returns where the ring lies.
     #[inline]
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> LanePlace {
         self.place
     }
 
-    /// Goes on in another place. To be called only while the lane is empty.
+    /// Moves the ring to another place; only while the lane is empty.
     #[inline]
-    pub fn move_to(&mut self, place: Place) {
+    pub fn move_to(&mut self, place: LanePlace) {
         assert!(self.is_empty(), "a lane is moved only while it is empty");
         self.place = place;
     }
@@ -309,7 +310,7 @@ impl LaneWriter {
         self.written += footprint(bytes.len()) as u64;
     }
 
-    /// Publishes what was put. Returns the word at which the reader says whether it looks.
+    /// Publishes what was put. Returns the word that says whether the reader looks.
     #[inline]
     pub fn publish<'m>(&self, memory: &'m impl LaneMemory, lane: LaneId) -> &'m AtomicU32 {
         let line = &memory.lane(lane).writer;
@@ -320,16 +321,16 @@ impl LaneWriter {
     }
 }
 
-/// Bytes a ring may still hold when its writer is notified of room: half. Of the small one none, so
-/// that it can then be moved to a larger place.
+/// Returns the most bytes that a ring may hold when its writer is notified of room: half of a
+/// block. The small ring must be empty, so that it can be moved to a larger place.
 #[inline]
-fn roomy_fill(place: Place) -> u64 {
+fn roomy_fill(place: LanePlace) -> u64 {
     if place.as_block().is_some() { place.bytes() as u64 / 2 } else { 0 }
 }
 
-/// Where a part of the ring from a position lies, and how much of it before the ring's end.
+/// Returns where the part of the ring from a position lies, and how much of it is before the end.
 #[inline]
-fn split(place: Place, position: u64, bytes: usize) -> (usize, usize) {
+fn split(place: LanePlace, position: u64, bytes: usize) -> (usize, usize) {
     let at = position as usize & (place.bytes() - 1);
     (at, bytes.min(place.bytes() - at))
 }
@@ -338,25 +339,25 @@ fn split(place: Place, position: u64, bytes: usize) -> (usize, usize) {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneReader {
     read: u64,
-    /// What was written when this was last looked up.
+    /// The writer's position when this side last looked.
     written: u64,
-    /// What was read when the writer was last asked whether it wants room.
+    /// The reader's position when it last asked whether the writer wants room.
     asked: u64,
-    place: Place,
-    /// Bytes that are left of the frame that was looked at, where its head is behind `read`.
+    place: LanePlace,
+    /// Bytes left of the frame that was looked at, whose head is before `read`.
     left: u16,
     begun: Option<(FrameKind, bool)>,
 }
 
 impl LaneReader {
-    /// The next frame, if there is one: of one that was partly taken, what is left.
+    /// Returns the next frame, if there is one, or what is left of one that was partly taken.
     pub fn look(
         &mut self,
         memory: &impl LaneMemory,
         lane: LaneId,
-    ) -> Result<Option<Frame>, Corrupt> {
+    ) -> Result<Option<LaneFrame>, Corrupt> {
         if let Some((kind, more)) = self.begun {
-            return Ok(Some(Frame { kind, more, left: self.left.into() }));
+            return Ok(Some(LaneFrame { kind, more, left: self.left.into() }));
         }
         if self.read == self.written && !self.refresh(memory, lane)? {
             return Ok(None);
@@ -374,10 +375,10 @@ impl LaneReader {
         self.begun = Some((kind, more));
         self.left = left;
         self.read += HEAD_BYTES as u64;
-        Ok(Some(Frame { kind, more, left: left.into() }))
+        Ok(Some(LaneFrame { kind, more, left: left.into() }))
     }
 
-    /// Looks whether anything was written to an empty lane.
+    /// Looks whether anything was written to the empty lane.
     #[inline]
     fn refresh(&mut self, memory: &impl LaneMemory, lane: LaneId) -> Result<bool, Corrupt> {
         let line = &memory.lane(lane).writer;
@@ -386,7 +387,7 @@ impl LaneReader {
         if written == self.read {
             return Ok(false);
         }
-        let place = Place::from_word(line.place.load(Ordering::Relaxed), memory.arena_bytes())?;
+        let place = LanePlace::from_word(line.place.load(Ordering::Relaxed), memory.arena_bytes())?;
         let there = written.wrapping_sub(self.read);
         if there > place.bytes() as u64 || !there.is_multiple_of(4) {
             return Err(Corrupt("the writer's position"));
@@ -395,7 +396,7 @@ impl LaneReader {
         Ok(true)
     }
 
-    /// Whether anything is there, without touching it.
+    /// Whether the lane has anything. Changes nothing.
     #[inline]
     pub fn has(&self, memory: &impl LaneMemory, lane: LaneId) -> bool {
         // Acquire pairs with the release in `LaneWriter::publish`, for what follows.
@@ -403,8 +404,7 @@ impl LaneReader {
             || memory.lane(lane).writer.written.load(Ordering::Acquire) != self.read
     }
 
-    /// Takes as much as fits of the frame that was looked at. With its last bytes the frame is
-    /// gone.
+    /// Takes as much as fits of the frame that was looked at. The last bytes end the frame.
     pub fn take(&mut self, memory: &impl LaneMemory, lane: LaneId, to: &mut [u8]) -> usize {
         let count = to.len().min(self.left.into());
         let (at, first) = split(self.place, self.read, count);
@@ -416,7 +416,7 @@ impl LaneReader {
         count
     }
 
-    /// Goes past what is left of the frame that was looked at.
+    /// Skips what is left of the frame that was looked at.
     #[inline]
     pub fn skip(&mut self) {
         self.pass(self.left.into());
@@ -432,17 +432,17 @@ impl LaneReader {
         }
     }
 
-    /// Gives what was read back. Whether the writer wanted to be notified of so much room, and is to
-    /// be, by this caller.
+    /// Gives back what was read. Returns whether the caller has to notify the writer, which wanted
+    /// this much room.
     ///
-    /// The writer is asked each time a quarter of the ring was read, since that takes a fence. That
-    /// is often enough: one that has found more than half of the ring full has at least one such
-    /// question before it until all is read.
+    /// It asks the writer each time a quarter of the ring was read, because asking takes a fence.
+    /// That is often enough: a writer that found more than half of the ring full is asked at least
+    /// once before all is read.
     pub fn give_back(&mut self, memory: &impl LaneMemory, lane: LaneId) -> bool {
         let line = &memory.lane(lane).reader;
         // Release pairs with the acquire in `LaneWriter::refresh`: it is read.
         line.read.store(self.read, Ordering::Release);
-        if self.place != Place::INLINE
+        if self.place != LanePlace::INLINE
             && self.read.wrapping_sub(self.asked) < self.place.bytes() as u64 / 4
         {
             return false;

@@ -1,11 +1,11 @@
-//! What lies at the beginning of a pipe's memory. Lines that different ends write are 128 bytes
-//! apart, since some CPUs fetch lines in pairs.
+//! The header of a pipe's memory. Lines that different ends write are 128 bytes apart, because some
+//! CPUs fetch lines in pairs.
 
 use crate::primitive::{AtomicU32, AtomicU64};
 
 /// "weirpipe" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirpipe");
-/// Of this layout. Another is refused.
+/// The version of this layout; memory of another version is refused.
 pub const VERSION: u32 = 4;
 /// [`Fixed::kind`] of a stream.
 pub const STREAM: u32 = 1;
@@ -14,14 +14,14 @@ pub const RECORD: u32 = 2;
 /// [`Fixed::kind`] of a ring of a port, whose records have headers.
 pub const MESSAGE: u32 = 3;
 
-/// [`SleepLine::drain`]: nobody drains the ring but its reader.
+/// [`SleepLine::drain`]: only the reader drains the ring.
 pub const NO_DRAIN: u32 = 0;
-/// [`SleepLine::drain`]: somebody else does, once it is full.
+/// [`SleepLine::drain`]: somebody else drains the ring once it is full.
 pub const DRAIN_AWAKE: u32 = 1;
-/// [`SleepLine::drain`]: and is to be woken when it is.
+/// [`SleepLine::drain`]: somebody else does, and must be woken when the ring is full.
 pub const DRAIN_ASLEEP: u32 = 2;
 
-/// Written when the memory is made and read once when it is opened.
+/// What the creator of the memory writes, and an end reads once when it opens.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct Fixed {
@@ -39,15 +39,15 @@ pub struct Fixed {
     pub generation: AtomicU64,
 }
 
-/// Written by one end.
+/// What one end writes.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct EndLine {
     /// Bytes of the ring written and published, or read and given back.
     pub position: AtomicU64,
-    /// The same of the arena.
+    /// The same for the arena.
     pub arena: AtomicU64,
-    /// Of the writer: the generation of the memory that follows this one; 0 for none.
+    /// In the writer's line: the generation of the memory that follows this one; 0 for none.
     pub moved: AtomicU64,
 }
 
@@ -57,23 +57,23 @@ pub struct EndLine {
 pub struct SleepLine {
     /// The futex: [`super::sleep::ASLEEP`], [`super::sleep::POLLING`].
     pub word: AtomicU32,
-    /// 1 once the end has closed. Here, since the other end looks at this line anyway.
+    /// 1 once the end has closed. It is here because the other end looks at this line anyway.
     pub closed: AtomicU32,
-    /// 1 while the end passes a barrier on all CPUs before it sleeps: the other end need not fence.
+    /// 1 while the end passes a barrier on all CPUs before it sleeps, so the other need not fence.
     pub sleeper_fences: AtomicU32,
-    /// The CPU it last ran on, and one; 0 when it has not said.
+    /// One more than the CPU it last ran on; 0 until it has said that.
     pub cpu: AtomicU32,
-    /// Room of the ring a sleeping writer wants.
+    /// Room of the ring that a sleeping writer wants.
     pub wanted: AtomicU64,
-    /// Room of the arena it wants.
+    /// Room of the arena that it wants.
     pub wanted_arena: AtomicU64,
-    /// Of the reader: a futex; [`NO_DRAIN`], [`DRAIN_AWAKE`] or [`DRAIN_ASLEEP`].
+    /// In the reader's line, a futex: [`NO_DRAIN`], [`DRAIN_AWAKE`] or [`DRAIN_ASLEEP`].
     pub drain: AtomicU32,
-    /// Of the reader: why it can't spill what it has; the number of the trouble, and the error.
+    /// In the reader's line: why it cannot spill, as the number of the trouble and the error.
     pub trouble: AtomicU64,
 }
 
-/// Sizes asked for from outside; the writer takes them up.
+/// Sizes that somebody outside asks for; the writer applies them.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct TuningLine {
@@ -85,11 +85,11 @@ pub struct TuningLine {
     pub atomic_bytes: AtomicU64,
     /// Bytes of the capacity.
     pub capacity_bytes: AtomicU64,
-    /// Said by the writer, once it is open: the largest capacity it takes up.
+    /// The largest capacity that the writer grants; it stores this once it is open.
     pub most_bytes: AtomicU64,
 }
 
-/// What an end counts; written by it alone, read by anyone.
+/// What an end counts. It alone writes this; anyone may read it.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct AccountLine {
@@ -113,7 +113,7 @@ pub struct AccountLine {
     pub largest_fill: AtomicU64,
     /// The process the end is in.
     pub pid: AtomicU32,
-    /// Of an elastic reader: bytes chosen to be spilled.
+    /// Counted by an elastic reader: bytes chosen to be spilled.
     pub delayed: AtomicU64,
     /// Of these, never written.
     pub cancelled: AtomicU64,
@@ -121,7 +121,7 @@ pub struct AccountLine {
     pub spilled: AtomicU64,
     /// Read back.
     pub read_back: AtomicU64,
-    /// Of a writer to a port: the inode of the port's socket.
+    /// Set by a writer to a port: the inode of the port's socket.
     pub port_inode: AtomicU64,
     /// And its device.
     pub port_device: AtomicU64,
@@ -130,7 +130,7 @@ pub struct AccountLine {
 /// The beginning of a pipe's memory.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Header {
+pub struct PipeHeader {
     /// Sizes.
     pub fixed: Fixed,
     /// The writer's positions.
@@ -153,5 +153,5 @@ pub struct Header {
 const _: () = {
     assert!(size_of::<Fixed>() == 128 && size_of::<EndLine>() == 128);
     assert!(size_of::<SleepLine>() == 128 && size_of::<TuningLine>() == 128);
-    assert!(size_of::<AccountLine>() == 128 && size_of::<Header>() == 1024);
+    assert!(size_of::<AccountLine>() == 128 && size_of::<PipeHeader>() == 1024);
 };

@@ -1,21 +1,20 @@
-//! The ring: one writer, one reader, free-running positions, in memory both can write.
+//! The rings: one writer, one reader and positions that only grow, in memory that both can write.
 //!
-//! - [`layout`] is what lies in a pipe's memory, [`cluster`] what lies in that of flags, [`board`]
-//!   what many rings with one reader share.
-//! - [`stream`], [`record`] and [`lane`] are the kinds of ring over it.
-//! - [`sleep`] is the protocol by which an end falls asleep without missing what the other does
-//!   meanwhile; [`inbox`] and [`notify`] are how one thread of a process tells another what lies in
-//!   no ring.
+//! - [`layout`] is what lies in a pipe's memory, [`cluster`] what lies in the memory of flags, and
+//!   [`board`] what many rings with one reader share.
+//! - [`stream`], [`record`] and [`lane`] are the kinds of ring.
+//! - [`sleep`] is the protocol by which an end falls asleep and misses no wake-up. [`inbox`] and
+//!   [`notify`] bring news to other threads of a process that lie in no ring.
 //!
 //! `docs/layout.md` draws these bytes, and proves that no wake-up is lost.
 //!
-//! None of it waits or calls the kernel. [`Memory`] is what the rings are written against: a
-//! mapping, a heap (tests, miri), or a model (loom).
+//! Nothing here waits or calls the kernel. The rings are written against [`RingMemory`]: a mapping, a
+//! heap (tests and miri), or a model (loom).
 //!
-//! A peer is hostile: whatever is loaded from the memory is loaded once, checked and then used.
+//! A peer is hostile. The rings load each word of the memory once, check it, and then use it.
 
 #![forbid(unsafe_code)]
-// The rings are here.
+// This crate is the place for what clippy disallows elsewhere.
 #![allow(clippy::disallowed_methods)]
 
 pub mod account;
@@ -42,9 +41,9 @@ mod model_notify;
 mod tests;
 
 use crate::primitive::AtomicU32;
-use layout::Header;
+use layout::PipeHeader;
 
-/// Part of a memory beside the header.
+/// A part of a memory, beside the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
     /// The ring proper.
@@ -53,22 +52,22 @@ pub enum Area {
     Arena,
 }
 
-/// Memory of a pipe. Offsets lie within an area; lengths are at most an area's, and what reaches
-/// beyond its end goes on at its beginning.
+/// The memory of a pipe. Offsets lie within an area, and lengths are at most an area's. What
+/// reaches beyond the end of an area goes on at its beginning.
 ///
-/// Copies, `zero` and `dirty` are plain: two threads that reach the same bytes at once, one of which
-/// stores, are a data race. So an end calls them for its own bytes only. The writer's are those from
-/// its position on that the reader has given back, but for the word at its position, which the
-/// reader may load; the reader's are those from its position on that the writer has published, and
-/// what it has not given back. Each side learns of the other's bytes by an Acquire load that pairs
-/// with the Release store after the last access. Nothing but the rings of this crate, and views of
-/// one record of theirs, calls these methods.
-pub trait Memory {
-    /// The words both ends use.
-    fn header(&self) -> &Header;
+/// Copies, `zero` and `dirty` are plain accesses: if two threads reach the same bytes at once and
+/// one of them stores, that is a data race. So an end calls them for its own bytes only. The
+/// writer's bytes begin at its position and are those that the reader has given back, except the
+/// word at its position, which the reader may load. The reader's bytes begin at its position and
+/// are those that the writer has published, and those that it has not given back. Each side learns
+/// of the other's bytes by an Acquire load that pairs with the Release store after the last access.
+/// Only the rings of this crate, and views of one record of theirs, call these methods.
+pub trait RingMemory {
+    /// The words that both ends use.
+    fn header(&self) -> &PipeHeader;
     /// Bytes of an area, a power of two.
     fn bytes(&self, area: Area) -> u64;
-    /// Whether records have headers of two words.
+    /// Whether a record begins with two words.
     #[inline]
     fn has_headers(&self) -> bool {
         false
@@ -79,9 +78,9 @@ pub trait Memory {
     fn copy_in(&self, area: Area, at: usize, from: &[u8]);
     /// Copies out of an area.
     fn copy_out(&self, area: Area, at: usize, to: &mut [u8]);
-    /// Sets part of the ring to zeros; both at multiples of 4.
+    /// Sets a part of the ring to zeros; both numbers are multiples of 4.
     fn zero(&self, at: usize, bytes: usize);
-    /// Stores into each line of a part, so that the lines are this CPU's.
+    /// Stores into each line of a part, so that this CPU owns the lines.
     fn dirty(&self, area: Area, at: usize, bytes: usize);
 }
 
@@ -89,8 +88,7 @@ pub trait Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt(pub &'static str);
 
-/// How far the other end has come, from what it alleges: no further than `own`, no more than
-/// `capacity` behind.
+/// Checks the position that the other end alleges: not beyond `own`, and at most `capacity` behind.
 #[inline]
 fn check_behind(own: u64, alleged: u64, capacity: u64, what: &'static str) -> Result<u64, Corrupt> {
     if own.wrapping_sub(alleged) <= capacity { Ok(alleged) } else { Err(Corrupt(what)) }

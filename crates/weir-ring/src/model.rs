@@ -1,16 +1,16 @@
-//! The rings and the wake-up protocol under loom: every interleaving of two threads, in the
-//! machine's memory model. Run by `just loom`.
+//! The rings and the wake-up protocol under loom: every interleaving of two threads, in the memory
+//! model of Rust. Run by `just loom`.
 
 use super::board::Board;
 use super::cluster::Cluster;
 use super::heap::Heap;
 use super::record::{RecordReader, RecordWriter, footprint};
 use super::stream::{StreamReader, StreamWriter};
-use super::{Memory, sleep};
+use super::{RingMemory, sleep};
 use crate::primitive::{AtomicU32, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 
-/// A futex: the word is looked at under the lock that wakers take.
+/// A futex: a sleeper compares the word under the lock that wakers take.
 pub(super) struct Futex {
     lock: Mutex<()>,
     sleepers: Condvar,
@@ -34,15 +34,42 @@ impl Futex {
     }
 }
 
-struct Shared {
+/// The barrier on all CPUs that `membarrier(2)` passes, as the writer meets it at marked points.
+///
+/// loom has no such barrier. What the kernel promises is that each instant of the writer lies
+/// before the barrier or after it: what it did before is seen by the reader after the barrier, and
+/// what the reader did before the barrier is seen by the writer after it. The lock promises that of
+/// the marked points, which lie between two calls of this crate. So the models do not cover a
+/// barrier that meets the writer within a call. Nor do they cover a writer that the barrier does
+/// not reach: that one fences, as in the other models.
+pub(super) struct CpuBarrier(Mutex<()>);
+
+impl CpuBarrier {
+    pub(super) fn new() -> CpuBarrier {
+        CpuBarrier(Mutex::new(()))
+    }
+
+    /// Passes the barrier, for the reader.
+    pub(super) fn pass(&self) {
+        drop(self.0.lock().expect("no panic"));
+    }
+
+    /// Marks an instant of the writer.
+    pub(super) fn meet(&self) {
+        drop(self.0.lock().expect("no panic"));
+    }
+}
+
+/// A pipe, and where its ends sleep.
+struct ModelPipe {
     heap: Heap,
     reader: Futex,
     writer: Futex,
 }
 
-impl Shared {
-    fn new(ring: usize) -> Arc<Shared> {
-        Arc::new(Shared { heap: Heap::new(ring, 8), reader: Futex::new(), writer: Futex::new() })
+impl ModelPipe {
+    fn new(ring: usize) -> Arc<ModelPipe> {
+        Arc::new(ModelPipe { heap: Heap::new(ring, 8), reader: Futex::new(), writer: Futex::new() })
     }
 
     fn wake_reader(&self) {
@@ -60,7 +87,7 @@ impl Shared {
     }
 }
 
-/// Looks; if there is nothing, sleeps by the protocol until there is.
+/// Looks, and sleeps by the protocol until there is something.
 pub(super) fn until(word: &AtomicU32, futex: &Futex, mut look: impl FnMut() -> bool) {
     while !look() {
         let said = sleep::announce(word, sleep::ASLEEP);
@@ -77,7 +104,7 @@ fn a_stream_loses_neither_bytes_nor_wake_ups() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let shared = Shared::new(8);
+        let shared = ModelPipe::new(8);
         let theirs = shared.clone();
         let writing = loom::thread::spawn(move || {
             let heap = &theirs.heap;
@@ -112,7 +139,7 @@ fn records_lose_neither_bytes_nor_wake_ups() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
-        let shared = Shared::new(16);
+        let shared = ModelPipe::new(16);
         let theirs = shared.clone();
         let writing = loom::thread::spawn(move || {
             let heap = &theirs.heap;
@@ -140,6 +167,55 @@ fn records_lose_neither_bytes_nor_wake_ups() {
             reader.consume(heap, 4, false);
             reader.give_back(heap);
             shared.wake_writer();
+        }
+        writing.join().expect("no panic");
+    });
+}
+
+/// The reader fences for both ends, as in `docs/adr/0007`.
+#[test]
+fn a_reader_that_passes_the_barrier_misses_no_record() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let shared = Arc::new((ModelPipe::new(64), CpuBarrier::new()));
+        shared.0.heap.header().reader_sleep.sleeper_fences.store(1, Ordering::Relaxed);
+        let theirs = shared.clone();
+        let writing = loom::thread::spawn(move || {
+            let (pipe, barrier) = &*theirs;
+            let mut writer = RecordWriter::resume(&pipe.heap).expect("sound");
+            for record in 1..=2_u8 {
+                writer.fill(&pipe.heap, 4, 0, &[record; 4]);
+                writer.commit(&pipe.heap, 4);
+                barrier.meet();
+                let sleep = &pipe.heap.header().reader_sleep;
+                if sleep::is_wanted_lightly(sleep, true) && sleep::take(&sleep.word) != 0 {
+                    pipe.reader.wake();
+                }
+            }
+        });
+        let (pipe, barrier) = &*shared;
+        let sleep = &pipe.heap.header().reader_sleep;
+        let mut reader = RecordReader::resume(&pipe.heap).expect("sound");
+        for record in 1..=2_u8 {
+            while reader.look(&pipe.heap).expect("sound").is_none() {
+                let had_the_fences = sleep.sleeper_fences.swap(0, Ordering::Relaxed) != 0;
+                let said = sleep::announce(&sleep.word, sleep::ASLEEP);
+                if had_the_fences {
+                    barrier.pass();
+                }
+                if reader.look(&pipe.heap).expect("sound").is_some() {
+                    sleep::retract(&sleep.word, sleep::ASLEEP);
+                    break;
+                }
+                pipe.reader.wait(&sleep.word, said);
+            }
+            let mut out = [0; 4];
+            reader.copy_out(&pipe.heap, 4, 0, &mut out);
+            assert_eq!(out, [record; 4]);
+            reader.consume(&pipe.heap, 4, false);
+            // It takes the fences again, as after a long stream.
+            sleep.sleeper_fences.store(1, Ordering::Release);
         }
         writing.join().expect("no panic");
     });
@@ -176,7 +252,7 @@ fn a_flag_that_is_set_ends_the_wait_for_it() {
     });
 }
 
-/// Two rings with one reader that looks at the board alone.
+/// Two rings with one reader that looks only at the board.
 struct Gathered {
     heaps: [Heap; 2],
     board: Board,
@@ -214,7 +290,7 @@ fn many_writers_lose_no_wake_up_of_their_one_reader() {
         let has = |ring: usize| rings[ring].look(&heaps[ring]).expect("sound").is_some();
         let mut seen = [false; 2];
         for ring in [0, 1] {
-            // Goes cold, and looks once more.
+            // The ring goes cold, and the reader looks once more.
             sleep::announce(&heaps[ring].header().reader_sleep.word, sleep::COLD);
             seen[ring] = has(ring);
         }
@@ -230,6 +306,6 @@ fn many_writers_lose_no_wake_up_of_their_one_reader() {
             };
             until(&board.sleep.word, reader, &mut look);
         }
-        writing.map(|thread| thread.join().expect("no panic"));
+        writing.into_iter().for_each(|thread| thread.join().expect("no panic"));
     });
 }

@@ -1,27 +1,35 @@
-//! Lanes under loom: frames, a bit on the board, the reader's sleep and the writer's wish for room.
+//! Lanes under loom: frames, bits on the board, the reader's sleep, and the writer's wait for room.
 
 use super::board::Board;
 use super::lane::heap::LaneHeap;
 use super::lane::{
-    FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Side, fence_before_last_look, footprint,
-    look_away, must_notify,
+    FrameKind, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter, LinkSide,
+    fence_before_last_look, footprint, look_at, look_away, must_notify,
 };
-use super::model::{Futex, until};
+use super::model::{CpuBarrier, Futex, until};
 use super::sleep;
 use crate::primitive::AtomicU32;
 use loom::sync::Arc;
 
-const LANE: LaneId = LaneId { writer: Side::Peer, channel: 0 };
+const LANE: LaneId = LaneId { writer: LinkSide::Peer, channel: 0 };
 
 /// A lane, the boards of both sides, and where they sleep.
-struct Shared {
+struct ModelLane {
     heap: LaneHeap,
     boards: [Board; 2],
     futexes: [Futex; 2],
 }
 
-impl Shared {
-    fn tell(&self, side: usize) {
+impl ModelLane {
+    fn new() -> Arc<ModelLane> {
+        Arc::new(ModelLane {
+            heap: LaneHeap::new(1, 0),
+            boards: [Board::default(), Board::default()],
+            futexes: [Futex::new(), Futex::new()],
+        })
+    }
+
+    fn notify(&self, side: usize) {
         self.boards[side].set(LANE.channel);
         let word = &self.boards[side].sleep.word;
         if sleep::is_wanted(word) && sleep::take(word) & sleep::ASLEEP != 0 {
@@ -29,7 +37,7 @@ impl Shared {
         }
     }
 
-    /// Sleeps until there is a bit on the board of a side, and takes it.
+    /// Sleeps until the board of a side has a bit, and takes it.
     fn gather(&self, side: usize) {
         until(&self.boards[side].sleep.word, &self.futexes[side], || {
             let mut any = false;
@@ -39,11 +47,11 @@ impl Shared {
     }
 }
 
-fn write(shared: &Shared) {
+fn write(shared: &ModelLane) {
     let heap = &shared.heap;
     let mut writer = LaneWriter::default();
     for number in 0..2_u8 {
-        // The ring holds one of these at a time.
+        // The ring holds one such frame at a time.
         while footprint(4) > writer.room() {
             sleep::announce(&heap.lane(LANE).reader.wanted, 1);
             writer.refresh(heap, LANE).expect("sound");
@@ -55,7 +63,7 @@ fn write(shared: &Shared) {
         writer.put(heap, LANE, FrameKind::Data, false, &[number; 4]);
         writer.publish(heap, LANE);
         if must_notify(&heap.lane(LANE).writer.attention, false) {
-            shared.tell(0);
+            shared.notify(0);
         }
     }
 }
@@ -65,11 +73,7 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let shared = Arc::new(Shared {
-            heap: LaneHeap::new(1, 0),
-            boards: [Board::default(), Board::default()],
-            futexes: [Futex::new(), Futex::new()],
-        });
+        let shared = ModelLane::new();
         let theirs = shared.clone();
         let writing = loom::thread::spawn(move || write(&theirs));
         let heap = &shared.heap;
@@ -82,7 +86,7 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
                 assert_eq!(out, [number; 4]);
                 number += 1;
                 if reader.give_back(heap, LANE) {
-                    shared.tell(1);
+                    shared.notify(1);
                 }
                 continue;
             }
@@ -96,10 +100,52 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
     });
 }
 
-/// Two channels of one link, whose owner looks at its own board, then at the link's, then at lanes.
-struct Link {
+/// A hot lane, whose reader passes a barrier on all CPUs before it looks away.
+#[test]
+fn a_hot_lane_behind_a_barrier_loses_no_wake_up() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let shared = Arc::new((ModelLane::new(), CpuBarrier::new()));
+        look_at(&shared.0.heap.lane(LANE).writer.attention, LOOKING_WITH_BARRIER);
+        let theirs = shared.clone();
+        let writing = loom::thread::spawn(move || {
+            let (lane, barrier) = &*theirs;
+            let mut writer = LaneWriter::default();
+            for _ in 0..2 {
+                writer.put(&lane.heap, LANE, FrameKind::End, false, &[]);
+                let attention = writer.publish(&lane.heap, LANE);
+                barrier.meet();
+                if must_notify(attention, true) {
+                    lane.notify(0);
+                }
+            }
+        });
+        let (lane, barrier) = &*shared;
+        let attention = &lane.heap.lane(LANE).writer.attention;
+        let mut reader = LaneReader::default();
+        let mut seen = 0;
+        while seen < 2 {
+            if reader.look(&lane.heap, LANE).expect("sound").is_some() {
+                reader.skip();
+                seen += 1;
+                continue;
+            }
+            look_away(attention);
+            barrier.pass();
+            if !reader.has(&lane.heap, LANE) {
+                lane.gather(0);
+            }
+            look_at(attention, LOOKING_WITH_BARRIER);
+        }
+        writing.join().expect("no panic");
+    });
+}
+
+/// Two channels of one link. The owner looks at its own board, then at the link's, then at lanes.
+struct ModelLink {
     heap: LaneHeap,
-    told: AtomicU32,
+    notified: AtomicU32,
     boards: [Board; 2],
     owner: Futex,
 }
@@ -108,18 +154,18 @@ const LINK: usize = 0;
 const OWN: usize = 1;
 
 fn lane(channel: u32) -> LaneId {
-    LaneId { writer: Side::Peer, channel }
+    LaneId { writer: LinkSide::Peer, channel }
 }
 
-fn send_on_both(link: &Link) {
-    let Link { heap, told, boards, owner } = link;
+fn send_on_both(link: &ModelLink) {
+    let ModelLink { heap, notified, boards, owner } = link;
     for channel in 0..2 {
         let mut writer = LaneWriter::default();
         writer.put(heap, lane(channel), FrameKind::End, false, &[]);
         writer.publish(heap, lane(channel));
         if must_notify(&heap.lane(lane(channel)).writer.attention, false) {
             boards[LINK].set(channel);
-            if must_notify(told, false) {
+            if must_notify(notified, false) {
                 boards[OWN].set(0);
                 let word = &boards[OWN].sleep.word;
                 if sleep::is_wanted(word) && sleep::take(word) & sleep::ASLEEP != 0 {
@@ -135,15 +181,15 @@ fn an_owner_of_many_links_loses_no_wake_up() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let link = Arc::new(Link {
+        let link = Arc::new(ModelLink {
             heap: LaneHeap::new(2, 0),
-            told: AtomicU32::new(0),
+            notified: AtomicU32::new(0),
             boards: [Board::default(), Board::default()],
             owner: Futex::new(),
         });
         let theirs = link.clone();
         let sending = loom::thread::spawn(move || send_on_both(&theirs));
-        let Link { heap, told, boards, owner } = &*link;
+        let ModelLink { heap, notified, boards, owner } = &*link;
         let mut readers = [LaneReader::default(), LaneReader::default()];
         let mut seen = 0;
         while seen < 2 {
@@ -152,7 +198,7 @@ fn an_owner_of_many_links_loses_no_wake_up() {
                 boards[OWN].gather(|_| any = true);
                 any
             });
-            look_away(told);
+            look_away(notified);
             fence_before_last_look();
             let mut ready = Vec::new();
             boards[LINK].gather(|channel| ready.push(channel));

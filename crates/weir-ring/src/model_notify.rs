@@ -1,10 +1,10 @@
 //! The watcher, the inboxes it puts news into, and a wait for several at once, under loom. Run by
-//! `just loom`. Only the kernel is a stand-in: [`Inbox`], [`Fate`] and [`Rounds`] are what runs.
+//! `just loom`. Only the kernel is a stand-in: [`Inbox`], [`Fate`] and [`Rounds`] are the real ones.
 //!
-//! A wait sleeps on several words at once; here one lock stands for the kernel's, as in `Futex`.
+//! A wait sleeps on several words at once; one lock stands for the kernel's, as in `Futex`.
 
 use super::inbox::{Fate, Inbox, News, Sleeper};
-use super::notify::{Observer, Rounds};
+use super::notify::{Recipient, Rounds};
 use super::sleep;
 use crate::primitive::{AtomicU32, Ordering};
 use loom::sync::{Condvar, Mutex, Notify};
@@ -35,35 +35,35 @@ impl Kernel {
     }
 }
 
-/// One who sleeps on a word that others share: an end, or the reader of many.
-struct Place {
+/// Where one sleeps on a word that other processes share: an end, or the reader of many rings.
+struct SleepPlace {
     word: AtomicU32,
     kernel: Arc<Kernel>,
 }
 
-impl Sleeper for Place {
+impl Sleeper for SleepPlace {
     fn wake(&self) {
         sleep::take(&self.word);
         self.kernel.wake();
     }
 }
 
-/// A sleeper and its inbox, and one peer of it.
-struct Own {
-    place: Arc<Place>,
-    inbox: Arc<Inbox<Place>>,
-    peer: Arc<Fate<Place>>,
+/// A sleeper, its inbox, and one peer of it.
+struct ModelSleeper {
+    place: Arc<SleepPlace>,
+    inbox: Arc<Inbox<SleepPlace>>,
+    peer: Arc<Fate<SleepPlace>>,
 }
 
-impl Own {
-    fn new(kernel: &Arc<Kernel>) -> Own {
-        let place = Arc::new(Place { word: AtomicU32::new(0), kernel: kernel.clone() });
+impl ModelSleeper {
+    fn new(kernel: &Arc<Kernel>) -> ModelSleeper {
+        let place = Arc::new(SleepPlace { word: AtomicU32::new(0), kernel: kernel.clone() });
         let inbox = Inbox::new(place.clone());
         let peer = Arc::new(Fate::new(inbox.clone(), 7));
-        Own { place, inbox, peer }
+        ModelSleeper { place, inbox, peer }
     }
 
-    /// As an end does, and the reader of many: says so, looks, sleeps.
+    /// Announces its sleep, looks and sleeps, as an end and the reader of many rings do.
     fn until_news(&self) -> News {
         loop {
             if self.inbox.has_news() {
@@ -79,8 +79,8 @@ impl Own {
     }
 }
 
-/// The watcher: tells each of these, and looks again until all have heard.
-fn tell(all: Vec<Arc<dyn Observer>>) {
+/// Tells all of these as the watcher does, and looks again until all have heard.
+fn tell(all: Vec<Arc<dyn Recipient>>) {
     let mut rounds = Rounds::default();
     for one in &all {
         rounds.tell(Arc::downgrade(one));
@@ -100,7 +100,7 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn a_death_reaches_a_sleeper_whose_word_another_process_sets_back() {
     check(2, || {
-        let own = Own::new(&Arc::new(Kernel::new()));
+        let own = ModelSleeper::new(&Arc::new(Kernel::new()));
         let (peer, spoilt) = (own.peer.clone(), own.place.clone());
         let watcher = loom::thread::spawn(move || tell(vec![peer]));
         let hostile =
@@ -116,12 +116,12 @@ fn a_death_reaches_a_sleeper_whose_word_another_process_sets_back() {
     });
 }
 
-/// One that takes its news while the watcher brings more: none is lost, and each is told.
+/// A sleeper takes its news while the watcher brings more: none is lost, and each is told.
 #[test]
 fn a_death_and_a_connection_are_both_heard() {
     check(2, || {
-        let own = Own::new(&Arc::new(Kernel::new()));
-        let told: Vec<Arc<dyn Observer>> = vec![own.inbox.clone(), own.peer.clone()];
+        let own = ModelSleeper::new(&Arc::new(Kernel::new()));
+        let told: Vec<Arc<dyn Recipient>> = vec![own.inbox.clone(), own.peer.clone()];
         let watcher = loom::thread::spawn(move || tell(told));
         let mut heard = News::default();
         while !heard.notified || heard.gone.is_empty() {
@@ -134,15 +134,15 @@ fn a_death_and_a_connection_are_both_heard() {
     });
 }
 
-/// One that moves to another place to sleep while its peer dies.
+/// A sleeper moves to another place while its peer dies.
 #[test]
 fn one_that_moves_hears_of_a_death_all_the_same() {
     check(2, || {
         let kernel = Arc::new(Kernel::new());
-        let mut own = Own::new(&kernel);
+        let mut own = ModelSleeper::new(&kernel);
         let peer = own.peer.clone();
         let watcher = loom::thread::spawn(move || tell(vec![peer]));
-        own.place = Arc::new(Place { word: AtomicU32::new(0), kernel });
+        own.place = Arc::new(SleepPlace { word: AtomicU32::new(0), kernel });
         own.inbox.move_to(own.place.clone());
         while !own.peer.is_dead() {
             own.until_news();
@@ -151,15 +151,15 @@ fn one_that_moves_hears_of_a_death_all_the_same() {
     });
 }
 
-/// One that has said that it sleeps, and does not go on before another has heard: a wait in its
-/// second look, a thread that is held by a debugger. The watcher tells the other all the same.
+/// A sleeper has announced its sleep and does not continue before another one has heard: it is in
+/// its second look, or a debugger holds it. The watcher tells the other one nevertheless.
 #[test]
 fn one_that_does_not_go_on_keeps_no_news_from_another() {
     check(2, || {
         let kernel = Arc::new(Kernel::new());
-        let (stuck, other) = (Own::new(&kernel), Own::new(&kernel));
+        let (stuck, other) = (ModelSleeper::new(&kernel), ModelSleeper::new(&kernel));
         let heard = loom::sync::Arc::new(Notify::new());
-        let (told, hears): (Vec<Arc<dyn Observer>>, _) =
+        let (told, hears): (Vec<Arc<dyn Recipient>>, _) =
             (vec![stuck.peer.clone(), other.peer.clone()], heard.clone());
         let watcher = loom::thread::spawn(move || tell(told));
         let sleeping = loom::thread::spawn(move || {
@@ -174,9 +174,13 @@ fn one_that_does_not_go_on_keeps_no_news_from_another() {
     });
 }
 
-/// Waits for any of these, in the order of `Wait`: a look, all say that they sleep, a second look,
-/// and the sleep on all words.
-fn wait_for_any(kernel: &Kernel, sleepers: &[&Own], mut is_ready: impl FnMut(&Own) -> bool) {
+/// Waits for any of these in the order of `Wait`: a look, the announcement of all sleeps, a second
+/// look, and the sleep on all words.
+fn wait_for_any(
+    kernel: &Kernel,
+    sleepers: &[&ModelSleeper],
+    mut is_ready: impl FnMut(&ModelSleeper) -> bool,
+) {
     while !sleepers.iter().any(|one| is_ready(one)) {
         let said: Vec<_> = sleepers
             .iter()
@@ -196,18 +200,18 @@ fn wait_for_any(kernel: &Kernel, sleepers: &[&Own], mut is_ready: impl FnMut(&Ow
     }
 }
 
-/// A wait for a pipe and for the reader of many, to which more connect than it lets in at once, so
-/// that it notifies itself; the watcher tells both, and waits for neither.
+/// A wait for a pipe and for the reader of many rings. More connect to the reader than it accepts
+/// at once, so it notifies itself. The watcher tells both, and waits for neither.
 #[test]
 fn a_wait_for_several_hears_of_each() {
     check(2, || {
         let kernel = Arc::new(Kernel::new());
-        let (pipe, port) = (Own::new(&kernel), Own::new(&kernel));
-        let told: Vec<Arc<dyn Observer>> = vec![port.inbox.clone(), pipe.peer.clone()];
+        let (pipe, port) = (ModelSleeper::new(&kernel), ModelSleeper::new(&kernel));
+        let told: Vec<Arc<dyn Recipient>> = vec![port.inbox.clone(), pipe.peer.clone()];
         let watcher = loom::thread::spawn(move || tell(told));
         let (mut rounds_of_letting_in, mut is_dead) = (0, false);
         while rounds_of_letting_in < 2 || !is_dead {
-            let mut left: Vec<&Own> = Vec::new();
+            let mut left: Vec<&ModelSleeper> = Vec::new();
             left.extend((!is_dead).then_some(&pipe));
             left.extend((rounds_of_letting_in < 2).then_some(&port));
             wait_for_any(&kernel, &left, |one| {

@@ -1,33 +1,33 @@
-//! How one thread of a process tells others news that lie in no ring: the death of a peer, somebody
-//! who connects.
+//! How one thread of a process tells others news that lie in no ring: a peer died, or somebody
+//! connects.
 //!
-//! A sleeper sleeps on a word that other processes can write, so one wake-up may be too early:
+//! A sleeper sleeps on a word that other processes can write, so one wake-up may come too early:
 //! between the sleeper's last look and its sleep, another process can set the word to what the
-//! sleeper expects. The teller therefore notes the news where no other process can write
-//! ([`super::inbox`]), wakes, and looks again later at all who may not have heard ([`Rounds`]). It
-//! never waits for a sleeper: one that does not run holds up nobody else.
+//! sleeper expects. So the teller notes the news where no other process can write
+//! ([`super::inbox`]), wakes the sleeper, and later looks again at all that may not have heard
+//! ([`Rounds`]). It never waits for a sleeper, so one that does not run delays no other.
 
 use std::sync::Weak;
 
-/// What became of telling somebody.
+/// The result of telling one recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// It knows, or is gone.
+pub enum Delivery {
+    /// It knows, or no longer exists.
     Yes,
-    /// It was woken, or could not be told just now: it is to be looked at again.
+    /// It was woken, or could not be told just now: the teller looks at it again.
     Perhaps,
 }
 
-/// One who is told. No method waits for anybody, and each may be called again and again.
-pub trait Observer: Send + Sync {
-    /// Notes that it has happened.
+/// One that is told news. No method waits for anybody, and each may be called any number of times.
+pub trait Recipient: Send + Sync {
+    /// Notes that the news has come.
     fn note(&self);
 
-    /// Wakes whoever is to hear of it, if that is needed.
-    fn wake(&self) -> Heard;
+    /// Wakes the one that is to hear it, if it sleeps.
+    fn wake(&self) -> Delivery;
 
-    /// Sets whether [`Rounds`] looks at it again, and returns what was set before. Needed only by
-    /// one that can be told again meanwhile.
+    /// Sets whether [`Rounds`] looks at it again, and returns the former value. Only a recipient
+    /// that can be told again meanwhile needs this.
     #[inline]
     fn follow(&self, on: bool) -> bool {
         let _ = on;
@@ -35,8 +35,8 @@ pub trait Observer: Send + Sync {
     }
 }
 
-/// One who may be gone.
-impl<T: Observer + ?Sized> Observer for Weak<T> {
+/// A recipient that may no longer exist.
+impl<T: Recipient + ?Sized> Recipient for Weak<T> {
     #[inline]
     fn note(&self) {
         if let Some(who) = self.upgrade() {
@@ -45,8 +45,8 @@ impl<T: Observer + ?Sized> Observer for Weak<T> {
     }
 
     #[inline]
-    fn wake(&self) -> Heard {
-        self.upgrade().map_or(Heard::Yes, |who| who.wake())
+    fn wake(&self) -> Delivery {
+        self.upgrade().map_or(Delivery::Yes, |who| who.wake())
     }
 
     #[inline]
@@ -55,7 +55,7 @@ impl<T: Observer + ?Sized> Observer for Weak<T> {
     }
 }
 
-/// Those who were told and may not have heard.
+/// The recipients that were told and may not have heard.
 #[derive(Debug)]
 pub struct Rounds<T> {
     unheard: Vec<T>,
@@ -68,23 +68,23 @@ impl<T> Default for Rounds<T> {
     }
 }
 
-impl<T: Observer> Rounds<T> {
-    /// Tells one. Returns whether it is new among those to be looked at again.
+impl<T: Recipient> Rounds<T> {
+    /// Tells one. Returns whether the rounds have to look at it again and did not before.
     #[inline]
     pub fn tell(&mut self, who: T) -> bool {
         who.note();
-        let is_new = who.wake() == Heard::Perhaps && !who.follow(true);
+        let is_new = who.wake() == Delivery::Perhaps && !who.follow(true);
         if is_new {
             self.unheard.push(who);
         }
         is_new
     }
 
-    /// Looks again at all who may not have heard.
+    /// Looks again at all that may not have heard.
     #[inline]
     pub fn go(&mut self) {
         self.unheard.retain(|who| {
-            let perhaps = who.wake() == Heard::Perhaps;
+            let perhaps = who.wake() == Delivery::Perhaps;
             if !perhaps {
                 who.follow(false);
             }

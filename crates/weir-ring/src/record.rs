@@ -1,39 +1,39 @@
-//! A ring of records. A record is there once the word at its place is not zero: that word is its
-//! length, and the commit. A small record so moves one line between the CPUs.
+//! A ring of records. A record is there once the word at its place is not zero. That word is its
+//! length and its commit at once, so a small record moves one line between the CPUs.
 //!
-//! The memory begins as zeros, and the reader sets what it has read to zeros again before it gives
-//! the room back; so the word at the next place is zero until it is committed. Giving back is put
-//! off until an eighth of the ring has gathered, the writer waits for it, or the reader rests. As a
-//! side effect the reader has then dirtied the lines, which some CPUs need to be fast.
+//! The memory begins as zeros. The reader sets what it has read to zeros again before it gives the
+//! room back, so the word at the next place is zero until it is committed. The reader gives room
+//! back when an eighth of the ring has gathered, the writer waits for it, or the reader rests. This
+//! also dirties the lines on the reader's CPU, which some CPUs need to be fast.
 //!
-//! Messages of ports have a second word, which says what they are; it is written before the first.
+//! Messages of ports have a second word that says what they are; it is written before the first.
 //!
 //! Records above [`INLINE_BYTES`] lie in the arena, in the order of the ring; their word says so.
 
 use super::layout::EndLine;
-use super::{Area, Corrupt, Memory, check_behind};
+use super::{Area, Corrupt, RingMemory, check_behind};
 use crate::primitive::Ordering;
 
 /// Longest record that lies in the ring itself.
 pub const INLINE_BYTES: usize = 1024;
 /// Bytes before a record: the word.
 const WORD_BYTES: u64 = 4;
-/// Bytes before a message of a port: the word, and a second that says what it is.
+/// Bytes before a message of a port: the word, and a second that says what the message is.
 const HEADER_BYTES: u64 = 8;
 const LINE_BYTES: u64 = 64;
 const COMMITTED: u32 = 1 << 31;
 const IN_ARENA: u32 = 1 << 30;
 const LENGTH: u32 = IN_ARENA - 1;
 
-/// Bytes a record takes of the ring and of the arena.
+/// Returns the bytes that a record takes of the ring and of the arena.
 #[cfg(any(test, loom))]
 #[inline]
 pub fn footprint(bytes: usize) -> (u64, u64) {
     footprint_after(WORD_BYTES, bytes)
 }
 
-/// The same, with so many bytes before it. Small ones never straddle lines as long as all are of
-/// one size.
+/// Returns these bytes for a record with a head of this size. Small records of one size never
+/// straddle lines.
 #[inline]
 fn footprint_after(head: u64, bytes: usize) -> (u64, u64) {
     if bytes > INLINE_BYTES {
@@ -50,40 +50,44 @@ fn footprint_after(head: u64, bytes: usize) -> (u64, u64) {
 
 /// A position in both areas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct RecordPosition {
     ring: u64,
     arena: u64,
 }
 
-impl Place {
-    /// What a line alleges, if a record can begin there.
+impl RecordPosition {
+    /// Reads a line's position, and checks that a record can begin there.
     #[inline]
-    fn alleged(line: &EndLine) -> Result<Place, Corrupt> {
+    fn alleged(line: &EndLine) -> Result<RecordPosition, Corrupt> {
         // Acquire: an end that was handed on finds what its former owner did.
         let ring = line.position.load(Ordering::Acquire);
         let arena = line.arena.load(Ordering::Acquire);
         let right = ring.is_multiple_of(8) && arena.is_multiple_of(LINE_BYTES);
-        if right { Ok(Place { ring, arena }) } else { Err(Corrupt("the position of an end")) }
+        if right {
+            Ok(RecordPosition { ring, arena })
+        } else {
+            Err(Corrupt("the position of an end"))
+        }
     }
 
     #[inline]
-    fn after(self, (ring, arena): (u64, u64)) -> Place {
-        Place { ring: self.ring.wrapping_add(ring), arena: self.arena.wrapping_add(arena) }
+    fn after(self, (ring, arena): (u64, u64)) -> RecordPosition {
+        RecordPosition { ring: self.ring.wrapping_add(ring), arena: self.arena.wrapping_add(arena) }
     }
 }
 
-/// The sizes of both areas, and of what is before a record.
+/// The sizes of both areas, and of a record's head.
 #[derive(Clone, Copy, Debug)]
-struct Sizes {
+struct RingSizes {
     ring: u64,
     arena: u64,
     head: u64,
 }
 
-impl Sizes {
-    fn of(memory: &impl Memory) -> Sizes {
+impl RingSizes {
+    fn of(memory: &impl RingMemory) -> RingSizes {
         let head = if memory.has_headers() { HEADER_BYTES } else { WORD_BYTES };
-        Sizes { ring: memory.bytes(Area::Ring), arena: memory.bytes(Area::Arena), head }
+        RingSizes { ring: memory.bytes(Area::Ring), arena: memory.bytes(Area::Arena), head }
     }
 
     #[inline]
@@ -96,9 +100,9 @@ impl Sizes {
         (position & (self.ring - 1)) as usize
     }
 
-    /// Where the bytes of a record at a place lie.
+    /// Returns where the bytes of a record at a position lie.
     #[inline]
-    fn payload(self, place: Place, bytes: usize) -> (Area, usize) {
+    fn payload(self, place: RecordPosition, bytes: usize) -> (Area, usize) {
         if bytes > INLINE_BYTES {
             (Area::Arena, (place.arena & (self.arena - 1)) as usize)
         } else {
@@ -113,27 +117,27 @@ impl Sizes {
     }
 }
 
-/// The writer's side.
+/// The writer's side of a record ring.
 #[derive(Debug)]
 pub struct RecordWriter {
-    written: Place,
-    seen: Place,
-    sizes: Sizes,
+    written: RecordPosition,
+    seen: RecordPosition,
+    sizes: RingSizes,
 }
 
 impl RecordWriter {
-    /// Goes on where the memory says the writer was.
-    pub fn resume(memory: &impl Memory) -> Result<RecordWriter, Corrupt> {
-        let written = Place::alleged(&memory.header().writer)?;
-        let mut writer = RecordWriter { written, seen: written, sizes: Sizes::of(memory) };
+    /// Goes on where the memory says that the writer was.
+    pub fn resume(memory: &impl RingMemory) -> Result<RecordWriter, Corrupt> {
+        let written = RecordPosition::alleged(&memory.header().writer)?;
+        let mut writer = RecordWriter { written, seen: written, sizes: RingSizes::of(memory) };
         writer.refresh(memory)?;
         Ok(writer)
     }
 
-    fn refresh(&mut self, memory: &impl Memory) -> Result<(), Corrupt> {
+    fn refresh(&mut self, memory: &impl RingMemory) -> Result<(), Corrupt> {
         let line = &memory.header().reader;
         let what = "the reader's position";
-        // Acquire pairs with the release in `RecordReader::give_back`: the ring is zeros there.
+        // Acquire pairs with the release in `RecordReader::give_back`: the room is zeros.
         let ring = line.position.load(Ordering::Acquire);
         let arena = line.arena.load(Ordering::Acquire);
         self.seen.ring = check_behind(self.written.ring, ring, self.sizes.ring, what)?;
@@ -141,16 +145,19 @@ impl RecordWriter {
         Ok(())
     }
 
-    /// Whether there is known to be room of both kinds.
+    /// Whether both areas are known to have this room.
     #[inline]
     pub fn is_known_to_fit(&self, (ring, arena): (u64, u64)) -> bool {
-        let room = |size: u64, written: u64, seen: u64| size - written.wrapping_sub(seen);
-        room(self.sizes.ring, self.written.ring, self.seen.ring) >= ring
-            && room(self.sizes.arena, self.written.arena, self.seen.arena) >= arena
+        let known = self.room();
+        known.0 >= ring && known.1 >= arena
     }
 
-    /// Whether there is room of both kinds.
-    pub fn has_room(&mut self, memory: &impl Memory, room: (u64, u64)) -> Result<bool, Corrupt> {
+    /// Whether both areas have this room.
+    pub fn has_room(
+        &mut self,
+        memory: &impl RingMemory,
+        room: (u64, u64),
+    ) -> Result<bool, Corrupt> {
         if self.is_known_to_fit(room) {
             return Ok(true);
         }
@@ -158,7 +165,7 @@ impl RecordWriter {
         Ok(self.is_known_to_fit(room))
     }
 
-    /// Room of both kinds that is known.
+    /// Returns the room of both areas that is known.
     #[inline]
     pub fn room(&self) -> (u64, u64) {
         (
@@ -167,37 +174,37 @@ impl RecordWriter {
         )
     }
 
-    /// Bytes a record takes of the ring and of the arena.
+    /// Returns the bytes that a record takes of the ring and of the arena.
     #[inline]
     pub fn footprint(&self, bytes: usize) -> (u64, u64) {
         self.sizes.footprint(bytes)
     }
 
-    /// Says what the next record is, where records have headers.
+    /// Stores the second word of the next record, where records have one.
     #[inline]
-    pub fn put_header(&self, memory: &impl Memory, header: u32) {
+    pub fn put_header(&self, memory: &impl RingMemory, header: u32) {
         debug_assert_eq!(self.sizes.head, HEADER_BYTES);
         let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
         // Relaxed: published by the commit that follows.
         memory.word(at).store(header, Ordering::Relaxed);
     }
 
-    /// Copies part of a record of `whole` bytes in, for which there is room.
+    /// Copies a part of the next record in, which has `whole` bytes and for which there is room.
     #[inline]
-    pub fn fill(&self, memory: &impl Memory, whole: usize, offset: usize, bytes: &[u8]) {
+    pub fn fill(&self, memory: &impl RingMemory, whole: usize, offset: usize, bytes: &[u8]) {
         let (area, at) = self.sizes.payload(self.written, whole);
         memory.copy_in(area, self.sizes.part(area, at, offset), bytes);
     }
 
-    /// Where a record of so many bytes lies, for those who write it in place.
+    /// Returns where the next record, of `whole` bytes, is to be written in place.
     #[inline]
     pub fn place(&self, whole: usize) -> (Area, usize) {
         self.sizes.payload(self.written, whole)
     }
 
-    /// Makes the record of `bytes` appear, and goes to the next place.
+    /// Makes the record of `bytes` appear, and moves on.
     #[inline]
-    pub fn commit(&mut self, memory: &impl Memory, bytes: usize) {
+    pub fn commit(&mut self, memory: &impl RingMemory, bytes: usize) {
         let kind = if bytes > INLINE_BYTES { IN_ARENA } else { 0 };
         let word = COMMITTED | kind | (bytes as u32 & LENGTH);
         // Release pairs with the acquire in `RecordReader::look`: the bytes are there.
@@ -205,9 +212,9 @@ impl RecordWriter {
         self.written = self.written.after(self.sizes.footprint(bytes));
     }
 
-    /// Leaves zeros where a record was begun and not committed. Its word is zero already, and the
-    /// reader may load that at any time: plain stores begin behind it.
-    pub fn abandon(&self, memory: &impl Memory, bytes: usize) {
+    /// Leaves zeros where a record was begun and not committed. The plain stores begin behind the
+    /// word, which is zero already and which the reader may load at any time.
+    pub fn abandon(&self, memory: &impl RingMemory, bytes: usize) {
         if bytes <= INLINE_BYTES {
             let (ring, _) = self.sizes.footprint(bytes);
             let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
@@ -215,32 +222,32 @@ impl RecordWriter {
         }
     }
 
-    /// Says in the header where the writer is: before it sleeps, or is handed on.
-    pub fn say_position(&self, memory: &impl Memory) {
+    /// Stores the writer's position in the header: before it sleeps, or hands the end on.
+    pub fn say_position(&self, memory: &impl RingMemory) {
         let line = &memory.header().writer;
         line.arena.store(self.written.arena, Ordering::Release);
         line.position.store(self.written.ring, Ordering::Release);
     }
 }
 
-/// The reader's side.
+/// The reader's side of a record ring.
 #[derive(Debug)]
 pub struct RecordReader {
-    read: Place,
-    given_back: Place,
-    sizes: Sizes,
+    read: RecordPosition,
+    given_back: RecordPosition,
+    sizes: RingSizes,
 }
 
 impl RecordReader {
-    /// Goes on where the memory says the reader was.
-    pub fn resume(memory: &impl Memory) -> Result<RecordReader, Corrupt> {
-        let read = Place::alleged(&memory.header().reader)?;
-        Ok(RecordReader { read, given_back: read, sizes: Sizes::of(memory) })
+    /// Goes on where the memory says that the reader was.
+    pub fn resume(memory: &impl RingMemory) -> Result<RecordReader, Corrupt> {
+        let read = RecordPosition::alleged(&memory.header().reader)?;
+        Ok(RecordReader { read, given_back: read, sizes: RingSizes::of(memory) })
     }
 
-    /// The length of the next record, if there is one.
+    /// Returns the length of the next record, if there is one.
     #[inline]
-    pub fn look(&self, memory: &impl Memory) -> Result<Option<usize>, Corrupt> {
+    pub fn look(&self, memory: &impl RingMemory) -> Result<Option<usize>, Corrupt> {
         // Acquire pairs with the release in `RecordWriter::commit`.
         let word = memory.word(self.sizes.ring_at(self.read.ring)).load(Ordering::Acquire);
         if word == 0 {
@@ -254,30 +261,30 @@ impl RecordReader {
         if right { Ok(Some(bytes)) } else { Err(Corrupt("the length of a record")) }
     }
 
-    /// What the next record is, where records have headers and there is one.
+    /// Returns the second word of the next record, if records have one and this one is there.
     #[inline]
-    pub fn header(&self, memory: &impl Memory) -> u32 {
+    pub fn header(&self, memory: &impl RingMemory) -> u32 {
         let at = self.sizes.ring_at(self.read.ring.wrapping_add(WORD_BYTES));
         // Relaxed: published by the commit that `look` has seen.
         memory.word(at).load(Ordering::Relaxed)
     }
 
-    /// Copies part of the next record out, which has `whole` bytes.
+    /// Copies a part of the next record out, which has `whole` bytes.
     #[inline]
-    pub fn copy_out(&self, memory: &impl Memory, whole: usize, offset: usize, to: &mut [u8]) {
+    pub fn copy_out(&self, memory: &impl RingMemory, whole: usize, offset: usize, to: &mut [u8]) {
         let (area, at) = self.sizes.payload(self.read, whole);
         memory.copy_out(area, self.sizes.part(area, at, offset), to);
     }
 
-    /// Where the next record of so many bytes lies, for those who read it in place.
+    /// Returns where the next record, of `whole` bytes, can be read in place.
     #[inline]
     pub fn place(&self, whole: usize) -> (Area, usize) {
         self.sizes.payload(self.read, whole)
     }
 
-    /// Goes past the next record, which has so many bytes.
+    /// Goes past the next record, which has `bytes` bytes.
     #[inline]
-    pub fn consume(&mut self, memory: &impl Memory, bytes: usize, dirties: bool) {
+    pub fn consume(&mut self, memory: &impl RingMemory, bytes: usize, dirties: bool) {
         if dirties && bytes > INLINE_BYTES {
             let (area, at) = self.sizes.payload(self.read, bytes);
             memory.dirty(area, at, bytes);
@@ -289,7 +296,7 @@ impl RecordReader {
         );
     }
 
-    /// Whether so much has gathered that it should be given back.
+    /// Whether enough has gathered to be given back.
     #[inline]
     pub fn owes_much(&self) -> bool {
         self.read.ring.wrapping_sub(self.given_back.ring) >= self.sizes.ring / 8
@@ -303,7 +310,7 @@ impl RecordReader {
     }
 
     /// Gives what was read back to the writer.
-    pub fn give_back(&mut self, memory: &impl Memory) {
+    pub fn give_back(&mut self, memory: &impl RingMemory) {
         let bytes = self.read.ring.wrapping_sub(self.given_back.ring);
         memory.zero(self.sizes.ring_at(self.given_back.ring), bytes as usize);
         self.given_back = self.read;
@@ -313,7 +320,7 @@ impl RecordReader {
         line.position.store(self.read.ring, Ordering::Release);
     }
 
-    /// Room of both kinds for a writer that says it is at `ring`, `arena`; 0 for nonsense.
+    /// Returns the room of both areas for a writer that claims these positions; 0 for nonsense.
     #[inline]
     pub fn room(&self, ring: u64, arena: u64) -> (u64, u64) {
         let room =

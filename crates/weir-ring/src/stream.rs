@@ -1,9 +1,9 @@
-//! A ring of bytes. Full is `written - read == capacity`.
+//! A ring of bytes. It is full when `written - read == capacity`.
 
-use super::{Area, Corrupt, Memory, check_behind};
+use super::{Area, Corrupt, RingMemory, check_behind};
 use crate::primitive::Ordering;
 
-/// The writer's side.
+/// The writer's side of a stream.
 #[derive(Debug, Default)]
 pub struct StreamWriter {
     written: u64,
@@ -11,7 +11,7 @@ pub struct StreamWriter {
     capacity: u64,
 }
 
-/// The reader's side.
+/// The reader's side of a stream.
 #[derive(Debug, Default)]
 pub struct StreamReader {
     read: u64,
@@ -25,8 +25,8 @@ fn offset(position: u64, capacity: u64) -> usize {
 }
 
 impl StreamWriter {
-    /// Goes on where the memory says the writer was.
-    pub fn resume(memory: &impl Memory) -> Result<StreamWriter, Corrupt> {
+    /// Goes on where the memory says that the writer was.
+    pub fn resume(memory: &impl RingMemory) -> Result<StreamWriter, Corrupt> {
         let capacity = memory.bytes(Area::Ring);
         // Acquire: an end that was handed on finds what its former owner published.
         let written = memory.header().writer.position.load(Ordering::Acquire);
@@ -35,8 +35,8 @@ impl StreamWriter {
         Ok(StreamWriter { written, read_seen, capacity })
     }
 
-    /// Room that is known, or the room there is where that is less than `needed`.
-    pub fn room(&mut self, memory: &impl Memory, needed: u64) -> Result<u64, Corrupt> {
+    /// Returns the known room, or all there is if less than `needed` is known.
+    pub fn room(&mut self, memory: &impl RingMemory, needed: u64) -> Result<u64, Corrupt> {
         let known = self.capacity - self.fill();
         if known >= needed {
             return Ok(known);
@@ -49,25 +49,25 @@ impl StreamWriter {
         Ok(self.capacity - self.fill())
     }
 
-    /// Copies bytes in, for which there is room. The reader does not see them yet.
-    pub fn put(&mut self, memory: &impl Memory, bytes: &[u8]) {
+    /// Copies in bytes for which there is room. The reader does not see them yet.
+    pub fn put(&mut self, memory: &impl RingMemory, bytes: &[u8]) {
         memory.copy_in(Area::Ring, offset(self.written, self.capacity), bytes);
         self.written = self.written.wrapping_add(bytes.len() as u64);
     }
 
     /// Shows the reader all that was put.
-    pub fn publish(&self, memory: &impl Memory) {
+    pub fn publish(&self, memory: &impl RingMemory) {
         // Release pairs with the acquire in `StreamReader::available`: the bytes are there.
         memory.header().writer.position.store(self.written, Ordering::Release);
     }
 
-    /// Bytes written and not known to be read.
+    /// Returns the bytes written that are not known to be read.
     #[inline]
     pub fn fill(&self) -> u64 {
         self.written.wrapping_sub(self.read_seen)
     }
 
-    /// Bytes written in all.
+    /// Returns the bytes written in all.
     #[inline]
     pub fn position(&self) -> u64 {
         self.written
@@ -75,8 +75,8 @@ impl StreamWriter {
 }
 
 impl StreamReader {
-    /// Goes on where the memory says the reader was.
-    pub fn resume(memory: &impl Memory) -> Result<StreamReader, Corrupt> {
+    /// Goes on where the memory says that the reader was.
+    pub fn resume(memory: &impl RingMemory) -> Result<StreamReader, Corrupt> {
         let capacity = memory.bytes(Area::Ring);
         let read = memory.header().reader.position.load(Ordering::Acquire);
         let mut reader = StreamReader { read, written_seen: read, capacity };
@@ -84,8 +84,8 @@ impl StreamReader {
         Ok(reader)
     }
 
-    /// Bytes known to be there, or those there are where that is less than `needed`.
-    pub fn available(&mut self, memory: &impl Memory, needed: u64) -> Result<u64, Corrupt> {
+    /// Returns the bytes known to be there, or all there are if fewer than `needed` are known.
+    pub fn available(&mut self, memory: &impl RingMemory, needed: u64) -> Result<u64, Corrupt> {
         let known = self.written_seen.wrapping_sub(self.read);
         if known >= needed {
             return Ok(known);
@@ -100,8 +100,8 @@ impl StreamReader {
         Ok(ahead)
     }
 
-    /// Copies out the next bytes, which are there, and skips them.
-    pub fn take(&mut self, memory: &impl Memory, to: &mut [u8], dirties: bool) {
+    /// Copies the next bytes out, which are there, and moves on.
+    pub fn take(&mut self, memory: &impl RingMemory, to: &mut [u8], dirties: bool) {
         let at = offset(self.read, self.capacity);
         memory.copy_out(Area::Ring, at, to);
         if dirties {
@@ -111,12 +111,12 @@ impl StreamReader {
     }
 
     /// Gives the room of what was taken back to the writer.
-    pub fn publish(&self, memory: &impl Memory) {
+    pub fn publish(&self, memory: &impl RingMemory) {
         // Release pairs with the acquire in `StreamWriter::room`.
         memory.header().reader.position.store(self.read, Ordering::Release);
     }
 
-    /// Bytes read in all.
+    /// Returns the bytes read in all.
     #[inline]
     pub fn position(&self) -> u64 {
         self.read

@@ -8,15 +8,15 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
-use weir_sys::spill::{self, Direction, Engine, Piece, SpillFile, Wanted};
+use weir_sys::spill::{self, EngineChoice, MemoryPiece, SpillEngine, SpillFile, TransferDirection};
 
 const FRAME_BYTES: usize = 64 << 10;
 const IN_FLIGHT: [usize; 5] = [1, 2, 4, 8, 16];
 
 /// Moves `total` bytes in transfers of `frames` frames; seconds.
 fn pass(
-    engine: &mut dyn Engine,
-    direction: Direction,
+    engine: &mut dyn SpillEngine,
+    direction: TransferDirection,
     (total, frames, in_flight): (u64, usize, usize),
     memory: &mut [u8],
 ) -> io::Result<f64> {
@@ -29,9 +29,9 @@ fn pass(
             && let Some(at) = free.pop()
         {
             let part = &mut memory[at * bytes as usize..][..bytes as usize];
-            let pieces: Vec<Piece> = part
+            let pieces: Vec<MemoryPiece> = part
                 .chunks_mut(FRAME_BYTES)
-                .map(|frame| Piece { start: frame.as_mut_ptr(), bytes: frame.len() })
+                .map(|frame| MemoryPiece { start: frame.as_mut_ptr(), bytes: frame.len() })
                 .collect();
             // SAFETY: `memory` is borrowed until all is completed, and this part of it is not given
             // to another transfer before this one is.
@@ -66,7 +66,7 @@ fn main() -> io::Result<()> {
         "round engine KiB ahead | MB/s to new ground, again, back, with {IN_FLIGHT:?} in flight"
     );
     for round in 0..rounds {
-        for wanted in [Wanted::Uring, Wanted::Threads] {
+        for wanted in [EngineChoice::Uring, EngineChoice::Threads] {
             for frames in [4, 16] {
                 for ahead in [0_u64, 16, 64] {
                     let mut rates = [const { String::new() }; 3];
@@ -76,7 +76,11 @@ fn main() -> io::Result<()> {
                         let file = file.take_ahead(ahead << 20);
                         let (mut engine, _) = spill::open(file, wanted)?;
                         name = engine.name();
-                        let to = [Direction::ToDisk, Direction::ToDisk, Direction::FromDisk];
+                        let to = [
+                            TransferDirection::ToDisk,
+                            TransferDirection::ToDisk,
+                            TransferDirection::FromDisk,
+                        ];
                         for (rates, direction) in rates.iter_mut().zip(to) {
                             let size = (total, frames, in_flight);
                             let seconds = pass(&mut *engine, direction, size, memory)?;

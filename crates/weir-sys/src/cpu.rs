@@ -1,19 +1,19 @@
-//! CPU time of this thread, and of another process.
+//! The CPU time of this thread and of other processes.
 
 use crate::Pid;
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time the calling thread has used: it stands still while the thread is stopped or waits.
+/// The CPU time that this thread has used. It stands still while the thread is stopped or waits.
 pub fn thread_ns() -> u64 {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
-/// CPU time of another process to the nanosecond, all its threads with those that ended
-/// (clock_getcpuclockid(3)); `None` when it is gone.
+/// The CPU time of another process to the nanosecond, of all its threads including those that ended
+/// (clock_getcpuclockid(3)). `None` if it is gone.
 pub fn process_ns(pid: Pid) -> Option<u64> {
-    // The clock's number holds the process id shifted: others come out as another process. The
-    // kernel's own limit is PID_MAX_LIMIT (include/linux/threads.h).
+    // The number of a clock holds the process id, shifted: one above the kernel's PID_MAX_LIMIT
+    // (include/linux/threads.h) would name another process.
     if !(1..=1 << 22).contains(&pid) {
         return None;
     }

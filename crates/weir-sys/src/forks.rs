@@ -1,18 +1,18 @@
 //! Descriptors that a forked child does not keep.
 //!
-//! `O_CLOEXEC` closes descriptors at exec. A child that is forked and goes on without exec would
-//! keep its parent's ends of channels open, so that nobody sees the parent die. A handler of
-//! `pthread_atfork(3)` closes them in the child; [`epoch`] tells both apart.
+//! `O_CLOEXEC` closes descriptors at exec. A forked child that goes on without exec would keep its
+//! parent's ends of channels open, and nobody would see the parent die. A handler of
+//! `pthread_atfork(3)` closes them in the child. [`epoch`] tells parent and child apart.
 //!
 //! A descriptor must be in the table before any thread forks. So the system call that makes it and
-//! the store into the table are one step for `fork(3)`: both pass the [`gate`](hold_off), one after
-//! the other. The step holds no lock of anybody else and allocates nothing, since a thread that
-//! forks may hold the allocator's lock while it waits here.
+//! the store into the table are one step: the [`gate`](hold_off) lets only one step or one `fork(3)`
+//! in at a time. A step takes no other lock and allocates nothing, since a thread that waits at the
+//! gate to fork may hold the allocator's lock.
 //!
-//! A descriptor leaves the table after it was closed. It is not closed inside of the gate: close(2)
-//! can wait for as long as a peer likes. So a child may find the number of a descriptor that was
-//! closed before the fork, and given to another file. It closes the number only where the file is
-//! the one that the table says.
+//! A descriptor leaves the table after it was closed. It is not closed inside of the gate, because a
+//! peer can make close(2) wait for as long as it likes. So a child may find the number of a
+//! descriptor that was closed before the fork and given to another file. It closes the number only
+//! if the file is the one in the table.
 
 mod gate;
 
@@ -23,50 +23,51 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// Descriptors of one link of the table.
-const LINK: usize = 256;
+/// Descriptors in one block of the table.
+const BLOCK: usize = 256;
 const FREE: RawFd = -1;
-/// A place that is somebody's who is about to make a descriptor.
+/// An entry whose owner is about to make a descriptor.
 const RESERVED: RawFd = -2;
 
-/// How often this process was forked from one that used this module.
+/// How many forks lie between this process and the first that used this module.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
-static TABLE: Link = Link::new();
+static TABLE: TableBlock = TableBlock::new();
 static HANDLER: OnceLock<Result<(), i32>> = OnceLock::new();
-/// What else of this crate is to be done in a child.
+/// A further function of this crate that runs in a child.
 static IN_CHILD: OnceLock<fn()> = OnceLock::new();
 
-/// A place of the table.
+/// An entry of the table.
 #[derive(Debug)]
-struct Entry {
+struct TableEntry {
     descriptor: AtomicI32,
-    /// Inode and device of the file while its owner closes it; 0 before.
+    /// Inode of the file while its owner closes it, 0 before.
     inode: AtomicU64,
+    /// Device of the file while its owner closes it.
     device: AtomicU64,
 }
 
-impl Entry {
-    const fn new() -> Entry {
+impl TableEntry {
+    const fn new() -> TableEntry {
         let (inode, device) = (AtomicU64::new(0), AtomicU64::new(0));
-        Entry { descriptor: AtomicI32::new(FREE), inode, device }
+        TableEntry { descriptor: AtomicI32::new(FREE), inode, device }
     }
 
-    /// Gives the place back.
     fn free(&self) {
         self.inode.store(0, Ordering::Relaxed);
-        // Release pairs with the acquire in `Link::add`.
+        // Release pairs with the acquire in `TableBlock::add`.
         self.descriptor.store(FREE, Ordering::Release);
     }
 
-    /// Closes the descriptor, and then gives the place back.
+    /// Closes the descriptor, and then frees the entry.
     fn close(&self, descriptor: OwnedFd) {
         let Ok(file) = rustix::fs::fstat(&descriptor) else {
-            // Of whoever was sent it: a child may keep it.
+            // The file cannot be identified, as one that a peer has sent. A child may keep it.
             hold_off(|| self.free());
             return;
         };
         if rustix::fs::FileType::from_raw_mode(file.st_mode) == rustix::fs::FileType::Unknown {
-            // An event counter, epoll, a process: all of a kind have one inode, and none waits.
+            // An event counter, an epoll or a process: all of one kind have the same inode, and
+            // closing them never waits.
             hold_off(|| {
                 self.free();
                 drop(descriptor);
@@ -74,50 +75,49 @@ impl Entry {
             return;
         }
         self.device.store(file.st_dev, Ordering::Relaxed);
-        // Release: a child that sees it sees the device.
+        // Release: a child that sees the inode sees the device.
         self.inode.store(file.st_ino, Ordering::Release);
         drop(descriptor);
-        // The kernel copies the descriptors of a child before its memory. A child must not find the
-        // place free whose descriptor it got.
+        // The kernel copies the descriptors of a child before its memory. A child that got this
+        // descriptor must not find its entry free.
         hold_off(|| self.free());
     }
 
-    /// In a forked child, which may call fstat(2) and close(2).
+    /// Closes the descriptor in a forked child, which may call fstat(2) and close(2).
     fn close_in_child(&self) {
         let descriptor = self.descriptor.swap(FREE, Ordering::Relaxed);
         let inode = self.inode.swap(0, Ordering::Acquire);
         if descriptor < 0 {
             return;
         }
-        // SAFETY: looked at by its number only: it may be closed.
+        // SAFETY: only fstat(2) gets the number, and it may be closed.
         let number = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let is_same = || {
             let file = rustix::fs::fstat(number).map(|file| (file.st_ino, file.st_dev));
             file == Ok((inode, self.device.load(Ordering::Relaxed)))
         };
         if inode == 0 || is_same() {
-            // SAFETY: the table holds descriptors of `ParentOnly`s; those know by the epoch that
-            // they own nothing in this process any more. One that was being closed is the same
-            // file still.
+            // SAFETY: the table holds descriptors of `ParentOnly`s. These know by the epoch that
+            // they own nothing in this process. One that was being closed is still the same file.
             unsafe { libc::close(descriptor) };
         }
     }
 }
 
-/// The table only grows: the handler walks it without a lock, as a handler must.
-struct Link {
-    entries: [Entry; LINK],
-    next: OnceLock<Box<Link>>,
+/// A block of the table, which only grows: the handler walks it without a lock, as a handler must.
+struct TableBlock {
+    entries: [TableEntry; BLOCK],
+    next: OnceLock<Box<TableBlock>>,
 }
 
-impl Link {
-    const fn new() -> Link {
-        Link { entries: [const { Entry::new() }; LINK], next: OnceLock::new() }
+impl TableBlock {
+    const fn new() -> TableBlock {
+        TableBlock { entries: [const { TableEntry::new() }; BLOCK], next: OnceLock::new() }
     }
 
-    fn add(&'static self, descriptor: RawFd) -> &'static Entry {
+    fn add(&'static self, descriptor: RawFd) -> &'static TableEntry {
         for entry in &self.entries {
-            // AcqRel: the place is this caller's from here on.
+            // AcqRel: the entry belongs to this caller from here on.
             let taken = entry.descriptor.compare_exchange(
                 FREE,
                 descriptor,
@@ -128,7 +128,7 @@ impl Link {
                 return entry;
             }
         }
-        self.next.get_or_init(|| Box::new(Link::new())).add(descriptor)
+        self.next.get_or_init(|| Box::new(TableBlock::new())).add(descriptor)
     }
 }
 
@@ -144,27 +144,27 @@ extern "C" fn in_the_child() {
     gate::reset_in_child();
     // Relaxed: the child has one thread.
     EPOCH.fetch_add(1, Ordering::Relaxed);
-    let mut link = Some(&TABLE);
-    while let Some(here) = link {
-        here.entries.iter().for_each(Entry::close_in_child);
-        link = here.next.get().map(Box::as_ref);
+    let mut block = Some(&TABLE);
+    while let Some(here) = block {
+        here.entries.iter().for_each(TableEntry::close_in_child);
+        block = here.next.get().map(Box::as_ref);
     }
     if let Some(rest) = IN_CHILD.get() {
         rest();
     }
 }
 
-/// Calls `rest` in children that are forked from now on; it does what a child may. There is one.
+/// Calls `rest` in children that are forked from now on. `rest` does only what is allowed after a
+/// fork. Only the first such function is kept.
 pub(crate) fn in_children(rest: fn()) -> io::Result<()> {
     install()?;
     IN_CHILD.get_or_init(|| rest);
     Ok(())
 }
 
-/// Installs the handlers, once.
 fn install() -> io::Result<()> {
     let installed = HANDLER.get_or_init(|| {
-        // SAFETY: the handlers are functions of this module that do what they may around a fork.
+        // SAFETY: the handlers are functions of this module that do what is allowed around a fork.
         let error = unsafe {
             libc::pthread_atfork(Some(before_the_fork), Some(in_the_parent), Some(in_the_child))
         };
@@ -173,7 +173,7 @@ fn install() -> io::Result<()> {
     installed.map_err(io::Error::from_raw_os_error)
 }
 
-/// How often this process was forked since something was first kept from children.
+/// A number that differs between a process and its forked children.
 #[inline]
 pub fn epoch() -> u32 {
     // Relaxed: it changes only while a process has a single thread, at its start.
@@ -184,13 +184,13 @@ pub fn epoch() -> u32 {
 #[derive(Debug)]
 pub struct ParentOnly {
     descriptor: Option<OwnedFd>,
-    place: &'static Entry,
+    place: &'static TableEntry,
     epoch: u32,
 }
 
 impl ParentOnly {
-    /// Keeps a descriptor from children forked from now on. One that this process makes itself is
-    /// better made by [`ParentOnly::make`], so that no child has it that was forked meanwhile.
+    /// Keeps a descriptor from children that are forked from now on. [`ParentOnly::make`] also keeps
+    /// it from children that are forked while it is made.
     ///
     /// # Errors
     /// `ENOMEM`: the handlers could not be installed.
@@ -200,7 +200,7 @@ impl ParentOnly {
         Ok(ParentOnly { descriptor: Some(descriptor), place, epoch: epoch() })
     }
 
-    /// Makes a descriptor that no forked child has, whenever it was forked. `make` is a system call
+    /// Makes a descriptor that no child has, whenever it was forked. `make` does one system call
     /// that does not wait, and nothing else: see [`hold_off`].
     ///
     /// # Errors
@@ -212,10 +212,10 @@ impl ParentOnly {
         made.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF).into())
     }
 
-    /// Makes two at once, under the same rule.
+    /// Makes two descriptors in one step, as [`ParentOnly::make`] does.
     ///
     /// # Errors
-    /// As of [`ParentOnly::make`].
+    /// Those of [`ParentOnly::make`].
     pub fn make_two<E: From<io::Error>>(
         make: impl FnOnce() -> Result<(OwnedFd, OwnedFd), E>,
     ) -> Result<(ParentOnly, ParentOnly), E> {
@@ -226,28 +226,28 @@ impl ParentOnly {
         Ok((one, two))
     }
 
-    /// Makes up to `N` at once, under the same rule.
+    /// Makes up to `N` descriptors in one step, as [`ParentOnly::make`] does.
     ///
     /// # Errors
-    /// As of [`ParentOnly::make`].
+    /// Those of [`ParentOnly::make`].
     pub fn make_all<const N: usize, E: From<io::Error>>(
         make: impl FnOnce() -> Result<[Option<OwnedFd>; N], E>,
     ) -> Result<[Option<ParentOnly>; N], E> {
         install()?;
-        // Before the gate: the table may have to grow for it.
-        let places = [(); N].map(|()| Place(TABLE.add(RESERVED)));
+        // Reserved before the gate, since the table may have to grow for it.
+        let places = [(); N].map(|()| ReservedEntry(TABLE.add(RESERVED)));
         hold_off(|| {
             let mut places = places.into_iter();
             Ok(make()?.map(|descriptor| {
                 let (descriptor, place) = (descriptor?, places.next()?.keep());
-                // Relaxed: for this process the place is this one's, for a child the gate orders.
+                // Relaxed: the entry belongs to this caller, and the gate orders it for a child.
                 place.descriptor.store(descriptor.as_raw_fd(), Ordering::Relaxed);
                 Some(ParentOnly { descriptor: Some(descriptor), place, epoch: epoch() })
             }))
         })
     }
 
-    /// The descriptor, unless this is a forked child.
+    /// The descriptor. `None` in a forked child.
     pub fn get(&self) -> Option<BorrowedFd<'_>> {
         if self.epoch != epoch() {
             return None;
@@ -263,38 +263,38 @@ impl ParentOnly {
         self.get().ok_or(rustix::io::Errno::BADF)
     }
 
-    /// Moves the descriptor to another; none in a forked child, or where it was given up.
+    /// Moves the descriptor to a new `ParentOnly`. `None` in a forked child, or if it was taken.
     pub fn pass_on(&mut self) -> Option<ParentOnly> {
         self.get()?;
         let (descriptor, place, epoch) = (self.descriptor.take(), self.place, self.epoch);
         Some(ParentOnly { descriptor, place, epoch })
     }
 
-    /// Gives the descriptor up, so that children inherit it again; none in a forked child.
+    /// Takes the descriptor out, so that children inherit it again. `None` in a forked child.
     pub fn take(&mut self) -> Option<OwnedFd> {
         let descriptor = self.descriptor.take()?;
         if self.epoch == epoch() {
             self.place.free();
             return Some(descriptor);
         }
-        // The handler has closed it; its number may be another file's by now.
+        // The handler has closed it, and its number may belong to another file by now.
         let _ = descriptor.into_raw_fd();
         None
     }
 }
 
-/// A place of the table that is given back unless it is kept.
-struct Place(&'static Entry);
+/// An entry of the table that is freed on drop unless it is kept.
+struct ReservedEntry(&'static TableEntry);
 
-impl Place {
-    fn keep(self) -> &'static Entry {
+impl ReservedEntry {
+    fn keep(self) -> &'static TableEntry {
         let place = self.0;
         std::mem::forget(self);
         place
     }
 }
 
-impl Drop for Place {
+impl Drop for ReservedEntry {
     fn drop(&mut self) {
         self.0.free();
     }
@@ -304,7 +304,7 @@ impl Drop for ParentOnly {
     fn drop(&mut self) {
         match self.descriptor.take() {
             Some(descriptor) if self.epoch == epoch() => self.place.close(descriptor),
-            // The handler has closed it; its number may be another file's by now.
+            // The handler has closed it, and its number may belong to another file by now.
             Some(descriptor) => drop(descriptor.into_raw_fd()),
             None => {}
         }
@@ -332,7 +332,7 @@ mod tests {
         }
         let mut said = [0];
         gone.0.read_exact(&mut said).expect("said");
-        assert_eq!(said, [1], "the child has it no more");
+        assert_eq!(said, [1], "the child does not have it");
         assert!(kept.get().is_some());
         drop(kept);
         assert_eq!(read.read(&mut [0]).expect("read"), 0, "the end is seen while the child lives");
@@ -352,8 +352,8 @@ mod tests {
         links.filter(is_kept).count()
     }
 
-    /// Runs one test of this program once more, in a process of its own: other tests make
-    /// descriptors too. Whether this is that process.
+    /// Runs one test of this program again in a process of its own, because other tests make
+    /// descriptors too. Returns whether this is that process.
     fn is_alone(test: &str) -> bool {
         if std::env::var_os("WEIR_TEST_ALONE").is_some() {
             return true;
@@ -412,12 +412,12 @@ mod tests {
             let made = makers.map(|maker| maker.join().expect("no panic"));
             (made.iter().sum::<u32>(), kept)
         });
-        assert_eq!(kept, 0, "of 1000 children have one");
-        assert!(made >= 100, "{made} were made meanwhile: nobody is kept out");
+        assert_eq!(kept, 0, "children of 1000 have one");
+        assert!(made >= 100, "only {made} were made meanwhile: forks keep makers out");
     }
 
     #[test]
-    fn one_who_makes_inside_of_a_step_and_one_that_fails_leave_the_gate_open() {
+    fn steps_that_nest_fail_or_panic_leave_the_gate_open() {
         let failed = ParentOnly::make(|| Err(io::Error::from_raw_os_error(libc::EMFILE)));
         assert_eq!(failed.expect_err("fails").raw_os_error(), Some(libc::EMFILE));
         assert_eq!(hold_off(|| hold_off(|| 7)), 7);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_can_be_used_and_its_place_again() {
+    fn a_descriptor_that_was_taken_out_can_be_used() {
         let (read, write) = io::pipe().expect("a pipe");
         let mut kept = ParentOnly::new(OwnedFd::from(write)).expect("kept");
         let write = kept.take().expect("mine");

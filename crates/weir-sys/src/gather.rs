@@ -1,16 +1,16 @@
-//! One write of two pieces of memory, of which the second may be shared with another process.
+//! One write of two pieces of memory. The second may be shared with another process.
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::io;
 
-/// Writes `head`, and then `tail_bytes` at `tail`, by one writev(2). How many bytes went.
+/// Writes `head`, and then `tail_bytes` at `tail`, by one writev(2): how many bytes were written.
 ///
 /// # Errors
 /// Those of writev(2).
 ///
 /// # Safety
-/// `tail_bytes` at `tail` are mapped and may be read as long as the call lasts. Others may write
-/// there meanwhile: the kernel copies what it finds.
+/// `tail_bytes` at `tail` are mapped and can be read for as long as the call lasts. Others may write
+/// there meanwhile; the kernel copies what it finds.
 pub unsafe fn write_two(
     fd: BorrowedFd,
     head: &[u8],
@@ -23,9 +23,6 @@ pub unsafe fn write_two(
     ];
     // SAFETY: both parts are readable, the first as a slice, the second as the caller promises;
     // writev only reads them.
-    let written = unsafe { libc::writev(fd.as_raw_fd(), parts.as_ptr(), 2) };
-    if written < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let written = crate::check(unsafe { libc::writev(fd.as_raw_fd(), parts.as_ptr(), 2) })?;
     Ok(written as usize)
 }

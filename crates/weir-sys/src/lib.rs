@@ -1,17 +1,17 @@
-//! What the libraries need of Linux and rustix does not offer.
+//! System calls that the libraries need and rustix does not offer.
 //!
 //! - [`proc`], [`cpu`]: readers of `/proc`, and CPU time of another process.
 //! - [`forks`]: descriptors that forked children do not keep.
 //! - [`peer`]: the process at the other end of a socket.
-//! - [`threads`], [`signals`]: threads of the library's own.
+//! - [`threads`], [`signals`]: the library's own threads.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
-//! - [`tun`], [`gather`]: a TUN device, and a write to it of two pieces of memory.
+//! - [`tun`], [`gather`]: a TUN device, and a write of two pieces of memory to it.
 //! - [`namespace`]: namespaces of networks and mounts.
 //! - [`mapping`]: anonymous memory. [`words`]: a file as words that several processes share.
-//!   [`overlay`]: static words that a file can be laid over.
+//!   [`overlay`]: words in static memory that can be replaced by a file.
 //!
-//! This is one of the few places of the workspace where `unsafe` may stand; every block names
-//! its invariant.
+//! This is one of the few crates of the workspace that may use `unsafe`. Every block names its
+//! invariant.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
@@ -30,8 +30,16 @@ pub mod threads;
 pub mod tun;
 pub mod words;
 
-/// The type of a file system in memory, as `statfs` tells it.
+/// The type that `statfs` reports for a file system in memory.
 pub const TMPFS_MAGIC: u64 = libc::TMPFS_MAGIC as u64;
+
+/// Turns the result of a system call into the error that it left behind, if it is negative.
+///
+/// # Errors
+/// Those of the call.
+pub fn check<N: PartialOrd + Default>(code: N) -> std::io::Result<N> {
+    if code < N::default() { Err(std::io::Error::last_os_error()) } else { Ok(code) }
+}
 
 /// A process or thread id as the kernel counts them; always positive here.
 pub type Pid = i32;

@@ -1,5 +1,6 @@
-//! Memory, mapped and unmapped in one place.
+//! Mappings of memory.
 
+use crate::check;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -20,11 +21,11 @@ impl Mapping {
         Mapping::map(bytes, sharing | libc::MAP_ANONYMOUS, -1)
     }
 
-    /// Maps the first `bytes` of `file`, open for reading and writing, and shares them with it.
-    /// Whoever shortens the file kills those who then touch what is gone (SIGBUS).
+    /// Maps the first `bytes` of `file`, open for reading and writing, and shares them with it. If
+    /// somebody shortens the file, touching the missing bytes kills the process (SIGBUS).
     ///
     /// # Errors
-    /// Those of mmap(2); `InvalidInput` when the file is shorter or the length is none.
+    /// Those of mmap(2); `InvalidInput`: the file is shorter, or `bytes` is 0.
     pub fn of_file(file: &File, bytes: usize) -> io::Result<Mapping> {
         if bytes == 0 || file.metadata()?.len() < bytes as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -34,7 +35,7 @@ impl Mapping {
 
     fn map(bytes: usize, kind: libc::c_int, fd: libc::c_int) -> io::Result<Mapping> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+        // SAFETY: a new mapping at a place that the kernel chooses overlaps nothing.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), protection, kind, fd, 0) };
         if start == libc::MAP_FAILED {
@@ -52,19 +53,16 @@ impl Mapping {
     /// Those of madvise(2).
     pub unsafe fn advise(&self, advice: libc::c_int) -> io::Result<()> {
         // SAFETY: the range is exactly the mapping; the advice is as the caller promises.
-        if unsafe { libc::madvise(self.start.cast(), self.bytes.max(1), advice) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        check(unsafe { libc::madvise(self.start.cast(), self.bytes.max(1), advice) }).map(drop)
     }
 
-    /// Where it begins, at a page.
+    /// The address of the mapping, at the beginning of a page.
     #[inline]
     pub fn start(&self) -> *mut u8 {
         self.start
     }
 
-    /// How long it is.
+    /// The length of the mapping.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -73,7 +71,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly this mapping, and what borrowed from it borrowed `self`.
+        // SAFETY: the range is exactly this mapping, and no borrow of it outlives `self`.
         unsafe { libc::munmap(self.start.cast(), self.bytes.max(1)) };
     }
 }

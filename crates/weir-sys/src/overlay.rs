@@ -1,9 +1,9 @@
-//! Words in static memory over which a file can be laid, so that other processes see them.
+//! Words in static memory that can be replaced by a mapped file, so that other processes see them.
 //!
-//! They are at the same address before and after: whoever uses them pays no pointer and no test
-//! for that. A forked child gets zeros of its own in their place and cannot write into its
-//! parent's file. Whoever shortens the file kills those who then touch what is gone (SIGBUS): it
-//! must be a file that only this user may write.
+//! The address stays the same, so using the words costs no pointer and no test. A forked child gets
+//! zeros of its own in their place and cannot write into its parent's file. If somebody shortens the
+//! file, touching the missing words kills the process (SIGBUS), so only this user may have the right
+//! to write to the file.
 
 use std::fs::File;
 use std::io;
@@ -12,22 +12,22 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The size that a whole number of pages must have here, and what they are aligned to.
+/// The only page size that overlays support. They are aligned to it.
 const PAGE: usize = 4096;
-/// Most overlays of a process.
+/// The most overlays of a process.
 const OVERLAYS: usize = 4;
 
-/// Which overlays are kept from children.
+/// The overlays that are kept from children.
 static KEPT: [OnceLock<Kept>; OVERLAYS] = [const { OnceLock::new() }; OVERLAYS];
 
 #[derive(Debug)]
 struct Kept {
-    /// Of a static, as an address.
+    /// The address of a static.
     start: usize,
     bytes: usize,
 }
 
-/// `WORDS` words, a multiple of 512, in a static.
+/// `WORDS` words for a static. Their number is a multiple of 512.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Overlay<const WORDS: usize> {
@@ -40,7 +40,7 @@ impl<const WORDS: usize> Overlay<WORDS> {
         WORDS * 8
     };
 
-    /// Zeros.
+    /// Makes words that are 0.
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Overlay<WORDS> {
         Overlay { words: [const { AtomicU64::new(0) }; WORDS] }
@@ -49,17 +49,17 @@ impl<const WORDS: usize> Overlay<WORDS> {
     /// Word number `index`.
     ///
     /// # Panics
-    /// When it is beyond the end.
+    /// If it is beyond the end.
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         &self.words[index]
     }
 
-    /// Gives children that are forked from now on zeros in place of the words. Children made
-    /// otherwise than by fork(3), as by a bare clone(2), are not known of.
+    /// Gives children that are forked from now on zeros in place of the words. It cannot do so for
+    /// children that are not made by fork(3) but, for example, by a bare clone(2).
     ///
     /// # Errors
-    /// `ENOMEM`: the handler could not be installed, or this is one overlay too many.
+    /// `ENOMEM`: the handler could not be installed, or there are too many overlays.
     pub fn keep_from_children(&'static self) -> io::Result<()> {
         crate::forks::in_children(in_the_child)?;
         let start = self.start() as usize;
@@ -72,23 +72,23 @@ impl<const WORDS: usize> Overlay<WORDS> {
         Err(io::Error::from_raw_os_error(libc::ENOMEM))
     }
 
-    /// Writes the words to the beginning of `file` and lays it over them. What other threads store
-    /// meanwhile may be lost. An earlier file keeps what it has.
+    /// Writes the words to the beginning of `file` and maps it in their place. What other threads
+    /// store meanwhile may be lost. An earlier file keeps its contents.
     ///
     /// # Errors
-    /// Those of fallocate(2), pwrite(2) and mmap(2); `Unsupported` where pages are not of 4 KiB.
+    /// Those of fallocate(2), pwrite(2) and mmap(2); `Unsupported`: pages are not of 4 KiB.
     pub fn share(&'static self, file: &File) -> io::Result<()> {
         if rustix::param::page_size() != PAGE {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "pages here are not 4 KiB"));
         }
-        // Blocks for all of it now: a full disk is an error here, and no signal later.
+        // Allocates all blocks now, so that a full disk is an error here and not a signal later.
         let none = rustix::fs::FallocateFlags::empty();
         rustix::fs::fallocate(file, none, 0, Self::BYTES as u64)?;
-        // Relaxed: nothing is concluded from one word about another.
+        // Relaxed: no word says anything about another.
         let words = self.words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
         file.write_all_at(&words.collect::<Vec<u8>>(), 0)?;
         self.lay(libc::MAP_SHARED, file.as_raw_fd()).inspect_err(|_| {
-            // The place may be empty now, and others are about to use it.
+            // The place may be unmapped now, and other threads are about to use it.
             if self.lay(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).is_err() {
                 std::process::abort();
             }
@@ -100,7 +100,7 @@ impl<const WORDS: usize> Overlay<WORDS> {
     }
 
     fn lay(&'static self, flags: libc::c_int, fd: libc::c_int) -> io::Result<()> {
-        // SAFETY: the range is the words of an overlay that lives for ever.
+        // SAFETY: the range holds exactly the words of an overlay that lives for ever.
         unsafe { lay(self.start(), Self::BYTES, flags, fd) }
     }
 }
@@ -108,9 +108,9 @@ impl<const WORDS: usize> Overlay<WORDS> {
 /// Replaces the pages of an overlay.
 ///
 /// # Safety
-/// The range is exactly the words of an [`Overlay`] that lives for ever: it is made of whole pages,
-/// holds nothing else, and is only ever reached as atomics, to which this is as if another thread
-/// had stored what the new pages hold.
+/// The range holds exactly the words of an [`Overlay`] that lives for ever. It consists of whole
+/// pages and is only accessed as atomics. To these it is as if another thread had stored the
+/// contents of the new pages.
 unsafe fn lay(
     start: *mut libc::c_void,
     bytes: usize,
@@ -128,10 +128,10 @@ fn in_the_child() {
     for kept in KEPT.iter().map_while(OnceLock::get) {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let start = std::ptr::with_exposed_provenance_mut(kept.start);
-        // SAFETY: `keep_from_children` has put in the place of an overlay that lives for ever.
+        // SAFETY: `keep_from_children` has stored the range of an overlay that lives for ever.
         if unsafe { lay(start, kept.bytes, flags, -1) }.is_err() {
-            // The kernel has no memory for the record of a mapping: nothing can go on here, and
-            // what goes on would write into the parent's file.
+            // The kernel has no memory for another mapping. A child that went on would write into
+            // its parent's file.
             std::process::abort();
         }
     }

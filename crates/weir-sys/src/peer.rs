@@ -1,32 +1,20 @@
-//! The process at the other end of a unix socket: who it is (`SO_PEERCRED`), and as a descriptor
+//! The process at the other end of a unix socket: its identity (`SO_PEERCRED`) and a descriptor of it
 //! (`SO_PEERPIDFD`, Linux 6.5).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-/// `include/uapi/asm-generic/socket.h`; not in libc yet.
+/// `include/uapi/asm-generic/socket.h`; libc does not have it yet.
 const SO_PEERPIDFD: libc::c_int = 77;
 
-/// A descriptor of the process that connected or listened, readable once it has died.
+/// Gets a descriptor of the process that connected or listened, readable once the process has died.
 ///
 /// # Errors
-/// `ENOPROTOOPT` on older kernels, `ESRCH` when the process is gone already, `EMFILE`.
+/// `ENOPROTOOPT`: the kernel is older. `ESRCH`: the process is already gone. `EMFILE`.
 pub fn pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
     let mut descriptor: libc::c_int = -1;
-    let mut bytes = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: both out-pointers are to live locals, the length is that of the first.
-    let got = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PEERPIDFD,
-            (&raw mut descriptor).cast(),
-            &raw mut bytes,
-        )
-    };
-    if got != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    // SAFETY: the option is an integer.
+    unsafe { get_option(socket, SO_PEERPIDFD, &mut descriptor) }?;
     if descriptor < 0 {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
@@ -34,38 +22,41 @@ pub fn pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Who connected or listened, as the kernel says.
+/// The identity of a process, from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The process; 0 where it has no number in this process's pid namespace.
+    /// The process, or 0 if it has no number in this process's pid namespace.
     pub pid: i32,
-    /// Its user; the kernel's overflow user where it has no number in this user namespace.
+    /// Its user, or the kernel's overflow user if it has no number in this user namespace.
     pub uid: u32,
     /// Its group.
     pub gid: u32,
 }
 
-/// Who connected or listened.
+/// The identity of the process that connected or listened.
 ///
 /// # Errors
 /// Those of getsockopt(2).
 pub fn credentials(socket: impl AsFd) -> io::Result<Credentials> {
-    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: both out-pointers are to live locals, the length is that of the first.
-    let got = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut who).cast(),
-            &raw mut bytes,
-        )
-    };
-    if got != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(Credentials { pid: who.pid, uid: who.uid, gid: who.gid })
+    let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    // SAFETY: the option is a structure of this type.
+    unsafe { get_option(socket, libc::SO_PEERCRED, &mut found) }?;
+    Ok(Credentials { pid: found.pid, uid: found.uid, gid: found.gid })
+}
+
+/// Reads an option of a socket into `value`.
+///
+/// # Safety
+/// The kernel fills values of this option with plain data that is valid for `T`.
+unsafe fn get_option<T>(
+    socket: impl AsFd,
+    option: libc::c_int,
+    value: &mut T,
+) -> io::Result<libc::c_int> {
+    let (fd, mut bytes) = (socket.as_fd().as_raw_fd(), size_of::<T>() as libc::socklen_t);
+    let value = std::ptr::from_mut(value).cast();
+    // SAFETY: both out-pointers are to live values, and the length is that of the first.
+    crate::check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, value, &raw mut bytes) })
 }
 
 #[cfg(test)]

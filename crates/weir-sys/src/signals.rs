@@ -1,8 +1,8 @@
-//! Signals in threads of the library's own.
+//! Signals in the library's own threads.
 
-/// Blocks all signals in this thread, so that they go to threads that expect them.
+/// Blocks all signals in this thread, so that other threads get them.
 pub fn block_all() {
-    // SAFETY: a signal set is integers, for which all-zero bytes are a value.
+    // SAFETY: a signal set holds integers; all-zero bytes are a valid value.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live set.
     unsafe { libc::sigfillset(&mut set) };

@@ -1,8 +1,8 @@
 //! A file without a name, and engines that move memory to and from it.
 //!
-//! [`SpillFile`] is the file. An [`Engine`] is handed transfers by [`Engine::start`] and
-//! [`Engine::submit`], and says by [`Engine::completed`] which are done; its descriptor is readable
-//! when some are. [`open`] finds the best that there is: io_uring, or threads.
+//! [`SpillFile`] is the file. An [`SpillEngine`] takes transfers by [`SpillEngine::start`] and
+//! [`SpillEngine::submit`], and reports by [`SpillEngine::completed`] which are done. Its descriptor is
+//! readable when some are. [`open`] chooses the best engine there is: io_uring, or threads.
 
 mod bell;
 mod file;
@@ -18,14 +18,14 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-/// Pieces a transfer has at most.
+/// The most pieces of a transfer.
 pub const MOST_PIECES: usize = 16;
-/// Transfers that are under way at once.
+/// The most transfers that are under way at once.
 pub const MOST_IN_FLIGHT: usize = 32;
 
-/// Which way a transfer goes.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum TransferDirection {
     /// Memory is written to the file.
     ToDisk,
     /// Memory is filled from the file.
@@ -34,55 +34,61 @@ pub enum Direction {
 
 /// A piece of memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
-    /// Where it begins.
+pub struct MemoryPiece {
+    /// Its address.
     pub start: *mut u8,
-    /// How long it is.
+    /// Its length.
     pub bytes: usize,
 }
 
-/// What moves memory to and from a spill file.
+/// An engine that moves memory to and from a spill file.
 ///
-/// Short transfers are continued until they are whole. A transfer that was started is completed
-/// once. Dropping an engine waits for what is under way: when it is gone, no memory is touched.
+/// It continues short transfers until they are whole, and completes each transfer once. Dropping an
+/// engine waits for the transfers that are under way. After that it touches no memory.
 ///
-/// All calls should come from one thread that lasts: io_uring completes in the thread that handed
-/// a transfer over, and may interrupt its `epoll_wait` (`EINTR`) for that.
-pub trait Engine: Debug + Send {
-    /// Prepares a transfer of `pieces` at `offset` of the file, false if it can't be taken: too
-    /// many are in flight, or it has no piece or more than [`MOST_PIECES`], or this is a forked
-    /// child. Nothing moves before [`Engine::submit`]. A write may wait here for some milliseconds:
-    /// now and then ground is taken ahead, for which ext4 waits for what is in flight.
+/// All calls should come from one thread that lasts: io_uring completes in the thread that submitted
+/// a transfer, and may interrupt that thread's `epoll_wait` (`EINTR`) for it.
+pub trait SpillEngine: Debug + Send {
+    /// Prepares a transfer of `pieces` at `offset` of the file: whether it could. It cannot if too
+    /// many transfers are in flight, with no piece or more than [`MOST_PIECES`], or in a forked
+    /// child. Nothing moves before [`SpillEngine::submit`]. A write may wait here for some milliseconds,
+    /// while blocks of the file are allocated ahead: ext4 waits for transfers in flight then.
     ///
     /// # Safety
     /// Until the transfer is completed or the engine dropped, the pieces are memory that nobody
-    /// writes, and that for [`Direction::FromDisk`] nobody reads either.
-    unsafe fn start(&mut self, token: u64, to: Direction, offset: u64, pieces: &[Piece]) -> bool;
+    /// writes, and that for [`TransferDirection::FromDisk`] nobody reads either.
+    unsafe fn start(
+        &mut self,
+        token: u64,
+        to: TransferDirection,
+        offset: u64,
+        pieces: &[MemoryPiece],
+    ) -> bool;
 
-    /// Hands over what was started.
+    /// Begins the transfers that were prepared.
     fn submit(&mut self);
 
-    /// Calls `each` with the token and the outcome of every transfer that is done by now.
+    /// Calls `each` with the token and the outcome of every transfer that has completed.
     fn completed(&mut self, each: &mut dyn FnMut(u64, Result<(), Errno>));
 
-    /// Readable when something is completed; none in a forked child.
+    /// A descriptor that is readable when a transfer has completed. `None` in a forked child.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Transfers that are started and not completed.
+    /// The transfers that are prepared or under way, and not completed.
     fn in_flight(&self) -> usize;
 
-    /// How many of them there may be.
+    /// The most transfers that can be in flight.
     fn most_in_flight(&self) -> usize {
         MOST_IN_FLIGHT
     }
 
-    /// What it is called.
+    /// The name of the engine.
     fn name(&self) -> &'static str;
 }
 
-/// Which engine is wanted.
+/// The choice of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum EngineChoice {
     /// The best that there is.
     #[default]
     Best,
@@ -92,16 +98,16 @@ pub enum Wanted {
     Threads,
 }
 
-impl Wanted {
-    /// As a person says it: `uring`, `threads`, or nothing.
+impl EngineChoice {
+    /// Parses a user's word: `uring`, `threads`, or nothing.
     ///
     /// # Errors
     /// `InvalidInput` for any other word.
-    pub fn parse(word: &str) -> io::Result<Wanted> {
+    pub fn parse(word: &str) -> io::Result<EngineChoice> {
         match word {
-            "" => Ok(Wanted::Best),
-            "uring" => Ok(Wanted::Uring),
-            "threads" => Ok(Wanted::Threads),
+            "" => Ok(EngineChoice::Best),
+            "uring" => Ok(EngineChoice::Uring),
+            "threads" => Ok(EngineChoice::Threads),
             _ => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("engine '{word}' is neither uring nor threads"),
@@ -110,17 +116,20 @@ impl Wanted {
     }
 }
 
-/// An engine for a file, and why it is that one where it isn't the best there might be.
+/// Makes an engine for a file. If it is not the best engine, also returns the reason.
 ///
 /// # Errors
-/// The engine wanted is not to be had, or no thread can be started.
-pub fn open(file: SpillFile, wanted: Wanted) -> io::Result<(Box<dyn Engine>, Option<String>)> {
+/// The chosen engine is not available, or no thread can be started.
+pub fn open(
+    file: SpillFile,
+    wanted: EngineChoice,
+) -> io::Result<(Box<dyn SpillEngine>, Option<String>)> {
     let file = Arc::new(file);
     let mut reason = None;
-    if wanted != Wanted::Threads {
+    if wanted != EngineChoice::Threads {
         match uring::Uring::new(Arc::clone(&file)) {
             Ok(engine) => return Ok((Box::new(engine), None)),
-            Err(error) if wanted == Wanted::Uring => return Err(error),
+            Err(error) if wanted == EngineChoice::Uring => return Err(error),
             Err(error) => reason = Some(format!("no io_uring: {error}")),
         }
     }

@@ -1,8 +1,8 @@
-//! Threads of the library's own, started only where there is memory for all they begin with.
+//! The library's own threads, started only if there is memory for all that they begin with.
 //!
-//! The standard library maps a second stack, for overflows, within the new thread, and ends the
-//! process where that fails. So more than a stack is asked for before the thread is started: under
-//! a limit of address space that is too tight, starting it is an error.
+//! In the new thread the standard library maps a second stack, for overflows, and ends the process
+//! if that fails. So this first checks that there is room for more than a stack. Under a tight limit
+//! of address space, starting a thread is then an error.
 
 use crate::mapping::Mapping;
 use std::io;
@@ -11,25 +11,25 @@ use std::thread::{Builder, JoinHandle};
 
 /// The stack of a thread.
 const STACK_BYTES: usize = 2 << 20;
-/// What it, and those that were started just before, need besides.
+/// The memory that it, and threads that were started just before, need beside their stacks.
 const BESIDE_BYTES: usize = 1 << 20;
 
-/// Starts a thread of this name, and waits until it has all it begins with.
+/// Starts a thread with this name, and waits until it runs.
 ///
 /// # Errors
-/// Those of the standard library's; `ENOMEM`: there is no memory for what it begins with.
+/// Those of the standard library; `ENOMEM`: there is not enough memory for the thread.
 pub fn start<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    // Given back at once: what is mapped next has this room.
+    // Unmapped at once: this leaves the room for the thread.
     drop(Mapping::new(STACK_BYTES + BESIDE_BYTES, libc::MAP_PRIVATE)?);
     let (up, begun) = channel::<()>();
     let thread = Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(move || {
         drop(up);
         body()
     })?;
-    // Over when `up` has gone: nothing is sent.
+    // Returns when the thread drops `up`; nothing is sent.
     let _ = begun.recv();
     Ok(thread)
 }

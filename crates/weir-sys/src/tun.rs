@@ -1,6 +1,8 @@
-//! A TUN device: packets that the kernel sends to it are read, packets that are written to it the
-//! kernel receives (Linux Documentation/networking/tuntap.rst; drivers/net/tun.c).
+//! A TUN device. The program reads the packets that the kernel sends to the device, and the kernel
+//! receives the packets that the program writes (Linux Documentation/networking/tuntap.rst;
+//! drivers/net/tun.c).
 
+use crate::check;
 use libc::{c_int, ifreq};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -8,12 +10,12 @@ use rustix::net::{AddressFamily, SocketType};
 use std::io;
 use std::net::Ipv4Addr;
 
-/// Longest name of a device, as the kernel has it (IFNAMSIZ - 1).
+/// The longest name of a device in the kernel (IFNAMSIZ - 1).
 pub const MOST_NAME_BYTES: usize = libc::IFNAMSIZ - 1;
-/// What lies before each packet where the device offers it: `struct virtio_net_hdr`.
+/// Bytes of the header before each packet, if the device has one: `struct virtio_net_hdr`.
 pub const VNET_HEADER_BYTES: usize = 10;
 
-/// An open TUN device. It is gone when this is dropped, unless it was made to stay.
+/// An open TUN device. Dropping this removes the device, unless it was made persistent.
 #[derive(Debug)]
 pub struct Tun {
     file: OwnedFd,
@@ -22,13 +24,14 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device `name`, or takes one that is there and nobody has, in the network namespace
-    /// of this thread. With `vnet_header` each packet has [`VNET_HEADER_BYTES`] before it, where
-    /// the kernel offers that, and checksums that the kernel left out are allowed.
+    /// Makes the device `name` in the network namespace of this thread, or takes one that exists and
+    /// that nobody has open. With `vnet_header`, if the kernel offers that, each packet has a header
+    /// of [`VNET_HEADER_BYTES`] before it, and the kernel may leave checksums out.
     ///
     /// # Errors
-    /// `EBUSY`: another process has it. `EPERM`: this user may not. `EINVAL`: no TUN device has
-    /// that name. `ENOENT`: there is no /dev/net/tun. `InvalidInput`: that is no name.
+    /// `EBUSY`: another process has it. `EPERM`: this user may not. `EINVAL`: a device of that name
+    /// is not a TUN device. `ENOENT`: there is no /dev/net/tun. `InvalidInput`: the name is not
+    /// valid.
     pub fn open(name: &str, vnet_header: bool) -> io::Result<Tun> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
@@ -39,26 +42,26 @@ impl Tun {
         let mut request = named(name)?;
         let offered = if vnet_header { libc::IFF_VNET_HDR } else { 0 };
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | offered) as i16;
-        ioctl(file.as_fd(), Call::Open, &mut request)?;
+        ioctl(file.as_fd(), InterfaceRequest::Open, &mut request)?;
         if vnet_header {
             let offload = libc::c_ulong::from(libc::TUN_F_CSUM);
-            // SAFETY: the argument is a value and no address. A device that can't is no loss.
+            // SAFETY: the argument is a value, not an address. The device also works without.
             unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, offload) };
         }
         Ok(Tun { file, name: name.to_owned(), vnet_header })
     }
 
-    /// Its name.
+    /// The name of the device.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether each packet has a header of the device before it.
+    /// Whether each packet has a header before it.
     pub fn has_vnet_header(&self) -> bool {
         self.vnet_header
     }
 
-    /// Whether reading and writing wait.
+    /// Sets whether reading and writing wait.
     ///
     /// # Errors
     /// Those of fcntl(2).
@@ -74,20 +77,20 @@ impl AsFd for Tun {
     }
 }
 
-/// Gives the kernel's side of a device its address, net and largest packet, and switches it on.
+/// Sets the address, net and largest packet of the kernel's side of a device, and switches it on.
 ///
 /// # Errors
-/// `EPERM`; `ENODEV`: there is none of that name; `EINVAL` of a size.
+/// `EPERM`; `ENODEV`: no device has that name; `EINVAL`: a size is not valid.
 pub fn configure(name: &str, address: Ipv4Addr, prefix_bits: u8, mtu: u16) -> io::Result<()> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(prefix_bits)).unwrap_or(0));
     let mut request = named(name)?;
     request.ifr_ifru.ifru_addr = internet(address);
-    ioctl(socket.as_fd(), Call::Address, &mut request)?;
+    ioctl(socket.as_fd(), InterfaceRequest::Address, &mut request)?;
     request.ifr_ifru.ifru_addr = internet(mask);
-    ioctl(socket.as_fd(), Call::Mask, &mut request)?;
+    ioctl(socket.as_fd(), InterfaceRequest::Mask, &mut request)?;
     request.ifr_ifru.ifru_mtu = c_int::from(mtu);
-    ioctl(socket.as_fd(), Call::Mtu, &mut request)?;
+    ioctl(socket.as_fd(), InterfaceRequest::Mtu, &mut request)?;
     switch_on(name)
 }
 
@@ -99,7 +102,7 @@ pub fn switch_on(name: &str) -> io::Result<()> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     let mut request = named(name)?;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
-    ioctl(socket.as_fd(), Call::Flags, &mut request)
+    ioctl(socket.as_fd(), InterfaceRequest::Flags, &mut request)
 }
 
 fn named(name: &str) -> io::Result<ifreq> {
@@ -107,7 +110,7 @@ fn named(name: &str) -> io::Result<ifreq> {
     if bytes.is_empty() || bytes.len() > MOST_NAME_BYTES || bytes.contains(&0) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: all zeros is a value of this structure of integers and addresses.
+    // SAFETY: this structure holds integers and addresses; all-zero bytes are a valid value.
     let mut request: ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
         *to = *from as libc::c_char;
@@ -124,9 +127,9 @@ fn internet(address: Ipv4Addr) -> libc::sockaddr {
     made
 }
 
-/// The calls that read, and may write, a `struct ifreq`.
+/// The requests that read, and may write, a `struct ifreq`.
 #[derive(Clone, Copy)]
-enum Call {
+enum InterfaceRequest {
     Open,
     Address,
     Mask,
@@ -134,22 +137,18 @@ enum Call {
     Flags,
 }
 
-fn ioctl(fd: BorrowedFd, call: Call, request: &mut ifreq) -> io::Result<()> {
-    let number = match call {
-        Call::Open => libc::TUNSETIFF,
-        Call::Address => libc::SIOCSIFADDR,
-        Call::Mask => libc::SIOCSIFNETMASK,
-        Call::Mtu => libc::SIOCSIFMTU,
-        Call::Flags => libc::SIOCSIFFLAGS,
+fn ioctl(fd: BorrowedFd, what: InterfaceRequest, request: &mut ifreq) -> io::Result<()> {
+    let number = match what {
+        InterfaceRequest::Open => libc::TUNSETIFF,
+        InterfaceRequest::Address => libc::SIOCSIFADDR,
+        InterfaceRequest::Mask => libc::SIOCSIFNETMASK,
+        InterfaceRequest::Mtu => libc::SIOCSIFMTU,
+        InterfaceRequest::Flags => libc::SIOCSIFFLAGS,
     };
     let request: *mut ifreq = request;
-    // SAFETY: each of these calls takes the address of a `struct ifreq`; it lives as long as the
-    // call.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), number, request) })
-}
-
-fn check(code: c_int) -> io::Result<()> {
-    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    // SAFETY: each of these requests takes the address of a `struct ifreq`, which lives as long as
+    // the call.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), number, request) }).map(drop)
 }
 
 #[cfg(test)]

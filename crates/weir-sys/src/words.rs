@@ -1,8 +1,8 @@
 //! A file mapped as words that several processes and threads read and write at once.
 //!
-//! Every access is atomic and relaxed where nothing else is said, so that a race gives a mixture of
-//! old and new words and never anything worse. Whoever shortens the file kills those who then touch
-//! what is gone (SIGBUS): it must be a file that only this user may write.
+//! Every access is atomic, and relaxed unless a comment says otherwise. So a race gives a mixture of
+//! old and new words and nothing worse. If somebody shortens the file, touching the missing words
+//! kills the process (SIGBUS), so only this user may have the right to write to the file.
 
 use crate::mapping::Mapping;
 use std::fs::File;
@@ -22,7 +22,7 @@ impl Words {
     /// Maps the first `bytes` (a multiple of eight) of `file`, open for reading and writing.
     ///
     /// # Errors
-    /// Those of mmap(2); `InvalidInput` when the file is shorter or the length is none.
+    /// Those of mmap(2); `InvalidInput`: the file is shorter, or `bytes` is 0 or no multiple of eight.
     pub fn of_file(file: &File, bytes: usize) -> io::Result<Words> {
         if !bytes.is_multiple_of(8) {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -30,12 +30,12 @@ impl Words {
         Mapping::of_file(file, bytes).map(Words)
     }
 
-    /// How many words there are.
+    /// The number of words.
     pub fn len(&self) -> usize {
         self.0.bytes() / 8
     }
 
-    /// Never.
+    /// Whether there are no words. There always are some.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -43,33 +43,33 @@ impl Words {
     /// Word number `index`.
     ///
     /// # Panics
-    /// When it is beyond the end.
+    /// If it is beyond the end.
     #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len(), "word {index} is beyond the end");
-        // SAFETY: inside of the mapping (asserted), aligned to eight as the mapping is to a page,
-        // lives as long as `self`, and is only ever reached as an atomic.
+        // SAFETY: the word is inside of the mapping (asserted), aligned to eight since the mapping
+        // begins at a page, lives as long as `self`, and is only accessed as an atomic.
         unsafe { &*self.0.start().wrapping_add(index * 8).cast::<AtomicU64>() }
     }
 
-    /// Asks the CPU to have the line of word `index` at hand for a store: a hint.
+    /// Hints to the CPU that word `index` will be stored to, so that it fetches the cache line.
     #[inline]
     pub fn expect_store(&self, index: usize) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
             let place: *const AtomicU64 = self.word(index);
-            // SAFETY: a prefetch reaches no memory that the program could see, wherever it points.
+            // SAFETY: a prefetch has no effect that the program can see, wherever it points.
             unsafe { _mm_prefetch::<_MM_HINT_ET0>(place.cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = index;
     }
 
-    /// Stores bytes from word `index` on; the last word is filled up with zeros.
+    /// Stores bytes from word `index` on, and fills the last word up with zeros.
     ///
     /// # Panics
-    /// When they reach beyond the end.
+    /// If they reach beyond the end.
     #[inline]
     pub fn store_bytes(&self, index: usize, bytes: &[u8]) {
         for (at, chunk) in bytes.chunks(8).enumerate() {
@@ -83,7 +83,7 @@ impl Words {
     /// Loads bytes from word `index` on.
     ///
     /// # Panics
-    /// When they reach beyond the end.
+    /// If they reach beyond the end.
     #[inline]
     pub fn load_bytes(&self, index: usize, bytes: &mut [u8]) {
         for (at, chunk) in bytes.chunks_mut(8).enumerate() {
@@ -93,7 +93,7 @@ impl Words {
         }
     }
 
-    /// Waits until what was stored between two words is on the disk.
+    /// Waits until the words from `from` up to `to` are on the disk.
     ///
     /// # Errors
     /// Those of msync(2).
@@ -102,11 +102,8 @@ impl Words {
         let page = rustix::param::page_size();
         let begin = from * 8 / page * page;
         let place = self.0.start().wrapping_add(begin).cast();
-        // SAFETY: begins at a page of the mapping and ends inside of it (asserted).
-        if unsafe { libc::msync(place, to * 8 - begin, libc::MS_SYNC) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        // SAFETY: the range begins at a page of the mapping and ends inside of it (asserted).
+        crate::check(unsafe { libc::msync(place, to * 8 - begin, libc::MS_SYNC) }).map(drop)
     }
 }
 

@@ -4,8 +4,8 @@
 //! cargo run -p weir --example broadcast
 //! ```
 //!
-//! Each reader has a ring of its own. So a reader that is slow holds up no other: it misses records,
-//! or is given up, as the sender chooses.
+//! Each reader has a ring of its own, so a slow reader does not hold up others. It misses records,
+//! or is dropped, as the sender chooses.
 
 use weir::{ErrorKind, Options, RecordReader, RecordWriter, Timeout};
 
@@ -46,7 +46,7 @@ impl Broadcast {
     }
 }
 
-/// Reads to the end: how many records came. They come in order, each whole.
+/// Reads to the end: how many records came, in order and whole.
 fn read(mut reader: RecordReader) -> weir::Result<u64> {
     let (mut came, mut last) = (0, None);
     let mut record = [0; 4];

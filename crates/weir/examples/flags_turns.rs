@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir::{Flags, Result};
 
-/// Set by whoever came first, so that the other knows to be the second.
+/// Set by the process that came first, so that the other knows it is the second.
 const TAKEN: u64 = 1 << 63;
-/// It is the turn of the first, of the second.
+/// The flags of whose turn it is: the first's, the second's.
 const TURN: [u64; 2] = [1, 2];
 
 /// Take turns with another process.
@@ -21,7 +21,7 @@ const TURN: [u64; 2] = [1, 2];
 struct Args {
     /// The file that names the cluster
     name: PathBuf,
-    /// How many
+    /// How many turns
     #[arg(long, default_value = "1000", value_parser = count)]
     turns: u64,
 }
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 
 fn take_turns(args: &Args) -> Result<()> {
     let flags = Flags::named(&args.name)?;
-    // The state before says who came first, to one of the two only.
+    // The state before tells exactly one of the two that it came first.
     let me = usize::from(flags.set(TAKEN) & TAKEN != 0);
     if me == 1 {
         flags.set(TURN[0]);
@@ -58,7 +58,7 @@ fn take_turns(args: &Args) -> Result<()> {
     let name = ["first", "second"][me];
     println!("the {name} took {} turns, {ns:.0} ns each, of both", args.turns);
     if me == 1 {
-        // What is named stays until its file goes. Those who have it open keep it.
+        // A named cluster stays until its file is removed. Processes that have it open keep it.
         let _ = std::fs::remove_file(&args.name);
     }
     Ok(())

@@ -5,9 +5,9 @@
 //! cargo run --release -p weir --example mpx_peer -- demo --channels 1000 --records 1000
 //! ```
 //!
-//! At the end of each peer's last channel it prints how much has come, and the checksum of all;
-//! then it ends, unless `--stay`. With `--echo` it sends back what comes. Kill a peer at any time:
-//! its channels end, the others go on.
+//! At the end of the last channel it prints how much has come, and the checksum of everything. Then
+//! it ends, unless `--stay` is given. With `--echo` it sends back what comes. Kill a peer at any time:
+//! its channels end, and the others go on.
 
 mod common;
 
@@ -92,7 +92,7 @@ fn own(args: &Args) -> weir::Result<()> {
             owner.accept(channel)?;
         }
         for (channel, bytes) in back {
-            // One that has ended meanwhile, or does not read what it sent, gets nothing back.
+            // A channel that has ended meanwhile, or does not read its replies, gets nothing back.
             let _ = owner.send(channel, &bytes);
         }
         if counts.ended > 0 && owner.channels() == 0 {

@@ -1,8 +1,8 @@
-//! Sends numbered bytes on many channels to `mpx_owner`; see there.
+//! Sends numbered bytes on many channels to the example `mpx_owner`, which describes the rest.
 //!
-//! The bytes of each channel follow from its number and `--seed`; the checksum it prints is that of
-//! all channels, and the owner's is the same. With `--echo` it sends one record at a time on its
-//! first channel and waits until it has come back, and prints how long that took.
+//! The bytes of each channel are computed from its number and `--seed`. The printed checksum is that
+//! of all channels, and equals the owner's. With `--echo` it sends one record at a time on its
+//! first channel, waits until it has come back, and prints how long that took.
 
 mod common;
 
@@ -31,7 +31,7 @@ struct Args {
     /// Bytes of the arena that all channels share
     #[arg(long, default_value = "1M", value_parser = size)]
     arena: u64,
-    /// What the bytes follow from
+    /// The seed of the bytes
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Sum the bytes up
@@ -42,13 +42,13 @@ struct Args {
     echo: bool,
 }
 
-/// A channel, and what is still to be sent on it.
+/// A channel, and the bytes still to be sent on it.
 struct Channel {
     id: ChannelId,
     bytes: Bytes,
     sum: Checksum,
     left: u32,
-    /// What was not taken of the record that was begun.
+    /// The rest of the record that was begun.
     rest: Vec<u8>,
     is_blocked: bool,
 }
@@ -104,7 +104,7 @@ fn send(args: &Args) -> weir::Result<()> {
                 channel.is_blocked = false;
             }
         };
-        // Where all are full, until one is not.
+        // If all are full, waits until one has room.
         if sent == 0 && left > 0 {
             peer.receive_each(&mut buffer, &mut see)?;
         } else {
@@ -118,7 +118,7 @@ fn send(args: &Args) -> weir::Result<()> {
     Ok(())
 }
 
-/// Sends on a channel until it is full, or has had its turn: how many records.
+/// Sends on a channel until it is full or its turn ends: how many records.
 fn fill(peer: &mut MpxPeer, channel: &mut Channel, args: &Args) -> weir::Result<usize> {
     for turn in 0..32 {
         if channel.rest.is_empty() {

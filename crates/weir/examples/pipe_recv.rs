@@ -1,4 +1,4 @@
-//! Receives what `pipe_send` sends, and checks it; see there.
+//! Receives what the example `pipe_send` sends, and checks it.
 
 mod common;
 
@@ -14,25 +14,25 @@ use weir::{Listener, Pool, PoolOptions};
 struct Args {
     /// The socket to listen at
     path: PathBuf,
-    /// Stop after so many bytes [default: at the writer's end]
+    /// Stop after this many bytes [default: at the writer's end]
     #[arg(long, value_parser = size)]
     bytes: Option<u64>,
-    /// Bytes of a read; of records, the longest expected
+    /// Bytes of a read; with records, the longest expected
     #[arg(long, default_value = "64K", value_parser = size)]
     chunk: u64,
-    /// What the bytes follow from
+    /// The seed of the bytes
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Receive records instead of a stream
     #[arg(long)]
     records: bool,
-    /// Of a stream: keep what the reader has no time for in so much memory, and in a file
+    /// With a stream: keep what the reader has no time for in this much memory, and in a file
     #[arg(long, value_name = "MEMORY", value_parser = size, conflicts_with = "records")]
     elastic: Option<u64>,
-    /// Rest so many seconds before reading
+    /// Rest this many seconds before reading
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     rest: f64,
-    /// Compare each byte with what must come, and sum the bytes up
+    /// Compare each byte with the expected one, and sum the bytes up
     #[arg(long)]
     check: bool,
 }
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads into a buffer: how much; 0 at the end.
+/// Reads into a buffer: how many bytes, 0 at the end.
 type Read = Box<dyn FnMut(&mut [u8]) -> weir::Result<usize>>;
 
 fn receive(args: &Args) -> weir::Result<bool> {

@@ -5,9 +5,9 @@
 //! cargo run --release -p weir --example pipe_send -- /tmp/demo.sock --bytes 10G --chunk 64K
 //! ```
 //!
-//! The bytes follow from `--seed` alone. At its end, or when the reader is gone, it prints how many
-//! bytes its writes returned for, and their checksum. Kill either side at any time: the other says
-//! how far it came.
+//! The bytes are computed from `--seed`. At the end, or when the reader is gone, it prints how many
+//! bytes were written, and their checksum. Kill either side at any time: the other prints how far it
+//! came.
 
 mod common;
 
@@ -29,10 +29,10 @@ struct Args {
     /// Bytes of a write
     #[arg(long, default_value = "64K", value_parser = size)]
     chunk: u64,
-    /// What the bytes follow from
+    /// The seed of the bytes
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Bytes the pipe holds [default: as weir tune says]
+    /// Bytes the pipe holds [default: that of weir tune]
     #[arg(long, value_parser = size)]
     capacity: Option<u64>,
     /// Send records instead of a stream
@@ -81,7 +81,7 @@ fn send(args: &Args) -> weir::Result<()> {
         bytes.fill(&mut chunk[..count]);
         match write(&chunk[..count]) {
             Ok(()) => {}
-            // What a write published before its reader went away has not returned.
+            // Bytes that a write published before its reader went away are not counted.
             Err(error) => break Err(error),
         }
         sent += count as u64;

@@ -1,4 +1,4 @@
-//! Reads a port that any number of `port_write` write to, until all who were expected have gone.
+//! Reads a port that any number of `port_write` write to, until all expected writers are gone.
 //!
 //! ```sh
 //! cargo run --release -p weir --example port_read -- /tmp/demo.port --writers 3 &
@@ -19,7 +19,7 @@ use weir::{Event, Port, PortOptions, Result, Timeout};
 struct Args {
     /// The name of the port; one without a `/` lies in the user's directory of names
     name: PathBuf,
-    /// End when so many writers have come and all are gone
+    /// End when this many writers have come and all are gone
     #[arg(long, default_value_t = 1)]
     writers: u64,
     /// Print each message, with its writer and number

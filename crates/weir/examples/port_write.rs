@@ -1,4 +1,4 @@
-//! Writes numbered messages to a port; see `port_read`.
+//! Writes numbered messages to the port of the example `port_read`.
 
 use clap::Parser;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use weir::{PortWriter, PortWriterOptions, Result};
 struct Args {
     /// The name of the port
     name: PathBuf,
-    /// How many
+    /// How many messages
     #[arg(long, default_value = "1000", value_parser = count)]
     messages: u64,
     /// How long to wait for a reader, in seconds

@@ -1,10 +1,10 @@
-//! The one error of the library: what was attempted, on what, why it failed.
+//! The library's error: what was attempted, on what, and why it failed.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Why a call failed, for programs.
+/// Why a call failed, for programs to match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -12,21 +12,21 @@ pub enum ErrorKind {
     Closed,
     /// No reader is listening.
     NoReader,
-    /// Somebody else has the name, or a file that is not ours does.
+    /// Another process has the name, or a file that is not weir's has it.
     Taken,
-    /// The reader does not take the writer, or no longer does.
+    /// The reader refused the writer, or has shut it out.
     Refused,
     /// The call would have to wait.
     WouldBlock,
-    /// The timeout is over.
+    /// The timeout has passed.
     TimedOut,
-    /// A size, a name or an argument is out of its range.
+    /// A size, a name or another argument is invalid.
     Invalid,
-    /// Shared memory, or what a peer sent, is not as it must be.
+    /// Shared memory, or a message from a peer, is not valid.
     Corrupt,
     /// The buffer is too small for the record; see [`Error::needed_bytes`].
     TooSmall,
-    /// The end belongs to the process this one was forked from.
+    /// The end belongs to the process that this one was forked from.
     Forked,
     /// The kernel refused; see [`std::error::Error::source`].
     Os,
@@ -34,8 +34,8 @@ pub enum ErrorKind {
 
 /// An error of this library: a kind for programs, a sentence for people.
 ///
-/// An error that says only that a call would have to wait, or that its timeout is over, allocates
-/// nothing. `?` turns an error into an [`io::Error`] of the kind that fits.
+/// An error that says only that a call would have to wait, or that its timeout has passed,
+/// allocates nothing. `?` turns an error into an [`io::Error`] of the matching kind.
 ///
 /// ```
 /// use weir::{ErrorKind, Options};
@@ -56,7 +56,7 @@ pub struct Error {
     cause: Option<io::Error>,
 }
 
-/// A part of an error's sentence, made without allocating where it is the same each time.
+/// A part of an error's sentence. Fixed and shared text allocates nothing.
 #[derive(Debug)]
 pub(crate) enum Text {
     Fixed(&'static str),
@@ -115,7 +115,7 @@ impl Error {
         Error { cause, ..Error::new(ErrorKind::Os, operation, object, "") }
     }
 
-    /// The kernel's number of the cause, if it has one.
+    /// The error number of the cause, if the kernel gave one.
     pub(crate) fn os_code(&self) -> Option<i32> {
         self.cause.as_ref().and_then(io::Error::raw_os_error)
     }
@@ -129,14 +129,14 @@ impl Error {
         self.kind
     }
 
-    /// Returns the bytes that a write published before it failed. `None` if the call was no write
-    /// of a stream, or failed before it began.
+    /// Returns how many bytes a write to a stream published before it failed. `None` for other
+    /// calls, and for a write that failed before it began.
     pub fn written_bytes(&self) -> Option<usize> {
         self.bytes.filter(|_| self.kind != ErrorKind::TooSmall)
     }
 
-    /// Returns the bytes of the record that [`ErrorKind::TooSmall`] is about: with a buffer as large
-    /// as that the call succeeds.
+    /// Returns the length of the record that did not fit ([`ErrorKind::TooSmall`]): the call
+    /// succeeds with a buffer of this many bytes.
     pub fn needed_bytes(&self) -> Option<usize> {
         self.bytes.filter(|_| self.kind == ErrorKind::TooSmall)
     }

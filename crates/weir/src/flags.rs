@@ -1,9 +1,9 @@
-//! A cluster of 64 flags: set, clear, wait for any or all.
+//! Clusters of 64 flags: set them, clear them, wait for any or all.
 
-use crate::connect::wait::{Held, Key, Wait};
+use crate::connect::wait::{Key, Wait, WaitItem};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::{Source, Timeout, futex, look_quickly};
+use crate::park::{Timeout, WaitSource, futex, look_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::any::Any;
 use std::path::Path;
@@ -13,12 +13,12 @@ use weir_ring::cluster::{Cluster, matching};
 use weir_ring::primitive::AtomicU32;
 
 #[derive(Debug)]
-enum Home {
+enum FlagsMemory {
     Local(Box<Cluster>),
     Shared { file: OwnedFd, page: Page<Cluster> },
 }
 
-/// A cluster of 64 flags. Clones of it are the same cluster.
+/// A cluster of 64 flags. Its clones share the cluster.
 ///
 /// ```
 /// let flags = weir::Flags::local();
@@ -31,67 +31,68 @@ enum Home {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Flags {
-    home: Arc<Home>,
+    memory: Arc<FlagsMemory>,
 }
 
 impl Flags {
     /// Makes a cluster for the threads of this process.
     pub fn local() -> Flags {
-        Flags { home: Arc::new(Home::Local(Box::default())) }
+        Flags { memory: Arc::new(FlagsMemory::Local(Box::default())) }
     }
 
-    /// Makes a cluster in shared memory, to be handed on by its descriptor.
+    /// Makes a cluster in shared memory, which other processes open by its descriptor.
     ///
     /// # Errors
-    /// The kernel has no memory or descriptors.
+    /// The kernel has no memory or descriptors left.
     pub fn shared() -> Result<Flags> {
         let (mut file, page) = Page::create()?;
-        // Whoever is forked has the cluster, too.
+        // Forked children have the cluster too.
         let file = file.take().ok_or_else(|| {
-            Error::new(ErrorKind::Forked, "make", "a cluster of flags", "forked meanwhile")
+            let why = "the process was forked meanwhile";
+            Error::new(ErrorKind::Forked, "make", "a cluster of flags", why)
         })?;
-        Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
+        Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
     }
 
-    /// Opens a shared cluster whose descriptor was handed on.
+    /// Opens a shared cluster by the descriptor that another process handed on.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`]: it is none.
+    /// [`ErrorKind::Corrupt`]: the file is not a cluster of flags.
     pub fn open(file: OwnedFd) -> Result<Flags> {
         let page = Page::open(file.as_fd())?;
-        Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
+        Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
     }
 
-    /// Opens the cluster of this name, and makes it, with all flags clear and for this user alone, if
-    /// there is none. It stays until its file is removed; those who have it open keep it.
+    /// Opens the cluster of this name. If there is none, makes one with all flags clear that only
+    /// this user may open. It exists until its file is removed, and longer where it is open.
     ///
-    /// Whoever may write the file is trusted: to set and clear, and not to truncate it, which ends
-    /// its users by SIGBUS. On a file system in memory nothing is written to a disk.
+    /// Every process that may write the file is trusted not to truncate it: that would end the
+    /// cluster's users by SIGBUS. Choose a file system in memory to keep writes off the disk.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`]: the file is no cluster of flags. [`ErrorKind::Os`]: it may not be
-    /// opened or made.
+    /// [`ErrorKind::Corrupt`]: the file is not a cluster of flags. [`ErrorKind::Os`]: the file
+    /// cannot be opened or made.
     pub fn named(path: impl AsRef<Path>) -> Result<Flags> {
         let (file, page) = Page::named(path.as_ref())?;
-        Ok(Flags { home: Arc::new(Home::Shared { file, page }) })
+        Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
     }
 
-    /// Returns the descriptor of a shared cluster's memory, to be handed on. It cannot be polled.
+    /// Returns the descriptor of a shared cluster, for other processes. It cannot be polled.
     pub fn memory_descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &*self.home {
-            Home::Local(_) => None,
-            Home::Shared { file, .. } => Some(file.as_fd()),
+        match &*self.memory {
+            FlagsMemory::Local(_) => None,
+            FlagsMemory::Shared { file, .. } => Some(file.as_fd()),
         }
     }
 
     fn cluster(&self) -> &Cluster {
-        match &*self.home {
-            Home::Local(cluster) => cluster,
-            Home::Shared { page, .. } => page.words(),
+        match &*self.memory {
+            FlagsMemory::Local(cluster) => cluster,
+            FlagsMemory::Shared { page, .. } => page.words(),
         }
     }
 
-    /// Sets flags, and wakes all waiters they concern. Returns the state before.
+    /// Sets flags and wakes the waiters. Returns the state before.
     pub fn set(&self, mask: u64) -> u64 {
         let (before, wake) = self.cluster().set(mask);
         if wake {
@@ -116,8 +117,8 @@ impl Flags {
         (found != 0).then(|| found.trailing_zeros())
     }
 
-    /// Waits until any flag of `mask` is set, as long as it takes. Returns those that are. They stay
-    /// set.
+    /// Waits until any flag of `mask` is set, as long as it takes. Returns the flags of `mask` that
+    /// are set, and leaves them set.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: the mask is empty.
@@ -125,7 +126,7 @@ impl Flags {
         self.wait_any_timeout(mask, Timeout::Never)
     }
 
-    /// Waits until any flag of `mask` is set, or the timeout is over.
+    /// Waits until any flag of `mask` is set, or the timeout passes.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`], [`ErrorKind::WouldBlock`]: none was set in time. Those of
@@ -142,7 +143,7 @@ impl Flags {
         self.wait_all_timeout(mask, Timeout::Never)
     }
 
-    /// Waits until all flags of `mask` are set at once, or the timeout is over.
+    /// Waits until all flags of `mask` are set at once, or the timeout passes.
     ///
     /// # Errors
     /// Those of [`Flags::wait_any_timeout`].
@@ -150,8 +151,8 @@ impl Flags {
         self.wait(mask, timeout.into(), || matching(self.read(), mask, true))
     }
 
-    /// Waits until any flag of `mask` is set, and clears those that are in one step: if several wait,
-    /// one gets each flag.
+    /// Waits until any flag of `mask` is set, and clears the set ones in the same step: if several
+    /// threads wait, each flag goes to one of them.
     ///
     /// # Errors
     /// Those of [`Flags::wait_any`].
@@ -159,7 +160,7 @@ impl Flags {
         self.wait_and_clear_timeout(mask, Timeout::Never)
     }
 
-    /// Waits until any flag of `mask` is set, or the timeout is over, and clears those that are.
+    /// Waits until any flag of `mask` is set, or the timeout passes, and clears the set ones.
     ///
     /// # Errors
     /// Those of [`Flags::wait_any_timeout`].
@@ -195,7 +196,7 @@ impl Flags {
     }
 }
 
-/// A waiter that has said that it sleeps. Dropping it takes that back.
+/// A waiter that is counted as asleep. Dropping it counts it out.
 struct CountedIn<'a> {
     cluster: &'a Cluster,
     generation: u32,
@@ -213,20 +214,20 @@ impl Drop for CountedIn<'_> {
     }
 }
 
-/// Some flags that a [`Wait`] waits for.
-struct Wanted {
+/// Flags that a [`Wait`] waits for.
+struct WantedFlags {
     flags: Flags,
     mask: u64,
     all: bool,
 }
 
-impl Wanted {
+impl WantedFlags {
     fn matching(&self) -> bool {
         matching(self.flags.read(), self.mask, self.all).is_some()
     }
 }
 
-impl Source for Wanted {
+impl WaitSource for WantedFlags {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         Ok(self.matching())
     }
@@ -249,8 +250,8 @@ impl Source for Wanted {
     }
 }
 
-impl Held for Wanted {
-    fn source(&mut self) -> &mut dyn Source {
+impl WaitItem for WantedFlags {
+    fn source(&mut self) -> &mut dyn WaitSource {
         self
     }
 
@@ -268,19 +269,19 @@ impl Held for Wanted {
 }
 
 impl<T: Clone> Wait<'_, T> {
-    /// Adds flags: the wait waits for any of `mask` to be set.
+    /// Adds flags to the wait, which then waits for any of `mask`.
     ///
     /// # Errors
     /// Those of [`Wait::add`].
     pub fn add_flags(&mut self, token: T, flags: &Flags, mask: u64) -> Result<Key<Flags>> {
-        self.hold(token, Box::new(Wanted { flags: flags.clone(), mask, all: false }))
+        self.hold(token, Box::new(WantedFlags { flags: flags.clone(), mask, all: false }))
     }
 
-    /// Adds flags: the wait waits for all of `mask` to be set at once.
+    /// Adds flags to the wait, which then waits until all of `mask` are set at once.
     ///
     /// # Errors
     /// Those of [`Wait::add`].
     pub fn add_all_flags(&mut self, token: T, flags: &Flags, mask: u64) -> Result<Key<Flags>> {
-        self.hold(token, Box::new(Wanted { flags: flags.clone(), mask, all: true }))
+        self.hold(token, Box::new(WantedFlags { flags: flags.clone(), mask, all: true }))
     }
 }

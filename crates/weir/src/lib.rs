@@ -1,13 +1,13 @@
 //! Plumbing between processes, measured.
 //!
-//! Everything that moves between processes is a ring and a set of flags in shared memory, and
-//! everything that moves keeps its own account of where its time went. Peers are not trusted: nothing
-//! that another process writes can make these calls panic, hang or read beyond their memory.
+//! Data moves between processes through rings and flags in shared memory, and each end keeps an
+//! account of where its time went. Peers are not trusted: nothing that another process writes can
+//! make these calls panic, hang or read beyond their memory.
 //!
 //! # Quick start
 //!
-//! A request goes to another thread and a reply comes back, and both ends say what that cost. The
-//! other end could as well be in another process.
+//! This program sends a request to another thread, receives the reply and asks the server's end for
+//! its account. The server could as well be another process.
 //!
 //! ```
 //! use std::time::Duration;
@@ -34,39 +34,50 @@
 //! # Ok::<(), weir::Error>(())
 //! ```
 //!
-//! # What there is
+//! # What to use
 //!
-//! | to move | take |
+//! | to move | use |
 //! |---|---|
 //! | a stream of bytes | [`pipe`]: a [`Writer`] and a [`Reader`] |
 //! | records, large ones without a copy | [`records`]: a [`RecordWriter`] and a [`RecordReader`] |
 //! | requests and replies | [`RecordDuplex`], [`StreamDuplex`] |
-//! | messages of many writers to one reader with a name | [`Port`], [`PortWriter`] |
-//! | records of thousands of channels | [`Mpx`], [`MpxPeer`] |
+//! | messages from many writers to one named reader | [`Port`], [`PortWriter`] |
+//! | records over thousands of channels | [`Mpx`], [`MpxPeer`] |
 //! | flags | [`Flags`] |
 //! | more than memory holds | [`Pool`], [`ElasticReader`] |
 //!
-//! Ends get to other processes by a path ([`Listener`], [`Writer::connect`](Endpoint#method.connect)),
-//! or by their descriptors ([`Handle`], [`DuplexHandle`]). [`Wait`] waits for several of all these at
-//! once; with the feature `tokio` they are asynchronous. [`stat`] reads the accounts of pipes in use,
-//! [`tune`] their defaults and their sizes.
+//! Ends reach other processes by a path ([`Listener`],
+//! [`Writer::connect`](Endpoint#method.connect)) or as descriptors ([`Handle`], [`DuplexHandle`]).
+//! [`Wait`] waits for several ends at once; the feature `tokio` makes them asynchronous. [`stat`]
+//! reads the accounts of pipes in use, and [`tune`] changes their defaults and sizes.
 //!
-//! # One pattern
+//! # Conventions
 //!
-//! - `x(..)` waits as long as it takes, and `x_timeout(.., timeout)` as long as a [`Timeout`] says:
-//!   a `Duration`, an `Instant`, `Timeout::Now`. `read`, `write`, `send` and `receive` have a `try_x`
-//!   beside them, which is `x_timeout` with `Timeout::Now`.
+//! - `x(..)` waits as long as it takes. `x_timeout(.., timeout)` waits as a [`Timeout`] says:
+//!   a `Duration`, an `Instant`, `Timeout::Now`. `read`, `write`, `send` and `receive` also have a
+//!   `try_x`, which is `x_timeout` with `Timeout::Now`.
 //! - Streams are *read* and *written*; records and messages are *sent* and *received*. A place to
 //!   write is *reserved* and *committed*; a place to read is *lent* and *consumed*.
-//! - `create` makes a name, `connect` goes to one, `bind` makes an address, and `open` turns a handle
-//!   into an end.
-//! - `poll_descriptor` is for poll(2) and epoll(7); `memory_descriptor` names the memory, and cannot be
+//! - `create` makes a name, `connect` goes to one, `bind` makes an address, and `open` turns a
+//!   handle into an end.
+//! - `poll_descriptor` is for poll(2) and epoll(7). `memory_descriptor` is the memory and cannot be
 //!   polled.
-//! - Ends are `Send` and used by one thread at a time. [`Flags`], [`Listener`], handles, options and
-//!   [`Error`] are `Send` and `Sync`.
-//!
+//! - Ends are `Send`, and one thread at a time uses an end. [`Flags`], [`Listener`], handles,
+//!   options and [`Error`] are `Send` and `Sync`.
+
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
+
+/// Makes setters of options. Each stores its argument in a field.
+macro_rules! setters {
+    ($options:ty; $($(#[$doc:meta])* $name:ident: $value:ty => $($field:ident).+;)*) => { $(
+        $(#[$doc])*
+        pub fn $name(mut self, $name: $value) -> $options {
+            self.$($field).+ = $name;
+            self
+        }
+    )* };
+}
 
 mod connect;
 mod error;
@@ -104,7 +115,7 @@ pub use port::{
 };
 pub use weir_ring::account::Account;
 
-/// Ends may be given to other threads. What two threads may use at once can be shared.
+/// Checks which types can be given to other threads, and which several threads can share.
 #[cfg(test)]
 const _: () = {
     const fn is_send<T: Send>() {}

@@ -1,4 +1,4 @@
-//! Elastic pipes: a writer goes on though its reader rests, and nothing is lost.
+//! Elastic pipes: a writer goes on while its reader rests, and nothing is lost.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
 }
 
-/// A write of a number: the number, and bytes that follow from it.
+/// The write of a number: the number, and bytes that are computed from it.
 fn body(number: u64) -> Vec<u8> {
     let mut bytes = number.to_le_bytes().to_vec();
     bytes.resize(8 + (number * 37 % 3000) as usize, number as u8);
@@ -38,11 +38,11 @@ fn in_a_role() {
             let mut writer = Writer::open(receive_handle()).expect("opened");
             for number in 0.. {
                 writer.write(&body(number)).expect("written");
-                // Said only after the write has returned.
+                // Printed only after the write has returned.
                 say(&input, &number.to_le_bytes());
             }
         }
-        // A file system so small that it is soon full, which only this process sees.
+        // A file system that is soon full, and that only this process sees.
         "full" => match full_device() {
             Ok(()) => _ = say(&input, b"well"),
             Err(why) => _ = say(&input, why.as_bytes()),
@@ -51,7 +51,7 @@ fn in_a_role() {
     }
 }
 
-/// The next number a killed writer said it had written, of those it still could say.
+/// The last number that a killed writer could still report.
 fn last_said(socket: &std::os::fd::OwnedFd) -> Option<u64> {
     let mut last = None;
     while let Ok(bytes) = <[u8; 8]>::try_from(hear(socket).as_slice()) {
@@ -69,7 +69,7 @@ fn what_a_killed_writer_wrote_is_read() {
         let mut reader = reader.elastic(&pool(512 << 10)).expect("elastic");
         let (mut child, socket) = start("writer");
         writer.send(socket.as_fd()).expect("sent");
-        // Some of it is in the backlog and in the file by then.
+        // By then a part is in the backlog and in the file.
         let rests = 1 + random.below(400);
         let heard = (0..rests).take_while(|_| hear(&socket).len() == 8).count() as u64;
         assert_eq!(heard, rests, "round {round}: the writer stopped while nobody read");
@@ -107,7 +107,7 @@ fn full_device() -> Result<(), String> {
     if error.kind() != ErrorKind::Os || !error.to_string().contains("No space left") {
         return Err(fail("not what it should say", &error));
     }
-    // Told once: from now on it waits as for any full pipe.
+    // The error comes once. From now on the writer waits as for any full pipe.
     let again = writer.write_timeout(&data[written..], Duration::from_millis(50));
     match again {
         Err(error) if error.kind() == ErrorKind::TimedOut && error.written_bytes().is_none() => {}
@@ -156,7 +156,7 @@ fn a_writer_goes_on_while_its_reader_rests() {
         let (mut writer, reader) = pipe(&small()).expect("pipe");
         let mut reader = reader.elastic(&pool(1 << 20)).expect("elastic");
         let data = pattern(bytes);
-        // Nobody reads: all of it has to go to the backlog.
+        // Nobody reads, so all of it goes to the backlog.
         assert_eq!(writer.write(&data).expect("written"), bytes);
         drop(writer);
         assert!(read_all(&mut reader) == data, "{bytes} bytes came otherwise");
@@ -230,7 +230,7 @@ fn the_writer_learns_that_the_reader_has_gone() {
     assert_eq!(error.kind(), ErrorKind::Closed);
 }
 
-/// A writer that never pauses keeps the thread at the ring; what it has moved is there to be read.
+/// A writer that never pauses keeps the thread busy. What the thread has moved can still be read.
 #[test]
 fn a_writer_that_never_pauses_does_not_keep_the_reader_out() {
     let (mut writer, reader) = pipe(&small()).expect("pipe");
@@ -240,13 +240,13 @@ fn a_writer_that_never_pauses_does_not_keep_the_reader_out() {
     let told = stops.clone();
     let thread = std::thread::spawn(move || {
         let (piece, mut count) = (pattern(64 << 10), 0);
-        // Relaxed: it is seen sooner or later.
+        // Relaxed: it need only be seen eventually.
         while !told.load(std::sync::atomic::Ordering::Relaxed) {
             count += writer.write(&piece).expect("written");
         }
         count
     });
-    // Less than there is, each time: the backlog runs empty in between.
+    // Reads less than there is each time, so that the backlog runs empty in between.
     let (mut buffer, mut got) = (vec![0; 4 << 20], 0);
     for _ in 0..200 {
         got += reader.read_timeout(&mut buffer, PATIENCE).expect("read");
@@ -257,8 +257,8 @@ fn a_writer_that_never_pauses_does_not_keep_the_reader_out() {
     assert_eq!(got, count);
 }
 
-/// The thread that drains sleeps on a word of the old memory, of which the new one's writer knows
-/// nothing.
+/// The draining thread sleeps on a word of the old memory, which the writer of the new one does not
+/// know.
 #[test]
 fn a_resize_wakes_who_drains() {
     let pool = pool(1 << 20);

@@ -127,7 +127,7 @@ fn no_call_when_nobody_sleeps() {
 fn what_are_no_flags_is_refused() {
     let file = tempfile::tempfile().expect("a file");
     let error = Flags::open(file.into()).expect_err("refused");
-    let text = "cannot use what was received as a cluster of flags: it is not sealed memory";
+    let text = "cannot use the memory received as a cluster of flags: it is not sealed memory";
     assert_eq!(error.to_string(), text);
     let (writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
     let memory = writer.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");

@@ -238,5 +238,5 @@ fn what_comes_in_place_of_the_next_memory_is_refused() {
     rustix::io::pwrite(&memory, &1_u64.to_le_bytes(), 128 + 16).expect("written");
     let error = reader.read(&mut [0; 10]).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("no file that can be sealed"), "{error}");
+    assert!(error.to_string().contains("not a file that can be sealed"), "{error}");
 }

@@ -42,7 +42,7 @@ fn a_handle_of_another_kind_is_refused() {
     let (writer, _reader) = Handle::stream_pair(&options).expect("made");
     assert_eq!(
         RecordWriter::open(writer).map(drop).expect_err("refused").to_string(),
-        "cannot open a record pipe: the memory is the other kind"
+        "cannot open a record pipe: the memory is of another kind"
     );
 }
 

@@ -71,7 +71,7 @@ fn data_keeps_its_order_and_its_marks() {
     assert!(peer.end(there).expect("sent"));
     peer.send(there, b"goes on").expect("sent");
     assert_eq!(kinds(&receive(&mut exchange.owner, 2)), [Kind::End, Kind::Data]);
-    // Through a buffer that is too small, it comes in several.
+    // Through a buffer that is too small, it comes in several records.
     peer.send(there, &patterned(1000, 1)).expect("sent");
     let mut got: Vec<u8> = Vec::new();
     while got.len() < 1000 {
@@ -218,7 +218,7 @@ fn a_full_channel_says_so_and_says_when_not() {
 fn a_full_channel_holds_up_no_other() {
     let mut exchange = exchange();
     let mut peer = exchange.peer();
-    // More than have blocks: also those whose lane is the least there is.
+    // More channels than have blocks: some have the smallest lane.
     let channels: Vec<_> = (0..40).map(|_| exchange.open(&mut peer, "full")).collect();
     for (here, there) in &channels[1..] {
         peer.send(*there, &[7; 100_000]).expect("sent");
@@ -237,7 +237,7 @@ fn a_full_channel_holds_up_no_other() {
     }
 }
 
-/// The next data of a channel; what comes of others is dropped.
+/// Receives the next data of a channel, and drops the records of others.
 fn until_comes(end: &mut impl Receives, channel: ChannelId) -> Vec<u8> {
     let mut found = None;
     while found.is_none() {
@@ -267,7 +267,7 @@ fn the_urgent_come_first() {
     let order: Vec<_> = receive(&mut exchange.owner, 20).iter().map(|at| at.channel).collect();
     let wanted: Vec<_> = channels.iter().rev().map(|(here, _)| *here).collect();
     assert_eq!(order, wanted);
-    // Those of one priority in rotation: none twice before all had a turn.
+    // Channels of one priority take turns: none comes twice before all have had a turn.
     channels.iter().for_each(|(here, _)| exchange.owner.set_priority(*here, 9).expect("set"));
     for (_, there) in &channels[..4] {
         assert!(peer.send(*there, &[1; 20_000]).expect("sent") > 0);
@@ -336,7 +336,7 @@ fn an_mpx_is_a_channel_of_another() {
     inner_mpx.accept(opened.channel).expect("accepted");
     inner_mpx.send(opened.channel, b"down").expect("sent");
     assert_eq!(kinds(&receive(&mut peer, 2)), [Kind::Accepted, Kind::Data]);
-    // Asleep on both, it hears of either.
+    // While it sleeps on both, either wakes it.
     std::thread::scope(|scope| {
         let owner = &mut outer.owner;
         let waiting = scope.spawn(move || receive(owner, 1));
@@ -380,7 +380,7 @@ fn too_many_are_refused() {
     }
     let error = one.open(b"x").expect_err("eight");
     assert_eq!(error.kind(), ErrorKind::Refused);
-    assert!(error.to_string().contains("there are 8 already"), "{error}");
+    assert!(error.to_string().contains("this peer has 8 channels already"), "{error}");
     for options in [small().channels(0), small().channels(16_385), small().arena_bytes(5)] {
         let error = MpxPeer::connect(&exchange.name, &options).expect_err("cannot be");
         assert_eq!(error.kind(), ErrorKind::Invalid);

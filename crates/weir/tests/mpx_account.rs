@@ -1,4 +1,4 @@
-//! What owners and peers of an mpx count, read from outside (docs/contracts/account.md).
+//! The accounts of owners and peers of an mpx, read from outside (docs/contracts/account.md).
 
 mod common;
 #[path = "common/exchange.rs"]
@@ -26,7 +26,7 @@ fn socket(name: &Path) -> (u64, u64) {
     (socket.dev(), socket.ino())
 }
 
-/// Receives until so many records of data, marks and numbers have come.
+/// Receives until this many records of data, marks and numbers have come.
 fn receive(owner: &mut Mpx, count: usize) {
     let mut left = count;
     while left > 0 {
@@ -85,7 +85,7 @@ fn counts_are_exact_and_seen_from_outside() {
     assert_eq!((owner.arena_bytes, one.arena_bytes), (128 << 10, 128 << 10));
     assert_eq!((one.blocked, one.arena_used_bytes), (0, 0), "they all fitted beside the positions");
     assert_eq!(of_peer.holders.len(), 1);
-    // More than there is room for.
+    // More than fits.
     let sent = peer.send(channel, &[1; 200_000]).expect("sent");
     assert!(sent < 200_000);
     let one = seen(socket).1[0].account;
@@ -121,7 +121,7 @@ fn waits_and_sleeps_are_counted() {
         let channel = peer.open(b"").expect("opened");
         let begun = std::time::Instant::now();
         while given() == 0 && begun.elapsed() < LONG {
-            // sleep: until the owner has gone to sleep, which nothing tells this thread.
+            // sleep: gives the owner time to go to sleep, which this thread cannot see.
             std::thread::sleep(Duration::from_millis(20));
             peer.send(channel, b"awake?").expect("sent");
         }

@@ -1,6 +1,6 @@
 //! The promises of docs/contracts/mpx.md about peers that write anything anywhere.
 //!
-//! A peer's memory is spoilt through `/proc/self/mem`, as its process could.
+//! The tests spoil a peer's memory through `/proc/self/mem`, as its own process could.
 
 mod common;
 #[path = "common/exchange.rs"]
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use weir::mpx::{ChannelId, Kind};
 use weir::{Ending, ErrorKind, MpxOptions, MpxPeer, MpxPeerOptions};
 
-/// A peer whose memory is known.
+/// A peer whose memory the test can write.
 fn hostile(exchange: &Exchange, options: &MpxPeerOptions) -> (MpxPeer, Mapped) {
     let connect = || MpxPeer::connect(&exchange.name, options).expect("connected");
     mapped_by("weir-link", connect)
@@ -26,7 +26,7 @@ fn hostile(exchange: &Exchange, options: &MpxPeerOptions) -> (MpxPeer, Mapped) {
 enum Step {
     /// Spoils a word of the header, the boards or the lanes.
     Spoil(u64, u64),
-    /// Spoils a position or a place by little.
+    /// Changes a position or a place a little.
     Bend(u64, u64),
     Open,
     Send(usize, usize),
@@ -53,12 +53,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// What the owner knows of channels: how often each has closed.
+/// The owner's view of channels: how often each has closed.
 #[derive(Default)]
 struct Seen {
     asked: Vec<ChannelId>,
     accepted: HashMap<ChannelId, u32>,
-    /// What came of another's channel.
+    /// What came on the other peer's channel.
     honest: Option<ChannelId>,
     heard: Vec<u8>,
 }
@@ -90,7 +90,7 @@ fn act(step: Step, exchange: &mut Exchange, peer: &mut MpxPeer, map: &Mapped, se
             map.write_word(at % (bytes / 8) * 8, word);
         }
         Step::Bend(at, word) => {
-            // The lines of the first lanes: written, place, read, told and wanted.
+            // The words of the first lanes.
             let line = at / 4 % 16 * 256 + [0, 8, 64, 72][at as usize % 4];
             map.write_word(3 * 4096 + line, word);
         }
@@ -149,7 +149,7 @@ proptest! {
         exchange.owner.send(here, b"and back").expect("sent");
         assert_eq!(receive(&mut honest, 1)[0].bytes, b"and back");
         drop(peer);
-        // What it left unanswered is answered; then each accepted channel has closed once.
+        // Opens that are left are answered. Then each accepted channel has closed once.
         common::until("all has ended", || {
             seen.receive(&mut exchange);
             for channel in std::mem::take(&mut seen.asked) {
@@ -181,7 +181,7 @@ fn nonsense_shuts_a_peer_out() {
                 ended += 1;
             }
         }
-        // Nonsense that nobody tells of is found when it is looked at.
+        // Invalid frames of which no bit tells are found by the look at all links.
         let _ = peer.send(channels[1].1, b"x");
         map.write_word(3 * 4096 + 512, 3);
         ended == 2

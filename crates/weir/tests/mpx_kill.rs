@@ -1,5 +1,5 @@
-//! kill -9 of peers and owners of an mpx at random instants: others go on, each accepted channel
-//! closes once, what was sent is whole and in order. A stopped process is not dead.
+//! kill -9 of peers and owners of an mpx at random moments. Others go on, each accepted channel
+//! closes once, and what was sent is whole and in order. A stopped process is not dead.
 //!
 //! `WEIR_KILLS=10000` for more.
 
@@ -19,7 +19,7 @@ fn kills() -> u64 {
     std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
 
-/// A send of a number: the number, and bytes that follow from it.
+/// The record of a number: the number, and bytes that are computed from it.
 fn body(number: u32) -> Vec<u8> {
     let count = 4 + (number * 37 % 3000) as usize;
     let mut bytes = number.to_le_bytes().to_vec();
@@ -72,7 +72,7 @@ fn send_without_end(name: &str) {
     }
 }
 
-/// Accepts what is asked for, and sends back what comes.
+/// Accepts channels, and sends back what comes.
 fn own(name: &str) {
     let mut owner = Mpx::create(name, &MpxOptions::new()).expect("made");
     say(std::io::stdin(), b"up");
@@ -98,10 +98,10 @@ fn start_in(role: &str, exchange: &Exchange) -> (Child, std::os::fd::OwnedFd) {
     (child, socket)
 }
 
-/// What came of the channels of those who are killed.
+/// What came on the channels of the peers that are killed.
 #[derive(Default)]
 struct Seen {
-    /// The number that is next on each, and what came of it.
+    /// The next number on each channel, and what came on it.
     open: HashMap<ChannelId, (u32, Vec<u8>)>,
     asked: Vec<ChannelId>,
     records: u64,
@@ -158,7 +158,7 @@ fn killed_peers_hold_nobody_up_and_close_once() {
             seen.receive(&mut exchange, here);
         }
         kill(&mut child);
-        // The other one is served all the while, and the killed one's channels all end.
+        // The other peer is served all the time, and all channels of the killed one end.
         let wanted = round.to_le_bytes();
         honest.send(there, &wanted).expect("sent");
         let mut heard = None;
@@ -230,7 +230,7 @@ fn a_stopped_process_is_not_dead() {
     kill(&mut child);
     assert_eq!(kinds(&receive(&mut here.owner, 1)), [Kind::Close(Ending::Died)]);
 
-    // An owner that is stopped: whoever connects can send all the same.
+    // The owner is stopped. A peer that connects can still send.
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("exchange");
     let (mut child, socket) = start(&format!("owner:{}", name.display()));

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use weir::mpx::Kind;
 use weir::{Ending, Mpx, MpxPeer, MpxPeerOptions};
 
-/// Accepts whatever is asked for, until there are so many channels.
+/// Accepts channels until there are this many.
 fn accept_all(owner: &mut Mpx, count: usize) {
     let mut accepted = 0;
     let mut buffer = [0; 4096];
@@ -27,7 +27,7 @@ fn accept_all(owner: &mut Mpx, count: usize) {
     }
 }
 
-/// What the heap of this process has, and the rest of its memory that is its own, in bytes.
+/// The bytes of this process's heap, and of the rest of its private memory.
 fn private_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/status").expect("there");
     let line = text.lines().find(|line| line.starts_with("RssAnon:")).expect("told");
@@ -135,7 +135,7 @@ fn a_thousand_peers() {
             .expect("received");
     }
     assert_eq!(exchange.owner.peers(), PEERS);
-    // A socket of either side's for each, and the memory that the peer keeps, all in this process.
+    // For each peer this process has a socket of either side, and the memory that the peer keeps.
     let of = |start: &str| {
         let to = std::fs::read_dir("/proc/self/fd").expect("there").flatten();
         let to = to.filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -167,7 +167,7 @@ fn a_thousand_peers() {
     assert_eq!(exchange.owner.peers(), 1);
 }
 
-/// Has so many descriptors allowed, if that may be.
+/// Raises the limit of descriptors to this many, if it may.
 fn has_descriptors(count: u64) -> bool {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

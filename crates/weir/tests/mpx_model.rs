@@ -1,4 +1,4 @@
-//! An mpx beside a naive one: for each way of each channel a list of what was sent.
+//! An mpx beside a simple model: a list of what was sent, for each direction of each channel.
 
 mod common;
 #[path = "common/exchange.rs"]
@@ -13,7 +13,7 @@ use weir::{Ending, MpxPeer, MpxPeerOptions};
 
 const PEERS: usize = 2;
 
-/// What came or went: bytes with the ends of what was sent between them, marks, numbers, the end.
+/// What was sent or received: bytes, ends of sends between them, marks, numbers, the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Item {
     Byte(u8),
@@ -53,13 +53,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// One side of a channel, in the naive mpx.
+/// One side of a channel in the model.
 #[derive(Default)]
 struct End {
     id: Option<ChannelId>,
     sent: Vec<Item>,
     got: Vec<Item>,
-    /// This side closed it: nothing more comes of it.
+    /// This side has closed it, and nothing more comes on it.
     closed: bool,
     blocked: bool,
 }
@@ -258,7 +258,7 @@ proptest! {
                 }
             }
         }
-        // To the end of it.
+        // Receives to the end.
         loop {
             let mut moved = both.receive();
             moved += both.asked.len();

@@ -32,8 +32,8 @@ fn a_ping_pong_loses_no_wake_up() {
     });
 }
 
-/// A reader that has long not slept takes the writers' fences over, and gives them back as it falls
-/// asleep: the record that comes just then is not missed.
+/// A reader that has not slept for long takes over the writers' fences, and gives them back when it
+/// goes to sleep. It does not miss a record that comes just then.
 #[test]
 fn a_reader_that_took_the_fences_over_is_woken() {
     const RECORDS: u64 = 20_000;
@@ -63,7 +63,7 @@ fn a_reader_that_took_the_fences_over_is_woken() {
                 }
                 match exchange.owner.send(here, &sent.to_le_bytes()).expect("sent") {
                     8 => sent += 1,
-                    // Full: what is missing of a record would be sent first.
+                    // Full: the rest of a record would have to be sent first.
                     taken => {
                         assert_eq!(taken, 0);
                         let _ =
@@ -193,7 +193,7 @@ fn it_can_be_waited_for_with_others() {
     wait_for(&mut peer);
 }
 
-/// Whether a descriptor becomes readable in so many milliseconds.
+/// Whether a descriptor becomes readable within this many milliseconds.
 fn readable(descriptor: impl AsFd, milliseconds: i64) -> bool {
     let mut asked = [PollFd::new(&descriptor, PollFlags::IN)];
     let time = Timespec { tv_sec: 0, tv_nsec: milliseconds * 1_000_000 };
@@ -207,7 +207,7 @@ fn both_sides_can_be_polled() {
     assert!(readable(exchange.owner.poll_descriptor().expect("one"), 0), "not yet asked");
     drain(&mut exchange.owner);
     assert!(!readable(exchange.owner.poll_descriptor().expect("one"), 0));
-    // Somebody knocks.
+    // Somebody connects.
     let mut peer = exchange.peer();
     assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000));
     drain(&mut exchange.owner);

@@ -1,6 +1,6 @@
-//! Peers that play the protocol of an mpx by its words: each frame is sound, and what it says, and
-//! on which channel, is the peer's choice. No call of the owner takes longer for it than was
-//! promised, and honest peers are served meanwhile (docs/contracts/mpx.md, 15).
+//! Peers that write valid frames of an mpx without the library. The frames and their channels are the
+//! peer's choice. No call of the owner takes longer than was promised, and honest peers are served
+//! meanwhile (docs/contracts/mpx.md, 15).
 
 mod common;
 #[path = "common/exchange.rs"]
@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind, Record};
 use weir::{ErrorKind, Mpx, MpxPeer, MpxPeerOptions, Timeout, Wait};
 
-/// What a call of 50 ms may take here: many times what is promised, for machines that are busy.
+/// The longest time of a call of 50 ms: many times what is promised, for busy machines.
 const BOUND: Duration = Duration::from_secs(3);
-/// CPU time that one call may take, its waiting apart.
+/// The most CPU time of one call, without its waiting.
 const WORK: Duration = Duration::from_millis(100);
 const TIME: Duration = Duration::from_millis(50);
-/// Channels of the peer that is hostile, and bytes of its arena.
+/// Channels of the hostile peer, and bytes of its arena.
 const CHANNELS: u32 = 32;
 const ARENA_BYTES: u32 = 65_536;
 const PAGE: u64 = 4096;
@@ -35,7 +35,7 @@ const OPEN: u8 = 1;
 const DATA: u8 = 4;
 const CLOSE: u8 = 7;
 
-/// A peer whose lanes are written without the library.
+/// A peer that writes its lanes without the library.
 struct Words {
     link: Mapped,
     board: Mapped,
@@ -77,7 +77,7 @@ impl Words {
         self.ring();
     }
 
-    /// Says that there is something on each of its channels.
+    /// Notifies that there is something on each of its channels.
     fn ring(&self) {
         for (map, at) in [(&self.link, PAGE), (&self.board, 0)] {
             map.write_word(at + 544, u64::MAX);
@@ -86,7 +86,7 @@ impl Words {
         }
     }
 
-    /// Alleges again and again, until told to stop, that a block full of frames of no bytes is
+    /// Claims again and again, until it is stopped, that a block full of empty frames is
     /// there on each channel.
     fn flood(&self, kind: u8, is_on: &AtomicBool, goes_on: impl Fn() -> bool) {
         let arena = 3 * PAGE + u64::from(CHANNELS) * 2 * LANE;
@@ -94,7 +94,7 @@ impl Words {
         self.link.write(arena.next_multiple_of(PAGE), &frames);
         let is_read = |lane| self.link.word(lane) == self.link.word(lane + 64);
         for lane in (0..CHANNELS).map(Words::lane) {
-            // All of it must have been read before it moves to the block.
+            // Everything must have been read before it moves to the block.
             common::until("it is read", || {
                 self.ring();
                 is_read(lane) || !goes_on()
@@ -112,7 +112,7 @@ impl Words {
     }
 }
 
-/// A call of the owner, shown what it receives.
+/// A call of the owner, and a look at what it receives.
 type Call = fn(&mut Mpx, &mut dyn FnMut(Record<'_>)) -> weir::Result<usize>;
 
 const CALLS: [(&str, Call); 3] = [
@@ -130,7 +130,7 @@ const CALLS: [(&str, Call); 3] = [
     }),
 ];
 
-/// What an honest peer sends comes, and its answer; each call until then returns in time.
+/// An honest peer's record and its answer come, and each call until then returns in time.
 fn honest_is_served(
     what: &str,
     call: Call,
@@ -155,12 +155,12 @@ fn honest_is_served(
     assert_eq!(receive(honest, 1)[0].bytes, b"answer");
 }
 
-/// How a channel comes to be one of which nothing is shown.
+/// The ways to a channel of which nothing is shown.
 #[derive(Clone, Copy, Debug)]
 enum Channel {
     Refused,
     Closed,
-    /// One that is open: each frame is a record, and there is no end of them.
+    /// An open channel: each frame is a record, and they never end.
     Open,
 }
 
@@ -188,7 +188,7 @@ fn floods_of_sound_frames_hold_up_no_call_and_no_honest_peer() {
             let (is_on, stop) = (AtomicBool::new(false), AtomicBool::new(false));
             let begun = Instant::now();
             std::thread::scope(|scope| {
-                // It ends by itself where a call never does.
+                // It ends by itself if a call never returns.
                 let goes_on = || !stop.load(Ordering::Relaxed) && begun.elapsed() < 2 * BOUND;
                 let (hostile, is_on) = (&hostile, &is_on);
                 scope.spawn(move || hostile.flood(DATA, is_on, goes_on));
@@ -206,15 +206,15 @@ fn floods_of_sound_frames_hold_up_no_call_and_no_honest_peer() {
 /// What happens next.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A frame of this kind on a channel, with so many bytes, of which more follows or not.
+    /// A frame of this kind on a channel, its bytes, and whether more follows.
     Frame(u32, u8, bool, usize),
-    /// So many frames of no bytes.
+    /// This many empty frames.
     Many(u32, u8, usize),
-    /// The owner answers what was asked: accepts, or refuses.
+    /// The owner accepts or refuses an open.
     Answer(bool),
-    /// The owner closes one it has accepted.
+    /// The owner closes a channel that it has accepted.
     Close(usize),
-    /// It sends on one.
+    /// It sends on a channel.
     Send(usize, usize),
     Receive,
 }
@@ -237,11 +237,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..100)
 }
 
-/// What the owner knows of the channels of the hostile peer.
+/// The owner's view of the channels of the hostile peer.
 #[derive(Default)]
 struct Seen {
     asked: Vec<ChannelId>,
-    /// Those that it accepted and did not close: how often each has closed.
+    /// Channels that it accepted and did not close: how often each has closed.
     accepted: HashMap<ChannelId, u32>,
     honest: Option<ChannelId>,
     heard: Vec<u8>,

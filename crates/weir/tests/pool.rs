@@ -1,4 +1,4 @@
-//! The pool: what goes in comes out, what is read in time is never written, and no bound is passed.
+//! The pool: what goes in comes out, what is read in time is never written, and no limit is exceeded.
 
 use common::{Random, until};
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn small(frames: u64, limit: u64) -> (Pool, tempfile::TempDir) {
     (Pool::new(&options).expect("pool"), directory)
 }
 
-/// Takes to the end, in pieces of so much: how much that was.
+/// Takes everything to the end, in pieces of this size: how many bytes there were.
 fn drain(reader: &mut BacklogReader, from: u64, chunk: usize) -> u64 {
     let mut buffer = vec![0; chunk];
     let mut at = from;
@@ -62,7 +62,7 @@ fn fill(writer: &mut BacklogWriter, from: u64, bytes: u64, chunk: usize) {
     }
 }
 
-/// Once no transfer is under way any more.
+/// Waits until no transfer is under way.
 fn at_rest(pool: &Pool) -> PoolAccount {
     until("all is given back", || {
         let account = pool.account();
@@ -117,7 +117,7 @@ fn bytes_come_out_as_slices_and_through_std() {
     drop(writer);
     let (mut came, mut odd) = (Vec::new(), 1);
     while came.len() < data.len() / 2 {
-        // A piece of what is there is looked at, and less of it taken.
+        // Looks at a piece, and takes less of it.
         match reader.peek() {
             Ok(bytes) => {
                 let step = bytes.len().min(odd);
@@ -189,10 +189,10 @@ fn a_directory_that_is_removed_later_changes_nothing() {
     assert!(pool.account().spilled_bytes > 0);
 }
 
-/// A backlog that takes nothing for so long is full: its disk is not merely slow.
+/// A backlog that takes nothing for this long is full: its disk is not just slow.
 const FULL: Duration = Duration::from_secs(2);
 
-/// Puts until there has been no room for a while: how much.
+/// Puts bytes until there has been no room for a while: how many.
 fn stuff(writer: &mut BacklogWriter, from: u64) -> u64 {
     let mut at = from;
     let mut block = [0; PAGE as usize];
@@ -287,7 +287,7 @@ fn a_reader_cancels_writes() {
         let before = pool.account();
         let (mut writer, mut reader) = pool.backlog().expect("backlog");
         let mut put = 0;
-        // So much that writes are chosen, and not so much that they begin.
+        // Enough for writes to be chosen, but not for them to begin.
         while pool.account().delayed_bytes == before.delayed_bytes {
             fill(&mut writer, from + put, PAGE, PAGE as usize);
             put += PAGE;
@@ -340,7 +340,7 @@ fn accounts_add_up() {
 
 fn pause(random: &mut Random) {
     match random.below(40) {
-        // sleep: an end that is slow now and then, as programs are; nothing waits for it.
+        // sleep: an end that is slow from time to time, as programs are; nothing waits for it.
         0 => std::thread::sleep(Duration::from_micros(random.below(3_000))),
         1..10 => std::thread::yield_now(),
         _ => {}
@@ -386,8 +386,8 @@ fn many_backlogs_share_a_pool() {
     assert_eq!(account.delayed_bytes, account.cancelled_bytes + account.spilled_bytes);
 }
 
-/// A reader could have read all of a frame, and given it up, before its writer had let go of it:
-/// whoever got the frame next was told that it is in use twice.
+/// A reader could read all of a frame and release it before its writer had released it.
+/// The next owner of the frame then got the error that it is in use twice.
 #[test]
 fn a_frame_that_was_read_is_anothers_at_once() {
     let (pool, _directory) = small(4, 0);
@@ -401,7 +401,7 @@ fn a_frame_that_was_read_is_anothers_at_once() {
     at_rest(&pool);
 }
 
-/// The reader asked twice how much there is, and more had come in between: it panicked.
+/// The reader asked twice how much there is. It panicked when more had come in between.
 #[test]
 fn a_reader_looks_at_a_block_that_grows() {
     const BYTES: u64 = 400_000;

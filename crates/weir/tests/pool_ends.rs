@@ -1,4 +1,4 @@
-//! The ends of a backlog: how they wait, what they learn of each other, and what is left of them.
+//! The ends of a backlog: how they wait, what they learn about each other, and what they leave.
 
 use common::until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -147,12 +147,12 @@ fn a_reader_that_waits_learns_that_its_writer_has_gone() {
 fn a_reader_that_goes_gives_back_what_was_spilled() {
     let (pool, _directory) = small(16);
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
-    // To the middle of a block, which the writer keeps.
+    // Puts up to the middle of a block, which the writer keeps.
     let bytes = 100 * PAGE + 100;
     assert_eq!(writer.write_timeout(&vec![1; bytes], PATIENCE).expect("put"), bytes);
     assert_eq!(reader.read_timeout(&mut [0; 50], PATIENCE).expect("taken"), 50);
     drop(reader);
-    // All but that block goes at once, and not when the writer comes by.
+    // All but that block is freed at once, not only when the writer is used.
     until("it is given back", || {
         let account = pool.account();
         (account.memory_bytes, account.file_bytes) == (PAGE as u64, 0)
@@ -170,7 +170,7 @@ fn a_reader_that_goes_gives_back_what_was_spilled() {
     assert_eq!(reader.try_read(&mut buffer).expect_err("more").kind(), ErrorKind::WouldBlock);
 }
 
-/// The frame that a writer had been granted stayed with it until its reader went, too.
+/// A writer's granted frame was not freed until its reader was dropped, too.
 #[test]
 fn a_writer_that_goes_takes_no_frame_with_it() {
     let pool = in_memory(4);
@@ -179,10 +179,10 @@ fn a_writer_that_goes_takes_no_frame_with_it() {
     first.write(&[1; 4 * PAGE]).expect("put");
     assert_eq!(second.try_write(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
     assert_eq!(read_first.read(&mut [0; PAGE]).expect("taken"), PAGE);
-    // That frame was granted, since it was asked for; its writer goes and does not use it.
+    // The writer asked for a frame and got it. It is dropped without using it.
     drop(second);
     assert_eq!(first.try_write(&[2; PAGE]).expect("it is free again"), PAGE);
-    // One that looked at its space and put nothing there takes none either.
+    // A writer that reserved room and put nothing there keeps no frame either.
     assert_eq!(read_first.read(&mut [0; PAGE]).expect("taken"), PAGE);
     let (mut third, mut read_third) = pool.backlog().expect("backlog");
     assert_eq!(third.reserve().expect("room").len(), PAGE);
@@ -249,7 +249,7 @@ fn a_forked_child_has_no_part_in_the_pool() {
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
     let data: Vec<u8> = (0..60 * PAGE + 100).map(|at| (at / 33) as u8).collect();
     assert_eq!(writer.write_timeout(&data, PATIENCE).expect("put"), data.len());
-    // Both ends are in the midst of a block.
+    // Both ends are in the middle of a block.
     let mut came = vec![0; 10];
     assert_eq!(reader.read_timeout(&mut came, PATIENCE).expect("taken"), 10);
     assert!(!reader.peek().expect("looked at").is_empty());
@@ -274,7 +274,7 @@ fn a_forked_child_has_no_part_in_the_pool() {
         drop((writer, pool, reader));
         u8::from(!(all && nothing))
     };
-    // SAFETY: other threads of the test have nothing locked that the body needs.
+    // SAFETY: other threads of the test hold no lock that the body needs.
     let child = unsafe { weir_measure_sys::fork::copy(body) };
     assert!(child.expect("forked").succeeded().expect("reaped"), "all of it is the parent's");
     let (pool, mut writer, mut reader) = parts.expect("here");

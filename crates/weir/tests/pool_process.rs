@@ -1,5 +1,5 @@
-//! What a pool does to its process: memory, descriptors, files, and the engine it gets. Each runs
-//! in a process of its own, which is this very program again.
+//! What a pool does to its process: memory, descriptors, files, and the engine it gets. Each test
+//! runs in a process of its own, which is this program again.
 
 use common::until;
 use std::process::Command;
@@ -62,7 +62,7 @@ fn engine() -> String {
     made().expect("pool").engine()
 }
 
-/// Bytes through the file and back.
+/// Moves bytes through the file and back.
 fn use_it() {
     let pool = made().expect("pool");
     let (mut writer, mut reader) = pool.backlog().expect("backlog");
@@ -103,7 +103,7 @@ fn buffer_much() {
     let grown = status_bytes("VmHWM:").saturating_sub(before);
     println!("memory grew by {} KiB for a pool of {}", grown >> 10, MEMORY >> 10);
     assert!(grown < MEMORY + (16 << 20), "{grown} bytes");
-    // All of its memory was in use, so that what was measured is what it costs.
+    // All of its memory was in use, so the measured figure is its full cost.
     assert!(grown > MEMORY / 2, "{grown} bytes");
 }
 
@@ -112,12 +112,12 @@ fn memory_stays_within_the_budget() {
     run("memory", &[]);
 }
 
-/// Makes pools where there is ever more space for memory, from almost none to enough.
+/// Makes pools under a limit of address space that grows from almost nothing to enough.
 fn under_every_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::As);
     let options = PoolOptions::new().memory_bytes(1 << 20);
-    // Once without a limit: what a process needs once is there.
+    // Once without a limit, so that what a process allocates once is there.
     let before_it = held();
     let gone = || until("the pool is gone", || held() == before_it && pool_maps() == 0);
     drop(Pool::new(&options).expect("pool"));

@@ -226,20 +226,20 @@ fn busy_writers_are_served_alike() {
             served = Some(at);
         };
         port.receive_each_timeout(&mut buffer, Timeout::Now, see).expect("all are busy");
-        // As if it had written all the while.
+        // As if it had written all the time.
         let at = served.expect("someone was served");
         fill(&mut writers[at], sizes[at]);
     }
     let alike = cost[0] + cost[2] + cost[3] + cost[4] + cost[5];
     for (at, cost) in cost.iter().enumerate() {
         let mean = if at == 1 { 2 * alike / 5 } else { alike / 5 };
-        // The issue is who gets how much in the long run: a turn at the end is not yet made up for.
+        // Shares are compared over the long run: the last turn is not yet compensated.
         let near = cost.abs_diff(mean) <= mean / 10;
         assert!(near, "writer {at} was served {cost}, not about {mean}");
     }
 }
 
-/// Once a turn went round a short ring, and what was received was received again.
+/// A turn once went round a short ring, and received the same messages again.
 #[test]
 fn a_turn_longer_than_the_ring_receives_nothing_twice() {
     let (_directory, name) = place();
@@ -292,11 +292,11 @@ fn calls_that_do_not_wait_say_so() {
         writer.send_timeout(&[7; 2000], time).expect_err("full").kind(),
         ErrorKind::TimedOut
     );
-    // A message in pieces, for all of which there is no room: nothing of it comes.
+    // There is no room for all pieces of a message: nothing of it comes.
     assert_eq!(writer.try_send(&[9; 9000]).expect_err("full").kind(), ErrorKind::WouldBlock);
     message(&mut port);
     sent -= 1;
-    // There is room for one of its pieces now, which is sent; and it must not be received.
+    // Now there is room for one of its pieces, which is sent but must not be received.
     assert_eq!(
         writer.send_timeout(&[9; 9000], time).expect_err("full").kind(),
         ErrorKind::TimedOut
@@ -391,7 +391,7 @@ fn a_stopped_writer_is_not_dead() {
     let (id, _) = message(&mut port);
     let pid = rustix::process::Pid::from_child(&child);
     common::stop(pid);
-    // All it sent before is received, and then nothing, least of all its end.
+    // Everything sent before is received, and then nothing, not even its end.
     let mut buffer = [0; 64];
     while port.receive_timeout(&mut buffer, Duration::from_millis(300)).is_ok() {}
     assert_eq!(port.counts().expect("mine").open, 1);

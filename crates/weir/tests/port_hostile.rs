@@ -1,4 +1,4 @@
-//! Writers that scribble: over their own rings, the board that all share, and their sockets. The
+//! Writers that overwrite their own rings, the board that all share, and their sockets. The
 //! reader and the other writers go on (docs/contracts/port.md, 19).
 
 mod common;
@@ -18,7 +18,7 @@ use weir::{
 };
 use words::{Words, words_of};
 
-/// Writes words without order, and such as are nearly right.
+/// Writes random words, and words that are almost valid.
 fn scribble(words: &weir_sys::words::Words, random: &mut Random, from: u64) {
     let at = from / 8 + random.below(words.len() as u64 - from / 8);
     let word = match random.below(6) {
@@ -32,8 +32,8 @@ fn scribble(words: &weir_sys::words::Words, random: &mut Random, from: u64) {
     words.word(at as usize).store(word, Ordering::Relaxed);
 }
 
-/// A hundred messages of an honest writer come, each within what the contract says a hostile one
-/// can hold it up, with much to spare.
+/// A hundred messages of an honest writer come, each within many times the delay that a hostile one
+/// can cause by the contract.
 fn honest_messages_come(port: &mut Port, honest: &mut PortWriter, rounds: u32) {
     let own = std::process::id();
     let mut buffer = vec![0; 1 << 16];
@@ -104,7 +104,7 @@ fn one_that_spoils_the_board_holds_up_nobody_for_long() {
         scope.spawn(|| {
             let (mut random, zeros) = (Random(4711), [0; 4096 - 256]);
             while !stop.load(Ordering::Relaxed) {
-                // Mostly it takes all bits, and the reader's word that it sleeps, away.
+                // Mostly it clears all bits, and the word that says that the reader sleeps.
                 if random.below(4) == 0 {
                     scribble(&board, &mut random, 256);
                 } else {
@@ -117,7 +117,7 @@ fn one_that_spoils_the_board_holds_up_nobody_for_long() {
     });
 }
 
-/// Whoever writes a header that cannot be is shut out, once, and told.
+/// A writer with an invalid header is shut out, once, and hears of it.
 #[test]
 fn nonsense_shuts_its_writer_out() {
     let (_directory, name) = place();
@@ -153,9 +153,9 @@ fn nonsense_shuts_its_writer_out() {
     honest_messages_come(&mut port, &mut honest, 1);
 }
 
-/// Memory that is no ring, or not sealed, is refused before it is looked at.
+/// Memory that is not a ring, or not sealed, is refused before it is used.
 #[test]
-fn what_is_no_ring_is_refused() {
+fn memory_that_is_not_a_ring_is_refused() {
     let (directory, name) = place();
     let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
     let plain = std::fs::File::create(directory.path().join("plain")).expect("a file");
@@ -166,6 +166,6 @@ fn what_is_no_ring_is_refused() {
         let socket = dial(&name);
         send(socket.as_fd(), b"weir-port", &[memory.as_fd()]);
         assert!(port.receive_timeout(&mut [0; 8], Duration::from_millis(20)).is_err());
-        assert_eq!(common::hear(&socket), b"weir-no what was handed over is no ring");
+        assert_eq!(common::hear(&socket), b"weir-no its reader received no valid ring");
     }
 }

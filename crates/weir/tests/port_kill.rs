@@ -1,5 +1,5 @@
-//! kill -9 of writers and readers of ports at random instants: the others go on, each dead writer
-//! yields what it committed and one end, nothing else is lost, doubled or torn.
+//! kill -9 of writers and readers of ports at random moments. The others go on, each dead writer
+//! gives what it committed and one end, and nothing else is lost, doubled or torn.
 //!
 //! `WEIR_KILLS=100000` for more (`just torture`).
 
@@ -22,8 +22,8 @@ fn kills() -> u64 {
     std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
 }
 
-/// A message of a number: the number, and bytes that follow from it. Some are longer than a piece
-/// of a ring of 16 KiB.
+/// The message of a number: the number, and bytes that are computed from it. Some are longer than a
+/// piece of a ring of 16 KiB.
 fn body(number: u64) -> Vec<u8> {
     let count = 8 + (number * 37 % 3000) as usize * if number.is_multiple_of(7) { 3 } else { 1 };
     let mut bytes = number.to_le_bytes().to_vec();
@@ -41,7 +41,7 @@ fn in_a_role() {
     let words: Vec<&str> = role.split(' ').collect();
     let input = std::io::stdin();
     match words[..] {
-        // Sends numbers without end, and says in a file how many sends have returned.
+        // Sends numbers for ever, and counts in a file how many sends have returned.
         ["count", name, said] => {
             let said = File::options().write(true).open(said).expect("a file");
             let Ok(mut writer) = PortWriter::connect(name, &options()) else { return };
@@ -80,7 +80,7 @@ fn start_writer(name: &Path, directory: &Path, number: u64) -> Writing {
     Writing { child, said, _socket: socket }
 }
 
-/// What has come of each writer, by its process.
+/// What has come from each writer, by its process.
 #[derive(Default)]
 struct Seen {
     next: HashMap<i32, u64>,
@@ -129,7 +129,7 @@ fn killed_writers_lose_nothing_and_hold_up_nobody() {
         kill(&mut victim.child);
         let mut said = [0; 8];
         victim.said.read_exact_at(&mut said, 0).expect("said");
-        // All it said it had sent comes, then its end; the others go on meanwhile.
+        // Everything that it counted as sent comes, then its end. The others go on meanwhile.
         let mut others = 0;
         while !seen.ended.contains_key(&pid) {
             seen.receive(&mut port, &mut buffer);

@@ -1,4 +1,4 @@
-//! Messages shown where they lie in their writer's ring.
+//! Messages shown in place, in their writer's ring.
 
 mod common;
 #[path = "common/raw.rs"]
@@ -76,8 +76,8 @@ fn a_message_of_several_pieces_is_put_together_and_an_end_is_shown() {
     assert_eq!(seen, [b"short".to_vec(), long]);
 }
 
-/// A writer that has sent a part of a message, as each does for a moment whose message has several
-/// pieces: who looks again and again finds that nothing is to be received yet.
+/// A writer that has sent a part of a message, as every writer of long messages has for a moment.
+/// A reader that looks often finds that there is nothing to receive yet.
 #[test]
 fn a_look_that_finds_a_part_of_a_message_shows_nothing() {
     let (_directory, name) = common::place();

@@ -26,7 +26,7 @@ fn in_a_role() {
     let words: Vec<&str> = role.split(' ').collect();
     let input = std::io::stdin();
     match words[..] {
-        // Reads with so many descriptors, and says after each message how many writers there are.
+        // Reads with this many descriptors, and prints the number of writers after each message.
         ["read", name, descriptors] => {
             limit_descriptors(descriptors.parse().expect("a number"));
             let mut port = Port::create(name, &PortOptions::new()).expect("a port");
@@ -39,7 +39,7 @@ fn in_a_role() {
                 }
             }
         }
-        // Opens so many writers, and closes them when it is told.
+        // Opens this many writers, and closes them on request.
         ["many", name, count] => {
             let count = count.parse().expect("a number");
             let writers: Vec<_> =
@@ -94,7 +94,7 @@ fn a_reader_without_descriptors_goes_on() {
             }
         }
     }
-    // Those that are in are served.
+    // The writers that were let in are served.
     let mut served = 0;
     for writer in &mut open {
         match writer.send(b"x") {
@@ -102,7 +102,7 @@ fn a_reader_without_descriptors_goes_on() {
                 assert!(!hear(&said).is_empty());
                 served += 1;
             }
-            // Let in too slowly to hear of the refusal when it opened.
+            // The reader was too slow for the refusal to come when it opened.
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
                 refused += 1;
@@ -130,11 +130,11 @@ fn a_forked_child_has_no_port() {
         let forked = |error: &weir::Error| error.kind() == ErrorKind::Forked;
         u8::from(errors.iter().any(|error| !error.as_ref().is_some_and(forked)))
     };
-    // SAFETY: other threads of the test have nothing locked that the body needs.
+    // SAFETY: other threads of the test hold no lock that the body needs.
     let mut child = unsafe { weir_measure_sys::fork::copy(body) };
     let child = child.as_mut().expect("forked");
     assert!(child.succeeded().expect("reaped"), "all of it is the parent's");
-    // The child's copies were closed there and not here: name, socket and ring are as they were.
+    // The child closed its own copies only: name, socket and ring are as they were.
     let time = Duration::from_secs(10);
     let received = port.receive_timeout(&mut [0; 8], time).expect("received");
     assert_eq!(received.event, Event::Message { bytes: 1 });

@@ -1,5 +1,5 @@
-//! What the memory of a hostile writer or peer costs the reader (docs/contracts/port.md, mpx.md):
-//! nothing that is not there is paid for by the reader, and nothing can be taken away later.
+//! The cost of a hostile writer's or peer's memory to the reader (docs/contracts/port.md, mpx.md): the
+//! reader pays for no memory that the peer has not paid for, and the peer can take none away later.
 
 mod common;
 
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir::{Event, Mpx, MpxOptions, Options, Port, PortOptions, PortWriter, PortWriterOptions};
 
-/// Bytes of each of the two areas that are alleged.
+/// The claimed bytes of each of the two areas.
 const AREA_BYTES: u64 = 32 << 20;
 const PAGE: u64 = 4096;
 
@@ -46,7 +46,7 @@ fn in_a_role() {
     }
 }
 
-/// A memory cgroup of so much memory, removed with this.
+/// A cgroup with this limit of memory, removed on drop.
 struct Group(PathBuf);
 
 impl Group {
@@ -78,14 +78,14 @@ impl Drop for Group {
     }
 }
 
-/// A sealed file of so many bytes of which only the first page is there.
+/// A sealed file of this length of which only the first page is allocated.
 fn sparse(bytes: u64, header: &[u8], more: SealFlags) -> OwnedFd {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("sparse", flags).expect("a file");
     rustix::fs::ftruncate(&file, bytes).expect("sized");
     rustix::io::pwrite(&file, header, 0).expect("written");
     if more.is_empty() {
-        // As good as whole to who only counts: these lie behind the end.
+        // A mere count of blocks finds enough: these lie behind the end.
         let keep = FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&file, keep, bytes, bytes).expect("allocated");
     }
@@ -94,7 +94,7 @@ fn sparse(bytes: u64, header: &[u8], more: SealFlags) -> OwnedFd {
     file
 }
 
-/// The version of the layout, out of a pipe's memory.
+/// Reads the version of the layout from a pipe's memory.
 fn version() -> u32 {
     let (writer, _reader) = weir::pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
     let mut word = [0; 4];
@@ -102,7 +102,7 @@ fn version() -> u32 {
     u32::from_ne_bytes(word)
 }
 
-/// A ring of a port that is not there.
+/// The ring of a port, almost all of it unallocated.
 fn sparse_ring(more: SealFlags) -> OwnedFd {
     let words = [AREA_BYTES, AREA_BYTES, 0].map(u64::to_ne_bytes).concat();
     let kind = 3_u32;
@@ -110,14 +110,14 @@ fn sparse_ring(more: SealFlags) -> OwnedFd {
     sparse(PAGE + 2 * AREA_BYTES, &header, more)
 }
 
-/// A link that is not there: a channel, and two arenas.
+/// A link of a channel and two arenas, almost all of it unallocated.
 fn sparse_link(more: SealFlags) -> OwnedFd {
     // The version of the layout, the channels, and the bytes of an arena.
     let words = [2, 1, AREA_BYTES as u32].map(u32::to_ne_bytes).concat();
     sparse(4 * PAGE + 2 * AREA_BYTES, &[&b"weirlink"[..], &words].concat(), more)
 }
 
-/// Hands a memory over, and hears what is said to that.
+/// Hands a memory over, and receives the answer.
 fn hand_over(name: &Path, hello: &[u8], memory: &OwnedFd) -> String {
     let kind = SocketType::SEQPACKET;
     let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
@@ -132,7 +132,7 @@ fn hand_over(name: &Path, hello: &[u8], memory: &OwnedFd) -> String {
     String::from_utf8(hear(&socket)).expect("text")
 }
 
-/// What a process has had in memory at most.
+/// The most memory that a process has had.
 fn most_memory_bytes(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
     let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it lives");
@@ -204,7 +204,7 @@ fn a_writer_cannot_take_its_memory_away_once_it_is_in() {
     };
     let ring = own_rings().into_iter().find(is_this).expect("it is there");
     assert_eq!(rustix::fs::fallocate(&ring, punch, PAGE, 65_536), Err(Errno::PERM));
-    // Nor can the same memory be handed over once more, to be paid for twice.
+    // The same memory cannot be handed over again, to be paid for twice.
     std::thread::scope(|scope| {
         let again = scope.spawn(|| hand_over(&name, b"weir-port", &ring));
         while !again.is_finished() {

@@ -21,7 +21,7 @@ fn writer(name: &Path) -> weir::Result<PortWriter> {
     PortWriter::connect(name, &PortWriterOptions::new())
 }
 
-/// The kind of a failure, and what it says.
+/// The kind and the text of an error.
 fn failure<T>(result: weir::Result<T>) -> (ErrorKind, String) {
     let error = result.err().expect("refused");
     (error.kind(), error.to_string())
@@ -33,14 +33,14 @@ fn in_a_role() {
     let words: Vec<&str> = role.split(' ').collect();
     let input = std::io::stdin();
     match words[..] {
-        // Makes a port, says so, and does nothing.
+        // Makes a port, reports that, and does nothing.
         ["hold", name] => {
             let port = port(Path::new(name)).expect("a port");
             say(&input, b"up");
             hear(&input);
             drop(port);
         }
-        // The same, with a child that keeps everything it inherits until the test goes.
+        // Makes a port, with a child that keeps everything it inherits until the test ends.
         ["orphan", name] => {
             let _port = port(Path::new(name)).expect("a port");
             weir_measure_sys::fork::orphan(input.as_fd()).expect("a child");
@@ -126,7 +126,7 @@ fn what_a_dead_reader_left_is_removed_when_asked() {
     assert_eq!(failure(weir::Port::remove(&name)).0, ErrorKind::Invalid);
 }
 
-/// A child that was forked without ado keeps lock, socket and connections of a reader that died.
+/// A child forked without the handlers keeps lock, socket and connections of a reader that died.
 #[test]
 fn what_a_dead_readers_child_keeps_is_replaced_too() {
     let (_directory, name) = place();
@@ -148,7 +148,7 @@ fn foreign_files_are_left_alone() {
     let (directory, name) = place();
     std::fs::write(&name, "mine").expect("a file");
     let (kind, text) = failure(port(&name));
-    assert!(kind == ErrorKind::Taken && text.contains("no socket"), "{text}");
+    assert!(kind == ErrorKind::Taken && text.contains("not a socket"), "{text}");
     assert_eq!(std::fs::read_to_string(&name).expect("there"), "mine");
     assert!(matches!(failure(writer(&name)).0, ErrorKind::Taken | ErrorKind::NoReader));
 
@@ -165,7 +165,7 @@ fn foreign_files_are_left_alone() {
     let locked = directory.path().join("locked");
     std::fs::write(directory.path().join("locked.lock"), "a lock of another's").expect("a file");
     let (kind, text) = failure(port(&locked));
-    assert!(kind == ErrorKind::Taken && text.contains("name of its lock"), "{text}");
+    assert!(kind == ErrorKind::Taken && text.contains("the path of its lock"), "{text}");
     std::fs::create_dir(directory.path().join("dir.lock")).expect("a directory");
     assert_eq!(failure(port(&directory.path().join("dir"))).0, ErrorKind::Taken);
     let text = std::fs::read_to_string(directory.path().join("locked.lock")).expect("there");
@@ -245,7 +245,7 @@ fn too_many_writers_are_refused() {
         move || {
             let kept = [writer(&name).expect("first"), writer(&name).expect("second")];
             let mut third = writer(&name);
-            // Refused when it opened, or, where the reader was slow, when it sends.
+            // Refused when it opened, or when it sends, if the reader was slow.
             while let Ok(writer) = &mut third
                 && let Ok(()) = writer.try_send(b"x")
             {
@@ -263,7 +263,7 @@ fn too_many_writers_are_refused() {
     }
     let (kept, kind, text) = letting_in.join().expect("no panic");
     assert_eq!(kind, ErrorKind::Refused);
-    assert!(text.ends_with("it has its most writers, 2"), "{text}");
+    assert!(text.ends_with("it has 2 writers already, its limit"), "{text}");
     drop(kept);
     for _ in 0..2 {
         port.receive_timeout(&mut [0; 8], Duration::from_secs(10)).expect("an end");
@@ -273,7 +273,7 @@ fn too_many_writers_are_refused() {
     again.expect("a place is free again").send(b"x").expect("sent");
 }
 
-/// One that connects and says nothing, or nonsense.
+/// A client that connects and sends nothing, or something invalid.
 fn stranger(name: &Path) -> OwnedFd {
     let kind = SocketType::SEQPACKET;
     let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
@@ -300,9 +300,9 @@ fn an_open_without_a_ring_holds_up_nobody() {
     );
     for refused in [&babbling, &wrong] {
         let said = String::from_utf8(hear(refused)).expect("text");
-        assert_eq!(said, "weir-no what was handed over is no ring");
+        assert_eq!(said, "weir-no its reader received no valid ring");
     }
-    // The silent one is dropped after five seconds, while the port is only waited on.
+    // The silent client is dropped after five seconds, while the port only waits.
     let begun = std::time::Instant::now();
     let patience = Duration::from_millis(100);
     let mut asked = [rustix::event::PollFd::new(&silent, rustix::event::PollFlags::IN)];
@@ -311,7 +311,7 @@ fn an_open_without_a_ring_holds_up_nobody() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it is dropped in time");
         let _ = port.receive_timeout(&mut [0; 8], patience);
     }
-    assert_eq!(hear(&silent), b"weir-no no ring was handed over in time");
+    assert_eq!(hear(&silent), b"weir-no its reader received no ring in time");
     honest.send(b"y").expect("sent");
     port.receive_timeout(&mut [0; 8], time).expect("received");
 }

@@ -49,7 +49,7 @@ fn in_a_role() {
     let words: Vec<&str> = role.split(' ').collect();
     let input = std::io::stdin();
     match words[..] {
-        // Reads what comes, and says what it was and whose, until the test goes.
+        // Reads what comes, and prints it with its writer, until the test ends.
         ["read", name] => {
             let mut port = port(Path::new(name)).expect("a port");
             say(&input, b"up");
@@ -61,7 +61,7 @@ fn in_a_role() {
                 }
             }
         }
-        // Looks at the name again and again.
+        // Looks at the name repeatedly.
         ["look", name] => {
             say(&input, b"up");
             loop {
@@ -69,7 +69,7 @@ fn in_a_role() {
                 std::thread::yield_now();
             }
         }
-        // What becomes of a second reader, of a removal, and of a message.
+        // Tries a second reader, a removal and a message.
         ["try", name] => {
             let name = Path::new(name);
             let second = port(name).map(drop).err().map(|error| error.kind());
@@ -89,7 +89,7 @@ fn reader_in(name: &Path, by: &[&str]) -> Option<(Child, OwnedFd)> {
     Some((child, socket))
 }
 
-/// What it is to be found like by somebody who sees it, as `reader`, from elsewhere.
+/// The state that a process elsewhere should find, which sees the reader as `reader`.
 fn is_found_alive(name: &Path, reader: Option<i32>) {
     let error = port(name).map(drop).expect_err("it has a reader");
     assert_eq!(error.kind(), ErrorKind::Taken, "{error}");

@@ -1,10 +1,10 @@
-//! A port beside a naive one, one queue a writer, under random calls of writers and reader.
+//! A port beside a simple model, with one queue for each writer, under random calls.
 
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 
-/// Writers at most.
+/// The most writers.
 const WRITERS: usize = 4;
 /// The longest message the port takes.
 const MOST: usize = 12_000;
@@ -35,7 +35,7 @@ fn calls() -> impl Strategy<Value = Vec<Call>> {
     prop::collection::vec(call, 0..150)
 }
 
-/// What a naive port has of one writer.
+/// The model of one writer.
 #[derive(Default)]
 struct Naive {
     queue: VecDeque<Vec<u8>>,
@@ -102,7 +102,7 @@ impl Both {
         }
     }
 
-    /// Whether something came, which must be what one of the queues has next.
+    /// Receives once: whether something came. It must be the next item of one of the queues.
     fn receive(&mut self) -> bool {
         let mut buffer = vec![0; MOST];
         let has = |naive: &Naive| !naive.suspended && (!naive.queue.is_empty() || naive.closed);

@@ -1,5 +1,5 @@
-//! Messages of which there are pieces yet to come: their memory is bounded over all writers, and
-//! who holds it holds up nobody for ever (docs/contracts/port.md, 8).
+//! Unfinished messages: their memory is bounded over all writers together, and a writer that holds it
+//! does not hold others up for ever (docs/contracts/port.md, 8).
 
 mod common;
 #[path = "common/raw.rs"]
@@ -15,7 +15,7 @@ use words::{FIRST, INLINE_BYTES, Words};
 const MIB: usize = 1 << 20;
 const TIME: Duration = Duration::from_millis(20);
 
-/// The memory of this process that is its own, in bytes.
+/// The private memory of this process, in bytes.
 fn private_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/status").expect("there");
     let line = text.lines().find(|line| line.starts_with("RssAnon:")).expect("told");
@@ -49,12 +49,12 @@ fn unfinished_messages_of_all_writers_have_bounded_memory() {
         assert!(is_nothing(&error), "{error}");
     }
     let (sent, grew) = (sent.iter().sum::<usize>(), private_bytes().saturating_sub(before));
-    // The bound, one message beyond it, and what else there may be.
+    // The limit, one message beyond it, and some other memory.
     assert!(grew < 15 * MIB, "{grew} bytes for {sent}");
     assert!(sent > 8 * MIB, "{sent} bytes were taken");
 }
 
-/// Many send long messages at once, for which there is memory for a part of one: each comes whole.
+/// Many writers send long messages at once, with memory for a part of one. Each comes whole.
 #[test]
 fn long_messages_of_many_honest_writers_all_come() {
     let _alone = alone();
@@ -105,7 +105,7 @@ fn long_messages_of_many_honest_writers_all_come() {
     assert_eq!(came, all);
 }
 
-/// Who leaves its message unfinished, while others wait for the memory, is shut out.
+/// A writer that leaves its message unfinished while others wait for the memory is shut out.
 #[test]
 fn who_never_finishes_is_shut_out_and_others_go_on() {
     let _alone = alone();

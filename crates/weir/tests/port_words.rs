@@ -1,6 +1,6 @@
-//! Writers that play the protocol of a port by its words: each record is sound, and their order is
-//! the writer's choice. No call of the reader takes longer for it than was promised, honest writers
-//! are served meanwhile, and what makes a message comes as that (docs/contracts/port.md, 12, 19).
+//! Writers that write valid records of a port without the library. The order is the writer's choice.
+//! No call of the reader takes longer than was promised, honest writers are served meanwhile, and
+//! records that make a message come as one (docs/contracts/port.md, 12, 19).
 
 mod common;
 #[path = "common/raw.rs"]
@@ -19,13 +19,13 @@ use weir::{
 };
 use words::{FIRST, INLINE_BYTES, LAST, Words};
 
-/// What a call of 50 ms may take here: many times what is promised, for machines that are busy.
+/// The longest time of a call of 50 ms: many times what is promised, for busy machines.
 const BOUND: Duration = Duration::from_secs(3);
-/// CPU time that one call may take, its waiting apart.
+/// The most CPU time of one call, without its waiting.
 const WORK: Duration = Duration::from_millis(100);
 const TIME: Duration = Duration::from_millis(50);
 
-/// A call of the reader, shown what it receives.
+/// A call of the reader, and a look at what it receives.
 type Call = fn(&mut Port, &mut [u8], &mut dyn FnMut(Received)) -> weir::Result<usize>;
 
 const CALLS: [(&str, Call); 8] = [
@@ -67,7 +67,7 @@ fn one(see: &mut dyn FnMut(Received), received: Received) -> usize {
     1
 }
 
-/// What a hostile writer does at first, and then again and again, as fast as it can.
+/// The records of a hostile writer: those at first, and those it repeats as fast as it can.
 type Flood = (&'static str, fn(&mut Words), fn(&mut Words));
 
 const FLOODS: [Flood; 5] = [
@@ -131,7 +131,7 @@ fn floods_of_sound_records_hold_up_no_call_and_no_honest_writer() {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     begin(&mut hostile);
-                    // It ends by itself where a call never does.
+                    // It ends by itself if a call never returns.
                     while !stop.load(Ordering::Relaxed) && begun.elapsed() < 2 * BOUND {
                         flood(&mut hostile);
                         is_on.store(true, Ordering::Relaxed);
@@ -148,16 +148,16 @@ fn floods_of_sound_records_hold_up_no_call_and_no_honest_writer() {
     }
 }
 
-/// One word of a hostile writer.
+/// One action of a test.
 #[derive(Clone, Debug)]
 enum Word {
-    /// A record of so many bytes with these flags.
+    /// A record of this many bytes with these flags.
     Put(u32, usize),
-    /// So many records of no bytes.
+    /// This many empty records.
     Flood(u32, u64),
-    /// All of a record but what makes it one; nothing comes after it.
+    /// A record that is never committed; nothing comes after it.
     Half(u32, usize),
-    /// The socket says something.
+    /// A message on the socket.
     Say(&'static [u8]),
     /// The reader receives.
     Receive,
@@ -170,7 +170,7 @@ fn sequences() -> impl Strategy<Value = Vec<Word>> {
     let said = prop::sample::select(said.to_vec());
     let word = prop_oneof![
         12 => (flags.clone(), bytes.clone()).prop_map(|(flags, bytes)| Word::Put(flags, bytes)),
-        // A message as it should be, so that not each sequence soon is nonsense.
+        // A valid message, so that not every sequence soon becomes invalid.
         6 => bytes.clone().prop_map(|bytes| Word::Put(FIRST, bytes)),
         6 => bytes.clone().prop_map(|bytes| Word::Put(LAST, bytes)),
         3 => (flags.clone(), 1..3000_u64).prop_map(|(flags, count)| Word::Flood(flags, count)),
@@ -181,7 +181,7 @@ fn sequences() -> impl Strategy<Value = Vec<Word>> {
     prop::collection::vec(word, 1..60)
 }
 
-/// What is to come of the words: by the contract, not by the code.
+/// What the actions must give, by the contract and not by the code.
 #[derive(Default)]
 struct Model {
     unfinished: Option<Vec<u8>>,
@@ -210,7 +210,7 @@ impl Model {
     }
 }
 
-/// What the reader has seen of the hostile writer and of the honest one.
+/// What the reader has received from the hostile writer and from the honest one.
 #[derive(Default)]
 struct Seen {
     messages: Vec<Vec<u8>>,

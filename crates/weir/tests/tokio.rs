@@ -1,5 +1,5 @@
-//! Ends in async programs: bytes, records and messages of ports in one runtime of one thread, so
-//! that whoever blocks blocks all (docs/contracts/wait.md, 6).
+//! Ends in async programs: bytes, records and messages of ports in a runtime of one thread, where one
+//! task that blocks would block all (docs/contracts/wait.md, 6).
 
 #![cfg(feature = "tokio")]
 
@@ -169,7 +169,7 @@ fn an_mpx_and_its_peers_in_one_thread() {
     });
 }
 
-/// A task that waits for an end takes nothing from the others, and is woken from another thread.
+/// A task that waits for an end does not hold up others, and another thread can wake it.
 #[test]
 fn waiting_blocks_nobody() {
     run(async {
@@ -178,7 +178,7 @@ fn waiting_blocks_nobody() {
         let waiting = tokio::spawn(async move { stream.next().await });
         let mut ticks = 0;
         while ticks < 20 {
-            // sleep: time is the point: the other task waits meanwhile, and this one goes on.
+            // sleep: the time matters here: the other task waits meanwhile, and this one goes on.
             tokio::time::sleep(Duration::from_millis(1)).await;
             ticks += 1;
         }

@@ -1,5 +1,5 @@
-//! Defaults set while programs run: in a process of its own, since they are read from the
-//! environment and from a file of the user.
+//! Defaults set while programs run. The tests use processes of their own, since defaults are read from
+//! the environment and from a file of the user.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn the_environment_ranks_over_the_file_and_the_file_over_the_caches() {
 #[test]
 fn what_is_no_size_is_named() {
     let said = under(&[("WEIR_PIPE_SIZE", "much")]);
-    assert!(said.starts_with("cannot use WEIR_PIPE_SIZE: 'much' is no size"), "{said}");
+    assert!(said.starts_with("cannot use WEIR_PIPE_SIZE: 'much' is not a size"), "{said}");
     let said = under(&[("WEIR_PIPE_SIZE", "4G")]);
     assert!(said.starts_with("cannot set the capacity of a pipe: 4294967296"), "{said}");
     let directory = tempfile::tempdir().expect("a directory");

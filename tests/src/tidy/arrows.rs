@@ -1,7 +1,7 @@
-//! Which crate may depend on which, over the output of `cargo metadata`, and which room of the
-//! library may import which. Both are drawn in ARCHITECTURE.md and reasoned in ADR 0012.
+//! Which crate may depend on which (from `cargo metadata`), and which room of the library may
+//! import which. ARCHITECTURE.md draws both, and ADR 0012 gives the reasons.
 
-use super::Fault;
+use super::TidyFault;
 use super::circles::Arrows;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -9,8 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What each crate may depend on inside the workspace; `weir-verbs`, `weir-cli` (in its tests) and
-/// `weir-tests` on all of it.
-/// A new crate is added here, by the one who makes it.
+/// `weir-tests` may depend on all of it. Whoever makes a new crate adds it here.
 const ARROWS: [(&str, &[&str]); 12] = [
     ("weir-policy", &[]),
     ("weir-doctor", &[]),
@@ -19,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("weir-measure-sys", &["weir-sys"]),
     ("weir-bench-sys", &["weir-measure-sys", "weir-sys"]),
     ("weir-cli-sys", &["weir-measure-sys"]),
-    // Tests of the library start a second process by weir-measure-sys.
+    // Tests of the library start a second process with weir-measure-sys.
     ("weir", &["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"]),
     ("weir-profile", &["weir-measure-sys", "weir-policy", "weir-sys"]),
     ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
@@ -42,16 +41,15 @@ const TOP: [&str; 3] = ["weir-verbs", "weir-cli", "weir-tests"];
 
 /// The source of the library.
 const LIBRARY: &str = "crates/weir/src/";
-/// Its rooms from the bottom: a room imports those before it, never those behind it.
+/// Its rooms from the bottom up: a room imports those before it, never those after it.
 const ROOMS: [&str; 11] = [
     "error", "memory", "park", "connect", "flags", "pipe", "pool", "port", "mpx", "inspect",
     "tokio",
 ];
 
-/// What `cargo metadata` says of the members of the workspace at `root`.
+/// Returns what `cargo metadata` reports about the members of the workspace at `root`.
 ///
-/// # Panics
-/// When cargo cannot be run, or what it prints is not JSON.
+/// If cargo cannot be run, or does not print JSON.
 pub fn metadata(root: &Path) -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -63,9 +61,9 @@ pub fn metadata(root: &Path) -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 
-/// Dependencies between members that the table does not allow, of whatever kind (build and
-/// development too), and members it does not know.
-pub fn arrows(root: &Path, metadata: &Value) -> Vec<Fault> {
+/// Returns the dependencies between members that the table does not allow, of every kind (build and
+/// development too), and the members that it does not list.
+pub fn arrows(root: &Path, metadata: &Value) -> Vec<TidyFault> {
     let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let members: Vec<&str> = packages.iter().filter_map(|member| member["name"].as_str()).collect();
     let mut faults = Vec::new();
@@ -74,7 +72,7 @@ pub fn arrows(root: &Path, metadata: &Value) -> Vec<Fault> {
         let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
         let fault = |key: &str, text: String| {
             let file = manifest.strip_prefix(root).unwrap_or(manifest).to_string_lossy();
-            Fault::new(&file, line_of(manifest, key), "arrows", text)
+            TidyFault::new(&file, line_of(manifest, key), "arrows", text)
         };
         if TOP.contains(&name) {
             continue;
@@ -99,7 +97,7 @@ pub fn arrows(root: &Path, metadata: &Value) -> Vec<Fault> {
     faults
 }
 
-/// The line of a manifest that begins with `key`, else the first.
+/// Returns the line of a manifest that begins with `key`, or the first line.
 fn line_of(manifest: &Path, key: &str) -> usize {
     let text = std::fs::read_to_string(manifest).unwrap_or_default();
     let begins = |line: &str| {
@@ -108,9 +106,12 @@ fn line_of(manifest: &Path, key: &str) -> usize {
     text.lines().position(begins).map_or(1, |index| index + 1)
 }
 
-/// Imports of the library from a room into one that stands above it, and files that lie in no
+/// Returns the imports from a room of the library into one above it, and the files that lie in no
 /// room.
-pub fn rooms<'paths>(paths: impl IntoIterator<Item = &'paths str>, arrows: &Arrows) -> Vec<Fault> {
+pub fn rooms<'paths>(
+    paths: impl IntoIterator<Item = &'paths str>,
+    arrows: &Arrows,
+) -> Vec<TidyFault> {
     let room_of = |path: &str| {
         let name =
             path.strip_prefix(LIBRARY)?.split('/').next()?.trim_end_matches(".rs").to_owned();
@@ -123,7 +124,7 @@ pub fn rooms<'paths>(paths: impl IntoIterator<Item = &'paths str>, arrows: &Arro
             && unknown.insert(name.clone())
         {
             let text = format!("`{name}` is no room of the library: see ROOMS in tests/src/tidy");
-            faults.push(Fault::new(path, 1, "rooms", text));
+            faults.push(TidyFault::new(path, 1, "rooms", text));
         }
     }
     for ((from, to), (line, names)) in arrows {
@@ -132,7 +133,7 @@ pub fn rooms<'paths>(paths: impl IntoIterator<Item = &'paths str>, arrows: &Arro
         {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let text = format!("{below} may not import {above} ({} of {to})", names.join(", "));
-            faults.push(Fault::new(from, *line, "rooms", text));
+            faults.push(TidyFault::new(from, *line, "rooms", text));
         }
     }
     faults

@@ -1,23 +1,23 @@
-//! Which file of a crate imports which, and that no group of files does so in a circle.
+//! Which file of a crate imports which; no group of files may do so in a circle.
 //!
-//! A [`House`] is read from the roots of the crates along their `mod` lines. An arrow is a path, in
-//! a `use` or anywhere else, from one file to another. A re-export is followed to where the name
-//! is defined; each file on the way that hands the name on is the end of an arrow too. These are
-//! no arrows: what belongs to tests, a module that hands on names of modules inside it, and a path
-//! from a module to one around it (a folder's own file and the files in the folder are one unit).
+//! A [`House`] is read from the roots of the crates along their `mod` lines. An arrow is a path
+//! from one file to another, in a `use` or anywhere else. A re-export is followed to where the name
+//! is defined, and each file on the way that re-exports the name is also the end of an arrow. Not
+//! counted are test code, a module that re-exports names of modules inside it, and a path from a
+//! module to one that contains it (a folder's own file and the files in the folder are one unit).
 
-use super::Fault;
-use super::source::{Source, is_test_file};
+use super::TidyFault;
+use super::source::{SourceFile, is_test_file};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Paths and texts of files.
 pub type Texts = BTreeMap<String, String>;
-/// From one file to another: the line of the first name that is taken, and all names.
+/// From one file to another: the line of the first name that is imported, and all names.
 pub type Arrows = BTreeMap<(String, String), (usize, BTreeSet<String>)>;
 
-/// How many re-exports a name is followed through.
+/// Number of re-exports through which a name is followed.
 const HOPS_MAX: usize = 8;
-/// What begins an item; the next word is its name.
+/// The keywords that begin an item; the next word is its name.
 const ITEMS: [&str; 9] =
     ["fn", "struct", "enum", "union", "trait", "type", "const", "static", "macro_rules"];
 
@@ -31,18 +31,18 @@ struct Written {
 #[derive(Default)]
 struct Module {
     file: String,
-    /// Where the files of its children lie.
+    /// The folder of its children's files.
     folder: String,
     path: Vec<String>,
     parent: Option<usize>,
     root: usize,
     children: HashMap<String, usize>,
     items: BTreeSet<String>,
-    /// The names that a `use` brings in, and the path of each.
+    /// The names that a `use` brings in, with their paths.
     bound: HashMap<String, Vec<String>>,
     globs: Vec<Vec<String>>,
     written: Vec<Written>,
-    /// Words that stand alone, each with its first line.
+    /// Words that are not part of a path, each with its first line.
     words: BTreeMap<String, usize>,
 }
 
@@ -68,7 +68,7 @@ impl<'texts> House<'texts> {
 
     fn file(&mut self, file: String, folder: String, module: Module) -> usize {
         let at = self.modules.len();
-        let source = self.texts.get(&file).and_then(|text| Source::parse(&file, text).ok());
+        let source = self.texts.get(&file).and_then(|text| SourceFile::parse(&file, text).ok());
         self.modules.push(Module { file, folder, ..module });
         if let Some(source) = source {
             self.body(&source, 0, source.tokens.len(), at);
@@ -76,14 +76,14 @@ impl<'texts> House<'texts> {
         at
     }
 
-    /// A module named `name` inside the one at `at`, still without its file.
+    /// Returns a module named `name` inside the one at `at`, still without its file.
     fn inside(&self, at: usize, name: &str) -> Module {
         let path = [&self.modules[at].path[..], &[name.to_owned()]].concat();
         Module { path, parent: Some(at), root: self.modules[at].root, ..Module::default() }
     }
 
     /// Reads the tokens from `index` to `end` as the body of the module at `at`.
-    fn body(&mut self, source: &Source, mut index: usize, end: usize, at: usize) {
+    fn body(&mut self, source: &SourceFile, mut index: usize, end: usize, at: usize) {
         let mut depth = 0_usize;
         while index < end {
             let token = &source.tokens[index];
@@ -120,8 +120,8 @@ impl<'texts> House<'texts> {
         }
     }
 
-    /// Reads the child whose name stands at `index`; returns where it ends.
-    fn child(&mut self, source: &Source, index: usize, at: usize) -> usize {
+    /// Reads the child whose name is at `index`. Returns where it ends.
+    fn child(&mut self, source: &SourceFile, index: usize, at: usize) -> usize {
         let name = source.text(index);
         let folder = format!("{}/{name}", self.modules[at].folder);
         let child = self.inside(at, name);
@@ -142,10 +142,10 @@ impl<'texts> House<'texts> {
         end
     }
 
-    /// Reads one branch of a `use` that goes on from `before`; returns where it ends.
+    /// Reads one branch of a `use` that continues `before`. Returns where it ends.
     fn imports(
         &mut self,
-        source: &Source,
+        source: &SourceFile,
         mut index: usize,
         before: &[String],
         public: bool,
@@ -171,7 +171,7 @@ impl<'texts> House<'texts> {
                     self.modules[at].globs.push(path);
                     return index + 1;
                 }
-                // At the end of a path `self` is the module before it.
+                // At the end of a path, `self` is the module before it.
                 text if source.is_word(index) && (text != "self" || path.is_empty()) => {
                     path.push(text.to_owned());
                 }
@@ -188,8 +188,8 @@ impl<'texts> House<'texts> {
         index
     }
 
-    /// The modules that `path`, seen from the one at `at`, leads to, each with the name it is
-    /// asked for: on the way those that hand it on, at last the one that has it.
+    /// Finds the modules to which `path` leads from the one at `at`, each with the name that it is
+    /// asked for: first those that re-export it, last the one that defines it.
     fn follow(
         &self,
         at: usize,
@@ -238,7 +238,7 @@ impl<'texts> House<'texts> {
         }
     }
 
-    /// All arrows between files.
+    /// Returns all arrows between files.
     pub fn arrows(&self) -> Arrows {
         let mut arrows = Arrows::new();
         for (at, module) in self.modules.iter().enumerate() {
@@ -265,8 +265,8 @@ impl<'texts> House<'texts> {
     }
 }
 
-/// One fault for each group of files that import each other in a circle, with its arrows.
-pub fn circles(arrows: &Arrows) -> Vec<Fault> {
+/// Returns one fault for each group of files that import each other in a circle, with its arrows.
+pub fn circles(arrows: &Arrows) -> Vec<TidyFault> {
     let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (from, _) in arrows.keys() {
         let mut pending = vec![from.as_str()];
@@ -297,7 +297,7 @@ pub fn circles(arrows: &Arrows) -> Vec<Fault> {
                 first = *line;
             }
         }
-        faults.push(Fault::new(file, first, "circle", text));
+        faults.push(TidyFault::new(file, first, "circle", text));
     }
     faults
 }

@@ -1,24 +1,25 @@
 //! The tests that the contracts name: each `[file::test]` in `docs/contracts` exists.
 //!
-//! A name may begin with the crate (`cli`, `policy`, `sys`) or the kind (`unit`, `src`), and go on
-//! with folders, the file, modules and the test. What is named last may be a test, a module or a
-//! file that holds tests. A name that ends with `...` stands for all that begin so.
+//! A name may begin with the crate (`cli`, `policy`, `sys`) or the kind (`unit`, `src`), followed
+//! by folders, the file, modules and the test. Its last part may be a test, a module, or a file
+//! that holds tests. A name that ends with `...` matches all that begin with it.
 
-use super::Fault;
+use super::TidyFault;
 use super::circles::Texts;
 use std::collections::BTreeSet;
 
-/// Words before a name that are no part of a path, and `loom`: the models, which are no file.
+/// Words before a name that are not part of a path; `loom` stands for the models, which are not a
+/// file.
 const KINDS: [&str; 3] = ["unit", "src", "loom"];
 
-/// What leads to one test: the parts of its file's path, the modules it is in, and its name.
-type Place = Vec<String>;
+/// The path to one test: the parts of its file's path, the modules that contain it, and its name.
+type TestPath = Vec<String>;
 
-/// The places of all tests.
-fn tests(texts: &Texts) -> BTreeSet<Place> {
+/// Returns the paths of all tests.
+fn tests(texts: &Texts) -> BTreeSet<TestPath> {
     let mut places = BTreeSet::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".rs")) {
-        let file: Place = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+        let file: TestPath = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
         let mut modules: Vec<(usize, &str)> = Vec::new();
         let mut marked = false;
         for line in text.lines() {
@@ -44,19 +45,21 @@ fn tests(texts: &Texts) -> BTreeSet<Place> {
     places
 }
 
-/// Whether the parts of a name lead, in this order and with others between, to the place.
-fn leads(parts: &[&str], place: &Place) -> bool {
+/// Whether the path contains the parts of a name in this order, possibly with others between.
+fn leads(parts: &[&str], place: &TestPath) -> bool {
     let mut rest = place.iter();
     parts.iter().all(|part| {
         rest.any(|at| match part.strip_suffix("...") {
             Some(begin) => at.starts_with(begin),
+            // The command's tests lie in two crates.
+            None if *part == "cli" => at == "weir-cli" || at == "weir-verbs",
             None => at == part || at.strip_prefix("weir-") == Some(part),
         })
     })
 }
 
-/// Names of tests in the contracts that lead to no test.
-pub fn named_tests(texts: &Texts) -> Vec<Fault> {
+/// Returns the names in the contracts that lead to no test.
+pub fn named_tests(texts: &Texts) -> Vec<TidyFault> {
     let places = tests(texts);
     let mut faults = Vec::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.starts_with("docs/contracts/")) {
@@ -72,7 +75,7 @@ pub fn named_tests(texts: &Texts) -> Vec<Fault> {
                     .collect();
                 if !parts.is_empty() && !places.iter().any(|place| leads(&parts, place)) {
                     let text = format!("`{name}` leads to no test");
-                    faults.push(Fault::new(path, line, "contract", text));
+                    faults.push(TidyFault::new(path, line, "contract", text));
                 }
             }
         }

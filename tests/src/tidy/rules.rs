@@ -1,30 +1,30 @@
 //! Rules about single files: what a line, a file, the root of a crate and a test may hold.
 //!
-//! What clippy can hold stands in `Cargo.toml` under `workspace.lints`, not here: comments at
-//! `unsafe`, lengths of functions, macros for code that is not written.
+//! What clippy can check is in `Cargo.toml` under `workspace.lints`, not here: comments at
+//! `unsafe`, lengths of functions, macros for missing code.
 
-use super::Fault;
-use super::source::Source;
+use super::TidyFault;
+use super::source::SourceFile;
 
 /// Longest Rust file, in lines.
 pub const FILE_LINES: usize = 500;
 /// Longest line of Rust, in characters.
 pub const LINE_CHARS: usize = 100;
-/// Words that mark work left over. Written in halves so that this file does not hold them.
+/// Words that mark unfinished work, written in halves so that this file does not hold them.
 const LEFTOVERS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
-/// Crates whose roots hold `#![no_std]`, which keeps clock and system out of them.
+/// Crates whose roots have `#![no_std]`, which keeps clock and system out of them.
 const NO_STD: [&str; 2] = ["weir-policy", "weir-doctor"];
-/// The one place for `unsafe` outside the crates that [`may_be_unsafe`] names.
+/// The only place for `unsafe` outside the crates that [`may_be_unsafe`] names.
 const MEMORY: &str = "crates/weir/src/memory/";
-/// Calls that let time pass instead of waiting for what happens.
+/// Calls that let time pass instead of waiting for an event.
 const SLEEPS: [&str; 3] = ["sleep", "nanosleep", "clock_nanosleep"];
-/// Beginnings of paths of somebody's machine; the last two go on with the name of a person.
+/// Prefixes of paths on somebody's machine; after the last two comes the name of a person.
 const MACHINE: [&str; 4] = ["/builds/", "/root/", "/home/", "/Users/"];
-/// Whose home may be named: nobody's, as examples do.
+/// Names that may follow: those of examples.
 const EXAMPLE_NAMES: [&str; 5] = ["", "alice", "me", "user", "you"];
 
-/// Whether the rules for code hold for this file: Rust, TOML, shell, the justfile, CI, and
-/// whatever begins with `#!/`.
+/// Whether the rules for code apply to this file: Rust, TOML, shell, the justfile, CI, and whatever
+/// begins with `#!/`.
 pub fn is_code(path: &str, text: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     [".rs", ".toml", ".sh"].iter().any(|end| name.ends_with(end))
@@ -33,12 +33,12 @@ pub fn is_code(path: &str, text: &str) -> bool {
         || text.starts_with("#!/")
 }
 
-/// What is wrong with the lines of any text, and with those of code.
-pub fn lines(path: &str, text: &str) -> Vec<Fault> {
+/// Returns what is wrong with the lines of a text; some rules apply only to code.
+pub fn lines(path: &str, text: &str) -> Vec<TidyFault> {
     let mut faults = Vec::new();
     let code = is_code(path, text);
     for (index, line) in text.lines().enumerate() {
-        let mut fault = |rule, text| faults.push(Fault::new(path, index + 1, rule, text));
+        let mut fault = |rule, text| faults.push(TidyFault::new(path, index + 1, rule, text));
         if let Some(found) = machine_path(line).filter(|_| !path.starts_with("tests/src/tidy/")) {
             fault(
                 "machine-path",
@@ -57,7 +57,7 @@ pub fn lines(path: &str, text: &str) -> Vec<Fault> {
     faults
 }
 
-/// The path of somebody's machine that a line holds: below a home, root's home or a build
+/// Returns the path of somebody's machine that a line holds: below a home, root's home or a build
 /// machine's work directory.
 fn machine_path(line: &str) -> Option<String> {
     MACHINE.iter().enumerate().find_map(|(place, begin)| {
@@ -80,18 +80,18 @@ fn machine_path(line: &str) -> Option<String> {
 }
 
 /// The length of a Rust file, and the `//!` line that it opens with.
-pub fn file(path: &str, text: &str) -> Vec<Fault> {
+pub fn file(path: &str, text: &str) -> Vec<TidyFault> {
     let mut faults = Vec::new();
     let count = text.lines().count();
     if count > FILE_LINES {
         let text =
             format!("{count} lines, more than {FILE_LINES}: split the file by what it holds");
-        faults.push(Fault::new(path, FILE_LINES + 1, "file-length", text));
+        faults.push(TidyFault::new(path, FILE_LINES + 1, "file-length", text));
     }
     let first = text.lines().next().unwrap_or_default();
     if first.strip_prefix("//!").is_none_or(|rest| rest.trim().is_empty()) {
         let text = "a file opens with a `//!` line that says what it holds";
-        faults.push(Fault::new(path, 1, "opening", text));
+        faults.push(TidyFault::new(path, 1, "opening", text));
     }
     faults
 }
@@ -101,8 +101,8 @@ fn may_be_unsafe(name: &str) -> bool {
     name.ends_with("-sys") || name == "weir-ffi"
 }
 
-/// The roots of the crates say what the compiler is to hold.
-pub fn headers(path: &str, text: &str) -> Vec<Fault> {
+/// Checks that the roots of the crates have the attributes that make the compiler enforce rules.
+pub fn headers(path: &str, text: &str) -> Vec<TidyFault> {
     let Some((name, file)) = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
     else {
         return Vec::new();
@@ -115,15 +115,15 @@ pub fn headers(path: &str, text: &str) -> Vec<Fault> {
         .filter(|(demanded, header)| root && *demanded && !text.lines().any(|l| l == *header));
     missing
         .map(|(_, header)| {
-            Fault::new(path, 1, "header", format!("the root of {name} must say `{header}`"))
+            TidyFault::new(path, 1, "header", format!("the root of {name} must say `{header}`"))
         })
         .collect()
 }
 
-/// Lines of [`LINE_CHARS`] (rustfmt breaks none with a long string or address: those may be
-/// longer), `unsafe` in its places only, no test left out, no sleep in a test without its reason, no `std`
-/// in the crates that do without.
-pub fn tokens(source: &Source, text: &str) -> Vec<Fault> {
+/// Checks the length of lines ([`LINE_CHARS`]; longer ones with a string or an address are allowed,
+/// because rustfmt cannot break them), the places of `unsafe`, ignored tests, sleeps in tests
+/// without a reason, and `std` in the crates that do without.
+pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
     let lines: Vec<&str> = text.lines().collect();
     let path = source.path.as_str();
     let of_crate = path.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
@@ -138,11 +138,12 @@ pub fn tokens(source: &Source, text: &str) -> Vec<Fault> {
         let excused = line.contains("://") || source.strings.contains(&(index + 1));
         if length > LINE_CHARS && !excused {
             let text = format!("{length} characters, more than {LINE_CHARS}");
-            faults.push(Fault::new(path, index + 1, "line-length", text));
+            faults.push(TidyFault::new(path, index + 1, "line-length", text));
         }
     }
     for (index, token) in source.tokens.iter().enumerate() {
-        let mut fault = |rule, text: &str| faults.push(Fault::new(path, token.line, rule, text));
+        let mut fault =
+            |rule, text: &str| faults.push(TidyFault::new(path, token.line, rule, text));
         if token.word && token.text == "unsafe" && !unsafe_here {
             fault("unsafe-place", "`unsafe` outside the `-sys` crates, weir-ffi and weir's memory");
         }
@@ -151,7 +152,10 @@ pub fn tokens(source: &Source, text: &str) -> Vec<Fault> {
             let ignored = inside.iter().any(|token| token.text == "ignore");
             let attribute = inside.first().map_or("", |token| token.text.as_str());
             if ignored && ["ignore", "cfg_attr"].contains(&attribute) {
-                fault("ignore", "a test left out: make it run, or let it skip itself and say why");
+                fault(
+                    "ignore",
+                    "an ignored test: make it run, or let it skip itself and print why",
+                );
             }
         }
         // A call, not a method of something else and not a definition.
@@ -170,7 +174,7 @@ pub fn tokens(source: &Source, text: &str) -> Vec<Fault> {
             }
         }
         if pure && !token.test && source.reads(index, &["extern", "crate", "std"]) {
-            fault("pure", "`std` in a crate of decisions: facts and the time are passed in");
+            fault("pure", "`std` in a crate of decisions: pass facts and the time in");
         }
     }
     faults

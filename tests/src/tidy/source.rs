@@ -1,16 +1,16 @@
-//! One Rust file as a row of tokens, each marked as code or as part of tests.
+//! One Rust file as a list of tokens, each marked as code or as part of tests.
 //!
 //! The tokens come from `proc_macro2`: a word in a string or a comment is not taken for code, and
-//! code inside a macro call is seen, as it would not be in a syntax tree.
+//! code inside a macro call is seen, which a syntax tree would hide.
 
-use super::Fault;
+use super::TidyFault;
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use std::collections::BTreeSet;
 
-/// One token. A group appears as its two ends with what is between them.
+/// One token. A group appears as its two delimiters with its content between them.
 #[derive(Debug, Clone)]
-pub struct Token {
-    /// As written.
+pub struct RustToken {
+    /// The text as written.
     pub text: String,
     /// Whether it is a word.
     pub word: bool,
@@ -20,41 +20,40 @@ pub struct Token {
     pub test: bool,
 }
 
-/// A Rust file, read.
+/// A parsed Rust file.
 #[derive(Debug)]
-pub struct Source {
+pub struct SourceFile {
     /// Its path from the root of the workspace.
     pub path: String,
-    /// Its tokens in a row.
-    pub tokens: Vec<Token>,
-    /// The lines that hold a string or part of one.
+    /// Its tokens in order.
+    pub tokens: Vec<RustToken>,
+    /// The lines that hold a string or a part of one.
     pub strings: BTreeSet<usize>,
 }
 
-impl Source {
-    /// Reads `text`.
+impl SourceFile {
+    /// Parses `text`.
     ///
-    /// # Errors
-    /// A fault when the text is not made of Rust tokens.
-    pub fn parse(path: &str, text: &str) -> Result<Self, Fault> {
+    /// A fault if the text does not consist of Rust tokens.
+    pub fn parse(path: &str, text: &str) -> Result<Self, TidyFault> {
         let tree: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
             let line = error.span().start().line;
-            Fault::new(path, line, "tokens", format!("cannot be read as Rust: {error}"))
+            TidyFault::new(path, line, "tokens", format!("cannot be read as Rust: {error}"))
         })?;
         let mut tokens = Vec::new();
         flatten(tree, is_test_file(path), &mut tokens);
-        let string = |token: &&Token| token.text.len() > 1 && token.text.ends_with(['"', '#']);
-        let lines = |token: &Token| token.line..=token.line + token.text.matches('\n').count();
+        let string = |token: &&RustToken| token.text.len() > 1 && token.text.ends_with(['"', '#']);
+        let lines = |token: &RustToken| token.line..=token.line + token.text.matches('\n').count();
         let strings = tokens.iter().filter(string).flat_map(lines).collect();
         Ok(Self { path: path.to_owned(), tokens, strings })
     }
 
-    /// Whether the tokens from `index` on are these.
+    /// Whether the tokens from `index` on have these texts.
     pub fn reads(&self, index: usize, texts: &[&str]) -> bool {
         texts.iter().zip(index..).all(|(text, index)| self.text(index) == *text)
     }
 
-    /// The token at `index` as written; nothing behind the last.
+    /// Returns the text of the token at `index`; empty after the last.
     pub fn text(&self, index: usize) -> &str {
         self.tokens.get(index).map_or("", |token| &token.text)
     }
@@ -64,7 +63,7 @@ impl Source {
         self.tokens.get(index).is_some_and(|token| token.word)
     }
 
-    /// The index of the end of the group that opens at `open`.
+    /// Returns the index of the end of the group that opens at `open`.
     pub fn close_of(&self, open: usize) -> usize {
         let mut depth = 0_usize;
         for (index, token) in self.tokens.iter().enumerate().skip(open) {
@@ -79,7 +78,7 @@ impl Source {
     }
 }
 
-fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<Token>) {
+fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<RustToken>) {
     let items: Vec<TokenTree> = tree.into_iter().collect();
     let is_mark = |at: usize, wanted| match items.get(at) {
         Some(TokenTree::Punct(mark)) => mark.as_char() == wanted,
@@ -94,7 +93,7 @@ fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<Token>) {
         }
         let test = all_test || item_test;
         let mut push = |text: &str, word, span: Span| {
-            out.push(Token { text: text.to_owned(), word, line: span.start().line, test });
+            out.push(RustToken { text: text.to_owned(), word, line: span.start().line, test });
         };
         let mut ends = is_mark(index, ';');
         match item {
@@ -109,7 +108,7 @@ fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<Token>) {
                 push(open, false, group.span_open());
                 flatten(group.stream(), test, out);
                 let line = group.span_close().start().line;
-                out.push(Token { text: close.to_owned(), word: false, line, test });
+                out.push(RustToken { text: close.to_owned(), word: false, line, test });
             }
             TokenTree::Ident(word) => push(&word.to_string(), true, word.span()),
             _ => push(&item.to_string(), false, item.span()),
@@ -118,12 +117,12 @@ fn flatten(tree: TokenStream, mut all_test: bool, out: &mut Vec<Token>) {
     }
 }
 
-/// Whether a whole file is tests, from its path.
+/// Whether a file holds only tests, judged by its path.
 pub fn is_test_file(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
-/// Whether an attribute keeps what follows to tests: `test`, `cfg(test)`, `cfg(all(test, ..))`.
+/// Whether an attribute restricts what follows to tests: `test`, `cfg(test)`, `cfg(all(test, ..))`.
 fn tests_only(attribute: TokenStream) -> bool {
     let text: String = attribute.to_string().split_whitespace().collect();
     let in_cfg = |cfg: &str| cfg == "test" || cfg.strip_prefix("all(").is_some_and(needs_test);

@@ -1,16 +1,16 @@
-//! Of each rule a sample that breaks it, for the message, and one that keeps it.
+//! For each rule a sample that breaks it, to check the message, and one that keeps it.
 
 use super::*;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What `check` says of a file, one text a fault.
+/// Returns the faults that `check` finds in a file, as texts.
 fn said(path: &str, text: &str) -> Vec<String> {
-    check(path, text).iter().map(Fault::to_string).collect()
+    check(path, text).iter().map(TidyFault::to_string).collect()
 }
 
-/// Rust of a crate without rules of its own, with the opening line that every file has: what
-/// `body` begins with is on line 2.
+/// Checks Rust of a crate without special rules. The opening line that every file has is added, so
+/// `body` begins on line 2.
 fn of_rust(body: &str) -> Vec<String> {
     said("crates/weir-x/src/a.rs", &format!("//! A sample.\n{body}"))
 }
@@ -35,7 +35,7 @@ fn package(name: &str, dependencies: &[(&str, Value)]) -> Value {
 
 fn arrows_of(packages: &[Value]) -> Vec<String> {
     let metadata = json!({ "packages": packages });
-    arrows::arrows(Path::new("/nowhere"), &metadata).iter().map(Fault::to_string).collect()
+    arrows::arrows(Path::new("/nowhere"), &metadata).iter().map(TidyFault::to_string).collect()
 }
 
 #[test]
@@ -222,11 +222,11 @@ fn tracked_texts_are_looked_at_and_nothing_else() {
     assert_eq!(texts, [("Cargo.toml".to_owned(), "a\n".to_owned())].into());
 }
 
-/// The circles in a crate whose root declares `roots`, one text a circle.
+/// Returns the circles in a crate, as texts.
 fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
     let texts = texts_of(files);
     let arrows = circles::House::read(&texts).arrows();
-    circles::circles(&arrows).iter().map(Fault::to_string).collect()
+    circles::circles(&arrows).iter().map(TidyFault::to_string).collect()
 }
 
 fn texts_of(files: &[(&str, &str)]) -> circles::Texts {
@@ -260,7 +260,7 @@ fn a_name_that_is_handed_on_leads_to_where_it_is_defined() {
         circles_of(&[("lib", "mod a;mod c;"), face, b, c]),
         "crates/weir-x/src/a/b.rs:2: [circle] 2",
     );
-    // Through the root, and under another name, in a `mod.rs`.
+    // Through the root, under another name, in a `mod.rs`.
     let root = ("lib", "mod a;mod c;\npub use a::B as X;");
     let c = ("c", "use crate::X;\npub struct C(X);\n");
     let face = ("a/mod", "mod b;\npub(crate) use self::b::B;\n");
@@ -269,7 +269,7 @@ fn a_name_that_is_handed_on_leads_to_where_it_is_defined() {
     let c = ("c", "use crate::a::*;\npub struct C(B);\n");
     let a = ("a", "use crate::c::C;\npub struct B(C);\n");
     one(circles_of(&[("lib", "mod a;mod c;"), a, c]), "crates/weir-x/src/a.rs:2: [circle] 2");
-    // Of a module that hands a name on and uses it.
+    // A module that re-exports a name and uses it.
     let a = ("a", "mod b;\npub use b::f;\npub fn g() { f() }\n");
     let b = ("a/b", "pub fn f() { crate::c::h() }\n");
     let c = ("c", "pub fn h() { crate::a::g() }\n");
@@ -287,7 +287,8 @@ fn what_is_no_import_makes_no_circle() {
     ] {
         none(circles_of(&[("lib", "mod a;mod c;"), ("a", a), to_a]));
     }
-    // Folder and file in it, also by way of others in the folder; a face, and who stands below it.
+    // A folder's own file and a file in it, also through others in the folder; a module that
+    // re-exports, and a module below it.
     let (b, c) = ("use super::c::h;\npub fn g() { h() }\n", "pub fn h() { crate::a::K }\n");
     let a = "mod b;\nmod c;\npub use b::g;\npub const K: u8 = 1;\nfn f() { b::g() }\n";
     none(circles_of(&[("lib", "mod a;"), ("a", a), ("a/b", b), ("a/c", c)]));
@@ -314,7 +315,7 @@ fn a_room_imports_those_below_it_only() {
         .collect();
         let arrows = circles::House::read(&texts).arrows();
         let faults = arrows::rooms(texts.keys().map(String::as_str), &arrows);
-        faults.iter().map(Fault::to_string).collect::<Vec<_>>()
+        faults.iter().map(TidyFault::to_string).collect::<Vec<_>>()
     };
     none(of("tokio", "crate::pipe::End"));
     none(of("pipe/end", "super::super::error::Error"));
@@ -341,7 +342,7 @@ fn a_test_that_a_contract_names_exists() {
         ]
         .map(|(path, text)| (path.to_owned(), text.to_owned()))
         .into();
-        contracts::named_tests(&texts).iter().map(Fault::to_string).collect::<Vec<_>>()
+        contracts::named_tests(&texts).iter().map(TidyFault::to_string).collect::<Vec<_>>()
     };
     none(of("1. Kept. [cli net::a_ping, net::a_pi..., unit\n   pool::a_b, loom, storm::blows]\n"));
     none(of("[policy pool::tests::inner] [net.md](net.md) [the same] `a[u8::MAX]` [storm, x]\n"));

@@ -1,8 +1,8 @@
-//! Aeron's C client over IPC: an exclusive publication and a subscription that is polled, with the
-//! C media driver in a process of its own.
+//! Aeron's C client over IPC: an exclusive publication and a polled subscription, with the C media
+//! driver in a process of its own.
 
-use super::place::{Place, meet};
-use super::{Direction, Line, Receiver, See, Sender};
+use super::place::{UniqueName, meet};
+use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See};
 use rusteron_client::{
     Aeron, AeronContext, AeronExclusivePublication, AeronSubscription, Handlers, IntoCString,
 };
@@ -16,19 +16,20 @@ use weir_measure::bench::case::CaseError;
 use weir_measure_sys::fork::{self, Child};
 
 const STREAM: i32 = 1001;
-/// Of a term, of which there are three. One way 64 MiB, its own default, was the fastest of 4, 16
-/// and 64 MiB: the driver moves the writer's limit on once a millisecond, half a term at a time.
-/// There and back the size makes no difference, and a small one is soon made.
-fn channel(direction: Direction) -> (usize, &'static CStr) {
+/// Returns the bytes of a term, of which there are three, and the channel. One way, 64 MiB, Aeron's
+/// default, was the fastest of 4, 16 and 64 MiB: the driver advances the writer's limit once a
+/// millisecond by half a term at a time. There and back the size makes no difference, and a small
+/// term is set up faster.
+fn channel(direction: RecordFlow) -> (usize, &'static CStr) {
     match direction {
-        Direction::OneWay | Direction::Many(_) => (64 << 20, c"aeron:ipc?term-length=64m|mtu=8k"),
-        Direction::TwoWay => (1 << 20, c"aeron:ipc?term-length=1m|mtu=8k"),
+        RecordFlow::OneWay | RecordFlow::Many(_) => (64 << 20, c"aeron:ipc?term-length=64m|mtu=8k"),
+        RecordFlow::TwoWay => (1 << 20, c"aeron:ipc?term-length=1m|mtu=8k"),
     }
 }
 
-/// Longest record of one frame, whose longest is below 64 KiB.
+/// Longest record of one frame; the longest frame is below 64 KiB.
 const RECORD_BYTES_MAX: usize = 8 << 10;
-/// Fragments of one poll, as Aeron's own throughput samples have it.
+/// Fragments of one poll, as in Aeron's own throughput samples.
 const FRAGMENTS: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -39,8 +40,12 @@ struct Ipc {
     driver: Option<Child>,
 }
 
-/// Starts a driver, in a process of its own on whatever CPU is free.
-pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn Line>, CaseError> {
+/// Starts a driver in a process of its own, on whatever CPU is free.
+pub fn line(
+    place: &UniqueName,
+    bytes: usize,
+    direction: RecordFlow,
+) -> Result<Box<dyn LibraryLine>, CaseError> {
     if bytes >= RECORD_BYTES_MAX {
         return Err(CaseError::left_out("aeron: a frame ends below 64 KiB"));
     }
@@ -58,7 +63,7 @@ pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn
 
 impl Drop for Ipc {
     fn drop(&mut self) {
-        // The driver is killed first, or it would go on in a directory that is gone.
+        // The driver is killed first; otherwise it would go on in a directory that is gone.
         if self.driver.take().is_some() {
             let _ = std::fs::remove_dir_all(&self.directory);
         }
@@ -76,8 +81,8 @@ fn drive(directory: &Path, term_bytes: usize) -> Result<(), CaseError> {
     set(context.set_dir_delete_on_start(true))?;
     set(context.set_ipc_term_buffer_length(term_bytes))?;
     set(context.set_term_buffer_sparse_file(false))?;
-    // One thread that sleeps when idle: records do not pass through it, and three that poll would
-    // take the CPUs that are measured on.
+    // One thread that sleeps when idle: records do not pass through it, and three polling threads
+    // would take the CPUs that are measured.
     set(context.set_threading_mode(aeron_threading_mode_enum::AERON_THREADING_MODE_SHARED))?;
     let driver = AeronDriver::new(&context).map_err(trouble)?;
     driver.start(true).map_err(trouble)?;
@@ -100,8 +105,8 @@ impl Ipc {
     }
 }
 
-impl Line for Ipc {
-    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
+impl LibraryLine for Ipc {
+    fn sender(&self) -> Result<Box<dyn RecordSender>, CaseError> {
         let client = self.client()?;
         let publication = client
             .async_add_exclusive_publication(self.channel, STREAM)
@@ -111,7 +116,7 @@ impl Line for Ipc {
         Ok(Box::new(Publication { publication, _client: client }))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
+    fn receiver(&self) -> Result<Box<dyn RecordReceiver>, CaseError> {
         let client = self.client()?;
         let subscription = client
             .async_add_subscription(self.channel, STREAM, Handlers::NONE, Handlers::NONE)
@@ -126,7 +131,7 @@ struct Publication {
     _client: Aeron,
 }
 
-impl Sender for Publication {
+impl RecordSender for Publication {
     fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         loop {
             match self.publication.offer(record) {
@@ -144,13 +149,14 @@ struct Subscription {
     _client: Aeron,
 }
 
-impl Receiver for Subscription {
+impl RecordReceiver for Subscription {
     fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let buffer = &mut self.buffer;
         let mut seen = Ok(());
         let mut copy = |record: &[u8]| {
             let copied = buffer.get_mut(..record.len());
-            let copied = copied.ok_or_else(|| CaseError::failed("aeron: too long"))?;
+            let copied = copied
+                .ok_or_else(|| CaseError::failed("aeron: a record is longer than the buffer"))?;
             copied.copy_from_slice(record);
             see(copied)
         };

@@ -1,8 +1,8 @@
 //! iceoryx2: publish and subscribe with one publisher, one subscriber and no overflow.
 
 use super::gate::Gate;
-use super::place::{Place, meet};
-use super::{Direction, Line, Receiver, See, Sender, first_time};
+use super::place::{UniqueName, meet};
+use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See, first_time};
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::port::update_connections::UpdateConnections;
@@ -13,25 +13,29 @@ use std::fmt::Debug;
 use std::hint::{black_box, spin_loop};
 use std::mem::MaybeUninit;
 use std::time::Instant;
-use weir_bench::tools::peer::Peer;
+use weir_bench::tools::peer::PeerProcess;
 use weir_bench::tools::{elapsed_ns, work};
-use weir_measure::bench::case::{Batch, CaseError, Site, Work};
+use weir_measure::bench::case::{Batch, CaseError, MadeWork, Site};
 
-/// Records the subscriber's queue holds.
+/// Number of records that the subscriber's queue holds.
 const QUEUE_RECORDS: usize = 256;
 
-/// Empty looks of a reader that shares its CPU with writers before it lets them run.
+/// Looks of a reader that finds nothing before it lets writers on its CPU run.
 const LOOKS: u32 = 100;
 
 struct Publish {
-    place: Place,
+    place: UniqueName,
     bytes: usize,
     writers: u64,
 }
 
-/// Both ends open or create the service of this name.
-pub fn line(place: &Place, bytes: usize, direction: Direction) -> Result<Box<dyn Line>, CaseError> {
-    let writers = if let Direction::Many(writers) = direction { writers } else { 1 };
+/// Makes a line; both ends open or create the service of this name.
+pub fn line(
+    place: &UniqueName,
+    bytes: usize,
+    direction: RecordFlow,
+) -> Result<Box<dyn LibraryLine>, CaseError> {
+    let writers = if let RecordFlow::Many(writers) = direction { writers } else { 1 };
     Ok(Box::new(Publish { place: place.clone(), bytes, writers }))
 }
 
@@ -39,21 +43,21 @@ fn trouble(error: impl Debug) -> CaseError {
     CaseError::failed(format!("iceoryx2: {error:?}"))
 }
 
-/// What keeps an end alive beside the end itself.
+/// The values that keep an end alive.
 struct Base<T: Debug + ZeroCopySend + 'static> {
     service: PortFactory<ipc::Service, [T], ()>,
     _node: Node<ipc::Service>,
 }
 
 fn base<T: Debug + ZeroCopySend + 'static>(
-    place: &Place,
+    place: &UniqueName,
     writers: u64,
 ) -> Result<Base<T>, CaseError> {
     set_log_level(LogLevel::Error);
     let mut config = Config::default();
     let root = format!("{}/iceoryx2", place.directory().display());
     config.global.set_root_path(&Path::new(root.as_bytes()).map_err(trouble)?);
-    // Another name than the directory's, which it would take for a file of its own.
+    // A different name from the directory's, which iceoryx2 would take for a file of its own.
     let prefix = format!("{}-i", place.name());
     config.global.prefix = FileName::new(prefix.as_bytes()).map_err(trouble)?;
     let node = NodeBuilder::new()
@@ -73,16 +77,16 @@ fn base<T: Debug + ZeroCopySend + 'static>(
     Ok(Base { service, _node: node })
 }
 
-struct Sending<T: Debug + ZeroCopySend + 'static> {
+struct IceoryxSender<T: Debug + ZeroCopySend + 'static> {
     publisher: Publisher<ipc::Service, [T], ()>,
     _base: Base<T>,
 }
 
 fn sending<T: Debug + ZeroCopySend + 'static>(
-    place: &Place,
+    place: &UniqueName,
     bytes: usize,
     writers: u64,
-) -> Result<Sending<T>, CaseError> {
+) -> Result<IceoryxSender<T>, CaseError> {
     let base = base::<T>(place, writers)?;
     let publisher = base
         .service
@@ -97,35 +101,35 @@ fn sending<T: Debug + ZeroCopySend + 'static>(
         if subscribers == 1 { Ok(()) } else { Err("no subscriber".to_owned()) }
     })?;
     publisher.update_connections().map_err(trouble)?;
-    Ok(Sending { publisher, _base: base })
+    Ok(IceoryxSender { publisher, _base: base })
 }
 
-struct Receiving<T: Debug + ZeroCopySend + 'static> {
+struct IceoryxReceiver<T: Debug + ZeroCopySend + 'static> {
     subscriber: Subscriber<ipc::Service, [T], ()>,
     _base: Base<T>,
 }
 
 fn receiving<T: Debug + ZeroCopySend + 'static>(
-    place: &Place,
+    place: &UniqueName,
     writers: u64,
-) -> Result<Receiving<T>, CaseError> {
+) -> Result<IceoryxReceiver<T>, CaseError> {
     let base = base::<T>(place, writers)?;
     let subscriber = base.service.subscriber_builder().create().map_err(trouble)?;
-    Ok(Receiving { subscriber, _base: base })
+    Ok(IceoryxReceiver { subscriber, _base: base })
 }
 
-impl Line for Publish {
-    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
+impl LibraryLine for Publish {
+    fn sender(&self) -> Result<Box<dyn RecordSender>, CaseError> {
         Ok(Box::new(sending::<u8>(&self.place, self.bytes, self.writers)?))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
+    fn receiver(&self) -> Result<Box<dyn RecordReceiver>, CaseError> {
         let end = receiving::<u8>(&self.place, self.writers)?;
         Ok(Box::new(Copying { end, buffer: vec![0; self.bytes], yields: self.writers > 1 }))
     }
 }
 
-impl Sender for Sending<u8> {
+impl RecordSender for IceoryxSender<u8> {
     fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         until_somebody_has_it(|| {
             let sample = self.publisher.loan_slice_uninit(record.len()).map_err(trouble)?;
@@ -134,8 +138,8 @@ impl Sender for Sending<u8> {
     }
 }
 
-/// Sends again what reached nobody: a subscriber connects when it first receives, and until then
-/// what its queue does not hold is dropped.
+/// Repeats a send that reached nobody: a subscriber connects when it first receives, and until then
+/// records that its queue does not hold are dropped.
 fn until_somebody_has_it(
     mut send: impl FnMut() -> Result<usize, CaseError>,
 ) -> Result<(), CaseError> {
@@ -146,18 +150,20 @@ fn until_somebody_has_it(
 }
 
 struct Copying {
-    end: Receiving<u8>,
+    end: IceoryxReceiver<u8>,
     buffer: Vec<u8>,
     yields: bool,
 }
 
-impl Receiver for Copying {
+impl RecordReceiver for Copying {
     fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let mut looks = 0;
         loop {
             if let Some(sample) = self.end.subscriber.receive().map_err(trouble)? {
                 let copied = self.buffer.get_mut(..sample.payload().len());
-                let copied = copied.ok_or_else(|| CaseError::failed("iceoryx2: too long"))?;
+                let copied = copied.ok_or_else(|| {
+                    CaseError::failed("iceoryx2: a record is longer than the buffer")
+                })?;
                 copied.copy_from_slice(sample.payload());
                 see(copied)?;
                 return Ok(1);
@@ -171,11 +177,11 @@ impl Receiver for Copying {
     }
 }
 
-/// A byte of a loan that nobody need initialise.
+/// A byte of a loan, which may stay uninitialised.
 type Raw = MaybeUninit<u8>;
 
-impl Sending<Raw> {
-    /// Sends a loan of which the first and the last byte are written.
+impl IceoryxSender<Raw> {
+    /// Sends a loan and writes its first and last byte.
     fn send_loan(&mut self, bytes: usize, mark: u8) -> Result<(), CaseError> {
         until_somebody_has_it(|| {
             let sample = self.publisher.loan_slice_uninit(bytes).map_err(trouble)?;
@@ -188,8 +194,8 @@ impl Sending<Raw> {
     }
 }
 
-impl Receiving<Raw> {
-    /// Receives a loan and loads its first and last byte (they can't be compared in safe code).
+impl IceoryxReceiver<Raw> {
+    /// Receives a loan and loads its first and last byte. Safe code cannot compare them.
     fn receive_loan(&mut self, bytes: usize) -> Result<(), CaseError> {
         loop {
             if let Some(sample) = self.subscriber.receive().map_err(trouble)? {
@@ -205,10 +211,10 @@ impl Receiving<Raw> {
     }
 }
 
-/// Round trips by loan.
-pub fn loans(site: &Site, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let (there, back, gate) = (Place::new(), Place::new(), Gate::new()?);
-    let mut peer = Peer::start(site, |control| {
+/// Makes work of round trips by loan.
+pub fn loans(site: &Site, bytes: usize) -> MadeWork {
+    let (there, back, gate) = (UniqueName::new(), UniqueName::new(), Gate::new()?);
+    let mut peer = PeerProcess::start(site, |control| {
         gate.await_beginning()?;
         let (mut from, mut to) = (receiving::<Raw>(&there, 1)?, sending::<Raw>(&back, bytes, 1)?);
         let mut done: u64 = 0;

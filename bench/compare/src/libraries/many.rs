@@ -1,32 +1,34 @@
-//! Many writers, each a process, and one reader: weir's port beside one peer each.
+//! Many writers, each a process, and one reader: weir's port beside one competitor each.
 //!
-//! Writers are put on the two CPUs in turn, the first across from the reader. A record tells its
-//! writer by its number; each writer's numbers are checked by themselves.
+//! Writers run on the two CPUs in turn, the first across from the reader. A record's number tells
+//! its writer, and the numbers of each writer are checked separately.
 
 use super::gate::Gate;
-use super::place::Place;
-use super::{Direction, Library, Make, across, peer_case, peers, weir_port};
+use super::place::UniqueName;
+use super::{Library, MakeLine, RecordFlow, across, competitors, peer_case, weir_port};
 use std::time::Instant;
 use weir_bench::tools::crew::{Crew, in_turn};
 use weir_bench::tools::pattern::Pattern;
-use weir_bench::tools::peer::Peer;
+use weir_bench::tools::peer::PeerProcess;
 use weir_bench::tools::{elapsed_ns, size, work};
-use weir_measure::bench::case::{Batch, BatchSize, Case, CaseError, Group, Measure, Site, Work};
+use weir_measure::bench::case::{
+    Batch, BatchSize, Case, CaseError, Group, MadeWork, Measure, Site,
+};
 
 const WRITERS: [u64; 3] = [1, 4, 16];
 const BYTES: [usize; 5] = [4, 64, 512, 4 << 10, 64 << 10];
-/// Long against waking all writers.
+/// Long compared with waking all writers.
 const BATCH_NS: u64 = 30_000_000;
-/// Records of the least batch, of all writers together.
+/// Records of the smallest batch, of all writers together.
 const LEAST_RECORDS: u64 = 1_024;
 const OWN: Library = Library { name: "weir-port", line: weir_port::line };
-/// Aeron's publications of many clients are not compared.
-const PEERS: [&str; 2] = ["iceoryx2", "zeromq"];
+/// Aeron's publications from many clients are not compared.
+const COMPETITORS: [&str; 2] = ["iceoryx2", "zeromq"];
 
-/// By peer, number of writers and size.
+/// Returns a group for each competitor, number of writers and size.
 pub fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
-    for peer in peers().into_iter().filter(|peer| PEERS.contains(&peer.name)) {
+    for peer in competitors().into_iter().filter(|peer| COMPETITORS.contains(&peer.name)) {
         for writers in WRITERS {
             groups.extend(BYTES.map(|bytes| pair(peer, writers, bytes)));
         }
@@ -49,11 +51,11 @@ fn pair(peer: Library, writers: u64, bytes: usize) -> Group {
     across(format!("{who} {length} {}", peer.name), cases.into())
 }
 
-/// A count is that of the least batches, in which each writer sends as much.
-fn many(site: &Site, line: Make, writers: u64, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let (line, gate) = (line(&Place::new(), bytes, Direction::Many(writers))?, Gate::new()?);
+/// A count is a number of smallest batches, in which each writer sends the same.
+fn many(site: &Site, line: MakeLine, writers: u64, bytes: usize) -> MadeWork {
+    let (line, gate) = (line(&UniqueName::new(), bytes, RecordFlow::Many(writers))?, Gate::new()?);
     let pattern = |writer| Pattern::of(bytes, writer, writers);
-    let mut peer = Peer::start(site, |control| {
+    let mut peer = PeerProcess::start(site, |control| {
         gate.await_beginning()?;
         let mut receiver = line.receiver()?;
         let (mut expected, mut done): (Vec<Pattern>, u64) =

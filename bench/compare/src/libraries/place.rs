@@ -1,48 +1,47 @@
-//! Names for what a library needs in the file system or in shared memory, and their removal.
+//! Names for the files and the shared memory of a library, and their removal.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::CaseError;
 
-/// Where shared memory has names.
+/// The directory of named shared memory.
 const SHARED: &str = "/dev/shm";
-/// Both ends find each other within this time.
+/// The time in which both ends must find each other.
 const MEETING: Duration = Duration::from_secs(10);
 
-/// A name nobody else uses.
+/// A name that nobody else uses.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct UniqueName {
     name: String,
 }
 
-impl Place {
-    /// One more.
-    pub fn new() -> Place {
+impl UniqueName {
+    /// Chooses a new name.
+    pub fn new() -> UniqueName {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: only the numbers must differ.
+        // Relaxed: the numbers only have to differ.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let run = std::os::unix::process::parent_id();
-        Place { name: format!("{}{}-{number}", prefix(run), std::process::id()) }
+        UniqueName { name: format!("{}{}-{number}", prefix(run), std::process::id()) }
     }
 
-    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A directory of that name in shared memory; nobody has made it.
+    /// Returns a directory of that name in shared memory, which does not exist yet.
     pub fn directory(&self) -> PathBuf {
         PathBuf::from(SHARED).join(&self.name)
     }
 }
 
-/// Begins every name of the cells of one run.
+/// Returns the prefix of all names of the cells of one run.
 fn prefix(run: u32) -> String {
     format!("weir-compare-{run}-")
 }
 
-/// Removes what cells of this process left: a killed one tidies nothing up.
+/// Removes what the cells of this process left: a killed cell removes nothing.
 pub fn remove_leftovers() {
     let prefix = prefix(std::process::id());
     let directories = [PathBuf::from(SHARED), std::env::temp_dir()];
@@ -51,14 +50,14 @@ pub fn remove_leftovers() {
         if !entry.file_name().to_string_lossy().starts_with(&prefix) {
             continue;
         }
-        // What can't be removed is only untidy.
+        // A failure leaves only an unused file.
         let path = entry.path();
         let _ =
             if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     }
 }
 
-/// Tries until it succeeds, for as long as the other side may need to come.
+/// Repeats an attempt until it succeeds, for as long as the other side may need to appear.
 pub fn meet<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, CaseError> {
     let begun = Instant::now();
     loop {

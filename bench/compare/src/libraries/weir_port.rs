@@ -1,7 +1,7 @@
-//! weir's port, with all by default.
+//! weir's port with its defaults.
 
-use super::place::Place;
-use super::{Direction, Line, Receiver, See, Sender, trouble};
+use super::place::UniqueName;
+use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See, trouble};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout};
@@ -14,39 +14,43 @@ struct Named {
     bytes: usize,
 }
 
-/// A name in a directory of its own.
-pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, CaseError> {
+/// Makes a name in a directory of its own.
+pub fn line(
+    place: &UniqueName,
+    bytes: usize,
+    _: RecordFlow,
+) -> Result<Box<dyn LibraryLine>, CaseError> {
     let directory = place.directory();
     std::fs::create_dir(&directory)?;
     Ok(Box::new(Named { path: directory.join("port"), bytes }))
 }
 
-impl Line for Named {
-    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
+impl LibraryLine for Named {
+    fn sender(&self) -> Result<Box<dyn RecordSender>, CaseError> {
         let options = PortWriterOptions::new().connect_timeout(PATIENCE);
-        Ok(Box::new(Sending(PortWriter::connect(&self.path, &options).map_err(trouble)?)))
+        Ok(Box::new(PortSender(PortWriter::connect(&self.path, &options).map_err(trouble)?)))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
+    fn receiver(&self) -> Result<Box<dyn RecordReceiver>, CaseError> {
         let port = Port::create(&self.path, &PortOptions::new()).map_err(trouble)?;
-        Ok(Box::new(Receiving { port, buffer: vec![0; self.bytes] }))
+        Ok(Box::new(PortReceiver { port, buffer: vec![0; self.bytes] }))
     }
 }
 
-struct Sending(PortWriter);
+struct PortSender(PortWriter);
 
-impl Sender for Sending {
+impl RecordSender for PortSender {
     fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         self.0.send(record).map_err(trouble)
     }
 }
 
-struct Receiving {
+struct PortReceiver {
     port: Port,
     buffer: Vec<u8>,
 }
 
-impl Receiver for Receiving {
+impl RecordReceiver for PortReceiver {
     fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let mut seen = Ok(());
         let take = |received: Received, record: &[u8]| {

@@ -1,7 +1,7 @@
-//! ZeroMQ: push and pull over `ipc://`, which is a unix socket served by a thread of each side.
+//! ZeroMQ: push and pull over `ipc://`, a unix socket that a thread on each side serves.
 
-use super::place::Place;
-use super::{Direction, Line, Receiver, See, Sender};
+use super::place::UniqueName;
+use super::{LibraryLine, RecordFlow, RecordReceiver, RecordSender, See};
 use weir_measure::bench::case::CaseError;
 use zmq::{Context, Socket, SocketType};
 
@@ -10,8 +10,12 @@ struct Zero {
     bytes: usize,
 }
 
-/// Of an abstract socket, which leaves nothing behind.
-pub fn line(place: &Place, bytes: usize, _: Direction) -> Result<Box<dyn Line>, CaseError> {
+/// Makes a line over an abstract socket, which leaves nothing behind.
+pub fn line(
+    place: &UniqueName,
+    bytes: usize,
+    _: RecordFlow,
+) -> Result<Box<dyn LibraryLine>, CaseError> {
     Ok(Box::new(Zero { address: format!("ipc://@{}", place.name()), bytes }))
 }
 
@@ -25,15 +29,15 @@ fn socket(kind: SocketType) -> Result<Socket, CaseError> {
     Ok(socket)
 }
 
-impl Line for Zero {
-    fn sender(&self) -> Result<Box<dyn Sender>, CaseError> {
-        // Connects when the other side is there; until then sending waits.
+impl LibraryLine for Zero {
+    fn sender(&self) -> Result<Box<dyn RecordSender>, CaseError> {
+        // The socket connects when the other side is there; until then sending waits.
         let socket = socket(zmq::PUSH)?;
         socket.connect(&self.address).map_err(trouble)?;
         Ok(Box::new(Push(socket)))
     }
 
-    fn receiver(&self) -> Result<Box<dyn Receiver>, CaseError> {
+    fn receiver(&self) -> Result<Box<dyn RecordReceiver>, CaseError> {
         let socket = socket(zmq::PULL)?;
         socket.bind(&self.address).map_err(trouble)?;
         Ok(Box::new(Pull { socket, buffer: vec![0; self.bytes] }))
@@ -42,7 +46,7 @@ impl Line for Zero {
 
 struct Push(Socket);
 
-impl Sender for Push {
+impl RecordSender for Push {
     fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         self.0.send(record, 0).map_err(trouble)
     }
@@ -53,10 +57,13 @@ struct Pull {
     buffer: Vec<u8>,
 }
 
-impl Receiver for Pull {
+impl RecordReceiver for Pull {
     fn receive(&mut self, see: &mut See) -> Result<u64, CaseError> {
         let length = self.socket.recv_into(&mut self.buffer, 0).map_err(trouble)?;
-        see(self.buffer.get(..length).ok_or_else(|| CaseError::failed("zeromq: too long"))?)?;
+        see(self
+            .buffer
+            .get(..length)
+            .ok_or_else(|| CaseError::failed("zeromq: a record is longer than the buffer"))?)?;
         Ok(1)
     }
 }

@@ -1,7 +1,8 @@
-//! Who asks: a socket of the kernel's for echo requests, a window of which are under way at once.
+//! The asker: a socket of the kernel for echo requests, with a window of requests under way at
+//! once.
 //!
-//! Every reply is looked at: identifier, sequence number and each byte of the data. A request that
-//! is not answered within two seconds, and a reply that comes twice, are errors.
+//! It checks the identifier, the sequence number and each byte of the data of every reply. A
+//! request without a reply within two seconds, and a reply that comes twice, are errors.
 
 use super::{LOST_AFTER, PAYLOAD_BYTES, Took};
 use rustix::io::Errno;
@@ -12,38 +13,34 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use weir_measure::bench::case::CaseError;
 
-/// Of an ICMP echo: type, code, checksum, identifier, sequence number.
+/// The header of an ICMP echo: type, code, checksum, identifier, sequence number.
 const HEADER_BYTES: usize = 8;
 const MESSAGE_BYTES: usize = HEADER_BYTES + PAYLOAD_BYTES;
 const ECHO_REPLY: u8 = 0;
 const ECHO: u8 = 8;
-/// The number of a request lies at the start of its data; after it, bytes that are known.
+/// The data begins with the number of the request; known bytes follow.
 const NUMBER_BYTES: usize = 8;
 
-/// One who asks.
 #[derive(Debug)]
 pub struct Asker {
     socket: OwnedFd,
     id: u16,
-    /// Requests sent so far: they are numbered from 1.
+    /// Number of requests sent so far; they are numbered from 1.
     sent: u64,
-    /// By number: the request under way there, or 0.
+    /// The number of the request under way at each place, or 0.
     window: Vec<u64>,
     message: [u8; MESSAGE_BYTES],
     patience: Duration,
 }
 
 impl Asker {
-    /// One who asks `to`, with at most `window` requests under way.
-    ///
-    /// # Errors
-    /// The kernel's.
+    /// Creates an asker for `to` with at most `window` requests under way.
     pub fn new(to: Ipv4Addr, window: usize) -> Result<Asker, CaseError> {
         let kind = SocketType::DGRAM;
         let socket = rustix::net::socket(AddressFamily::INET, kind, Some(ipproto::ICMP))?;
         rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
         rustix::net::connect(&socket, &SocketAddrV4::new(to, 0))?;
-        // The kernel chooses the identifier, and gives this socket the replies that carry it.
+        // The kernel chooses the identifier and gives this socket the replies that carry it.
         let own = SocketAddrV4::try_from(rustix::net::getsockname(&socket)?)?;
         let mut message = [0; MESSAGE_BYTES];
         message[0] = ECHO;
@@ -57,27 +54,17 @@ impl Asker {
         Ok(made)
     }
 
-    /// How long a reply is waited for; nothing: for ever.
-    ///
-    /// # Errors
-    /// The kernel's.
+    /// Sets how long to wait for a reply; `None` waits for ever.
     pub fn set_patience(&mut self, time: Option<Duration>) -> Result<(), CaseError> {
         self.patience = time.unwrap_or_default();
         Ok(set_socket_timeout(&self.socket, Timeout::Recv, time)?)
     }
 
-    /// One request after the other.
-    ///
-    /// # Errors
-    /// A reply was lost, doubled or wrong.
     pub(super) fn turnarounds(&mut self, count: u64) -> Result<Took, CaseError> {
         Took::of(self, count, Asker::send, Asker::receive)
     }
 
-    /// As many under way as the window allows, until all are answered.
-    ///
-    /// # Errors
-    /// A reply was lost, doubled or wrong.
+    /// Keeps as many requests under way as the window allows, until all are answered.
     pub fn stream(&mut self, count: u64) -> Result<(), CaseError> {
         let (mut left, mut awaited) = (count, count);
         while awaited > 0 {
@@ -103,7 +90,7 @@ impl Asker {
         let number = self.sent + 1;
         self.message[6..8].copy_from_slice(&(number as u16).to_be_bytes());
         self.message[HEADER_BYTES..][..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
-        // The kernel writes identifier and checksum.
+        // The kernel fills in the identifier and the checksum.
         if rustix::net::send(&self.socket, &self.message, SendFlags::empty())? != MESSAGE_BYTES {
             return Err(CaseError::failed("a request was truncated"));
         }
@@ -120,14 +107,14 @@ impl Asker {
         let number = self.number_of(&reply[..bytes])?;
         let place = self.place(number);
         if self.window[place] != number || number == 0 {
-            let text = format!("the reply to request {number} came twice, or nobody had asked");
+            let text = format!("the reply to request {number} came twice or was not requested");
             return Err(CaseError::failed(text));
         }
         self.window[place] = 0;
         Ok(())
     }
 
-    /// The number in a reply that is right in all else.
+    /// Returns the number in a reply if everything else in it is right.
     fn number_of(&self, reply: &[u8]) -> Result<u64, CaseError> {
         let wrong = || CaseError::failed(format!("a reply came with wrong bytes: {reply:02x?}"));
         let known = HEADER_BYTES + NUMBER_BYTES;
@@ -163,8 +150,8 @@ mod tests {
     use super::*;
     use weir_sys::tun::{Tun, configure};
 
-    /// One who asks, and the device where the requests come out; nothing, where that takes more
-    /// privilege than there is. This thread alone moves into a namespace.
+    /// Returns an asker and the device where its requests come out; `None` without the privilege
+    /// for it. Only this thread moves into a namespace.
     fn line(window: usize) -> Option<(Asker, Tun)> {
         let opened = Subnet::new().and_then(|subnet| {
             let tun = Tun::open(&subnet.device(), false)?;
@@ -174,7 +161,7 @@ mod tests {
         opened.inspect_err(|trouble| eprintln!("SKIPPED: {trouble}")).ok()
     }
 
-    /// The next request that comes out, and its reply.
+    /// Reads the next request and returns the reply to it.
     fn reply(tun: &Tun) -> Vec<u8> {
         let mut packet = vec![0; 2_048];
         let bytes = rustix::io::read(tun, &mut packet).expect("a packet");
@@ -224,7 +211,8 @@ mod tests {
     #[test]
     fn a_reply_with_other_bytes_is_an_error() {
         const DATA: usize = 28 + NUMBER_BYTES;
-        // Two words of the data; the sequence number and one of the data. No sum shows that.
+        // Exchanges two words of the data, and the sequence number with one of the data. No
+        // checksum shows that.
         for (one, other) in [(DATA, DATA + 2), (26, DATA + 4)] {
             let Some((mut asker, tun)) = line(1) else { return };
             asker.send().expect("sent");

@@ -1,5 +1,5 @@
-//! The reference: one process that reads a request from a TUN device, checks it, makes it the reply
-//! where it lies, and writes it back. No host at user level can do with less than that.
+//! The reference host: one process that reads a request from a TUN device, checks it, turns it into
+//! the reply in place, and writes it back. No host at user level can do less.
 
 use super::ledger::Ledger;
 use std::convert::Infallible;
@@ -15,10 +15,6 @@ const ECHO_REPLY: u8 = 0;
 /// More than any packet of the device.
 const MOST_BYTES: usize = 2_048;
 
-/// Answers, for ever.
-///
-/// # Errors
-/// The device is gone, the ledger cannot be written.
 pub fn respond(device: &Tun, ledger: &mut Ledger) -> Result<Infallible, CaseError> {
     let mut packet = [0; MOST_BYTES];
     loop {
@@ -31,14 +27,14 @@ pub fn respond(device: &Tun, ledger: &mut Ledger) -> Result<Infallible, CaseErro
     }
 }
 
-/// Length of an echo request that came whole; nothing, if this is none.
+/// Returns the length of an echo request that arrived whole; `None` for anything else.
 pub fn check(packet: &[u8]) -> Option<usize> {
     let header_bytes = usize::from(packet.first()? & 0xf) * 4;
     let total_bytes = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
     let whole = packet.get(..total_bytes)?;
     let (header, message) = whole.split_at_checked(header_bytes)?;
     let is_ip = packet[0] >> 4 == 4 && header_bytes >= IP_HEADER_BYTES && sum(header) == 0xffff;
-    // More fragments, or not the first.
+    // More fragments follow, or this is not the first.
     let is_fragment = is_ip && u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
     let is_echo = is_ip
         && !is_fragment
@@ -49,8 +45,8 @@ pub fn check(packet: &[u8]) -> Option<usize> {
     is_echo.then_some(total_bytes)
 }
 
-/// Makes a request that [`check`] let through its reply. The sum of the addresses stays, and that
-/// of the message changes by its type alone (RFC 1624).
+/// Turns a request that [`check`] accepted into its reply. The sum of the addresses does not
+/// change, and that of the message changes by its type alone (RFC 1624).
 pub fn turn_around(packet: &mut [u8]) {
     let (from, to) = packet[12..20].split_at_mut(4);
     from.swap_with_slice(to);
@@ -62,7 +58,7 @@ pub fn turn_around(packet: &mut [u8]) {
     message[2..4].copy_from_slice(&(added + u16::from(carried)).to_be_bytes());
 }
 
-/// The one's complement sum of 16-bit words: 0xffff where the checksum is right (RFC 1071).
+/// Returns the one's complement sum of 16-bit words, 0xffff where the checksum is right (RFC 1071).
 fn sum(bytes: &[u8]) -> u16 {
     let mut words = bytes.chunks_exact(2);
     let mut sum: u32 =
@@ -80,7 +76,7 @@ fn sum(bytes: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// A request of ten bytes of data, an odd number with the identifier's, as the kernel makes it.
+    /// Makes a request with eleven bytes of data, an odd number, as the kernel does.
     fn request() -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 39, 7, 7, 0x40, 0, 64, ICMP, 0, 0];
         packet.extend([10, 77, 0, 1, 10, 77, 0, 2]);

@@ -1,4 +1,4 @@
-//! What a host at user level may cost, as ratios of cases that ran in the same rounds.
+//! The bounds for a host at user level, as ratios of cases that ran in the same rounds.
 
 /// A bound for one case against the baseline of its group.
 #[derive(Clone, Debug, PartialEq)]
@@ -7,11 +7,12 @@ pub struct Goal {
     pub a: String,
     /// The case.
     pub b: String,
-    /// Of b / a: the most, where less is better; the least, where more is.
+    /// The bound of b / a: the most where less is better, the least where more is better.
     pub bound: f64,
 }
 
-/// Baseline, case; the most of the time of one request, the least of the rate of 64 at once.
+/// Baseline and case, then the most for the time of one request and the least for the rate with 64
+/// at once.
 const BOUNDS: [(&str, &str, f64, f64); 6] = [
     ("icmp, bare", "icmp, weir", 2.0, 0.8),
     ("icmp, bare", "icmp, weir --inline", 1.1, 1.0 / 1.1),
@@ -21,7 +22,7 @@ const BOUNDS: [(&str, &str, f64, f64); 6] = [
     ("icmp, weir --inline, profile off", "icmp, weir --inline, profile on", 1.03, 0.97),
 ];
 
-/// All of them.
+/// Returns all bounds.
 pub fn goals() -> Vec<Goal> {
     let mut goals = Vec::new();
     for (a, b, most, least) in BOUNDS {

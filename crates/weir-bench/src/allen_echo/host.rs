@@ -1,140 +1,130 @@
-//! Who answers echo requests: the kernel, or a program behind a TUN device.
+//! The hosts that answer echo requests: the kernel, or a program behind a TUN device.
 
 use super::bare;
 use super::ledger::{Ledger, Logging};
 use super::network::{MTU, PREFIX_BITS, Subnet};
 use super::veth;
 use super::weir::Weir;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::Ipv4Addr;
 use weir_measure::bench::case::{CaseError, Site};
 use weir_sys::{Pid, tun};
 
-/// A host, by what it is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum HostKind {
     /// This kernel, over its loopback device.
     Lo,
     /// The kernel of another namespace, over a pair of virtual devices.
     Veth,
     /// The reference behind a TUN device, with a transaction log.
     Bare(Logging),
-    /// weir's packet switch, and its ICMP daemon in a process of its own.
+    /// weir's packet switch, with its ICMP daemon in a process of its own.
     Daemon,
     /// weir's packet switch, which answers ICMP itself.
     Inline,
 }
 
-impl Way {
-    /// What it is called.
+impl HostKind {
     pub fn title(self) -> &'static str {
         match self {
-            Way::Lo => "the kernel on lo",
-            Way::Veth => "the kernel on veth",
-            Way::Bare(_) => "bare",
-            Way::Daemon => "weir",
-            Way::Inline => "weir --inline",
+            HostKind::Lo => "the kernel on lo",
+            HostKind::Veth => "the kernel on veth",
+            HostKind::Bare(_) => "bare",
+            HostKind::Daemon => "weir",
+            HostKind::Inline => "weir --inline",
         }
     }
 
-    /// Its name among the parameters.
     pub fn mechanism(self) -> &'static str {
         match self {
-            Way::Lo | Way::Veth => "kernel-icmp",
-            Way::Bare(_) => "bare-icmp",
-            Way::Daemon => "weir-icmpd",
-            Way::Inline => "weir-inline",
+            HostKind::Lo | HostKind::Veth => "kernel-icmp",
+            HostKind::Bare(_) => "bare-icmp",
+            HostKind::Daemon => "weir-icmpd",
+            HostKind::Inline => "weir-inline",
         }
     }
 
-    /// The device in between.
     pub fn device(self) -> &'static str {
         match self {
-            Way::Lo => "lo",
-            Way::Veth => "veth",
-            Way::Bare(_) | Way::Daemon | Way::Inline => "tun",
+            HostKind::Lo => "lo",
+            HostKind::Veth => "veth",
+            HostKind::Bare(_) | HostKind::Daemon | HostKind::Inline => "tun",
         }
     }
 
-    /// Whether processes answer, and not the kernel.
+    /// Whether processes answer rather than the kernel.
     pub fn is_program(self) -> bool {
-        !matches!(self, Way::Lo | Way::Veth)
+        !matches!(self, HostKind::Lo | HostKind::Veth)
     }
 
-    /// How many of them are weir's.
+    /// Returns how many processes of weir it has.
     pub fn weir_processes(self) -> u64 {
         match self {
-            Way::Daemon => 2,
-            Way::Inline => 1,
-            Way::Lo | Way::Veth | Way::Bare(_) => 0,
+            HostKind::Daemon => 2,
+            HostKind::Inline => 1,
+            HostKind::Lo | HostKind::Veth | HostKind::Bare(_) => 0,
         }
     }
 
-    /// What log it keeps.
+    /// Returns the log that it keeps.
     pub fn logging(self) -> &'static str {
         match self {
-            Way::Lo | Way::Veth | Way::Daemon | Way::Inline => "off",
-            Way::Bare(logging) => logging.name(),
+            HostKind::Lo | HostKind::Veth | HostKind::Daemon | HostKind::Inline => "off",
+            HostKind::Bare(logging) => logging.name(),
         }
     }
 }
 
-/// A host that answers.
 #[derive(Debug)]
-pub struct Host {
-    /// Where.
+pub struct EchoHost {
     pub address: Ipv4Addr,
-    /// The process, where it is a fork of this one.
-    peer: Option<Peer>,
-    /// Or weir's.
+    /// The process, if it is a fork of this one.
+    peer: Option<PeerProcess>,
+    /// The processes of weir, if it is one of weir's.
     weir: Option<Weir>,
-    /// Processes whose work is the answering.
+    /// The processes that do the answering.
     pids: Vec<Pid>,
 }
 
-impl Host {
-    /// Starts one where the other side belongs, in the namespace of this process.
-    ///
-    /// # Errors
-    /// Left out: privilege or a feature is missing.
-    pub fn start(site: &Site, way: Way) -> Result<Host, CaseError> {
+impl EchoHost {
+    /// Starts a host where the other side belongs, in the namespace of this process.
+    pub fn start(site: &Site, way: HostKind) -> Result<EchoHost, CaseError> {
         let subnet = Subnet::new()?;
         match way {
-            Way::Lo => Ok(Host { address: Ipv4Addr::LOCALHOST, ..Host::at(subnet) }),
-            Way::Veth => {
+            HostKind::Lo => Ok(EchoHost { address: Ipv4Addr::LOCALHOST, ..EchoHost::at(subnet) }),
+            HostKind::Veth => {
                 let peer = Some(veth::kernel(site, subnet)?);
-                Ok(Host { peer, ..Host::at(subnet) })
+                Ok(EchoHost { peer, ..EchoHost::at(subnet) })
             }
-            Way::Bare(logging) => Host::bare(site, subnet, logging),
-            Way::Daemon | Way::Inline => {
-                let weir = Weir::start(site, subnet, way == Way::Inline)?;
+            HostKind::Bare(logging) => EchoHost::bare(site, subnet, logging),
+            HostKind::Daemon | HostKind::Inline => {
+                let weir = Weir::start(site, subnet, way == HostKind::Inline)?;
                 let pids = weir.pids().to_vec();
-                Ok(Host { weir: Some(weir), pids, ..Host::at(subnet) })
+                Ok(EchoHost { weir: Some(weir), pids, ..EchoHost::at(subnet) })
             }
         }
     }
 
-    fn at(subnet: Subnet) -> Host {
-        Host { address: subnet.there(), peer: None, weir: None, pids: Vec::new() }
+    fn at(subnet: Subnet) -> EchoHost {
+        EchoHost { address: subnet.there(), peer: None, weir: None, pids: Vec::new() }
     }
 
-    fn bare(site: &Site, subnet: Subnet, logging: Logging) -> Result<Host, CaseError> {
+    fn bare(site: &Site, subnet: Subnet, logging: Logging) -> Result<EchoHost, CaseError> {
         let device = tun::Tun::open(&subnet.device(), false)
             .map_err(|error| CaseError::left_out(format!("cannot create a TUN device: {error}")))?;
         tun::configure(device.name(), subnet.here(), PREFIX_BITS, MTU)?;
         let mut ledger = Ledger::new(site, logging)?;
-        let peer = Peer::start(site, |_| match bare::respond(&device, &mut ledger)? {})?;
+        let peer = PeerProcess::start(site, |_| match bare::respond(&device, &mut ledger)? {})?;
         let pids = vec![peer.pid()];
-        Ok(Host { peer: Some(peer), pids, ..Host::at(subnet) })
+        Ok(EchoHost { peer: Some(peer), pids, ..EchoHost::at(subnet) })
     }
 
-    /// Where it is weir's.
     pub fn weir(&self) -> Option<&Weir> {
         self.weir.as_ref()
     }
 
-    /// Why there was no reply: what the host said, if it did, else what was seen from here.
+    /// Explains a missing reply: with what the host reported, if anything, otherwise with `seen`.
     pub fn explain(&self, seen: CaseError) -> CaseError {
         let Some(peer) = &self.peer else { return seen };
         let mut ends = [PollFd::new(peer.reports(), PollFlags::IN)];
@@ -145,7 +135,7 @@ impl Host {
         }
     }
 
-    /// CPU time that its processes have used; nothing, where it is the kernel.
+    /// Returns the CPU time that its processes have used; `None` for the kernel.
     pub fn cpu_ns(&self) -> Option<u64> {
         let used = self.pids.iter().map(|pid| weir_sys::cpu::process_ns(*pid).unwrap_or(0));
         (!self.pids.is_empty()).then(|| used.sum())

@@ -1,77 +1,75 @@
-//! Echo requests to hosts at user level: turnaround of one at a time, and how many a second.
+//! Echo requests to hosts at user level: the turnaround of one at a time, and the rate of many.
 
 use super::asker::Asker;
-use super::host::{Host, Way};
+use super::host::{EchoHost, HostKind};
 use super::ledger::Logging;
-use super::watched::Watched;
+use super::watched::Instrumentation;
 use super::{COLUMNS, PAYLOAD_BYTES};
 use crate::tools::background::{Background, endless};
 use crate::tools::prelude::*;
 use std::time::Instant;
 use weir_measure_sys::fork::Child;
 
-/// Requests under way at once where it is the rate that counts.
+/// Requests under way at once in the cases that measure the rate.
 const WINDOW: u64 = 64;
-/// Long against filling and emptying the window.
+/// Long compared with filling and emptying the window.
 const STREAM_NS: u64 = 10_000_000;
 const STREAM_WEIGHT: f64 = 4.0;
-/// What the start of each of weir's processes takes of a cell's time.
+/// The part of a cell's time that the start of each of weir's processes takes.
 const START_WEIGHT: f64 = 4.0;
-/// Requests of a batch whose every line waits for the disk.
+/// Requests of a batch in which every line of the log waits for the disk.
 const SYNCHRONOUS_COUNT: u64 = 64;
 const SYNCHRONOUS_WEIGHT: f64 = 6.0;
-/// Fresh processes of a group whose ratios are to be told from bounds that are near: weir's hosts
-/// take a tenth of a second each to come up.
+/// Fresh processes of a group whose ratios are close to their bounds. Each of weir's hosts takes a
+/// tenth of a second to start.
 const CLOSE: u64 = 24;
-/// The same, where bounds are far or there are none.
+/// Fresh processes of a group whose bounds are far off, or that has none.
 const ROUGH: u64 = 12;
 
-/// The columns of a window. User and system time are not told apart: the kernel does that by ticks,
-/// of which too few fall into the user's part.
+/// The quantities of a window. User and system time are not shown apart: the kernel divides them by
+/// clock ticks, of which too few fall into the user's part.
 const STREAM: [Measure; 3] = [
     Measure::RATE,
     Measure::new("packet", Unit::Ns),
-    // Of the host's processes, for a packet and its answer.
+    // CPU time of the host's processes for a packet and its answer.
     Measure::new("CPU", Unit::Ns),
 ];
 
-/// The reference, and weir's host in its two forms.
-const HOSTS: [Way; 3] = [Way::Bare(Logging::Off), Way::Daemon, Way::Inline];
+/// The reference and the two forms of weir's host.
+const HOSTS: [HostKind; 3] = [HostKind::Bare(Logging::Off), HostKind::Daemon, HostKind::Inline];
 
-/// What a case is, besides its host.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    way: Way,
+struct EchoShape {
+    way: HostKind,
     window: u64,
     copies: u64,
-    watched: Watched,
+    watched: Instrumentation,
 }
 
-impl Shape {
-    /// One who asks a host as it is, one request after the other.
-    fn of(way: Way) -> Shape {
-        Shape { way, window: 1, copies: 1, watched: Watched::Usual }
+impl EchoShape {
+    /// One asker of a host in its usual state, one request after the other.
+    fn of(way: HostKind) -> EchoShape {
+        EchoShape { way, window: 1, copies: 1, watched: Instrumentation::Usual }
     }
 }
 
-/// All groups.
 pub fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
     groups.extend([1, WINDOW].map(hosts));
     groups.extend([1, WINDOW].map(logs));
-    for way in [Way::Daemon, Way::Inline] {
-        groups.extend([1, WINDOW].map(|window| watched(way, window, Watched::Log)));
-        groups.extend([1, WINDOW].map(|window| watched(way, window, Watched::Profile)));
+    for way in [HostKind::Daemon, HostKind::Inline] {
+        groups.extend([1, WINDOW].map(|window| watched(way, window, Instrumentation::Log)));
+        groups.extend([1, WINDOW].map(|window| watched(way, window, Instrumentation::Profile)));
     }
     groups.extend(HOSTS.map(four_copies));
     groups.push(kernels());
     groups
 }
 
-/// Hosts beside the reference.
+/// Compares hosts with the reference.
 fn hosts(window: u64) -> Group {
     let cases = HOSTS.map(|way| {
-        let made = echo_case(Shape { window, ..Shape::of(way) }, "");
+        let made = echo_case(EchoShape { window, ..EchoShape::of(way) }, "");
         Case { standard: window == 1, ..made }
     });
     let made = beside_the_first(format!("icmp{}", under_way(window)), cases.into());
@@ -80,12 +78,12 @@ fn hosts(window: u64) -> Group {
     Group { processes: ROUGH, standard, ..made }
 }
 
-/// The reference with a log beside itself without.
+/// Compares the reference with a log with itself without one.
 fn logs(window: u64) -> Group {
     let kinds =
         [Logging::Off, Logging::Ring, Logging::Buffered, Logging::Unbuffered, Logging::Synchronous];
     let cases = kinds.map(|logging| {
-        let shape = Shape { window, ..Shape::of(Way::Bare(logging)) };
+        let shape = EchoShape { window, ..EchoShape::of(HostKind::Bare(logging)) };
         let made = echo_case(shape, &format!(", log {}", logging.name()));
         match logging {
             Logging::Synchronous => Case {
@@ -101,33 +99,34 @@ fn logs(window: u64) -> Group {
     Group { processes: ROUGH, ..made }
 }
 
-/// weir's host with its log, or its profile, beside itself without.
-fn watched(way: Way, window: u64, what: fn(bool) -> Watched) -> Group {
+/// Compares weir's host with its log, or its profile, with itself without.
+fn watched(way: HostKind, window: u64, what: fn(bool) -> Instrumentation) -> Group {
     let cases = [false, true].map(|on| {
         let watched = what(on);
-        echo_case(Shape { window, watched, ..Shape::of(way) }, watched.title())
+        echo_case(EchoShape { window, watched, ..EchoShape::of(way) }, watched.title())
     });
     let title = what(false).title().trim_end_matches(" off");
     let name = format!("icmp, {}{title}{}", way.title(), under_way(window));
-    // A twin of a host takes as long to come up as the host.
-    let twin = what(false) == Watched::Log(false);
+    // A twin of a host takes as long to start as the host.
+    let twin = what(false) == Instrumentation::Log(false);
     Group { processes: CLOSE, twin, ..beside_the_first(name, cases.into()) }
 }
 
-/// Three further askers of the same host beside the one that is timed.
-fn four_copies(way: Way) -> Group {
+/// Adds three further askers of the same host to the one that is timed.
+fn four_copies(way: HostKind) -> Group {
     let cases = [1, 4].map(|copies| {
-        let shape = Shape { copies, ..Shape::of(way) };
+        let shape = EchoShape { copies, ..EchoShape::of(way) };
         echo_case(shape, if copies == 1 { " (1 or 4 copies)" } else { ", 4 copies at once" })
     });
     let made = beside_the_first(format!("icmp, four copies, {}", way.title()), cases.into());
     Group { processes: ROUGH, twin: false, ..made }
 }
 
-/// The same askers before the kernel's own echo.
+/// Sends the same requests to the kernel's own echo.
 fn kernels() -> Group {
-    let ways = [Way::Lo, Way::Veth].into_iter();
-    let shapes = ways.flat_map(|way| [1, WINDOW].map(|window| Shape { window, ..Shape::of(way) }));
+    let ways = [HostKind::Lo, HostKind::Veth].into_iter();
+    let shapes =
+        ways.flat_map(|way| [1, WINDOW].map(|window| EchoShape { window, ..EchoShape::of(way) }));
     let cases = shapes.map(|shape| echo_case(shape, "")).collect();
     let made = group("icmp, the kernel", Sides::Two, cases);
     Group { twin: false, processes: ROUGH, ..made }
@@ -137,22 +136,20 @@ fn under_way(window: u64) -> String {
     if window == 1 { String::new() } else { format!(", {window} under way") }
 }
 
-/// A group compared with its first case, both sides on one CPU.
+/// Makes a group that is compared with its first case, both sides on one CPU.
 fn beside_the_first(name: String, cases: Vec<Case>) -> Group {
-    Group {
-        baseline: cases.first().map(|case| case.name.clone()),
-        standard: vec![Placement::SameCpu],
-        ..group(name, Sides::Two, cases)
-    }
+    Group { standard: vec![Placement::SameCpu], ..compared(name, Sides::Two, cases) }
 }
 
-fn echo_case(shape: Shape, what: &str) -> Case {
-    let Shape { way, window, copies, watched } = shape;
+fn echo_case(shape: EchoShape, what: &str) -> Case {
+    let EchoShape { way, window, copies, watched } = shape;
     let params = Params {
         chunk_bytes: Some(PAYLOAD_BYTES as u64),
         parties: Some(copies),
-        logging: Some(if watched == Watched::Log(true) { "ring" } else { way.logging() }.into()),
-        operation: (watched == Watched::Profile(true)).then(|| "profiled".into()),
+        logging: Some(
+            if watched == Instrumentation::Log(true) { "ring" } else { way.logging() }.into(),
+        ),
+        operation: (watched == Instrumentation::Profile(true)).then(|| "profiled".into()),
         window: Some(window),
         device: Some(way.device().into()),
         ..moving(way.mechanism(), "two-way")
@@ -177,7 +174,7 @@ fn echo_case(shape: Shape, what: &str) -> Case {
     Case { measures, size, weight: STREAM_WEIGHT + start, ..made }
 }
 
-fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, CaseError> {
+fn echoes(site: &Site, shape: EchoShape) -> MadeWork {
     let mut prepared = shape.watched.start(site, shape.way)?;
     let host = prepared.host.clone();
     let mut asker = Asker::new(host.address, shape.window as usize)?;
@@ -193,7 +190,7 @@ fn echoes(site: &Site, shape: Shape) -> Result<Box<dyn Work>, CaseError> {
     })
 }
 
-fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, CaseError> {
+fn stream(asker: &mut Asker, host: &EchoHost, count: u64) -> Result<Batch, CaseError> {
     let before = host.cpu_ns();
     let begun = Instant::now();
     asker.stream(count)?;
@@ -206,11 +203,11 @@ fn stream(asker: &mut Asker, host: &Host, count: u64) -> Result<Batch, CaseError
     Ok(Batch { elapsed_ns, values })
 }
 
-/// Further askers of the same host, which are stopped between batches.
-fn copies(site: &Site, host: &Host, count: u64) -> Result<Background, CaseError> {
+/// Starts further askers of the same host; they are stopped between batches.
+fn copies(site: &Site, host: &EchoHost, count: u64) -> Result<Background, CaseError> {
     let asking = |_| -> Result<Child, CaseError> {
         let mut asker = Asker::new(host.address, 1)?;
-        // It may be stopped for longer than a reply may take.
+        // It may be stopped for longer than a reply is allowed to take.
         asker.set_patience(None)?;
         endless(|| site.go_here(), || asker.turnarounds(1).map(drop))
     };

@@ -1,7 +1,7 @@
-//! A transaction log of the reference: an event for each packet that comes or goes, as text,
-//! written as programs of Allen's time did it and as today's do; or in weir's ring.
+//! The transaction log of the reference: an event for each packet that comes or goes. It is text,
+//! written as programs of Allen's time did and as today's do, or a ring of weir's.
 
-use crate::tools::place::Place;
+use crate::tools::place::PortDirectory;
 use crate::tools::unnamed_file;
 use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
@@ -13,33 +13,29 @@ use weir_measure::bench::case::{CaseError, Site};
 use weir_net::log::{Direction, Log};
 
 const BUFFER_BYTES: usize = 64 << 10;
-/// As `weir net up` has it.
+/// The size that `weir net up` uses.
 const RING_BYTES: u64 = 4 << 20;
 
-/// How it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Logging {
-    /// Not at all.
     Off,
-    /// Into a ring of weir's, in a shared file.
+    /// Into a ring of weir's in a shared file.
     Ring,
     /// As text, 64 KiB at a time.
     Buffered,
-    /// As text, by a call for each line, into the page cache.
+    /// As text, one call for each line, into the page cache.
     Unbuffered,
-    /// As text, by a call for each line, which waits for the disk.
+    /// As text, one call for each line, which waits for the disk.
     Synchronous,
 }
 
 impl Logging {
-    /// Its name among the parameters.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// The log.
 #[derive(Debug)]
 pub struct Ledger {
     line: Vec<u8>,
@@ -55,10 +51,7 @@ enum Sink {
 }
 
 impl Ledger {
-    /// Makes one, in a file without a name.
-    ///
-    /// # Errors
-    /// Left out: no such file can be made, or no disk would be waited for.
+    /// Creates a log in an unnamed file.
     pub fn new(site: &Site, logging: Logging) -> Result<Ledger, CaseError> {
         let directory = &site.directory;
         let sink = match logging {
@@ -77,10 +70,7 @@ impl Ledger {
         Ok(Ledger { line: Vec::with_capacity(256), sink })
     }
 
-    /// Writes an event of a packet whose headers have been looked at.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Logs a packet whose headers have been checked.
     #[inline]
     pub fn note(&mut self, direction: Direction, packet: &[u8]) -> Result<(), CaseError> {
         match &mut self.sink {
@@ -102,7 +92,7 @@ fn now() -> (i64, i64) {
     (now.tv_sec, now.tv_nsec)
 }
 
-/// The line: when, which way, from where to where, what.
+/// Formats a line: time, direction, source and destination, content.
 fn text<'l>(
     line: &'l mut Vec<u8>,
     (seconds, nanoseconds): (i64, i64),
@@ -131,9 +121,9 @@ fn text<'l>(
     Ok(line)
 }
 
-/// A log of its own, whose file goes once it is open.
+/// Creates a log of weir's; its file is removed once it is open.
 fn ring() -> Result<Log, CaseError> {
-    let place = Place::new()?;
+    let place = PortDirectory::new()?;
     let log = Log::create(place.name(), RING_BYTES);
     log.map_err(|error| CaseError::left_out(error.to_string()))
 }
@@ -146,7 +136,7 @@ fn open(directory: &Path, more: OFlags) -> Result<File, CaseError> {
     )
 }
 
-/// Where files are in memory, nobody waits for a disk.
+/// Fails where files are in memory, because no write waits for a disk there.
 fn demand_disk(directory: &Path) -> Result<(), CaseError> {
     if rustix::fs::statfs(directory)?.f_type as u64 == weir_sys::TMPFS_MAGIC {
         return Err(CaseError::left_out(format!(

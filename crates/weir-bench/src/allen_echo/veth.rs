@@ -2,7 +2,7 @@
 
 use super::echo;
 use super::network::{MTU, PREFIX_BITS, Subnet, alone};
-use crate::tools::peer::{Control, Peer};
+use crate::tools::peer::{Control, PeerProcess};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use weir_measure::bench::case::{CaseError, Site};
@@ -10,8 +10,8 @@ use weir_sys::tun;
 
 const PORT: u16 = 7;
 
-/// The socket of this side, and the other side, which echoes.
-pub fn start(site: &Site) -> Result<(UdpSocket, Peer), CaseError> {
+/// Returns the socket of this side and the other side, which echoes.
+pub fn start(site: &Site) -> Result<(UdpSocket, PeerProcess), CaseError> {
     let subnet = Subnet::new()?;
     let open = |own: Ipv4Addr, other: Ipv4Addr| -> Result<UdpSocket, CaseError> {
         let socket = UdpSocket::bind(SocketAddr::from((own, PORT)))?;
@@ -23,8 +23,8 @@ pub fn start(site: &Site) -> Result<(UdpSocket, Peer), CaseError> {
     Ok((open(subnet.here(), subnet.there())?, peer))
 }
 
-/// A side whose kernel answers by itself.
-pub fn kernel(site: &Site, subnet: Subnet) -> Result<Peer, CaseError> {
+/// Starts a side whose kernel answers by itself.
+pub fn kernel(site: &Site, subnet: Subnet) -> Result<PeerProcess, CaseError> {
     join(
         site,
         subnet,
@@ -37,18 +37,18 @@ pub fn kernel(site: &Site, subnet: Subnet) -> Result<Peer, CaseError> {
     )
 }
 
-/// Starts the other side in a namespace of its own and joins it to this one. It has done `prepare`
-/// when this returns, and then does `serve`.
+/// Starts the other side in its own namespace and connects it to this one. When this returns, the
+/// other side has done `prepare`; it goes on with `serve`.
 fn join<S>(
     site: &Site,
     subnet: Subnet,
     prepare: impl FnOnce() -> Result<S, CaseError>,
     serve: impl FnOnce(S, &Control) -> Result<(), CaseError>,
-) -> Result<Peer, CaseError> {
+) -> Result<PeerProcess, CaseError> {
     let (near, far) = (subnet.device(), subnet.far_device());
     let (go, gone) = rustix::pipe::pipe()?;
     let (moved, has_moved) = rustix::pipe::pipe()?;
-    let peer = Peer::start(site, |control| {
+    let peer = PeerProcess::start(site, |control| {
         alone()?;
         rustix::io::write(&has_moved, b".")?;
         rustix::io::read(&go, &mut [0; 1])?;
@@ -67,8 +67,8 @@ fn join<S>(
     Ok(peer)
 }
 
-/// Waits for the other side's next step; if it died, what it said.
-fn step(moved: &rustix::fd::OwnedFd, peer: &Peer) -> Result<(), CaseError> {
+/// Waits for the other side's next step; if it died, fails with its error.
+fn step(moved: &rustix::fd::OwnedFd, peer: &PeerProcess) -> Result<(), CaseError> {
     match rustix::io::read(moved, &mut [0; 1])? {
         0 => peer.wait().map_err(|trouble| CaseError::left_out(trouble.text)),
         _ => Ok(()),

@@ -1,6 +1,6 @@
-//! What of weir's own watching is on while a batch runs: its transaction log, its profile.
+//! Switches weir's transaction log and its profile on or off for a batch.
 
-use super::host::{Host, Way};
+use super::host::{EchoHost, HostKind};
 use super::weir::Weir;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -8,24 +8,23 @@ use weir_measure::bench::case::{CaseError, Site};
 use weir_net::log::{Kinds, Log};
 use weir_profile::Observed;
 
-/// What `weir net up` logs, where nothing is said.
+/// What `weir net up` logs by default.
 const WITHOUT_PACKETS: Kinds = Kinds::of_bits(Kinds::USUAL.bits() & !Kinds::TRANSACTIONS.bits());
 
-/// What is on, and for which comparison.
+/// What is switched on, and for which comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watched {
-    /// As it comes up: what goes wrong is logged, packets are not.
+pub enum Instrumentation {
+    /// The state after the start: errors are logged, packets are not.
     Usual,
-    /// The log beside itself: without packets, or with each that comes and goes.
+    /// A comparison of logs: without packets, or with every packet.
     Log(bool),
-    /// The profile beside itself: off or on.
+    /// A comparison of profiles: off or on.
     Profile(bool),
 }
 
-/// A host, and what is to be done before each of its batches.
+/// A host, and what to do before each of its batches.
 pub struct Prepared {
-    /// The host.
-    pub host: Rc<Host>,
+    pub host: Rc<EchoHost>,
     before: Before,
 }
 
@@ -37,65 +36,59 @@ enum Before {
 
 thread_local! {
     /// The hosts of this process whose logs are switched.
-    static SWITCHED: RefCell<Vec<(Way, Weak<Host>)>> = const { RefCell::new(Vec::new()) };
+    static SWITCHED: RefCell<Vec<(HostKind, Weak<EchoHost>)>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Watched {
-    /// What distinguishes the name of a case.
+impl Instrumentation {
+    /// Returns what distinguishes the name of a case.
     pub fn title(self) -> &'static str {
         match self {
-            Watched::Usual => "",
-            Watched::Log(false) => ", log off",
-            Watched::Log(true) => ", log on",
-            Watched::Profile(false) => ", profile off",
-            Watched::Profile(true) => ", profile on",
+            Instrumentation::Usual => "",
+            Instrumentation::Log(false) => ", log off",
+            Instrumentation::Log(true) => ", log on",
+            Instrumentation::Profile(false) => ", profile off",
+            Instrumentation::Profile(true) => ", profile on",
         }
     }
 
-    /// Starts a host; where the log is what matters, one for all cases of this process, whose mask
-    /// is set between batches. A profile that an observer switched on stays so for a while, so it
-    /// takes a host of its own.
-    ///
-    /// # Errors
-    /// Those of [`Host::start`]; what the host keeps cannot be opened.
-    pub fn start(self, site: &Site, way: Way) -> Result<Prepared, CaseError> {
+    /// Starts a host. Cases that compare logs share one host in this process, and its mask is set
+    /// between batches. A profile stays on for a while after an observer switched it on, so it
+    /// needs a host of its own.
+    pub fn start(self, site: &Site, way: HostKind) -> Result<Prepared, CaseError> {
         let host = match self {
-            Watched::Log(_) => shared(site, way)?,
-            _ => Rc::new(Host::start(site, way)?),
+            Instrumentation::Log(_) => shared(site, way)?,
+            _ => Rc::new(EchoHost::start(site, way)?),
         };
         let weir = || {
             host.weir()
                 .ok_or_else(|| CaseError::failed("only weir has a log or a profile to watch"))
         };
         let before = match self {
-            Watched::Usual | Watched::Profile(false) => Before::Nothing,
-            Watched::Log(on) => {
+            Instrumentation::Usual | Instrumentation::Profile(false) => Before::Nothing,
+            Instrumentation::Log(on) => {
                 let log = weir()?.log()?;
                 Before::Set(log, if on { Kinds::USUAL } else { WITHOUT_PACKETS })
             }
-            Watched::Profile(true) => Before::Renew(weir().and_then(Weir::profiles)?),
+            Instrumentation::Profile(true) => Before::Renew(weir().and_then(Weir::profiles)?),
         };
         Ok(Prepared { host, before })
     }
 }
 
-fn shared(site: &Site, way: Way) -> Result<Rc<Host>, CaseError> {
+fn shared(site: &Site, way: HostKind) -> Result<Rc<EchoHost>, CaseError> {
     SWITCHED.with_borrow_mut(|hosts| {
         let known = hosts.iter().find(|(known, _)| *known == way);
         if let Some(host) = known.and_then(|(_, host)| host.upgrade()) {
             return Ok(host);
         }
-        let host = Rc::new(Host::start(site, way)?);
+        let host = Rc::new(EchoHost::start(site, way)?);
         hosts.push((way, Rc::downgrade(&host)));
         Ok(host)
     })
 }
 
 impl Prepared {
-    /// Switches what is to be on.
-    ///
-    /// # Errors
-    /// A profile can no longer be written.
+    /// Switches the log or the profile as the case demands.
     pub fn before_batch(&mut self) -> Result<(), CaseError> {
         match &mut self.before {
             Before::Nothing => {}

@@ -1,8 +1,8 @@
-//! weir's own host, as users run it: `weir net up`, with its daemon or with ICMP in the switch.
+//! weir's host as users run it: `weir net up`, with its daemon or with ICMP in the switch.
 
 use super::asker::Asker;
 use super::network::{MTU, PREFIX_BITS, Subnet};
-use crate::tools::place::Place;
+use crate::tools::place::PortDirectory;
 use crate::tools::program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
@@ -16,37 +16,33 @@ use weir_profile::Observed;
 use weir_sys::tun::Tun;
 use weir_sys::{Pid, proc};
 
-/// How long the switch and its daemon may take to come up.
+/// How long the switch and its daemon may take to start.
 const START: Duration = Duration::from_secs(10);
-/// How long a request of these first waits for its answer.
+/// How long each of the first requests waits for its answer.
 const TRY: Duration = Duration::from_millis(50);
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 const KILL: i32 = 9; // SIGKILL
 
-/// A switch that is up, and answers. It is killed when this is dropped; if this process dies first,
-/// the switch ends with the command that it was given, which reads from here.
+/// A switch that is up and answers. Dropping this kills it. If this process dies first, the switch
+/// ends with the command that it was given, which reads from this process.
 #[derive(Debug)]
 pub struct Weir {
     switch: Child,
-    /// All its processes.
     pids: Vec<Pid>,
-    /// Its directory of names, which goes after it.
-    place: Place,
+    /// Its directory of names, removed after it.
+    place: PortDirectory,
     device: String,
 }
 
 impl Weir {
-    /// Starts it where the other side belongs, in the namespace of this process, and waits until it
-    /// answers.
-    ///
-    /// # Errors
-    /// Left out: no device can be made, or there is no weir to run.
+    /// Starts the switch where the other side belongs, in the namespace of this process, and waits
+    /// until it answers.
     pub fn start(site: &Site, subnet: Subnet, inline: bool) -> Result<Weir, CaseError> {
         let device = subnet.device();
-        // What only needs privilege is told apart from what went wrong.
+        // A missing privilege is told apart from a failure.
         Tun::open(&device, false)
             .map_err(|error| CaseError::left_out(format!("cannot create a TUN device: {error}")))?;
-        let place = Place::new()?;
+        let place = PortDirectory::new()?;
         let mut command = Command::new(program::weir()?);
         command.args(["net", "up", "--tun", &device]);
         command.args(["--addr", &format!("{}/{PREFIX_BITS}", subnet.there())]);
@@ -54,7 +50,7 @@ impl Weir {
         command.arg(if inline { "--inline" } else { "--icmpd" }).args(["--", "cat"]);
         command.env("XDG_RUNTIME_DIR", place.directory());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // A child runs where its parent did when it was started.
+        // A child starts on the CPU of its parent.
         site.go_there()?;
         let started = command.spawn();
         site.go_here()?;
@@ -66,29 +62,21 @@ impl Weir {
         Ok(made)
     }
 
-    /// The processes whose work is the answering.
+    /// Returns the processes that do the answering.
     pub fn pids(&self) -> &[Pid] {
         &self.pids
     }
 
-    /// Where its files are.
     fn directory(&self) -> PathBuf {
         self.place.directory().join("weir/net").join(&self.device)
     }
 
-    /// Its log.
-    ///
-    /// # Errors
-    /// It cannot be opened.
     pub fn log(&self) -> Result<Log, CaseError> {
         let opened = Log::open(self.directory().join(weir_net::names::LOG));
         opened.map_err(|error| CaseError::failed(error.to_string()))
     }
 
-    /// The profiles of all its processes.
-    ///
-    /// # Errors
-    /// One cannot be opened, or there is none.
+    /// Opens the profiles of all its processes; there must be one.
     pub fn profiles(&self) -> Result<Vec<Observed>, CaseError> {
         let mut profiles = Vec::new();
         for entry in std::fs::read_dir(self.directory())? {
@@ -128,7 +116,7 @@ impl Weir {
         }
     }
 
-    /// The switch, and what it started.
+    /// Finds the switch and its children.
     fn find_processes(&mut self) {
         let switch = self.switch.id() as Pid;
         let is_child =
@@ -149,9 +137,9 @@ impl Drop for Weir {
     }
 }
 
-/// Whether somebody answers at once.
+/// Whether a host answers at once.
 fn is_there(subnet: Subnet) -> bool {
-    // Without a device yet there is no way to it.
+    // Before the device exists there is no route.
     let Ok(mut asker) = Asker::new(subnet.there(), 1) else { return false };
     asker.set_patience(Some(TRY)).is_ok() && asker.turnarounds(1).is_ok()
 }

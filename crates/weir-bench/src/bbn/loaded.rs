@@ -1,17 +1,16 @@
 //! `bbn-loaded`: two pairs that move blocks through pipes while a file is copied without end, and
-//! the same pair alone beside it.
+//! one pair alone for comparison.
 
 use crate::tools::background::{Background, endless};
-use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::pattern::Pattern;
 use crate::tools::prelude::*;
-use crate::tools::stream::Stream;
+use crate::tools::stream::OneWay;
 use weir_measure::bench::load;
 use weir_measure_sys::fork::Child;
 
 const BYTES: [u64; 4] = [64, 512, 4_096, 65_536];
 
-/// The suite.
 pub fn suite() -> Suite {
     let mut cases = Vec::new();
     for bytes in BYTES {
@@ -26,7 +25,7 @@ pub fn suite() -> Suite {
             let make = move |site: &Site| pair(site, bytes as usize, loaded);
             cases.push(Case {
                 standard: false,
-                // Long enough for the scheduler to share the CPUs out.
+                // Long enough for the scheduler to share out the CPUs.
                 size: BatchSize::Time { ns: 40_000_000 },
                 weight: 4.0,
                 ..case(format!("{what}, {}", size(bytes)), params, Measure::THROUGHPUT, make)
@@ -43,8 +42,8 @@ pub fn suite() -> Suite {
     }
 }
 
-fn pair(site: &Site, bytes: usize, loaded: bool) -> Result<Box<dyn Work>, CaseError> {
-    let mut stream = Stream::start(site, Mechanism::Pipe(0), bytes)?;
+fn pair(site: &Site, bytes: usize, loaded: bool) -> MadeWork {
+    let mut stream = OneWay::start(site, Mechanism::Pipe(0), bytes)?;
     let others = if loaded { others(site, bytes)? } else { Vec::new() };
     let others = Background::new(others)?;
     work(move |count| {
@@ -53,9 +52,9 @@ fn pair(site: &Site, bytes: usize, loaded: bool) -> Result<Box<dyn Work>, CaseEr
     })
 }
 
-/// A second pair and a copy.
+/// Starts a second pair and a copy.
 fn others(site: &Site, bytes: usize) -> Result<Vec<Child>, CaseError> {
-    let channel = Channel::new(Mechanism::Pipe(0), bytes)?;
+    let channel = BenchChannel::new(Mechanism::Pipe(0), bytes)?;
     let mut children = Vec::new();
     for writes in [true, false] {
         let go = || if writes { site.go_here() } else { site.go_there() };

@@ -1,30 +1,29 @@
-//! `bbn-port`: records from writers to one reader, each behind an 8-byte header and checked in
-//! full (as t.port1 did), and bare.
+//! `bbn-port`: records from writers to one reader, with an 8-byte header and checked in full (as in
+//! t.port1), and bare.
 //!
-//! The kernel's ways have the header put in front of the data; weir's port has its own, also of 8
-//! bytes, of which the reader checks writer and number. Bare, a record pipe stands for it: the same
-//! ring without the header and without a choice among writers.
+//! With the kernel's mechanisms the header precedes the data. weir's port has a header of its own,
+//! also of 8 bytes, of which the reader checks writer and number. In the bare cases a record pipe
+//! takes the port's place: the same ring without the header and without a choice among writers.
 
 use super::{BLOCK_BYTES, COSTS, Meter, costly};
-use crate::tools::channel::{Channel, Mechanism};
+use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::crew::Crew;
-use crate::tools::own::{Shape, Side};
+use crate::tools::own::{ChannelSide, PipeShape};
 use crate::tools::pattern::sum;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use weir::Waiting;
 use weir_measure::random::Random;
 
 const HEADER_BYTES: usize = 8;
-/// What is in a header beside the length: the kind, and "end of message".
+/// The fields of a header beside the length: the kind, and "end of message".
 const KIND: u16 = 1;
 const END: u16 = 1;
-/// The largest record of a message queue, in most kernels.
+/// The largest record of a message queue in most kernels.
 const QUEUE_BYTES: u64 = 8_192;
-/// Above this a socket's buffer holds few records, and the report ended at 4096.
+/// Above this size a socket's buffer holds few records; the report ended at 4096.
 const PACKET_BYTES: u64 = 65_536;
 
-/// The suite.
 pub fn suite() -> Suite {
     let kernels = [Mechanism::UnixSeqpacket, Mechanism::PosixMq];
     let port = Mechanism::WeirPort(Waiting::Adaptive);
@@ -34,7 +33,7 @@ pub fn suite() -> Suite {
     };
     let with = |last: Mechanism| kernels.into_iter().chain([last]);
     let checked = with(port).flat_map(|mechanism| each(mechanism, true)).collect();
-    let records = Mechanism::WeirRecord(Shape::DEFAULT);
+    let records = Mechanism::WeirRecord(PipeShape::DEFAULT);
     let bare = with(records).flat_map(|mechanism| each(mechanism, false)).collect();
     let four = |mechanism| [64, 1_024].map(|bytes| record(mechanism, bytes, 4, false));
     let many = with(port).flat_map(four).collect();
@@ -68,11 +67,11 @@ fn record(mechanism: Mechanism, bytes: u64, writers: u64, checked: bool) -> Case
     let name = format!("{}, {who}{kind}, {}", mechanism.name(), size(bytes));
     let make = move |site: &Site| records(site, mechanism, bytes as usize, writers, checked);
     let made = costly(case(name, params, Measure::TIME, make));
-    // What the writers beside the first used is not known when the reader reports.
+    // What the writers beside the first used is unknown when the reader reports.
     if writers > 1 { Case { measures: vec![COSTS[0], COSTS[4]], ..made } } else { made }
 }
 
-/// A record of `bytes` bytes: its header and its data, of which the sum is known.
+/// Makes a record of `bytes` bytes, header and data, and the sum of its data.
 fn made(bytes: usize) -> (Vec<u8>, u64) {
     let mut random = Random::new(bytes as u64);
     let mut record = Vec::with_capacity(HEADER_BYTES + bytes);
@@ -84,22 +83,22 @@ fn made(bytes: usize) -> (Vec<u8>, u64) {
     (record, sum)
 }
 
-/// The reader is the other side; this side is a writer, and so are the children beyond the first.
+/// The reader is the other side. This side is a writer, and so are the children beyond the first.
 fn records(
     site: &Site,
     mechanism: Mechanism,
     bytes: usize,
     writers: u64,
     checked: bool,
-) -> Result<Box<dyn Work>, CaseError> {
+) -> MadeWork {
     let (record, right) = made(bytes);
-    // A port has a header of its own, which its reader looks at.
+    // A port has its own header, which its reader checks.
     let own_header = matches!(mechanism, Mechanism::WeirPort(_));
     let head = if checked && !own_header { HEADER_BYTES } else { 0 };
     let sent = record[HEADER_BYTES - head..].to_vec();
-    let channel = Channel::new(mechanism, sent.len())?;
-    let mut peer = Peer::start(site, |control| {
-        channel.only(Side::Receives);
+    let channel = BenchChannel::new(mechanism, sent.len())?;
+    let mut peer = PeerProcess::start(site, |control| {
+        channel.only(ChannelSide::Receives);
         let (mut buffer, mut done) = (vec![0; sent.len()], 0);
         loop {
             let mut sound = true;
@@ -113,7 +112,7 @@ fn records(
             control.report_with_usage(done)?;
         }
     })?;
-    channel.only(Side::Sends);
+    channel.only(ChannelSide::Sends);
     let crew = Crew::start(writers - 1, |_| {
         site.go_here()?;
         Ok(|| channel.send(&sent))

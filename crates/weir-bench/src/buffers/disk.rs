@@ -1,5 +1,5 @@
-//! The disk's own rate, beside what keeps a backlog there: as much written and then read, past the
-//! page cache, in clusters as a pool has them.
+//! The disk's own rate, for comparison with what keeps a backlog on it: the same bytes are written
+//! and then read, past the page cache, in clusters as a pool has them.
 
 use super::line::side;
 use super::way::memory_bytes;
@@ -11,27 +11,25 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_bench_sys::sequential::{Sequential, measure_sequential};
-use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use weir_measure::bench::case::CaseError;
 use weir_measure_sys::wait::Reaped;
 
 const CLUSTER_BYTES: usize = 256 << 10;
 const BYTE: u8 = 0xa5;
 
-/// How it is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
-    /// So many transfers at once, by the engine of a pool.
+    /// This many transfers at once, by the engine of a pool.
     InFlight(usize),
     /// One after the other, by pwrite(2) and pread(2).
     Calls,
 }
 
-/// What was written and read, the times, and what the process used.
+/// The bytes moved, the times, and what the process used.
 pub type Moved = (u64, Sequential, Reaped);
 
 impl Disk {
-    /// What it is called.
     pub fn title(self) -> String {
         match self {
             Disk::InFlight(count) => format!("disk, {count} in flight"),
@@ -39,7 +37,6 @@ impl Disk {
         }
     }
 
-    /// What moves the bytes.
     pub fn mechanism(self) -> &'static str {
         match self {
             Disk::InFlight(_) => "spill-engine",
@@ -47,14 +44,11 @@ impl Disk {
         }
     }
 
-    /// Moves what a backlog of so many bytes has beyond the memory, in a process of its own:
-    /// engines may start threads, and this one forks.
-    ///
-    /// # Errors
-    /// The directory has no direct access, the disk is full, or what was read is wrong.
+    /// Moves the part of a backlog that exceeds the memory, in a process of its own: engines may
+    /// start threads, and this process forks.
     pub fn run(self, directory: &Path, backlog_bytes: u64) -> Result<Moved, CaseError> {
         let clusters = (backlog_bytes - memory_bytes(backlog_bytes)) / CLUSTER_BYTES as u64;
-        let times = Shared::new(2 * LINE_BYTES)?;
+        let times = SharedPages::new(2 * LINE_BYTES)?;
         let complaints = File::from(memfd_create("complaints", MemfdFlags::CLOEXEC)?);
         let mut child = side(&complaints, || {
             let took = match self {
@@ -83,7 +77,7 @@ impl Disk {
 
 fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, CaseError> {
     let file = direct_file(directory)?;
-    let mut cluster = Buffer::new(CLUSTER_BYTES)?;
+    let mut cluster = PageBuffer::new(CLUSTER_BYTES)?;
     cluster.fill(BYTE);
     let offset = |number| number * CLUSTER_BYTES as u64;
     let begun = Instant::now();
@@ -103,10 +97,7 @@ fn by_calls(directory: &Path, clusters: u64) -> Result<Sequential, CaseError> {
     Ok(Sequential { write_ns, read_ns })
 }
 
-/// Whether a backlog can be kept there: room for two of them, and direct access.
-///
-/// # Errors
-/// What is missing.
+/// Fails unless a backlog can be kept there: room for two of them, and direct access.
 pub fn check(directory: &Path, backlog_bytes: u64) -> Result<(), CaseError> {
     let shown = directory.display();
     let about = rustix::fs::statvfs(directory)?;

@@ -1,7 +1,7 @@
-//! What the writer sends, how the reader checks it, and when either of them is to do it.
+//! The bytes that the writer sends and the reader checks, and the times for both.
 //!
-//! Bytes come in chunks; each begins with its number, the rest is a fixed sequence. A reader checks
-//! every number, and every byte of every 64th chunk, wherever its reads happen to begin.
+//! Bytes come in chunks. Each begins with its number; the rest is a fixed sequence. A reader checks
+//! every number, and every byte of every 64th chunk, wherever its reads begin.
 
 use rustix::io::retry_on_intr;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
@@ -9,11 +9,10 @@ use rustix::time::Timespec;
 use weir_measure::bench::case::CaseError;
 use weir_measure::random::Random;
 
-/// What the writer writes at once.
 pub const CHUNK_BYTES: usize = 128 << 10;
-/// What the reader asks for at once.
+/// Bytes of one read.
 pub const READ_BYTES: usize = 64 << 10;
-/// Of so many chunks one is looked at in full.
+/// One chunk in this many is compared in full.
 const CHECKED_EVERY: u64 = 64;
 const NUMBER_BYTES: usize = 8;
 
@@ -25,19 +24,16 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// From the first chunk.
     pub fn new() -> Sequence {
         let mut random = Random::new(CHUNK_BYTES as u64);
         let words = (0..CHUNK_BYTES / NUMBER_BYTES).map(|_| random.next_u64());
         Sequence { chunk: words.flat_map(u64::to_le_bytes).collect(), position: 0 }
     }
 
-    /// Bytes so far.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The next chunk.
     pub fn next_chunk(&mut self) -> &[u8] {
         let number = self.position / CHUNK_BYTES as u64;
         self.chunk[..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
@@ -45,10 +41,6 @@ impl Sequence {
         &self.chunk
     }
 
-    /// Checks what comes next.
-    ///
-    /// # Errors
-    /// It is not what was sent.
     pub fn check(&mut self, mut bytes: &[u8]) -> Result<(), CaseError> {
         while !bytes.is_empty() {
             let number = self.position / CHUNK_BYTES as u64;
@@ -71,42 +63,37 @@ impl Sequence {
     }
 }
 
-/// What the writer does: bursts at stated times, as fast as it is let. The first is at once.
+/// The writer's bursts, which it writes at stated times as fast as it can. The first one comes at
+/// once.
 #[derive(Clone, Copy, Debug)]
 pub struct Bursts {
-    /// How many.
     pub count: u64,
-    /// Chunks of each.
     pub chunks: u64,
-    /// From one to the next, unless the one takes longer.
+    /// Time from one burst to the next, unless a burst takes longer.
     pub every_ns: u64,
 }
 
 impl Bursts {
-    /// Bytes of all.
     pub fn bytes(&self) -> u64 {
         self.count * self.chunks * CHUNK_BYTES as u64
     }
 }
 
-/// How the reader takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
-    /// As they come.
     AtOnce,
-    /// So many bytes at each of the times that are so far apart, and what it is behind with.
+    /// A number of bytes at regular times, plus what it is behind with.
     Paced {
-        /// Bytes.
         bytes: u64,
         /// From one time to the next.
         every_ns: u64,
     },
-    /// Once the writer is done.
     AfterAll,
 }
 
 impl Taking {
-    /// Bytes that may have been taken until the next of the times, `after_ns` from the first byte.
+    /// Returns how many bytes may be taken before the next of the times; `after_ns` counts from the
+    /// first byte.
     pub fn allowance(self, after_ns: u64) -> u64 {
         match self {
             Taking::AtOnce | Taking::AfterAll => u64::MAX,
@@ -114,7 +101,7 @@ impl Taking {
         }
     }
 
-    /// The next of the times, from the first byte, after one has taken so much.
+    /// Returns the next of the times, counted from the first byte, after `taken` bytes.
     pub fn next_ns(self, taken: u64) -> u64 {
         match self {
             Taking::AtOnce | Taking::AfterAll => 0,
@@ -123,10 +110,7 @@ impl Taking {
     }
 }
 
-/// Sleeps until then; not at all if that is past.
-///
-/// # Errors
-/// Those of `clock_nanosleep(2)`.
+/// Sleeps until `ns` on the monotonic clock; returns at once if that is past.
 pub fn sleep_until(ns: u64) -> Result<(), CaseError> {
     let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
     let until = Timespec { tv_sec, tv_nsec };

@@ -1,11 +1,11 @@
-//! A writer, perhaps a program, and a reader, each a process: one run from the first byte to the
+//! A writer, possibly a program, and a reader, each a process: one run from the first byte to the
 //! last.
 //!
-//! The writer sends some chunks ahead and begins when the reader has seen some of them: starting
-//! the program is not measured. What the reader has counted it has also checked.
+//! The writer sends some chunks ahead, and begins when the reader has seen some of them, so the
+//! start of the program is not measured. The reader checks all that it counts.
 
 use super::flow::{Bursts, CHUNK_BYTES, READ_BYTES, Sequence, Taking, sleep_until};
-use super::way::Relay;
+use super::way::RelayCommand;
 use crate::tools::channel::set_pipe_bytes;
 use crate::tools::now_ns;
 use rustix::fs::MemfdFlags;
@@ -17,13 +17,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::sync::atomic::Ordering;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::CaseError;
 use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::wait::{Reaped, reap_blocking};
 
-/// Chunks that are sent ahead: mbuffer passes a block on (128 KiB) once it has the next. Of a large
-/// memory its blocks are larger, so it is a part of all chunks where that is more.
+/// Number of chunks sent ahead: mbuffer passes a block (128 KiB) on once it has the next one. With
+/// a large memory its blocks are larger, so the number is a part of all chunks where that is more.
 const AHEAD_CHUNKS: u64 = 4;
 const AHEAD_PART: u64 = 128;
 const BEGUN: usize = 0;
@@ -33,30 +33,28 @@ const ENDED: usize = 3;
 const DRAINED: usize = 4;
 const WORDS: usize = 5;
 
-/// What one run gave.
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome {
+pub struct BufferFigures {
     /// From the first byte of the first burst to the last byte at the reader.
     pub all_ns: u64,
-    /// The same to the last byte that the writer was rid of.
+    /// From the same moment until the writer had written its last byte.
     pub fill_ns: u64,
-    /// From there to the last byte at the reader,
+    /// From then to the last byte at the reader.
     pub drain_ns: u64,
-    /// which took so many of them if it had waited for the writer.
+    /// The bytes that the reader took in that time, if it had waited for the writer.
     pub drained_bytes: u64,
-    /// Until the writer was rid of a burst, from when it was due, summed over all of them.
+    /// The time from when a burst was due until the writer had written it, summed over all bursts.
     pub held_ns: u64,
-    /// CPU time of all processes.
     pub cpu_ns: u64,
-    /// The same of the program alone, and the most memory it had; nothing without one.
+    /// CPU time and peak memory of the program, if there is one.
     pub relay: Option<Reaped>,
 }
 
-/// The descriptors of a run; a process keeps its own and closes the others.
+/// The descriptors of a run. Each process keeps its own and closes the others.
 #[derive(Debug, Default)]
-struct Ends {
+struct RunEnds {
     writer: Option<WriterEnds>,
-    /// What the program reads and writes; none without one.
+    /// The program's input and output, if there is a program.
     relay: Option<(OwnedFd, OwnedFd)>,
     reader: Option<ReaderEnds>,
 }
@@ -64,7 +62,7 @@ struct Ends {
 #[derive(Debug)]
 struct WriterEnds {
     write: OwnedFd,
-    /// The reader says here that it has seen something.
+    /// The reader writes here once it has seen some bytes.
     hear_seen: OwnedFd,
     /// Closed when the writer is done.
     _say_done: OwnedFd,
@@ -77,8 +75,8 @@ struct ReaderEnds {
     hear_done: OwnedFd,
 }
 
-impl Ends {
-    fn new(pipe_bytes: u64, with_relay: bool) -> Result<Ends, CaseError> {
+impl RunEnds {
+    fn new(pipe_bytes: u64, with_relay: bool) -> Result<RunEnds, CaseError> {
         let sized = || -> Result<(OwnedFd, OwnedFd), CaseError> {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
             if pipe_bytes > 0 {
@@ -96,29 +94,25 @@ impl Ends {
             (first, None)
         };
         let writer = Some(WriterEnds { write, hear_seen, _say_done });
-        Ok(Ends { writer, relay, reader: Some(ReaderEnds { read, say_seen, hear_done }) })
+        Ok(RunEnds { writer, relay, reader: Some(ReaderEnds { read, say_seen, hear_done }) })
     }
 
-    /// Keeps one of them and closes the others.
-    fn keep<T>(&mut self, of: impl FnOnce(&mut Ends) -> Option<T>) -> Result<T, CaseError> {
+    /// Keeps the descriptors of one process and closes the others.
+    fn keep<T>(&mut self, of: impl FnOnce(&mut RunEnds) -> Option<T>) -> Result<T, CaseError> {
         of(&mut std::mem::take(self)).ok_or_else(|| CaseError::failed("a descriptor is missing"))
     }
 }
 
-/// Carries out one run.
-///
-/// # Errors
-/// There is no process or pipe; one of the processes failed, or bytes are missing or wrong.
 pub fn run(
-    relay: Option<&Relay>,
+    relay: Option<&RelayCommand>,
     pipe_bytes: u64,
     bursts: Bursts,
     taking: Taking,
-) -> Result<Outcome, CaseError> {
-    let times = Shared::new(WORDS * LINE_BYTES)?;
+) -> Result<BufferFigures, CaseError> {
+    let times = SharedPages::new(WORDS * LINE_BYTES)?;
     let complaints = File::from(rustix::fs::memfd_create("complaints", MemfdFlags::CLOEXEC)?);
-    let mut ends = Ends::new(pipe_bytes, relay.is_some())?;
-    // In a child `ends` is the child's own, which takes what it needs and drops the rest.
+    let mut ends = RunEnds::new(pipe_bytes, relay.is_some())?;
+    // In a child, `ends` belongs to the child, which takes what it needs and drops the rest.
     let mut writer =
         side(&complaints, || write_all(&ends.keep(|ends| ends.writer.take())?, bursts, &times))?;
     let mut reader = side(&complaints, || {
@@ -139,7 +133,7 @@ pub fn run(
     // Acquire pairs with the releases of the two sides, which have ended.
     let time = |word| times.word(word).load(Ordering::Acquire);
     let cpu_ns = |ended: &Reaped| ended.user_ns + ended.system_ns;
-    Ok(Outcome {
+    Ok(BufferFigures {
         all_ns: time(ENDED).saturating_sub(time(BEGUN)),
         fill_ns: time(WRITTEN).saturating_sub(time(BEGUN)),
         drain_ns: time(ENDED).saturating_sub(time(WRITTEN)),
@@ -150,7 +144,7 @@ pub fn run(
     })
 }
 
-/// A child that says what it failed with.
+/// Starts a child that writes its error to `complaints`.
 pub fn side(
     mut complaints: &File,
     body: impl FnOnce() -> Result<(), CaseError>,
@@ -164,9 +158,9 @@ pub fn side(
     })?)
 }
 
-/// The command is gone when this returns, and with it our ends of the pipes.
+/// Starts the program. The command is dropped on return, and with it our ends of the pipes.
 fn start(
-    relay: &Relay,
+    relay: &RelayCommand,
     input: OwnedFd,
     output: OwnedFd,
     complaints: &File,
@@ -174,14 +168,14 @@ fn start(
     let name = relay.program.display();
     let mut command = Command::new(&relay.program);
     command.args(&relay.words).stdin(input).stdout(output).stderr(complaints.try_clone()?);
-    // Reaped by its number, with what it has used.
+    // The process is reaped by its number, together with its usage.
     let child = command
         .spawn()
         .map_err(|error| CaseError::failed(format!("cannot run {name}: {error}")))?;
     Ok(child.id() as weir_sys::Pid)
 }
 
-/// The first thing that any of them said, or how the program ended.
+/// Explains a failure: by the first complaint, or by how the program ended.
 fn why(complaints: &File, relay: Option<Reaped>) -> CaseError {
     let mut said = [0; 512];
     let count = complaints.read_at(&mut said, 0).unwrap_or(0);
@@ -197,7 +191,7 @@ fn ahead_chunks(bytes: u64) -> u64 {
     AHEAD_CHUNKS.max(bytes / AHEAD_PART / CHUNK_BYTES as u64)
 }
 
-fn write_all(ends: &WriterEnds, bursts: Bursts, times: &Shared) -> Result<(), CaseError> {
+fn write_all(ends: &WriterEnds, bursts: Bursts, times: &SharedPages) -> Result<(), CaseError> {
     let mut out = File::from(ends.write.try_clone()?);
     let mut sequence = Sequence::new();
     for _ in 0..ahead_chunks(bursts.bytes()) {
@@ -227,7 +221,7 @@ fn read_all(
     ends: &ReaderEnds,
     bytes: u64,
     taking: Taking,
-    times: &Shared,
+    times: &SharedPages,
 ) -> Result<(), CaseError> {
     let (mut buffer, mut sequence) = (vec![0; READ_BYTES], Sequence::new());
     let ahead = ahead_chunks(bytes) * CHUNK_BYTES as u64;
@@ -235,7 +229,7 @@ fn read_all(
     loop {
         let position = sequence.position();
         let most = match (position.checked_sub(ahead), begun) {
-            // The chunks ahead, at once, and the first bytes after it, whenever they come.
+            // The chunks ahead are read at once, and so are the first bytes after them.
             (None | Some(0), _) | (_, None) => READ_BYTES as u64,
             (Some(taken), Some(begun)) => {
                 let allowance = taking.allowance(now_ns().saturating_sub(begun));
@@ -254,7 +248,7 @@ fn read_all(
         if position == 0 {
             rustix::io::write(&ends.say_seen, b".")?;
             if taking == Taking::AfterAll {
-                // Nothing is said there: it is closed.
+                // The writer sends nothing here; it closes the pipe.
                 retry_on_intr(|| rustix::io::read(&ends.hear_done, &mut [0; 1]))?;
                 times.word(DRAINED).store(all - sequence.position(), Ordering::Release);
             }

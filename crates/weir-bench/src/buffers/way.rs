@@ -1,4 +1,4 @@
-//! The ways from the writer to the reader: a plain pipe, or a program between two.
+//! What lies between the writer and the reader: a plain pipe, or a program.
 
 use super::flow::CHUNK_BYTES;
 use crate::tools::program::{find, weir};
@@ -7,92 +7,85 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weir_measure::bench::case::{CaseError, Site};
 
-/// What the buffers of a backlog keep in memory.
+/// The memory that the buffers of a backlog may use.
 const MEMORY_BYTES: u64 = 256 << 20;
-/// A backlog is larger than that by as much, however small it is made.
+/// A backlog is at least this many times as large as the memory, however small it is.
 const MEMORY_PART: u64 = 8;
 
-/// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// One pipe of so many bytes, 0 for the kernel's own size, and nothing else.
+pub enum BufferKind {
+    /// One pipe with this capacity, 0 for the kernel's default, and nothing else.
     Pipe(u64),
-    /// `weir buffer`, as it is.
+    /// `weir buffer` with its defaults.
     Weir,
     /// `weir buffer` with little memory and a directory.
     WeirSpilling,
-    /// `pv`, with a buffer of this size or its own.
+    /// `pv` with a buffer of this size, or its default.
     Pv(Option<&'static str>),
-    /// `mbuffer` with so much memory.
+    /// `mbuffer` with this much memory.
     Mbuffer(&'static str),
-    /// `mbuffer` with a file for all.
+    /// `mbuffer` with a file for everything.
     MbufferFile,
 }
 
-/// A program and its words.
+/// A program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relay {
-    /// Where it is.
+pub struct RelayCommand {
     pub program: PathBuf,
-    /// What it is told.
     pub words: Vec<OsString>,
 }
 
-impl Way {
-    /// What it is called.
+impl BufferKind {
     pub fn title(self) -> String {
         match self {
-            Way::Pipe(0) => "pipe".into(),
-            Way::Pipe(bytes) => format!("pipe of {}", crate::tools::size(bytes)),
-            Way::Weir => "weir buffer".into(),
-            Way::WeirSpilling => "weir buffer --spill".into(),
-            Way::Pv(None) => "pv".into(),
-            Way::Pv(Some(size)) => format!("pv -B {size}"),
-            Way::Mbuffer(size) => format!("mbuffer -m {size}"),
-            Way::MbufferFile => "mbuffer -T".into(),
+            BufferKind::Pipe(0) => "pipe".into(),
+            BufferKind::Pipe(bytes) => format!("pipe of {}", crate::tools::size(bytes)),
+            BufferKind::Weir => "weir buffer".into(),
+            BufferKind::WeirSpilling => "weir buffer --spill".into(),
+            BufferKind::Pv(None) => "pv".into(),
+            BufferKind::Pv(Some(size)) => format!("pv -B {size}"),
+            BufferKind::Mbuffer(size) => format!("mbuffer -m {size}"),
+            BufferKind::MbufferFile => "mbuffer -T".into(),
         }
     }
 
-    /// What moves the bytes.
     pub fn mechanism(self) -> &'static str {
         match self {
-            Way::Pipe(_) => "kernel-pipe",
-            Way::Weir | Way::WeirSpilling => "weir-buffer",
-            Way::Pv(_) => "pv",
-            Way::Mbuffer(_) | Way::MbufferFile => "mbuffer",
+            BufferKind::Pipe(_) => "kernel-pipe",
+            BufferKind::Weir | BufferKind::WeirSpilling => "weir-buffer",
+            BufferKind::Pv(_) => "pv",
+            BufferKind::Mbuffer(_) | BufferKind::MbufferFile => "mbuffer",
         }
     }
 
-    /// Size of the pipe, or of the two of them.
+    /// Returns the capacity of the pipe, or of both pipes.
     pub fn pipe_bytes(self) -> u64 {
-        if let Way::Pipe(bytes) = self { bytes } else { 0 }
+        if let BufferKind::Pipe(bytes) = self { bytes } else { 0 }
     }
 
-    /// The program in between, which is to hold `bytes` if it keeps them in a file.
-    ///
-    /// # Errors
-    /// It is not installed.
-    pub fn relay(self, site: &Site, bytes: u64) -> Result<Option<Relay>, CaseError> {
+    /// Returns the program between the two sides. It has to hold `bytes` if it keeps them in a
+    /// file.
+    pub fn relay(self, site: &Site, bytes: u64) -> Result<Option<RelayCommand>, CaseError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let program = match self {
-            Way::Pipe(_) => return Ok(None),
-            Way::Weir | Way::WeirSpilling => weir()?,
-            Way::Pv(_) => find("pv")?,
-            Way::Mbuffer(_) | Way::MbufferFile => find("mbuffer")?,
+            BufferKind::Pipe(_) => return Ok(None),
+            BufferKind::Weir | BufferKind::WeirSpilling => weir()?,
+            BufferKind::Pv(_) => find("pv")?,
+            BufferKind::Mbuffer(_) | BufferKind::MbufferFile => find("mbuffer")?,
         };
         let mut words: Vec<OsString> = match self {
-            Way::Weir | Way::WeirSpilling => vec!["buffer".into(), "-q".into()],
+            BufferKind::Weir | BufferKind::WeirSpilling => vec!["buffer".into(), "-q".into()],
             _ => vec!["-q".into()],
         };
         match self {
-            Way::WeirSpilling => {
+            BufferKind::WeirSpilling => {
                 words.extend(["--memory".into(), memory_bytes(bytes).to_string().into()]);
                 words.extend(["--spill".into(), site.directory.clone().into()]);
             }
-            Way::Pv(Some(size)) => words.extend(["-B".into(), size.into()]),
-            Way::Mbuffer(size) => words.extend(["-m".into(), size.into()]),
-            Way::MbufferFile => {
-                // It makes the file and takes its name away at once; a quarter is to spare.
+            BufferKind::Pv(Some(size)) => words.extend(["-B".into(), size.into()]),
+            BufferKind::Mbuffer(size) => words.extend(["-m".into(), size.into()]),
+            BufferKind::MbufferFile => {
+                // mbuffer makes the file and removes its name at once. A quarter of it is spare.
                 let mib = (bytes + bytes / 4).div_ceil(1 << 20);
                 // Relaxed: only the numbers must differ.
                 let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -102,11 +95,11 @@ impl Way {
             }
             _ => {}
         }
-        Ok(Some(Relay { program, words }))
+        Ok(Some(RelayCommand { program, words }))
     }
 }
 
-/// What `weir buffer` may keep in memory of a backlog.
+/// Returns how much of a backlog `weir buffer` may keep in memory.
 pub fn memory_bytes(backlog_bytes: u64) -> u64 {
     MEMORY_BYTES.min(backlog_bytes / MEMORY_PART).next_multiple_of(CHUNK_BYTES as u64)
 }

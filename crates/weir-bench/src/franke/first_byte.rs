@@ -1,50 +1,45 @@
-//! Franke's question of segments: a reader that sleeps until something comes and computes for each
-//! piece, a writer that writes more than a piece at once. How long until the reader has the first
-//! bytes, and until it is done with all, where the writer wakes it by segment and where not.
+//! Franke's question about segments. A reader sleeps until bytes arrive and computes for each
+//! piece; a writer writes more than a piece at once. How long does it take until the reader has the
+//! first bytes, and until it is done, if the writer wakes it after each segment and if not?
 
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::{Shape, Side};
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::own::{ChannelSide, PipeShape};
 use crate::tools::pattern::Pattern;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::reference;
 
-/// One write: as much as every pipe here holds.
+/// Bytes of one write: as much as every pipe here holds.
 const WRITE_BYTES: usize = 1 << 20;
-/// What the reader takes first, and then at a time.
+/// Bytes of the reader's first read, and of each later one.
 const FIRST_BYTES: usize = 64;
 const PIECE_BYTES: usize = 64 << 10;
-/// What it computes for each piece.
+/// The time that the reader computes for each piece.
 const COMPUTE_US: u64 = 20;
-/// Between two writes: longer than a reader looks around before it sleeps.
+/// The pause between two writes: longer than a reader looks before it sleeps.
 const REST: Duration = Duration::from_micros(400);
 const WRITES: u64 = 10;
-/// Of the shared words: when the reader had the first bytes, and when it was done.
+/// The shared words: when the reader had the first bytes, and when it was done.
 const FIRST: usize = 0;
 const DONE: usize = 1;
 
-/// The group.
 pub fn first_byte() -> Group {
     let kernel = Mechanism::Pipe(WRITE_BYTES as u64);
     let own = |shift: u32| {
         let capacity_bytes = WRITE_BYTES as u64;
         let segment_bytes = capacity_bytes >> shift;
-        Mechanism::WeirPipe(Shape { capacity_bytes, segment_bytes, ..Shape::DEFAULT })
+        Mechanism::WeirPipe(PipeShape { capacity_bytes, segment_bytes, ..PipeShape::DEFAULT })
     };
     let cases = vec![
         one("kernel pipe", kernel),
         one("weir pipe, one segment", own(0)),
         one("weir pipe, 8 segments", own(3)),
     ];
-    Group {
-        baseline: cases.first().map(|case| case.name.clone()),
-        twin: false,
-        ..group("first byte", Sides::Two, cases)
-    }
+    Group { twin: false, ..compared("first byte", Sides::Two, cases) }
 }
 
 fn one(what: &str, mechanism: Mechanism) -> Case {
@@ -63,12 +58,12 @@ fn one(what: &str, mechanism: Mechanism) -> Case {
     }
 }
 
-fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError> {
-    let channel = Channel::new(mechanism, WRITE_BYTES)?;
-    let times = Shared::new(2 * LINE_BYTES)?;
+fn writes(site: &Site, mechanism: Mechanism) -> MadeWork {
+    let channel = BenchChannel::new(mechanism, WRITE_BYTES)?;
+    let times = SharedPages::new(2 * LINE_BYTES)?;
     let steps = (COMPUTE_US as f64 * 1_000.0 / reference::step_ns()) as u64;
-    let mut peer = Peer::start(site, |control| {
-        channel.only(Side::Receives);
+    let mut peer = PeerProcess::start(site, |control| {
+        channel.only(ChannelSide::Receives);
         let (mut expected, mut buffer) = (Pattern::new(WRITE_BYTES), vec![0; WRITE_BYTES]);
         control.serve(|| {
             channel.receive(&mut buffer[..FIRST_BYTES])?;
@@ -84,13 +79,13 @@ fn writes(site: &Site, mechanism: Mechanism) -> Result<Box<dyn Work>, CaseError>
             expected.check(&buffer)
         })
     })?;
-    channel.only(Side::Sends);
+    channel.only(ChannelSide::Sends);
     let mut sent = Pattern::new(WRITE_BYTES);
     work(move |count| {
         let begun = Instant::now();
         let (mut first_ns, mut all_ns) = (0, 0);
         for _ in 0..count {
-            // The reader is to be asleep, as one is that waits for a slow writer.
+            // The reader should be asleep, as it is when it waits for a slow writer.
             std::thread::sleep(REST);
             peer.more(1);
             let chunk = sent.next_chunk();

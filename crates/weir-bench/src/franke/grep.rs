@@ -1,5 +1,5 @@
-//! `franke-grep`: cat of a warm file of 50 MB, piped into grep of a pattern that is not there: the
-//! real programs, with a pipe of a stated size between them.
+//! `franke-grep`: cat of a cached file of 50 MB, piped into grep for a pattern that does not occur:
+//! the real programs, with a pipe of a stated size between them.
 
 use super::PIPE_BYTES;
 use crate::tools::channel::set_pipe_bytes;
@@ -14,10 +14,9 @@ use weir_measure::random::Random;
 
 const FILE_BYTES: usize = 50_000_000;
 const ABSENT: &str = "a pattern that is not there";
-/// The last line, which is there once: whoever finds it has seen the file to its end.
+/// The last line, which occurs once: a program that finds it has read the file to its end.
 const LAST: &str = "this is the last line of all";
 
-/// The suite.
 pub fn suite() -> Suite {
     let cases = PIPE_BYTES.map(|pipe| {
         let params = Params { pipe_bytes: Some(pipe), ..moving("kernel-pipe", "one-way") };
@@ -44,7 +43,7 @@ pub fn suite() -> Suite {
     }
 }
 
-fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, CaseError> {
+fn cat_grep(site: &Site, pipe: u64) -> MadeWork {
     static TEXT: OnceLock<File> = OnceLock::new();
     let mut file = file_for_all(&TEXT, || text_file(site))?;
     let site = site.clone();
@@ -62,7 +61,7 @@ fn cat_grep(site: &Site, pipe: u64) -> Result<Box<dyn Work>, CaseError> {
     })
 }
 
-/// Lines of words, without a name, in the page cache.
+/// Writes lines of words to an unnamed file in the page cache.
 fn text_file(site: &Site) -> Result<File, CaseError> {
     let mut random = Random::new(50);
     let mut text = Vec::with_capacity(FILE_BYTES);
@@ -86,12 +85,12 @@ fn text_file(site: &Site) -> Result<File, CaseError> {
     Ok(file)
 }
 
-/// Runs the pipeline to its end: whether grep found the pattern.
+/// Runs the pipeline to its end. Returns whether grep found the pattern.
 fn run(site: &Site, file: &mut File, pipe: u64, pattern: &str) -> Result<bool, CaseError> {
     file.seek(SeekFrom::Start(0))?;
     let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     set_pipe_bytes(&write, pipe)?;
-    // Programs inherit where this process is when it starts them.
+    // Programs start on the CPU of this process.
     site.go_there()?;
     let mut grep = start("grep", &["-F", "-e", pattern], read.into(), Stdio::null())?;
     site.go_here()?;
@@ -106,8 +105,8 @@ fn run(site: &Site, file: &mut File, pipe: u64, pattern: &str) -> Result<bool, C
     }
 }
 
-/// The command is gone when this returns, and with it our ends of the pipe: while it lived, grep
-/// would wait for what we might still write.
+/// The command is dropped on return, and with it our ends of the pipe. Otherwise grep would wait
+/// for what this process might still write.
 fn start(name: &str, words: &[&str], input: Stdio, output: Stdio) -> Result<Child, CaseError> {
     let mut command = Command::new(name);
     command.args(words).env("LC_ALL", "C").stdin(input).stdout(output);

@@ -1,12 +1,12 @@
-//! `franke-pipeflex`: a writer that serves c readers in turn, each through a pipe of its own, and
-//! each computing between two reads for a time drawn evenly from 0.5 r to 1.5 r microseconds.
+//! `franke-pipeflex`: a writer that serves c readers in turn, each through a pipe of its own. Each
+//! reader computes between two reads for a time drawn evenly from 0.5 r to 1.5 r microseconds.
 //!
-//! The program of the report is lost; this is what its text says of it.
+//! The program of the report is lost; this follows its description in the text.
 
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::Side;
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::own::ChannelSide;
 use crate::tools::pattern::Pattern;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
@@ -16,11 +16,10 @@ use weir_measure::random::Random;
 const CHUNK_BYTES: [u64; 8] =
     [2 << 10, 4 << 10, 6 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, 32 << 10];
 const PIPE_BYTES: [u64; 6] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10];
-/// r: what a reader computes per read, on average.
+/// r: the mean time that a reader computes per read.
 const COMPUTE_US: [u64; 2] = [5, 50];
 const READERS: [u64; 2] = [1, 4];
 
-/// The suite.
 pub fn suite() -> Suite {
     let mut groups = Vec::new();
     for readers in READERS {
@@ -37,7 +36,7 @@ pub fn suite() -> Suite {
     }
 }
 
-/// One load through all pipes.
+/// Sends one load through all pipes.
 fn flex(chunk: u64, readers: u64, compute_us: u64) -> Group {
     let title = format!("{readers} readers, {compute_us} us, chunk {}", size(chunk));
     let cases = super::pipes(&PIPE_BYTES).into_iter().map(|(mechanism, pipe)| {
@@ -68,14 +67,14 @@ fn serve(
     mechanism: Mechanism,
     readers: u64,
     compute_us: u64,
-) -> Result<Box<dyn Work>, CaseError> {
+) -> MadeWork {
     let steps_per_us = 1_000.0 / reference::step_ns();
     let mut channels = Vec::new();
     let mut peers = Vec::new();
     for index in 0..readers {
-        let channel = Channel::new(mechanism, chunk)?;
-        peers.push(Peer::start(site, |control| {
-            channel.only(Side::Receives);
+        let channel = BenchChannel::new(mechanism, chunk)?;
+        peers.push(PeerProcess::start(site, |control| {
+            channel.only(ChannelSide::Receives);
             let (mut expected, mut buffer) = (Pattern::new(chunk), vec![0; chunk]);
             let mut random = Random::new(index);
             control.serve(|| {
@@ -86,7 +85,7 @@ fn serve(
                 Ok(())
             })
         })?);
-        channel.only(Side::Sends);
+        channel.only(ChannelSide::Sends);
         channels.push((channel, Pattern::new(chunk)));
     }
     work(move |count| {
@@ -98,7 +97,7 @@ fn serve(
                 channel.send_next(pattern)?;
             }
         }
-        peers.iter().try_for_each(Peer::wait)?;
+        peers.iter().try_for_each(PeerProcess::wait)?;
         Ok(Batch::throughput(elapsed_ns(begun), rounds * readers * chunk as u64))
     })
 }

@@ -1,11 +1,11 @@
-//! The floor under round trips of records: the same loads and stores, no library.
+//! The lower bound for round trips of records: the same loads and stores without a library.
 
 use crate::tools::bare::Bare;
 use crate::tools::pattern::Pattern;
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 
-/// Round trips by a bare ring, of a length that is known when it is compiled.
+/// Makes the cases by a bare ring; the length is known at compile time.
 pub fn cases() -> Vec<Case> {
     vec![floor::<4>(), floor::<48>(), floor::<64>()]
 }
@@ -20,10 +20,10 @@ fn floor<const BYTES: usize>() -> Case {
     }
 }
 
-fn trips<const BYTES: usize>(site: &Site) -> Result<Box<dyn Work>, CaseError> {
+fn trips<const BYTES: usize>(site: &Site) -> MadeWork {
     two_cpus(site)?;
     let (there, back) = (Bare::<BYTES>::new()?, Bare::<BYTES>::new()?);
-    let mut peer = Peer::start(site, |control| {
+    let mut peer = PeerProcess::start(site, |control| {
         let (mut expected, mut sent) = (Pattern::new(BYTES), Pattern::new(BYTES));
         control.serve(|| {
             expected.check(&there.receive()?)?;

@@ -1,13 +1,12 @@
-//! Large records by loan: their place is reserved, two bytes of it are written and read, nothing
-//! is copied; so a round trip does not depend on the size.
+//! Large records by loan: their place is reserved, two bytes are written and read, and nothing is
+//! copied. So a round trip does not depend on the size.
 
-use crate::tools::own::{Records, Shape, Side};
-use crate::tools::peer::Peer;
+use crate::tools::own::{ChannelSide, PipeShape, Records};
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 
 const BYTES: [u64; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 
-/// Round trips by loan.
 pub fn loans() -> Group {
     let cases = BYTES.map(|bytes| {
         let params = Params { chunk_bytes: Some(bytes), ..moving("weir-record-loan", "two-way") };
@@ -22,11 +21,11 @@ pub fn loans() -> Group {
     Group { standard: vec![Placement::OtherCpu], ..group("loan", Sides::Two, cases.into()) }
 }
 
-fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
-    let (there, back) = (Records::new(Shape::DEFAULT)?, Records::new(Shape::DEFAULT)?);
-    let mut peer = Peer::start(site, |control| {
-        there.only(Side::Receives);
-        back.only(Side::Sends);
+fn trips(site: &Site, bytes: usize) -> MadeWork {
+    let (there, back) = (Records::new(PipeShape::DEFAULT)?, Records::new(PipeShape::DEFAULT)?);
+    let mut peer = PeerProcess::start(site, |control| {
+        there.only(ChannelSide::Receives);
+        back.only(ChannelSide::Sends);
         let mut mark: u8 = 0;
         control.serve(|| {
             there.receive_loan(bytes, mark)?;
@@ -35,8 +34,8 @@ fn trips(site: &Site, bytes: usize) -> Result<Box<dyn Work>, CaseError> {
             Ok(())
         })
     })?;
-    there.only(Side::Sends);
-    back.only(Side::Receives);
+    there.only(ChannelSide::Sends);
+    back.only(ChannelSide::Receives);
     let mut mark: u8 = 0;
     work(move |count| {
         peer.more(count);

@@ -1,24 +1,32 @@
-//! Records through an mpx, of eight channels among ten, a thousand and ten thousand that are open:
-//! what an idle channel costs those that are not.
+//! Records through an mpx, over eight channels of ten, a thousand or ten thousand that are open:
+//! what do idle channels cost the busy ones?
+//!
+//! Two cases stand beside them in the same rounds: a record pipe, and the lower bound for an mpx,
+//! which is the loads and stores of eight lanes without a library ([`super::lanes`]).
 
-use crate::tools::own::trouble;
-use crate::tools::peer::{Control, Peer};
-use crate::tools::place::Place;
+use super::lanes;
+use crate::tools::channel::Mechanism;
+use crate::tools::own::{PipeShape, trouble};
+use crate::tools::peer::{Control, PeerProcess};
+use crate::tools::place::PortDirectory;
 use crate::tools::prelude::*;
+use crate::tools::stream::OneWay;
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Kind};
 use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 
-/// Channels that are open.
+/// Number of open channels.
 const CHANNELS: [u64; 3] = [10, 1_000, 10_000];
-/// Of these, that send.
+/// Number of channels that send.
 const BUSY: usize = 8;
-/// Bytes of a record.
 const BYTES: usize = 64;
-/// How long the owner may take to begin.
+/// The bytes of a record. They are compared as a whole: one after the other, the check took two
+/// fifths of the owner's time.
+const EXPECTED: [u8; BYTES] = [7; BYTES];
+/// How long the owner may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a record costs, by the number of channels.
+/// Measures the cost of a record by the number of channels.
 pub fn channels() -> Group {
     let cases = CHANNELS.map(|channels| {
         let params = Params {
@@ -34,13 +42,24 @@ pub fn channels() -> Group {
             ..case(name, params, Measure::TIME, make)
         }
     });
-    let baseline = Some(cases[0].name.clone());
-    let made = group("mpx", Sides::Two, cases.into());
-    Group { baseline, standard: vec![Placement::OtherCpu], ..made }
+    let beside = |mechanism: &str, name: &str, make: fn(&Site) -> MadeWork| {
+        let params = Params { chunk_bytes: Some(BYTES as u64), ..moving(mechanism, "one-way") };
+        let name = format!("one-way {name} {BYTES} B (beside mpx)");
+        Case {
+            standard: false,
+            normalise: Normalise::OnOneCpu,
+            ..case(name, params, Measure::TIME, make)
+        }
+    };
+    let mut all = vec![beside("weir-record", "weir-record", record)];
+    all.extend(cases);
+    all.push(beside("bare-lanes", "bare-lanes", lanes::one_way::<BYTES>));
+    let made = compared("mpx", Sides::Two, all);
+    Group { standard: vec![Placement::OtherCpu], ..made }
 }
 
-/// The owner: accepts all, and reports when as many records have come as the goal says.
-fn own(place: &Place, control: &Control) -> Result<(), CaseError> {
+/// The owner: accepts all channels, and reports when as many records have arrived as the goal says.
+fn own(place: &PortDirectory, control: &Control) -> Result<(), CaseError> {
     let mut owner = Mpx::create(place.name(), &MpxOptions::new()).map_err(trouble)?;
     let mut buffer = vec![0; 64 << 10];
     let (mut asking, mut bytes, mut wrong) = (Vec::new(), 0_u64, 0_u64);
@@ -50,7 +69,7 @@ fn own(place: &Place, control: &Control) -> Result<(), CaseError> {
             Kind::Open => asking.push(record.channel),
             Kind::Data => {
                 bytes += record.bytes.len() as u64;
-                wrong += u64::from(record.bytes.iter().any(|byte| *byte != 7));
+                wrong += u64::from(EXPECTED.get(..record.bytes.len()) != Some(record.bytes));
             }
             _ => {}
         });
@@ -67,15 +86,15 @@ fn own(place: &Place, control: &Control) -> Result<(), CaseError> {
     }
 }
 
-/// The side that sends, with the channels it sends on.
-struct Sender {
+/// The side that sends, with its busy channels.
+struct MpxSender {
     peer: MpxPeer,
     busy: Vec<ChannelId>,
     buffer: Vec<u8>,
 }
 
-impl Sender {
-    fn open(place: &Place, channels: u32) -> Result<Sender, CaseError> {
+impl MpxSender {
+    fn open(place: &PortDirectory, channels: u32) -> Result<MpxSender, CaseError> {
         let options = MpxPeerOptions::new().channels(channels).connect_timeout(PATIENCE);
         let mut peer = MpxPeer::connect(place.name(), &options).map_err(trouble)?;
         let mut buffer = vec![0; 4096];
@@ -90,18 +109,18 @@ impl Sender {
             received.map_err(trouble)?;
         }
         place.remove();
-        // Spread over all, so that they are no neighbours.
+        // The busy channels are spread over all, so that they are not neighbours.
         let busy = (0..BUSY).map(|at| open[at * open.len() / BUSY]).collect();
-        Ok(Sender { peer, busy, buffer })
+        Ok(MpxSender { peer, busy, buffer })
     }
 
     fn send(&mut self, at: usize) -> Result<(), CaseError> {
         let channel = self.busy[at % BUSY];
         let mut left = BYTES;
         while left > 0 {
-            left -= self.peer.send(channel, &[7; BYTES][..left]).map_err(trouble)?;
+            left -= self.peer.send(channel, &EXPECTED[..left]).map_err(trouble)?;
             if left > 0 {
-                // Until some channel has room again; it may be another.
+                // Waits until some channel has room again; it may be another one.
                 self.peer.receive_each(&mut self.buffer, |_| {}).map_err(trouble)?;
             }
         }
@@ -109,15 +128,20 @@ impl Sender {
     }
 }
 
-fn send(site: &Site, channels: u32) -> Result<Box<dyn Work>, CaseError> {
-    let place = Place::new()?;
-    let mut owner = Peer::start(site, |control| own(&place, control))?;
-    // Opened when it is first used: a process with an mpx has threads, and may not be forked.
-    let mut opened: Option<Sender> = None;
+fn record(site: &Site) -> MadeWork {
+    let mut stream = OneWay::start(site, Mechanism::WeirRecord(PipeShape::DEFAULT), BYTES)?;
+    work(move |count| Ok(Batch::time(stream.send(count)?, count)))
+}
+
+fn send(site: &Site, channels: u32) -> MadeWork {
+    let place = PortDirectory::new()?;
+    let mut owner = PeerProcess::start(site, |control| own(&place, control))?;
+    // Opened on first use: a process with an mpx has threads and must not be forked.
+    let mut opened: Option<MpxSender> = None;
     work(move |count| {
         let sender = match &mut opened {
             Some(sender) => sender,
-            None => opened.insert(Sender::open(&place, channels)?),
+            None => opened.insert(MpxSender::open(&place, channels)?),
         };
         owner.more(count);
         let begun = Instant::now();

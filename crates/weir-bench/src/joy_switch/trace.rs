@@ -1,28 +1,27 @@
-//! The context switch by phase, from the kernel's own tracepoints, in a private tracing instance.
+//! The context switch by phase, from the kernel's tracepoints, in a private tracing instance.
 //!
 //! Tracing costs more than what it times: an event takes about as long as a phase. So the same
-//! round trips are timed with and without it, their difference over the number of events is what
-//! one event costs, each phase is stated less one event, and what is below one event is shown as
-//! "below" it. What tracing costs outside of the events (the calls take the kernel's slow path)
-//! falls into the phases, so they add up to more than a switch takes: read them as shares.
+//! round trips are timed with and without tracing, and the difference divided by the number of
+//! events is the cost of one event. Each phase is stated less one event, and a phase shorter than
+//! one event is shown as "below" it. Tracing also costs time outside of the events, because the
+//! calls take the kernel's slow path. That time falls into the phases, so they add up to more than
+//! a switch takes: read them as shares.
 
 mod events;
 mod instance;
 
-use super::Made;
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::peer::Peer;
+use super::echo;
+use crate::tools::channel::Mechanism;
 use crate::tools::prelude::*;
 use events::{PHASES, phases};
 use instance::Instance;
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::host::counter_hz;
 
-/// Round trips of a batch: their events fit the buffer.
+/// Round trips of a batch; their events fit the buffer.
 const TRIPS: u64 = 200;
 const EVENT: Measure = Measure::new("one event", Unit::Ns);
 
-/// The group, which needs privilege.
 pub fn group_of_phases() -> Group {
     let mut measures: Vec<Measure> =
         PHASES.iter().map(|phase| Measure::new(phase, Unit::Ns)).collect();
@@ -45,20 +44,12 @@ pub fn group_of_phases() -> Group {
     Group { twin: false, processes: 12, standard: vec![Placement::SameCpu], ..made }
 }
 
-fn traced(site: &Site) -> Made {
+fn traced(site: &Site) -> MadeWork {
     let hz = counter_hz();
     if hz == 0 {
         return Err(CaseError::left_out("this CPU has no time-stamp counter for traces"));
     }
-    let (there, back) =
-        (Channel::new(Mechanism::Pipe(0), 4)?, Channel::new(Mechanism::Pipe(0), 4)?);
-    let mut peer = Peer::start(site, |control| {
-        let mut bytes = [0; 4];
-        control.serve(|| {
-            there.receive(&mut bytes)?;
-            back.send(&bytes)
-        })
-    })?;
+    let (there, back, mut peer) = echo::<4>(site, Mechanism::Pipe(0))?;
     let instance = Instance::new(site, &[std::process::id(), peer.pid() as u32])?;
     let mut bytes = [7; 4];
     work(move |count| {

@@ -1,11 +1,11 @@
-//! Less memory than is needed: a memory cgroup, a swap file, the kernel's swap read-ahead; and a
-//! guard that takes all of it away again, however this process ends.
+//! Limited memory: a memory cgroup, a swap file, the kernel's swap read-ahead, and a guard that
+//! removes all of it however this process ends.
 //!
-//! The guard is a child outside of this process's group that waits for the end of a pipe whose
-//! other end this process and its children hold: when the last of them is gone, it removes the
-//! cgroup and the swap file and sets the read-ahead back.
+//! The guard is a child outside of this process's group. It waits for the end of a pipe whose other
+//! end this process and its children hold. When the last of them has ended, it removes the cgroup
+//! and the swap file and restores the read-ahead.
 
-use super::Mechanism;
+use super::PagingKind;
 use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
@@ -19,34 +19,34 @@ use weir_measure::cgroup;
 use weir_measure_sys::fork::{self, Child};
 
 const PAGE_CLUSTER: &str = "/proc/sys/vm/page-cluster";
-/// Two to the power of this many pages at once.
+/// The logarithm to base 2 of the pages read at once.
 const TUNED: &str = "5";
 const SWAP_BYTES: u64 = 128 << 20;
 /// How long a cgroup may take to become empty.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The swap read-ahead, which is the whole host's. Whoever sets it holds a lock on it, and whoever
-/// swaps without setting it holds a lock with others that nobody sets it meanwhile.
+/// The swap read-ahead, which is global to the host. A process that sets it holds an exclusive
+/// lock. A process that swaps without setting it holds a shared lock, so that nobody sets it
+/// meanwhile.
 struct ReadAhead {
-    // Closing it gives the lock up.
+    // Closing it releases the lock.
     _file: File,
     before: String,
     set: bool,
 }
 
-/// The cage.
 pub struct Cage {
     group: PathBuf,
     swap_file: Option<PathBuf>,
     read_ahead: Option<ReadAhead>,
-    // In this order: closing the pipe lets the guard go to work, then it is waited for.
+    // The order matters: closing the pipe starts the guard's work, then the guard is waited for.
     alive: Option<OwnedFd>,
     guard: Option<Child>,
 }
 
 impl Cage {
-    /// Makes a cgroup with this limit, and a swap file where it is to swap.
-    pub fn new(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Cage, CaseError> {
+    /// Creates a cgroup with this limit, and a swap file if it swaps.
+    pub fn new(site: &Site, mechanism: PagingKind, limit_bytes: u64) -> Result<Cage, CaseError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let serial = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-bench-{}-{serial}", std::process::id());
@@ -55,12 +55,12 @@ impl Cage {
         let group = own.join(&name);
         let swaps = mechanism.swaps();
         let swap_file = swaps.then(|| site.directory.join(format!(".{name}.swap")));
-        let tuned = mechanism == Mechanism::SwapTuned;
+        let tuned = mechanism == PagingKind::SwapTuned;
         let read_ahead = swaps.then(|| ReadAhead::lock(tuned)).transpose()?;
         let (watched, alive) = rustix::pipe::pipe()?;
         let mut cage = Cage { group, swap_file, read_ahead, alive: Some(alive), guard: None };
         let guard = fork::child(|| {
-            // This side of the pipe must not keep itself from ending.
+            // The guard must not hold this end of the pipe, or the pipe would never end.
             drop(cage.alive.take());
             cage.guard_until_the_end(&watched)
         })?;
@@ -94,12 +94,12 @@ impl Cage {
             .map_err(|error| CaseError::left_out(format!("cannot enter a memory cgroup: {error}")))
     }
 
-    /// The guard: waits, clears away, ends.
+    /// Runs the guard: waits, cleans up, ends.
     fn guard_until_the_end(&self, watched: &OwnedFd) -> u8 {
-        // Not killed with the parent, nor with its group.
+        // The guard must not be killed with the parent or with its group.
         let _ = rustix::process::set_parent_process_death_signal(None);
         let _ = rustix::process::setsid();
-        // Not known to whoever waits for the parent's output to end.
+        // The guard must not hold the parent's output open.
         let _ = rustix::stdio::dup2_stdout(watched);
         while matches!(rustix::io::read(watched, &mut [0; 1]), Err(rustix::io::Errno::INTR)) {}
         if let Some(read_ahead) = &self.read_ahead {
@@ -121,8 +121,8 @@ impl Cage {
 }
 
 impl ReadAhead {
-    /// Locks it, and sets it where it is to be set. The lock is held until the guard, which has
-    /// inherited it, has set it back.
+    /// Locks the read-ahead, and sets it if `set`. The guard has inherited the lock and holds it
+    /// until it has restored the value.
     fn lock(set: bool) -> Result<ReadAhead, CaseError> {
         let lacking = |error: std::io::Error| {
             CaseError::left_out(format!("cannot set vm.page-cluster: {error} (root can)"))

@@ -1,19 +1,19 @@
-//! The child that touches pages, in less memory than they take.
+//! The child that touches pages in less memory than they take.
 
 use super::cage::Cage;
-use super::walk::{PATTERNS, Pattern, Walk};
-use super::{Mechanism, PAGE_BYTES, PAGES};
-use crate::tools::peer::{Control, Peer};
+use super::walk::{PATTERNS, TouchOrder, Walk};
+use super::{PAGE_BYTES, PAGES, PagingKind};
+use crate::tools::peer::{Control, PeerProcess};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_bench_sys::shared::{Buffer, LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure::bench::load::scratch_file;
 
-/// References of a batch take this long, whatever each takes; a third of it goes before.
+/// Length of a batch, however long each reference takes. A third of it is spent beforehand.
 const BATCH: Duration = Duration::from_millis(90);
-/// What the child needs beside its pages.
+/// Memory that the child needs beside its pages.
 const SLACK_BYTES: u64 = 1536 << 10;
 
 const REFERENCES: usize = 0;
@@ -21,18 +21,17 @@ const ELAPSED: usize = 1;
 
 /// The child, as the measuring side sees it.
 pub struct Pager {
-    peer: Peer,
+    peer: PeerProcess,
     requests: OwnedFd,
-    results: Shared,
-    // Dropped after the child is gone.
+    results: SharedPages,
+    // Dropped after the child has ended.
     _cage: Cage,
 }
 
 impl Pager {
-    /// Starts the child in its cage, and waits until all its pages are there and dirty. The kernel
-    /// may kill it on the way, when it finds no page to give up at the moment it asks for one; then
-    /// another is started.
-    pub fn start(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, CaseError> {
+    /// Starts the child in its cage and waits until all its pages are present and dirty. The kernel
+    /// may kill the child on the way, when it finds no page to reclaim; then another is started.
+    pub fn start(site: &Site, mechanism: PagingKind, limit_bytes: u64) -> Result<Pager, CaseError> {
         const ATTEMPTS: u32 = 4;
         let mut attempt = 1;
         loop {
@@ -44,11 +43,15 @@ impl Pager {
         }
     }
 
-    fn start_once(site: &Site, mechanism: Mechanism, limit_bytes: u64) -> Result<Pager, CaseError> {
+    fn start_once(
+        site: &Site,
+        mechanism: PagingKind,
+        limit_bytes: u64,
+    ) -> Result<Pager, CaseError> {
         let cage = Cage::new(site, mechanism, limit_bytes + SLACK_BYTES)?;
-        let results = Shared::new(2 * LINE_BYTES)?;
+        let results = SharedPages::new(2 * LINE_BYTES)?;
         let (asked, requests) = rustix::pipe::pipe()?;
-        let mut peer = Peer::start(site, |control| {
+        let mut peer = PeerProcess::start(site, |control| {
             cage.enter()?;
             let mut pages = Pages::new(site, mechanism)?;
             (0..PAGES).try_for_each(|page| pages.touch(page))?;
@@ -60,13 +63,13 @@ impl Pager {
         Ok(Pager { peer, requests, results, _cage: cage })
     }
 
-    /// Touches pages for a while: how many counted, and how long they took.
-    pub fn run(&mut self, pattern: Pattern) -> Result<(u64, f64), CaseError> {
+    /// Touches pages for the length of a batch. Returns how many counted, and how long they took.
+    pub fn run(&mut self, pattern: TouchOrder) -> Result<(u64, f64), CaseError> {
         let which = PATTERNS.iter().position(|known| *known == pattern).unwrap_or(0);
         self.peer.more(1);
         rustix::io::write(&self.requests, &[which as u8])?;
         self.peer.wait()?;
-        // What was stored before the report is seen after it.
+        // The words were stored before the report.
         let word = |line| self.results.word(line).load(Ordering::Acquire);
         Ok((word(REFERENCES), word(ELAPSED) as f64))
     }
@@ -75,7 +78,7 @@ impl Pager {
 fn serve(
     control: &Control,
     asked: &OwnedFd,
-    results: &Shared,
+    results: &SharedPages,
     pages: &mut Pages,
 ) -> Result<(), CaseError> {
     let mut walks = PATTERNS.map(|pattern| Walk::new(pattern, 1980));
@@ -96,36 +99,36 @@ fn serve(
 
 /// The pages, and how often each was touched.
 struct Pages {
-    memory: Memory,
+    memory: PagedMemory,
     touched: Vec<u32>,
 }
 
-enum Memory {
-    File(Shared),
-    Anonymous(Buffer),
+enum PagedMemory {
+    File(SharedPages),
+    Anonymous(PageBuffer),
 }
 
 impl Pages {
-    fn new(site: &Site, mechanism: Mechanism) -> Result<Pages, CaseError> {
+    fn new(site: &Site, mechanism: PagingKind) -> Result<Pages, CaseError> {
         let bytes = PAGES * PAGE_BYTES;
         let memory = if mechanism.swaps() {
-            let memory = Buffer::new(bytes)?;
-            // A kernel without huge pages refuses to refuse them.
+            let memory = PageBuffer::new(bytes)?;
+            // A kernel without huge pages returns an error, which does not matter.
             let _ = memory.refuse_huge_pages();
-            Memory::Anonymous(memory)
+            PagedMemory::Anonymous(memory)
         } else {
             let file = scratch_file(site)?;
             rustix::fs::ftruncate(&file, bytes as u64)?;
-            let map = Shared::of_file(&file, bytes)?;
-            if mechanism == Mechanism::MmapAdvised {
+            let map = SharedPages::of_file(&file, bytes)?;
+            if mechanism == PagingKind::MmapAdvised {
                 map.advise_random()?;
             }
-            Memory::File(map)
+            PagedMemory::File(map)
         };
         Ok(Pages { memory, touched: vec![0; PAGES] })
     }
 
-    /// Reads how often the page was touched, checks that, and counts on.
+    /// Reads the page's counter, checks it, and increments it.
     fn touch(&mut self, page: usize) -> Result<(), CaseError> {
         let at = page * PAGE_BYTES;
         let expected = self.touched[page];
@@ -133,11 +136,11 @@ impl Pages {
         let next = expected.wrapping_add(1).to_le_bytes();
         let mut found = [0; 4];
         match &mut self.memory {
-            Memory::File(map) => {
+            PagedMemory::File(map) => {
                 map.copy_out(at, &mut found);
                 map.copy_in(at, &next);
             }
-            Memory::Anonymous(memory) => {
+            PagedMemory::Anonymous(memory) => {
                 found.copy_from_slice(&memory[at..at + 4]);
                 memory[at..at + 4].copy_from_slice(&next);
             }
@@ -148,7 +151,7 @@ impl Pages {
         Err(CaseError::failed(format!("page {page} came back with wrong contents")))
     }
 
-    /// Touches pages for so long.
+    /// Touches pages for `time`.
     fn walk(&mut self, walk: &mut Walk, time: Duration) -> Result<(u64, Duration), CaseError> {
         const SLOW: Duration = Duration::from_micros(50);
         let begun = Instant::now();
@@ -159,7 +162,7 @@ impl Pages {
             }
             references += stride;
             let elapsed = begun.elapsed();
-            // Touching a page that is there takes less than a look at the clock.
+            // Touching a page that is present takes less time than reading the clock.
             stride = if elapsed > SLOW.saturating_mul(references as u32) { 1 } else { 16 };
             if elapsed >= time {
                 return Ok((references, elapsed));

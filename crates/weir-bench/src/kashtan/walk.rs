@@ -3,62 +3,57 @@
 use super::PAGES;
 use weir_measure::random::Random;
 
-/// An order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
-    /// One after the other, round and round.
+pub enum TouchOrder {
+    /// One after the other, repeatedly.
     Sequential,
-    /// Any.
     Random,
     /// Steps with this standard deviation.
     Walk(u32),
 }
 
-/// Those of the report.
-pub const PATTERNS: [Pattern; 10] = [
-    Pattern::Sequential,
-    Pattern::Random,
-    Pattern::Walk(1),
-    Pattern::Walk(10),
-    Pattern::Walk(30),
-    Pattern::Walk(40),
-    Pattern::Walk(50),
-    Pattern::Walk(60),
-    Pattern::Walk(80),
-    Pattern::Walk(100),
+/// The orders of the report.
+pub const PATTERNS: [TouchOrder; 10] = [
+    TouchOrder::Sequential,
+    TouchOrder::Random,
+    TouchOrder::Walk(1),
+    TouchOrder::Walk(10),
+    TouchOrder::Walk(30),
+    TouchOrder::Walk(40),
+    TouchOrder::Walk(50),
+    TouchOrder::Walk(60),
+    TouchOrder::Walk(80),
+    TouchOrder::Walk(100),
 ];
 
-impl Pattern {
-    /// "walk-10".
+impl TouchOrder {
     pub fn name(self) -> String {
         match self {
-            Pattern::Sequential => String::from("sequential"),
-            Pattern::Random => String::from("random"),
-            Pattern::Walk(deviation) => format!("walk-{deviation}"),
+            TouchOrder::Sequential => String::from("sequential"),
+            TouchOrder::Random => String::from("random"),
+            TouchOrder::Walk(deviation) => format!("walk-{deviation}"),
         }
     }
 }
 
-/// Pages in the order of a pattern: the same for the same seed.
+/// Pages in one of the orders; the same seed gives the same pages.
 #[derive(Clone, Debug)]
 pub struct Walk {
-    pattern: Pattern,
+    pattern: TouchOrder,
     random: Random,
     page: usize,
 }
 
 impl Walk {
-    /// Begins in the middle.
-    pub fn new(pattern: Pattern, seed: u64) -> Walk {
+    pub fn new(pattern: TouchOrder, seed: u64) -> Walk {
         Walk { pattern, random: Random::new(seed), page: PAGES / 2 }
     }
 
-    /// The next page.
     pub fn next_page(&mut self) -> usize {
         self.page = match self.pattern {
-            Pattern::Sequential => (self.page + 1) % PAGES,
-            Pattern::Random => self.random.below(PAGES as u64) as usize,
-            Pattern::Walk(deviation) => {
+            TouchOrder::Sequential => (self.page + 1) % PAGES,
+            TouchOrder::Random => self.random.below(PAGES as u64) as usize,
+            TouchOrder::Walk(deviation) => {
                 let step = (normal(&mut self.random) * f64::from(deviation)).round() as i64;
                 reflect(self.page as i64 + step)
             }
@@ -67,14 +62,14 @@ impl Walk {
     }
 }
 
-/// A walk that would leave the pages turns back at their end.
+/// Reflects a walk that would leave the pages at their end.
 fn reflect(page: i64) -> usize {
     let last = PAGES as i64 - 1;
     let around = page.rem_euclid(2 * last);
     (if around > last { 2 * last - around } else { around }) as usize
 }
 
-/// Near enough normal: the sum of twelve even numbers, less six.
+/// Returns a nearly normal number: the sum of twelve uniform numbers, less six.
 fn normal(random: &mut Random) -> f64 {
     let even = |random: &mut Random| random.below(1 << 32) as f64 / (1_u64 << 32) as f64;
     (0..12).map(|_| even(random)).sum::<f64>() - 6.0
@@ -87,7 +82,7 @@ mod tests {
     #[test]
     fn steps_have_the_deviation_they_should_and_stay_inside() {
         for deviation in [1, 10, 100] {
-            let mut walk = Walk::new(Pattern::Walk(deviation), 4);
+            let mut walk = Walk::new(TouchOrder::Walk(deviation), 4);
             let (mut last, mut squares) = (PAGES / 2, 0.0);
             const STEPS: u32 = 20_000;
             for _ in 0..STEPS {
@@ -103,11 +98,11 @@ mod tests {
 
     #[test]
     fn the_other_patterns_are_what_they_are_called() {
-        let mut walk = Walk::new(Pattern::Sequential, 1);
+        let mut walk = Walk::new(TouchOrder::Sequential, 1);
         let first = walk.next_page();
         assert_eq!(walk.next_page(), first + 1);
         assert_eq!((reflect(-3), reflect(PAGES as i64 + 1)), (3, PAGES - 3));
-        let mut walk = Walk::new(Pattern::Random, 1);
+        let mut walk = Walk::new(TouchOrder::Random, 1);
         let distinct: std::collections::BTreeSet<usize> =
             (0..1000).map(|_| walk.next_page()).collect();
         assert!(distinct.len() > 900);

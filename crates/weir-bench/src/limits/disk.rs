@@ -1,20 +1,19 @@
-//! The disk: writes and reads past the page cache, by size.
+//! Direct reads and writes of the disk, which bypass the page cache, by size.
 
 use crate::tools::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::Instant;
-use weir_bench_sys::shared::Buffer;
+use weir_bench_sys::shared::PageBuffer;
 use weir_measure::random::Random;
 
 const BYTES: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];
-/// The file: much larger than a unit, small enough to be made in every process.
+/// The size of the file: much larger than a unit, and small enough that each process can write one.
 const FILE_BYTES: u64 = 32 << 20;
-/// All of it.
+/// Every byte of the file.
 const BYTE: u8 = 0xa5;
 
-/// Sequential writes and random reads.
 pub fn transfers() -> Group {
     let mut cases = Vec::new();
     for bytes in BYTES {
@@ -41,10 +40,10 @@ pub fn transfers() -> Group {
     Group { twin: false, processes: 12, ..group("disk", Sides::One, cases) }
 }
 
-fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, CaseError> {
+fn disk(site: &Site, bytes: usize, write: bool) -> MadeWork {
     static FILE: OnceLock<File> = OnceLock::new();
     let file = file_for_all(&FILE, || filled_file(site))?;
-    let mut buffer = Buffer::new(bytes)?;
+    let mut buffer = PageBuffer::new(bytes)?;
     buffer.fill(BYTE);
     let places = FILE_BYTES / bytes as u64;
     let (mut random, mut next) = (Random::new(bytes as u64), 0);
@@ -66,10 +65,10 @@ fn disk(site: &Site, bytes: usize, write: bool) -> Result<Box<dyn Work>, CaseErr
     })
 }
 
-/// All cases write the same.
+/// Writes the file that all cases share: all of them write the same bytes.
 fn filled_file(site: &Site) -> Result<File, CaseError> {
     let file = direct_file(&site.directory)?;
-    let mut whole = Buffer::new(1 << 20)?;
+    let mut whole = PageBuffer::new(1 << 20)?;
     whole.fill(BYTE);
     for at in (0..FILE_BYTES).step_by(whole.len()) {
         file.write_all_at(&whole, at).map_err(|error| {

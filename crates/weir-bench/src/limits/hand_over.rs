@@ -1,27 +1,23 @@
-//! Memory that one CPU writes and another then reads: what moving bytes between two CPUs takes at
-//! the least.
+//! Memory that one CPU writes and another then reads: the least time that it takes to move bytes
+//! between two CPUs.
 
-use crate::tools::peer::Peer;
+use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 
 const BYTES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
-/// The line of the word that says whose turn it is; the buffer follows two lines later.
+/// The line of the word that says whose turn it is. The buffer begins two lines later.
 const TURN: usize = 0;
 const BUFFER: usize = 2 * LINE_BYTES;
 
-/// Reading what the other side has just written, and rewriting what it has just read.
+/// Makes the cases: reading what the other side has just written, and rewriting what was just read.
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for bytes in BYTES {
-        for (operation, reads) in [("hand-over-read", true), ("hand-over-write", false)] {
-            let params = Params {
-                operation: Some(operation.into()),
-                chunk_bytes: Some(bytes),
-                ..Params::default()
-            };
+        for (name, reads) in [("hand-over-read", true), ("hand-over-write", false)] {
+            let params = Params { chunk_bytes: Some(bytes), ..operation(name) };
             let verb = if reads { "read" } else { "rewrite" };
             let name = format!("hand-over {verb} {}", size(bytes));
             let make = move |site: &Site| hand_over(site, bytes as usize, reads);
@@ -32,13 +28,13 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// The two sides take turns, both spinning; only this side's copying is timed.
-fn hand_over(site: &Site, bytes: usize, reads: bool) -> Result<Box<dyn Work>, CaseError> {
+/// Both sides spin and take turns. Only the copying of this side is timed.
+fn hand_over(site: &Site, bytes: usize, reads: bool) -> MadeWork {
     two_cpus(site)?;
-    let shared = std::rc::Rc::new(Shared::new(BUFFER + bytes)?);
+    let shared = std::rc::Rc::new(SharedPages::new(BUFFER + bytes)?);
     let sample: Vec<u8> = (0..bytes).map(|at| at as u8 ^ 0x5a).collect();
     let theirs = shared.clone();
-    let mut peer = Peer::start(site, |control| {
+    let mut peer = PeerProcess::start(site, |control| {
         let mut own = sample.clone();
         let mut done = 0;
         loop {
@@ -76,13 +72,13 @@ fn hand_over(site: &Site, bytes: usize, reads: bool) -> Result<Box<dyn Work>, Ca
     })
 }
 
-fn pass(shared: &Shared, side: u64) {
+fn pass(shared: &SharedPages, side: u64) {
     // Release pairs with acquire in `wait_for`: the copying before it is done.
     shared.word(TURN).store(side, Ordering::Release);
 }
 
-/// Spins; where both sides share a CPU after all, gives it up now and then.
-fn wait_for(shared: &Shared, side: u64) {
+/// Spins until it is `side`'s turn. Yields now and then, in case both sides share a CPU.
+fn wait_for(shared: &SharedPages, side: u64) {
     let mut spins = 0_u32;
     while shared.word(TURN).load(Ordering::Acquire) != side {
         std::hint::spin_loop();

@@ -1,15 +1,15 @@
-//! The ways from many writers to one reader, behind one face: a message arrives whole, with the
+//! The mechanisms from many writers to one reader, as one type: a message arrives whole, with the
 //! number of its writer.
 //!
 //! A pipe, a socket and a queue carry that number and the length in 8 bytes before the message. The
-//! port and the ring have headers of their own; a port numbers writers in the order in which it let
-//! them in.
+//! port and the ring have headers of their own; a port numbers writers in the order in which it
+//! accepted them.
 
-use crate::tools::channel::{Channel, Mechanism};
-use crate::tools::own::{Records, Shape, Side, trouble};
-use crate::tools::place::Place;
-use crate::tools::ports::{self, Reading};
-use crate::tools::ring::{Ring, RingReader, RingWriter};
+use crate::tools::channel::{BenchChannel, Mechanism};
+use crate::tools::own::{ChannelSide, PipeShape, Records, trouble};
+use crate::tools::place::PortDirectory;
+use crate::tools::ports::{self, CheckedPort};
+use crate::tools::ring::{MutexRing, MutexRingReader, MutexRingWriter};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
@@ -20,183 +20,169 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use weir::{PortWriter, Waiting};
 use weir_measure::bench::case::CaseError;
 
-/// The number of the writer and the length, where the way itself does not say them.
+/// The number of the writer and the length, for mechanisms that do not carry them.
 const HEADER_BYTES: usize = 8;
-/// Writes of up to so much are never torn (`PIPE_BUF`).
+/// Writes of up to this size are never torn (`PIPE_BUF`).
 const WHOLE_BYTES: usize = 4_096;
-/// What a reader of a pipe takes at once: as much as it holds.
+/// Bytes of one read from a pipe: as much as it holds.
 const PIPE_BYTES: usize = 64 << 10;
-/// Bytes of the ring under the mutex: of 128 KiB to 4 MiB the best for 16 writers and more.
+/// Bytes of the ring under the mutex: the best size of 128 KiB to 4 MiB for 16 writers and more.
 const RING_BYTES: usize = 512 << 10;
-/// A record pipe of as many bytes as the ring of a port's writer has by default.
-const AS_A_PORT: Shape = Shape { capacity_bytes: 256 << 10, ..Shape::DEFAULT };
+/// A record pipe with the same capacity as the default ring of a port's writer.
+const AS_A_PORT: PipeShape = PipeShape { capacity_bytes: 256 << 10, ..PipeShape::DEFAULT };
 
-/// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// `weir::Port`.
+pub enum FanIn {
     Port,
-    /// `weir::records`: for one writer.
+    /// `weir::records`, for one writer.
     Records,
-    /// One `pipe(2)` that all write to, each message by one write.
+    /// One `pipe(2)` to which all write, each message by one write.
     Pipe,
-    /// One pair of `socketpair(2)`, `AF_UNIX`, sequenced packets, whose end all writers have.
+    /// One `socketpair(2)`, `AF_UNIX`, sequenced packets, whose end all writers share.
     Seqpacket,
-    /// A datagram socket with a name, and one of its own for each writer.
+    /// A named datagram socket, and one socket for each writer.
     Datagram,
-    /// `mq_open(3)`.
     Queue,
     /// A ring under a robust mutex.
     Ring,
 }
 
-impl Way {
-    /// Those that many writers can take. The first is what the others are compared with.
-    pub const OF_MANY: [Way; 6] =
-        [Way::Port, Way::Ring, Way::Pipe, Way::Seqpacket, Way::Datagram, Way::Queue];
+impl FanIn {
+    /// The mechanisms for many writers. The others are compared with the first.
+    pub const OF_MANY: [FanIn; 6] =
+        [FanIn::Port, FanIn::Ring, FanIn::Pipe, FanIn::Seqpacket, FanIn::Datagram, FanIn::Queue];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Port => "weir-port",
-            Way::Records => "weir-record",
-            Way::Pipe => "kernel-pipe",
-            Way::Seqpacket => "unix-seqpacket",
-            Way::Datagram => "unix-datagram",
-            Way::Queue => "posix-mq",
-            Way::Ring => "robust-ring",
+            FanIn::Port => "weir-port",
+            FanIn::Records => "weir-record",
+            FanIn::Pipe => "kernel-pipe",
+            FanIn::Seqpacket => "unix-seqpacket",
+            FanIn::Datagram => "unix-datagram",
+            FanIn::Queue => "posix-mq",
+            FanIn::Ring => "robust-ring",
         }
     }
 
-    /// The longest message that it carries whole.
+    /// Returns the length of the longest message that it carries whole.
     pub fn most_bytes(self) -> u64 {
-        if self == Way::Pipe { (WHOLE_BYTES - HEADER_BYTES) as u64 } else { u64::MAX }
+        if self == FanIn::Pipe { (WHOLE_BYTES - HEADER_BYTES) as u64 } else { u64::MAX }
     }
 }
 
-/// What is made before the fork.
+/// The part that is made before the fork.
 #[derive(Debug)]
-pub struct Line {
-    kind: Kind,
+pub struct FanInSetup {
+    kind: FanInParts,
     bytes: usize,
 }
 
 #[derive(Debug)]
-enum Kind {
-    Port(Place),
+enum FanInParts {
+    Port(PortDirectory),
     Records(Box<Records>),
     Pipe(OwnedFd, OwnedFd),
     /// Packets, or a queue.
-    Framed(Box<Channel>),
+    Framed(Box<BenchChannel>),
     Named(OwnedFd, SocketAddrUnix),
-    Ring(Ring),
+    Ring(MutexRing),
 }
 
-impl Line {
-    /// Makes one for messages of `bytes`.
-    ///
-    /// # Errors
-    /// The kernel lacks it, or its limits are below what is asked.
-    pub fn new(way: Way, bytes: usize) -> Result<Line, CaseError> {
+impl FanInSetup {
+    pub fn new(way: FanIn, bytes: usize) -> Result<FanInSetup, CaseError> {
         let framed = |mechanism| {
-            Channel::new(mechanism, HEADER_BYTES + bytes).map(|made| Kind::Framed(Box::new(made)))
+            BenchChannel::new(mechanism, HEADER_BYTES + bytes)
+                .map(|made| FanInParts::Framed(Box::new(made)))
         };
         let kind = match way {
-            Way::Port => Kind::Port(Place::new()?),
-            Way::Records => Kind::Records(Box::new(Records::new(AS_A_PORT)?)),
-            Way::Pipe => {
+            FanIn::Port => FanInParts::Port(PortDirectory::new()?),
+            FanIn::Records => FanInParts::Records(Box::new(Records::new(AS_A_PORT)?)),
+            FanIn::Pipe => {
                 let (read, write) = rustix::pipe::pipe()?;
-                Kind::Pipe(read, write)
+                FanInParts::Pipe(read, write)
             }
-            Way::Seqpacket => framed(Mechanism::UnixSeqpacket)?,
-            Way::Queue => framed(Mechanism::PosixMq)?,
-            Way::Datagram => {
+            FanIn::Seqpacket => framed(Mechanism::UnixSeqpacket)?,
+            FanIn::Queue => framed(Mechanism::PosixMq)?,
+            FanIn::Datagram => {
                 static NEXT: AtomicU32 = AtomicU32::new(0);
-                // Relaxed: only the numbers must differ. An abstract name leaves nothing behind.
+                // Relaxed: the numbers only have to differ. An abstract name leaves nothing behind.
                 let number = NEXT.fetch_add(1, Ordering::Relaxed);
                 let name = format!("weir-bench-{}-{number}", std::process::id());
                 let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
                 let socket = datagram_socket()?;
                 bind(&socket, &address)?;
-                Kind::Named(socket, address)
+                FanInParts::Named(socket, address)
             }
-            Way::Ring => Kind::Ring(Ring::new(RING_BYTES)?),
+            FanIn::Ring => FanInParts::Ring(MutexRing::new(RING_BYTES)?),
         };
-        Ok(Line { kind, bytes })
+        Ok(FanInSetup { kind, bytes })
     }
 
-    /// Every writer has sent something: names are not needed any more.
+    /// Removes names that are not needed any more: every writer has sent something.
     pub fn settled(&self) {
-        if let Kind::Port(place) = &self.kind {
+        if let FanInParts::Port(place) = &self.kind {
             place.remove();
         }
     }
 
-    /// The end of a writer, for the process that calls this.
-    ///
-    /// # Errors
-    /// Those of the mechanism.
+    /// Opens the end of a writer, for the calling process.
     pub fn writer(&self, number: u64) -> Result<WriterEnd<'_>, CaseError> {
         let mut framed = vec![0; HEADER_BYTES + self.bytes];
         framed[..4].copy_from_slice(&(number as u32).to_le_bytes());
         framed[4..HEADER_BYTES].copy_from_slice(&(self.bytes as u32).to_le_bytes());
         Ok(match &self.kind {
-            Kind::Port(place) => WriterEnd::Port(Box::new(ports::open(place, Waiting::Adaptive)?)),
-            Kind::Records(records) => {
-                records.only(Side::Sends);
+            FanInParts::Port(place) => {
+                WriterEnd::Port(Box::new(ports::open(place, Waiting::Adaptive)?))
+            }
+            FanInParts::Records(records) => {
+                records.only(ChannelSide::Sends);
                 WriterEnd::Records(records)
             }
-            Kind::Pipe(_, end) => WriterEnd::Pipe(end.as_fd(), framed),
-            Kind::Framed(channel) => WriterEnd::Framed(channel, framed),
-            Kind::Named(_, address) => {
+            FanInParts::Pipe(_, end) => WriterEnd::Pipe(end.as_fd(), framed),
+            FanInParts::Framed(channel) => WriterEnd::Framed(channel, framed),
+            FanInParts::Named(_, address) => {
                 let socket = datagram_socket()?;
                 connect(&socket, address)?;
                 WriterEnd::Named(socket, framed)
             }
-            Kind::Ring(ring) => WriterEnd::Ring(ring.writer(number)),
+            FanInParts::Ring(ring) => WriterEnd::Ring(ring.writer(number)),
         })
     }
 
     /// The end of the reader.
-    ///
-    /// # Errors
-    /// Those of the mechanism.
     pub fn reader(&self) -> Result<ReaderEnd<'_>, CaseError> {
         let (plain, framed) = (vec![0; self.bytes], vec![0; HEADER_BYTES + self.bytes]);
         Ok(match &self.kind {
-            Kind::Port(place) => {
-                ReaderEnd::Port(Box::new(Reading::new(place, Waiting::Adaptive)?), plain)
+            FanInParts::Port(place) => {
+                ReaderEnd::Port(Box::new(CheckedPort::new(place, Waiting::Adaptive)?), plain)
             }
-            Kind::Records(records) => {
-                records.only(Side::Receives);
+            FanInParts::Records(records) => {
+                records.only(ChannelSide::Receives);
                 ReaderEnd::Records(records, plain)
             }
-            Kind::Pipe(end, _) => {
+            FanInParts::Pipe(end, _) => {
                 let buffer = vec![0; PIPE_BYTES];
                 ReaderEnd::Pipe(PipeReader { end: end.as_fd(), buffer, filled: 0 })
             }
-            Kind::Framed(channel) => ReaderEnd::Framed(channel, framed),
-            Kind::Named(end, _) => ReaderEnd::Packets(end.as_fd(), framed),
-            Kind::Ring(ring) => ReaderEnd::Ring(ring.reader(), plain),
+            FanInParts::Framed(channel) => ReaderEnd::Framed(channel, framed),
+            FanInParts::Named(end, _) => ReaderEnd::Packets(end.as_fd(), framed),
+            FanInParts::Ring(ring) => ReaderEnd::Ring(ring.reader(), plain),
         })
     }
 }
 
-/// The end of a writer; the kernel's ways with a message behind its header.
+/// The end of a writer. For the kernel's mechanisms, a message with its header in front.
 pub enum WriterEnd<'l> {
     Port(Box<PortWriter>),
     Records(&'l Records),
     Pipe(BorrowedFd<'l>, Vec<u8>),
-    Framed(&'l Channel, Vec<u8>),
+    Framed(&'l BenchChannel, Vec<u8>),
     Named(OwnedFd, Vec<u8>),
-    Ring(RingWriter<'l>),
+    Ring(MutexRingWriter<'l>),
 }
 
 impl WriterEnd<'_> {
-    /// Sends a message, waiting for room.
-    ///
-    /// # Errors
-    /// The reader is gone.
+    /// Sends a message; waits for room.
     #[inline]
     pub fn send(&mut self, message: &[u8]) -> Result<(), CaseError> {
         let whole = |framed: &[u8], sent: usize| match sent == framed.len() {
@@ -225,20 +211,17 @@ impl WriterEnd<'_> {
 
 /// The end of the reader.
 pub enum ReaderEnd<'l> {
-    Port(Box<Reading>, Vec<u8>),
+    Port(Box<CheckedPort>, Vec<u8>),
     Records(&'l Records, Vec<u8>),
     Pipe(PipeReader<'l>),
-    Framed(&'l Channel, Vec<u8>),
+    Framed(&'l BenchChannel, Vec<u8>),
     Packets(BorrowedFd<'l>, Vec<u8>),
-    Ring(RingReader<'l>, Vec<u8>),
+    Ring(MutexRingReader<'l>, Vec<u8>),
 }
 
 impl ReaderEnd<'_> {
-    /// Waits for a message, takes out those that one call gives, and shows each with the number of
-    /// its writer: how many.
-    ///
-    /// # Errors
-    /// A message is not what its header says; the mechanism's.
+    /// Waits for a message, receives those that one call gives, and shows each with the number of
+    /// its writer. Returns how many.
     #[inline]
     pub fn receive_each(&mut self, mut see: impl FnMut(usize, &[u8])) -> Result<u64, CaseError> {
         match self {
@@ -264,7 +247,7 @@ fn datagram_socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
 }
 
-/// Shows the one message of a buffer.
+/// Shows the only message of a buffer.
 fn one(buffer: &[u8], bytes: usize, mut see: impl FnMut(usize, &[u8])) -> Result<u64, CaseError> {
     match take_off(buffer.get(..bytes).unwrap_or_default()) {
         Some((writer, message, [])) => {
@@ -275,7 +258,8 @@ fn one(buffer: &[u8], bytes: usize, mut see: impl FnMut(usize, &[u8])) -> Result
     }
 }
 
-/// The first message of a buffer, its writer and what follows it; none if it is not all there.
+/// Returns the writer, the first message of a buffer, and the rest; `None` if the message is
+/// incomplete.
 fn take_off(buffer: &[u8]) -> Option<(usize, &[u8], &[u8])> {
     let (writer, rest) = buffer.split_first_chunk::<4>()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -283,7 +267,7 @@ fn take_off(buffer: &[u8]) -> Option<(usize, &[u8], &[u8])> {
     Some((u32::from_le_bytes(*writer) as usize, message, rest))
 }
 
-/// A pipe, of which as much is read at once as there is.
+/// A pipe from which each read takes as much as is there.
 pub struct PipeReader<'l> {
     end: BorrowedFd<'l>,
     buffer: Vec<u8>,
@@ -315,12 +299,12 @@ mod tests {
 
     #[test]
     fn every_way_brings_messages_whole_with_their_writer() {
-        for way in Way::OF_MANY {
-            let line = match Line::new(way, 100) {
+        for way in FanIn::OF_MANY {
+            let line = match FanInSetup::new(way, 100) {
                 Err(trouble) if trouble.left_out => continue,
                 made => made.expect("a line"),
             };
-            // Ends that are opened twice in one process stand for two processes.
+            // Two ends that are opened in one process stand for two processes.
             let mut reader = line.reader().expect("a reader");
             let mut ends = [0, 1].map(|number| line.writer(number).expect("a writer"));
             let (mut seen, mut sent) = (Vec::new(), Vec::new());

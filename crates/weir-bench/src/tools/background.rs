@@ -1,5 +1,5 @@
-//! Processes beside a case, stopped but while one of its batches runs: the other cases of the group
-//! are not to be loaded.
+//! Processes beside a case. They are stopped except while one of its batches runs, so that they do
+//! not load the other cases of the group.
 
 use weir_measure::bench::case::CaseError;
 use weir_measure_sys::fork::{self, Child};
@@ -8,15 +8,11 @@ use weir_measure_sys::signals;
 const STOP: i32 = 19; // SIGSTOP
 const CONTINUE: i32 = 18; // SIGCONT
 
-/// The processes.
 pub struct Background {
     children: Vec<Child>,
 }
 
-/// A child that goes where it belongs and then does `step` again and again, until that fails.
-///
-/// # Errors
-/// No process.
+/// Starts a child that calls `go` once and then `step` until that fails.
 pub fn endless(
     go: impl FnOnce() -> Result<(), CaseError>,
     mut step: impl FnMut() -> Result<(), CaseError>,
@@ -29,27 +25,21 @@ pub fn endless(
     })?)
 }
 
-/// While this lives, they run.
-pub struct Running<'a>(&'a Background);
+/// While this value lives, the processes run.
+pub struct RunningGuard<'a>(&'a Background);
 
 impl Background {
-    /// Stops them.
-    ///
-    /// # Errors
-    /// One of them is gone.
+    /// Takes over the processes and stops them.
     pub fn new(children: Vec<Child>) -> Result<Background, CaseError> {
         let background = Background { children };
         background.signal(STOP)?;
         Ok(background)
     }
 
-    /// Lets them run, until what is returned is dropped.
-    ///
-    /// # Errors
-    /// One of them is gone.
-    pub fn run(&self) -> Result<Running<'_>, CaseError> {
+    /// Lets them run until the returned value is dropped.
+    pub fn run(&self) -> Result<RunningGuard<'_>, CaseError> {
         self.signal(CONTINUE)?;
-        Ok(Running(self))
+        Ok(RunningGuard(self))
     }
 
     fn signal(&self, signal: i32) -> Result<(), CaseError> {
@@ -60,7 +50,7 @@ impl Background {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningGuard<'_> {
     fn drop(&mut self) {
         let _ = self.0.signal(STOP);
     }

@@ -1,64 +1,62 @@
-//! The floor under a record pipe: the loads and stores of one record of a known length, no library.
+//! The lower bound for a record pipe: the loads and stores for records of a known length, without a
+//! library.
 //!
-//! Two sides share a ring whose next word is zero until a record lies there. What a record pipe
-//! reads and writes for each record is read and written here too, on lines of the same kinds: the
-//! bytes and the word that publishes them, what the other side says about its sleep and its end,
-//! two counts of each side. The reader gives room back, as zeros, an eighth of the ring at a time.
-//! What is missing is what makes it a library: the checks of the process, of lengths, of positions
-//! that a hostile side may have written.
+//! Two sides share a ring in which the next word is zero until a record lies there. For each record
+//! this code reads and writes what a record pipe reads and writes, on lines of the same kinds: the
+//! bytes and the word that publishes them, the words about the other side's sleep and end, and two
+//! counts on each side. The reader gives room back, as zeros, an eighth of the ring at a time. It
+//! omits what makes a pipe a library: the checks of the process, of lengths, and of positions that
+//! a hostile side may have written.
 
 use super::futex::{sleep, wake};
 use rustix::time::Timespec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::CaseError;
 
-/// Lines of the words; each is written by one side, but for the words of sleep.
+/// Numbers of the lines. One side writes each of them, except those of the sleep words.
 const POSITION: usize = 0;
 const READER_SLEEP: usize = 2;
 const WRITER_SLEEP: usize = 4;
 const WRITER_COUNTS: usize = 6;
 const READER_COUNTS: usize = 8;
 const RING: usize = 10 * LINE_BYTES;
-/// Behind the word of a sleep line: whether that side has closed, and who passes the fences.
+/// Offsets in a sleep line: whether that side has closed, and who passes the fences.
 const CLOSED: usize = 8;
 const FENCES: usize = 16;
 
 const RING_BYTES: usize = 1 << 20;
 const WORD_BYTES: usize = 4;
 const ZEROS: [u8; 4096] = [0; 4096];
-/// Looks before the reader sleeps: some 50 us, with a pause after each.
+/// Looks of the reader before it sleeps: some 50 us, with a pause after each.
 const LOOKS: u32 = 2_000;
-/// Should a wake-up be lost, the reader looks after so long.
+/// The reader looks again after this time, in case a wake-up was lost.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// One direction, for records of `BYTES` bytes.
 #[derive(Debug)]
 pub struct Bare<const BYTES: usize> {
-    shared: Shared,
-    /// Of the side that sends: where it writes, and how far it knows the ring to be free.
+    shared: SharedPages,
+    /// The sender's state: where it writes, and up to where it knows the ring to be free.
     written: Cell<usize>,
     free: Cell<usize>,
-    /// Of the side that receives: where it reads, and how far it has given back.
+    /// The receiver's state: where it reads, and up to where it has given room back.
     read: Cell<usize>,
     given_back: Cell<usize>,
 }
 
 impl<const BYTES: usize> Bare<BYTES> {
-    /// As much of the ring as a record pipe takes for such a record. No record goes on where the
-    /// ring begins again.
+    /// The bytes of the ring that a record pipe uses for such a record. No record wraps around the
+    /// end of the ring.
     const FOOTPRINT: usize = {
         assert!(BYTES == 4 || BYTES == 48 || BYTES == 64, "a record pipe takes as much");
         (WORD_BYTES + BYTES).next_power_of_two()
     };
 
-    /// Makes one, with its pages.
-    ///
-    /// # Errors
-    /// No memory.
+    /// Makes a ring whose pages are already mapped.
     pub fn new() -> Result<Bare<BYTES>, CaseError> {
-        let shared = Shared::new(RING + RING_BYTES)?;
+        let shared = SharedPages::new(RING + RING_BYTES)?;
         for at in (RING..RING + RING_BYTES).step_by(ZEROS.len()) {
             shared.copy_in(at, &ZEROS);
         }
@@ -68,14 +66,11 @@ impl<const BYTES: usize> Bare<BYTES> {
     }
 
     /// Sends a record.
-    ///
-    /// # Errors
-    /// The other side has closed; the kernel's.
     #[inline]
     pub fn send(&self, record: &[u8; BYTES]) -> Result<(), CaseError> {
         let (shared, written) = (&self.shared, self.written.get());
         while self.free.get() - written < Self::FOOTPRINT {
-            // Acquire: the ring is zeros as far as that.
+            // Acquire: the ring holds zeros up to that position.
             self.free.set(shared.word(POSITION).load(Ordering::Acquire) as usize + RING_BYTES);
         }
         let sleep = READER_SLEEP * LINE_BYTES;
@@ -84,11 +79,11 @@ impl<const BYTES: usize> Bare<BYTES> {
         }
         let at = RING + written % RING_BYTES;
         shared.copy_in(at + WORD_BYTES, record);
-        // Release: whoever sees the word sees the record.
+        // Release: a reader that sees the word sees the record.
         shared.half_at(at).store(BYTES as u32 | 1 << 31, Ordering::Release);
         self.written.set(written + Self::FOOTPRINT);
         self.count(WRITER_COUNTS);
-        // Without a fence: that a wake-up is lost is seldom, and then the reader naps.
+        // There is no fence: a wake-up is seldom lost, and the reader then wakes after its timeout.
         let asleep = shared.half(READER_SLEEP);
         if shared.word_at(sleep + FENCES).load(Ordering::Acquire) != 0
             || asleep.load(Ordering::Relaxed) != 0
@@ -100,9 +95,6 @@ impl<const BYTES: usize> Bare<BYTES> {
     }
 
     /// Receives a record, waiting for it.
-    ///
-    /// # Errors
-    /// The kernel's.
     #[inline]
     pub fn receive(&self) -> Result<[u8; BYTES], CaseError> {
         let (shared, read) = (&self.shared, self.read.get());
@@ -133,7 +125,7 @@ impl<const BYTES: usize> Bare<BYTES> {
         Ok(record)
     }
 
-    /// Gives back what was read, as zeros.
+    /// Gives back the room of what was read, as zeros.
     fn give_back(&self) {
         let mut at = self.given_back.get();
         while at < self.read.get() {
@@ -143,7 +135,7 @@ impl<const BYTES: usize> Bare<BYTES> {
             at += bytes;
         }
         self.given_back.set(at);
-        // Release: zeros first.
+        // Release: the zeros are visible first.
         self.shared.word(POSITION).store(self.read.get() as u64, Ordering::Release);
     }
 
@@ -162,8 +154,8 @@ impl<const BYTES: usize> Bare<BYTES> {
     }
 }
 
-/// Rests between two looks, as weir does: on two threads of one core, looking without a rest takes
-/// from the other side what it needs to answer.
+/// Pauses between two looks, as weir does. On two threads of one core, looks without a pause take
+/// resources that the other side needs to answer.
 #[inline]
 fn pause() -> bool {
     std::hint::spin_loop();

@@ -1,8 +1,8 @@
-//! The kernel's mechanisms that carry bytes, behind one face.
+//! Mechanisms that carry bytes, of the kernel and of weir, as one type.
 
-use super::own::{self, Shape, Side};
+use super::own::{self, ChannelSide, PipeShape};
 use super::pattern::Pattern;
-use super::ports::Ports;
+use super::ports::LazyPort;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -10,27 +10,22 @@ use weir::Waiting;
 use weir_bench_sys::mq::Queue;
 use weir_measure::bench::case::CaseError;
 
-/// A mechanism, by its name in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// `pipe(2)` of so many bytes; 0 for the kernel's default.
+    /// `pipe(2)` with this capacity in bytes; 0 for the kernel's default.
     Pipe(u64),
     /// `socketpair(2)`, `AF_UNIX`, stream.
     UnixStream,
     /// `socketpair(2)`, `AF_UNIX`, sequenced packets.
     UnixSeqpacket,
-    /// `mq_open(3)`.
     PosixMq,
-    /// `weir::pipe`.
-    WeirPipe(Shape),
-    /// `weir::records`.
-    WeirRecord(Shape),
-    /// `weir::Port` with writers that wait so.
+    WeirPipe(PipeShape),
+    WeirRecord(PipeShape),
+    /// `weir::Port`, whose writers wait in this way.
     WeirPort(Waiting),
 }
 
 impl Mechanism {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Mechanism::Pipe(_) => "kernel-pipe",
@@ -43,7 +38,7 @@ impl Mechanism {
         }
     }
 
-    /// The capacity it was given, if any.
+    /// Returns the capacity that it was given, if any.
     pub const fn pipe_bytes(self) -> Option<u64> {
         let bytes = match self {
             Mechanism::Pipe(bytes) => bytes,
@@ -53,7 +48,7 @@ impl Mechanism {
         if bytes == 0 { None } else { Some(bytes) }
     }
 
-    /// The segment it was given, if any.
+    /// Returns the segment size that it was given, if any.
     pub fn segment_bytes(self) -> Option<u64> {
         match self {
             Mechanism::WeirPipe(shape) | Mechanism::WeirRecord(shape) => {
@@ -64,32 +59,25 @@ impl Mechanism {
     }
 }
 
-/// Records a queue holds: the kernel's default limit.
+/// Number of records that a queue holds: the kernel's default limit.
 const QUEUE_RECORDS: usize = 10;
 
-/// One direction of a mechanism, both ends.
+/// Both ends of one direction of a mechanism.
 #[derive(Debug)]
-pub enum Channel {
-    /// A pipe or a stream: the end to read, the end to write.
+pub enum BenchChannel {
+    /// A pipe or a stream: the end to read from, the end to write to.
     Stream(OwnedFd, OwnedFd),
-    /// Sequenced packets: the end to receive, the end to send.
+    /// Sequenced packets: the end to receive from, the end to send to.
     Packets(OwnedFd, OwnedFd),
-    /// A queue has one end.
     Queue(Queue),
-    /// weir's stream.
-    Own(own::Stream),
-    /// weir's records.
+    Own(own::OwnStream),
     Records(own::Records),
-    /// weir's port.
-    Port(Box<Ports>),
+    Port(Box<LazyPort>),
 }
 
-impl Channel {
-    /// Makes one for chunks of at most `chunk_bytes`.
-    ///
-    /// # Errors
-    /// The kernel lacks it, or its limits are below what is asked.
-    pub fn new(mechanism: Mechanism, chunk_bytes: usize) -> Result<Channel, CaseError> {
+impl BenchChannel {
+    /// Makes a channel for chunks of at most `chunk_bytes`.
+    pub fn new(mechanism: Mechanism, chunk_bytes: usize) -> Result<BenchChannel, CaseError> {
         let pair =
             |kind| rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         match mechanism {
@@ -98,58 +86,55 @@ impl Channel {
                 if bytes > 0 {
                     set_pipe_bytes(&write, bytes)?;
                 }
-                Ok(Channel::Stream(read, write))
+                Ok(BenchChannel::Stream(read, write))
             }
             Mechanism::UnixStream => {
                 let (read, write) = pair(SocketType::STREAM)?;
-                Ok(Channel::Stream(read, write))
+                Ok(BenchChannel::Stream(read, write))
             }
             Mechanism::UnixSeqpacket => {
                 let (read, write) = pair(SocketType::SEQPACKET)?;
-                Ok(Channel::Packets(read, write))
+                Ok(BenchChannel::Packets(read, write))
             }
-            Mechanism::WeirPipe(shape) => Ok(Channel::Own(own::Stream::new(shape)?)),
-            Mechanism::WeirRecord(shape) => Ok(Channel::Records(own::Records::new(shape)?)),
-            Mechanism::WeirPort(waiting) => Ok(Channel::Port(Box::new(Ports::new(waiting)?))),
+            Mechanism::WeirPipe(shape) => Ok(BenchChannel::Own(own::OwnStream::new(shape)?)),
+            Mechanism::WeirRecord(shape) => Ok(BenchChannel::Records(own::Records::new(shape)?)),
+            Mechanism::WeirPort(waiting) => {
+                Ok(BenchChannel::Port(Box::new(LazyPort::new(waiting)?)))
+            }
             Mechanism::PosixMq => Queue::new(QUEUE_RECORDS, chunk_bytes)
-                .map(Channel::Queue)
+                .map(BenchChannel::Queue)
                 .map_err(|error| CaseError::left_out(format!("cannot make a queue: {error}"))),
         }
     }
 
-    /// From here on this process has one side only.
-    pub fn only(&self, side: Side) {
+    pub fn only(&self, side: ChannelSide) {
         match self {
-            Channel::Own(stream) => stream.only(side),
-            Channel::Records(records) => records.only(side),
-            Channel::Port(port) => port.only(side),
+            BenchChannel::Own(stream) => stream.only(side),
+            BenchChannel::Records(records) => records.only(side),
+            BenchChannel::Port(port) => port.only(side),
             _ => {}
         }
     }
 
-    /// All who send have sent something: what only they needed to find each other may go.
+    /// Removes what only the connecting needed: every sender has sent something by now.
     #[inline]
     pub fn settled(&self) {
-        if let Channel::Port(port) = self {
+        if let BenchChannel::Port(port) = self {
             port.settled();
         }
     }
 
-    /// Sends all of `bytes`.
-    ///
-    /// # Errors
-    /// Those of write(2), send(2), mq_send(3).
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         match self {
-            Channel::Stream(_, end) => {
+            BenchChannel::Stream(_, end) => {
                 let mut left = bytes;
                 while !left.is_empty() {
                     left = &left[retry_on_intr(|| rustix::io::write(end, left))?..];
                 }
                 Ok(())
             }
-            Channel::Packets(_, end) => {
+            BenchChannel::Packets(_, end) => {
                 let sent = rustix::net::send(end, bytes, SendFlags::empty())?;
                 if sent == bytes.len() {
                     Ok(())
@@ -157,21 +142,18 @@ impl Channel {
                     Err(CaseError::failed("a packet was truncated"))
                 }
             }
-            Channel::Queue(queue) => Ok(queue.send(bytes)?),
-            Channel::Own(stream) => stream.send(bytes),
-            Channel::Records(records) => records.send(bytes),
-            Channel::Port(port) => port.send(bytes),
+            BenchChannel::Queue(queue) => Ok(queue.send(bytes)?),
+            BenchChannel::Own(stream) => stream.send(bytes),
+            BenchChannel::Records(records) => records.send(bytes),
+            BenchChannel::Port(port) => port.send(bytes),
         }
     }
 
-    /// Receives all of `bytes`.
-    ///
-    /// # Errors
-    /// Those of read(2), recv(2), mq_receive(3); the end of the stream; a record of another length.
+    /// Fills `bytes`; fails at the end of the stream and for a record of another length.
     #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<(), CaseError> {
         let got = match self {
-            Channel::Stream(end, _) => {
+            BenchChannel::Stream(end, _) => {
                 let mut filled = 0;
                 while filled < bytes.len() {
                     match retry_on_intr(|| rustix::io::read(end, &mut bytes[filled..]))? {
@@ -181,20 +163,19 @@ impl Channel {
                 }
                 filled
             }
-            Channel::Packets(end, _) => rustix::net::recv(end, &mut *bytes, RecvFlags::empty())?.1,
-            Channel::Queue(queue) => queue.receive(bytes)?,
-            Channel::Own(stream) => stream.receive(bytes)?,
-            Channel::Records(records) => records.receive(bytes)?,
-            Channel::Port(port) => port.receive(bytes)?,
+            BenchChannel::Packets(end, _) => {
+                rustix::net::recv(end, &mut *bytes, RecvFlags::empty())?.1
+            }
+            BenchChannel::Queue(queue) => queue.receive(bytes)?,
+            BenchChannel::Own(stream) => stream.receive(bytes)?,
+            BenchChannel::Records(records) => records.receive(bytes)?,
+            BenchChannel::Port(port) => port.receive(bytes)?,
         };
         if got == bytes.len() { Ok(()) } else { Err(CaseError::failed("the other side ended")) }
     }
 
-    /// Receives what fills `bytes`, and where the mechanism has a call for that those that have
-    /// followed it, each shown through `bytes`: how many.
-    ///
-    /// # Errors
-    /// Those of [`Channel::receive`].
+    /// Fills `bytes` and shows it to `see`. Where the mechanism has a call for it, records that
+    /// already follow are shown too. Returns how many were shown.
     #[inline]
     pub fn receive_each(
         &self,
@@ -202,8 +183,8 @@ impl Channel {
         mut see: impl FnMut(&[u8]),
     ) -> Result<u64, CaseError> {
         match self {
-            Channel::Records(records) => records.receive_each(bytes, see),
-            Channel::Port(port) => port.receive_each(bytes, see),
+            BenchChannel::Records(records) => records.receive_each(bytes, see),
+            BenchChannel::Port(port) => port.receive_each(bytes, see),
             _ => {
                 self.receive(bytes)?;
                 see(bytes);
@@ -213,18 +194,12 @@ impl Channel {
     }
 
     /// Sends the next chunk of a pattern.
-    ///
-    /// # Errors
-    /// Those of [`Channel::send`].
     #[inline]
     pub fn send_next(&self, pattern: &mut Pattern) -> Result<(), CaseError> {
         self.send(pattern.next_chunk())
     }
 
     /// Receives the next chunk of a pattern and checks it.
-    ///
-    /// # Errors
-    /// Those of [`Channel::receive`]; other bytes than were sent.
     #[inline]
     pub fn receive_next(&self, pattern: &mut Pattern, bytes: &mut [u8]) -> Result<(), CaseError> {
         self.receive(bytes)?;
@@ -232,10 +207,7 @@ impl Channel {
     }
 }
 
-/// Sets the capacity of a pipe.
-///
-/// # Errors
-/// It is above what an unprivileged process may have.
+/// Sets the capacity of a pipe, which may be above what an unprivileged process is allowed.
 pub fn set_pipe_bytes(pipe: &OwnedFd, bytes: u64) -> Result<(), CaseError> {
     let refused = |error: Errno| {
         let error = std::io::Error::from(error);
@@ -261,12 +233,12 @@ mod tests {
             Mechanism::UnixStream,
             Mechanism::UnixSeqpacket,
             Mechanism::PosixMq,
-            Mechanism::WeirPipe(Shape::DEFAULT),
-            Mechanism::WeirRecord(Shape::DEFAULT),
+            Mechanism::WeirPipe(PipeShape::DEFAULT),
+            Mechanism::WeirRecord(PipeShape::DEFAULT),
             Mechanism::WeirPort(Waiting::Adaptive),
         ];
         for mechanism in all {
-            let channel = match Channel::new(mechanism, 512) {
+            let channel = match BenchChannel::new(mechanism, 512) {
                 Err(trouble) if trouble.left_out => continue,
                 made => made.expect("a channel"),
             };

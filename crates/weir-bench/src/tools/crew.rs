@@ -1,37 +1,34 @@
-//! Writers beside the measuring process: forked children, each of which sends its share of a batch
-//! and sleeps until the next.
+//! Writers beside the measuring process. Each is a forked child that sends its share of a batch and
+//! sleeps until the next.
 
 use super::futex::{sleep, wake};
-use super::peer::Peer;
+use super::peer::PeerProcess;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure_sys::fork::{self, Child};
 
-/// The writers.
+/// A number of writer processes.
 #[derive(Debug)]
 pub struct Crew {
-    /// How many each is to have sent in all. It wraps around.
-    goal: Shared,
+    /// How many records each has to have sent in all; the number wraps around.
+    goal: SharedPages,
     troubles: OwnedFd,
     children: Vec<Child>,
 }
 
 impl Crew {
-    /// Starts `count` writers. Each carries out `begin` with its number when it first is to send
-    /// something, and then what that returns, once for each record.
-    ///
-    /// # Errors
-    /// No process, pipe or memory.
+    /// Starts `count` writers. When a writer first has something to send, it calls `begin` with its
+    /// number, and then the returned closure once for each record.
     pub fn start<S: FnMut() -> Result<(), CaseError>>(
         count: u64,
         begin: impl Fn(u64) -> Result<S, CaseError>,
     ) -> Result<Crew, CaseError> {
-        let goal = Shared::new(LINE_BYTES)?;
+        let goal = SharedPages::new(LINE_BYTES)?;
         let (troubles, say) = rustix::pipe::pipe()?;
         let mut children = Vec::new();
         for number in 0..count {
@@ -39,7 +36,7 @@ impl Crew {
                 let sending = || send_on(&goal, || begin(number));
                 let text = match catch_unwind(AssertUnwindSafe(sending)) {
                     Ok(Err(trouble)) => trouble.text,
-                    Err(_) => "one panicked".into(),
+                    Err(_) => "a writer panicked".into(),
                 };
                 let _ = rustix::io::write(&say, text.as_bytes());
                 1
@@ -48,25 +45,19 @@ impl Crew {
         Ok(Crew { goal, troubles, children })
     }
 
-    /// Has each send so many more.
-    ///
-    /// # Errors
-    /// Those of futex(2).
+    /// Tells each writer to send `share` more records.
     pub fn send(&self, share: u64) -> Result<(), CaseError> {
         if self.children.is_empty() {
             return Ok(());
         }
         let word = self.goal.half(0);
-        // Release pairs with acquire in `next_goal`; numbers wrap around together.
+        // Release pairs with acquire in `next_goal`. Both numbers wrap around alike.
         word.fetch_add(share as u32, Ordering::Release);
         wake(word, i32::MAX as u32)
     }
 
-    /// Waits until the other side has reached its goal.
-    ///
-    /// # Errors
-    /// What it, or a writer, failed with.
-    pub fn wait(&self, peer: &Peer) -> Result<(), CaseError> {
+    /// Waits until the other side has reached its goal; fails if it or a writer failed.
+    pub fn wait(&self, peer: &PeerProcess) -> Result<(), CaseError> {
         if self.children.is_empty() {
             return peer.wait();
         }
@@ -78,22 +69,19 @@ impl Crew {
         let mut said = [0; 512];
         let count = rustix::io::read(&self.troubles, &mut said)?;
         let text = String::from_utf8_lossy(&said[..count]);
-        let text = if count == 0 { "all died".into() } else { text };
+        let text = if count == 0 { "all of them died".into() } else { text };
         Err(CaseError::failed(format!("writers: {text}")))
     }
 }
 
-/// Puts a writer on one of the two CPUs in turn, the first across from the reader.
-///
-/// # Errors
-/// The CPU is not allowed.
+/// Puts a writer on one of the two CPUs in turn. The first is across from the reader.
 pub fn in_turn(site: &Site, number: u64) -> Result<(), CaseError> {
     if number.is_multiple_of(2) { site.go_here() } else { site.go_there() }
 }
 
-/// Sends whenever there is a goal ahead.
+/// Sends until the goal is reached, and waits for the next goal.
 fn send_on<S: FnMut() -> Result<(), CaseError>>(
-    goals: &Shared,
+    goals: &SharedPages,
     begin: impl FnOnce() -> Result<S, CaseError>,
 ) -> Result<std::convert::Infallible, CaseError> {
     let mut done = 0;
@@ -108,7 +96,7 @@ fn send_on<S: FnMut() -> Result<(), CaseError>>(
     }
 }
 
-fn next_goal(goals: &Shared, done: u32) -> Result<u32, CaseError> {
+fn next_goal(goals: &SharedPages, done: u32) -> Result<u32, CaseError> {
     let word = goals.half(0);
     loop {
         let goal = word.load(Ordering::Acquire);

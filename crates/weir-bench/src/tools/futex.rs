@@ -1,14 +1,12 @@
-//! A futex in shared memory.
+//! Futexes in shared memory.
 
 use rustix::io::Errno;
 use rustix::thread::futex::{Flags, Timespec, wait};
 use std::sync::atomic::AtomicU32;
 use weir_measure::bench::case::CaseError;
 
-/// Sleeps while the word is this, at most for so long. The caller looks at what else ends its wait.
-///
-/// # Errors
-/// Those of futex(2).
+/// Sleeps while the word has the value `while_it_is`, for `at_most` this long. May return early:
+/// the caller checks what it waits for.
 pub fn sleep(
     word: &AtomicU32,
     while_it_is: u32,
@@ -20,10 +18,7 @@ pub fn sleep(
     }
 }
 
-/// Wakes so many of those that sleep on the word.
-///
-/// # Errors
-/// Those of futex(2).
+/// Wakes up to `count` of those who sleep on the word.
 pub fn wake(word: &AtomicU32, count: u32) -> Result<(), CaseError> {
     rustix::thread::futex::wake(word, Flags::empty(), count)?;
     Ok(())

@@ -1,33 +1,35 @@
-//! What the suites are built with.
+//! The parts from which the suites are built.
 //!
-//! - [`case`], [`Group`] makers, [`work`]: recipes without ceremony; all of it is in [`prelude`].
-//! - [`pattern`]: bytes that are known, and checked where they arrive.
-//! - [`peer`]: the other side, a forked child.
-//! - [`channel`]: mechanisms that carry bytes, the kernel's and weir's, behind one face.
-//! - [`own`], [`ports`]: weir's own; [`place`]: names for ports; [`program`]: where weir itself is.
-//! - [`bare`]: a ring without a library, the floor under weir's records.
-//! - [`ring`]: a ring under a robust mutex, which weir's port is to beat.
-//! - [`futex`]: sleeping on a word and waking who does.
-//! - [`crew`]: writers beside the measuring process.
-//! - [`stream`]: chunks through a channel to a peer that checks them.
-//! - [`background`]: processes that run only while a batch does.
+//! - [`case`], [`group`], [`work`] and other short ways to write a recipe; [`prelude`] has all of
+//!   them.
+//! - [`pattern`]: known bytes, which are checked where they arrive.
+//! - [`peer`]: the other side of a case, a forked child.
+//! - [`channel`]: mechanisms that carry bytes, of the kernel and of weir, as one type.
+//! - [`own`], [`ports`]: the pipes and ports of weir; [`place`]: names for ports; [`program`]:
+//!   where programs are.
+//! - [`bare`]: a ring without a library, the lower bound for weir's records.
+//! - [`ring`]: a ring under a robust mutex, the competitor of weir's port.
+//! - [`futex`]: sleeping on a word, and waking those who sleep on it.
+//! - [`crew`]: further writers, each a process.
+//! - [`stream`]: chunks sent to a peer that checks them.
+//! - [`background`]: processes that run only while a batch runs.
 
-pub mod background;
-pub mod bare;
-pub mod channel;
+pub(crate) mod background;
+pub(crate) mod bare;
+pub(crate) mod channel;
 pub mod crew;
-pub mod futex;
-pub mod own;
+pub(crate) mod futex;
+pub(crate) mod own;
 pub mod pattern;
 pub mod peer;
-pub mod place;
-pub mod ports;
-pub mod prelude;
+pub(crate) mod place;
+pub(crate) mod ports;
+pub(crate) mod prelude;
 pub mod program;
-pub mod ring;
-pub mod stream;
+pub(crate) mod ring;
+pub(crate) mod stream;
 
-use peer::Peer;
+use peer::PeerProcess;
 use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -35,18 +37,20 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 use weir_measure::bench::case::{
-    Batch, BatchSize, Case, CaseError, Derived, Group, Measure, Normalise, Sides, Site, Work,
+    Batch, BatchSize, Case, CaseError, Derived, Group, MadeWork, Measure, Normalise, Sides, Site,
+    Work,
 };
 use weir_measure::bench::latency::open_loop;
 pub use weir_measure::bench::params::size;
 use weir_measure::bench::params::{Params, Placement, Unit};
 
-/// A batch of this length is long against the clock and short against a disturbance.
+/// Long compared with the resolution of the clock, short compared with a disturbance.
 const BATCH_NS: u64 = 2_000_000;
-/// Fresh processes of a group, where nothing else is said.
+/// Number of fresh processes of a group, by default.
 pub const PROCESSES: u64 = 30;
 
-/// Parameters of bytes that are moved: by what, and "self", "one-way" or "two-way".
+/// Returns the parameters of a case that moves bytes: the mechanism, and "self", "one-way" or
+/// "two-way".
 pub fn moving(mechanism: &str, direction: &str) -> Params {
     Params {
         mechanism: Some(mechanism.into()),
@@ -55,12 +59,17 @@ pub fn moving(mechanism: &str, direction: &str) -> Params {
     }
 }
 
-/// A case of the default set with batches of 2 ms; change what differs.
+/// Returns the parameters of a case that is named by what it does.
+pub fn operation(operation: &str) -> Params {
+    Params { operation: Some(operation.into()), ..Params::default() }
+}
+
+/// Makes a case of the default set with batches of 2 ms. Callers change what differs.
 pub fn case(
     name: impl Into<String>,
     params: Params,
     measure: Measure,
-    make: impl Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync + 'static,
+    make: impl Fn(&Site) -> MadeWork + Send + Sync + 'static,
 ) -> Case {
     Case {
         name: name.into(),
@@ -76,7 +85,7 @@ pub fn case(
     }
 }
 
-/// A group of thirty processes with a twin of its first case; change what differs.
+/// Makes a group of thirty processes with a twin of its first case. Callers change what differs.
 pub fn group(name: impl Into<String>, sides: Sides, cases: Vec<Case>) -> Group {
     let standard = match sides {
         Sides::One => vec![Placement::SameCpu],
@@ -95,7 +104,13 @@ pub fn group(name: impl Into<String>, sides: Sides, cases: Vec<Case>) -> Group {
     }
 }
 
-/// A figure that is the difference of two cases.
+/// Makes a group whose cases are compared with the first of them.
+pub fn compared(name: impl Into<String>, sides: Sides, cases: Vec<Case>) -> Group {
+    let baseline = cases.first().map(|case| case.name.clone());
+    Group { baseline, ..group(name, sides, cases) }
+}
+
+/// Makes a figure that is the difference of two cases.
 pub fn difference(name: &str, params: Params, plus: &str, minus: &str) -> Derived {
     Derived {
         name: name.into(),
@@ -117,32 +132,32 @@ impl<F: FnMut(u64) -> Result<Batch, CaseError>> Work for Closure<F> {
     }
 }
 
-/// A closure as work.
-pub fn work<F>(batch: F) -> Result<Box<dyn Work>, CaseError>
+/// Turns a closure into work.
+pub fn work<F>(batch: F) -> MadeWork
 where
     F: FnMut(u64) -> Result<Batch, CaseError> + 'static,
 {
     Ok(Box::new(Closure(batch)))
 }
 
-/// Work that does the same thing again and again: time of one.
-pub fn repeat<F: FnMut() + 'static>(mut operation: F) -> Result<Box<dyn Work>, CaseError> {
+/// Makes work that repeats an operation and gives the time of one.
+pub fn repeat<F: FnMut() + 'static>(mut operation: F) -> MadeWork {
     try_repeat(move || {
         operation();
         Ok(())
     })
 }
 
-/// As [`repeat`], for what may fail.
-pub fn try_repeat<F>(mut operation: F) -> Result<Box<dyn Work>, CaseError>
+/// As [`repeat`], for an operation that may fail.
+pub fn try_repeat<F>(mut operation: F) -> MadeWork
 where
     F: FnMut() -> Result<(), CaseError> + 'static,
 {
     work(move |count| Ok(Batch::time(timed(count, &mut operation)?, count)))
 }
 
-/// A round trip between this side and the peer, half of which is the figure.
-pub fn round_trips<F>(mut peer: Peer, mut trip: F) -> Result<Box<dyn Work>, CaseError>
+/// Makes work of round trips between this side and the peer. The figure is half of one.
+pub fn round_trips<F>(mut peer: PeerProcess, mut trip: F) -> MadeWork
 where
     F: FnMut() -> Result<(), CaseError> + 'static,
 {
@@ -154,21 +169,18 @@ where
     })
 }
 
-/// Of an open loop: far below what any mechanism can do, above what timers blur.
+/// The rate of open loops: far below what any mechanism can do, and low enough that the blur of
+/// timers does not matter.
 pub const RATE_PER_S: u64 = 2_000;
-/// Requests of one batch of it: enough for a 99th percentile.
+/// Requests of a batch of an open loop: enough for a 99th percentile.
 const REQUESTS: u64 = 200;
 
-/// Round trips at the stated rate, from intended starts: their latencies.
-pub fn open_round_trips<F>(
-    site: &Site,
-    mut peer: Peer,
-    mut trip: F,
-) -> Result<Box<dyn Work>, CaseError>
+/// Makes work of round trips at the stated rate. Latencies count from the intended starts.
+pub fn open_round_trips<F>(site: &Site, mut peer: PeerProcess, mut trip: F) -> MadeWork
 where
     F: FnMut() -> Result<(), CaseError> + 'static,
 {
-    // On one CPU a busy wait would keep the other side from it.
+    // On one CPU a busy wait would keep the other side from running.
     let spin = site.placement.is_across();
     work(move |count| {
         peer.more(count);
@@ -179,7 +191,7 @@ where
     })
 }
 
-/// A case that gives the latencies of requests.
+/// Turns a case into one that gives the latencies of requests.
 pub fn latencies(case: Case) -> Case {
     Case {
         measures: ["p50", "p99"].map(|quantity| Measure::new(quantity, Unit::Ns)).into(),
@@ -191,10 +203,7 @@ pub fn latencies(case: Case) -> Case {
     }
 }
 
-/// Does something so many times: the nanoseconds that all of it took.
-///
-/// # Errors
-/// That of the operation.
+/// Repeats an operation `count` times and returns the nanoseconds that all of it took.
 #[inline]
 pub fn timed(
     count: u64,
@@ -207,10 +216,7 @@ pub fn timed(
     Ok(elapsed_ns(begun))
 }
 
-/// The CPUs of the two sides.
-///
-/// # Errors
-/// Left out: they are not known, or are one.
+/// Returns the CPUs of the two sides, if they are known and differ.
 pub fn two_cpus(site: &Site) -> Result<(usize, usize), CaseError> {
     match site.cpus[..] {
         [here, there, ..] if here != there => Ok((here as usize, there as usize)),
@@ -218,24 +224,18 @@ pub fn two_cpus(site: &Site) -> Result<(usize, usize), CaseError> {
     }
 }
 
-/// Nanoseconds of the clock that all processes share.
+/// Returns the nanoseconds of the monotonic clock, which all processes share.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A file without a name that is read and written past the page cache.
-///
-/// # Errors
-/// Left out: the directory has no direct access.
+/// Opens an unnamed file that is read and written past the page cache.
 pub fn direct_file(directory: &Path) -> Result<File, CaseError> {
     unnamed_file(directory, OFlags::RDWR | OFlags::DIRECT, "cannot open a file for direct access")
 }
 
-/// A file without a name, opened so.
-///
-/// # Errors
-/// Left out: what is `lacking` in the directory.
+/// Opens an unnamed file. `lacking` begins the error for a directory where that is impossible.
 pub fn unnamed_file(directory: &Path, flags: OFlags, lacking: &str) -> Result<File, CaseError> {
     let flags = flags | OFlags::TMPFILE | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR);
@@ -245,10 +245,7 @@ pub fn unnamed_file(directory: &Path, flags: OFlags, lacking: &str) -> Result<Fi
     })
 }
 
-/// The file of all cases of a process, which take turns; made for the first of them.
-///
-/// # Errors
-/// It cannot be made.
+/// Returns the file that all cases of a process share; the first case makes it.
 pub fn file_for_all(
     all: &OnceLock<File>,
     make: impl FnOnce() -> Result<File, CaseError>,
@@ -263,7 +260,7 @@ pub fn file_for_all(
     Ok(file.try_clone()?)
 }
 
-/// Nanoseconds since then.
+/// Returns the nanoseconds since `begun`.
 pub fn elapsed_ns(begun: Instant) -> f64 {
     begun.elapsed().as_nanos() as f64
 }

@@ -1,4 +1,4 @@
-//! weir's own pipes behind the face of the kernel's: made before the fork, opened by each side.
+//! weir's pipes: made before the fork, each end opened by the side that uses it.
 
 use std::cell::RefCell;
 use weir::{
@@ -7,21 +7,19 @@ use weir::{
 };
 use weir_measure::bench::case::CaseError;
 
-/// What a pipe of weir is asked to be.
+/// The settings of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Bytes it holds; 0 for the default.
+pub struct PipeShape {
+    /// The capacity in bytes; 0 for the default.
     pub capacity_bytes: u64,
-    /// Bytes of a segment; 0 for the default.
+    /// The bytes of a segment; 0 for the default.
     pub segment_bytes: u64,
-    /// How its ends wait.
     pub waiting: Waiting,
 }
 
-impl Shape {
-    /// All by default.
-    pub const DEFAULT: Shape =
-        Shape { capacity_bytes: 0, segment_bytes: 0, waiting: Waiting::Adaptive };
+impl PipeShape {
+    pub const DEFAULT: PipeShape =
+        PipeShape { capacity_bytes: 0, segment_bytes: 0, waiting: Waiting::Adaptive };
 
     fn options(self) -> Options {
         let mut options = Options::new().waiting(self.waiting);
@@ -45,7 +43,7 @@ impl Shape {
 
 /// What a process does with a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ChannelSide {
     /// It sends to itself.
     Both,
     /// It only sends.
@@ -54,22 +52,22 @@ pub enum Side {
     Receives,
 }
 
-/// An end that a side opens when it first uses it.
+/// An end that is opened when it is first used.
 #[derive(Debug)]
-enum End<T> {
+enum LazyEnd<T> {
     Closed(Handle),
     Open(T),
     Gone,
 }
 
-impl<T> End<T> {
+impl<T> LazyEnd<T> {
     #[inline]
     fn open(&mut self, open: impl FnOnce(Handle) -> weir::Result<T>) -> Result<&mut T, CaseError> {
-        if !matches!(self, End::Open(_)) {
+        if !matches!(self, LazyEnd::Open(_)) {
             self.open_first(open)?;
         }
         match self {
-            End::Open(end) => Ok(end),
+            LazyEnd::Open(end) => Ok(end),
             _ => Err(CaseError::failed("this end belongs to the other side")),
         }
     }
@@ -79,61 +77,50 @@ impl<T> End<T> {
         &mut self,
         open: impl FnOnce(Handle) -> weir::Result<T>,
     ) -> Result<(), CaseError> {
-        if let End::Closed(handle) = std::mem::replace(self, End::Gone) {
-            *self = End::Open(open(handle).map_err(trouble)?);
+        if let LazyEnd::Closed(handle) = std::mem::replace(self, LazyEnd::Gone) {
+            *self = LazyEnd::Open(open(handle).map_err(trouble)?);
         }
         Ok(())
     }
 }
 
-/// A pipe of weir, both ends.
 #[derive(Debug)]
-pub struct Own<W, R> {
-    shape: Shape,
-    writer: RefCell<End<W>>,
-    reader: RefCell<End<R>>,
+pub struct OwnPipe<W, R> {
+    shape: PipeShape,
+    writer: RefCell<LazyEnd<W>>,
+    reader: RefCell<LazyEnd<R>>,
 }
 
-/// A stream.
-pub type Stream = Own<Writer, Reader>;
-/// A record pipe.
-pub type Records = Own<RecordWriter, RecordReader>;
+pub type OwnStream = OwnPipe<Writer, Reader>;
+pub type Records = OwnPipe<RecordWriter, RecordReader>;
 
-/// What the library refused, as trouble of a case.
+/// Turns an error of the library into one of a case.
 pub fn trouble(error: weir::Error) -> CaseError {
     CaseError::failed(error.to_string())
 }
 
-impl<W, R> Own<W, R> {
-    fn over(shape: Shape, writer: Handle, reader: Handle) -> Own<W, R> {
-        let (writer, reader) = (End::Closed(writer), End::Closed(reader));
-        Own { shape, writer: RefCell::new(writer), reader: RefCell::new(reader) }
+impl<W, R> OwnPipe<W, R> {
+    fn over(shape: PipeShape, writer: Handle, reader: Handle) -> OwnPipe<W, R> {
+        let (writer, reader) = (LazyEnd::Closed(writer), LazyEnd::Closed(reader));
+        OwnPipe { shape, writer: RefCell::new(writer), reader: RefCell::new(reader) }
     }
 
-    /// Gives the end of the other side up, so that the other side's death is seen.
-    pub fn only(&self, side: Side) {
+    /// Drops the end of the other side, so that the other side's death is seen.
+    pub fn only(&self, side: ChannelSide) {
         match side {
-            Side::Both => {}
-            Side::Sends => *self.reader.borrow_mut() = End::Gone,
-            Side::Receives => *self.writer.borrow_mut() = End::Gone,
+            ChannelSide::Both => {}
+            ChannelSide::Sends => *self.reader.borrow_mut() = LazyEnd::Gone,
+            ChannelSide::Receives => *self.writer.borrow_mut() = LazyEnd::Gone,
         }
     }
 }
 
-impl Stream {
-    /// Makes one.
-    ///
-    /// # Errors
-    /// A size is out of its range.
-    pub fn new(shape: Shape) -> Result<Stream, CaseError> {
+impl OwnStream {
+    pub fn new(shape: PipeShape) -> Result<OwnStream, CaseError> {
         let (writer, reader) = Handle::stream_pair(&shape.options()).map_err(trouble)?;
-        Ok(Own::over(shape, writer, reader))
+        Ok(OwnPipe::over(shape, writer, reader))
     }
 
-    /// Writes all of it.
-    ///
-    /// # Errors
-    /// The reader is gone.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut end = self.writer.borrow_mut();
@@ -141,10 +128,7 @@ impl Stream {
         writer.write(bytes).map(drop).map_err(trouble)
     }
 
-    /// Reads until the buffer is full: how much that was.
-    ///
-    /// # Errors
-    /// The memory is corrupt.
+    /// Reads until the buffer is full or the stream ends. Returns the number of bytes.
     #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {
         let mut end = self.reader.borrow_mut();
@@ -161,19 +145,11 @@ impl Stream {
 }
 
 impl Records {
-    /// Makes one.
-    ///
-    /// # Errors
-    /// A size is out of its range.
-    pub fn new(shape: Shape) -> Result<Records, CaseError> {
+    pub fn new(shape: PipeShape) -> Result<Records, CaseError> {
         let (writer, reader) = Handle::record_pair(&shape.options()).map_err(trouble)?;
-        Ok(Own::over(shape, writer, reader))
+        Ok(OwnPipe::over(shape, writer, reader))
     }
 
-    /// Sends a record.
-    ///
-    /// # Errors
-    /// The reader is gone.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut end = self.writer.borrow_mut();
@@ -181,10 +157,7 @@ impl Records {
         writer.send(bytes).map_err(trouble)
     }
 
-    /// Receives a record: its length, 0 at the end.
-    ///
-    /// # Errors
-    /// The memory is corrupt, the buffer too small.
+    /// Receives a record and returns its length, 0 at the end.
     #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {
         let mut end = self.reader.borrow_mut();
@@ -192,10 +165,8 @@ impl Records {
         Ok(reader.receive(bytes).map_err(trouble)?.unwrap_or(0))
     }
 
-    /// Receives a record and those that have followed it, each shown through the buffer: how many.
-    ///
-    /// # Errors
-    /// The memory is corrupt, the buffer too small, the other side gone.
+    /// Receives a record and those that already follow it, and shows each through the buffer.
+    /// Returns how many.
     #[inline]
     pub fn receive_each(&self, bytes: &mut [u8], see: impl FnMut(&[u8])) -> Result<u64, CaseError> {
         let mut end = self.reader.borrow_mut();
@@ -206,11 +177,8 @@ impl Records {
         }
     }
 
-    /// Sends a record of so many bytes by loan: its place is reserved, its first and last bytes are
-    /// written.
-    ///
-    /// # Errors
-    /// The reader is gone.
+    /// Sends a record of `bytes` bytes by loan: reserves its place and writes its first and last
+    /// byte.
     pub fn send_loan(&self, bytes: usize, mark: u8) -> Result<(), CaseError> {
         let mut end = self.writer.borrow_mut();
         let writer = end.open(|handle| RecordWriter::open_with(handle, &self.shape.writer()))?;
@@ -221,10 +189,7 @@ impl Records {
         place.commit().map_err(trouble)
     }
 
-    /// Receives a record by loan and checks its first and last bytes.
-    ///
-    /// # Errors
-    /// They are others, or another number.
+    /// Receives a record by loan and checks its length, first and last byte.
     pub fn receive_loan(&self, bytes: usize, mark: u8) -> Result<(), CaseError> {
         let mut end = self.reader.borrow_mut();
         let reader = end.open(|handle| RecordReader::open_with(handle, &self.shape.reader()))?;

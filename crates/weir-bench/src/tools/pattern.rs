@@ -1,36 +1,36 @@
-//! Bytes that are known where they arrive.
+//! Bytes that the receiver knows and checks.
 //!
-//! Every chunk begins with its number (as much of it as fits), the rest is a fixed sequence. Of
-//! several writers each may have numbers of its own. The
-//! reader checks every number, and of every 64th chunk the sum of all bytes: a checksum of each
-//! would be measured along with the moving (it runs at about the speed of memcpy).
+//! Each chunk begins with its number (as much of it as fits), followed by a fixed sequence. Each of
+//! several writers may have its own numbers. The reader checks every number, and the sum of all
+//! bytes of every 64th chunk. A checksum of each chunk would be measured along with the transfer,
+//! since it runs at about the speed of memcpy.
 
 use weir_measure::bench::case::CaseError;
 use weir_measure::random::Random;
 
-/// Of so many chunks one is summed in full.
+/// One chunk in this many is summed in full.
 const SUMMED_EVERY: u64 = 64;
 const NUMBER_BYTES: usize = 8;
 
-/// Makes and checks chunks of one size.
+/// Makes or checks chunks of one size.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     chunk: Vec<u8>,
     sum: u64,
     number: u64,
     step: u64,
-    /// Chunks made or checked so far.
+    /// Number of chunks made or checked so far.
     count: u64,
 }
 
 impl Pattern {
-    /// Chunks of `bytes` bytes, numbered from 0.
+    /// Creates the pattern of chunks of `bytes` bytes, numbered from 0.
     pub fn new(bytes: usize) -> Pattern {
         Pattern::of(bytes, 0, 1)
     }
 
-    /// Chunks of writer `writer` of `writers`, a power of two: their numbers, or as much of them as
-    /// fits, leave the rest `writer` when divided by it.
+    /// Creates the pattern of writer `writer` of `writers`, a power of two. Its numbers, or as much
+    /// of them as fits, have the remainder `writer` when divided by `writers`.
     pub fn of(bytes: usize, writer: u64, writers: u64) -> Pattern {
         let mut random = Random::new(bytes as u64);
         let mut chunk: Vec<u8> = (0..bytes).map(|_| random.next_u64() as u8).collect();
@@ -40,11 +40,11 @@ impl Pattern {
         Pattern { chunk, sum, number: writer, step: writers, count: 0 }
     }
 
-    /// The next chunk.
+    /// Makes the next chunk.
     #[inline]
     pub fn next_chunk(&mut self) -> &[u8] {
         let number = self.number.to_le_bytes();
-        // Of a known length this is one instruction, and a small record is measured by nanoseconds.
+        // With a known length this is one instruction; nanoseconds count for a small record.
         if let Some(head) = self.chunk.first_chunk_mut::<NUMBER_BYTES>() {
             *head = number;
         } else {
@@ -56,10 +56,7 @@ impl Pattern {
         &self.chunk
     }
 
-    /// Checks the next chunk that came.
-    ///
-    /// # Errors
-    /// It is not the one that was sent.
+    /// Checks the next chunk that arrived.
     #[inline]
     pub fn check(&mut self, chunk: &[u8]) -> Result<(), CaseError> {
         let (number, count) = (self.number, self.count);
@@ -81,7 +78,7 @@ fn wrong(number: u64) -> CaseError {
     CaseError::failed(format!("chunk {number} arrived with wrong bytes"))
 }
 
-/// A sum that depends on every byte and on the order of words.
+/// Returns a sum that depends on every byte and on the order of the words.
 pub fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let add = |sum: u64, word: u64| sum.rotate_left(1).wrapping_add(word);

@@ -1,9 +1,10 @@
-//! The other side of a case: a forked child that works towards a goal and says when it is there.
+//! The other side of a case: a forked child that works towards a goal and reports when it has
+//! reached it.
 
 use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::usage::Usage;
@@ -16,31 +17,28 @@ const THERE: u8 = b'.';
 
 /// The other side, as the measuring side sees it.
 #[derive(Debug)]
-pub struct Peer {
-    control: Shared,
+pub struct PeerProcess {
+    control: SharedPages,
     reports: OwnedFd,
     goal: u64,
     child: Child,
 }
 
-/// The same, as the other side sees it.
+/// The measuring side, as the other side sees it.
 #[derive(Debug)]
 pub struct Control<'a> {
-    control: &'a Shared,
+    control: &'a SharedPages,
     reports: &'a OwnedFd,
 }
 
-impl Peer {
-    /// Starts the other side where the site puts it. What `body` returns as an error reaches the
-    /// measuring side at its next [`Peer::wait`].
-    ///
-    /// # Errors
-    /// No process, pipe or memory.
+impl PeerProcess {
+    /// Starts the other side where the site puts it. An error of `body` reaches the measuring side
+    /// at its next [`PeerProcess::wait`].
     pub fn start(
         site: &Site,
         body: impl FnOnce(&Control) -> Result<(), CaseError>,
-    ) -> Result<Peer, CaseError> {
-        let control = Shared::new(WORDS * LINE_BYTES)?;
+    ) -> Result<PeerProcess, CaseError> {
+        let control = SharedPages::new(WORDS * LINE_BYTES)?;
         let (reports, say) = rustix::pipe::pipe()?;
         let child = fork::child(|| {
             let seen = Control { control: &control, reports: &say };
@@ -49,20 +47,17 @@ impl Peer {
             let _ = rustix::io::write(&say, trouble.text.as_bytes());
             1
         })?;
-        Ok(Peer { control, reports, goal: 0, child })
+        Ok(PeerProcess { control, reports, goal: 0, child })
     }
 
-    /// Sets the goal further ahead: the other side reports when it has done so many more.
+    /// Raises the goal by `count`; the other side reports when it reaches it.
     pub fn more(&mut self, count: u64) {
         self.goal += count;
-        // Release pairs with acquire in `goal`: what was prepared before is seen.
+        // Release pairs with acquire in `goal`: all that was prepared before is visible.
         self.control.word(GOAL).store(self.goal, Ordering::Release);
     }
 
-    /// Waits until the goal is reached.
-    ///
-    /// # Errors
-    /// What the other side failed with.
+    /// Waits until the goal is reached; fails with the other side's error.
     pub fn wait(&self) -> Result<(), CaseError> {
         let mut said = [0; 512];
         let n = retry_on_intr(|| rustix::io::read(&self.reports, &mut said))?;
@@ -73,17 +68,18 @@ impl Peer {
         }
     }
 
-    /// Readable once [`Peer::wait`] does not wait.
+    /// Returns a descriptor that is readable when [`PeerProcess::wait`] would not block.
     pub fn reports(&self) -> &OwnedFd {
         &self.reports
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn pid(&self) -> weir_sys::Pid {
         self.child.pid()
     }
 
-    /// CPU time the other side had used when it last reported: `(user_ns, system_ns)`.
+    /// Returns the CPU time that the other side had used at its last report: `(user_ns,
+    /// system_ns)`.
     pub fn cpu_ns(&self) -> (u64, u64) {
         let word = |line| self.control.word(line).load(Ordering::Acquire);
         (word(USER), word(SYSTEM))
@@ -91,15 +87,12 @@ impl Peer {
 }
 
 impl Control<'_> {
-    /// How many there are to be in all.
+    /// Returns the total number of operations asked for.
     pub fn goal(&self) -> u64 {
         self.control.word(GOAL).load(Ordering::Acquire)
     }
 
-    /// Does `one` again and again, and reports each time how often.
-    ///
-    /// # Errors
-    /// That of `one`; nobody listens any more.
+    /// Repeats `one` without end, and reports after each.
     #[inline]
     pub fn serve(&self, mut one: impl FnMut() -> Result<(), CaseError>) -> Result<(), CaseError> {
         let mut done = 0;
@@ -110,10 +103,7 @@ impl Control<'_> {
         }
     }
 
-    /// Reports that the goal is reached, if `done` is that many.
-    ///
-    /// # Errors
-    /// Nobody listens any more.
+    /// Reports that the goal is reached, if `done` equals it.
     #[inline]
     pub fn report(&self, done: u64) -> Result<(), CaseError> {
         if done == self.goal() {
@@ -122,14 +112,11 @@ impl Control<'_> {
         Ok(())
     }
 
-    /// The same, with what this side has used of its CPU.
-    ///
-    /// # Errors
-    /// Nobody listens any more.
+    /// As [`Control::report`], along with the CPU time that this side has used.
     pub fn report_with_usage(&self, done: u64) -> Result<(), CaseError> {
         if done == self.goal() {
             let usage = Usage::of_self();
-            // Release pairs with acquire in `cpu_ns`, which follows the report.
+            // Release pairs with acquire in `cpu_ns`, which is called after the report.
             self.control.word(USER).store(usage.user_ns, Ordering::Release);
             self.control.word(SYSTEM).store(usage.system_ns, Ordering::Release);
             rustix::io::write(self.reports, &[THERE])?;

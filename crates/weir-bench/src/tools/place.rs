@@ -1,4 +1,4 @@
-//! Names for ports: a directory of this process's own for each, that goes with it.
+//! Names for ports: each lies in a directory of this process, which is removed afterwards.
 
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -7,25 +7,22 @@ use weir_measure::bench::case::CaseError;
 
 const PREFIX: &str = ".weir-bench-";
 
-/// A directory that is removed by the process that made it.
+/// A directory that the process that made it removes.
 #[derive(Debug)]
-pub struct Place {
+pub struct PortDirectory {
     directory: PathBuf,
     maker: u32,
 }
 
-impl Place {
-    /// Makes one, beside other temporary files, and the first time removes what killed processes
-    /// have left of theirs.
-    ///
-    /// # Errors
-    /// It cannot be made.
-    pub fn new() -> Result<Place, CaseError> {
+impl PortDirectory {
+    /// Makes a directory beside other temporary files. The first call also removes what killed
+    /// processes have left.
+    pub fn new() -> Result<PortDirectory, CaseError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         static SWEPT: Once = Once::new();
         let (parent, maker) = (std::env::temp_dir(), std::process::id());
         SWEPT.call_once(|| sweep(&parent));
-        // Relaxed: only the numbers must differ.
+        // Relaxed: the numbers only have to differ.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory = parent.join(format!("{PREFIX}{maker}-{number}"));
         let made = rustix::fs::mkdir(&directory, rustix::fs::Mode::RWXU);
@@ -34,29 +31,28 @@ impl Place {
             CaseError::left_out(format!("cannot make {}: {error}", directory.display()))
         };
         made.map_err(cannot)?;
-        Ok(Place { directory, maker })
+        Ok(PortDirectory { directory, maker })
     }
 
-    /// The directory itself.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The name.
+    /// Returns the path for a port in it.
     pub fn name(&self) -> PathBuf {
         self.directory.join("port")
     }
 
-    /// Removes it before its time: all who need it have it open.
+    /// Removes it early: all who need it have opened it.
     pub fn remove(&self) {
         if std::process::id() == self.maker {
-            // What cannot be removed is only untidy.
+            // A failure leaves only an unused directory.
             let _ = std::fs::remove_dir_all(&self.directory);
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for PortDirectory {
     fn drop(&mut self) {
         self.remove();
     }
@@ -81,7 +77,8 @@ mod tests {
 
     #[test]
     fn it_goes_with_its_maker_and_before_its_time() {
-        let (one, other) = (Place::new().expect("made"), Place::new().expect("made"));
+        let (one, other) =
+            (PortDirectory::new().expect("made"), PortDirectory::new().expect("made"));
         assert_ne!(one.name(), other.name());
         let directory = one.name().parent().expect("a parent").to_owned();
         assert!(directory.is_dir());

@@ -1,58 +1,51 @@
-//! A port of weir behind the face of the kernel's mechanisms: each side opens its end when it first
-//! uses it, since a process with a port has threads and may not be forked.
+//! weir's port. Each side opens its end when it first uses it, because a process with a port has
+//! threads and must not be forked.
 
-use super::own::{Side, trouble};
-use super::place::Place;
+use super::own::{ChannelSide, trouble};
+use super::place::PortDirectory;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout, Waiting};
 use weir_measure::bench::case::CaseError;
 
-/// How long a writer waits for the reader to come.
+/// How long a writer waits for the reader to appear.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A port and its name.
+/// A port whose ends are opened when they are first used.
 #[derive(Debug)]
-pub struct Ports {
-    place: Place,
+pub struct LazyPort {
+    place: PortDirectory,
     waiting: Waiting,
-    side: Cell<Side>,
+    side: Cell<ChannelSide>,
     settled: Cell<bool>,
-    reader: RefCell<Option<Reading>>,
+    reader: RefCell<Option<CheckedPort>>,
     writer: RefCell<Option<PortWriter>>,
 }
 
-/// Opens the port of this name for writing.
-///
-/// # Errors
-/// There is no reader in time; it refuses.
-pub fn open(place: &Place, waiting: Waiting) -> Result<PortWriter, CaseError> {
+/// Connects a writer to the port in this directory.
+pub fn open(place: &PortDirectory, waiting: Waiting) -> Result<PortWriter, CaseError> {
     let options = PortWriterOptions::new().waiting(waiting).connect_timeout(PATIENCE);
     PortWriter::connect(place.name(), &options).map_err(trouble)
 }
 
-impl Ports {
-    /// A name; nobody is there yet.
-    ///
-    /// # Errors
-    /// There is no directory for it.
-    pub fn new(waiting: Waiting) -> Result<Ports, CaseError> {
-        Ok(Ports {
-            place: Place::new()?,
+impl LazyPort {
+    /// Chooses a name; neither end is open yet.
+    pub fn new(waiting: Waiting) -> Result<LazyPort, CaseError> {
+        Ok(LazyPort {
+            place: PortDirectory::new()?,
             waiting,
-            side: Cell::new(Side::Both),
+            side: Cell::new(ChannelSide::Both),
             settled: Cell::new(false),
             reader: RefCell::new(None),
             writer: RefCell::new(None),
         })
     }
 
-    /// From here on this process has one side only.
-    pub fn only(&self, side: Side) {
+    pub fn only(&self, side: ChannelSide) {
         self.side.set(side);
     }
 
-    /// All who send have sent something: the name is not needed any more, and goes.
+    /// Removes the name, which is not needed any more: every sender has sent something by now.
     #[inline]
     pub fn settled(&self) {
         if !self.settled.replace(true) {
@@ -60,10 +53,6 @@ impl Ports {
         }
     }
 
-    /// Sends a message.
-    ///
-    /// # Errors
-    /// The reader is gone.
     #[inline]
     pub fn send(&self, bytes: &[u8]) -> Result<(), CaseError> {
         let mut writer = self.writer.borrow_mut();
@@ -72,40 +61,37 @@ impl Ports {
         }
         match &mut *writer {
             Some(writer) => writer.send(bytes).map_err(trouble),
-            None => Err(CaseError::failed("not open")),
+            None => Err(CaseError::failed("the end is not open")),
         }
     }
 
     #[cold]
     fn open(&self) -> Result<PortWriter, CaseError> {
-        if self.side.get() == Side::Both {
-            // To self: somebody has to listen before.
+        if self.side.get() == ChannelSide::Both {
+            // A process that sends to itself needs its reader first.
             self.reading(&mut self.reader.borrow_mut())?;
         }
         open(&self.place, self.waiting)
     }
 
-    fn reading<'r>(&self, reader: &'r mut Option<Reading>) -> Result<&'r mut Reading, CaseError> {
+    fn reading<'r>(
+        &self,
+        reader: &'r mut Option<CheckedPort>,
+    ) -> Result<&'r mut CheckedPort, CaseError> {
         if reader.is_none() {
-            *reader = Some(Reading::new(&self.place, self.waiting)?);
+            *reader = Some(CheckedPort::new(&self.place, self.waiting)?);
         }
-        reader.as_mut().ok_or_else(|| CaseError::failed("not open"))
+        reader.as_mut().ok_or_else(|| CaseError::failed("the end is not open"))
     }
 
-    /// Receives a message: its length.
-    ///
-    /// # Errors
-    /// It is none, or not the next of its writer; the buffer is too small.
+    /// Receives a message and returns its length.
     #[inline]
     pub fn receive(&self, buffer: &mut [u8]) -> Result<usize, CaseError> {
         self.reading(&mut self.reader.borrow_mut())?.receive(buffer)
     }
 
-    /// Receives a message and those that the same writer has sent by then, each shown through the
-    /// buffer: how many.
-    ///
-    /// # Errors
-    /// Those of [`Ports::receive`].
+    /// Receives a message and those that the same writer has sent by then, and shows each through
+    /// the buffer. Returns how many.
     #[inline]
     pub fn receive_each(
         &self,
@@ -117,25 +103,21 @@ impl Ports {
     }
 }
 
-/// The reader, and how many messages came from each writer: every one is to be the next of its own.
+/// A reader that checks the order: each message has to be the next one of its writer.
 #[derive(Debug)]
-pub struct Reading {
+pub struct CheckedPort {
     port: Port,
     sequences: Vec<u64>,
 }
 
-impl Reading {
-    /// Listens.
-    ///
-    /// # Errors
-    /// The path is too long; the kernel's.
-    pub fn new(place: &Place, waiting: Waiting) -> Result<Reading, CaseError> {
+impl CheckedPort {
+    pub fn new(place: &PortDirectory, waiting: Waiting) -> Result<CheckedPort, CaseError> {
         let port = Port::create(place.name(), &PortOptions::new().waiting(waiting));
         let port = port.map_err(|error| match error.kind() {
             weir::ErrorKind::Invalid => CaseError::left_out(error.to_string()),
             _ => trouble(error),
         })?;
-        Ok(Reading { port, sequences: Vec::new() })
+        Ok(CheckedPort { port, sequences: Vec::new() })
     }
 
     #[inline]
@@ -148,11 +130,9 @@ impl Reading {
         }
     }
 
-    /// Receives as [`Port::receive_each_timeout`] does, and shows each message with its writer, counted
-    /// from 0 in the order in which they were let in.
-    ///
-    /// # Errors
-    /// A writer ended; a message is not the next of its writer.
+    /// Receives as [`Port::receive_each_timeout`] does, and shows each message with the number of
+    /// its writer. Writers count from 0 in the order in which they were accepted. Fails when a
+    /// writer ends.
     #[inline]
     pub fn receive_each(
         &mut self,
@@ -170,7 +150,7 @@ impl Reading {
     }
 }
 
-/// Looks at what a message is behind: its writer, counted from 0, if it is that one's next.
+/// Returns the number of the writer, counted from 0, if the message is that writer's next.
 #[inline]
 fn note(sequences: &mut Vec<u64>, received: Received) -> Result<usize, CaseError> {
     let writer = received.writer.number() as usize - 1;
@@ -202,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_to_self_is_received() {
-        let ports = Ports::new(Waiting::Adaptive).expect("a name");
+        let ports = LazyPort::new(Waiting::Adaptive).expect("a name");
         let mut buffer = [0; 8];
         for text in [b"one".as_slice(), b"", b"three"] {
             ports.send(text).expect("sent");

@@ -1,17 +1,16 @@
-//! Where programs are that a case starts.
+//! The paths of programs that cases start.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use weir_measure::bench::case::CaseError;
 
-/// This program, where it is weir; else what the environment names, else what is installed.
-///
-/// # Errors
-/// Left out: there is none.
+/// Returns this program if it is weir; otherwise the one that `WEIR_BIN` names, or the one that is
+/// installed.
 pub fn weir() -> Result<PathBuf, CaseError> {
     let own = std::env::current_exe().ok();
     let name = own.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    // What was replaced while it runs is "weir (deleted)"; the link leads to it all the same.
+    // An executable that was replaced while it runs is called "weir (deleted)"; the link still
+    // leads to it.
     if name.is_some_and(|name| name == "weir" || name.starts_with("weir ")) {
         return Ok("/proc/self/exe".into());
     }
@@ -24,10 +23,7 @@ pub fn weir() -> Result<PathBuf, CaseError> {
     }
 }
 
-/// A program of this name in `PATH`.
-///
-/// # Errors
-/// Left out: it is not installed.
+/// Finds a program in `PATH`.
 pub fn find(name: &str) -> Result<PathBuf, CaseError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -1,10 +1,11 @@
-//! The peer to beat with many writers: one ring for all of them, under a robust mutex.
+//! The competitor with many writers: one ring for all of them, under a robust mutex.
 //!
-//! A writer takes the mutex to reserve the place of its record, copies the record in without it,
-//! and commits it in the record's header. The reader takes no lock: it goes from header to header
-//! as far as they are committed and gives all of that back at once. Nobody calls the kernel while
-//! nobody sleeps and the mutex is free. A writer that died with the mutex has reserved nothing; the
-//! place of one that died before its commit is skipped once its process is found gone.
+//! A writer takes the mutex to reserve the place of its record, copies the record without it, and
+//! commits by a store to the record's header. The reader takes no lock: it goes from header to
+//! header as far as they are committed, and gives back all of that at once. Nobody calls the kernel
+//! while nobody sleeps and the mutex is free. A writer that died while it held the mutex has
+//! reserved nothing. If a writer died before its commit, the reader skips its place once it finds
+//! that the process is gone.
 
 use super::futex::{sleep, wake};
 use rustix::io::Errno;
@@ -12,78 +13,73 @@ use rustix::time::Timespec;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use weir_bench_sys::robust::RobustMutex;
-use weir_bench_sys::shared::{LINE_BYTES, Shared};
+use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::CaseError;
 
-/// Lines of the words, each written by one side or rarely, then the records.
+/// Numbers of the lines of words, each of which one side writes or nobody writes often; then the
+/// records.
 const TAIL: usize = 0;
 const HEAD: usize = 2;
 const ASLEEP: usize = 4;
 const ROOM: usize = 6;
 const WAITING: usize = 8;
 const RECORDS: usize = 10 * LINE_BYTES;
-/// Behind the tail, under the mutex too: the head as a writer last saw it.
+/// After the tail, and also under the mutex: the head as a writer last saw it.
 const KNOWN_HEAD: usize = TAIL * LINE_BYTES + 8;
 
 const HEADER_BYTES: usize = 8;
-/// A header: these two, the process, the writer's number, the bytes of the record.
+/// The parts of a header: two flags, the process, the number of the writer, the bytes of the
+/// record.
 const COMMITTED: u64 = 1 << 63;
 const SKIPPED: u64 = 1 << 62;
 const PID_SHIFT: u32 = 40;
 const WRITER_SHIFT: u32 = 24;
 const LENGTH: u64 = (1 << WRITER_SHIFT) - 1;
 
-/// Looks of a reader that finds nothing before it sleeps.
+/// Looks of a reader that finds nothing, before it sleeps.
 const LOOKS: u32 = 200;
-/// Writers that are woken at a time: those woken first would take the room of the others.
+/// Number of writers woken at a time; the first ones would take the room of any others.
 const WOKEN: u32 = 2;
-/// After so long a sleeper looks by itself, since whoever was to wake it may have died.
+/// A sleeper looks again after this time, because the process that should wake it may have died.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// The ring.
 #[derive(Debug)]
-pub struct Ring {
-    shared: Shared,
+pub struct MutexRing {
+    shared: SharedPages,
     mutex: RobustMutex,
     capacity: u64,
 }
 
-/// A writer's end.
 #[derive(Debug)]
-pub struct RingWriter<'r> {
-    ring: &'r Ring,
+pub struct MutexRingWriter<'r> {
+    ring: &'r MutexRing,
     who: u64,
 }
 
-/// The reader's end.
 #[derive(Debug)]
-pub struct RingReader<'r> {
-    ring: &'r Ring,
+pub struct MutexRingReader<'r> {
+    ring: &'r MutexRing,
     head: u64,
 }
 
-impl Ring {
-    /// Makes one of `capacity` bytes, a power of two.
-    ///
-    /// # Errors
-    /// No memory.
-    pub fn new(capacity: usize) -> Result<Ring, CaseError> {
-        let shared = Shared::new(RECORDS + capacity)?;
-        Ok(Ring { shared, mutex: RobustMutex::new()?, capacity: capacity as u64 })
+impl MutexRing {
+    /// Makes a ring of `capacity` bytes, a power of two.
+    pub fn new(capacity: usize) -> Result<MutexRing, CaseError> {
+        let shared = SharedPages::new(RECORDS + capacity)?;
+        Ok(MutexRing { shared, mutex: RobustMutex::new()?, capacity: capacity as u64 })
     }
 
-    /// A writer's end, for the process that calls this.
-    pub fn writer(&self, number: u64) -> RingWriter<'_> {
+    /// Returns a writer's end for the calling process.
+    pub fn writer(&self, number: u64) -> MutexRingWriter<'_> {
         let who = u64::from(std::process::id()) << PID_SHIFT | number << WRITER_SHIFT;
-        RingWriter { ring: self, who }
+        MutexRingWriter { ring: self, who }
     }
 
-    /// The reader's end.
-    pub fn reader(&self) -> RingReader<'_> {
-        RingReader { ring: self, head: 0 }
+    pub fn reader(&self) -> MutexRingReader<'_> {
+        MutexRingReader { ring: self, head: 0 }
     }
 
-    /// Where a position lies.
+    /// Returns where a position lies in the memory.
     fn place(&self, position: u64) -> usize {
         RECORDS + (position & (self.capacity - 1)) as usize
     }
@@ -92,23 +88,21 @@ impl Ring {
         self.shared.word_at(self.place(position))
     }
 
-    /// What is left unused before the end of the memory by a record that does not fit there.
+    /// Returns the bytes before the end of the memory that stay unused because the record does not
+    /// fit there.
     fn gap(&self, position: u64, bytes: u64) -> u64 {
         let left = self.capacity - (position & (self.capacity - 1));
         if left < bytes { left } else { 0 }
     }
 }
 
-/// Bytes a record takes.
+/// Returns the bytes that a record occupies.
 fn footprint(bytes: usize) -> u64 {
     (HEADER_BYTES + bytes.next_multiple_of(8)) as u64
 }
 
-impl RingWriter<'_> {
-    /// Sends a record, waiting for room.
-    ///
-    /// # Errors
-    /// It is longer than an eighth of the ring; the kernel's.
+impl MutexRingWriter<'_> {
+    /// Sends a record of at most an eighth of the ring; waits for room.
     #[inline]
     pub fn send(&mut self, record: &[u8]) -> Result<(), CaseError> {
         let ring = self.ring;
@@ -124,14 +118,15 @@ impl RingWriter<'_> {
             }
         };
         ring.shared.copy_in(ring.place(position) + HEADER_BYTES, record);
-        // Release: the reader that sees the commit sees the record.
+        // Release: a reader that sees the commit sees the record.
         ring.header(position).store(header | COMMITTED, Ordering::Release);
-        // Pairs with the fence of the reader that falls asleep: it sees the commit, or this sees it
-        // asleep.
+        // Pairs with the fence of the reader before it sleeps: either the reader sees the commit,
+        // or this writer sees the reader asleep.
         fence(Ordering::SeqCst);
         let asleep = ring.shared.half(ASLEEP);
         if asleep.load(Ordering::Relaxed) == 1 {
-            // Only if it is this record it waits for; it says where it is before it sleeps.
+            // Wakes the reader only if it waits for this record; the reader stores its position
+            // before it sleeps.
             let head = ring.shared.word(HEAD).load(Ordering::Relaxed);
             if (begin..=position).contains(&head) && asleep.swap(0, Ordering::Relaxed) == 1 {
                 wake(asleep, 1)?;
@@ -140,18 +135,19 @@ impl RingWriter<'_> {
         Ok(())
     }
 
-    /// Takes the next place, if there is room: where it begins, with what is left unused, and where
-    /// the record does.
+    /// Reserves the next place if there is room. Returns where it begins, including the unused
+    /// bytes, and where the record begins.
     fn reserve(&self, bytes: u64, header: u64) -> Result<Option<(u64, u64)>, CaseError> {
         let shared = &self.ring.shared;
         let _held = self.ring.mutex.lock()?;
-        // Relaxed: written under the mutex only. One who died with it did not get to move the tail.
+        // Relaxed: only written under the mutex. A writer that died holding it has not moved the
+        // tail.
         let tail = shared.word(TAIL).load(Ordering::Relaxed);
         let gap = self.ring.gap(tail, bytes);
         let after = tail + gap + bytes;
         let known = shared.word_at(KNOWN_HEAD);
         if after - known.load(Ordering::Relaxed) > self.ring.capacity {
-            // Acquire: what the reader has given back it does not read any more.
+            // Acquire: the reader does not read what it has given back.
             let head = shared.word(HEAD).load(Ordering::Acquire);
             known.store(head, Ordering::Relaxed);
             if after - head > self.ring.capacity {
@@ -163,7 +159,7 @@ impl RingWriter<'_> {
             self.ring.header(tail).store(COMMITTED | SKIPPED | rest, Ordering::Relaxed);
         }
         self.ring.header(tail + gap).store(header, Ordering::Relaxed);
-        // Release: whoever sees the tail sees the headers before it.
+        // Release: a reader that sees the tail sees the headers before it.
         shared.word(TAIL).store(after, Ordering::Release);
         Ok(Some((tail, tail + gap)))
     }
@@ -174,7 +170,7 @@ impl RingWriter<'_> {
         let (room, waiting) = (shared.half(ROOM), shared.half(WAITING));
         waiting.fetch_add(1, Ordering::SeqCst);
         let seen = room.load(Ordering::SeqCst);
-        // SeqCst: pairs with the fence of the reader that gives back.
+        // SeqCst pairs with the fence of the reader that gives room back.
         let head = shared.word(HEAD).load(Ordering::SeqCst);
         let tail = shared.word(TAIL).load(Ordering::SeqCst);
         let full = tail + self.ring.gap(tail, bytes) + bytes - head.min(tail) > self.ring.capacity;
@@ -184,12 +180,9 @@ impl RingWriter<'_> {
     }
 }
 
-impl RingReader<'_> {
-    /// Waits for a record, takes out what there is through `buffer`, and shows each with the number
-    /// of its writer: how many.
-    ///
-    /// # Errors
-    /// A record is longer than the buffer; the kernel's.
+impl MutexRingReader<'_> {
+    /// Waits for a record, copies all that are there through `buffer`, and shows each with the
+    /// number of its writer. Returns how many.
     pub fn receive_each(
         &mut self,
         buffer: &mut [u8],
@@ -207,7 +200,7 @@ impl RingReader<'_> {
         }
     }
 
-    /// Takes what is committed, at most an eighth of the ring.
+    /// Takes the committed records, at most an eighth of the ring.
     fn take(
         &mut self,
         buffer: &mut [u8],
@@ -240,11 +233,12 @@ impl RingReader<'_> {
         Ok(count)
     }
 
-    /// Lets writers have what was read, and wakes some once half of the ring is free.
+    /// Gives the room of what was read back to the writers, and wakes some once half of the ring is
+    /// free.
     fn give_back(&self, tail: u64) -> Result<(), CaseError> {
         let shared = &self.ring.shared;
         shared.word(HEAD).store(self.head, Ordering::Release);
-        // Pairs with the writer that counts itself and then looks at the head.
+        // Pairs with the writer that counts itself and then loads the head.
         fence(Ordering::SeqCst);
         let waiting = shared.half(WAITING).load(Ordering::Relaxed) > 0;
         if waiting && tail - self.head <= self.ring.capacity / 2 {
@@ -285,7 +279,7 @@ impl RingReader<'_> {
         let gone = rustix::process::Pid::from_raw(pid)
             .is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH));
         if header & COMMITTED == 0 && gone {
-            // It may have committed before it died.
+            // The writer may have committed before it died.
             let skipped = header | COMMITTED | SKIPPED;
             let _ = word.compare_exchange(header, skipped, Ordering::AcqRel, Ordering::Acquire);
         }
@@ -296,7 +290,7 @@ impl RingReader<'_> {
 mod tests {
     use super::*;
 
-    fn take(reader: &mut RingReader, buffer: &mut [u8]) -> Vec<(usize, Vec<u8>)> {
+    fn take(reader: &mut MutexRingReader, buffer: &mut [u8]) -> Vec<(usize, Vec<u8>)> {
         let mut seen = Vec::new();
         let see = |writer: usize, record: &[u8]| seen.push((writer, record.to_vec()));
         reader.receive_each(buffer, see).expect("received");
@@ -305,7 +299,7 @@ mod tests {
 
     #[test]
     fn records_come_whole_and_in_order_where_the_memory_ends_too() {
-        let ring = Ring::new(1 << 10).expect("made");
+        let ring = MutexRing::new(1 << 10).expect("made");
         let (mut one, mut other) = (ring.writer(1), ring.writer(2));
         let (mut reader, mut buffer) = (ring.reader(), [0; 120]);
         for round in 0..500_usize {
@@ -323,11 +317,11 @@ mod tests {
 
     #[test]
     fn the_place_of_a_writer_that_died_is_skipped() {
-        let ring = Ring::new(1 << 10).expect("made");
+        let ring = MutexRing::new(1 << 10).expect("made");
         let mut child = std::process::Command::new("true").spawn().expect("started");
         let (dead, who) = (child.id(), 7 << WRITER_SHIFT);
         child.wait().expect("reaped");
-        let dead = RingWriter { ring: &ring, who: u64::from(dead) << PID_SHIFT | who };
+        let dead = MutexRingWriter { ring: &ring, who: u64::from(dead) << PID_SHIFT | who };
         dead.reserve(footprint(40), dead.who | 40).expect("locked").expect("room");
         ring.writer(3).send(b"alive").expect("sent");
         let seen = take(&mut ring.reader(), &mut [0; 64]);

@@ -1,29 +1,25 @@
-//! Chunks from this side to the other, which checks them: what most one-way cases do.
+//! One-way transfer: chunks from this side to a peer that checks them.
 
-use super::channel::{Channel, Mechanism};
-use super::own::Side;
+use super::channel::{BenchChannel, Mechanism};
+use super::own::ChannelSide;
 use super::pattern::Pattern;
-use super::peer::Peer;
+use super::peer::PeerProcess;
 use super::{elapsed_ns, work};
 use std::time::Instant;
-use weir_measure::bench::case::{Batch, CaseError, Site, Work};
+use weir_measure::bench::case::{Batch, CaseError, MadeWork, Site};
 
-/// A channel, the other side that reads it, and what comes next.
-pub struct Stream {
-    channel: Channel,
-    peer: Peer,
+/// A channel, the peer that reads from it, and the next chunk to send.
+pub struct OneWay {
+    channel: BenchChannel,
+    peer: PeerProcess,
     sent: Pattern,
 }
 
-impl Stream {
-    /// Starts the reader.
-    ///
-    /// # Errors
-    /// The host lacks the mechanism, or there is no process or memory.
-    pub fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<Stream, CaseError> {
-        let channel = Channel::new(mechanism, bytes)?;
-        let peer = Peer::start(site, |control| {
-            channel.only(Side::Receives);
+impl OneWay {
+    pub fn start(site: &Site, mechanism: Mechanism, bytes: usize) -> Result<OneWay, CaseError> {
+        let channel = BenchChannel::new(mechanism, bytes)?;
+        let peer = PeerProcess::start(site, |control| {
+            channel.only(ChannelSide::Receives);
             let (mut expected, mut buffer, mut done) = (Pattern::new(bytes), vec![0; bytes], 0);
             loop {
                 channel.receive_next(&mut expected, &mut buffer)?;
@@ -31,14 +27,11 @@ impl Stream {
                 control.report_with_usage(done)?;
             }
         })?;
-        channel.only(Side::Sends);
-        Ok(Stream { channel, peer, sent: Pattern::new(bytes) })
+        channel.only(ChannelSide::Sends);
+        Ok(OneWay { channel, peer, sent: Pattern::new(bytes) })
     }
 
-    /// Sends so many chunks and waits until the last has been checked: the time that took.
-    ///
-    /// # Errors
-    /// A chunk was not sent, or arrived with other bytes.
+    /// Sends `count` chunks, waits until the last has been checked, and returns the time that took.
     pub fn send(&mut self, count: u64) -> Result<f64, CaseError> {
         self.peer.more(count);
         let begun = Instant::now();
@@ -51,21 +44,13 @@ impl Stream {
         Ok(elapsed)
     }
 
-    /// As work, of which the throughput is wanted.
-    ///
-    /// # Errors
-    /// Those of [`Stream::start`].
-    pub fn throughput(
-        site: &Site,
-        mechanism: Mechanism,
-        bytes: u64,
-    ) -> Result<Box<dyn Work>, CaseError> {
-        let mut stream = Stream::start(site, mechanism, bytes as usize)?;
+    /// Makes work whose figure is the throughput.
+    pub fn throughput(site: &Site, mechanism: Mechanism, bytes: u64) -> MadeWork {
+        let mut stream = OneWay::start(site, mechanism, bytes as usize)?;
         work(move |count| Ok(Batch::throughput(stream.send(count)?, count * bytes)))
     }
 
-    /// The reader.
-    pub fn peer(&self) -> &Peer {
+    pub fn peer(&self) -> &PeerProcess {
         &self.peer
     }
 }

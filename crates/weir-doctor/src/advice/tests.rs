@@ -1,4 +1,4 @@
-//! Advice on runs written down by hand: given where the evidence is there, silent where not.
+//! Advice on runs written down by hand: given where there is evidence, and only there.
 
 use super::*;
 use crate::facts::{Evidence, Host, Pipe, Program, Quota, Stage, Started};
@@ -6,6 +6,8 @@ use crate::partition::Times;
 use crate::verdict::{Busy, Finding, judge};
 use alloc::string::{String, ToString};
 use alloc::vec;
+
+mod tools;
 
 const MS: u64 = 1_000_000;
 
@@ -142,7 +144,7 @@ fn a_one_cpu_decompressor_beside_idle_cpus() {
     let found = advice(&zipped);
     assert_eq!(found[0].kind, AdviceKind::ParallelCompressor);
     assert!(matches!(found[0].gain, Gain::About(factor) if (factor - 1.9).abs() < 0.05));
-    // Others had the second CPU: it was not this run that left it idle.
+    // Others used the second CPU: this run did not leave it idle.
     zipped.host = Host { idle_cpus: Some(0.05), others_cpus: Some(0.9), ..zipped.host };
     assert!(!kinds(&zipped).contains(&AdviceKind::ParallelCompressor));
     zipped.host.idle_cpus = None;
@@ -188,7 +190,7 @@ fn the_reader_of_small_writes_is_not_blamed_for_them() {
         (found.len(), found[0].kind, found[0].stage),
         (1, AdviceKind::LargerWrites, Some(0))
     );
-    // A reader that takes a byte at a time of what was written in blocks does it by itself.
+    // A reader that reads a byte at a time of what was written in blocks does so of its own accord.
     writes(&mut fed.stages[0], 2400, 9_600_000);
     reads(&mut fed.stages[1], 9_600_000, 9_600_000);
     let found = advice(&fed);
@@ -337,7 +339,7 @@ fn at_most_three_lines_and_none_below_what_the_run_resolves() {
     }
     many.cpus = 16.0;
     assert_eq!(advice(&many).len(), MOST);
-    // 6 % to gain, seen in 100 samples, is nothing that was seen.
+    // 100 samples cannot show a gain of 6 %.
     let mut little = with_pipe(0.4, 0.4, 5 * MS);
     little.stages[0].times = Times { cpu_ns: 940 * MS, output_ns: 60 * MS, ..Times::default() };
     little.stages.iter_mut().for_each(|stage| stage.samples = 1000);

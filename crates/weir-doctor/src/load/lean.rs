@@ -11,9 +11,7 @@ const CLEARLY: f64 = 2.0;
 /// The stage on one side of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PipeSide {
-    /// The stage that writes into it.
     Writer,
-    /// The stage that reads from it.
     Reader,
 }
 

@@ -27,22 +27,23 @@ struct BatchLength {
 }
 
 impl BatchLength {
-    /// Each try counts as the shortest: a try that was held up must not use up the time in which
-    /// its error can be found.
+    /// Every try is charged at the time of the shortest: one that was held up must not use up the
+    /// time in which its error can be found.
     fn cost_ns(&self) -> f64 {
         f64::from(TRIES) * self.ns
     }
 }
 
 /// A series of trial batches.
-struct Trial<'a> {
+struct TrialBatches<'a> {
     work: &'a mut dyn Work,
     took_ns: f64,
 }
 
-impl Trial<'_> {
-    /// A batch that was held up, or that set up what later ones use, looks long: the shortest of
-    /// three counts. Nothing makes one look short: below `long_ns` one try is enough.
+impl TrialBatches<'_> {
+    /// Times `count` operations. A batch looks too long if it was held up, or set up something that
+    /// later ones use, so the shortest of three counts. Nothing makes a batch look too short, so
+    /// one try is enough below `long_ns`.
     fn of(&mut self, count: u64, long_ns: f64) -> Result<BatchLength, CaseError> {
         let mut ns = f64::INFINITY;
         for _ in 0..TRIES {
@@ -64,7 +65,7 @@ impl Trial<'_> {
             if length.ns >= long_ns || count >= COUNT_MAX {
                 return Ok(length);
             }
-            // Sixteen times at most, since the first batches meet cold caches.
+            // At most sixteen times as many, since the first batches meet cold caches.
             count = (count as f64 * (ns / length.ns).min(16.0)).ceil() as u64;
         }
     }
@@ -111,7 +112,7 @@ impl Slope {
 /// A batch failed.
 pub fn calibrate(work: &mut dyn Work, ns: f64) -> Result<u64, CaseError> {
     let long_ns = ns / 3.0;
-    let mut trial = Trial { work, took_ns: 0.0 };
+    let mut trial = TrialBatches { work, took_ns: 0.0 };
     let first = trial.first_long(ns, long_ns)?;
     let (mut shorter, mut longer) = if first.count < STEP {
         (first, None)
@@ -140,7 +141,8 @@ pub fn calibrate(work: &mut dyn Work, ns: f64) -> Result<u64, CaseError> {
             let Some(refuting) = trial.refute(&slope, count.max(shorter.count))? else {
                 return Ok(count);
             };
-            // A hold-up made the other look long: its time is no part of the fixed cost either.
+            // A hold-up made the other length look long: its time is not part of the fixed cost
+            // either.
             slope = Slope { fixed_ns: refuting.ns, each_ns: 0.0 };
             shorter = refuting;
         }

@@ -70,7 +70,8 @@ pub struct Case {
     pub measures: Vec<Measure>,
     /// The size of a batch.
     pub size: BatchSize,
-    /// Where it depends on the CPU's speed, and is normalised by the reference loop.
+    /// The placements in which it depends on the CPU's speed, and is normalised by the reference
+    /// loop.
     pub normalise: Normalise,
     /// The rate of the host that its cost is scaled to.
     pub perspective: Option<Perspective>,
@@ -87,7 +88,7 @@ pub struct Case {
 /// The placements in which figures depend on the CPU's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalise {
-    /// None: a disk is waited for.
+    /// None: the case waits for a disk.
     Never,
     /// Those with both sides on one CPU; across CPUs the wake-up dominates.
     OnOneCpu,
@@ -106,8 +107,11 @@ impl Normalise {
     }
 }
 
-/// Sets up a case: returns the work, or why it is impossible here.
-pub type Recipe = Box<dyn Fn(&Site) -> Result<Box<dyn Work>, CaseError> + Send + Sync>;
+/// The work of a case, or why it is impossible here.
+pub type MadeWork = Result<Box<dyn Work>, CaseError>;
+
+/// Sets up a case.
+pub type Recipe = Box<dyn Fn(&Site) -> MadeWork + Send + Sync>;
 
 /// A quantity with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,8 +138,8 @@ impl Measure {
         Measure { quantity, unit, by_ticks: false }
     }
 
-    /// Whether it is CPU time, or its inverse: on one CPU the sides take turns, so that it is never
-    /// idle. Across CPUs a time is mostly that of waking one.
+    /// Whether it is CPU time, or its inverse. On one CPU the sides take turns, so the CPU is never
+    /// idle. Across CPUs a time is mostly that of waking a CPU.
     pub fn is_cpu_time(&self, placement: Placement) -> bool {
         let on_one = placement == Placement::SameCpu && matches!(self.quantity, "time" | "rate");
         on_one || self.quantity == Measure::CPU

@@ -71,7 +71,7 @@ pub struct CellBatch {
     pub line_rtt_ns: Option<f64>,
 }
 
-struct Ready {
+struct ReadyCase {
     index: usize,
     work: Box<dyn Work>,
     count: u64,
@@ -95,7 +95,7 @@ pub fn run(group: &Group, request: &CellRequest, out: &mut impl Write) -> Result
             say(out, &CellLine::Batch(row))?;
         }
         round += 1;
-        // Another round of the mean length must fit.
+        // Stops unless another round of the mean length fits.
         let spent = begun.elapsed();
         if Instant::now() + spent / u32::try_from(round + 1).unwrap_or(u32::MAX) > end {
             break;
@@ -110,7 +110,7 @@ fn set_up(
     request: &CellRequest,
     order: &mut PairOrder,
     out: &mut impl Write,
-) -> Result<Vec<Ready>, CaseError> {
+) -> Result<Vec<ReadyCase>, CaseError> {
     let twin = request.twin.then(|| request.cases.first()).flatten();
     let mut names: Vec<(usize, &String)> = request.cases.iter().chain(twin).enumerate().collect();
     // The work that is made first may get the better memory.
@@ -140,7 +140,7 @@ fn set_up(
         match counted {
             Ok(count) => {
                 say(out, &CellLine::Count(index, count))?;
-                ready.push(Ready { index, work, count });
+                ready.push(ReadyCase { index, work, count });
             }
             Err(trouble) => say(out, &CellLine::Trouble(Some(index), trouble))?,
         }
@@ -156,7 +156,7 @@ fn warm(work: &mut dyn Work, count: u64) -> Result<u64, CaseError> {
 
 /// Runs every case once, in random order; a case that fails is dropped.
 fn run_round(
-    ready: &mut Vec<Ready>,
+    ready: &mut Vec<ReadyCase>,
     order: &mut PairOrder,
     request: &CellRequest,
     round: u64,
@@ -187,7 +187,7 @@ fn run_round(
     Ok(rows)
 }
 
-fn run_batch(ready: &mut Ready, round: u64, begun: Instant) -> Result<CellBatch, CaseError> {
+fn run_batch(ready: &mut ReadyCase, round: u64, begun: Instant) -> Result<CellBatch, CaseError> {
     let before = reference::step_ns();
     let switches = Usage::of_self().involuntary_switches;
     let batch = ready.work.batch(ready.count)?;

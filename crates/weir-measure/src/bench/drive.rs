@@ -22,7 +22,7 @@ const PATIENCE: u32 = 2;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// An observer of a run.
-pub trait Observer {
+pub trait RunObserver {
     /// Reports that a cell begins: which one, and how long the run is expected to continue.
     fn cell(&mut self, what: &str, left: Duration);
     /// Reports that not even the fewest processes fit the budget: the whole run will take this
@@ -73,7 +73,7 @@ pub fn run(
     plan: &Plan,
     begun: Instant,
     launch: &dyn Fn() -> Command,
-    observer: &mut dyn Observer,
+    observer: &mut dyn RunObserver,
 ) -> std::io::Result<Driven> {
     let mut order = PairOrder::new(plan.wish.seed);
     let mut seeds = Random::new(plan.wish.seed ^ 0x5eed);
@@ -111,7 +111,7 @@ pub fn run(
             cell.began_ms = began_ms;
             learn(&mut counts[index], &cell.counts);
             if group.twin && counts[index].len() > block.cases.len() {
-                // The twin must be equal in everything.
+                // The twin must equal the first case in everything.
                 counts[index][block.cases.len()] = counts[index][0];
             }
             driven.collected.push(cell);
@@ -170,14 +170,14 @@ fn run_cell(
     request: &CellRequest,
     patience: Duration,
     launch: &dyn Fn() -> Command,
-    observer: &mut dyn Observer,
+    observer: &mut dyn RunObserver,
 ) -> std::io::Result<(Collected, bool)> {
     let mut command = launch();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
     let text = serde_json::to_string(request).unwrap_or_default();
     if let Some(mut stdin) = child.stdin.take() {
-        // A cell that died does not read; its earlier output tells why.
+        // A cell that died does not read its request; its earlier output tells why.
         let _ = stdin.write_all(text.as_bytes());
     }
     let limit = patience.saturating_mul(PATIENCE) + GRACE;
@@ -217,7 +217,11 @@ enum CellEnd {
 }
 
 /// Reads until the cell closes its output, its time is over or the observer asks to stop.
-fn listen(child: &mut Child, deadline: Instant, observer: &mut dyn Observer) -> (Vec<u8>, CellEnd) {
+fn listen(
+    child: &mut Child,
+    deadline: Instant,
+    observer: &mut dyn RunObserver,
+) -> (Vec<u8>, CellEnd) {
     let mut said = Vec::new();
     let Some(mut stdout) = child.stdout.take() else { return (said, CellEnd::Silent) };
     let mut buffer = vec![0; 1 << 16];

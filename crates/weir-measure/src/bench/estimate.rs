@@ -162,14 +162,15 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Near enough normal: the sum of twelve even numbers.
+    /// Returns a nearly normal number: the sum of twelve uniform numbers, less six.
     fn noise(random: &mut Random) -> f64 {
         let even = |random: &mut Random| random.below(1 << 40) as f64 / (1_u64 << 40) as f64;
         (0..12).map(|_| even(random)).sum::<f64>() - 6.0
     }
 
-    /// Runs of thirty processes whose values spread by 4 %, of a host that drifts by 1 % from run
-    /// to run: how often the interval holds the truth, and those of two runs overlap.
+    /// Simulates runs of thirty processes whose values spread by 4 %, on a host that drifts by 1 %
+    /// from run to run. Counts how often the interval holds the truth, and how often those of two
+    /// runs overlap.
     #[test]
     fn the_intervals_of_two_runs_overlap_and_hold_the_truth() {
         let mut random = Random::new(11);
@@ -209,15 +210,15 @@ mod tests {
     }
 
     #[test]
-    fn two_heaps_are_seen_and_one_is_not() {
+    fn two_modes_are_seen_and_one_is_not() {
         let mut random = Random::new(5);
-        let mut heap = |middle: f64, count| {
+        let mut mode = |middle: f64, count| {
             (0..count).map(|_| middle * (0.01 * noise(&mut random)).exp()).collect::<Vec<_>>()
         };
-        let (one, other) = (heap(100.0, 60), heap(127.0, 30));
+        let (one, other) = (mode(100.0, 60), mode(127.0, 30));
         assert!(!is_bimodal(&one));
         assert!(is_bimodal(&[one.as_slice(), &other].concat()));
-        // A few wild values are no heap.
+        // A few wild values are not a second mode.
         assert!(!is_bimodal(&[one.as_slice(), &other[..5]].concat()));
     }
 }

@@ -162,7 +162,7 @@ pub fn present_rates(time: Duration) -> Rates {
     let (begun, before) = (Instant::now(), counts());
     std::thread::sleep(time);
     let (after, seconds) = (counts(), begun.elapsed().as_secs_f64());
-    // The calls of an ended process go with it: the sum may have fallen.
+    // The calls of an ended process are no longer counted, so the sum may have fallen.
     let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
     Rates {
         switches_per_s: rate(before.switches, after.switches),

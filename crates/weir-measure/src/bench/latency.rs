@@ -11,12 +11,10 @@ use std::time::{Duration, Instant};
 /// Percentiles of the latencies, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentiles {
-    /// Half are below.
+    /// Half of them are below.
     pub p50_ns: f64,
     /// 99 of 100 are below.
     pub p99_ns: f64,
-    /// 999 of 1000 are below.
-    pub p999_ns: f64,
     /// The longest.
     pub max_ns: f64,
     /// From the first intended start to the last answer.
@@ -72,7 +70,6 @@ pub fn open_loop(
     Ok(Percentiles {
         p50_ns: latencies.quantile_ns(0.5),
         p99_ns: latencies.quantile_ns(0.99),
-        p999_ns: latencies.quantile_ns(0.999),
         max_ns: latencies.quantile_ns(1.0),
         elapsed_ns: begun.elapsed().as_nanos() as f64,
     })
@@ -96,7 +93,7 @@ fn wait_until(intended: Instant, spin: bool) {
 mod tests {
     use super::*;
 
-    /// One answer that takes 20 ms delays those behind it, and that shows in their latency
+    /// One answer that takes 20 ms delays the requests behind it. Their latency shows that,
     /// although each of them was answered at once.
     #[test]
     fn a_stall_counts_for_all_that_it_delays() {
@@ -111,7 +108,7 @@ mod tests {
         });
         let seen = seen.expect("no request failed");
         assert!(seen.max_ns >= 19e6, "{seen:?}");
-        // Of 40 requests about 20 began late; a closed loop would have shown one.
+        // About 20 of the 40 requests began late; a closed loop would have shown one.
         assert!(seen.p99_ns > 10e6, "{seen:?}");
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const TRIPS: u64 = 200;
 const RUNS: usize = 5;
-/// How long to wait: a load may keep the other side from its CPU; then there is no figure.
+/// The time limit. A load may keep the other side from its CPU; then there is no figure.
 const LIMIT: Duration = Duration::from_millis(20);
 
 /// A word on a cache line of its own.
@@ -37,7 +37,7 @@ pub fn round_trip_ns(here: usize, there: usize) -> Option<f64> {
     })
 }
 
-/// Makes even numbers odd, until the end.
+/// Answers even numbers with odd ones until the end.
 fn answer(line: &AtomicU64, over: &AtomicBool) {
     let mut expected = 1;
     loop {
@@ -94,7 +94,7 @@ mod tests {
         if let Some(trip) = round_trip_ns(cpus[0] as usize, cpus[1] as usize) {
             assert!(trip > 1.0, "{trip}");
         }
-        // On one CPU the two take turns by the scheduler's slices: no figure, but it ends.
+        // On one CPU the two take turns by time slices: there is no figure, but it ends.
         let _ = round_trip_ns(cpus[0] as usize, cpus[0] as usize);
         assert!(begun.elapsed() < Duration::from_secs(10));
     }

@@ -179,7 +179,7 @@ pub struct Params {
     /// Computing per read, in units of what a read takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute: Option<f64>,
-    /// Requests started per second, whatever became of earlier ones (an open loop).
+    /// Requests started per second, whether or not earlier ones were answered (an open loop).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<u64>,
     /// Packets in flight.
@@ -190,7 +190,7 @@ pub struct Params {
     pub device: Option<String>,
 }
 
-/// "4 B", "64 KiB", "1 MiB".
+/// Formats a size: "4 B", "64 KiB", "1 MiB".
 pub fn size(bytes: u64) -> String {
     match bytes {
         b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{} MiB", b >> 20),

@@ -129,7 +129,7 @@ mod tests {
         assert!(picked(&["suite/^a$"], Some("pipe")).is_empty());
     }
 
-    /// A figure that is a difference takes the cases that it is made of.
+    /// A figure that is a difference selects the cases it is made of.
     #[test]
     fn a_difference_brings_its_parts() {
         assert_eq!(picked(&["suite/difference"], None), [0, 1]);

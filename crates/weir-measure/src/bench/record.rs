@@ -346,7 +346,8 @@ impl Report {
             Some(_) => {
                 let mut older: serde_json::Value = serde_json::from_str(text).map_err(shape)?;
                 super::upgrade::from_first(&mut older);
-                // Through text again: a second way into every type, out of values, would be 90 KB of code.
+                // This converts through text again: deserializing every type from values as well
+                // would add 90 KB of code.
                 let report: Report = serde_json::from_str(&older.to_string()).map_err(shape)?;
                 // Older runs have no record of others' CPU use.
                 let host = Host { state: HostState::new(None, None), ..report.host };

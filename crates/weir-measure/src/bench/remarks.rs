@@ -146,9 +146,9 @@ fn states(report: &Report) -> Vec<String> {
 }
 
 fn bimodal(cases: &[CaseRecord]) -> Vec<String> {
-    let heaps: Vec<&CaseRecord> =
+    let found: Vec<&CaseRecord> =
         cases.iter().filter(|case| case.labels.iter().any(|label| label == "bimodal")).collect();
-    match heaps.as_slice() {
+    match found.as_slice() {
         [] => Vec::new(),
         [case] => vec![format!(
             "{}: {} at {} is bimodal: its estimate lies in one of its two modes or between them",
@@ -157,7 +157,7 @@ fn bimodal(cases: &[CaseRecord]) -> Vec<String> {
         [first, ..] => vec![format!(
             "{} figures are bimodal, such as {}: {} at {}: their estimates lie in one of the \
              two modes or between them",
-            heaps.len(),
+            found.len(),
             first.suite,
             first.case,
             first.placement

@@ -25,7 +25,7 @@ mod tests {
     use super::holm;
     use crate::random::Random;
 
-    /// The example of Holm's procedure with five tests: 0.01, 0.02, 0.03, 0.04, 0.05 become 0.05,
+    /// An example of Holm's procedure with five tests: 0.01, 0.02, 0.03, 0.04, 0.05 become 0.05,
     /// 0.08, 0.09, 0.09, 0.09.
     #[test]
     fn values_are_those_of_the_procedure() {
@@ -39,8 +39,8 @@ mod tests {
         assert!(holm(&[]).is_empty());
     }
 
-    /// Families of 60 comparisons without any difference: one in twenty has an alarm, where without
-    /// the correction nearly all have.
+    /// Among families of 60 comparisons without any difference, one in twenty has an alarm. Without
+    /// the correction nearly all have one.
     #[test]
     fn one_family_in_twenty_has_a_false_alarm() {
         const FAMILIES: u32 = 2_000;

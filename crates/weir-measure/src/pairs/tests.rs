@@ -3,18 +3,18 @@
 use super::*;
 use crate::random::Random;
 
-/// A number in (0, 1].
+/// Returns a uniform number in (0, 1].
 fn uniform(random: &mut Random) -> f64 {
     ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// A normal number (Box and Muller).
+/// Returns a normal number (Box and Muller).
 fn normal(random: &mut Random) -> f64 {
     let (u, v) = (uniform(random), uniform(random));
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
-/// What disturbs the times on top of 2 % of lognormal noise.
+/// The disturbance of the times in addition to 2 % of lognormal noise.
 #[derive(Clone, Copy, Debug)]
 enum Noise {
     Steady,
@@ -26,15 +26,15 @@ enum Noise {
     Spikes,
 }
 
-/// A noisy host, on which a run takes 1 but for the noise.
-struct Host {
+/// A noisy host, on which a run takes 1 without the noise.
+struct NoisyHost {
     random: Random,
     noise: Noise,
     runs: i32,
     slow: bool,
 }
 
-impl Host {
+impl NoisyHost {
     fn time(&mut self) -> f64 {
         self.runs += 1;
         let chance = self.random.below(100);
@@ -48,7 +48,7 @@ impl Host {
             }
     }
 
-    /// A pair, b taking `factor` times as long as a.
+    /// Returns a pair in which b takes `factor` times as long as a.
     fn pair(&mut self, a_runs_first: bool, factor: f64) -> (f64, f64) {
         let (first, second) = (self.time(), self.time());
         let (a, b) = if a_runs_first { (first, second) } else { (second, first) };
@@ -56,7 +56,7 @@ impl Host {
     }
 }
 
-/// The share of series of `n` pairs of which `said` holds, each with a seed of its own.
+/// Returns the share of series of `n` pairs for which `said` holds, each with its own seed.
 fn share(
     (noise, n, factor): (Noise, usize, f64),
     series: u64,
@@ -64,7 +64,7 @@ fn share(
 ) -> f64 {
     let mut count = 0;
     for seed in 0..series {
-        let mut host = Host { random: Random::new(seed), noise, runs: 0, slow: seed % 2 == 0 };
+        let mut host = NoisyHost { random: Random::new(seed), noise, runs: 0, slow: seed % 2 == 0 };
         let mut order = PairOrder::new(!seed);
         let pairs: Vec<_> = (0..n).map(|_| host.pair(order.a_runs_first(), factor)).collect();
         count += u32::from(said(&Comparison::from_pairs(&pairs).expect("pairs")));
@@ -75,7 +75,7 @@ fn share(
 fn false_alarms(noise: Noise) {
     let share = share((noise, 25, 1.0), 2000, |comparison| !comparison.holds_one());
     assert!(share <= 0.07, "{noise:?}: {share}");
-    // A test that never errs would be asleep; 4.8 % is what 25 pairs come to exactly.
+    // A test that never errs would detect nothing; 25 pairs give exactly 4.8 %.
     assert!(share >= 0.03, "{noise:?}: {share}");
 }
 
@@ -101,11 +101,11 @@ fn spikes_raise_few_false_alarms() {
 
 #[test]
 fn without_random_order_drift_does_raise_alarms() {
-    // So the four tests above would notice if the order were not random.
+    // This shows that the four tests above would notice an order that is not random.
     let mut alarms = 0;
     for seed in 0..200 {
         let mut host =
-            Host { random: Random::new(seed), noise: Noise::Drift, runs: 0, slow: false };
+            NoisyHost { random: Random::new(seed), noise: Noise::Drift, runs: 0, slow: false };
         let pairs: Vec<_> = (0..25).map(|_| host.pair(true, 1.0)).collect();
         alarms += u32::from(!Comparison::from_pairs(&pairs).expect("pairs").holds_one());
     }
@@ -193,14 +193,14 @@ fn of(low: f64, high: f64) -> Comparison {
 fn verdicts_look_at_the_whole_interval() {
     let cases = [
         (0.99, 1.01, Verdict::Equivalent),
-        // Sure, and too small to matter.
+        // Certain, and too small to matter.
         (1.005, 1.01, Verdict::Equivalent),
         (0.985, 0.995, Verdict::Equivalent),
         (0.97, 1.01, Verdict::Inconclusive),
         (0.99, 1.03, Verdict::Inconclusive),
         (0.97, 0.99, Verdict::Faster),
         (1.01, 1.03, Verdict::Slower),
-        // The band is even: 2 % more one way is 2 % more the other way.
+        // The band is symmetric: 2 % more one way is 2 % more the other way.
         (1.0 / 1.0199, 1.0199, Verdict::Equivalent),
         (1.0 / 1.0201, 1.0, Verdict::Inconclusive),
     ];

@@ -134,7 +134,7 @@ fn moments(m: usize, n: usize) -> (f64, f64) {
 /// U is u.
 fn chances(m: usize, n: usize) -> Vec<f64> {
     let most = m * n;
-    // ways[j][u]: so many of the ranks seen so far are a's, and so many b's came before them.
+    // ways[j][u]: j of the ranks seen so far are a's, and u counts the b's that came before them.
     let mut ways = vec![vec![0.0; most + 1]; m + 1];
     ways[0][0] = 1.0;
     for seen in 0..m + n {
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// All ways to choose, one by one.
+    /// Counts all ways to choose, one by one.
     fn counted(m: usize, n: usize) -> Vec<f64> {
         let mut counts = vec![0.0; m * n + 1];
         for mask in 0_u32..1 << (m + n) {
@@ -207,7 +207,7 @@ mod tests {
         assert!((other.ratio * found.ratio - 1.0).abs() < 1e-9, "exchanged, inverted");
     }
 
-    /// What a run cannot see of itself makes the interval wider and the p value larger.
+    /// The drift that a run cannot see in itself makes the interval wider and the p value larger.
     #[test]
     fn a_drift_between_runs_widens_and_is_no_difference() {
         let a: Vec<f64> = (0..30).map(|at| 100.0 + f64::from(at) / 30.0).collect();

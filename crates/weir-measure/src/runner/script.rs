@@ -6,7 +6,7 @@
 
 use super::found::{Processes, shell_of};
 use super::job::Job;
-use crate::attribution::{Group, Peers, Sampler};
+use crate::attribution::{Files, Group, Peers, Sampler};
 use std::collections::BTreeSet;
 use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 use weir_doctor::groups::FoundGroup;
@@ -230,6 +230,7 @@ pub(super) fn stage(label: &str, groups: &[&Group]) -> Stage {
         relay: is_relay(label),
         times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
         peer: Peers::longest(groups.iter().map(|group| &group.peers)),
+        files: Files::of(groups.iter().map(|group| &group.files)),
         ..Stage::default()
     }
 }

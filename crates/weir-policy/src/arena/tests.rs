@@ -21,7 +21,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// Whether any place of such a block is free, looked for page by page.
+/// Whether any place for such a block is free, searched page by page.
 fn has_place(pages: &[bool], block_bytes: u32) -> bool {
     let count = (block_bytes / SMALLEST_BYTES) as usize;
     pages.chunks(count).any(|chunk| chunk.len() == count && !chunk.contains(&true))

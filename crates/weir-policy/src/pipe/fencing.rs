@@ -1,16 +1,16 @@
 //! Which end pays for the fence between publishing and asking whether the other end sleeps.
 //!
-//! That no wake-up is lost takes a full fence on both sides. The reader sleeps seldom where the
-//! writer streams, and then the writer's fence at each small record costs as much as the rest of
-//! it. So a reader that has long not slept takes both fences upon itself: before it sleeps it
-//! passes a barrier on all CPUs, which is a system call and an interrupt (0.4 to 10 us). At its
-//! first sleep it gives the duty back, since a reader that often sleeps would pay it each time.
+//! Each side needs a full fence so that no wake-up is lost. If the writer streams, the reader seldom
+//! sleeps, and the writer's fence at each small record costs as much as the rest of it. So a reader
+//! that has not slept for long takes both fences upon itself: before it sleeps, it passes a barrier
+//! on all CPUs, which is a system call and an interrupt (0.4 to 10 us). At its first sleep it gives
+//! the duty back, because a reader that often sleeps would pay for the barrier each time.
 
-/// Records without a sleep before the reader takes the duty: at 5 ns each, some 80 us saved against
-/// 10 us paid.
+/// Records without a sleep before the reader takes the duty: at 5 ns each, about 80 us are saved
+/// against 10 us paid.
 const LONG_RECORDS: u32 = 16_384;
-/// What a record counts that ended a spinning wait. Its fence lay between a message and its answer,
-/// where it costs some 30 ns rather than 5.
+/// How many records a record counts for that ended a spinning wait. Its fence lay between a message
+/// and its answer, where it costs some 30 ns rather than 5.
 const SPUN_RECORDS: u32 = 8;
 
 /// The state of one reader.
@@ -20,7 +20,7 @@ pub struct Fencing {
 }
 
 impl Fencing {
-    /// So many records came without a sleep. True when the reader is to take the duty now.
+    /// Counts records without a sleep. Returns whether the reader takes the duty now.
     #[inline]
     pub fn moved(&mut self, records: u32) -> bool {
         let before = self.records;
@@ -28,14 +28,14 @@ impl Fencing {
         before < LONG_RECORDS && self.records >= LONG_RECORDS
     }
 
-    /// A spinning wait ended with a record, which is about to be counted. True when the reader is to
-    /// take the duty now.
+    /// Counts, beforehand, the record that ended a spinning wait. Returns whether the reader takes
+    /// the duty now.
     #[inline]
     pub fn spun(&mut self) -> bool {
         self.moved(SPUN_RECORDS - 1)
     }
 
-    /// The reader is about to sleep, and gives the duty back. True when it had it.
+    /// Gives the duty back before a sleep. Returns whether the reader had it.
     pub fn sleeps(&mut self) -> bool {
         core::mem::take(&mut self.records) >= LONG_RECORDS
     }

@@ -1,55 +1,55 @@
-//! Capacity and habits of a pipe by what was measured on the machine.
+//! Capacity and habits of a pipe, as measured on the machine.
 //!
-//! What makes a ring fast between two CPUs differs by CPU model: how its size lies to the caches,
-//! and whether a reader should dirty the lines it has read (on some CPUs rewriting lines that the
-//! other CPU has only read is four times slower). So trials decide where there were any, and the
-//! sizes of the caches where not.
+//! What makes a ring fast between two CPUs depends on the CPU model: how its size compares with the
+//! caches, and whether a reader should dirty the lines it has read (on some CPUs, rewriting lines
+//! that the other CPU has only read is four times slower). So trials decide if there were any, and
+//! otherwise the sizes of the caches.
 
-/// What a pipe is given where nothing else is said.
+/// The defaults of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levers {
     /// Its capacity.
     pub capacity_bytes: u64,
     /// Whether a reader stores into each line it has read.
     pub dirties: bool,
-    /// How long a streaming reader that has run dry lets the writer get ahead; 0 for not at all.
+    /// How long a streaming reader that has run dry backs off; 0 for not at all.
     pub slip_ns: u64,
-    /// What waking the other end costs, which bounds spinning.
+    /// How long waking the other end takes, which bounds spinning.
     pub wake_ns: u64,
 }
 
-/// Sizes of the caches; 0 where unknown.
+/// The sizes of the caches; 0 where unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Caches {
-    /// The level a CPU has for itself.
+pub struct CacheSizes {
+    /// The second level, which a CPU has for itself.
     pub second_bytes: u64,
-    /// The level CPUs share.
+    /// The third level, which CPUs share.
     pub third_bytes: u64,
 }
 
 /// One trial: a stream of chunks between two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Trial {
+pub struct RingTrial {
     /// The capacity tried.
     pub capacity_bytes: u64,
     /// Whether the reader dirtied lines.
     pub dirties: bool,
-    /// What it moved, in any unit that is the same for all.
+    /// What it moved, in the same unit as the other trials.
     pub rate: f64,
 }
 
 const LEAST_BYTES: u64 = 1 << 20;
 const MOST_BYTES: u64 = 4 << 20;
-/// A trial must be faster by this factor to be worth more memory, or a habit.
+/// A trial must be faster by this factor to justify more memory, or a habit.
 const WORTH: f64 = 1.05;
-/// What a wake-up across CPUs costs on most virtual machines, until it is measured.
+/// The time of a wake-up across CPUs on most virtual machines, until it is measured.
 const WAKE_NS: u64 = 20_000;
-/// Some lines' worth of a writer's time.
+/// A writer's time for some lines.
 const SLIP_NS: u64 = 1_000;
 
-/// Levers where nothing was tried: a ring twice the second-level cache, within 1 to 4 MiB and a
-/// quarter of the third.
-pub fn fallback(caches: Caches) -> Levers {
+/// Chooses without trials: a ring twice the second-level cache, within 1 to 4 MiB and a quarter of
+/// the third-level cache.
+pub fn fallback(caches: CacheSizes) -> Levers {
     let third = if caches.third_bytes == 0 { u64::MAX } else { caches.third_bytes / 4 };
     let fits = |bytes: u64| if bytes == 0 { 0 } else { 1 << bytes.ilog2() };
     let capacity_bytes = (2 * caches.second_bytes)
@@ -59,9 +59,9 @@ pub fn fallback(caches: Caches) -> Levers {
     Levers { capacity_bytes, dirties: false, slip_ns: SLIP_NS, wake_ns: WAKE_NS }
 }
 
-/// The smallest capacity that is about as fast as the fastest, and whether dirtying helps there.
-pub fn choose(caches: Caches, trials: &[Trial], wake_ns: u64) -> Levers {
-    let best = |of: &dyn Fn(&Trial) -> bool| {
+/// Chooses the smallest capacity that is about as fast as the fastest, and the habit that helps it.
+pub fn choose(caches: CacheSizes, trials: &[RingTrial], wake_ns: u64) -> Levers {
+    let best = |of: &dyn Fn(&RingTrial) -> bool| {
         trials.iter().filter(|trial| of(trial)).map(|trial| trial.rate).fold(0.0, f64::max)
     };
     let fastest = best(&|_| true);
@@ -79,17 +79,17 @@ pub fn choose(caches: Caches, trials: &[Trial], wake_ns: u64) -> Levers {
 mod tests {
     use super::*;
 
-    const CACHES: Caches = Caches { second_bytes: 1 << 20, third_bytes: 32 << 20 };
+    const CACHES: CacheSizes = CacheSizes { second_bytes: 1 << 20, third_bytes: 32 << 20 };
 
-    fn trial(mib: u64, dirties: bool, rate: f64) -> Trial {
-        Trial { capacity_bytes: mib << 20, dirties, rate }
+    fn trial(mib: u64, dirties: bool, rate: f64) -> RingTrial {
+        RingTrial { capacity_bytes: mib << 20, dirties, rate }
     }
 
     #[test]
     fn without_trials_the_ring_lies_between_the_caches() {
         assert_eq!(fallback(CACHES).capacity_bytes, 2 << 20);
-        assert_eq!(fallback(Caches::default()).capacity_bytes, 1 << 20);
-        let small = Caches { second_bytes: 4 << 20, third_bytes: 6 << 20 };
+        assert_eq!(fallback(CacheSizes::default()).capacity_bytes, 1 << 20);
+        let small = CacheSizes { second_bytes: 4 << 20, third_bytes: 6 << 20 };
         assert_eq!(fallback(small).capacity_bytes, 1 << 20);
         assert_eq!(choose(CACHES, &[], 0), fallback(CACHES));
     }

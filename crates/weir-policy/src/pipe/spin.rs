@@ -1,24 +1,24 @@
 //! How long an end that must wait looks again and again before it sleeps.
 //!
-//! Waking a sleeper on another CPU costs tens of microseconds, looking costs the CPU. So an end
-//! looks for about what a wake-up costs where looking has succeeded of late, and hardly at all
-//! where it has not; and never when the other end needs this very CPU (measured: 25 times slower).
+//! Waking a sleeper on another CPU costs tens of microseconds; looking costs CPU time. So an end
+//! looks for about as long as a wake-up takes if looking has succeeded lately, and hardly at all if
+//! it has not. It never looks while the other end needs this very CPU (measured: 25 times slower).
 
 /// Where the other end last ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
+pub enum PeerCpu {
     /// On the CPU of this end.
     SameCpu,
-    /// On another.
+    /// On another CPU.
     OtherCpu,
-    /// It has not said.
+    /// The other end has not said.
     Unknown,
 }
 
-/// The least time to look, once that has failed often.
+/// The least time to look, after looking has often failed.
 const LEAST_NS: u64 = 1_000;
 
-/// The bound on looking, which follows how looking went.
+/// The time to look, which follows from the success of looking.
 #[derive(Clone, Debug)]
 pub struct Spin {
     most_ns: u64,
@@ -26,22 +26,22 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// A bound that starts at, and never exceeds, what a wake-up costs.
+    /// Starts with the time that a wake-up takes, which is also the most.
     pub fn new(wake_ns: u64) -> Spin {
         let most_ns = wake_ns.max(LEAST_NS);
         Spin { most_ns, budget_ns: most_ns }
     }
 
-    /// How long to look this time.
-    pub fn budget_ns(&self, peer: Peer) -> u64 {
+    /// Returns how long to look this time.
+    pub fn budget_ns(&self, peer: PeerCpu) -> u64 {
         match peer {
-            Peer::SameCpu => 0,
-            Peer::OtherCpu => self.budget_ns,
-            Peer::Unknown => self.budget_ns.min(self.most_ns / 4),
+            PeerCpu::SameCpu => 0,
+            PeerCpu::OtherCpu => self.budget_ns,
+            PeerCpu::Unknown => self.budget_ns.min(self.most_ns / 4),
         }
     }
 
-    /// What was looked for came in time, or did not.
+    /// Learns whether looking succeeded in time.
     pub fn learn(&mut self, came: bool) {
         self.budget_ns = if came {
             (self.budget_ns * 2).min(self.most_ns)
@@ -52,8 +52,8 @@ impl Spin {
 }
 
 impl Spin {
-    /// The end slept so long. Where that was hardly more than waking it costs, looking longer
-    /// would have been better; this is how a bound that has become short grows again.
+    /// Learns how long the end slept. If that was hardly longer than a wake-up takes, a longer look
+    /// would have been better; so a time that has become short grows again.
     pub fn slept(&mut self, ns: u64) {
         if ns < self.most_ns * 2 {
             self.budget_ns = (self.budget_ns * 4).min(self.most_ns);
@@ -61,28 +61,28 @@ impl Spin {
     }
 }
 
-/// Whether an end that shares its CPU with the other gives the CPU up before it sleeps.
+/// Whether an end that shares its CPU with the other end gives up the CPU before it sleeps.
 ///
-/// Woken by every small write, a reader on the writer's CPU would run at once, take one record and
-/// sleep again: two switches a record. One that gives way once instead finds what the writer has
-/// written meanwhile, and neither needs a wake-up. Where others want the CPU, giving way costs a
-/// time slice: then it is left for a while, longer each time.
+/// A reader on the writer's CPU that every small write wakes runs at once, takes one record and
+/// sleeps again: two switches a record. If it yields once instead, it finds what the writer has
+/// written meanwhile, and neither needs a wake-up. If others want the CPU, yielding costs a time
+/// slice; then it is not done for a while, which grows each time.
 #[derive(Clone, Debug, Default)]
 pub struct Yielding {
     skip: u32,
     patience: u32,
 }
 
-/// Giving way for longer than this did not pay.
+/// Yielding for longer than this did not pay.
 const LONG_NS: u64 = 10_000_000;
 const MOST_PATIENCE: u32 = 1_024;
-/// With more writers of one reader than this, those on its CPU sleep at once: each that gives way
+/// If more writers than this wait for one reader, those on its CPU sleep at once: each that yields
 /// stays runnable, and the reader's share of its CPU shrinks. Measured on 2 CPUs with messages of
-/// 4 KiB: giving way pays with 64 writers and costs with 128 (docs/design/port.md).
+/// 4 KiB: yielding pays with 64 writers and costs with 128 (docs/design/port.md).
 const MOST_RIVALS: u32 = 96;
 
 impl Yielding {
-    /// Whether to give way this time, when so many ends wait for the other one, as far as is known.
+    /// Whether to yield this time, if `rivals` ends are known to wait for the other one.
     pub fn wants(&mut self, rivals: u32) -> bool {
         if rivals > MOST_RIVALS {
             return false;
@@ -92,7 +92,7 @@ impl Yielding {
         wants
     }
 
-    /// It took so long until the CPU came back, and what was waited for was there or not.
+    /// Learns how long it took to get the CPU back, and whether what was awaited had come.
     pub fn learn(&mut self, came: bool, ns: u64) {
         if came && ns < LONG_NS {
             self.patience = 0;
@@ -111,9 +111,9 @@ mod tests {
     fn never_on_the_cpu_the_other_end_needs() {
         let mut spin = Spin::new(20_000);
         spin.learn(true);
-        assert_eq!(spin.budget_ns(Peer::SameCpu), 0);
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 20_000);
-        assert_eq!(spin.budget_ns(Peer::Unknown), 5_000);
+        assert_eq!(spin.budget_ns(PeerCpu::SameCpu), 0);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 20_000);
+        assert_eq!(spin.budget_ns(PeerCpu::Unknown), 5_000);
     }
 
     #[test]
@@ -148,9 +148,9 @@ mod tests {
     fn failing_shortens_it_and_succeeding_restores_it() {
         let mut spin = Spin::new(20_000);
         (0..20).for_each(|_| spin.learn(false));
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 1_000);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 1_000);
         (0..20).for_each(|_| spin.learn(true));
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 20_000);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 20_000);
     }
 
     #[test]
@@ -158,8 +158,8 @@ mod tests {
         let mut spin = Spin::new(20_000);
         (0..20).for_each(|_| spin.learn(false));
         spin.slept(1_000_000);
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 1_000);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 1_000);
         (0..3).for_each(|_| spin.slept(30_000));
-        assert_eq!(spin.budget_ns(Peer::OtherCpu), 20_000);
+        assert_eq!(spin.budget_ns(PeerCpu::OtherCpu), 20_000);
     }
 }

@@ -1,5 +1,5 @@
-//! Blocks, and the lists they are in. All of them lie in one table that never grows beyond what
-//! memory and file hold, so that nothing is allocated once it is full.
+//! Blocks, and the lists they are in. All lie in one table that never grows beyond what memory and
+//! file hold, so nothing is allocated once it is full.
 
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
@@ -9,88 +9,77 @@ pub const NONE: u32 = u32::MAX;
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BlockState {
     /// The last of its stream, being filled.
     Open,
-    /// In memory only.
+    /// In memory only, full.
     Dirty,
     /// In memory only, and on the laundry list.
     Delayed,
-    /// In memory, being written.
     Writing,
     /// In memory and in the file: written, and not read since.
     Clean,
-    /// In memory and in the file: read back, for a reader that will come.
+    /// In memory and in the file: read back for a reader that will come.
     Ahead,
-    /// In the file, being read back.
     Reading,
-    /// In the file only.
     Spilled,
 }
 
-/// One block.
 #[derive(Clone, Copy, Debug)]
-pub struct Block {
-    /// Counts appends to the pool.
+pub struct PoolBlock {
+    /// The number of blocks that were appended to the pool before.
     pub age: u64,
-    /// Counts blocks of the stream.
     pub sequence: u32,
-    /// Whose it is.
     pub stream: u32,
     /// The block after it in its stream, or in the list of unused ones.
     pub next: u32,
-    /// Its neighbours in the one list it is in besides.
+    /// Its neighbours in the one list that it is in besides.
     after: u32,
     before: u32,
-    /// Its frame.
+    /// Its frame, or [`NONE`].
     pub frame: u32,
-    /// Its place in the file.
+    /// Its place in the file, or [`NONE`].
     pub slot: u32,
-    /// Where it is.
-    pub state: State,
-    /// It is no longer in its stream, and only waits for its transfer to end.
+    pub state: BlockState,
+    /// Whether it has left its stream, and only waits for its transfer to end.
     pub gone: bool,
 }
 
-/// A list of blocks that are in no other.
+/// A list of blocks; a block is in one list at most.
 #[derive(Clone, Copy, Debug)]
-pub struct List {
+pub struct BlockList {
     /// The first, or [`NONE`].
     pub first: u32,
     /// The last, or [`NONE`].
     pub last: u32,
-    /// How many there are.
     pub count: u32,
 }
 
-impl List {
-    /// An empty list.
-    pub const fn new() -> List {
-        List { first: NONE, last: NONE, count: 0 }
+impl Default for BlockList {
+    fn default() -> BlockList {
+        BlockList { first: NONE, last: NONE, count: 0 }
     }
 }
 
-/// The table of all blocks.
 #[derive(Debug)]
 pub struct Blocks {
-    all: Vec<Block>,
+    all: Vec<PoolBlock>,
     unused: u32,
     most: usize,
 }
 
 impl Blocks {
-    /// A table of at most so many blocks, if there is memory for it.
-    pub fn new(most: usize) -> Result<Blocks, TryReserveError> {
-        let mut all = Vec::new();
-        all.try_reserve_exact(most)?;
-        Ok(Blocks { all, unused: NONE, most })
+    /// Makes a table of at most this many blocks, if there is memory for it.
+    pub fn new(most: u32) -> Result<Blocks, TryReserveError> {
+        Ok(Blocks { all: reserved(most)?, unused: NONE, most: most as usize })
     }
 
-    /// A new block, unless the table is full.
+    /// Makes a block, unless the table is full.
     pub fn make(&mut self, stream: u32, sequence: u32, age: u64, frame: u32) -> Option<u32> {
-        let (next, slot, state, gone) = (NONE, NONE, State::Open, false);
+        let (next, slot, state, gone) = (NONE, NONE, BlockState::Open, false);
         let (after, before) = (NONE, NONE);
-        let block = Block { age, sequence, stream, next, after, before, frame, slot, state, gone };
+        let block =
+            PoolBlock { age, sequence, stream, next, after, before, frame, slot, state, gone };
         if self.unused != NONE {
             let at = self.unused;
             self.unused = self.all[at as usize].next;
@@ -110,81 +99,78 @@ impl Blocks {
         self.unused = at;
     }
 
-    /// Puts a block behind the last of a list.
-    pub fn push(&mut self, list: &mut List, at: u32) {
+    pub fn push(&mut self, list: &mut BlockList, at: u32) {
         self.insert(list, list.last, at);
     }
 
     /// Puts a block into a list, behind another, or first if that is [`NONE`].
-    pub fn insert(&mut self, list: &mut List, behind: u32, at: u32) {
+    pub fn insert(&mut self, list: &mut BlockList, behind: u32, at: u32) {
         let after = if behind == NONE { list.first } else { self[behind].after };
-        (self[at].before, self[at].after) = (behind, after);
-        if behind == NONE {
-            list.first = at
-        } else {
-            self[behind].after = at
-        }
-        if after == NONE {
-            list.last = at
-        } else {
-            self[after].before = at
-        }
+        self.join(list, behind, at);
+        self.join(list, at, after);
         list.count += 1;
     }
 
-    /// Takes a block out of the list it is in.
-    pub fn unlink(&mut self, list: &mut List, at: u32) {
-        let (before, after) = (self[at].before, self[at].after);
-        if before == NONE {
-            list.first = after
-        } else {
-            self[before].after = after
-        }
-        if after == NONE {
-            list.last = before
-        } else {
-            self[after].before = before
-        }
+    pub fn unlink(&mut self, list: &mut BlockList, at: u32) {
+        self.join(list, self[at].before, self[at].after);
         list.count -= 1;
     }
 
-    /// Blocks in a row from here that lie in a row in the file only, at most so many.
-    pub fn spilled_run(&self, first: u32, most: u32) -> u32 {
-        let (mut block, mut count) = (first, 1);
-        while count < most {
-            let next = self[block].next;
-            let follows = next != NONE
-                && self[next].state == State::Spilled
-                && self[next].slot == self[block].slot + 1;
-            if !follows {
-                break;
-            }
-            (block, count) = (next, count + 1);
-        }
-        count
+    /// Makes two blocks neighbours; [`NONE`] stands for the ends of the list.
+    fn join(&mut self, list: &mut BlockList, before: u32, after: u32) {
+        *(if before == NONE { &mut list.first } else { &mut self[before].after }) = after;
+        *(if after == NONE { &mut list.last } else { &mut self[after].before }) = before;
     }
 
-    /// The block after this one in its list.
+    /// Returns how many blocks from here on, at most `most`, are in the file only and in a row there.
+    pub fn spilled_run(&self, first: u32, most: u32) -> u32 {
+        let is_next_there = |at: u32, next: u32| {
+            self[next].state == BlockState::Spilled && self[next].slot == self[at].slot + 1
+        };
+        let next = |at: u32| {
+            let next = self[at].next;
+            (next != NONE && is_next_there(at, next)).then_some(next)
+        };
+        follow(first, most, next).1
+    }
+
     pub fn after(&self, at: u32) -> u32 {
         self[at].after
     }
 
-    /// The block before this one in its list.
     pub fn before(&self, at: u32) -> u32 {
         self[at].before
     }
 }
 
-impl core::ops::Index<u32> for Blocks {
-    type Output = Block;
+/// Goes from a block to the next for at most `most` blocks. Returns the last, and how many they are.
+pub fn follow(first: u32, most: u32, next: impl Fn(u32) -> Option<u32>) -> (u32, u32) {
+    let (mut last, mut count) = (first, 1);
+    while count < most
+        && let Some(block) = next(last)
+    {
+        (last, count) = (block, count + 1);
+    }
+    (last, count)
+}
 
-    fn index(&self, at: u32) -> &Block {
+/// Returns an empty vector for `most` items, which never allocates again, if there is memory for it.
+pub fn reserved<T>(most: u32) -> Result<Vec<T>, TryReserveError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(most as usize)?;
+    Ok(all)
+}
+
+impl core::ops::Index<u32> for Blocks {
+    type Output = PoolBlock;
+
+    fn index(&self, at: u32) -> &PoolBlock {
         &self.all[at as usize]
     }
 }
 
 impl core::ops::IndexMut<u32> for Blocks {
-    fn index_mut(&mut self, at: u32) -> &mut Block {
+    fn index_mut(&mut self, at: u32) -> &mut PoolBlock {
         &mut self.all[at as usize]
     }
 }

@@ -1,68 +1,63 @@
 //! The blocks that are to be written: which they are, when writing begins, and when it is tried
-//! again after it has failed.
+//! again after a failure.
 
-use super::blocks::{List, NONE, State};
+use super::blocks::{BlockList, BlockState, NONE, follow};
 use super::choose;
 use super::streams::Streams;
 use super::transfers::Transfer;
-use super::{Rule, Settings};
+use super::{PoolSettings, Rule};
 
-/// First time after a failed write until the next is tried, and the longest.
+/// The first and the longest time from a failed write to the next try.
 const PATIENCE_NS: (u64, u64) = (10_000_000, 1_000_000_000);
-/// Most clusters that are being written while frames are short: what keeps a disk busy.
+/// Most clusters that are being written while frames are short, to keep a disk busy.
 const MOST_PRESSED: u32 = 16;
 
-/// The laundry list.
 #[derive(Debug)]
 pub struct Laundry {
-    settings: Settings,
-    list: List,
-    /// Blocks being written.
+    settings: PoolSettings,
+    list: BlockList,
     writing: u32,
     /// Clusters that are written ahead of need.
     pressed: u32,
-    trouble: Option<Trouble>,
+    trouble: Option<WriteTrouble>,
 }
 
-/// Writing fails.
 #[derive(Clone, Copy, Debug)]
-struct Trouble {
+struct WriteTrouble {
     fault: i32,
     retry_ns: u64,
     patience_ns: u64,
 }
 
 impl Laundry {
-    /// An empty list.
-    pub fn new(settings: Settings) -> Laundry {
-        Laundry { settings, list: List::new(), writing: 0, pressed: 1, trouble: None }
+    pub fn new(settings: PoolSettings) -> Laundry {
+        Laundry { settings, list: BlockList::default(), writing: 0, pressed: 1, trouble: None }
     }
 
-    /// Blocks on it.
     pub fn count(&self) -> u32 {
         self.list.count
     }
 
-    /// Why writing fails at present.
+    /// Returns the error with which writing fails at present, if it does.
     pub fn trouble(&self) -> Option<i32> {
         self.trouble.map(|trouble| trouble.fault)
     }
 
-    /// When writing is tried again, if it fails at present.
+    /// Returns when writing is tried again, if it fails at present.
     pub fn retry_ns(&self) -> Option<u64> {
         self.trouble.map(|trouble| trouble.retry_ns)
     }
 
-    /// A writer has to wait: from now on writing begins earlier.
+    /// Makes writing begin earlier from now on, because a writer has to wait.
     pub fn press(&mut self) {
         self.pressed = (self.pressed * 2).min(MOST_PRESSED);
     }
 
-    /// Writing begins when fewer frames than this are free, or will be when what is being written
-    /// is written.
+    /// Writing begins when fewer frames than this are free, or will be once the present writes have
+    /// ended.
     fn start_level(&self) -> u32 {
         let clusters = if self.settings.rule == Rule::Bbn { 1 } else { self.pressed };
-        let Settings { cluster, frames, .. } = self.settings;
+        let PoolSettings { cluster, frames, .. } = self.settings;
         self.settings.reserve() + (clusters * cluster).min(frames / 4)
     }
 
@@ -74,18 +69,17 @@ impl Laundry {
         }
     }
 
-    /// Whether what is on the list is to be written now that so many frames are available.
+    /// Whether the list is to be written while this many frames are available.
     pub fn is_short(&self, available: u32) -> bool {
         self.settings.rule == Rule::WriteThrough || available + self.writing < self.start_level()
     }
 
-    /// Whether writing may begin now.
     pub fn may_write(&self, now_ns: u64, available: u32) -> bool {
         let waits = self.retry_ns().is_some_and(|retry_ns| now_ns < retry_ns);
         self.list.count > 0 && self.is_short(available) && !waits
     }
 
-    /// Puts blocks on the list or takes them off, so that it fits the frames that are available.
+    /// Puts blocks on the list or takes them off, to fit the frames that are available.
     pub fn fit(&mut self, streams: &mut Streams, now_ns: u64, available: u32) {
         let cluster = self.settings.cluster;
         if self.settings.rule == Rule::WriteThrough {
@@ -97,7 +91,7 @@ impl Laundry {
         while self.list.count > 0 && coming + self.list.count > relief {
             self.cancel(streams, self.list.last);
         }
-        // As many again as the highest level: the pressure is over.
+        // More than twice the highest level is free: the pressure is over.
         if available > 2 * MOST_PRESSED * cluster {
             self.pressed = 1;
         }
@@ -106,13 +100,13 @@ impl Laundry {
 
     /// Puts a run of blocks on the list, if there is one.
     fn choose(&mut self, streams: &mut Streams, now_ns: u64) -> bool {
-        let Settings { rule, cluster, .. } = self.settings;
+        let PoolSettings { rule, cluster, .. } = self.settings;
         let Some((mut block, count)) = choose::run(streams, now_ns, rule, cluster) else {
             return false;
         };
         for _ in 0..count {
             streams.unlist_dirty(block);
-            streams.blocks[block].state = State::Delayed;
+            streams.blocks[block].state = BlockState::Delayed;
             streams.blocks.push(&mut self.list, block);
             streams.tally(block, |counts| counts.delayed += 1);
             block = streams.blocks[block].next;
@@ -120,21 +114,20 @@ impl Laundry {
         true
     }
 
-    /// Takes a block off the list, unwritten.
     pub fn cancel(&mut self, streams: &mut Streams, block: u32) {
         streams.blocks.unlink(&mut self.list, block);
         streams.tally(block, |counts| counts.cancelled += 1);
         streams.dirty_again(block);
     }
 
-    /// A reader has come to a run that is to be written: none of it is.
+    /// Cancels a run that is to be written, because a reader has come to it.
     pub fn reader_at(&mut self, streams: &mut Streams, first: u32) {
         if self.settings.rule == Rule::WriteThrough {
             return;
         }
         let mut block = first;
         for _ in 0..self.settings.cluster {
-            if block == NONE || streams.blocks[block].state != State::Delayed {
+            if block == NONE || streams.blocks[block].state != BlockState::Delayed {
                 return;
             }
             let next = streams.blocks[block].next;
@@ -143,33 +136,28 @@ impl Laundry {
         }
     }
 
-    /// How many blocks in a row, from the one that has been on the list longest, up to a cluster.
+    /// Returns how many blocks in a row can be written from the oldest one on the list, at most a cluster.
     pub fn run(&self, streams: &Streams) -> u32 {
         let blocks = &streams.blocks;
-        let (mut last, mut count) = (self.list.first, 1);
-        while count < self.settings.cluster {
-            let next = blocks[last].next;
-            if next == NONE || blocks[next].state != State::Delayed {
-                break;
-            }
-            (last, count) = (next, count + 1);
-        }
-        count
+        let is_delayed =
+            |block: &u32| *block != NONE && blocks[*block].state == BlockState::Delayed;
+        let next = |at: u32| Some(blocks[at].next).filter(is_delayed);
+        follow(self.list.first, self.settings.cluster, next).1
     }
 
-    /// Begins to write so many of them to the file, from this place on.
+    /// Begins to write this many of them to the file, from this place on.
     pub fn begin(&mut self, streams: &mut Streams, now_ns: u64, slot: u32, count: u32) -> Transfer {
         let mut transfer = Transfer::new(true, slot, now_ns);
         let mut block = self.list.first;
         for at in 0..count {
             streams.blocks.unlink(&mut self.list, block);
             let of = &mut streams.blocks[block];
-            (of.state, of.slot) = (State::Writing, slot + at);
+            (of.state, of.slot) = (BlockState::Writing, slot + at);
             transfer.push(block, of.frame);
             block = of.next;
         }
         self.writing += count;
-        // In trouble one transfer is tried, and the others wait for how it fares.
+        // After a failure, one transfer is tried, and the others wait for its result.
         if let Some(trouble) = &mut self.trouble {
             trouble.patience_ns = (trouble.patience_ns * 2).clamp(PATIENCE_NS.0, PATIENCE_NS.1);
             trouble.retry_ns = now_ns.saturating_add(trouble.patience_ns);
@@ -177,14 +165,14 @@ impl Laundry {
         transfer
     }
 
-    /// What was being written is written, or could not be: the fault, if there was none before.
+    /// Ends a write. Returns its error, if writing did not fail before.
     pub fn ended(&mut self, now_ns: u64, transfer: &Transfer, fault: Option<i32>) -> Option<i32> {
         self.writing -= transfer.blocks().len() as u32;
         let before = self.trouble.take();
         let fault = fault?;
         let patience_ns = before.map_or(PATIENCE_NS.0, |before| before.patience_ns);
         let retry_ns = now_ns.saturating_add(patience_ns);
-        self.trouble = Some(Trouble { fault, retry_ns, patience_ns });
+        self.trouble = Some(WriteTrouble { fault, retry_ns, patience_ns });
         before.is_none().then_some(fault)
     }
 }

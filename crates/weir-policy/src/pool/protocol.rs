@@ -1,4 +1,4 @@
-//! What a pool is made of, what it is told, and what it says is to be done.
+//! The settings of a pool, the events it takes, and the actions it asks for.
 
 /// Most blocks of one transfer.
 pub const MOST_CLUSTER: u32 = 64;
@@ -11,22 +11,22 @@ pub const MOST_TRANSFERS: u32 = 256;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
     /// The tail of the stream that is expected to take longest to drain: blocks times the mean time
-    /// between two, stalls included. Near the offline optimum, which drops what is read last.
+    /// between two, including stalls. Near the offline optimum, which drops what is read last.
     #[default]
     LongestDrain,
     /// The tail of the stream with the most blocks.
     LongestBacklog,
-    /// The oldest block: what a page cache does.
+    /// The oldest block, as in a page cache.
     OldestFirst,
     /// Every block is written as soon as it is full.
     WriteThrough,
-    /// BBN's: a block that is not dirty, else the oldest is written, one at a time, when no frame
-    /// is left.
+    /// BBN's rule: a block that is not dirty; else the oldest is written, one at a time, when no
+    /// frame is left.
     Bbn,
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Rule; 5] = [
         Rule::LongestDrain,
         Rule::LongestBacklog,
@@ -35,7 +35,7 @@ impl Rule {
         Rule::Bbn,
     ];
 
-    /// Its name for people and files.
+    /// Returns its name for people and files.
     pub fn name(self) -> &'static str {
         match self {
             Rule::LongestDrain => "longest-drain",
@@ -47,12 +47,12 @@ impl Rule {
     }
 }
 
-/// What a pool is made of.
+/// The settings of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct PoolSettings {
     /// Frames of memory, at least [`LEAST_FRAMES`].
     pub frames: u32,
-    /// Blocks the file may hold; 0 for no file.
+    /// Blocks that the file may hold; 0 for no file.
     pub slots: u32,
     /// Most blocks of a transfer, 1 to [`MOST_CLUSTER`]; about 1 % of the pool if that is less.
     pub cluster: u32,
@@ -62,46 +62,47 @@ pub struct Settings {
     pub rule: Rule,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The writer of this stream wants a frame; its last block is full. Answered by
-    /// [`Action::Grant`], now or later.
+pub enum PoolEvent {
+    /// The writer of this stream wants a frame; its last block is full. [`Action::Grant`] answers,
+    /// now or later.
     Append(u32),
-    /// The last block of this stream is full, or no more will be put into it.
+    /// The last block of this stream is full, or nothing more will be put into it.
     Seal(u32),
-    /// The reader of this stream wants its first block. Answered by [`Action::Show`] or [`Action::Fail`], now or
-    /// later; the block stays where it is until [`Event::Release`] or [`Event::Consumed`].
+    /// The reader of this stream wants its first block. [`Action::Show`] or [`Action::Fail`]
+    /// answers, now or later. The block stays in its frame until [`Event::Release`] or
+    /// [`Event::Consumed`].
     Want(u32),
     /// The reader of this stream does not look at its first block for now.
     Release(u32),
-    /// The first block of this stream was read, all of it.
+    /// The reader has read all of the first block of this stream.
     Consumed(u32),
-    /// A transfer is over.
+    /// A transfer has ended.
     Done {
         /// Its number.
         transfer: u32,
         /// The error, if it failed.
         fault: Option<i32>,
     },
-    /// Time has passed: see `Pool::deadline_ns`.
+    /// Time has passed: see `PoolPolicy::deadline_ns`.
     Tick,
-    /// The writer has gone, or wants no frame any more. One that it was granted and has put nothing
-    /// into is given back: that is the stream's last block if it is `empty`.
+    /// The writer has gone, or wants no frame any more. It gives back a frame that it was granted
+    /// and has put nothing into: the stream's last block, if that is `empty`.
     Withdraw {
         /// The stream.
         stream: u32,
-        /// There is such a block.
+        /// Whether there is such a block.
         empty: bool,
     },
-    /// This stream has lost its reader, and its writer may be at its last block still: all before
-    /// that is given up. [`Event::Close`] is to follow.
+    /// This stream has lost its reader, while its writer may still use the last block: all blocks
+    /// before that are dropped. [`Event::Close`] follows.
     Abandon(u32),
-    /// This stream is given up, with all that is in it.
+    /// This stream is dropped with everything in it.
     Close(u32),
 }
 
-/// What is to be done.
+/// An action that the pool asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The writer has a frame for its next block.
@@ -117,7 +118,8 @@ pub enum Action {
         stream: u32,
         /// The frame.
         frame: u32,
-        /// It lies in the file as well: to be released soon, since its frame may be needed.
+        /// Whether it is in the file as well: then it should be released soon, because its frame
+        /// may be needed.
         in_file: bool,
     },
     /// The reader's block could not be read back.
@@ -127,22 +129,22 @@ pub enum Action {
         /// The error.
         fault: i32,
     },
-    /// The transfer of this number is to be begun: `Pool::transfer` says of what.
+    /// The transfer of this number is to be begun: `PoolPolicy::transfer` tells what it moves.
     Begin(u32),
     /// Writing has begun to fail with this error.
     Trouble(i32),
 }
 
-/// What was counted, in blocks.
+/// Counts of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Begun by a writer.
     pub appended: u64,
-    /// Read to the end, or given up with their stream.
+    /// Read to the end, or dropped with their stream.
     pub consumed: u64,
     /// Put on the laundry list.
     pub delayed: u64,
-    /// Taken off it unwritten.
+    /// Taken off the list without being written.
     pub cancelled: u64,
     /// Written.
     pub spilled: u64,
@@ -150,9 +152,9 @@ pub struct Counts {
     pub read_back: u64,
 }
 
-impl Settings {
-    /// The same within bounds.
-    pub(super) fn bounded(self) -> Settings {
+impl PoolSettings {
+    /// Returns the settings within their bounds.
+    pub(super) fn bounded(self) -> PoolSettings {
         let frames = self.frames.max(LEAST_FRAMES);
         let transfers = self.transfers.clamp(1, MOST_TRANSFERS);
         let share = (frames / 100).max(1);
@@ -160,10 +162,10 @@ impl Settings {
             Rule::Bbn => 1,
             _ => self.cluster.clamp(1, MOST_CLUSTER).min(share),
         };
-        Settings { frames, transfers, cluster, ..self }
+        PoolSettings { frames, transfers, cluster, ..self }
     }
 
-    /// Frames no writer gets: a reader must always get on.
+    /// Returns the frames that no writer gets, so that a reader can always continue.
     pub(super) fn reserve(&self) -> u32 {
         if self.slots == 0 { 0 } else { self.cluster.min(self.frames / 4) }
     }

@@ -1,44 +1,41 @@
-//! Which places of the spill file are taken. A run of blocks gets places in a row where there are
-//! some, below the highest that was ever used if possible: a file that stays small.
+//! Which places of the spill file are taken. A run of blocks gets places in a row if possible, and
+//! below the highest that was ever used, so that the file stays small.
 
+use super::blocks::reserved;
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 
 const BITS: u32 = u64::BITS;
 
-/// The places of a file.
 #[derive(Debug)]
-pub struct Slots {
+pub struct FileSlots {
     taken: Vec<u64>,
     most: u32,
     used: u32,
     most_used: u32,
-    /// All places from here on have never been used.
+    /// All places from here on were never used.
     high: u32,
-    /// Where the last run ended: the next is looked for from there.
+    /// Where the last run ended; the next is searched from there.
     next: u32,
 }
 
-impl Slots {
-    /// So many places, all free, if there is memory to keep account of them.
-    pub fn new(most: u32) -> Result<Slots, TryReserveError> {
-        let (mut taken, words) = (Vec::new(), most.div_ceil(BITS) as usize);
-        taken.try_reserve_exact(words)?;
-        taken.resize(words, 0);
-        Ok(Slots { taken, most, used: 0, most_used: 0, high: 0, next: 0 })
+impl FileSlots {
+    /// Makes this many free places, if there is memory for the table.
+    pub fn new(most: u32) -> Result<FileSlots, TryReserveError> {
+        let words = most.div_ceil(BITS);
+        let mut taken = reserved(words)?;
+        taken.resize(words as usize, 0);
+        Ok(FileSlots { taken, most, used: 0, most_used: 0, high: 0, next: 0 })
     }
 
-    /// Places taken.
     pub fn used(&self) -> u32 {
         self.used
     }
 
-    /// Most that ever were.
     pub fn most_used(&self) -> u32 {
         self.most_used
     }
 
-    /// Places not taken.
     pub fn left(&self) -> u32 {
         self.most - self.used
     }
@@ -47,7 +44,7 @@ impl Slots {
         self.taken[(slot / BITS) as usize] >> (slot % BITS) & 1 != 0
     }
 
-    /// Takes up to `wanted` places in a row: the first, and how many. None if all are taken.
+    /// Takes up to `wanted` places in a row. Returns the first and their number; none if all are taken.
     pub fn take(&mut self, wanted: u32) -> Option<(u32, u32)> {
         let wanted = wanted.min(self.left());
         if wanted == 0 {
@@ -64,16 +61,13 @@ impl Slots {
         Some((first, count))
     }
 
-    /// A run long enough from where the last ended, else one of new ground, else the longest.
+    /// Finds a run that is long enough from the end of the last one on, else a new one at the end of
+    /// the file, else the longest.
     fn find(&self, wanted: u32) -> Option<(u32, u32)> {
-        let used_below = self.used < self.high;
         let mut best = None;
-        if used_below {
-            best = self.scan(self.next, self.high, wanted).max_by_count(self.scan(
-                0,
-                self.next.min(self.high),
-                wanted,
-            ));
+        if self.used < self.high {
+            let below = self.scan(0, self.next.min(self.high), wanted);
+            best = longer(self.scan(self.next, self.high, wanted), below);
         }
         if best.is_some_and(|(_, count)| count >= wanted) {
             return best;
@@ -83,14 +77,14 @@ impl Slots {
             return Some((self.high, wanted));
         }
         let fresh = Some((self.high, fresh)).filter(|(_, count)| *count > 0);
-        best.max_by_count(fresh)
+        longer(best, fresh)
     }
 
     /// The first run of `wanted` free places in a range, else the longest there.
     fn scan(&self, from: u32, to: u32, wanted: u32) -> Option<(u32, u32)> {
         let (mut best, mut slot) = (None, from);
         while slot < to {
-            // A word in which all are taken is passed at once.
+            // A full word is skipped at once.
             if slot.is_multiple_of(BITS) && self.taken[(slot / BITS) as usize] == u64::MAX {
                 slot += BITS;
                 continue;
@@ -99,7 +93,7 @@ impl Slots {
             while slot < to && slot - first < wanted && !self.is_taken(slot) {
                 slot += 1;
             }
-            best = best.max_by_count(Some((first, slot - first)).filter(|(_, n)| *n > 0));
+            best = longer(best, Some((first, slot - first)).filter(|(_, n)| *n > 0));
             if slot - first == wanted {
                 break;
             }
@@ -108,7 +102,6 @@ impl Slots {
         best
     }
 
-    /// Gives a place back.
     pub fn give_back(&mut self, slot: u32) {
         debug_assert!(self.is_taken(slot));
         self.taken[(slot / BITS) as usize] &= !(1 << (slot % BITS));
@@ -119,19 +112,10 @@ impl Slots {
     }
 }
 
-/// The longer of two runs, the first if they are alike.
-trait Longer {
-    fn max_by_count(self, other: Self) -> Self;
-}
-
-impl Longer for Option<(u32, u32)> {
-    fn max_by_count(self, other: Self) -> Self {
-        match (self, other) {
-            (Some(a), Some(b)) if b.1 > a.1 => Some(b),
-            (Some(a), _) => Some(a),
-            (None, other) => other,
-        }
-    }
+/// Returns the longer of two runs, or the first if they are equal.
+fn longer(one: Option<(u32, u32)>, other: Option<(u32, u32)>) -> Option<(u32, u32)> {
+    // The last of equal ones counts as the largest.
+    [other, one].into_iter().flatten().max_by_key(|(_, count)| *count)
 }
 
 #[cfg(test)]
@@ -140,7 +124,7 @@ mod tests {
 
     #[test]
     fn runs_are_in_a_row_and_never_taken_twice() {
-        let mut slots = Slots::new(100).expect("memory");
+        let mut slots = FileSlots::new(100).expect("memory");
         let runs: Vec<_> = (0..25).map(|_| slots.take(4).expect("free")).collect();
         assert!(runs.iter().enumerate().all(|(i, run)| *run == (i as u32 * 4, 4)));
         assert_eq!((slots.take(1), slots.left()), (None, 0));
@@ -153,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_empty_file_is_filled_from_its_beginning() {
-        let mut slots = Slots::new(1 << 20).expect("memory");
+        let mut slots = FileSlots::new(1 << 20).expect("memory");
         for _ in 0..1000 {
             let (first, count) = slots.take(4).expect("free");
             (first..first + count).for_each(|slot| slots.give_back(slot));

@@ -1,90 +1,73 @@
-//! One stream of a pool: its blocks, its reader, how fast that is.
+//! One stream of a pool: its blocks, its reader, and the reader's pace.
 
 use super::Counts;
-use super::blocks::{List, NONE};
+use super::blocks::{BlockList, NONE};
 
-/// Fewest clusters that are read ahead.
 pub const LEAST_AHEAD: u32 = 2;
-/// Most clusters that are read ahead.
 pub const MOST_AHEAD: u32 = 16;
 
 /// Blocks over which a reader's pace is averaged.
 const MEMORY: u32 = 64;
-/// A block that takes so many times the mean is a stall.
+/// A block that takes this many times the mean is a stall.
 const STALL: u64 = 8;
 
-/// One stream.
-#[derive(Debug)]
-pub struct Stream {
-    /// It is not closed.
+#[derive(Debug, Default)]
+pub struct PoolStream {
     pub open: bool,
     /// The block that is read next.
     pub head: u32,
     /// The block that was appended last.
     pub tail: u32,
-    /// How many there are.
+    /// The number of its blocks.
     pub count: u32,
     /// Of these, in the file only.
     pub spilled: u32,
-    /// Those that are dirty, full and not looked at, in order.
-    pub dirty: List,
+    /// Its blocks that are dirty, full and not looked at, in order.
+    pub dirty: BlockList,
     /// The number of the next block.
     pub next_sequence: u32,
-    /// The writer waits for a frame.
+    /// Whether the writer waits for a frame.
     pub appending: bool,
-    /// The reader waits for the first block.
+    /// Whether the reader waits for the first block.
     pub wanting: bool,
-    /// The reader looks at the first block.
+    /// Whether the reader looks at the first block.
     pub reading: bool,
     /// Mean time between two blocks read.
     pub gap_ns: u64,
-    /// Of so many.
+    /// The number of blocks in that mean.
     pub learnt: u32,
-    /// The first block came to a reader that had read all.
+    /// Whether the first block came when the reader had read everything.
     pub caught_up: bool,
     /// When the first block became the first.
     pub since_ns: u64,
-    /// Clusters that are read ahead.
     pub ahead: u32,
-    /// What was counted.
     pub counts: Counts,
 }
 
-impl Stream {
-    /// An empty stream.
-    pub fn new(now_ns: u64) -> Stream {
-        Stream {
+impl PoolStream {
+    pub fn new(now_ns: u64) -> PoolStream {
+        let (head, tail) = (NONE, NONE);
+        PoolStream {
             open: true,
-            head: NONE,
-            tail: NONE,
-            count: 0,
-            spilled: 0,
-            dirty: List::new(),
-            next_sequence: 0,
-            appending: false,
-            wanting: false,
-            reading: false,
-            gap_ns: 0,
-            learnt: 0,
-            caught_up: false,
+            head,
+            tail,
             since_ns: now_ns,
             ahead: LEAST_AHEAD,
-            counts: Counts::default(),
+            ..Self::default()
         }
     }
 
-    /// Whether the reader looks at this block.
     pub fn holds(&self, block: u32) -> bool {
         self.reading && self.head == block
     }
 
-    /// A block was read: its time goes into the mean of the last some. What is far beyond the mean
-    /// is a stall, and returned apart.
+    /// Adds the time of a block that was read to the mean of the last ones. Returns the stall, which
+    /// is what is far beyond the mean, apart.
     pub fn learn(&mut self, now_ns: u64) -> u64 {
         let took_ns = now_ns.saturating_sub(self.since_ns);
         let gap_ns = took_ns.min(self.pace_ns(now_ns).saturating_mul(STALL));
         self.since_ns = now_ns;
-        // A reader that waited for this block may be faster than that looks.
+        // A reader that waited for this block may be faster than its time shows.
         if core::mem::take(&mut self.caught_up) && self.learnt > 0 {
             return took_ns - gap_ns;
         }
@@ -94,8 +77,8 @@ impl Stream {
         took_ns - gap_ns
     }
 
-    /// Mean time the reader takes for a block. One that has read none yet is expected to keep up
-    /// with its writer.
+    /// Returns the reader's mean time for a block. A reader that has read none yet is expected to
+    /// keep up with its writer.
     pub fn pace_ns(&self, now_ns: u64) -> u64 {
         match self.learnt {
             0 => now_ns.saturating_sub(self.since_ns) / u64::from(self.count.max(1)) + 1,
@@ -103,13 +86,13 @@ impl Stream {
         }
     }
 
-    /// Whether the reader has been at its block for so long that it stalls.
+    /// Whether the reader has had its block for so long that it stalls.
     pub fn stalls(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.since_ns) > self.pace_ns(now_ns).saturating_mul(STALL)
     }
 }
 
-/// Stalls of all readers of a pool: they are too rare to be known of each.
+/// Stalls of all readers of a pool; they are too rare to be known for each reader.
 #[derive(Debug, Default)]
 pub struct Stalls {
     blocks: u64,
@@ -118,12 +101,11 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// A block was read, after so long a stall.
     pub fn learn(&mut self, stalled_ns: u64) {
         self.blocks += 1;
         self.count += u64::from(stalled_ns > 0);
         self.all_ns = self.all_ns.saturating_add(stalled_ns);
-        // What is long past counts less and less.
+        // The distant past counts less and less.
         if self.blocks >= 1 << 14 {
             self.blocks /= 2;
             self.count /= 2;
@@ -131,12 +113,11 @@ impl Stalls {
         }
     }
 
-    /// Time lost to stalls for each block.
+    /// Returns the time lost to stalls, for each block.
     pub fn each_block_ns(&self) -> u64 {
         self.all_ns / self.blocks.max(1)
     }
 
-    /// Mean length of a stall.
     pub fn mean_ns(&self) -> u64 {
         self.all_ns / self.count.max(1)
     }

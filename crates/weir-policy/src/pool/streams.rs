@@ -1,34 +1,31 @@
-//! The streams of a pool and the blocks in them: their order, their states, what is counted.
+//! The streams of a pool and the blocks in them: their order, their states and counts.
 
 use super::Counts;
-use super::blocks::{Blocks, NONE, State};
-use super::stream::{Stalls, Stream};
+use super::blocks::{BlockState, Blocks, NONE};
+use super::stream::{PoolStream, Stalls};
 use alloc::collections::TryReserveError;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// All streams.
 #[derive(Debug)]
 pub struct Streams {
-    /// The blocks of all of them.
     pub blocks: Blocks,
-    /// What was counted for all of them.
     pub counts: Counts,
-    all: Vec<Stream>,
+    all: Vec<PoolStream>,
     stalls: Stalls,
     age: u64,
 }
 
 impl Streams {
-    /// No streams, with at most so many blocks, if there is memory for them.
-    pub fn new(most_blocks: usize) -> Result<Streams, TryReserveError> {
+    /// Makes no streams, with at most this many blocks, if there is memory for them.
+    pub fn new(most_blocks: u32) -> Result<Streams, TryReserveError> {
         let (all, counts, stalls) = (Vec::new(), Counts::default(), Stalls::default());
         Ok(Streams { blocks: Blocks::new(most_blocks)?, counts, all, stalls, age: 0 })
     }
 
-    /// Opens a stream: its number. Those of closed ones are used again.
+    /// Opens a stream and returns its number. Numbers of closed streams are used again.
     pub fn open(&mut self, now_ns: u64) -> u32 {
-        let fresh = Stream::new(now_ns);
+        let fresh = PoolStream::new(now_ns);
         match self.all.iter().position(|stream| !stream.open) {
             Some(at) => {
                 self.all[at] = fresh;
@@ -41,22 +38,19 @@ impl Streams {
         }
     }
 
-    /// How many there are, with the closed ones.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// All of them, with their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Stream)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &PoolStream)> {
         (0..).zip(&self.all)
     }
 
-    /// What is known of their readers' stalls.
     pub fn stalls(&self) -> &Stalls {
         &self.stalls
     }
 
-    /// Counts something about a block: for all streams, and for its own while it is in one.
+    /// Counts something about a block, for all streams and for its own while it is in one.
     pub fn tally(&mut self, block: u32, count: impl Fn(&mut Counts)) {
         count(&mut self.counts);
         if !self.blocks[block].gone {
@@ -64,7 +58,7 @@ impl Streams {
         }
     }
 
-    /// Appends an empty block, which is in this frame; false if there can be no more blocks.
+    /// Appends an empty block in this frame. Returns false if there can be no more blocks.
     pub fn append(&mut self, now_ns: u64, stream: u32, frame: u32) -> bool {
         let at = &mut self.all[stream as usize];
         let Some(block) = self.blocks.make(stream, at.next_sequence, self.age, frame) else {
@@ -86,29 +80,29 @@ impl Streams {
         true
     }
 
-    /// No more will be put into the last block.
+    /// Makes the last block full.
     pub fn seal(&mut self, stream: u32) {
         let at = &mut self.all[stream as usize];
         let block = at.tail;
-        if block == NONE || self.blocks[block].state != State::Open {
+        if block == NONE || self.blocks[block].state != BlockState::Open {
             return;
         }
-        self.blocks[block].state = State::Dirty;
-        // What the reader looks at stays where it is.
+        self.blocks[block].state = BlockState::Dirty;
+        // A block that the reader looks at is in no list.
         if !at.holds(block) {
             self.blocks.push(&mut at.dirty, block);
         }
     }
 
-    /// Takes a block out of the list of dirty ones of its stream.
+    /// Takes a block out of its stream's list of dirty ones.
     pub fn unlist_dirty(&mut self, block: u32) {
         let stream = self.blocks[block].stream;
         self.blocks.unlink(&mut self.all[stream as usize].dirty, block);
     }
 
-    /// Puts a block back among the dirty ones of its stream, in its place.
+    /// Puts a block back among the dirty ones of its stream, at its place.
     pub fn dirty_again(&mut self, block: u32) {
-        self.blocks[block].state = State::Dirty;
+        self.blocks[block].state = BlockState::Dirty;
         let at = &mut self.all[self.blocks[block].stream as usize];
         if at.holds(block) {
             return;
@@ -116,7 +110,7 @@ impl Streams {
         let (blocks, sequence) = (&self.blocks, self.blocks[block].sequence);
         // Numbers wrap, so they are compared by their difference.
         let is_later = |other: u32| blocks[other].sequence.wrapping_sub(sequence) as i32 > 0;
-        // It belongs near one of the two ends: a reader comes from the front, writers add behind.
+        // It belongs near one of the ends: a reader comes from the front, writers add behind.
         let is_first = at.dirty.first != NONE && is_later(at.dirty.first);
         let mut behind = if is_first { NONE } else { at.dirty.last };
         while behind != NONE && is_later(behind) {
@@ -125,26 +119,25 @@ impl Streams {
         self.blocks.insert(&mut at.dirty, behind, block);
     }
 
-    /// A block leaves its frame; it is in the file.
+    /// Takes the frame of a block that is in the file.
     pub fn evict(&mut self, block: u32) -> u32 {
         let of = &mut self.blocks[block];
-        of.state = State::Spilled;
+        of.state = BlockState::Spilled;
         self.all[of.stream as usize].spilled += 1;
         core::mem::replace(&mut of.frame, NONE)
     }
 
-    /// A block is read back into this frame.
+    /// Gives a block that is being read back this frame.
     pub fn come_back(&mut self, block: u32, frame: u32) {
         let of = &mut self.blocks[block];
-        (of.frame, of.state) = (frame, State::Reading);
+        (of.frame, of.state) = (frame, BlockState::Reading);
         self.all[of.stream as usize].spilled -= 1;
     }
 
-    /// Takes the first block out of its stream.
     pub fn pop_head(&mut self, stream: u32) {
         let at = &mut self.all[stream as usize];
         let head = at.head;
-        at.spilled -= u32::from(self.blocks[head].state == State::Spilled);
+        at.spilled -= u32::from(self.blocks[head].state == BlockState::Spilled);
         at.head = self.blocks[head].next;
         at.count -= 1;
         if at.head == NONE {
@@ -153,7 +146,7 @@ impl Streams {
         self.tally(head, |counts| counts.consumed += 1);
     }
 
-    /// Takes the last block of several out of its stream. Blocks know only those behind them, but
+    /// Takes the last of several blocks out of its stream. Blocks know only their successors, but
     /// this happens once in the life of a stream.
     pub fn pop_tail(&mut self, stream: u32) {
         let at = &mut self.all[stream as usize];
@@ -167,7 +160,7 @@ impl Streams {
         self.tally(last, |counts| counts.consumed += 1);
     }
 
-    /// A block was read to its end: the reader's pace, and its stalls.
+    /// Learns the reader's pace and its stalls from a block that was read.
     pub fn learn(&mut self, now_ns: u64, stream: u32) {
         let stalled_ns = self.all[stream as usize].learn(now_ns);
         self.stalls.learn(stalled_ns);
@@ -175,15 +168,15 @@ impl Streams {
 }
 
 impl Index<u32> for Streams {
-    type Output = Stream;
+    type Output = PoolStream;
 
-    fn index(&self, at: u32) -> &Stream {
+    fn index(&self, at: u32) -> &PoolStream {
         &self.all[at as usize]
     }
 }
 
 impl IndexMut<u32> for Streams {
-    fn index_mut(&mut self, at: u32) -> &mut Stream {
+    fn index_mut(&mut self, at: u32) -> &mut PoolStream {
         &mut self.all[at as usize]
     }
 }

@@ -1,8 +1,8 @@
 //! The ready queue against a naive one, and the fairness of turns.
 
 use super::{
-    LONG_TURN_BYTES, MOST_NEW_TURNS, Pace, ReadyQueue, Rotation, TURN_BYTES, Turn, Usual,
-    WORK_UNITS, Work,
+    LONG_TURN_BYTES, MOST_NEW_TURNS, ReadyQueue, Rotation, TURN_BYTES, Turn, TurnPace, Usual,
+    WORK_UNITS, WorkBudget,
 };
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -73,7 +73,7 @@ proptest! {
     }
 }
 
-/// Serves channels that are always busy, each with records of its own size: bytes and records.
+/// Serves channels that are always busy, each with records of its own size. Returns the cost of each.
 fn served(sizes: &[u64], shares: &[u32], rounds: usize) -> Vec<u64> {
     let mut queue = ReadyQueue::default();
     let mut turns = alloc::vec![Turn::default(); sizes.len()];
@@ -96,7 +96,7 @@ fn served(sizes: &[u64], shares: &[u32], rounds: usize) -> Vec<u64> {
 fn busy_channels_are_served_alike_whatever_their_records() {
     let cost = served(&[0, 4, 1000, 50_000, 1 << 20], &[1; 5], 5 * 2000);
     let mean = cost.iter().sum::<u64>() / 5;
-    // Records longer than a turn take the following ones' too, so one record more at most.
+    // Records longer than a turn use up the following turns too, so one record more at most.
     assert!(cost.iter().all(|cost| cost.abs_diff(mean) <= mean / 20), "{cost:?}");
 }
 
@@ -121,21 +121,21 @@ fn a_turn_that_ran_dry_saves_nothing_up() {
 #[test]
 fn who_was_idle_comes_before_who_is_busy_but_not_for_ever() {
     let mut rotation = Rotation::default();
-    assert!(rotation.push(1, Pace::Busy) && rotation.push(2, Pace::Busy));
-    assert!(rotation.push(3, Pace::New) && !rotation.push(3, Pace::Busy));
-    assert_eq!(rotation.pop(), Some((3, Pace::New)));
-    assert_eq!(rotation.pop(), Some((1, Pace::Busy)));
-    rotation.push(1, Pace::Busy);
-    // Idle ones without end: the busy ones have their turns all the same, in their order.
+    assert!(rotation.push(1, TurnPace::Busy) && rotation.push(2, TurnPace::Busy));
+    assert!(rotation.push(3, TurnPace::New) && !rotation.push(3, TurnPace::Busy));
+    assert_eq!(rotation.pop(), Some((3, TurnPace::New)));
+    assert_eq!(rotation.pop(), Some((1, TurnPace::Busy)));
+    rotation.push(1, TurnPace::Busy);
+    // There is always an idle one: the busy ones have their turns nevertheless, in their order.
     let mut busy = Vec::new();
     for _ in 0..4 * (MOST_NEW_TURNS + 1) {
-        rotation.push(3, Pace::New);
+        rotation.push(3, TurnPace::New);
         match rotation.pop().expect("there are some") {
-            (index, Pace::Busy) => {
+            (index, TurnPace::Busy) => {
                 busy.push(index);
-                rotation.push(index, Pace::Busy);
+                rotation.push(index, TurnPace::Busy);
             }
-            (index, Pace::New) => assert_eq!(index, 3),
+            (index, TurnPace::New) => assert_eq!(index, 3),
         }
     }
     assert_eq!(busy, [2, 1, 2, 1]);
@@ -177,11 +177,11 @@ fn a_debt_of_the_longest_message_is_paid_in_some_rounds_and_nothing_is_saved_up(
 
 #[test]
 fn work_ends_whatever_it_is() {
-    let mut work = Work::default();
+    let mut work = WorkBudget::default();
     assert!(!work.is_over());
     (0..WORK_UNITS).for_each(|_| work.moves(0));
     assert!(work.is_over());
-    let mut work = Work::default();
+    let mut work = WorkBudget::default();
     work.moves(usize::MAX);
     assert!(work.is_over());
 }

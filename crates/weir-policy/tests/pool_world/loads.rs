@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// Streams of each load.
 pub const STREAMS: u32 = 16;
-/// Blocks of each stream, where nothing else is said.
+/// The default number of blocks of each stream.
 pub const BLOCKS: u64 = 3_000;
 /// Mean time between two blocks of a stream.
 const MEAN_NS: u64 = 2_000_000;
@@ -55,13 +55,13 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Exponentially distributed, of this mean.
+    /// Returns an exponentially distributed time of this mean.
     pub fn wait_ns(&mut self, mean_ns: u64) -> u64 {
         (-(1.0 - self.share()).ln() * mean_ns as f64) as u64 + 1
     }
 }
 
-/// A load of this kind, of so many blocks a stream.
+/// Makes a load of this kind, with this many blocks a stream.
 pub fn make(kind: Kind, seed: u64, blocks: u64) -> Load {
     let mut load = Load::new();
     for stream in 0..STREAMS {
@@ -79,7 +79,7 @@ pub fn make(kind: Kind, seed: u64, blocks: u64) -> Load {
     load
 }
 
-/// Nothing is read before it was written.
+/// Delays reads so that nothing is read before it was written.
 fn in_time<'a>(writes: &'a [u64], reads: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
     let mut last_ns = 0;
     writes.iter().zip(reads).map(move |(written_ns, read_ns)| {
@@ -146,7 +146,7 @@ fn on_off(random: &mut Random, blocks: u64) -> (Vec<u64>, Vec<u64>) {
     (writes, reads)
 }
 
-/// The most blocks there are at once.
+/// Returns the most blocks that exist at once.
 pub fn peak(load: &Load) -> u32 {
     let (mut now, mut most) = (0_i64, 0);
     for (_, step) in load {
@@ -156,9 +156,9 @@ pub fn peak(load: &Load) -> u32 {
     most as u32
 }
 
-/// The fewest blocks that must be written with so many frames, by one who knows when each is read:
-/// whenever a block too many comes, the one that is read last goes. Each is read once, so that no
-/// other choice can be better.
+/// Returns the fewest blocks that must be written with this many frames if the time of each read is
+/// known: whenever a block too many comes, the one that is read last is written. Each is read once,
+/// so no other choice can be better.
 pub fn fewest_writes(load: &Load, frames: u32) -> u64 {
     let mut reads = vec![Vec::new(); STREAMS as usize];
     for &(at_ns, step) in load {

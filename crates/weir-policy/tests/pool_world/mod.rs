@@ -9,9 +9,9 @@ pub mod loads;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weir_policy::pool::{Action, Counts, Event, Pool, Settings};
+use weir_policy::pool::{Action, Counts, PoolEvent, PoolPolicy, PoolSettings};
 
-/// What a frame or a place in the file holds: the stream, and the block's number in it.
+/// The content of a frame or a place in the file: the stream, and the block's number in it.
 pub type Content = Option<(u32, u64)>;
 
 /// What happens in a load.
@@ -26,7 +26,7 @@ pub enum Step {
 /// Steps by their time, in nanoseconds.
 pub type Load = Vec<(u64, Step)>;
 
-/// How long the disk takes for a transfer of so many blocks, one after the other.
+/// Returns how long the disk takes for a transfer of this many blocks, one after the other.
 pub fn disk_ns(writes: bool, blocks: usize) -> u64 {
     let (first_ns, each_ns) = if writes { (15_000, 5_000) } else { (20_000, 10_000) };
     first_ns + each_ns * blocks as u64
@@ -34,11 +34,11 @@ pub fn disk_ns(writes: bool, blocks: usize) -> u64 {
 
 #[derive(Debug, Default)]
 struct Ends {
-    /// Blocks the writer has and has no frame for.
+    /// Blocks that the writer has no frame for.
     to_write: u64,
     appending: bool,
     written: u64,
-    /// Blocks the reader wants and has not got.
+    /// Blocks that the reader wants and does not have.
     to_read: u64,
     wanting: bool,
     read: u64,
@@ -46,7 +46,7 @@ struct Ends {
 
 /// The pool and what is around it.
 pub struct World {
-    pub pool: Pool,
+    pub pool: PoolPolicy,
     frames: Vec<Content>,
     file: Vec<Content>,
     ends: Vec<Ends>,
@@ -59,8 +59,8 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(settings: Settings, streams: u32) -> World {
-        let mut pool = Pool::new(settings).expect("memory");
+    pub fn new(settings: PoolSettings, streams: u32) -> World {
+        let mut pool = PoolPolicy::new(settings).expect("memory");
         for _ in 0..streams {
             pool.open(0);
         }
@@ -93,7 +93,7 @@ impl World {
         self.pass_until(u64::MAX);
     }
 
-    /// Transfers that end before then.
+    /// Ends the transfers that are due before this time.
     fn pass_until(&mut self, until_ns: u64) {
         while let Some(&Reverse((at_ns, transfer))) = self.under_way.peek() {
             if at_ns > until_ns {
@@ -110,11 +110,11 @@ impl World {
                     self.frames[frame as usize] = self.file[place];
                 }
             }
-            self.on(Event::Done { transfer, fault: None });
+            self.on(PoolEvent::Done { transfer, fault: None });
         }
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: PoolEvent) {
         self.pool.on(self.now_ns, event);
         while let Some(action) = self.pool.action() {
             self.act(action);
@@ -129,7 +129,7 @@ impl World {
                 ends.written += 1;
                 ends.to_write -= 1;
                 ends.appending = false;
-                self.on(Event::Seal(stream));
+                self.on(PoolEvent::Seal(stream));
                 self.go_on(stream);
             }
             Action::Show { stream, frame, .. } => {
@@ -140,7 +140,7 @@ impl World {
                 ends.read += 1;
                 ends.to_read -= 1;
                 ends.wanting = false;
-                self.on(Event::Consumed(stream));
+                self.on(PoolEvent::Consumed(stream));
                 self.go_on(stream);
             }
             Action::Begin(transfer) => {
@@ -153,22 +153,22 @@ impl World {
         }
     }
 
-    /// What the ends of a stream can do now.
+    /// Lets the ends of a stream do what they can.
     fn go_on(&mut self, stream: u32) {
         let ends = &mut self.ends[stream as usize];
         if ends.to_write > 0 && !ends.appending {
             ends.appending = true;
-            self.on(Event::Append(stream));
+            self.on(PoolEvent::Append(stream));
         }
         let ends = &mut self.ends[stream as usize];
         if ends.to_read > 0 && !ends.wanting && ends.read < ends.written {
             ends.wanting = true;
             self.wanted_ns[stream as usize] = self.now_ns;
-            self.on(Event::Want(stream));
+            self.on(PoolEvent::Want(stream));
         }
     }
 
-    /// What was counted, once all was read.
+    /// Returns the counts, once everything was read.
     pub fn finished(&self) -> Counts {
         let left: u64 = self.ends.iter().map(|ends| ends.written - ends.read).sum();
         let waiting: u64 = self.ends.iter().map(|ends| ends.to_write).sum();

@@ -1,18 +1,18 @@
-//! What lies at the beginning of the memory of a link.
+//! The header of a link's memory.
 //!
-//! Page 0 is the header, pages 1 and 2 are two boards: what has come for the owner, and for the
-//! peer. Then come two lanes of 256 bytes for each channel, and two arenas, the peer's first.
+//! Page 0 is the header. Pages 1 and 2 are two boards: what has come for the owner, and for the
+//! peer. Two lanes of 256 bytes for each channel follow, and two arenas, the peer's first.
 
-use super::Side;
+use super::LinkSide;
 use crate::account::ParticipantLine;
 use crate::primitive::{AtomicU32, AtomicU64};
 
 /// "weirlink" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirlink");
-/// Of this layout. Another is refused.
+/// The version of this layout; memory of another version is refused.
 pub const VERSION: u32 = 2;
 
-/// Written when the memory is made and read once when it is opened.
+/// What the creator of the memory writes, and a side reads once when it opens.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct LinkFixed {
@@ -20,19 +20,19 @@ pub struct LinkFixed {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// Channels there are lanes for.
+    /// Channels that have lanes.
     pub channels: AtomicU32,
     /// Bytes of each of the two arenas.
     pub arena_bytes: AtomicU32,
 }
 
-/// What concerns one side.
+/// What one side stores.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct SideLine {
-    /// 1 once the side has closed the link.
+    /// 1 once this side has closed the link.
     pub closed: AtomicU32,
-    /// Whether the side, which has other links too, looks at the board of this one: see
+    /// Whether this side, which has other links too, looks at the board of this one: see
     /// [`super::must_notify`].
     pub attention: AtomicU32,
 }
@@ -50,9 +50,9 @@ pub struct LinkHeader {
 }
 
 impl LinkHeader {
-    /// The line of a side.
-    pub fn side(&self, side: Side) -> &SideLine {
-        if side == Side::Owner { &self.owner } else { &self.peer }
+    /// Returns the line of a side.
+    pub fn side(&self, side: LinkSide) -> &SideLine {
+        if side == LinkSide::Owner { &self.owner } else { &self.peer }
     }
 }
 

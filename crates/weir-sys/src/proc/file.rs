@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
-/// A file of `/proc` that is read repeatedly.
+/// A file of `/proc` that is kept open and can be read repeatedly.
 #[derive(Debug)]
 pub struct ProcFile {
     fd: OwnedFd,
@@ -16,25 +16,25 @@ impl ProcFile {
     /// Opens `path` for reading.
     ///
     /// # Errors
-    /// `ENOENT` when the process is gone, `EACCES` when `/proc` hides it.
+    /// `ENOENT`: the process is gone. `EACCES`: `/proc` hides it.
     pub fn open(path: &str) -> Result<ProcFile, Errno> {
         refuse_foreign(path)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(ProcFile { fd: rustix::fs::open(path, flags, Mode::empty())? })
     }
 
-    /// Reads the file from its start into `buffer`; a longer file is cut.
+    /// Reads the file from its start into `buffer`. A longer file is cut.
     ///
     /// # Errors
-    /// `ESRCH` when the process is gone, `EPERM` or `EACCES` without permission.
+    /// `ESRCH`: the process is gone. `EPERM` or `EACCES`: no permission.
     pub fn read<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
         let n = rustix::io::pread(&self.fd, &mut *buffer, 0)?;
         Ok(&buffer[..n])
     }
 }
 
-/// Whether `/proc` is that of the pid namespace of this process. Where it is another namespace's
-/// (`unshare --pid --fork` without `--mount-proc`), the numbers in it are those of other processes.
+/// Whether `/proc` shows the pid namespace of this process. If it shows another one (`unshare --pid
+/// --fork` without `--mount-proc`), its numbers mean other processes.
 pub fn is_own() -> bool {
     static OWN: OnceLock<bool> = OnceLock::new();
     *OWN.get_or_init(|| {
@@ -47,7 +47,7 @@ pub fn is_own() -> bool {
 }
 
 /// Whether a `status` of a process shows the number `pid` that the process itself sees, and no
-/// further one, as those of inner namespaces have.
+/// further number. Processes of inner namespaces have more than one.
 fn is_of_namespace(status: &str, pid: u32) -> bool {
     let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
     let Some(numbers) = field("NSpid:").or_else(|| field("Pid:")) else { return false };
@@ -55,11 +55,11 @@ fn is_of_namespace(status: &str, pid: u32) -> bool {
     numbers.next() == Some(Ok(pid)) && numbers.next().is_none()
 }
 
-/// An error for files of processes where the numbers are another namespace's: what they say is not
-/// of the process that is meant.
+/// Refuses files of processes if `/proc` shows another pid namespace, because they would belong to
+/// other processes than those that are meant.
 ///
 /// # Errors
-/// `ENOENT`, of such a file.
+/// `ENOENT`: it is such a file.
 pub fn refuse_foreign(path: &str) -> Result<(), Errno> {
     let of_process = path
         .strip_prefix("/proc/")
@@ -67,7 +67,7 @@ pub fn refuse_foreign(path: &str) -> Result<(), Errno> {
     if (of_process || path == "/proc") && !is_own() { Err(Errno::NOENT) } else { Ok(()) }
 }
 
-/// Opens, reads and closes a file of at most `buffer.len()` bytes; a longer one is cut.
+/// Opens, reads and closes a file of at most `buffer.len()` bytes. A longer one is cut.
 ///
 /// # Errors
 /// Those of [`ProcFile::open`] and [`ProcFile::read`].
@@ -75,12 +75,12 @@ pub fn read_small<'b>(path: &str, buffer: &'b mut [u8]) -> Result<&'b [u8], Errn
     ProcFile::open(path)?.read(buffer)
 }
 
-/// Ids of all processes that can be seen.
+/// Lists the ids of all visible processes.
 pub fn processes() -> Vec<Pid> {
     numbers_in("/proc")
 }
 
-/// Ids of the threads of a process; empty when it is gone or hidden.
+/// Lists the ids of the threads of a process. Empty if it is gone or hidden.
 pub fn tasks(process: Pid) -> Vec<Pid> {
     numbers_in(&format!("/proc/{process}/task"))
 }

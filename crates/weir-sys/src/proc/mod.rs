@@ -1,9 +1,9 @@
 //! Readers of `/proc`, by file. See `proc(5)`.
 //!
-//! Parsers take bytes and never fail loudly: `None` is "not of that form", which callers treat as
-//! "not known". Files that are read again and again are kept open ([`ProcFile`]); a descriptor
-//! opened while a process lived can still be read when it is a zombie, even where opening the
-//! file anew would be refused.
+//! Parsers take bytes. They return `None` for bytes of another form, which callers treat as "not
+//! known". Files that are read repeatedly are kept open ([`ProcFile`]): a descriptor that was opened
+//! while a process lived can still be read when it is a zombie, even if the file could not be opened
+//! any more.
 
 mod file;
 mod stat;

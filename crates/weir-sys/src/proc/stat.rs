@@ -17,7 +17,8 @@ pub struct Stat {
     pub waited_system_ticks: u64,
     /// Number of threads.
     pub threads: u64,
-    /// When it started, in clock ticks since the machine did: tells it from others of its number.
+    /// When it started, in clock ticks since the machine started. This tells it from earlier and
+    /// later processes with its number.
     pub started_ticks: u64,
 }
 
@@ -43,8 +44,8 @@ impl Stat {
     }
 }
 
-/// `/proc/PID/schedstat` (kernel: `proc_pid_schedstat`): exact, and there whether or not the
-/// kernel was built with scheduler statistics.
+/// The contents of `/proc/PID/schedstat` (kernel: `proc_pid_schedstat`). The figures are exact, and
+/// do not need a kernel that was built with scheduler statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sched {
     /// Time on a CPU.
@@ -62,10 +63,8 @@ impl Sched {
         let mut fields = text.split_ascii_whitespace().map(|field| field.parse().ok());
         Some(Sched { cpu_ns: fields.next()??, queue_ns: fields.next()??, slices: fields.next()?? })
     }
-}
 
-impl Sched {
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: Sched) -> Sched {
         Sched {
             cpu_ns: self.cpu_ns + other.cpu_ns,

@@ -1,4 +1,4 @@
-//! An eventfd of this process: readable from the first ring until it is cleared.
+//! An eventfd of this process that is readable from the first ring until it is cleared.
 
 use crate::forks::ParentOnly;
 use rustix::event::EventfdFlags;
@@ -21,11 +21,11 @@ impl Bell {
 
     pub(super) fn ring(&self) {
         let one = 1_u64.to_ne_bytes();
-        // It can only fail with EAGAIN, 2^64 rings ahead.
+        // Any other error is EAGAIN, after 2^64 rings.
         while self.get().is_some_and(|bell| rustix::io::write(bell, &one) == Err(Errno::INTR)) {}
     }
 
-    /// To be called before looking for what it was rung for.
+    /// Clears the bell. To be called before a look for what it was rung for.
     pub(super) fn clear(&self) {
         let mut count = [0; 8];
         while self

@@ -1,4 +1,4 @@
-//! The file that a pool is spilled to: no name, one owner, no page cache where that is possible.
+//! The file that a pool spills to: without a name, of one owner, and past the page cache if possible.
 
 use crate::forks::ParentOnly;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,19 +8,19 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::Path;
 
-/// Ground is taken ahead in steps of so much,
+/// Blocks of the file are allocated ahead in steps of this size. A step that finds no room is halved.
 const AHEAD_BYTES: u64 = 64 << 20;
-/// halved where there is no room for a step; below this none is taken.
+/// The smallest step. Below it nothing is allocated ahead.
 const LEAST_AHEAD_BYTES: u64 = 1 << 20;
-/// Transfers in flight that make it pay. Ground that was taken but not written costs each write
-/// some more; alone, it is as well off making the file longer.
+/// The transfers in flight from which allocating ahead pays. Blocks that are allocated but not
+/// written make each write a little dearer, and a lone write can just as well extend the file.
 const COMPANY: usize = 3;
-/// Names that are tried where there is no file without one.
+/// The most names that are tried if the file system has no files without a name.
 const NAMES: usize = 64;
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// A file without a name, of mode 600, that is gone with the process.
+/// A file without a name, of mode 600, that disappears with the process.
 #[derive(Debug)]
 pub struct SpillFile {
     file: ParentOnly,
@@ -31,7 +31,7 @@ pub struct SpillFile {
 }
 
 impl SpillFile {
-    /// Makes one in a directory, past the page cache if `direct` is wanted and possible.
+    /// Makes a file in a directory, past the page cache if `direct` is wanted and possible.
     ///
     /// # Errors
     /// Those of open(2): `ENOENT`, `ENOTDIR`, `EACCES`, `EROFS`, `ENOSPC` and others.
@@ -39,7 +39,7 @@ impl SpillFile {
         let mut remarks = Vec::new();
         let file = match rustix::fs::openat(CWD, directory, FLAGS | OFlags::TMPFILE, MODE) {
             Ok(file) => file,
-            // EISDIR: a kernel that does not know the flag; others say EINVAL.
+            // A kernel that does not know the flag reports EISDIR or EINVAL.
             Err(cause @ (Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL)) => {
                 remarks.push(format!("a file removed after it was opened (no O_TMPFILE: {cause})"));
                 open_and_remove(directory, cause)?
@@ -68,8 +68,8 @@ impl SpillFile {
         Ok(SpillFile { file, direct, align, ahead_bytes, remarks })
     }
 
-    /// Changes the steps in which ground is taken before it is written, a power of two; 0: not
-    /// before.
+    /// Sets the steps in which blocks are allocated before they are written: a power of two, or 0
+    /// for never.
     pub fn take_ahead(self, ahead_bytes: u64) -> SpillFile {
         SpillFile { ahead_bytes, ..self }
     }
@@ -79,29 +79,29 @@ impl SpillFile {
         self.direct
     }
 
-    /// What is not as it should be, and why.
+    /// Remarks on what could be better, and why it is not.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Transfers past the page cache begin and end at multiples of this.
+    /// The alignment of transfers past the page cache. They begin and end at multiples of this.
     pub(super) fn align(&self) -> u64 {
         self.align
     }
 
-    /// The file, unless this is a forked child.
+    /// The file. `None` in a forked child.
     pub(super) fn get(&self) -> Option<BorrowedFd<'_>> {
         self.file.get()
     }
 
-    /// Whether the process may write up to there: the kernel would send SIGXFSZ.
+    /// Whether the process may write up to `end`. Beyond its limit the kernel would send SIGXFSZ.
     pub(super) fn may_reach(&self, end: u64) -> bool {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
         limit.is_none_or(|limit| end <= limit)
     }
 }
 
-/// Makes a file of a name nobody else has, and takes the name away.
+/// Makes a file with a name that nobody else has, and removes the name.
 pub(super) fn open_and_remove(directory: &Path, first: Errno) -> io::Result<OwnedFd> {
     for _ in 0..NAMES {
         let random = RandomState::new().build_hasher().finish();
@@ -113,7 +113,7 @@ pub(super) fn open_and_remove(directory: &Path, first: Errno) -> io::Result<Owne
                 return Ok(file);
             }
             Err(Errno::EXIST) => {}
-            // The directory is there: it takes no files of ours, as /proc takes none.
+            // The directory exists but takes no files, as /proc does.
             Err(Errno::NOENT) => return Err(first.into()),
             Err(cause) => return Err(cause.into()),
         }
@@ -121,11 +121,11 @@ pub(super) fn open_and_remove(directory: &Path, first: Errno) -> io::Result<Owne
     Err(Errno::EXIST.into())
 }
 
-/// Turns the page cache off; what the transfers must be multiples of, or why not.
+/// Turns the page cache off. Returns the alignment of transfers, or why it could not.
 fn make_direct(file: &OwnedFd) -> Result<u64, String> {
     let page = rustix::param::page_size() as u64;
     let mut align = page;
-    // Kernels before 6.1 don't say; there a page has always been enough.
+    // Kernels before 6.1 do not report the alignment; with them a page has always been enough.
     if let Ok(about) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         && about.stx_mask & StatxFlags::DIOALIGN.bits() != 0
     {
@@ -144,8 +144,8 @@ fn make_direct(file: &OwnedFd) -> Result<u64, String> {
     Ok(align)
 }
 
-/// Ground of a file that was taken before it is written: a write past the page cache that makes
-/// the file longer has the file to itself, and waits for the others.
+/// The part of a file that was allocated before it is written. Without that, a write past the page
+/// cache that extends the file waits for all other transfers.
 #[derive(Debug)]
 pub(super) struct Ahead {
     step_bytes: u64,
@@ -157,8 +157,8 @@ impl Ahead {
         Ahead { step_bytes: file.ahead_bytes, end: 0 }
     }
 
-    /// Sees to it that a write from `start` to `end`, with so many others in flight, finds its
-    /// ground. That there is none is for the write to say.
+    /// Allocates the blocks of a write from `start` to `end`, with `others` in flight. If there are
+    /// none, the write will report it.
     pub(super) fn cover(&mut self, file: &SpillFile, (start, end): (u64, u64), others: usize) {
         if others < COMPANY {
             return;

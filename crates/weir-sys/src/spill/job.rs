@@ -1,18 +1,19 @@
-//! A transfer as both engines keep it: what is left of it, and what an answer of the kernel means.
+//! A transfer as both engines keep it: the part that is left, and the meaning of the kernel's answers.
 
-use super::{Direction, MOST_PIECES, Piece, SpillFile};
+use super::file::Ahead;
+use super::{MOST_PIECES, MemoryPiece, SpillFile, TransferDirection};
 use rustix::io::Errno;
 
-/// What one call asks for at most: beneath what the kernel cuts calls to.
+/// The most bytes of one call, below the length at which the kernel would cut it.
 pub(super) const MOST_CALL_BYTES: usize = 1 << 30;
-/// Answers without a byte that are taken in a row before they are an error.
+/// Answers without a byte, in a row, after which the transfer fails.
 const MOST_TRIES: u32 = 1_000;
 
-/// What is left of a transfer.
+/// The part of a transfer that is left.
 #[derive(Clone, Copy)]
-pub(super) struct Job {
+pub(super) struct PendingTransfer {
     pub(super) token: u64,
-    pub(super) direction: Direction,
+    pub(super) direction: TransferDirection,
     pub(super) offset: u64,
     pieces: [libc::iovec; MOST_PIECES],
     first: usize,
@@ -20,37 +21,37 @@ pub(super) struct Job {
     tries: u32,
 }
 
-impl std::fmt::Debug for Job {
+impl std::fmt::Debug for PendingTransfer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?} {} at {}", self.direction, self.token, self.offset)
     }
 }
 
-// SAFETY: the addresses are of memory that `Engine::start` was promised, wherever it is used.
-unsafe impl Send for Job {}
+// SAFETY: the addresses are of memory that `SpillEngine::start` was promised, on whatever thread.
+unsafe impl Send for PendingTransfer {}
 
-/// What is to be done after an answer.
+/// What the engine does after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Ask for the rest.
+    /// It asks for the rest.
     GoOn,
-    /// Say that it is done.
+    /// It completes the transfer.
     Done(Result<(), Errno>),
 }
 
-impl Job {
-    /// A transfer of these pieces, if there are neither none nor too many.
+impl PendingTransfer {
+    /// Makes a transfer of these pieces. `None` for no piece or too many.
     pub(super) fn new(
         token: u64,
-        direction: Direction,
+        direction: TransferDirection,
         offset: u64,
-        pieces: &[Piece],
-    ) -> Option<Job> {
+        pieces: &[MemoryPiece],
+    ) -> Option<PendingTransfer> {
         if !(1..=MOST_PIECES).contains(&pieces.len()) {
             return None;
         }
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let mut job = Job {
+        let mut job = PendingTransfer {
             token,
             direction,
             offset,
@@ -65,7 +66,19 @@ impl Job {
         Some(job)
     }
 
-    /// Where it ends in the file.
+    /// Prepares the file for this transfer, with `others` in flight: whether the process may reach so
+    /// far. Only writes need it.
+    pub(super) fn prepare(&self, file: &SpillFile, ahead: &mut Ahead, others: usize) -> bool {
+        if self.direction == TransferDirection::FromDisk {
+            return true;
+        }
+        let may_reach = file.may_reach(self.end());
+        if may_reach {
+            ahead.cover(file, (self.offset, self.end()), others);
+        }
+        may_reach
+    }
+
     pub(super) fn end(&self) -> u64 {
         let left: usize = self.left().iter().map(|piece| piece.iov_len).sum();
         self.offset.saturating_add(left as u64)
@@ -75,8 +88,7 @@ impl Job {
         &self.pieces[self.first..self.count]
     }
 
-    /// What the next call is to ask for: the first pieces of the rest that have no more than
-    /// `most_bytes` together, or the first alone.
+    /// The pieces of the next call: as many as have at most `most_bytes` together, but at least one.
     pub(super) fn call(&self, most_bytes: usize) -> &[libc::iovec] {
         let left = self.left();
         let mut sum = 0_usize;
@@ -87,12 +99,12 @@ impl Job {
         &left[..fits.count().clamp(1, left.len())]
     }
 
-    /// Takes the kernel's answer in: bytes, or an error as a negative number.
+    /// Takes the kernel's answer: bytes, or an error as a negative number.
     pub(super) fn answered(&mut self, answer: i64, file: &SpillFile) -> Next {
         let failed = |errno: Errno| Next::Done(Err(errno));
         if answer < 0 {
             let errno = Errno::from_raw_os_error(answer.unsigned_abs() as i32);
-            // io_uring says ECANCELED when the thread that handed the transfer over has ended.
+            // io_uring answers ECANCELED when the thread that submitted the transfer has ended.
             let again = matches!(errno, Errno::INTR | Errno::AGAIN | Errno::CANCELED);
             self.tries += 1;
             return if again && self.tries < MOST_TRIES { Next::GoOn } else { failed(errno) };
@@ -101,10 +113,10 @@ impl Job {
         if self.advances_by(bytes) {
             return Next::Done(Ok(()));
         }
-        // What comes next must begin where the device's blocks do.
+        // The rest must begin at a block of the device.
         bytes -= bytes % file.align() as usize;
         if bytes == 0 {
-            // The end of the file, or a device that takes nothing and does not say why.
+            // The end of the file, or a device that takes nothing and reports no error.
             return failed(Errno::IO);
         }
         self.tries = 0;

@@ -1,6 +1,6 @@
-//! What is between a transfer and the kernel's answers, and the file.
+//! Tests of the file, and of transfers that the kernel answers in parts.
 
-use super::job::{Job, Next};
+use super::job::{Next, PendingTransfer};
 use super::*;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ fn file(direct: bool) -> SpillFile {
     SpillFile::open(&std::env::temp_dir(), direct).expect("a file")
 }
 
-/// Memory that begins where a block does.
+/// Memory that begins at a block.
 struct Memory {
     bytes: Vec<u8>,
     skip: usize,
@@ -29,14 +29,18 @@ impl Memory {
     }
 
     /// The blocks, one piece each, the last first.
-    fn pieces(&mut self) -> Vec<Piece> {
+    fn pieces(&mut self) -> Vec<MemoryPiece> {
         let blocks = self.blocks().chunks_mut(BLOCK).rev();
-        blocks.map(|block| Piece { start: block.as_mut_ptr(), bytes: block.len() }).collect()
+        blocks.map(|block| MemoryPiece { start: block.as_mut_ptr(), bytes: block.len() }).collect()
     }
 }
 
 /// Starts one transfer of all of the memory and waits for it.
-fn transfer(engine: &mut dyn Engine, to: Direction, memory: &mut Memory) -> Result<(), Errno> {
+fn transfer(
+    engine: &mut dyn SpillEngine,
+    to: TransferDirection,
+    memory: &mut Memory,
+) -> Result<(), Errno> {
     // SAFETY: the memory is borrowed until the transfer is completed.
     assert!(unsafe { engine.start(1, to, 8192, &memory.pieces()) });
     engine.submit();
@@ -48,10 +52,10 @@ fn transfer(engine: &mut dyn Engine, to: Direction, memory: &mut Memory) -> Resu
     outcome.expect("completed")
 }
 
-/// Engines that ask the kernel for no more than a block at once.
-fn slow_engines() -> Vec<Box<dyn Engine>> {
+/// Engines that ask the kernel for at most a block at once.
+fn slow_engines() -> Vec<Box<dyn SpillEngine>> {
     let threads = threads::Threads::with_calls_of(BLOCK, Arc::new(file(true)));
-    let mut engines: Vec<Box<dyn Engine>> = vec![Box::new(threads.expect("threads"))];
+    let mut engines: Vec<Box<dyn SpillEngine>> = vec![Box::new(threads.expect("threads"))];
     match uring::Uring::new(Arc::new(file(true))) {
         Ok(mut uring) => {
             uring.most_call_bytes = BLOCK;
@@ -69,21 +73,21 @@ fn transfers_are_continued_until_they_are_whole() {
         for (at, byte) in from.blocks().iter_mut().enumerate() {
             *byte = (at / 7) as u8;
         }
-        transfer(&mut *engine, Direction::ToDisk, &mut from).expect("written");
-        transfer(&mut *engine, Direction::FromDisk, &mut to).expect("read");
+        transfer(&mut *engine, TransferDirection::ToDisk, &mut from).expect("written");
+        transfer(&mut *engine, TransferDirection::FromDisk, &mut to).expect("read");
         assert!(from.blocks() == to.blocks(), "{}", engine.name());
         assert_eq!(engine.in_flight(), 0);
     }
 }
 
 /// A transfer of three pieces of 8 KiB at 0.
-fn job() -> Job {
+fn job() -> PendingTransfer {
     let at = |number: usize| std::ptr::without_provenance_mut((number + 1) << 20);
-    let pieces = [0, 1, 2].map(|number| Piece { start: at(number), bytes: 2 * BLOCK });
-    Job::new(7, Direction::ToDisk, 0, &pieces).expect("a transfer")
+    let pieces = [0, 1, 2].map(|number| MemoryPiece { start: at(number), bytes: 2 * BLOCK });
+    PendingTransfer::new(7, TransferDirection::ToDisk, 0, &pieces).expect("a transfer")
 }
 
-fn left(job: &Job) -> Vec<(usize, usize)> {
+fn left(job: &PendingTransfer) -> Vec<(usize, usize)> {
     let pieces = job.call(usize::MAX).iter();
     pieces.map(|piece| (piece.iov_base as usize, piece.iov_len)).collect()
 }
@@ -120,7 +124,7 @@ fn what_was_interrupted_is_asked_for_again_and_not_for_ever() {
     for cause in [libc::EINTR, libc::EAGAIN, libc::ECANCELED] {
         assert_eq!(job.answered(-i64::from(cause), &cached), Next::GoOn);
     }
-    let again = |job: &mut Job| job.answered(-i64::from(libc::EAGAIN), &cached);
+    let again = |job: &mut PendingTransfer| job.answered(-i64::from(libc::EAGAIN), &cached);
     let last = (0..1_000_000).map(|_| again(&mut job)).find(|next| *next != Next::GoOn);
     assert_eq!(last, Some(Next::Done(Err(Errno::AGAIN))));
     assert_eq!(job.answered(-i64::from(libc::ENOSPC), &cached), Next::Done(Err(Errno::NOSPC)));
@@ -164,15 +168,15 @@ fn ground_is_taken_ahead_in_company_only() {
     assert_eq!(size(), 1 << 20);
     ahead.cover(&file, (4096, 8192), 3);
     assert_eq!(size(), 1 << 20, "it is there");
-    // Nothing has that much: this is for the write to say.
+    // No disk has that much: the write will report it.
     ahead.cover(&file, (1 << 60, 1 << 61), 3);
     assert_eq!(size(), 1 << 20);
 }
 
 #[test]
 fn engines_are_wanted_by_name() {
-    let parsed = ["", "uring", "threads"].map(|word| Wanted::parse(word).ok());
-    assert_eq!(parsed, [Wanted::Best, Wanted::Uring, Wanted::Threads].map(Some));
-    let error = Wanted::parse("aio").expect_err("refused");
+    let parsed = ["", "uring", "threads"].map(|word| EngineChoice::parse(word).ok());
+    assert_eq!(parsed, [EngineChoice::Best, EngineChoice::Uring, EngineChoice::Threads].map(Some));
+    let error = EngineChoice::parse("aio").expect_err("refused");
     assert_eq!(error.to_string(), "engine 'aio' is neither uring nor threads");
 }

@@ -1,9 +1,9 @@
-//! Transfers by threads, each in preadv(2) or pwritev(2).
+//! Transfers by threads that call preadv(2) and pwritev(2).
 
 use super::bell::Bell;
 use super::file::Ahead;
-use super::job::{Job, MOST_CALL_BYTES, Next};
-use super::{Direction, Engine, MOST_IN_FLIGHT, Piece, SpillFile};
+use super::job::{MOST_CALL_BYTES, Next, PendingTransfer};
+use super::{MOST_IN_FLIGHT, MemoryPiece, SpillEngine, SpillFile, TransferDirection};
 use crate::forks;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
@@ -12,50 +12,47 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Calls that are under way at once.
 const THREADS: usize = 4;
 
-type Outcome = (u64, Result<(), Errno>);
+type CompletedTransfer = (u64, Result<(), Errno>);
 
-/// What the threads and their master share.
+/// The state that the threads share with the engine.
 #[derive(Debug)]
-struct Shared {
+struct ThreadShared {
     file: Arc<SpillFile>,
     bell: Bell,
     lists: Mutex<Lists>,
-    /// Something is queued, or all is over.
+    /// Notified when a transfer is queued, and at the end.
     work: Condvar,
     most_call_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Lists {
-    queued: VecDeque<Job>,
-    done: Vec<Outcome>,
+    queued: VecDeque<PendingTransfer>,
+    done: Vec<CompletedTransfer>,
     is_over: bool,
 }
 
-/// Threads, and the transfers they are to do.
 #[derive(Debug)]
 pub(super) struct Threads {
-    shared: Arc<Shared>,
-    started: Vec<Job>,
-    failed: Vec<Outcome>,
-    /// What was done, on its way out; kept for its room.
-    done: Vec<Outcome>,
+    shared: Arc<ThreadShared>,
+    started: Vec<PendingTransfer>,
+    failed: Vec<CompletedTransfer>,
+    /// Transfers on their way to `completed`; kept for its memory.
+    done: Vec<CompletedTransfer>,
     in_flight: usize,
     ahead: Ahead,
     workers: Vec<JoinHandle<()>>,
     epoch: u32,
 }
 
-impl Shared {
+impl ThreadShared {
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next transfer, once there is one; none when all is over.
-    fn next(&self) -> Option<Job> {
+    fn next(&self) -> Option<PendingTransfer> {
         let idle = |lists: &mut Lists| !lists.is_over && lists.queued.is_empty();
         let lists = self.work.wait_while(self.lists(), idle);
         let mut lists = lists.unwrap_or_else(PoisonError::into_inner);
@@ -75,19 +72,19 @@ impl Shared {
         }
     }
 
-    /// One call: bytes, or an error as a negative number.
-    fn call(&self, job: &Job) -> i64 {
+    /// Makes one call: bytes, or an error as a negative number.
+    fn call(&self, job: &PendingTransfer) -> i64 {
         let Some(file) = self.file.get().map(|file| file.as_raw_fd()) else {
             return -i64::from(libc::EBADF);
         };
         let (pieces, offset) = (job.call(self.most_call_bytes), job.offset as i64);
         let (start, count) = (pieces.as_ptr(), pieces.len() as i32);
         let answer = match job.direction {
-            // SAFETY: `Engine::start` was promised that the pieces stay as they are until the
+            // SAFETY: `SpillEngine::start` was promised that nobody writes the pieces until the
             // transfer is completed, which is after this.
-            Direction::ToDisk => unsafe { libc::pwritev(file, start, count, offset) },
+            TransferDirection::ToDisk => unsafe { libc::pwritev(file, start, count, offset) },
             // SAFETY: as above, and that nobody else reads them.
-            Direction::FromDisk => unsafe { libc::preadv(file, start, count, offset) },
+            TransferDirection::FromDisk => unsafe { libc::preadv(file, start, count, offset) },
         };
         match answer {
             0.. => answer as i64,
@@ -97,7 +94,7 @@ impl Shared {
 }
 
 impl Threads {
-    /// Threads for a file.
+    /// Starts threads for a file.
     ///
     /// # Errors
     /// No thread can be started.
@@ -105,7 +102,7 @@ impl Threads {
         Threads::with_calls_of(MOST_CALL_BYTES, file)
     }
 
-    /// The same with calls of no more than so many bytes.
+    /// Starts threads whose calls have at most `most` bytes.
     pub(super) fn with_calls_of(most: usize, file: Arc<SpillFile>) -> io::Result<Threads> {
         let lists = Lists {
             queued: VecDeque::with_capacity(MOST_IN_FLIGHT),
@@ -113,7 +110,7 @@ impl Threads {
             is_over: false,
         };
         let ahead = Ahead::new(&file);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ThreadShared {
             file,
             bell: Bell::new()?,
             lists: Mutex::new(lists),
@@ -135,36 +132,39 @@ impl Threads {
             match crate::threads::start("weir-spill", move || shared.work()) {
                 Ok(worker) => threads.workers.push(worker),
                 Err(error) if threads.workers.is_empty() => return Err(error),
-                // Fewer do as well.
+                // Fewer threads are enough.
                 Err(_) => break,
             }
         }
         Ok(threads)
     }
 
-    /// A forked child has none of the threads, and perhaps a lock that nobody will open.
+    /// Whether this is not a forked child, which has none of the threads, and may have a copy of the
+    /// lock that stays locked.
     fn is_here(&self) -> bool {
         self.epoch == forks::epoch()
     }
 }
 
-impl Engine for Threads {
-    // SAFETY: what the trait demands: the threads touch the pieces until `completed` says so.
-    unsafe fn start(&mut self, token: u64, to: Direction, offset: u64, pieces: &[Piece]) -> bool {
+impl SpillEngine for Threads {
+    // SAFETY: as the trait demands. The threads touch the pieces until `completed` reports them.
+    unsafe fn start(
+        &mut self,
+        token: u64,
+        to: TransferDirection,
+        offset: u64,
+        pieces: &[MemoryPiece],
+    ) -> bool {
         let has_room = self.is_here() && self.in_flight < MOST_IN_FLIGHT;
-        let Some(job) = Job::new(token, to, offset, pieces).filter(|_| has_room) else {
+        let Some(job) = PendingTransfer::new(token, to, offset, pieces).filter(|_| has_room) else {
             return false;
         };
-        self.in_flight += 1;
-        if to == Direction::ToDisk && !self.shared.file.may_reach(job.end()) {
+        if job.prepare(&self.shared.file, &mut self.ahead, self.in_flight) {
+            self.started.push(job);
+        } else {
             self.failed.push((token, Err(Errno::FBIG)));
-            return true;
         }
-        if to == Direction::ToDisk {
-            let range = (offset, job.end());
-            self.ahead.cover(&self.shared.file, range, self.in_flight - 1);
-        }
-        self.started.push(job);
+        self.in_flight += 1;
         true
     }
 

@@ -1,12 +1,12 @@
 //! Transfers by io_uring.
 //!
-//! A transfer is started (in `waiting`), pushed into the ring's queue (in `pushed`), taken by the
-//! kernel (counted in `taken`), and answered: then it is done, or waits again for its rest.
+//! A transfer is prepared (in `waiting`), pushed into the ring's queue (in `pushed`), taken by the
+//! kernel (counted in `taken`), and answered. Then it is done, or waits again for its rest.
 
 use super::bell::Bell;
 use super::file::Ahead;
-use super::job::{Job, MOST_CALL_BYTES, Next};
-use super::{Direction, Engine, MOST_IN_FLIGHT, Piece, SpillFile};
+use super::job::{MOST_CALL_BYTES, Next, PendingTransfer};
+use super::{MOST_IN_FLIGHT, MemoryPiece, SpillEngine, SpillFile, TransferDirection};
 use crate::forks::ParentOnly;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -19,25 +19,24 @@ use std::time::Duration;
 
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h: wait for answers.
 const GET_EVENTS: u32 = 1;
-/// How long to wait before looking again where the kernel does not let us wait.
+/// The time between two looks if the kernel does not let us wait.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// A ring, and the transfers in it.
 pub(super) struct Uring {
     ring: ManuallyDrop<IoUring>,
-    /// The ring's descriptor, which a child must not keep: it would keep the file's blocks.
+    /// The ring's descriptor. A child that kept it would keep the file's blocks allocated.
     descriptor: ParentOnly,
     bell: Bell,
     file: Arc<SpillFile>,
     ahead: Ahead,
-    /// Never moved: the kernel reads the pieces of those it was handed.
-    jobs: Box<[Option<Job>]>,
+    /// Never moved, because the kernel reads the lists of pieces in them.
+    jobs: Box<[Option<PendingTransfer>]>,
     free: Vec<usize>,
     waiting: VecDeque<usize>,
     pushed: VecDeque<usize>,
     taken: usize,
     failed: Vec<(usize, Errno)>,
-    /// Why the kernel takes nothing any more.
+    /// Why the kernel takes no transfers any more.
     broken: Option<Errno>,
     pub(super) most_call_bytes: usize,
 }
@@ -49,17 +48,17 @@ impl std::fmt::Debug for Uring {
 }
 
 impl Uring {
-    /// A ring for a file.
+    /// Makes a ring for a file.
     ///
     /// # Errors
-    /// `ENOSYS` or `EPERM` where the kernel has none or does not let us.
+    /// `ENOSYS` or `EPERM`: the kernel has no io_uring, or does not let us use it.
     pub(super) fn new(file: Arc<SpillFile>) -> io::Result<Uring> {
         let mut ring = IoUring::builder().dontfork().build(MOST_IN_FLIGHT as u32)?;
         let nothing = opcode::Nop::new().build();
-        // SAFETY: a request that does nothing refers to no memory.
+        // SAFETY: a request without effect refers to no memory.
         let pushed = unsafe { ring.submission().push(&nothing) };
         pushed.map_err(|_| io::ErrorKind::InvalidData)?;
-        // A sandbox may let rings be made and not used.
+        // A sandbox may allow making rings but not using them.
         ring.submit_and_wait(1)?;
         ring.completion().for_each(drop);
         let bell = Bell::new()?;
@@ -95,8 +94,10 @@ impl Uring {
         let call = job.call(self.most_call_bytes);
         let (start, count) = (call.as_ptr(), call.len() as u32);
         let entry = match job.direction {
-            Direction::ToDisk => opcode::Writev::new(file, start, count).offset(job.offset).build(),
-            Direction::FromDisk => {
+            TransferDirection::ToDisk => {
+                opcode::Writev::new(file, start, count).offset(job.offset).build()
+            }
+            TransferDirection::FromDisk => {
                 opcode::Readv::new(file, start, count).offset(job.offset).build()
             }
         };
@@ -116,7 +117,7 @@ impl Uring {
         }
     }
 
-    /// The kernel takes in order: what has left the queue it has.
+    /// Counts the transfers that the kernel has taken from the queue. It takes them in order.
     fn count_taken(&mut self) {
         let left = self.ring.submission().len();
         while self.pushed.len() > left {
@@ -143,7 +144,7 @@ impl Uring {
         }
     }
 
-    /// Takes an answer of the kernel, if there is one: which transfer it is of, and what to do.
+    /// Takes an answer of the kernel, if there is one: the transfer's slot, and what to do.
     fn answer(&mut self) -> Option<(usize, Next)> {
         let entry = self.ring.completion().next()?;
         self.taken = self.taken.saturating_sub(1);
@@ -153,21 +154,25 @@ impl Uring {
     }
 }
 
-impl Engine for Uring {
-    // SAFETY: what the trait demands: the kernel has the pieces until `completed` says so.
-    unsafe fn start(&mut self, token: u64, to: Direction, offset: u64, pieces: &[Piece]) -> bool {
-        let Some(job) = Job::new(token, to, offset, pieces).filter(|_| self.is_here()) else {
+impl SpillEngine for Uring {
+    // SAFETY: as the trait demands. The kernel has the pieces until `completed` reports them.
+    unsafe fn start(
+        &mut self,
+        token: u64,
+        to: TransferDirection,
+        offset: u64,
+        pieces: &[MemoryPiece],
+    ) -> bool {
+        let Some(job) = PendingTransfer::new(token, to, offset, pieces).filter(|_| self.is_here())
+        else {
             return false;
         };
         let Some(slot) = self.free.pop() else { return false };
-        if to == Direction::ToDisk && !self.file.may_reach(job.end()) {
-            self.failed.push((slot, Errno::FBIG));
-        } else {
-            if to == Direction::ToDisk {
-                let others = self.jobs.len() - self.free.len() - 1;
-                self.ahead.cover(&self.file, (offset, job.end()), others);
-            }
+        let others = self.in_flight() - 1;
+        if job.prepare(&self.file, &mut self.ahead, others) {
             self.waiting.push_back(slot);
+        } else {
+            self.failed.push((slot, Errno::FBIG));
         }
         self.jobs[slot] = Some(job);
         true
@@ -192,14 +197,14 @@ impl Engine for Uring {
             match cause {
                 Some(Errno::INTR) => {}
                 None if self.pushed.len() < before => {}
-                // The kernel lacks something just now: whoever looks for answers tries again.
+                // The kernel lacks something now. The bell makes `completed` try again.
                 None | Some(Errno::AGAIN | Errno::BUSY | Errno::NOMEM) => {
                     self.bell.ring();
                     return;
                 }
                 Some(cause) => {
-                    // What it did not take stays in the ring's queue: it must never be asked to
-                    // take anything again.
+                    // The transfers that it did not take stay in the ring's queue, so it must never
+                    // be asked to take anything again.
                     self.broken = Some(cause);
                     return self.fail_all(cause);
                 }
@@ -250,17 +255,17 @@ impl Drop for Uring {
             if self.taken == 0 {
                 break;
             }
-            // SAFETY: nothing is handed over, and no argument is given.
+            // SAFETY: this submits nothing and gives no argument.
             let waited = unsafe { self.ring.submitter().enter::<()>(0, 1, GET_EVENTS, None) };
             if waited.is_err() {
-                // Interrupted, or a filter that came later forbids it. The answers come all the
-                // same, and nobody may have the memory before.
+                // Interrupted, or forbidden by a filter that came later. Answers still come, and
+                // the memory must not be freed before.
                 std::thread::sleep(GLANCE);
             }
         }
-        // The ring closes it.
+        // The ring closes the descriptor.
         let _ = self.descriptor.take().map(OwnedFd::into_raw_fd);
-        // SAFETY: it is not used any more.
+        // SAFETY: the ring is not used after this.
         unsafe { ManuallyDrop::drop(&mut self.ring) };
     }
 }

@@ -5,9 +5,9 @@
 //! on (a here-document, `[[` with a comment) is skipped to the next line. A line that is not found
 //! costs its number in the report, nothing else.
 
-use super::fault::Stop;
+use super::fault::ScanStop;
 use super::grammar::{PipelineSpan, Shape};
-use super::scan::{Kind, Scanner};
+use super::scan::{Scanner, TokenKind};
 use weir_doctor::graph::{Piece, ScriptCommand, ScriptPipeline};
 
 /// Most times that reading is taken up again.
@@ -37,7 +37,7 @@ pub fn pipelines(text: &str) -> Vec<ScriptPipeline> {
 /// Reads lists up to the end; false where the scanner gave up.
 fn read(scanner: &mut Scanner) -> bool {
     let end = scanner.list().and_then(|_| scanner.next());
-    matches!(end, Ok(token) if token.kind == Kind::End)
+    matches!(end, Ok(token) if token.kind == TokenKind::End)
 }
 
 /// Returns where reading goes on: on the line behind a place, or behind a here-document there.
@@ -88,16 +88,16 @@ fn words(source: &str) -> Option<ScriptCommand> {
     let mut pieces: Vec<Piece> = Vec::new();
     let mut begun = false;
     loop {
-        let token = scanner.next().map_err(|_: Stop| ()).ok()?;
+        let token = scanner.next().map_err(|_: ScanStop| ()).ok()?;
         let word = source.get(token.start..token.end)?;
         match token.kind {
-            Kind::End => break,
-            Kind::Op(_) => {
-                scanner.next().map_err(|_: Stop| ()).ok()?;
+            TokenKind::End => break,
+            TokenKind::Op(_) => {
+                scanner.next().map_err(|_: ScanStop| ()).ok()?;
             }
-            Kind::Word if is_number_of_redirection(source, token.end, word) => {}
-            Kind::Word if !begun && is_assignment(word) => {}
-            Kind::Word => {
+            TokenKind::Word if is_number_of_redirection(source, token.end, word) => {}
+            TokenKind::Word if !begun && is_assignment(word) => {}
+            TokenKind::Word => {
                 if begun {
                     push(&mut pieces, ' ');
                 }

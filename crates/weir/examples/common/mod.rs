@@ -1,17 +1,17 @@
-//! What the examples share: bytes that follow from a seed, and their checksum.
+//! Code that the examples share: bytes that are computed from a seed, and their checksum.
 
 #![allow(dead_code, reason = "each example uses a part")]
 
 use std::time::Duration;
 
-/// Bytes that follow from a seed and their place: the same however they are cut into chunks.
+/// Bytes that are computed from a seed and their place, however they are cut into chunks.
 pub struct Bytes {
     seed: u64,
     place: u64,
 }
 
 impl Bytes {
-    /// From the first on.
+    /// Starts at the first byte.
     pub fn new(seed: u64) -> Bytes {
         Bytes { seed, place: 0 }
     }
@@ -34,7 +34,7 @@ impl Bytes {
     }
 }
 
-/// FNV-1a over all bytes: slow and known to everyone.
+/// FNV-1a over all bytes: slow, but well known.
 #[derive(Clone, Copy)]
 pub struct Checksum(u64);
 
@@ -45,7 +45,7 @@ impl Default for Checksum {
 }
 
 impl Checksum {
-    /// What it is so far.
+    /// The checksum so far.
     pub fn value(self) -> u64 {
         self.0
     }
@@ -58,12 +58,12 @@ impl Checksum {
     }
 }
 
-/// "64K" and the like.
+/// Parses sizes such as "64K".
 pub fn size(text: &str) -> Result<u64, String> {
     weir::tune::parse_size(text).ok_or_else(|| String::from("not a size; write 65536, 64K or 1G"))
 }
 
-/// Prints how much and how fast.
+/// Prints the bytes and the rate.
 pub fn report(what: &str, bytes: u64, sum: Option<Checksum>, time: Duration) {
     let rate = bytes as f64 / time.as_nanos().max(1) as f64;
     let sum = sum.map_or_else(String::new, |sum| format!(" checksum {:016x}", sum.0));

@@ -1,8 +1,8 @@
-//! Where writers come in: a name that listens, and connections that have not yet handed over their
-//! memory. Nothing here waits, and no one who comes can hold up another.
+//! Accepts connections at a name, and keeps those that have not yet handed over their memory.
+//! Nothing here waits, and no connection can hold up another.
 
 use super::closing;
-use super::name::{self, Claim, Subject};
+use super::name::{self, BoundName, Subject};
 use super::passing::{self, turn_away};
 use super::peer::Identity;
 use super::site::Inbox;
@@ -24,57 +24,55 @@ use weir_sys::forks::ParentOnly;
 const BACKLOG: i32 = 4096;
 /// Connections accepted in one go: each has two descriptors until it is let in.
 const MOST_AT_ONCE: usize = 16;
-/// Connections without a memory.
+/// Connections that have not handed over a memory, at most.
 const MOST_PENDING: usize = 128;
-/// How long one may stay so.
+/// How long such a connection is kept.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer than anybody waits for a listener.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Each time that somebody connects, sends or goes.
+/// An event each time that somebody connects, sends or hangs up.
 const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// One who came, and handed a memory over.
+/// A connection that has handed over its memory.
 #[derive(Debug)]
 pub struct Arrival {
     pub socket: ParentOnly,
     pub memory: ParentOnly,
     pub identity: Identity,
-    /// What followed the hello.
-    pub word: Word,
+    pub word: HelloWord,
 }
 
-/// What may follow a hello: up to 24 bytes, filled up with zeros.
-pub type Word = [u8; 24];
+/// Up to 24 bytes that follow a hello, padded with zeros.
+pub type HelloWord = [u8; 24];
 
-/// What a hello brings.
-type Hello = (ParentOnly, Identity, Word);
+/// The memory that came with a hello, who sent it, and the word behind it.
+type Hello = std::result::Result<Option<(ParentOnly, Identity, HelloWord)>, &'static str>;
 
 #[derive(Debug)]
-struct Pending {
+struct PendingConnection {
     socket: Watched,
     since: Instant,
 }
 
-/// A name that listens.
 #[derive(Debug)]
 pub struct Acceptor {
-    claim: Claim,
+    claim: BoundName,
     hello: &'static [u8],
-    /// How long a word may follow the hello.
+    /// The longest word that may follow the hello.
     most_word_bytes: usize,
     inbox: Arc<Inbox>,
-    pending: Vec<Pending>,
-    /// A copy of the socket that listens, given up for a moment to refuse one for whom there is no
-    /// descriptor.
+    pending: Vec<PendingConnection>,
+    /// A copy of the listening socket. It is closed for a moment where no descriptor is left to
+    /// accept a connection with, so that the connection can be refused.
     spare: Option<ParentOnly>,
     _watched: Watched,
-    /// Somebody waits whom there are no means to let in, or to turn away.
+    /// A connection waits that can be neither let in nor refused for now.
     held_up: bool,
 }
 
 impl Acceptor {
-    /// Listens at a path for those who begin with `hello`; the inbox hears of them.
+    /// Listens at a path for connections that begin with `hello`. The inbox is notified of them.
     pub fn new(
         what: &Subject,
         path: &Path,
@@ -82,50 +80,45 @@ impl Acceptor {
         hello: &'static [u8],
         inbox: &Arc<Inbox>,
     ) -> Result<Acceptor> {
-        let claim = Claim::new(what, path, mode, BACKLOG)?;
+        let claim = BoundName::new(what, path, mode, BACKLOG)?;
         let failed = |cause: Errno| what.os(path, cause);
         let socket = claim.socket().ok_or(Errno::BADF).map_err(failed)?;
         rustix::fs::fcntl_setfl(socket, OFlags::RDWR | OFlags::NONBLOCK).map_err(failed)?;
         let mut watched = Watched::copy_of(socket)?;
         watched.start(ARRIVALS, inbox)?;
-        let spare = Some(passing::copy_of(socket).map_err(failed)?);
-        let (inbox, pending) = (inbox.clone(), Vec::new());
-        let most_word_bytes = 0;
         Ok(Acceptor {
-            claim,
             hello,
-            most_word_bytes,
-            inbox,
-            pending,
-            spare,
+            most_word_bytes: 0,
+            inbox: inbox.clone(),
+            pending: Vec::new(),
+            spare: Some(passing::copy_of(socket).map_err(failed)?),
             _watched: watched,
             held_up: false,
+            claim,
         })
     }
 
-    /// Lets a word follow the hello.
+    /// Allows a word behind the hello.
     pub fn with_words(mut self) -> Acceptor {
-        self.most_word_bytes = size_of::<Word>();
+        self.most_word_bytes = size_of::<HelloWord>();
         self
     }
 
-    /// The socket that listens, unless this is a forked child.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.claim.socket()
     }
 
-    /// Where.
     pub fn path(&self) -> &Path {
         self.claim.path()
     }
 
-    /// Whether [`Acceptor::admit`] is to be called again before long even if nobody connects: someone
-    /// has come and not yet handed over a memory, or could not be let in.
+    /// Whether [`Acceptor::admit`] has to be called again soon even if nobody connects: a
+    /// connection has not yet handed over a memory, or could not be let in.
     pub fn is_busy(&self) -> bool {
         self.held_up || !self.pending.is_empty()
     }
 
-    /// Lets in who is there, and drops who has been there for too long.
+    /// Accepts what has come, and drops connections that have been pending for too long.
     pub fn admit(&mut self) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         self.look_at_pending(&mut arrivals);
@@ -143,16 +136,16 @@ impl Acceptor {
                     self.held_up = true;
                     return arrivals;
                 }
-                // A connection that is gone again, or a signal.
+                // The connection is gone again, or a signal came.
                 Err(_) => {}
             }
         }
-        // There may be more: as if they had connected now.
+        // There may be more: come back for them.
         self.inbox.notify();
         arrivals
     }
 
-    /// For want of descriptors: takes one who came only to say no. False if even that failed.
+    /// Refuses one connection where no descriptor is left. Returns false if even that failed.
     fn refuse_one(&mut self) -> bool {
         if self.spare.take().is_none() {
             return false;
@@ -160,7 +153,7 @@ impl Acceptor {
         let Some(listening) = self.claim.socket() else { return false };
         let done = match accept(listening) {
             Ok(socket) => {
-                turn_away(socket, "its reader has no descriptors left");
+                turn_away(socket, NO_DESCRIPTORS);
                 true
             }
             Err(_) => false,
@@ -169,8 +162,8 @@ impl Acceptor {
         done
     }
 
-    /// Nobody new can come, and those who wait to be let in are sent away: what they have sent is
-    /// not to be closed with the socket that listens.
+    /// Closes the name to new connections and hangs up on those that wait to be accepted. Closing
+    /// the listening socket would close what they have sent, which can take long.
     fn send_all_away(&self) {
         let Some(socket) = self.claim.socket() else { return };
         let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
@@ -191,60 +184,47 @@ impl Acceptor {
                 continue;
             }
             let Some(socket) = pending.socket.stop() else { continue };
-            match hello {
-                Ok(Some((memory, identity, word))) => {
-                    arrivals.push(Arrival { socket, memory, identity, word });
-                }
-                Ok(None) => turn_away(socket, "no ring was handed over in time"),
-                Err(why) => turn_away(socket, why),
+            if let Some(socket) = settle(socket, hello, arrivals) {
+                turn_away(socket, "its reader received no ring in time");
             }
         }
     }
 
     fn receive(&mut self, socket: ParentOnly, since: Instant, arrivals: &mut Vec<Arrival>) {
-        match self.hello_of(socket.get()) {
-            Ok(Some((memory, identity, word))) => {
-                arrivals.push(Arrival { socket, memory, identity, word });
-            }
-            Ok(None) => {
-                if self.pending.len() >= MOST_PENDING
-                    && let Some(oldest) = self.pending.remove(0).socket.stop()
-                {
-                    turn_away(oldest, "others came who also handed over no ring");
-                }
-                let mut socket = Watched::new(socket);
-                // Where the kernel has no memory to watch it, it is looked at with the next.
-                let _ = socket.start(ARRIVALS, &self.inbox);
-                self.pending.push(Pending { socket, since });
-            }
-            Err(why) => turn_away(socket, why),
+        let hello = self.hello_of(socket.get());
+        let Some(socket) = settle(socket, hello, arrivals) else { return };
+        if self.pending.len() >= MOST_PENDING
+            && let Some(oldest) = self.pending.remove(0).socket.stop()
+        {
+            turn_away(oldest, "its reader has too many connections without a ring");
         }
+        let mut socket = Watched::new(socket);
+        // Where the kernel has no memory to watch it, it is looked at with the next.
+        let _ = socket.start(ARRIVALS, &self.inbox);
+        self.pending.push(PendingConnection { socket, since });
     }
 
-    /// The memory that was handed over, if it has come.
-    fn hello_of(
-        &self,
-        socket: Option<BorrowedFd>,
-    ) -> std::result::Result<Option<Hello>, &'static str> {
+    /// The first message of a connection, if it has come.
+    fn hello_of(&self, socket: Option<BorrowedFd>) -> Hello {
         let socket = socket.ok_or("its reader has gone")?;
         let mut text = [0; 64];
         let (count, memory) = match passing::receive(socket, &mut text) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Err(Errno::BADMSG) => return Err("what was handed over is no ring"),
-            Err(Errno::MFILE) => return Err("its reader has no descriptors left"),
-            Err(_) => return Err("its hand-over could not be received"),
+            Err(Errno::BADMSG) => return Err(NO_RING),
+            Err(Errno::MFILE) => return Err(NO_DESCRIPTORS),
+            Err(_) => return Err("its reader could not receive the ring"),
             Ok(got) => got,
         };
         let rest = text[..count]
             .strip_prefix(self.hello)
             .filter(|rest| rest.len() <= self.most_word_bytes);
         let (Some(memory), Some(rest)) = (memory, rest) else {
-            return Err("what was handed over is no ring");
+            return Err(NO_RING);
         };
-        let mut word = Word::default();
+        let mut word = HelloWord::default();
         word[..rest.len()].copy_from_slice(rest);
-        let who =
-            weir_sys::peer::credentials(socket).map_err(|_| "the kernel does not say who it is")?;
+        let who = weir_sys::peer::credentials(socket)
+            .map_err(|_| "the kernel does not identify this process")?;
         let identity = Identity { pid: who.pid, uid: who.uid, gid: who.gid };
         Ok(Some((memory, identity, word)))
     }
@@ -260,7 +240,22 @@ impl Drop for Acceptor {
     }
 }
 
-/// Until when [`hand_over`] waits for a listener, if it does.
+const NO_DESCRIPTORS: &str = "its reader has no descriptors left";
+const NO_RING: &str = "its reader received no valid ring";
+
+/// Takes a connection with its hello in, or refuses it. Returns it if the hello has not come.
+fn settle(socket: ParentOnly, hello: Hello, arrivals: &mut Vec<Arrival>) -> Option<ParentOnly> {
+    match hello {
+        Ok(Some((memory, identity, word))) => {
+            arrivals.push(Arrival { socket, memory, identity, word });
+        }
+        Ok(None) => return Some(socket),
+        Err(why) => turn_away(socket, why),
+    }
+    None
+}
+
+/// Until when [`hand_over`] waits for a listener; `None` if it does not wait.
 pub fn wait_until(timeout: Timeout) -> Option<Instant> {
     match timeout.start() {
         Until::Now => None,
@@ -269,8 +264,8 @@ pub fn wait_until(timeout: Timeout) -> Option<Instant> {
     }
 }
 
-/// Connects to the listener at a path and hands a memory over; waits for a listener until then. One
-/// that goes meanwhile counts as one that was never there.
+/// Connects to the listener at a path and hands a memory over. Waits for a listener until `until`;
+/// a listener that goes meanwhile counts as one that was never there.
 pub fn hand_over(
     what: &Subject,
     path: &Path,
@@ -283,7 +278,7 @@ pub fn hand_over(
         let socket = made.here().map_err(|cause| what.os(path, cause))?;
         match memory.here().and_then(|memory| passing::send(socket, hello, &[memory])) {
             Ok(()) => return Ok(made),
-            // It has ended already: refused, or with who listened.
+            // The listener has refused it or is gone.
             Err(Errno::PIPE | Errno::CONNRESET) => {}
             Err(cause) => return Err(what.os(path, cause)),
         }
@@ -298,7 +293,7 @@ pub fn hand_over(
     }
 }
 
-/// The next who connects. No forked child has the connection.
+/// Accepts the next connection, which no forked child has.
 fn accept(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     ParentOnly::make(|| accept_with(listening, flags).map_err(std::io::Error::from))

@@ -1,4 +1,4 @@
-//! How the reader of many rings tells the writer of one where its board is, and that one rings it.
+//! How the reader of many rings hands its board to a writer, and how the writer rings it.
 
 use super::lifeline::Lifeline;
 use crate::memory::Page;
@@ -7,10 +7,10 @@ use weir_ring::board::Board;
 use weir_ring::primitive::Ordering;
 use weir_sys::forks::ParentOnly;
 
-/// What the message that brings a board begins with; numbers follow.
+/// The beginning of the message that brings a board. Numbers follow.
 const WELCOME: &[u8] = b"weir-in ";
 
-/// Sends the writer of a ring the board, the ring's number there, and the most bytes of a message.
+/// Sends a writer the board, its ring's number there, and the most bytes of a message.
 pub fn welcome(
     over: &Lifeline,
     board: BorrowedFd,
@@ -21,18 +21,17 @@ pub fn welcome(
     over.send_memory(&[WELCOME, text.as_bytes()].concat(), board)
 }
 
-/// A place on the board of one who reads many rings.
+/// A writer's place on the board of its reader.
 #[derive(Debug)]
 pub struct BoardSlot {
     board: Page<Board>,
     ring: u32,
-    /// The most bytes of a message.
     pub most_bytes: u64,
 }
 
 impl BoardSlot {
-    /// The place that a message gives. What is no board is as if none had come: its sender is told
-    /// of nothing.
+    /// The place that a message assigns. `None` if the message or its memory is invalid: a reader
+    /// that sent such a message is not notified of anything.
     pub fn open(text: &[u8], memory: &ParentOnly) -> Option<BoardSlot> {
         let text = std::str::from_utf8(text.strip_prefix(WELCOME)?).ok()?;
         let mut numbers = text.split(' ').map(|word| word.parse().ok());
@@ -41,20 +40,20 @@ impl BoardSlot {
         Some(BoardSlot { board, ring: u32::try_from(ring).ok()?, most_bytes })
     }
 
-    /// Says that the ring has something, and wakes the reader if it waits: whether it did.
+    /// Marks the ring as ready, and wakes the reader if it waits. Returns whether it waited.
     pub fn ring(&self, over: &Lifeline) -> bool {
         let board = self.board.words();
         board.set(self.ring);
         over.wake_if_wanted(&board.sleep.word)
     }
 
-    /// How many writers the reader has, as it says: a hint, which all who share the board can spoil.
+    /// How many writers the reader has: a hint, which everybody who shares the board can falsify.
     pub fn open_writers(&self) -> u32 {
         // Relaxed, as the reader stores it: it publishes nothing.
         self.board.words().account.open.load(Ordering::Relaxed)
     }
 
-    /// The CPU the reader last ran on, and one; 0 where it has not said.
+    /// One more than the number of the CPU that the reader last ran on; 0 if unknown.
     pub fn reader_cpu(&self) -> u32 {
         self.board.words().sleep.cpu.load(Ordering::Relaxed)
     }

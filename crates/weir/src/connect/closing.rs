@@ -1,8 +1,7 @@
-//! Threads that close what may take its time.
+//! Threads that close descriptors which strangers have sent.
 //!
-//! Closing a descriptor can take as long as whoever made it likes: a TCP socket that lingers, a
-//! file of FUSE. What others have sent, and is not wanted, goes to threads that do nothing but
-//! close, for which nobody waits.
+//! Such a close can take as long as the stranger likes: a TCP socket that lingers, a file of FUSE.
+//! So these threads do nothing else, and nobody waits for them.
 
 use super::process::PerProcess;
 use rustix::io::Errno;
@@ -12,24 +11,22 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_sys::forks::ParentOnly;
 
-/// Most threads that close.
 const MOST_THREADS: usize = 16;
-/// Descriptors that wait for one of them, from which on nobody new is let in.
+/// With so many descriptors waiting to be closed, no new connection is let in.
 const MANY_WAITING: usize = 64;
-/// Messages taken off a socket that is closed.
+/// Messages taken off a socket before it is closed, at most.
 const MOST_LEFT: usize = 1024;
-/// How long a thread that has nothing to close stays.
+/// How long a thread with nothing to close stays.
 const STAY: Duration = Duration::from_secs(2);
 
-/// The threads that close.
 #[derive(Default)]
 struct Closers {
-    state: Mutex<State>,
+    state: Mutex<ClosingQueue>,
     came: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ClosingQueue {
     waiting: VecDeque<ParentOnly>,
     threads: usize,
     idle: usize,
@@ -41,7 +38,7 @@ fn current() -> &'static Closers {
     CLOSERS.get(Closers::default)
 }
 
-/// Has a descriptor closed by a thread for which nobody waits.
+/// Leaves a descriptor to a thread that closes it.
 pub fn close_later(descriptor: ParentOnly) {
     let closers = current();
     let mut state = closers.state();
@@ -52,20 +49,20 @@ pub fn close_later(descriptor: ParentOnly) {
     }
     if state.threads < MOST_THREADS {
         let builder = std::thread::Builder::new().name("weir-closer".into());
-        // Where there is none to be had, the next descriptor that comes tries again.
+        // If no thread can be started, the next descriptor tries again.
         if builder.stack_size(64 << 10).spawn(|| closers.run()).is_ok() {
             state.threads += 1;
         }
     }
 }
 
-/// Whether so many descriptors wait to be closed that nobody new is to be let in.
+/// Whether too many descriptors wait to be closed for new connections to be let in.
 pub fn is_held_up() -> bool {
     current().state().waiting.len() >= MANY_WAITING
 }
 
 impl Closers {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClosingQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +72,7 @@ impl Closers {
         loop {
             if let Some(descriptor) = state.waiting.pop_front() {
                 drop(state);
-                // This is what may take its time.
+                // These two may take long.
                 drain(&descriptor);
                 drop(descriptor);
                 state = self.state();
@@ -94,14 +91,14 @@ impl Closers {
     }
 }
 
-/// Takes what is left in a socket: the other side of one that is closed before that hears of a
-/// broken connection, and not first of what it was told.
+/// Takes what is left in a socket. If unread messages were closed with it, the other side would see
+/// a reset connection before the messages it was sent.
 fn drain(socket: &ParentOnly) {
     let Some(socket) = socket.get() else { return };
     for _ in 0..MOST_LEFT {
         match recv(socket, &mut [0; 1][..], RecvFlags::DONTWAIT) {
             Ok(_) | Err(Errno::INTR) => {}
-            // Nothing more; or it is no socket.
+            // It is empty, or not a socket.
             Err(_) => return,
         }
     }

@@ -1,9 +1,9 @@
-//! The socket of a connection, which dies with its last holder.
+//! The socket of a connection, which hangs up when the other side is gone.
 //!
 //! Each side of a connection holds one of a pair of sockets. When the last descriptor of the other
-//! side is closed, by its owner or by the kernel after a kill -9, this side hangs up; the process's
-//! watcher sees it, and tells the inbox of whoever sleeps. The same socket carries doorbells for who
-//! waits in poll, and memory that is handed over later.
+//! side is closed, by its owner or by the kernel after a kill -9, this socket hangs up. The watcher
+//! of this process sees that and notifies the inbox of the end. The socket also carries doorbells
+//! for ends that wait in poll, and memory that is handed over later.
 
 use super::passing;
 use super::site::{Fate, Inbox};
@@ -20,21 +20,20 @@ use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
 use weir_sys::forks::ParentOnly;
 
-/// A message that rings the doorbell of one who polls.
+/// A message that rings the doorbell of an end in poll.
 const BELL: &[u8] = b"b";
-/// Messages looked at in one go: a peer that sends without end holds nobody up.
+/// Messages taken in one go, so that a peer that keeps sending holds nobody up.
 const MOST_MESSAGES: usize = 64;
 
-/// One side of a connection.
 #[derive(Debug)]
 pub struct Lifeline {
     socket: Watched,
-    /// The process at the other side, where it is watched too.
+    /// The process at the other side, if it is watched too.
     process: Option<Watched>,
     fate: Arc<Fate>,
-    /// Nobody else holds this side of the connection.
+    /// No other process holds this side of the connection.
     is_exclusive: bool,
-    /// The other side does not keep to the protocol of the socket.
+    /// The other side broke the protocol of the socket.
     is_broken: Cell<bool>,
     refusal: OnceCell<String>,
     /// The epoll that knows the socket.
@@ -42,7 +41,7 @@ pub struct Lifeline {
 }
 
 impl Lifeline {
-    /// Begins to watch the other side of `socket`, which has this number with whom the inbox is.
+    /// Begins to watch the other side of `socket`. The inbox's owner knows it by the number `peer`.
     pub fn start(socket: ParentOnly, inbox: Arc<Inbox>, peer: u32) -> Result<Lifeline> {
         let mut lifeline = Lifeline {
             socket: Watched::new(socket),
@@ -57,13 +56,13 @@ impl Lifeline {
         Ok(lifeline)
     }
 
-    /// Says that nobody else holds this side: dropping it ends the connection.
+    /// Declares that no other process holds this side: dropping it ends the connection.
     pub fn exclusive(mut self) -> Lifeline {
         self.is_exclusive = true;
         self
     }
 
-    /// Watches the process at the other side as well: a child may have kept its socket.
+    /// Watches the process at the other side as well: a child of it may keep its socket open.
     pub fn watch_process(&mut self, pidfd: OwnedFd) -> Result<()> {
         let pidfd = ParentOnly::new(pidfd);
         let pidfd = pidfd.map_err(|cause| Error::os("watch", "a process", cause))?;
@@ -71,41 +70,39 @@ impl Lifeline {
         process.start(EventFlags::IN | EventFlags::ONESHOT, &self.fate)
     }
 
-    /// Gives the descriptor of that process up: the socket must do.
+    /// Stops watching that process, which frees a descriptor.
     pub fn forget_process(&mut self) {
         self.process = None;
     }
 
-    /// The socket, unless this is a forked child.
+    /// The socket; `None` in a forked child.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.socket.get()
     }
 
-    /// Gives up watching and returns the socket; none in a forked child.
+    /// Stops watching and returns the socket; `None` in a forked child.
     pub fn take_socket(&mut self) -> Option<OwnedFd> {
         self.socket.stop()?.take()
     }
 
-    /// Who hears of the other side's death.
+    /// The inbox that is notified of the other side's death.
     pub fn inbox(&self) -> &Inbox {
         self.fate.inbox()
     }
 
-    /// Whether the other side is known to be gone.
     #[inline]
     pub fn is_dead(&self) -> bool {
         self.fate.is_dead()
     }
 
-    /// Ends the connection, from this side.
     pub fn hang_up(&self) {
         if let Some(socket) = self.socket() {
-            // A connection that has ended already is as good.
+            // This fails only if it has ended already.
             let _ = shutdown(socket, Shutdown::Both);
         }
     }
 
-    /// Wakes one who said at this word how it waits.
+    /// Wakes the other side, which waits in the way `how` that it announced at this word.
     pub fn wake(&self, word: &AtomicU32, how: u32) {
         if how & sleep::ASLEEP != 0 {
             futex::wake(word, 1);
@@ -113,13 +110,14 @@ impl Lifeline {
         if how & sleep::POLLING != 0
             && let Some(socket) = self.socket()
         {
-            // Never waits: a full socket has unread bells in it, or no reader.
+            // Does not wait: a full socket holds unread bells, or nobody reads it.
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let _ = rustix::net::send(socket, BELL, flags);
         }
     }
 
-    /// After something was published: wakes one who waits at this word. Whether somebody did.
+    /// Wakes the other side, after something was published, if it waits at this word. Returns
+    /// whether it did.
     pub fn wake_if_wanted(&self, word: &AtomicU32) -> bool {
         let how = if sleep::is_wanted(word) { sleep::take(word) } else { 0 };
         self.wake(word, how);
@@ -134,8 +132,8 @@ impl Lifeline {
         passing::send(self.socket().ok_or(Errno::BADF)?, text, &[memory])
     }
 
-    /// Takes what there is off the socket, and shows each message that brings memory.
-    /// `to_the_bell`: up to the first doorbell only, so that another keeps the socket readable.
+    /// Takes messages off the socket, and shows each that brings memory. With `to_the_bell` it
+    /// stops after the first doorbell, so that another one keeps the socket readable.
     pub fn take_messages(&self, to_the_bell: bool, mut each: impl FnMut(&[u8], ParentOnly)) {
         let Some(socket) = self.socket() else { return };
         let mut text = [0; 256];
@@ -159,28 +157,27 @@ impl Lifeline {
         }
     }
 
-    /// The other side does not keep to the protocol of the socket: it is as good as dead.
+    /// Treats the other side as dead, because it broke the protocol of the socket.
     fn give_up(&self) {
         self.is_broken.set(true);
         if self.is_exclusive {
-            // The watcher sees that.
+            // The watcher sees this.
             self.hang_up();
         } else {
             self.fate.give_up();
         }
     }
 
-    /// Whether a descriptor came that is no memory.
+    /// Whether a descriptor came that is not memory.
     pub fn is_broken(&self) -> bool {
         self.is_broken.get()
     }
 
-    /// Why the other side did not take this one, if it said so.
+    /// Why the other side refused this one, if it told.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.get().map(String::as_str)
     }
 
-    /// The socket is known to this epoll.
     pub fn is_polled_by(&self, epoll: Arc<OwnedFd>) {
         let _ = self.polled.set(epoll);
     }
@@ -188,7 +185,7 @@ impl Lifeline {
 
 impl Drop for Lifeline {
     fn drop(&mut self) {
-        // In a forked child there is none, and the connection is the parent's.
+        // In a forked child there is no socket: the connection is the parent's.
         let Some(socket) = self.socket.stop() else { return };
         let polled = self.polled.get().map(Arc::as_ref);
         if self.is_exclusive {
@@ -205,8 +202,8 @@ mod tests {
     use crate::connect::site::ParkSite;
     use weir_ring::layout::SleepLine;
 
-    /// The watcher holds what it tells for as long as it wakes somebody. One that gave its socket up
-    /// meanwhile spun until then.
+    /// The watcher holds a `Fate` while it wakes an end. A lifeline that gave its socket up
+    /// meanwhile used to spin until the watcher was done.
     #[test]
     fn one_that_gives_its_socket_up_does_not_wait_for_the_watcher() {
         let (ours, _theirs) = passing::sockets().expect("sockets");

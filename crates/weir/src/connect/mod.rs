@@ -1,6 +1,5 @@
-//! How ends find and lose each other: descriptors passed over sockets, the lifeline that dies with
-//! its last holder, the thread that watches, one wait over
-//! several of them, names, and who is let in.
+//! How ends find and lose each other: names, connections that are accepted, descriptors passed over
+//! sockets, lifelines, the thread that watches them, and one wait over several ends.
 
 pub mod acceptor;
 pub mod board;

@@ -1,8 +1,8 @@
-//! Messages with descriptors over sockets, and the closing of sockets in which some may lie.
+//! Messages with descriptors over sockets, and the closing of sockets that may contain some.
 //!
-//! A descriptor that is still in flight is closed by whoever takes its message, or closes the
-//! socket, and that can take as long as its sender likes. So no message with a descriptor is taken
-//! off a socket before it was looked at, and what is not wanted is closed by [`super::closing`].
+//! Taking a message, or closing its socket, closes the descriptors in it that nobody keeps, and
+//! that can take as long as their sender likes. So each message is peeked at before it is taken,
+//! and descriptors that are not wanted are closed by [`super::closing`].
 
 use super::closing;
 use crate::error::{Error, Result};
@@ -19,19 +19,17 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use weir_sys::forks::ParentOnly;
 
-/// Most descriptors of a message.
 const MOST_FILES: usize = 2;
-/// What a refusal begins with; its reason follows.
+/// The beginning of a refusal. Its reason follows.
 const REFUSED: &[u8] = b"weir-no ";
 
-/// Makes a pair of connected sockets.
 pub fn sockets() -> Result<(ParentOnly, ParentOnly)> {
     let (unix, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let make = || socketpair(unix, kind, SocketFlags::CLOEXEC, None).map_err(io::Error::from);
     ParentOnly::make_two(make).map_err(|cause| Error::os("make", "a pair of sockets", cause))
 }
 
-/// A copy of a descriptor, which no forked child has.
+/// Copies a descriptor. No forked child has the copy.
 pub fn copy_of(descriptor: BorrowedFd) -> rustix::io::Result<ParentOnly> {
     let copy = || rustix::io::fcntl_dupfd_cloexec(descriptor, 3).map_err(io::Error::from);
     ParentOnly::make(copy).map_err(|cause| errno_of(&cause))
@@ -46,7 +44,7 @@ pub fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) -> rustix::io
     sendmsg(socket, &[IoSlice::new(text)], &mut ancillary, flags).map(drop)
 }
 
-/// A message with up to `N` descriptors: its length, these, and whether there were more.
+/// A message: its length, up to `N` descriptors, and whether there were more.
 type Got<const N: usize> = (usize, [Option<OwnedFd>; N], bool);
 
 fn receive_up_to<const N: usize>(
@@ -69,8 +67,8 @@ fn receive_up_to<const N: usize>(
     Ok((got.bytes, files, got.flags.contains(ReturnFlags::CTRUNC)))
 }
 
-/// Waits for a message with two descriptors, which forked children inherit. `MFILE`: there was no
-/// room for them.
+/// Waits for a message with two descriptors, which forked children inherit. Fails with `MFILE` if
+/// this process has no room for them.
 pub fn receive_two(
     socket: BorrowedFd,
     text: &mut [u8],
@@ -81,16 +79,17 @@ pub fn receive_two(
     }
 }
 
-/// Receives a message without waiting, with its memory if it has one. `BADMSG`: it has another
-/// descriptor, or several; it is still there, nothing behind it is received, and the connection is
-/// to be ended. `MFILE`: there was no room for the memory; it is still there as well.
+/// Receives a message, and its memory if it has one, without waiting. `BADMSG`: it brings several
+/// descriptors, or one that is not memory; the caller has to end the connection, for the message
+/// stays and blocks those behind it. `MFILE`: this process has no room for the memory; the message
+/// stays as well.
 pub fn receive(
     socket: BorrowedFd,
     text: &mut [u8],
 ) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     let (mut bytes, mut is_cut) = (0, false);
-    // One step for a fork: no child has what came.
+    // A fork cannot come in between, so no child has what came.
     let files = ParentOnly::make_all::<MOST_FILES, io::Error>(|| {
         let files;
         (bytes, files, is_cut) = receive_up_to(socket, text, flags)?;
@@ -101,24 +100,23 @@ pub fn receive(
     if is_cut && count == 0 {
         return Err(Errno::MFILE);
     }
-    // Sealed memory is what is wanted, and its closing never waits; nothing else has seals.
+    // Only memory files have seals, and closing one never waits.
     let is_memory = |file: &ParentOnly| file.here().and_then(rustix::fs::fcntl_get_seals).is_ok();
     if is_cut || count > 1 || !files.iter().flatten().all(is_memory) {
         files.into_iter().flatten().for_each(closing::close_later);
         return Err(Errno::BADMSG);
     }
-    // Of what is taken with the message another descriptor is held here: nothing is closed by it.
+    // Taking the message closes its own copies only: `files` keeps the memory open.
     recv(socket, &mut [0; 0][..], RecvFlags::DONTWAIT)?;
     Ok((bytes, files.iter_mut().find_map(Option::take)))
 }
 
-/// Says no, and why.
+/// Tells the other side that it is refused, and why.
 pub fn refuse(socket: BorrowedFd, why: &str) {
-    // One who does not read it will see that the connection ends.
+    // If this fails, the other side sees only that the connection ends.
     let _ = send(socket, &[REFUSED, why.as_bytes()].concat(), &[]);
 }
 
-/// Says no, and why, and ends the connection.
 pub fn turn_away(socket: ParentOnly, why: &str) {
     if let Some(socket) = socket.get() {
         refuse(socket, why);
@@ -126,20 +124,19 @@ pub fn turn_away(socket: ParentOnly, why: &str) {
     hang_up(socket, None);
 }
 
-/// Why the other side says no, if this message does.
+/// The reason in a message, if that is a refusal.
 pub fn refusal_in(text: &[u8]) -> Option<String> {
     Some(text.strip_prefix(REFUSED)?.escape_ascii().to_string())
 }
 
-/// Closes a connection with a stranger, from whom nothing more is heard from now on. `polled` is
-/// the epoll that knows the socket, if one does.
+/// Ends a connection and closes its socket. `polled` is the epoll that knows the socket, if any.
 pub fn hang_up(socket: ParentOnly, polled: Option<&OwnedFd>) {
-    // After this nothing more can come.
+    // After this no message can come.
     let _ = socket.here().map(|socket| shutdown(socket, Shutdown::Both));
     leave(socket, polled);
 }
 
-/// Closes this side's descriptor of a connection that others may share.
+/// Closes this process's descriptor of a connection that other processes may share.
 pub fn leave(socket: ParentOnly, polled: Option<&OwnedFd>) {
     let Some(descriptor) = socket.get().filter(|socket| has_message(*socket)) else { return };
     if let Some(polled) = polled {
@@ -150,8 +147,8 @@ pub fn leave(socket: ParentOnly, polled: Option<&OwnedFd>) {
 
 /// Whether any message is left in a socket that is about to be closed.
 fn has_message(socket: BorrowedFd) -> bool {
-    // With this the kernel has something to say beside each message, be it empty, and says that
-    // there was no space for it.
+    // With this option every message, even an empty one, comes with credentials. They do not fit
+    // the empty buffer below, which the kernel reports as CTRUNC.
     let _ = sockopt::set_socket_passcred(socket, true);
     let (mut text, flags) = ([0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
     let (mut parts, mut none) = ([IoSliceMut::new(&mut text)], RecvAncillaryBuffer::default());

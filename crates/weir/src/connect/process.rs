@@ -1,10 +1,10 @@
-//! What each process has one of.
+//! Statics that each process has one of.
 
 use std::sync::OnceLock;
 use weir_sys::forks;
 
-/// One `T` for each process. A forked child makes its own, and leaves alone what its parent has:
-/// another thread of the parent may have held its locks at the fork.
+/// One `T` for each process. A forked child makes its own and does not touch its parent's, whose
+/// locks another thread may have held at the fork.
 pub struct PerProcess<T> {
     own: OnceLock<T>,
     child: OnceLock<Box<PerProcess<T>>>,
@@ -15,7 +15,7 @@ impl<T> PerProcess<T> {
         PerProcess { own: OnceLock::new(), child: OnceLock::new() }
     }
 
-    /// This process's, made by `make` the first time.
+    /// The `T` of this process, made by `make` at the first call.
     pub fn get(&self, make: impl FnOnce() -> T) -> &T {
         let mut here = self;
         for _ in 0..forks::epoch() {

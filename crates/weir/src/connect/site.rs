@@ -1,23 +1,22 @@
-//! Where the reader of many rings sleeps, and its inbox.
+//! Where an end sleeps, and its inbox.
 
 use crate::memory::{LinkMap, Page};
 use crate::park::futex;
 use std::fmt::Debug;
 use weir_ring::board::Board;
 use weir_ring::inbox::{self, Sleeper};
-use weir_ring::lane::Side;
+use weir_ring::lane::LinkSide;
 use weir_ring::layout::SleepLine;
 use weir_ring::sleep;
 
-/// Where somebody sleeps.
+/// A place with a word to sleep on.
 pub trait ParkSite: Debug + Send + Sync {
-    /// Its sleep.
     fn sleep(&self) -> &SleepLine;
 }
 
-/// News for one who sleeps there.
+/// News for an end that sleeps at a site.
 pub type Inbox = inbox::Inbox<dyn ParkSite>;
-/// Whether a peer of such a one lives.
+/// Whether a peer of such an end lives.
 pub type Fate = inbox::Fate<dyn ParkSite>;
 
 impl Sleeper for dyn ParkSite {
@@ -34,14 +33,14 @@ impl ParkSite for Page<Board> {
     }
 }
 
-/// Of the peer of an mpx.
+/// The site of an mpx's peer.
 impl ParkSite for LinkMap {
     fn sleep(&self) -> &SleepLine {
-        &self.board(Side::Peer).sleep
+        &self.board(LinkSide::Peer).sleep
     }
 }
 
-/// Of one who shares no memory with those who connect.
+/// The site of a listener, which shares no memory with those who connect.
 impl ParkSite for SleepLine {
     fn sleep(&self) -> &SleepLine {
         self

@@ -1,9 +1,9 @@
-//! The one thread of a process that sees peers die, somebody connect, and descriptors become ready.
+//! The one thread of a process that sees peers die, connections come and descriptors become ready.
 //!
-//! A futex cannot see death. The thread is started with the first end, sleeps in epoll, and costs
-//! nothing else. It waits for no end: it tells what has happened, and looks again a little later at
-//! those who may not have heard ([`weir_ring::notify`]). The one lock it takes guards a table, and
-//! is held for a look into it, never over a system call. A forked child starts its own thread.
+//! A futex cannot report a death. The thread starts with the first end, sleeps in epoll, and costs
+//! nothing else. It never waits for an end: it notifies observers, and checks a little later
+//! whether they have heard ([`weir_ring::notify`]). Its only lock guards a table, and is held for a
+//! look-up, never over a system call. A forked child starts its own thread.
 
 use super::passing;
 use super::process::PerProcess;
@@ -18,18 +18,18 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use weir_ring::notify::{Observer, Rounds};
+use weir_ring::notify::{Recipient, Rounds};
 use weir_sys::forks::ParentOnly;
 
 /// Events taken from the kernel in one go.
 const MOST_EVENTS: usize = 256;
-/// How long until those who may not have heard are looked at again, at first and in the end.
+/// The first and the longest pause until observers that may not have heard are checked again.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 struct Watcher {
     epoll: ParentOnly,
-    observers: Mutex<HashMap<u64, Weak<dyn Observer>>>,
+    observers: Mutex<HashMap<u64, Weak<dyn Recipient>>>,
     next: AtomicU64,
 }
 
@@ -40,8 +40,12 @@ fn current() -> Result<&'static Watcher> {
     watcher.map_err(|cause| Error::os("start", "the watcher of peers", *cause))
 }
 
-/// A descriptor, and the watching of it: until this is dropped, or for one event with
-/// [`EventFlags::ONESHOT`]. In a forked child there is no descriptor, and dropping this does nothing.
+fn failed(cause: Errno) -> Error {
+    Error::os("watch", "a descriptor", cause)
+}
+
+/// A descriptor that is watched until this is dropped; with [`EventFlags::ONESHOT`] for one event.
+/// In a forked child there is no descriptor, and dropping this does nothing.
 #[derive(Debug)]
 pub struct Watched {
     descriptor: ParentOnly,
@@ -49,45 +53,42 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Takes a descriptor over, which is not yet watched.
+    /// Takes over a descriptor. It is not watched yet.
     pub fn new(descriptor: ParentOnly) -> Watched {
         Watched { descriptor, token: None }
     }
 
-    /// Takes a copy of a descriptor, which is not yet watched: epoll knows a descriptor of one
-    /// number only once.
+    /// Copies a descriptor that another epoll entry may use: epoll knows each descriptor once. The
+    /// copy is not watched yet.
     pub fn copy_of(descriptor: BorrowedFd) -> Result<Watched> {
-        let copy = passing::copy_of(descriptor);
-        copy.map(Watched::new).map_err(|cause| Error::os("watch", "a descriptor", cause))
+        passing::copy_of(descriptor).map(Watched::new).map_err(failed)
     }
 
-    /// Begins to watch: the observer is told of each of these events, as long as it is there.
+    /// Begins to watch: the observer is notified of each of these events while it exists.
     pub fn start<O>(&mut self, events: EventFlags, observer: &Arc<O>) -> Result<()>
     where
-        O: Observer + 'static,
+        O: Recipient + 'static,
     {
         let (watcher, observer) = (current()?, Arc::<O>::downgrade(observer));
         let added = self.descriptor.here().and_then(|own| watcher.add(own, events, observer));
-        let failed = |cause| Error::os("watch", "a descriptor", cause);
         self.token = Some(added.map_err(failed)?);
         Ok(())
     }
 
-    /// Watches again for other events, or after the one of [`EventFlags::ONESHOT`].
+    /// Watches for other events, or again after the one of [`EventFlags::ONESHOT`].
     pub fn again(&self, events: EventFlags) -> Result<()> {
-        let failed = |cause| Error::os("watch", "a descriptor", cause);
         let (watcher, own) = (current()?, self.descriptor.here().map_err(failed)?);
         let data = EventData::new_u64(self.token.unwrap_or(u64::MAX));
         let epoll = watcher.epoll.here();
         epoll.and_then(|epoll| epoll::modify(epoll, own, data, events)).map_err(failed)
     }
 
-    /// The descriptor, unless this is a forked child.
+    /// The descriptor; `None` in a forked child.
     pub fn get(&self) -> Option<BorrowedFd<'_>> {
         self.descriptor.get()
     }
 
-    /// Stops watching, and returns the descriptor; none in a forked child, or the second time.
+    /// Stops watching and returns the descriptor; `None` in a forked child and at a second call.
     pub fn stop(&mut self) -> Option<ParentOnly> {
         let descriptor = self.descriptor.pass_on()?;
         if let (Some(token), Some(own), Ok(watcher)) =
@@ -114,7 +115,7 @@ impl Watcher {
         Ok(Watcher { epoll, observers: Mutex::default(), next: AtomicU64::new(0) })
     }
 
-    fn observers(&self) -> MutexGuard<'_, HashMap<u64, Weak<dyn Observer>>> {
+    fn observers(&self) -> MutexGuard<'_, HashMap<u64, Weak<dyn Recipient>>> {
         self.observers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,11 +123,11 @@ impl Watcher {
         &self,
         descriptor: BorrowedFd,
         events: EventFlags,
-        observer: Weak<dyn Observer>,
+        observer: Weak<dyn Recipient>,
     ) -> rustix::io::Result<u64> {
-        // Relaxed: only to be different.
+        // Relaxed: tokens only have to differ.
         let token = self.next.fetch_add(1, Ordering::Relaxed);
-        // First, since the thread may be told of it at once.
+        // Inserted first, since an event may come at once.
         self.observers().insert(token, observer);
         let epoll = self.epoll.here();
         let data = EventData::new_u64(token);
@@ -139,30 +140,30 @@ impl Watcher {
 
     fn remove(&self, token: u64, descriptor: BorrowedFd) {
         self.observers().remove(&token);
-        // The file may live on, with another descriptor, and epoll would go on knowing it.
+        // Another descriptor may keep the file open, and epoll would keep its entry.
         let _ = self.epoll.here().and_then(|epoll| epoll::delete(epoll, descriptor));
     }
 }
 
-/// When those who may not have heard are looked at again: soon, and then ever less often.
-struct Again {
+/// When observers that may not have heard are checked again: soon, then in growing intervals.
+struct RetryTimer {
     pause: Duration,
     due: Instant,
 }
 
-impl Again {
-    fn new() -> Again {
-        Again { pause: FIRST_PAUSE, due: Instant::now() }
+impl RetryTimer {
+    fn new() -> RetryTimer {
+        RetryTimer { pause: FIRST_PAUSE, due: Instant::now() }
     }
 
-    /// Somebody new may not have heard; whether there are others.
+    /// A new observer may not have heard. `others`: so may earlier ones.
     fn soon(&mut self, others: bool) {
         let soon = Instant::now() + FIRST_PAUSE;
         self.pause = FIRST_PAUSE;
         self.due = if others { self.due.min(soon) } else { soon };
     }
 
-    /// All were looked at.
+    /// All were checked.
     fn later(&mut self) {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.due = Instant::now() + self.pause;
@@ -178,13 +179,13 @@ fn run(epoll: &ParentOnly) {
     let Ok(epoll) = epoll.here() else { return };
     let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
     let mut events = vec![none; MOST_EVENTS];
-    let (mut rounds, mut again) = (Rounds::default(), Again::new());
+    let (mut rounds, mut again) = (Rounds::default(), RetryTimer::new());
     loop {
         let time = (!rounds.is_empty()).then(|| again.time_left());
         let count = match epoll::wait(epoll, &mut events[..], time.as_ref()) {
             Ok(count) => count,
             Err(Errno::INTR) => continue,
-            // The descriptor is the thread's own: nothing else can fail.
+            // The descriptor is the thread's own, so nothing else can fail.
             Err(_) => return,
         };
         let Ok(watcher) = current() else { return };
@@ -196,7 +197,7 @@ fn run(epoll: &ParentOnly) {
         if is_new {
             again.soon(others);
         }
-        // Also where events come without end.
+        // Done also while events keep coming.
         if !rounds.is_empty() && Instant::now() >= again.due {
             rounds.go();
             again.later();
@@ -217,33 +218,33 @@ mod tests {
         (ours, Watched::new(theirs), rung)
     }
 
-    /// A descriptor that was handed on without being forgotten could not be watched again, and its
-    /// new holder was taken for the old one.
+    /// A descriptor that was handed on while epoll still knew it could not be watched again, and
+    /// its events went to the old observer.
     #[test]
-    fn what_is_dropped_or_given_up_is_watched_no_more() {
+    fn dropping_or_stopping_ends_the_watching() {
         let (mut ours, theirs, rung) = watched();
         assert_eq!(Arc::weak_count(&rung), 1);
         let mut again = Watched::new(ours.stop().expect("this process's"));
         drop(ours);
-        assert_eq!(Arc::weak_count(&rung), 0, "nobody is told");
+        assert_eq!(Arc::weak_count(&rung), 0, "nobody is notified");
         let other = Arc::new(Rung::default());
         again.start(EventFlags::RDHUP | EventFlags::ONESHOT, &other).expect("watched again");
         drop(theirs);
         let begun = Instant::now();
         while other.0.load(Ordering::Acquire) == 0 {
             futex::wait(&other.0, 0, Some(Duration::from_millis(100)));
-            assert!(begun.elapsed() < Duration::from_secs(30), "it is told of the other's end");
+            assert!(begun.elapsed() < Duration::from_secs(30), "it sees the other side close");
         }
         assert_eq!(rung.0.load(Ordering::Acquire), 0);
         drop(again);
-        // The thread that told it may still be at it.
+        // The watcher may still hold it.
         while Arc::weak_count(&other) != 0 {
             assert!(begun.elapsed() < Duration::from_secs(30), "dropped with the end");
             std::thread::yield_now();
         }
     }
 
-    /// The watcher of a child numbers what it watches from 0, as its parent's does.
+    /// A child's watcher numbers its descriptors from 0, as its parent's does.
     #[test]
     fn a_forked_child_that_drops_what_its_parent_watches_ends_no_watching() {
         let (ours, theirs, rung) = watched();

@@ -1,4 +1,4 @@
-//! Pipes and ports in use, seen from outside: their accounts and their sizes.
+//! The accounts and sizes of pipes and ports in use, read and set from outside.
 
 pub mod stat;
 pub mod tune;

@@ -1,4 +1,4 @@
-//! Defaults of pipes, set while programs run, and sizes of pipes in use.
+//! The defaults of pipes, which can be set while programs run, and the sizes of pipes in use.
 
 mod calibrate;
 mod live;

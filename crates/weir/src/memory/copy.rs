@@ -1,18 +1,18 @@
 //! Copies between shared memory and private memory.
 
-/// Copies bytes: small ones in place of a call, by words that overlap in the middle.
+/// Copies bytes. Short copies are inlined, as words that overlap in the middle.
 ///
 /// # Safety
-/// As `ptr::copy_nonoverlapping`. That includes data races: no other thread of this process writes
-/// what is read, or touches what is written. Another process may: see [the room's page](super).
+/// As for `ptr::copy_nonoverlapping`. That includes data races: no other thread of this process
+/// writes what is read, or touches what is written. Another process may: see [the module](super).
 #[inline]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     match bytes {
         4..=8 => {
-            // SAFETY: both are valid for `bytes`, of which this is the beginning.
+            // SAFETY: both are valid for `bytes`, and this is the beginning.
             unsafe { std::ptr::copy_nonoverlapping(from, to, 4) };
             let last = bytes - 4;
-            // SAFETY: the end of the same.
+            // SAFETY: as above; this is the end.
             unsafe {
                 std::ptr::copy_nonoverlapping(from.wrapping_add(last), to.wrapping_add(last), 4)
             };

@@ -1,33 +1,33 @@
-//! The memory of a pool: frames of one size, and who may touch which of them.
+//! The memory of a pool: frames of one size, and guards that say who may touch which frame.
 //!
-//! Each frame has a word of state: how many of its bytes are committed, and who uses it. Guards are
-//! given out by that word alone, so that a frame is never written where somebody reads: a
+//! Each frame has a word of state: how many of its bytes are committed, and who uses it. That word
+//! alone decides which guards are given out, so that no byte is written while it is read: a
 //! [`FrameWriter`] has the bytes that are not committed yet, a [`FrameReader`] those that are, and
-//! a [`Loan`] lends the frame to the kernel, which reads beside readers and writes alone.
+//! a [`FrameLoan`] lends the frame to the kernel, which reads beside readers and writes alone.
 
 use super::mapping::{Mapping, page_bytes};
 use super::sealed::map_private;
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_sys::spill::{Direction, Piece};
+use weir_sys::spill::{MemoryPiece, TransferDirection};
 
 /// The name of the memory in /proc.
 const NAME: &str = "weir-pool";
-/// The committed bytes of a frame in its word.
+/// The bits of the state that count the committed bytes.
 const COMMITTED: u64 = (1 << 32) - 1;
 /// There is a [`FrameWriter`].
 const WRITER: u64 = 1 << 32;
-/// The kernel is to write the frame.
+/// The kernel is filling the frame.
 const FILLING: u64 = 1 << 33;
-/// One of those who share the frame: readers, and loans that the kernel reads.
+/// One user that shares the frame: a reader, or a loan that the kernel reads.
 const USER: u64 = 1 << 34;
-/// What a frame may have at most.
+/// The longest frame.
 const MOST_FRAME_BYTES: usize = 1 << 30;
-/// Somebody else is here: there are fewer threads than that.
+/// More users than there can be threads.
 const MOST_USERS: u64 = u64::MAX / USER - 1;
 
-/// Frames, in memory that is taken from the machine as they are first touched.
+/// Frames whose memory the kernel allocates as they are first touched.
 #[derive(Debug)]
 pub(crate) struct Frames {
     memory: Mapping,
@@ -36,17 +36,17 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Frames of `frame_bytes`, a power of two and a page at least.
+    /// Makes `count` frames of `frame_bytes`, a power of two of at least a page.
     pub(crate) fn new(frame_bytes: usize, count: u32) -> Result<Arc<Frames>> {
         let object = || format!("{count} frames of {frame_bytes} bytes");
         let sizes = page_bytes() as usize..=MOST_FRAME_BYTES;
         if !frame_bytes.is_power_of_two() || !sizes.contains(&frame_bytes) {
-            let reason = "a frame has a power of two of bytes, from a page to 1 GiB";
+            let reason = "the size of a frame is a power of two, from a page to 1 GiB";
             return Err(Error::new(ErrorKind::Invalid, "make", object(), reason));
         }
         let bytes = (count as usize).checked_mul(frame_bytes).filter(|bytes| *bytes > 0);
         let bytes = bytes.filter(|bytes| *bytes <= isize::MAX as usize).ok_or_else(|| {
-            Error::new(ErrorKind::Invalid, "make", object(), "no memory has that size")
+            Error::new(ErrorKind::Invalid, "make", object(), "no memory can have that size")
         })?;
         let memory =
             map_private(NAME, bytes).map_err(|cause| Error::os("make", object(), cause))?;
@@ -58,60 +58,55 @@ impl Frames {
         Ok(Arc::new(Frames { memory, frame_bytes, states: states.into() }))
     }
 
-    /// Bytes of a frame.
     pub(crate) fn frame_bytes(&self) -> usize {
         self.frame_bytes
     }
 
-    /// How many there are: their numbers are those below.
     #[cfg(all(test, not(miri)))]
     pub(crate) fn count(&self) -> u32 {
         self.states.len() as u32
     }
 
-    /// Whether the memory is in this process, and not only in the one it was forked from. Where it
-    /// is not, no guard is given, and those there are panic instead of reaching into nothing.
+    /// Whether the memory is mapped in this process. It is not in a forked child: there no guard is
+    /// given out, and the parent's guards panic instead of reaching into nothing.
     pub(crate) fn is_here(&self) -> bool {
         self.memory.is_here()
     }
 
-    /// Changes a frame's state, if `change` has a new one.
+    /// Changes a frame's state, if `change` returns a new one.
     fn claim(&self, frame: u32, change: impl FnMut(u64) -> Option<u64>) -> Option<()> {
         let state = self.states.get(frame as usize).filter(|_| self.is_here())?;
-        // Acquire: with the Release of `release`, `FrameWriter::commit` and `Loan::filled`, so that
-        // what those before us did to the bytes is done. Release: what we did is seen by the next.
+        // Acquire: pairs with the Release of `release`, `FrameWriter::commit` and
+        // `FrameLoan::filled`: earlier users are done with the bytes. Release: pairs with the
+        // Acquire of the next claim.
         state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok().map(drop)
     }
 
-    /// Takes what a guard had added to its frame's state off again.
+    /// Takes a guard's bits off the state of its frame.
     fn release(&self, frame: u32, what: u64) {
-        // Release: with the Acquire of `claim`, whoever comes next comes after us. The state is
-        // there even where the memory is not, in a forked child.
-        if let Some(state) = self.states.get(frame as usize) {
-            state.fetch_sub(what, Ordering::Release);
-        }
+        // Release: pairs with the Acquire of `claim`: the next user comes after this one. A forked
+        // child has the state, though not the memory.
+        self.states[frame as usize].fetch_sub(what, Ordering::Release);
     }
 
     fn committed(&self, frame: u32) -> usize {
-        // Acquire: with the Release of `FrameWriter::commit`, the bytes are there.
-        self.states.get(frame as usize).map_or(0, |state| state.load(Ordering::Acquire) & COMMITTED)
-            as usize
+        // Acquire: pairs with the Release of `FrameWriter::commit`: the bytes are there.
+        (self.states[frame as usize].load(Ordering::Acquire) & COMMITTED) as usize
     }
 
-    /// Where a frame begins. The frame is one of ours: its guard was given.
+    /// The address of a frame that a guard was given for.
     fn address(&self, frame: u32) -> *mut u8 {
         assert!(self.is_here(), "no frame of this process");
         self.memory.at(frame as usize * self.frame_bytes, self.frame_bytes)
     }
 
-    /// The frame, empty, to be written; none while anybody uses it.
+    /// Empties a frame to write it; `None` while it is in use.
     pub(crate) fn writer(self: &Arc<Self>, frame: u32) -> Option<FrameWriter> {
         self.claim(frame, |state| (state & !COMMITTED == 0).then_some(WRITER))?;
         Some(FrameWriter { frames: Arc::clone(self), frame, committed: 0 })
     }
 
-    /// What is committed of the frame, to be read, beside its writer and other readers; none while
-    /// the kernel is to fill it.
+    /// The right to read a frame beside its writer and readers; `None` while it is being filled.
     pub(crate) fn reader(self: &Arc<Self>, frame: u32) -> Option<FrameReader> {
         self.share(frame, |state| state & FILLING == 0)?;
         Some(FrameReader { frames: Arc::clone(self), frame })
@@ -122,53 +117,54 @@ impl Frames {
         self.claim(frame, change)
     }
 
-    /// The frame for a transfer. To disk goes one that nobody can write any more: it is full, or
-    /// its writer has gone. From disk comes one that nobody uses, whose bytes are forgotten here.
-    pub(crate) fn lend(self: &Arc<Self>, frame: u32, direction: Direction) -> Option<Loan> {
+    /// Lends a frame for a transfer. A frame goes to disk when nobody can write it any longer: it
+    /// is full, or its writer is gone. A frame to be filled has no users, and loses its bytes.
+    pub(crate) fn lend(
+        self: &Arc<Self>,
+        frame: u32,
+        direction: TransferDirection,
+    ) -> Option<FrameLoan> {
         match direction {
-            Direction::ToDisk => self.share(frame, |state| {
+            TransferDirection::ToDisk => self.share(frame, |state| {
                 let full = state & COMMITTED == self.frame_bytes as u64;
                 state & FILLING == 0 && (full || state & WRITER == 0)
             })?,
-            Direction::FromDisk => {
+            TransferDirection::FromDisk => {
                 self.claim(frame, |state| (state & !COMMITTED == 0).then_some(FILLING))?;
             }
         }
-        Some(Loan { frames: Arc::clone(self), frame, direction })
+        Some(FrameLoan { frames: Arc::clone(self), frame, direction })
     }
 }
 
-/// The right to write what is not committed yet of a frame.
+/// The right to write the bytes of a frame that are not committed yet.
 #[derive(Debug)]
 pub(crate) struct FrameWriter {
     frames: Arc<Frames>,
     frame: u32,
-    // Nobody else changes it while there is a writer.
+    // Only the writer changes it.
     committed: usize,
 }
 
 impl FrameWriter {
-    /// What can be written: empty once all is committed.
+    /// The bytes that can be written: empty once all are committed.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         let bytes = self.frames.frame_bytes - self.committed;
         let start = self.frames.address(self.frame).wrapping_add(self.committed);
-        // SAFETY: the rest of a frame of ours, mapped while `frames` lives. While WRITER is set no
-        // other writer and no kernel comes in, and readers stay below `committed`, which cannot
-        // grow while `self` is borrowed.
+        // SAFETY: the rest of one of these frames, mapped while `frames` lives. While WRITER is set
+        // neither another writer nor the kernel can write the frame, and readers stay below
+        // `committed`, which cannot grow while `self` is borrowed.
         unsafe { std::slice::from_raw_parts_mut(start, bytes) }
     }
 
-    /// Lets readers see the next `bytes`, at most what there is space for.
+    /// Lets readers see the next `bytes`, at most all that are left.
     pub(crate) fn commit(&mut self, bytes: usize) {
         let bytes = bytes.min(self.frames.frame_bytes - self.committed);
         self.committed += bytes;
-        if let Some(state) = self.frames.states.get(self.frame as usize) {
-            // Release: with the Acquire of `committed` and `claim`, the bytes come first.
-            state.fetch_add(bytes as u64, Ordering::Release);
-        }
+        // Release: pairs with the Acquire of `committed` and `claim`: the bytes come first.
+        self.frames.states[self.frame as usize].fetch_add(bytes as u64, Ordering::Release);
     }
 
-    /// How much is committed.
     pub(crate) fn committed(&self) -> usize {
         self.committed
     }
@@ -180,7 +176,7 @@ impl Drop for FrameWriter {
     }
 }
 
-/// The right to read what is committed of a frame.
+/// The right to read the committed bytes of a frame.
 #[derive(Debug)]
 pub(crate) struct FrameReader {
     frames: Arc<Frames>,
@@ -188,14 +184,14 @@ pub(crate) struct FrameReader {
 }
 
 impl FrameReader {
-    /// What is committed by now, from `from` on: nothing when that is less.
+    /// The committed bytes from `from` on; empty if fewer are committed.
     pub(crate) fn bytes(&self, from: usize) -> &[u8] {
         let committed = self.frames.committed(self.frame);
         let from = from.min(committed);
         let start = self.frames.address(self.frame).wrapping_add(from);
-        // SAFETY: inside of a frame of ours, mapped while `frames` lives. While it has users the
-        // committed bytes are not written: its writer has the rest of it, a new writer and a
-        // kernel that writes are not let in.
+        // SAFETY: inside one of these frames, mapped while `frames` lives. While the frame has
+        // users its committed bytes are not written: its writer has the rest of it, and neither a
+        // new writer nor a loan from disk is given out.
         unsafe { std::slice::from_raw_parts(start, committed - from) }
     }
 }
@@ -206,65 +202,59 @@ impl Drop for FrameReader {
     }
 }
 
-/// A frame that is lent to the kernel for a transfer. Who holds it holds it until the kernel is
-/// done.
+/// A frame that is lent to the kernel for a transfer. Its holder keeps it until the kernel is done.
 #[derive(Debug)]
-pub(crate) struct Loan {
+pub(crate) struct FrameLoan {
     frames: Arc<Frames>,
     frame: u32,
-    direction: Direction,
+    direction: TransferDirection,
 }
 
-impl Loan {
-    /// Which frame.
+impl FrameLoan {
     #[cfg(test)]
     pub(crate) fn frame(&self) -> u32 {
         self.frame
     }
 
-    /// For which transfer.
-    pub(crate) fn direction(&self) -> Direction {
+    pub(crate) fn direction(&self) -> TransferDirection {
         self.direction
     }
 
-    /// Whether the frame is in this process.
     pub(super) fn is_here(&self) -> bool {
         self.frames.is_here()
     }
 
-    /// Where it lies.
-    pub(super) fn piece(&self) -> Piece {
-        Piece { start: self.frames.address(self.frame), bytes: self.frames.frame_bytes }
+    pub(super) fn piece(&self) -> MemoryPiece {
+        MemoryPiece { start: self.frames.address(self.frame), bytes: self.frames.frame_bytes }
     }
 
     /// A checksum of the frame.
     ///
     /// # Safety
-    /// One from disk is done: the kernel does not write it any more.
+    /// A transfer from disk is done: the kernel does not write the frame any longer.
     pub(super) unsafe fn checksum(&self) -> u64 {
         let start = self.frames.address(self.frame);
-        // SAFETY: a frame of ours, mapped while `frames` lives. Nobody writes what is lent to disk:
-        // it is committed, or has no writer; what was lent from disk is this loan's alone, and that
-        // the kernel is done is the caller's promise.
+        // SAFETY: one of these frames, mapped while `frames` lives. Nobody writes a frame that is
+        // lent to disk: it is committed, or has no writer. A frame that was lent from disk is this
+        // loan's alone, and the caller promises that the kernel is done.
         let bytes = unsafe { std::slice::from_raw_parts(start, self.frames.frame_bytes) };
         twox_hash::XxHash3_64::oneshot(bytes)
     }
 
     /// Ends a loan from disk: the kernel has written all of it.
     pub(super) fn filled(self) {
-        if self.direction == Direction::ToDisk {
+        if self.direction == TransferDirection::ToDisk {
             return;
         }
-        if let Some(state) = self.frames.states.get(self.frame as usize) {
-            // Release: with the Acquire of `claim`. FILLING stays, for `drop` to take off.
-            state.store(FILLING | self.frames.frame_bytes as u64, Ordering::Release);
-        }
+        let filled = FILLING | self.frames.frame_bytes as u64;
+        // Release: pairs with the Acquire of `claim`. `drop` takes FILLING off.
+        self.frames.states[self.frame as usize].store(filled, Ordering::Release);
     }
 }
 
-impl Drop for Loan {
+impl Drop for FrameLoan {
     fn drop(&mut self) {
-        let what = if self.direction == Direction::ToDisk { USER } else { FILLING };
+        let what = if self.direction == TransferDirection::ToDisk { USER } else { FILLING };
         self.frames.release(self.frame, what);
     }
 }

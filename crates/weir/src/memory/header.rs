@@ -1,75 +1,66 @@
 //! The header of a pipe's memory, seen from outside.
 
-use super::mapping::{Access, Mapping, page_bytes};
+use super::mapping::{MapAccess, Mapping, page_bytes};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use weir_ring::account::Account;
-use weir_ring::layout::{AccountLine, Header, SleepLine};
+use weir_ring::layout::{AccountLine, PipeHeader, SleepLine};
 use weir_ring::primitive::{AtomicU64, Ordering, fence};
 
-/// The header of a pipe, mapped to be written: what `weir tune` changes.
+/// The header of a pipe, mapped so that `weir tune` can change it.
 #[derive(Debug)]
 pub struct HeaderPage(Mapping);
 
 impl HeaderPage {
-    /// Maps it.
     pub fn to_write(file: BorrowedFd) -> Result<HeaderPage> {
-        map(file, Access::Inherited).map(HeaderPage)
+        map(file, MapAccess::Inherited).map(HeaderPage)
     }
 
-    /// The words in it.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &PipeHeader {
         self.0.first()
     }
 }
 
-fn map(file: BorrowedFd, access: Access) -> Result<Mapping> {
+fn map(file: BorrowedFd, access: MapAccess) -> Result<Mapping> {
     Mapping::of_file(file, page_bytes() as usize, access)
         .map_err(|cause| Error::os("map", "shared memory", cause))
 }
 
-/// What a header said at a moment: what `weir stat` shows.
+/// The content of a header at one moment, for `weir stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// The reader's position, which is not beyond that of an honest writer.
+pub struct HeaderSnapshot {
+    /// The reader's position. It is never beyond `written` if the writer is honest.
     pub read: u64,
     /// The writer's position.
     pub written: u64,
-    /// Bytes of a segment.
     pub segment_bytes: u64,
-    /// Bytes of the atomic bound.
     pub atomic_bytes: u64,
-    /// Device and inode of the port the pipe leads to.
+    /// Device and inode of the port that the pipe leads to.
     pub port: (u64, u64),
-    /// The writer.
     pub writer: EndSnapshot,
-    /// The reader.
     pub reader: EndSnapshot,
 }
 
-/// What one end said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndSnapshot {
-    /// What it has counted.
     pub account: Account,
-    /// Whether it has closed.
     pub closed: bool,
     /// How it sleeps: `weir_ring::sleep`.
     pub sleep: u32,
 }
 
-impl Snapshot {
-    /// Looks at the header of a pipe's memory, which is mapped for reading alone.
-    pub fn of(file: BorrowedFd) -> Result<Snapshot> {
-        map(file, Access::ReadOnly).map(|page| Snapshot::load(page.first()))
+impl HeaderSnapshot {
+    /// Loads the header of a pipe's memory through a read-only mapping.
+    pub fn of(file: BorrowedFd) -> Result<HeaderSnapshot> {
+        map(file, MapAccess::ReadOnly).map(|page| HeaderSnapshot::load(page.first()))
     }
 
-    /// Every load is Relaxed, and no reference leaves this function: see [`Access::ReadOnly`].
-    pub(super) fn load(header: &Header) -> Snapshot {
+    /// Every load is Relaxed, and no reference leaves this function: see [`MapAccess::ReadOnly`].
+    pub(super) fn load(header: &PipeHeader) -> HeaderSnapshot {
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let read = word(&header.reader.position);
-        // Acquire: pairs with the release of the reader's position, whose reader had seen the
-        // writer's. So the writer's, loaded after this, is not behind it.
+        // Acquire: pairs with the Release store of the reader's position. The reader had seen the
+        // writer's position before that, so the one loaded below is not behind it.
         fence(Ordering::Acquire);
         let end = |sleep: &SleepLine, account: &AccountLine| EndSnapshot {
             account: Account::read(account),
@@ -77,7 +68,7 @@ impl Snapshot {
             sleep: sleep.word.load(Ordering::Relaxed),
         };
         let line = &header.writer_account;
-        Snapshot {
+        HeaderSnapshot {
             read,
             written: word(&header.writer.position),
             segment_bytes: word(&header.tuning.segment_bytes),

@@ -1,10 +1,10 @@
-//! The memory of a link, one mapping: a page with the header, two boards, lanes, two arenas.
+//! The memory of a link, in one mapping: a page with the header, two boards, lanes, two arenas.
 //!
-//! It is made by the peer, sealed and allocated as a pipe's is, and opened by the owner, who
-//! believes nothing of it but what was checked, and seals it for good.
+//! The peer makes it, sealed and allocated like a pipe's. The owner opens it, trusts nothing in it
+//! that it has not checked, and seals it for good.
 
 use super::copy::copy;
-use super::mapping::{Access, Mapping, page_bytes};
+use super::mapping::{MapAccess, Mapping, page_bytes};
 use super::sealed::{SealedMemory, Use, refused};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
@@ -14,13 +14,13 @@ use std::mem::offset_of;
 use weir_policy::arena::LARGEST_BYTES;
 use weir_ring::board::{Board, MOST_RINGS};
 use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
-use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LaneWords, Place, Side};
+use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneWords, LinkSide};
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_sys::forks::ParentOnly;
 
-/// Most channels of a link: as many as a board has bits.
+/// The most channels of a link: as many as a board has bits.
 pub const MOST_CHANNELS: u32 = MOST_RINGS;
-/// Most bytes of each of its arenas.
+/// The most bytes of each of its arenas.
 pub const MOST_ARENA_BYTES: u32 = 256 << 20;
 /// The name of its files in /proc.
 pub const NAME: &str = "weir-link";
@@ -28,14 +28,13 @@ pub const NAME: &str = "weir-link";
 /// Sizes of a link's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkExtent {
-    /// Channels there are lanes for.
     pub channels: u32,
     /// Bytes of each arena: a multiple of 64 KiB.
     pub arena_bytes: u32,
 }
 
 impl LinkExtent {
-    /// Whether there can be a memory of these sizes.
+    /// Whether a memory can have these sizes.
     pub fn is_sound(&self) -> bool {
         (1..=MOST_CHANNELS).contains(&self.channels)
             && self.arena_bytes <= MOST_ARENA_BYTES
@@ -51,25 +50,22 @@ impl LinkExtent {
         self.lanes_at() + lanes.next_multiple_of(page_bytes() as usize)
     }
 
-    /// Bytes of the file and of the mapping.
     pub fn bytes(&self) -> usize {
         self.arenas_at() + 2 * self.arena_bytes as usize
     }
 }
 
-/// A mapping of a link's memory.
 #[derive(Debug)]
 pub struct LinkMap {
     mapping: Mapping,
     extent: LinkExtent,
-    /// Where the lanes begin, and the arenas: `extent` knows, but by a division.
+    /// Where the lanes and the arenas begin. Computing it from `extent` would take a division.
     lanes_at: usize,
     arenas_at: usize,
 }
 
 impl LinkMap {
-    /// Makes a memory of these sizes, and maps it. The owner counts as told of what comes, until
-    /// it says otherwise.
+    /// Makes a memory of these sizes and maps it. At first the owner counts as notified.
     pub fn create(extent: LinkExtent) -> Result<(ParentOnly, LinkMap)> {
         let bytes = extent.bytes() as u64;
         let failed =
@@ -80,15 +76,15 @@ impl LinkMap {
         Ok((made, map))
     }
 
-    /// Maps one that came from elsewhere, after checking all there is to check, and for good:
-    /// whoever made it has mapped it.
+    /// Checks a memory that another process made, maps it, and seals it for good: its maker has
+    /// mapped it already.
     pub fn open(file: BorrowedFd) -> Result<LinkMap> {
         let memory = SealedMemory::received(file)?;
         let words = memory.beginning()?;
         if words.u64(offset_of!(LinkFixed, magic)) != link::MAGIC
             || words.u32(offset_of!(LinkFixed, version)) != link::VERSION
         {
-            return Err(refused("it is no link's, or of another version"));
+            return Err(refused("it is not the memory of a link, or is of another version"));
         }
         let extent = LinkExtent {
             channels: words.u32(offset_of!(LinkFixed, channels)),
@@ -103,7 +99,7 @@ impl LinkMap {
     }
 
     fn new(file: BorrowedFd, extent: LinkExtent) -> Result<LinkMap> {
-        let mapping = Mapping::of_file(file, extent.bytes(), Access::Own)
+        let mapping = Mapping::of_file(file, extent.bytes(), MapAccess::Own)
             .map_err(|cause| Error::os("map", "shared memory", cause))?;
         Ok(LinkMap::over(mapping, extent))
     }
@@ -112,7 +108,7 @@ impl LinkMap {
         LinkMap { mapping, extent, lanes_at: extent.lanes_at(), arenas_at: extent.arenas_at() }
     }
 
-    /// One on the heap.
+    /// A link on the heap.
     #[cfg(miri)]
     pub(super) fn on_heap(extent: LinkExtent) -> LinkMap {
         let mapping = Mapping::of_zeros(extent.bytes()).expect("memory");
@@ -121,52 +117,49 @@ impl LinkMap {
         map
     }
 
-    /// Says in the header what this is.
+    /// Writes what this is into the header.
     fn write_sizes(&self) {
         let fixed = &self.header().fixed;
         fixed.version.store(link::VERSION, Ordering::Relaxed);
         fixed.channels.store(self.extent.channels, Ordering::Relaxed);
         fixed.arena_bytes.store(self.extent.arena_bytes, Ordering::Relaxed);
-        self.header().side(Side::Owner).attention.store(1, Ordering::Relaxed);
-        // Release: whoever finds the name finds the rest.
+        self.header().side(LinkSide::Owner).attention.store(1, Ordering::Relaxed);
+        // Release: whoever loads this finds the rest.
         fixed.magic.store(link::MAGIC, Ordering::Release);
     }
 
-    /// The sizes.
     pub fn extent(&self) -> LinkExtent {
         self.extent
     }
 
-    /// Whether the mapping is in this process, and not only in the one it was forked from.
     #[inline]
     pub fn is_here(&self) -> bool {
         self.mapping.is_here()
     }
 
-    /// The words both sides use.
     #[inline]
     pub fn header(&self) -> &LinkHeader {
         assert!(self.is_here(), "mapped in the parent only");
         self.mapping.first()
     }
 
-    /// What has come for a side.
+    /// The board that shows a side what has come for it.
     #[inline]
-    pub fn board(&self, reader: Side) -> &Board {
+    pub fn board(&self, reader: LinkSide) -> &Board {
         assert!(self.is_here(), "mapped in the parent only");
-        self.mapping.words(if reader == Side::Owner { 1 } else { 2 })
+        self.mapping.words(if reader == LinkSide::Owner { 1 } else { 2 })
     }
 
     #[inline]
     fn words_at(&self, lane: LaneId) -> *mut u8 {
         assert!(lane.channel < self.extent.channels && self.is_here(), "a lane of no channel");
-        let index = 2 * lane.channel as usize + usize::from(lane.writer == Side::Owner);
+        let index = 2 * lane.channel as usize + usize::from(lane.writer == LinkSide::Owner);
         self.mapping.base().wrapping_add(self.lanes_at + index * size_of::<LaneWords>())
     }
 
-    /// Where `bytes` of the ring of a lane from `at` lie.
+    /// The address of `bytes` of a lane's ring from `at` on.
     #[inline]
-    fn part(&self, lane: LaneId, place: Place, at: usize, bytes: usize) -> *mut u8 {
+    fn part(&self, lane: LaneId, place: LanePlace, at: usize, bytes: usize) -> *mut u8 {
         assert!(at <= place.bytes() && bytes <= place.bytes() - at, "a part of no ring");
         let Some((offset, block_bytes)) = place.as_block() else {
             let inline = size_of::<LaneWords>() - INLINE_BYTES;
@@ -175,7 +168,7 @@ impl LinkMap {
         let (arena, offset) = (self.extent.arena_bytes as usize, offset as usize);
         let inside = offset <= arena && block_bytes as usize <= arena - offset;
         assert!(inside && self.is_here(), "a block of no arena");
-        let first = if lane.writer == Side::Owner { arena } else { 0 };
+        let first = if lane.writer == LinkSide::Owner { arena } else { 0 };
         self.mapping.base().wrapping_add(self.arenas_at + first + offset + at)
     }
 }
@@ -194,26 +187,26 @@ impl LaneMemory for LinkMap {
     }
 
     #[inline]
-    fn word(&self, lane: LaneId, place: Place, at: usize) -> &AtomicU32 {
+    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
         let word = self.part(lane, place, at, 4).cast::<AtomicU32>();
-        // SAFETY: inside of the ring (`part` asserts), aligned (asserted: rings begin at multiples
-        // of 4), mapped as long as `self`. No copy touches a word that another thread may load
+        // SAFETY: inside the ring (`part` asserts), aligned (asserted; rings begin at multiples of
+        // 4), mapped as long as `self`. No copy touches a word that another thread may load
         // meanwhile: the contract of `LaneMemory`.
         unsafe { &*word }
     }
 
     #[inline]
-    fn copy_in(&self, lane: LaneId, place: Place, at: usize, from: &[u8]) {
+    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]) {
         let to = self.part(lane, place, at, from.len());
-        // SAFETY: the range is inside of the ring, and that inside of the mapping (`part` asserts),
-        // and apart from `from`, which is private. No other thread touches it meanwhile: the
-        // contract of `LaneMemory`. Another process that does breaks its own bytes.
+        // SAFETY: the range is inside the ring, and that is inside the mapping (`part` asserts). It
+        // does not overlap `from`, which is private. No other thread touches it meanwhile: the
+        // contract of `LaneMemory`. Another process that does so spoils its own data.
         unsafe { copy(from.as_ptr(), to, from.len()) };
     }
 
     #[inline]
-    fn copy_out(&self, lane: LaneId, place: Place, at: usize, to: &mut [u8]) {
+    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]) {
         let from = self.part(lane, place, at, to.len());
         // SAFETY: as in `copy_in`. No other thread writes it meanwhile; another process that does
         // changes which bytes are copied, and any bytes are a value.
@@ -236,10 +229,10 @@ mod tests {
         let (file, peer) = LinkMap::create(EXTENT).expect("made");
         let owner = LinkMap::open(file.get().expect("mine")).expect("opened");
         assert_eq!(owner.extent(), EXTENT);
-        for (channel, writer) in [(0, Side::Peer), (39, Side::Peer), (0, Side::Owner)] {
+        for (channel, writer) in [(0, LinkSide::Peer), (39, LinkSide::Peer), (0, LinkSide::Owner)] {
             let lane = LaneId { writer, channel };
             let (mut end, mut reader) = (LaneWriter::default(), LaneReader::default());
-            for place in [Place::INLINE, Place::block(61_440, 4096)] {
+            for place in [LanePlace::INLINE, LanePlace::block(61_440, 4096)] {
                 end.refresh(&peer, lane).expect("sound");
                 end.move_to(place);
                 end.put(&peer, lane, FrameKind::Data, false, b"some bytes");
@@ -251,8 +244,8 @@ mod tests {
                 reader.give_back(&owner, lane);
             }
         }
-        peer.board(Side::Owner).set(7);
-        assert!(owner.board(Side::Owner).any() && !owner.board(Side::Peer).any());
+        peer.board(LinkSide::Owner).set(7);
+        assert!(owner.board(LinkSide::Owner).any() && !owner.board(LinkSide::Peer).any());
     }
 
     #[test]
@@ -286,7 +279,7 @@ mod tests {
         assert!(refusal(other.as_fd()).contains("sealed"));
         assert!(refusal(file_of(1 << 20, SealFlags::SHRINK).as_fd()).contains("not sealed"));
         assert!(refusal(file_of(100, SEALS).as_fd()).contains("too short"));
-        assert!(refusal(file_of(1 << 20, SEALS).as_fd()).contains("no link's"));
+        assert!(refusal(file_of(1 << 20, SEALS).as_fd()).contains("not the memory of a link"));
         for (channels, arena_bytes) in
             [(0, 65_536), (41, 65_536), (u32::MAX, 65_536), (40, 0), (40, 65_535), (40, u32::MAX)]
         {

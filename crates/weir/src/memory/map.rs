@@ -1,39 +1,37 @@
-//! The memory of a pipe, mapped so that its areas go on where they end.
+//! The memory of a pipe, mapped so that its areas wrap around.
 //!
-//! It is `header page | ring | arena`. Ring and arena are each mapped twice in a row, so that a part
-//! that reaches beyond the end is one piece. All of it is allocated when it is made, so that a lack
-//! of memory is an error and not a SIGBUS.
+//! It is `header page | ring | arena`. Ring and arena are each mapped twice in a row, so that a
+//! part that reaches beyond the end is one piece. All of it is allocated when it is made, so that a
+//! lack of memory is an error and not a SIGBUS.
 
 use super::copy::copy;
-use super::mapping::{Access, Mapping, page_bytes};
-use super::sealed::{Beginning, SealedMemory, Use, refused};
+use super::mapping::{MapAccess, Mapping, page_bytes};
+use super::sealed::{FirstWords, SealedMemory, Use, refused};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use std::mem::offset_of;
-use weir_ring::layout::{self, Fixed, Header};
+use weir_ring::layout::{self, Fixed, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
-use weir_ring::{Area, Memory};
+use weir_ring::{Area, RingMemory};
 use weir_sys::forks::ParentOnly;
 
-/// Bytes a CPU moves as one.
 const LINE_BYTES: usize = 64;
-/// Areas of up to so much are mapped page by page when they are made: some 0.1 ms a megabyte.
+/// The largest area that is populated at once: that takes some 0.1 ms a megabyte.
 const POPULATED_BYTES: u64 = 64 << 20;
 /// The name of memory files in /proc.
 pub const NAME: &str = "weir-pipe";
 
-/// Sizes of a memory, as its maker chose or its receiver checked them.
+/// Sizes of a memory, chosen by its maker or checked by its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// [`layout::STREAM`], [`layout::RECORD`] or [`layout::MESSAGE`].
     pub kind: u32,
-    /// Bytes of the ring.
     pub ring_bytes: u64,
-    /// Bytes of the arena, 0 for a stream.
+    /// 0 for a stream.
     pub arena_bytes: u64,
-    /// How often the pipe got a new memory before.
+    /// How often the pipe has been given a new memory before.
     pub generation: u64,
 }
 
@@ -42,8 +40,8 @@ impl Extent {
         page_bytes() + self.ring_bytes + self.arena_bytes
     }
 
-    /// As alleged by the beginning of a file, if it can be.
-    fn read(words: &Beginning) -> Option<Extent> {
+    /// The sizes that the beginning of a file claims, if they are possible.
+    fn read(words: &FirstWords) -> Option<Extent> {
         let extent = Extent {
             kind: words.u32(offset_of!(Fixed, kind)),
             ring_bytes: words.u64(offset_of!(Fixed, ring_bytes)),
@@ -63,7 +61,6 @@ impl Extent {
     }
 }
 
-/// A mapping of a pipe's memory.
 #[derive(Debug)]
 pub struct Map {
     mapping: Mapping,
@@ -86,8 +83,8 @@ fn memory_of(extent: Extent) -> String {
     format!("shared memory of {} bytes", extent.file_bytes())
 }
 
-/// Maps a memory file that came from elsewhere, after checking all there is to check. It is not
-/// touched here: whoever handed it over has paid for its pages.
+/// Checks a memory file that another process made, and maps it. Does not touch it: whoever handed
+/// it over has paid for its pages.
 pub fn open(file: BorrowedFd, how: Use) -> Result<Map> {
     let (memory, extent) = check(file)?;
     let map = Map::new(file, extent)?;
@@ -95,7 +92,7 @@ pub fn open(file: BorrowedFd, how: Use) -> Result<Map> {
     Ok(map)
 }
 
-/// The sizes of a memory file, if it is one of ours and sealed.
+/// The sizes of a memory file, if it is a sealed one of a pipe.
 pub fn inspect(file: BorrowedFd) -> Result<Extent> {
     check(file).map(|(_, extent)| extent)
 }
@@ -104,17 +101,19 @@ fn check(file: BorrowedFd) -> Result<(SealedMemory, Extent)> {
     let memory = SealedMemory::received(file)?;
     let words = memory.beginning()?;
     if words.u64(offset_of!(Fixed, magic)) != layout::MAGIC {
-        return Err(refused("it is not a pipe's"));
+        return Err(refused("it is not the memory of a pipe"));
     }
     let version = words.u32(offset_of!(Fixed, version));
     if version != layout::VERSION {
         let known = layout::VERSION;
-        return Err(refused(format!("its layout is version {version}, known is {known}")));
+        return Err(refused(format!(
+            "its layout is version {version}, and this is version {known}"
+        )));
     }
     let extent =
         Extent::read(&words).ok_or_else(|| refused("the sizes in its header are invalid"))?;
     if extent.file_bytes() != memory.bytes() {
-        return Err(refused("its file is not as long as it says"));
+        return Err(refused("its file is not as long as its header says"));
     }
     Ok((memory, extent))
 }
@@ -131,12 +130,12 @@ impl Map {
             (arena_at, arena, (page + ring) as u64),
             (arena_at + arena, arena, (page + ring) as u64),
         ];
-        let mapping = Mapping::of_parts(file, arena_at + 2 * arena, &parts, Access::Own)
+        let mapping = Mapping::of_parts(file, arena_at + 2 * arena, &parts, MapAccess::Own)
             .map_err(|cause| Error::os("map", memory_of(extent), cause))?;
         Ok(Map { mapping, ring: page, arena: arena_at, extent })
     }
 
-    /// One on the heap, without mirrors: a part that reaches beyond the end of an area panics.
+    /// A memory on the heap, without mirrors: a part that reaches beyond the end of an area panics.
     #[cfg(miri)]
     pub(super) fn on_heap(extent: Extent) -> Map {
         let (ring, arena) =
@@ -148,7 +147,7 @@ impl Map {
         map
     }
 
-    /// Says in the header what this is.
+    /// Writes what this is into the header.
     fn write_sizes(&self) {
         let fixed = &self.header().fixed;
         fixed.kind.store(self.extent.kind, Ordering::Relaxed);
@@ -156,15 +155,15 @@ impl Map {
         fixed.ring_bytes.store(self.extent.ring_bytes, Ordering::Relaxed);
         fixed.arena_bytes.store(self.extent.arena_bytes, Ordering::Relaxed);
         fixed.generation.store(self.extent.generation, Ordering::Relaxed);
-        // Release: whoever finds the name finds the rest.
+        // Release: whoever loads this finds the rest.
         fixed.magic.store(layout::MAGIC, Ordering::Release);
     }
 
-    /// Maps small areas page by page. A fault at the first touch of each page would cost a stream
-    /// its first lap: 1 us where a record takes 0.1 us.
+    /// Maps the pages of small areas now. Otherwise each first touch of a page would fault: 1 us
+    /// where a record takes 0.1 us.
     ///
-    /// What is not there is made, at this process's cost: for memory that it made itself, or whose
-    /// maker it trusts.
+    /// Pages that are missing are made, at this process's cost. So this is for memory that it made
+    /// itself, or whose maker it trusts.
     pub fn populate(&self) {
         let ring = (self.ring, 2 * self.extent.ring_bytes);
         let arena = (self.arena, 2 * self.extent.arena_bytes);
@@ -175,18 +174,17 @@ impl Map {
         }
     }
 
-    /// The sizes.
     pub fn extent(&self) -> Extent {
         self.extent
     }
 
-    /// Whether the mapping is in this process, and not only in the one it was forked from.
+    /// Whether the memory is mapped in this process: it is not in a forked child.
     #[inline]
     pub fn is_here(&self) -> bool {
         self.mapping.is_here()
     }
 
-    /// Where `bytes` of an area from `at` lie. The mirror makes them one piece.
+    /// The address of `bytes` of an area from `at` on. The mirror makes them one piece.
     #[inline]
     pub(super) fn part(&self, area: Area, at: usize, bytes: usize) -> *mut u8 {
         let (start, size) = match area {
@@ -199,9 +197,9 @@ impl Map {
     }
 }
 
-impl Memory for Map {
+impl RingMemory for Map {
     #[inline]
-    fn header(&self) -> &Header {
+    fn header(&self) -> &PipeHeader {
         assert!(self.is_here(), "mapped in the parent only");
         self.mapping.first()
     }
@@ -219,18 +217,18 @@ impl Memory for Map {
     fn word(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
         let word = self.part(Area::Ring, at, 4).cast::<AtomicU32>();
-        // SAFETY: inside of the ring (`part` asserts), aligned (asserted: the ring begins at a
-        // page), mapped as long as `self`. No copy touches a word that another thread may load
-        // meanwhile: the contract of `Memory`.
+        // SAFETY: inside the ring (`part` asserts), aligned (asserted; the ring begins at a page),
+        // mapped as long as `self`. No copy touches a word that another thread may load meanwhile:
+        // the contract of `RingMemory`.
         unsafe { &*word }
     }
 
     #[inline]
     fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
         let to = self.part(area, at, from.len());
-        // SAFETY: the range is inside of the area and its mirror (`part` asserts), and apart from
-        // `from`, which is private. No other thread touches it meanwhile: the contract of `Memory`.
-        // Another process that does breaks its own bytes.
+        // SAFETY: the range is inside the area and its mirror (`part` asserts). It does not overlap
+        // `from`, which is private. No other thread touches it meanwhile: see `RingMemory`.
+        // Another process that does so spoils its own data.
         unsafe { copy(from.as_ptr(), to, from.len()) };
     }
 
@@ -250,12 +248,11 @@ impl Memory for Map {
 
     fn dirty(&self, area: Area, at: usize, bytes: usize) {
         let start = self.part(area, at, bytes);
-        // The first line may hold bytes that are still to be read before it: their lines are
-        // dirtied when the rest of them has been.
+        // A line at the beginning or the end that is not wholly inside the range is left alone.
         let first = (LINE_BYTES - at % LINE_BYTES) % LINE_BYTES;
         for line in (first..bytes.saturating_sub(LINE_BYTES - 1)).step_by(LINE_BYTES) {
-            // SAFETY: inside of the range, which `part` asserts. The bytes have been read and not
-            // given back, so no other thread touches them: the contract of `Memory`.
+            // SAFETY: inside the range, which `part` asserts. The bytes have been read and not
+            // given back, so no other thread touches them: the contract of `RingMemory`.
             unsafe { start.wrapping_add(line).write_volatile(0) };
         }
     }

@@ -1,7 +1,6 @@
-//! One page of shared memory out of atomic words, a cluster of flags or a board: sealed, or a file
-//! with a name.
+//! One page of shared words: a cluster of flags or a board, in sealed memory or a named file.
 
-use super::mapping::{Access, Mapping, Words, page_bytes};
+use super::mapping::{AtomicWords, MapAccess, Mapping, page_bytes};
 use super::sealed::SealedMemory;
 use crate::error::{Error, ErrorKind, Result, Text};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,21 +14,19 @@ use weir_ring::cluster::{self, Cluster};
 use weir_ring::primitive::{AtomicU32, AtomicU64, Ordering};
 use weir_sys::forks::ParentOnly;
 
-/// What can lie on a page.
-pub trait Content: Words {
+/// The words that can lie on a page.
+pub trait PageContent: AtomicWords {
     /// The name of its files in /proc.
     const FILE: &'static str;
-    /// What it is called.
+    /// Its name in errors.
     const WHAT: &'static str;
-    /// What it begins with.
     const MAGIC: u64;
-    /// Its version.
     const VERSION: u32;
-    /// Where both lie.
+    /// The words of the magic number and the version.
     fn beginning(&self) -> (&AtomicU64, &AtomicU32);
 }
 
-impl Content for Cluster {
+impl PageContent for Cluster {
     const FILE: &'static str = FLAGS;
     const WHAT: &'static str = "a cluster of flags";
     const MAGIC: u64 = cluster::MAGIC;
@@ -39,7 +36,7 @@ impl Content for Cluster {
     }
 }
 
-impl Content for Board {
+impl PageContent for Board {
     const FILE: &'static str = BOARD;
     const WHAT: &'static str = "a board";
     const MAGIC: u64 = board::MAGIC;
@@ -54,31 +51,36 @@ pub const FLAGS: &str = "weir-flags";
 /// The name of the file of a board in /proc.
 pub const BOARD: &str = "weir-board";
 
-/// A mapping of such a page. Forked children have it too: it has no ends.
+/// A mapping of such a page. Forked children have it too.
 #[derive(Debug)]
-pub struct Page<C: Content> {
+pub struct Page<C: PageContent> {
     mapping: Mapping,
     content: PhantomData<fn() -> C>,
 }
 
-impl<C: Content> Page<C> {
-    /// Makes a page and its file, which is sealed against further seals as well: more than two may
-    /// map it, and none of them is to keep others from that.
+impl<C: PageContent> Page<C> {
+    /// Makes a page and its file. It is sealed against further seals as well: any number of
+    /// processes may map it, and none can keep others from it.
     pub fn create() -> Result<(ParentOnly, Page<C>)> {
         let failed = |cause: Errno| Error::os("make", C::WHAT, cause);
         let made = SealedMemory::make(C::FILE, page_bytes(), SealFlags::SEAL).map_err(failed)?;
         let page = Self::map(made.here().map_err(failed)?)?;
         let (magic, version) = page.words().beginning();
         version.store(C::VERSION, Ordering::Relaxed);
-        // Release: whoever finds the name finds the rest.
+        // Release: pairs with the Acquire in `is_sound`.
         magic.store(C::MAGIC, Ordering::Release);
         Ok((made, page))
     }
 
-    /// Maps one that came from elsewhere, after checking it.
+    /// Checks and maps a page that another process made.
     pub fn open(file: BorrowedFd) -> Result<Page<C>> {
         let refused = |why| {
-            Error::new(ErrorKind::Corrupt, "use", format!("what was received as {}", C::WHAT), why)
+            Error::new(
+                ErrorKind::Corrupt,
+                "use",
+                format!("the memory received as {}", C::WHAT),
+                why,
+            )
         };
         match SealedMemory::received(file) {
             Ok(memory) if memory.bytes() == page_bytes() => {}
@@ -86,7 +88,8 @@ impl<C: Content> Page<C> {
             Err(_) => return Err(refused("it is not sealed memory")),
         }
         let page = Page::map(file)?;
-        if page.is_sound() { Ok(page) } else { Err(refused("it is none, or of another version")) }
+        let why = "its content is something else, or of another version";
+        if page.is_sound() { Ok(page) } else { Err(refused(why)) }
     }
 
     fn is_sound(&self) -> bool {
@@ -95,23 +98,22 @@ impl<C: Content> Page<C> {
     }
 
     fn map(file: BorrowedFd) -> Result<Page<C>> {
-        let mapping = Mapping::of_file(file, page_bytes() as usize, Access::Inherited)
+        let mapping = Mapping::of_file(file, page_bytes() as usize, MapAccess::Inherited)
             .map_err(|cause| Error::os("map", C::WHAT, cause))?;
         Ok(Page { mapping, content: PhantomData })
     }
 
-    /// The words.
     pub fn words(&self) -> &C {
         self.mapping.first()
     }
 }
 
 impl Page<Cluster> {
-    /// Opens the file of this name, or makes it, for this user alone.
+    /// Opens the file of this name, or makes it so that only this user may open it.
     pub fn named(path: &Path) -> Result<(OwnedFd, Page<Cluster>)> {
         let object = || format!("flags '{}'", path.display());
         let failed = |cause: Errno| Error::os("open", object(), cause);
-        // Twice, for a name that goes or comes between the two.
+        // Twice, in case the file comes or goes between the two calls.
         for _ in 0..2 {
             match Page::find(path) {
                 Err(Errno::NOENT) => {}
@@ -130,7 +132,7 @@ impl Page<Cluster> {
     }
 
     fn find(path: &Path) -> rustix::io::Result<OwnedFd> {
-        // NONBLOCK: a FIFO of that name must not hold this up.
+        // NONBLOCK: a FIFO of that name must not block this call.
         let how = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         rustix::fs::open(path, how, Mode::empty())
     }
@@ -157,7 +159,7 @@ impl Page<Cluster> {
         ).into()))
     }
 
-    /// Makes the file whole before it has its name, so that nobody finds half of it.
+    /// Makes the file complete before it gets its name, so that nobody finds half of it.
     fn make(path: &Path) -> rustix::io::Result<OwnedFd> {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let how = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;

@@ -1,18 +1,17 @@
-//! Memory files: how they are made, and what is checked of one that came from elsewhere.
+//! Memory files: how they are made, and how those that other processes made are checked.
 //!
-//! Memory is paid for by the memory cgroup of who first touches a page. So a file that came from
-//! elsewhere must have all its pages when it is used, and must keep them: else its receiver would
-//! make those that are missing, at its own cost.
+//! The kernel charges a page to the memory cgroup of the process that first touches it. So a file
+//! from another process must have all its pages when it is used, and must keep them: otherwise its
+//! receiver would make the missing ones at its own cost.
 //!
-//! A file has its blocks from the start (fallocate, by its maker). That they are all there is asked
-//! of the kernel by their number, after those that lie behind the end were taken off. That they
-//! stay there only a seal can promise: once a file is sealed against new writers nobody can punch
-//! holes into it, by fallocate or by madvise, and nobody can map it to write any more. So it is
-//! given by the receiver, after both sides have mapped the file, and only where no side hands its
-//! end on: to the rings of ports, and to links.
+//! The maker allocates all blocks of a file (fallocate). The receiver first cuts off blocks behind
+//! the end, then asks the kernel for the number of blocks. Only a seal can promise that the blocks
+//! stay: once a file is sealed against new writers, nobody can punch holes into it, by fallocate or
+//! by madvise, and nobody can map it for writing. The receiver adds that seal after both sides have
+//! mapped the file, and only where no side hands its end on: to the rings of ports, and to links.
 
 #[cfg(not(miri))]
-use super::mapping::Access;
+use super::mapping::MapAccess;
 use super::mapping::{Mapping, page_bytes};
 use crate::error::{Error, ErrorKind, Result, Text};
 use rustix::fd::BorrowedFd;
@@ -21,31 +20,30 @@ use rustix::io::Errno;
 use weir_sys::TMPFS_MAGIC;
 use weir_sys::forks::ParentOnly;
 
-/// What every memory file is sealed with by its maker: it cannot be cut off under a mapping.
+/// The seals of every memory file: it cannot be cut off under a mapping.
 pub(super) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
-/// What one gets in addition that is used as it is from then on: no holes, no further writers.
+/// The additional seals of [`Use::ForGood`]: no holes, no further writers.
 const FOR_GOOD: SealFlags = SealFlags::FUTURE_WRITE.union(SealFlags::SEAL);
-/// Bytes that `st_blocks` counts by.
+/// The unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
 
-/// Whether a memory may be mapped by others later.
+/// Whether other processes may map a memory later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Its ends may be handed on: whoever gets one maps it.
+    /// Its ends may be handed on, and whoever gets one maps it.
     Movable,
     /// Both sides have mapped it, and nobody else will.
     ForGood,
 }
 
-/// As the number it began as.
 pub fn errno_of(cause: &std::io::Error) -> Errno {
     Errno::from_io_error(cause).unwrap_or(Errno::IO)
 }
 
-/// Makes a memory file of so many bytes.
+/// Makes a memory file without blocks.
 fn make_empty(name: &str, bytes: u64, flags: MemfdFlags) -> rustix::io::Result<ParentOnly> {
     let flags = flags | MemfdFlags::CLOEXEC;
-    // Kernels before 6.3 do not know the flag.
+    // Kernels before 6.3 do not know NOEXEC_SEAL.
     let make = || {
         rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| rustix::fs::memfd_create(name, flags))
@@ -61,15 +59,13 @@ fn make_empty(name: &str, bytes: u64, flags: MemfdFlags) -> rustix::io::Result<P
     Ok(made)
 }
 
-/// Maps zeros that only this process has, and of which nothing is allocated yet. The mapping alone
-/// keeps their file.
+/// Maps zeros that only this process has, and that are allocated as they are touched.
 #[cfg(not(miri))]
 pub(super) fn map_private(name: &str, bytes: usize) -> rustix::io::Result<Mapping> {
     let made = make_empty(name, bytes as u64, MemfdFlags::empty())?;
-    Mapping::of_file(made.here()?, bytes, Access::Own)
+    Mapping::of_file(made.here()?, bytes, MapAccess::Own)
 }
 
-/// Zeros on the heap.
 #[cfg(miri)]
 pub(super) fn map_private(_: &str, bytes: usize) -> rustix::io::Result<Mapping> {
     Mapping::of_zeros(bytes)
@@ -83,7 +79,7 @@ pub(super) struct SealedMemory<'a> {
 }
 
 impl<'a> SealedMemory<'a> {
-    /// Makes a file of so many bytes, all of them there, and seals it.
+    /// Makes a file with all its blocks, and seals it.
     pub(super) fn make(name: &str, bytes: u64, seals: SealFlags) -> rustix::io::Result<ParentOnly> {
         let made = make_empty(name, bytes, MemfdFlags::ALLOW_SEALING)?;
         let file = made.here()?;
@@ -92,14 +88,14 @@ impl<'a> SealedMemory<'a> {
         Ok(made)
     }
 
-    /// Takes a file that came from elsewhere, if it is sealed memory of a page at least.
+    /// Checks that a file from another process is sealed memory of at least a page.
     pub(super) fn received(file: BorrowedFd<'a>) -> Result<SealedMemory<'a>> {
         let seals = rustix::fs::fcntl_get_seals(file)
-            .map_err(|_| refused("it is no file that can be sealed"))?;
+            .map_err(|_| refused("it is not a file that can be sealed"))?;
         if !seals.contains(SEALS) {
             return Err(refused("it is not sealed"));
         }
-        // That of huge pages is another.
+        // Memory of huge pages is on another file system.
         let kind = rustix::fs::fstatfs(file).map_err(failed)?;
         if kind.f_type as u64 != TMPFS_MAGIC {
             return Err(refused("it is not made of ordinary pages"));
@@ -110,37 +106,36 @@ impl<'a> SealedMemory<'a> {
         }
     }
 
-    /// How long it is.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// A copy of its first words. It is read and not mapped: a page that is missing reads as zeros
-    /// then, and is made by nobody.
-    pub(super) fn beginning(&self) -> Result<Beginning> {
+    /// Copies its first words. They are read, not mapped: a missing page then reads as zeros, and
+    /// is not made.
+    pub(super) fn beginning(&self) -> Result<FirstWords> {
         let mut bytes = [0; BEGINNING_BYTES];
         let count = rustix::io::pread(self.file, &mut bytes, 0).map_err(failed)?;
-        if count == bytes.len() { Ok(Beginning(bytes)) } else { Err(refused("it is too short")) }
+        if count == bytes.len() { Ok(FirstWords(bytes)) } else { Err(refused("it is too short")) }
     }
 
-    /// Checks that all its pages are there, after it was mapped and before it is touched. One that
-    /// is used for good keeps them.
+    /// Checks that all its pages are there, after it was mapped and before it is touched. With
+    /// [`Use::ForGood`] it keeps them.
     ///
-    /// Where huge pages are in use for shared memory (which they are not unless the machine's owner
-    /// wants it), one that reaches beyond the end may hide that up to 2 MiB are missing.
+    /// If the machine's owner has turned on huge pages for shared memory, one that reaches beyond
+    /// the end may hide that up to 2 MiB are missing.
     pub(super) fn check_whole(&self, how: Use) -> Result<()> {
         let (file, bytes) = (self.file, self.bytes);
         if how == Use::ForGood {
             rustix::fs::fcntl_add_seals(file, FOR_GOOD)
                 .map_err(|_| refused("it cannot be sealed, or was handed over before"))?;
         }
-        // Blocks behind the end would be counted, too. They can be there only from before it was
-        // sealed; to cut the file off where it ends is no change of its length.
+        // Blocks behind the end, from before it was sealed, would be counted too. Cutting the file
+        // off where it ends removes them and does not change its length.
         rustix::fs::ftruncate(file, bytes).map_err(failed)?;
         let blocks = rustix::fs::fstat(file).map_err(failed)?.st_blocks;
         let there = u64::try_from(blocks).unwrap_or(0).saturating_mul(BLOCK_BYTES);
         if there < bytes {
-            let why = format!("{there} of its {bytes} bytes are there, the rest are holes");
+            let why = format!("{there} of its {bytes} bytes are allocated, the rest are holes");
             return Err(refused(why));
         }
         Ok(())
@@ -155,19 +150,17 @@ pub(super) fn refused(why: impl Into<Text>) -> Error {
     Error::new(ErrorKind::Corrupt, "use", "the memory received", why)
 }
 
-/// A copy of the first words of a file.
-pub(super) struct Beginning([u8; BEGINNING_BYTES]);
+/// A private copy of the first words of a file.
+pub(super) struct FirstWords([u8; BEGINNING_BYTES]);
 
-/// What is written when a memory is made lies within.
+/// The words that are written when a memory is made lie within these bytes.
 const BEGINNING_BYTES: usize = 128;
 
-impl Beginning {
-    /// The word at a place.
+impl FirstWords {
     pub(super) fn u32(&self, at: usize) -> u32 {
         u32::from_ne_bytes(std::array::from_fn(|byte| self.0[at + byte]))
     }
 
-    /// The long word at a place.
     pub(super) fn u64(&self, at: usize) -> u64 {
         u64::from_ne_bytes(std::array::from_fn(|byte| self.0[at + byte]))
     }

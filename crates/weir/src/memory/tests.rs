@@ -1,4 +1,4 @@
-//! Memory that is ours, and memory that is not.
+//! Memory of this crate, and foreign memory.
 #![expect(clippy::disallowed_methods)]
 
 mod races;
@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use rustix::mm::Advice;
 use weir_ring::board::Board;
 use weir_ring::cluster::Cluster;
-use weir_ring::layout::{self, Header};
+use weir_ring::layout::{self, PipeHeader};
 use weir_ring::primitive::Ordering;
-use weir_ring::{Area, Memory};
+use weir_ring::{Area, RingMemory};
 
 const STREAM: Extent =
     Extent { kind: layout::STREAM, ring_bytes: 8192, arena_bytes: 0, generation: 0 };
@@ -68,7 +68,7 @@ fn file_of(bytes: u64, seals: SealFlags) -> OwnedFd {
 }
 
 /// A sealed copy of a sound memory whose header is spoilt.
-fn spoilt(spoil: impl FnOnce(&Header)) -> OwnedFd {
+fn spoilt(spoil: impl FnOnce(&PipeHeader)) -> OwnedFd {
     let (mut file, map) = create(STREAM).expect("made");
     spoil(map.header());
     file.take().expect("mine")
@@ -77,13 +77,14 @@ fn spoilt(spoil: impl FnOnce(&Header)) -> OwnedFd {
 #[test]
 fn foreign_memory_is_refused_by_name() {
     let directory = tempfile::tempfile().expect("a file");
-    assert!(refusal(&directory.into()).contains("no file that can be sealed"));
+    assert!(refusal(&directory.into()).contains("not a file that can be sealed"));
     let unsealed = file_of(12_288, SealFlags::SHRINK);
     assert_eq!(refusal(&unsealed), "cannot use the memory received: it is not sealed");
     assert!(refusal(&file_of(100, SEALS)).contains("too short"));
-    assert!(refusal(&file_of(12_288, SEALS)).contains("not a pipe's"));
+    assert!(refusal(&file_of(12_288, SEALS)).contains("not the memory of a pipe"));
     let version = spoilt(|header| header.fixed.version.store(9, Ordering::Relaxed));
-    assert!(refusal(&version).contains(&format!("version 9, known is {}", layout::VERSION)));
+    let why = format!("version 9, and this is version {}", layout::VERSION);
+    assert!(refusal(&version).contains(&why));
     for bytes in [0, 4095, 12_000, 1 << 40, 4096] {
         let sized = spoilt(|header| header.fixed.ring_bytes.store(bytes, Ordering::Relaxed));
         let text = refusal(&sized);
@@ -105,13 +106,13 @@ fn sealed_memory_cannot_be_cut_off() {
     assert_eq!(rustix::fs::fcntl_add_seals(file, SealFlags::WRITE), Err(Errno::BUSY));
 }
 
-/// Bytes of a file that are there.
+/// The allocated bytes of a file.
 fn there(file: BorrowedFd) -> u64 {
     rustix::fs::fstat(file).expect("a file").st_blocks as u64 * 512
 }
 
-/// A file like a ring's, with the header of one, of which only so many bytes at the beginning are
-/// there.
+/// A file with the header of a ring of which only the first bytes are allocated, and some behind
+/// its end.
 fn sparse(extent: Extent, bytes_there: u64, behind: u64) -> OwnedFd {
     let (made, _map) = create(extent).expect("made");
     let mut header = [0; 1024];
@@ -133,7 +134,7 @@ fn memory_with_holes_is_refused_and_not_paid_for() {
     let ring = Extent { kind: layout::MESSAGE, ring_bytes: 1 << 20, ..RECORD };
     let whole = ring.file_bytes();
     for how in [Use::Movable, Use::ForGood] {
-        // What lies behind the end makes up for no hole.
+        // Blocks behind the end do not make up for holes.
         for (bytes_there, behind) in
             [(page, 0), (whole - page, 0), (page, whole), (page, 8 * whole)]
         {
@@ -141,15 +142,15 @@ fn memory_with_holes_is_refused_and_not_paid_for() {
             let error = open(file.as_fd(), how).expect_err("refused").to_string();
             assert!(
                 error.ends_with(&format!(
-                    "{bytes_there} of its {whole} bytes are there, the rest are holes"
+                    "{bytes_there} of its {whole} bytes are allocated, the rest are holes"
                 )),
                 "{error}"
             );
             assert_eq!(there(file.as_fd()), bytes_there, "nothing of it was touched");
         }
-        // One that is empty altogether.
+        // A file without any block.
         let file = file_of(whole, SEALS);
-        assert!(refusal(&file).contains("not a pipe's"));
+        assert!(refusal(&file).contains("not the memory of a pipe"));
         assert_eq!(there(file.as_fd()), 0);
         open(sparse(ring, whole, 0).as_fd(), how).expect("whole");
         open(sparse(ring, whole, whole).as_fd(), how).expect("whole, and more behind it");
@@ -165,11 +166,11 @@ fn memory_in_use_for_good_keeps_its_pages_and_gets_no_other_writer() {
     let (punch, page) = (FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, page_bytes());
     assert_eq!(rustix::fs::fallocate(file, punch, page, page), Err(Errno::PERM));
     let start = std::ptr::from_ref(made.header()).cast_mut().cast();
-    // SAFETY: the range is the first page of this mapping, of whose bytes any are a value.
+    // SAFETY: the range is the first page of this mapping, for which any bytes are a value.
     let removed = unsafe { rustix::mm::madvise(start, page as usize, Advice::LinuxRemove) };
     assert_eq!(removed, Err(Errno::PERM));
     assert_eq!(there(file), ring.file_bytes());
-    // The same memory is not had twice, and what is handed over in vain is mapped by nobody.
+    // The same memory cannot be opened twice.
     let error = open(file, Use::ForGood).expect_err("in use").to_string();
     assert!(error.contains("cannot map") || error.contains("handed over before"), "{error}");
     made.copy_in(Area::Ring, 5, b"still");
@@ -201,7 +202,7 @@ fn memory_of_huge_pages_is_refused_and_not_mapped() {
     assert_eq!(mappings("weir-huge-test"), 0);
 }
 
-/// One of each kind of memory that this crate makes: its file, or why there is none.
+/// A file of each kind of memory that this crate makes, or the error.
 fn one_of_each() -> Vec<Result<OwnedFd>> {
     let link = LinkExtent { channels: 1, arena_bytes: 64 << 10 };
     let files = [
@@ -229,7 +230,7 @@ fn no_memory_can_be_executed() {
     }
 }
 
-/// The kernel would kill a process that makes a file longer than it may.
+/// The kernel would kill a process that makes a file longer than its limit.
 #[test]
 fn memory_that_may_not_be_so_long_is_an_error_and_no_signal() {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -244,14 +245,14 @@ fn memory_that_may_not_be_so_long_is_an_error_and_no_signal() {
     }));
 }
 
-/// Runs `child` in a forked child, which must do little: true if it said so.
+/// Runs `child` in a forked child, which must do little. Returns what it returned.
 pub(crate) fn in_forked_child(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs what a forked child of a process with threads may with this C library
-    // (memory can be allocated), and ends by a system call.
+    // SAFETY: the child calls only what a forked child of a process with threads may call with this
+    // C library (which can allocate memory there), and ends by a system call.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         let code = i32::from(!child());
-        // SAFETY: ends the child without what the parent's exit would run.
+        // SAFETY: ends the child without running the parent's exit handlers.
         unsafe { libc::_exit(code) };
     }
     let mut status = -1;
@@ -275,7 +276,7 @@ fn a_forked_child_has_no_end_of_its_parent_s() {
         ];
         kinds.iter().all(|kind| *kind == Err(ErrorKind::Forked))
     }));
-    // Nothing the child did, its end included, has touched them.
+    // Neither the child nor its exit has touched them.
     writer.write(b"still").expect("written");
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 5);
 }
@@ -304,7 +305,7 @@ fn a_forked_child_has_no_mpx_of_its_parent_s() {
             peer.send(there, b"x").map_err(|error| error.kind()).map(drop),
             peer.open(b"x").map_err(|error| error.kind()).map(drop),
         ];
-        // Dropping them here ends nothing there.
+        // Dropping them here does not close the parent's.
         drop((owner, peer));
         kinds.iter().all(|kind| *kind == Err(ErrorKind::Forked))
     }));

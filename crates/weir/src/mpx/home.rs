@@ -1,4 +1,4 @@
-//! Where a participant sleeps and keeps its account.
+//! The memory in which a participant parks and keeps its account.
 
 use crate::connect::name;
 use crate::memory::{LinkMap, Page};
@@ -6,20 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_ring::account::ParticipantLine;
 use weir_ring::board::Board;
-use weir_ring::lane::Side;
+use weir_ring::lane::LinkSide;
 use weir_ring::layout::SleepLine;
 use weir_ring::primitive::Ordering;
 
-/// The memory in which a participant sleeps and keeps its account: an owner's page, or a peer's
-/// link.
+/// The memory in which a participant parks and keeps its account: an owner's page, or a peer's link.
 #[derive(Clone, Debug)]
-pub enum Home {
+pub enum ParticipantHome {
     Owner(Arc<Page<Board>>),
     Peer(Arc<LinkMap>),
 }
 
-impl Home {
-    /// Says in the account whose it is: this process's, and of the mpx whose socket has this path.
+impl ParticipantHome {
+    /// Writes this process and the mpx whose socket has this path into the account.
     pub fn introduce(&self, path: &Path) {
         let account = self.account();
         account.pid.store(std::process::id(), Ordering::Relaxed);
@@ -32,28 +31,28 @@ impl Home {
     #[inline]
     pub fn account(&self) -> &ParticipantLine {
         match self {
-            Home::Owner(page) => &page.words().mpx,
-            Home::Peer(map) => &map.header().account,
+            ParticipantHome::Owner(page) => &page.words().mpx,
+            ParticipantHome::Peer(map) => &map.header().account,
         }
     }
 
     pub fn sleep(&self) -> &SleepLine {
         match self {
-            Home::Owner(page) => &page.words().sleep,
-            Home::Peer(map) => &map.board(Side::Peer).sleep,
+            ParticipantHome::Owner(page) => &page.words().sleep,
+            ParticipantHome::Peer(map) => &map.board(LinkSide::Peer).sleep,
         }
     }
 
-    pub fn side(&self) -> Side {
-        if matches!(self, Home::Owner(_)) { Side::Owner } else { Side::Peer }
+    pub fn side(&self) -> LinkSide {
+        if matches!(self, ParticipantHome::Owner(_)) { LinkSide::Owner } else { LinkSide::Peer }
     }
 
-    /// Whether the board says that something has come.
+    /// Whether a bit on the board is set: something has come.
     #[inline]
     pub fn has_bits(&self) -> bool {
         match self {
-            Home::Owner(page) => page.words().any(),
-            Home::Peer(map) => map.board(Side::Peer).any(),
+            ParticipantHome::Owner(page) => page.words().any(),
+            ParticipantHome::Peer(map) => map.board(LinkSide::Peer).any(),
         }
     }
 }

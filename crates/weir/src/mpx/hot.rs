@@ -1,8 +1,8 @@
-//! Lanes at which their reader looks of itself: those of which something came of late.
+//! Hot lanes: the reader looks at them by itself, because something came on them recently.
 //!
 //! A reader that looks away from a lane whenever it has run dry makes the writer set a bit for
-//! each record, while both run. So it goes on looking at some lanes until it sleeps. One that has
-//! not slept for long also takes over the fence that the writer passes after each record: it passes
+//! each record while both run. So the reader goes on looking at some lanes until it sleeps. A reader
+//! that has not slept for long also saves the writer the fence after each record: instead it passes
 //! a barrier on all CPUs before it looks away ([`Fencing`]).
 
 use super::link_end::LinkEnd;
@@ -10,14 +10,14 @@ use crate::park::barrier;
 use weir_policy::pipe::Fencing;
 use weir_ring::lane::{LOOKING, LOOKING_WITH_BARRIER, fence_before_last_look, look_at, look_away};
 
-/// Lanes that are looked at in this way.
+/// The most hot lanes.
 const MOST_LANES: usize = 32;
-/// Looks in vain after which a lane is looked at no more.
+/// A lane goes cold after more than this many looks in vain.
 const PATIENCE: u32 = 4096;
 
-type Links = [Option<LinkEnd>];
+type LinkEnds = [Option<LinkEnd>];
 
-/// One of them: a number of a link.
+/// One hot lane: a link, and the channel's number on it.
 #[derive(Clone, Copy, Debug)]
 struct Hot {
     link: u32,
@@ -25,7 +25,6 @@ struct Hot {
     looks_in_vain: u32,
 }
 
-/// The lanes.
 #[derive(Debug, Default)]
 pub struct HotLanes {
     lanes: Vec<Hot>,
@@ -38,7 +37,7 @@ impl HotLanes {
         if self.has_barrier { LOOKING_WITH_BARRIER } else { LOOKING }
     }
 
-    /// A lane has run dry after something had come of it: whether it is looked at from now on.
+    /// Makes a lane hot that has run dry after something had come on it: whether there was room.
     pub fn keep(&mut self, link: &mut LinkEnd, at: u32, number: u32) -> bool {
         if self.lanes.len() >= MOST_LANES || link.ending.is_some() {
             return false;
@@ -51,9 +50,9 @@ impl HotLanes {
         true
     }
 
-    /// So many records came. After many without a sleep the fences become the reader's.
+    /// Counts records that came. After many without a sleep the reader takes over the fences.
     #[inline]
-    pub fn moved(&mut self, links: &Links, records: u32) {
+    pub fn moved(&mut self, links: &LinkEnds, records: u32) {
         if self.fencing.moved(records) && barrier::is_available() {
             self.has_barrier = true;
             for hot in &self.lanes {
@@ -64,15 +63,14 @@ impl HotLanes {
         }
     }
 
-    /// Whether anything has come.
     #[inline]
-    pub fn any(&self, links: &Links) -> bool {
+    pub fn any(&self, links: &LinkEnds) -> bool {
         self.lanes.iter().any(|hot| hot.has(links))
     }
 
-    /// Names those of which something has come, by link and number, and looks away from those of
-    /// which nothing came for long.
-    pub fn look(&mut self, links: &mut Links, found: &mut Vec<(u32, u32)>) {
+    /// Finds the lanes, by link and number, on which something has come. Makes those cold on which
+    /// nothing came for long.
+    pub fn look(&mut self, links: &mut LinkEnds, found: &mut Vec<(u32, u32)>) {
         let mut given_up = false;
         let is_over = |hot: &Hot| hot.looks_in_vain > PATIENCE;
         for hot in &mut self.lanes {
@@ -91,21 +89,20 @@ impl HotLanes {
         }
     }
 
-    /// Looks away from all, before a sleep, and names those of which something has come after all.
-    pub fn look_away(&mut self, links: &mut Links, found: &mut Vec<(u32, u32)>) {
-        // The reader that sleeps leaves the fences to the writers again.
+    /// Makes all lanes cold before a sleep, and finds those on which something has come after all.
+    pub fn look_away(&mut self, links: &mut LinkEnds, found: &mut Vec<(u32, u32)>) {
+        // While the reader sleeps, the writers pass the fences again.
         self.fencing.sleeps();
         let all = std::mem::take(&mut self.lanes);
         self.cool(links, all, found);
         self.has_barrier = false;
     }
 
-    /// Looks away from the lanes of a link that has ended.
     pub fn forget(&mut self, at: u32) {
         self.lanes.retain(|hot| hot.link != at);
     }
 
-    fn cool(&self, links: &mut Links, lanes: Vec<Hot>, found: &mut Vec<(u32, u32)>) {
+    fn cool(&self, links: &mut LinkEnds, lanes: Vec<Hot>, found: &mut Vec<(u32, u32)>) {
         if lanes.is_empty() {
             return;
         }
@@ -113,7 +110,7 @@ impl HotLanes {
             let Some(link) = &mut links[hot.link as usize] else { continue };
             let Some(lanes) = link.lanes(hot.number) else { continue };
             lanes.is_hot = false;
-            // What is held is looked at by whoever ends that, and so is what comes meanwhile.
+            // Whoever releases a held lane looks at it: its writer need not set a bit until then.
             match lanes.is_held {
                 true => look_at(link.attention(hot.number), LOOKING),
                 false => look_away(link.attention(hot.number)),
@@ -130,7 +127,7 @@ impl HotLanes {
 
 impl Hot {
     #[inline]
-    fn has(&self, links: &Links) -> bool {
+    fn has(&self, links: &LinkEnds) -> bool {
         links[self.link as usize].as_ref().is_some_and(|link| link.has_to_show(self.number))
     }
 }

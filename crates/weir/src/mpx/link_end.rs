@@ -1,6 +1,6 @@
-//! One end of a link: its lanes, the blocks of its own arena, and how the other side is notified.
+//! One end of a link: its lanes, the blocks of its own arena, and the notifying of the other side.
 
-use super::home::Home;
+use super::home::ParticipantHome;
 use crate::connect::board::BoardSlot;
 use crate::connect::lifeline::Lifeline;
 use crate::connect::peer::{Ending, Identity};
@@ -11,19 +11,19 @@ use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
 use weir_ring::account::add;
 use weir_ring::lane::{
-    FrameKind, INLINE_BYTES, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter,
-    Place, Side, footprint, must_notify, needed,
+    FrameKind, INLINE_BYTES, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LanePlace, LaneReader,
+    LaneWriter, LinkSide, footprint, must_notify, needed,
 };
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Corrupt, sleep};
 
 /// No entry of the table of channels.
 pub const NONE: u32 = u32::MAX;
-/// A lane that was too small at its smallest gets so much, if there is so much.
+/// The size wished for a lane that blocked without a block, if the arena has as much.
 const FIRST_WISH_BYTES: u32 = 16 << 10;
-/// Lanes looked at in one go for one whose block could be taken back.
+/// The most lanes looked at in one go for a block that can be taken back.
 const RECLAIM_LOOKS: usize = 64;
-/// Numbers tried for one whose lane has room for an open.
+/// The most free numbers tried for a lane that has room for an open.
 const OPEN_TRIES: usize = 8;
 
 /// Both lanes of a channel, as this side knows them.
@@ -33,20 +33,21 @@ pub struct Lanes {
     pub inward: LaneReader,
     /// The channel's entry in the table, or [`NONE`].
     pub entry: u32,
-    /// Bytes the lane out should have, as its blocking has shown.
+    /// Bytes that the lane out should have, after it has blocked.
     wish_bytes: u32,
-    /// This side looks at the lane in of itself: see [`super::hot`].
+    /// This side looks at the lane in by itself: see [`super::hot`].
     pub is_hot: bool,
-    /// What is in that lane is not to be looked at for now.
+    /// The lane in is not looked at for now.
     pub is_held: bool,
 }
 
-/// What was taken of what was to be sent.
+/// The result of a send.
 pub struct Sent {
+    /// Bytes taken.
     pub bytes: usize,
-    /// Whether that is all of it.
+    /// Everything was taken.
     pub whole: bool,
-    /// On the way room was asked for.
+    /// The send asked for room on the way.
     pub asked: bool,
 }
 
@@ -58,7 +59,6 @@ enum Reached {
     No,
 }
 
-/// One end of a link.
 #[derive(Debug)]
 pub struct LinkEnd {
     pub map: Arc<LinkMap>,
@@ -66,26 +66,31 @@ pub struct LinkEnd {
     pub identity: Identity,
     /// How it ended, once it has.
     pub ending: Option<Ending>,
-    /// Channels that have an entry.
+    /// The number of its channels that have an entry in the table.
     pub entries: u32,
-    home: Home,
-    side: Side,
+    home: ParticipantHome,
+    side: LinkSide,
     lanes: Vec<Lanes>,
     arena: Arena,
-    /// Bytes of its blocks that lanes have, as the account says.
+    /// Bytes of blocks that lanes have, as counted in the account.
     used: u64,
     /// Channels whose lane out has a block.
     lent: Vec<u32>,
     next_lent: usize,
-    /// Of a peer: where the owner is notified, once it has said so.
+    /// At a peer: the place to notify the owner, once the owner has sent it.
     owner: Option<BoardSlot>,
-    /// Of a peer: numbers that were used and are free again.
+    /// At a peer: numbers that were used and are free again.
     free: VecDeque<u32>,
     reached: Reached,
 }
 
 impl LinkEnd {
-    pub fn new(map: Arc<LinkMap>, line: Lifeline, home: Home, identity: Identity) -> LinkEnd {
+    pub fn new(
+        map: Arc<LinkMap>,
+        line: Lifeline,
+        home: ParticipantHome,
+        identity: Identity,
+    ) -> LinkEnd {
         let arena = Arena::new(map.extent().arena_bytes);
         add(&home.account().arena_bytes, arena.bytes().into());
         LinkEnd {
@@ -107,7 +112,7 @@ impl LinkEnd {
         }
     }
 
-    /// The lanes of a channel; none of a number that none can have.
+    /// The lanes of a channel. `None` for a number that no channel can have.
     pub fn lanes(&mut self, number: u32) -> Option<&mut Lanes> {
         if number >= self.map.extent().channels {
             return None;
@@ -127,7 +132,6 @@ impl LinkEnd {
         (number as usize) < self.lanes.len()
     }
 
-    /// The entries of all its channels.
     pub fn each_entry(&self) -> impl Iterator<Item = u32> + '_ {
         self.lanes.iter().map(|lanes| lanes.entry).filter(|entry| *entry != NONE)
     }
@@ -142,33 +146,33 @@ impl LinkEnd {
         LaneId { writer: self.side.other(), channel: number }
     }
 
-    /// Whether this side looks at the lane in of a channel.
+    /// The word that tells the writer whether this side looks at the lane in of a channel.
     #[inline]
     pub fn attention(&self, number: u32) -> &AtomicU32 {
         &self.map.lane(self.inward(number)).writer.attention
     }
 
-    /// Whether something has come of a channel.
+    /// Whether something has come on a channel.
     #[inline]
     pub fn has(&self, number: u32) -> bool {
         let lanes = &self.lanes[number as usize];
         lanes.inward.has(&*self.map, self.inward(number))
     }
 
-    /// Whether something has come of a channel that is to be looked at now.
+    /// Whether something has come on a channel that is not held.
     #[inline]
     pub fn has_to_show(&self, number: u32) -> bool {
         !self.lanes[number as usize].is_held && self.has(number)
     }
 
-    /// The reader of a channel, with what it reads.
+    /// The reader of a channel, with the memory and lane that it reads.
     #[inline]
     pub fn reading(&mut self, number: u32) -> (&mut LaneReader, &LinkMap, LaneId) {
         let id = self.inward(number);
         (&mut self.lanes[number as usize].inward, &self.map, id)
     }
 
-    /// Gives back what was read of a channel.
+    /// Gives back the room of what was read from a channel.
     #[inline]
     pub fn give_back(&mut self, number: u32) {
         let id = self.inward(number);
@@ -177,7 +181,7 @@ impl LinkEnd {
         }
     }
 
-    /// Sends bytes, in pieces where there is not room for all, or another frame as a whole.
+    /// Sends data, in pieces if there is not room for all, or another frame as a whole.
     #[inline]
     pub fn send(&mut self, number: u32, kind: FrameKind, bytes: &[u8]) -> Result<Sent, Corrupt> {
         let mut sent = Sent { bytes: 0, whole: false, asked: false };
@@ -199,8 +203,8 @@ impl LinkEnd {
         }
     }
 
-    /// Bytes of data that can be sent now, at most `wanted`: all of them, or what is worth a piece;
-    /// none if there is no room.
+    /// Bytes of data that can be sent now: `wanted`, or fewer if they are worth a piece. `None` if
+    /// there is no room.
     #[inline]
     pub fn room_for(&mut self, number: u32, wanted: usize) -> Result<Option<usize>, Corrupt> {
         let lanes = &self.lanes[number as usize];
@@ -226,7 +230,6 @@ impl LinkEnd {
         Ok(out.is_roomy().then(|| (out.room() - footprint(0)) & !3))
     }
 
-    /// Sends a frame for which there is room.
     #[inline]
     pub fn put(&mut self, number: u32, kind: FrameKind, more: bool, bytes: &[u8]) {
         let id = self.out(number);
@@ -249,8 +252,8 @@ impl LinkEnd {
         }
     }
 
-    /// Sends the last frame of a channel. It fits always, unless the other side goes against the
-    /// protocol, where it is not sent.
+    /// Sends the last frame of a channel: whether it fits. It always does, unless the other side
+    /// breaks the protocol.
     pub fn put_last(&mut self, number: u32, kind: FrameKind, bytes: &[u8]) -> bool {
         let fits = match kind {
             FrameKind::Close => self.lanes[number as usize].out.takes_last(),
@@ -262,7 +265,7 @@ impl LinkEnd {
         fits
     }
 
-    /// Says that this side wants to be notified of room, and looks once more: whether there is some.
+    /// Asks to be notified of room, and looks once more: whether there is some.
     pub fn want_room(&mut self, number: u32) -> Result<bool, Corrupt> {
         let id = self.out(number);
         sleep::announce(&self.map.lane(id).reader.wanted, 1);
@@ -273,12 +276,11 @@ impl LinkEnd {
         Ok(lanes.out.is_roomy())
     }
 
-    /// Takes the request for room back.
     pub fn clear_room_request(&self, number: u32) {
         sleep::retract(&self.map.lane(self.out(number)).reader.wanted, 1);
     }
 
-    /// Whether there is room for a writer that waited for it; if not, it goes on waiting.
+    /// Whether there is room for a writer that waited for it. If not, it goes on waiting.
     pub fn has_room_again(&mut self, number: u32) -> Result<bool, Corrupt> {
         let id = self.out(number);
         let out = &mut self.lanes[number as usize].out;
@@ -290,7 +292,7 @@ impl LinkEnd {
         Ok(false)
     }
 
-    /// Moves an empty lane to where so many bytes, and what it is known to need, find room.
+    /// Moves an empty lane to a block that holds this many bytes, and as many as it wishes for.
     fn fit(&mut self, number: u32, bytes: usize) {
         let lanes = &self.lanes[number as usize];
         let (place, wish) = (lanes.out.place(), lanes.wish_bytes as usize);
@@ -302,7 +304,7 @@ impl LinkEnd {
         if self.take_block(number, block_for(must.max(wish)), floor) {
             return;
         }
-        // Others' are taken back for what is to be sent now, hardly for what is only wished for.
+        // Looks hard for a block of another lane if these bytes need one now, less for a mere wish.
         let looks = if must > place.bytes() { RECLAIM_LOOKS } else { RECLAIM_LOOKS / 16 };
         for _ in 0..looks.min(self.lent.len()) {
             self.next_lent %= self.lent.len().max(1);
@@ -318,7 +320,8 @@ impl LinkEnd {
         }
     }
 
-    /// Moves an empty lane to a block of this size, or of the next smaller there is.
+    /// Moves an empty lane to a block of this size, or of the next smaller size that is free and not
+    /// below `floor`.
     fn take_block(&mut self, number: u32, most_bytes: u32, floor: u32) -> bool {
         let mut bytes = most_bytes.max(floor);
         while bytes >= floor && bytes <= LARGEST_BYTES {
@@ -328,8 +331,8 @@ impl LinkEnd {
                     Some((offset, bytes)) => self.arena.give(offset, bytes),
                     None => self.lent.push(number),
                 }
-                out.move_to(Place::block(offset, bytes));
-                self.say_used();
+                out.move_to(LanePlace::block(offset, bytes));
+                self.count_used();
                 return true;
             }
             bytes /= 2;
@@ -337,52 +340,53 @@ impl LinkEnd {
         false
     }
 
-    /// Takes the block of a lane back if all in it was read. A side that spoils its own position
-    /// keeps its block; that is found out where the lane is used.
+    /// Takes the block of a lane back if everything in it was read. A side that spoils its own
+    /// position keeps its block; the next use of the lane finds that out.
     fn take_back(&mut self, number: u32) -> bool {
         let id = self.out(number);
         let lanes = &mut self.lanes[number as usize];
         let is_empty = lanes.out.refresh(&*self.map, id).is_ok() && lanes.out.is_empty();
         if let (true, Some((offset, bytes))) = (is_empty, lanes.out.place().as_block()) {
             self.arena.give(offset, bytes);
-            lanes.out.move_to(Place::INLINE);
+            lanes.out.move_to(LanePlace::INLINE);
             lanes.wish_bytes = 0;
-            self.say_used();
+            self.count_used();
         }
         is_empty
     }
 
-    /// Notifies the other side to look at a channel: something has come, or there is room.
+    /// Notifies the other side that a channel has something, or has room.
     #[cold]
     fn notify(&mut self, number: u32) {
         let board = self.map.board(self.side.other());
         board.set(number);
         let mut woken = false;
-        if self.side == Side::Owner {
+        if self.side == LinkSide::Owner {
             woken = self.line.wake_if_wanted(&board.sleep.word);
-        } else if must_notify(&self.map.header().side(Side::Owner).attention, false) {
+        } else if must_notify(&self.map.header().side(LinkSide::Owner).attention, false) {
             if self.owner.is_none() {
-                // It was sent before the owner looked away from the link.
-                self.hear();
+                // The owner sent its place before it looked away from the link.
+                self.take_messages();
             }
             woken = self.owner.as_ref().is_some_and(|owner| owner.ring(&self.line));
         }
         add(&self.home.account().wakes_given, woken.into());
     }
 
-    /// Takes what the owner has said.
-    pub fn hear(&mut self) {
+    /// Takes the messages of the other side off the socket.
+    pub fn take_messages(&mut self) {
         let owner = &mut self.owner;
         self.line.take_messages(false, |text, memory| {
             *owner = BoardSlot::open(text, &memory).or(owner.take());
         });
     }
 
-    /// The CPU the other side last ran on, and one, as that says; 0 if it has not.
+    /// The CPU on which the other side ran last, plus one, as that side reports it. 0 if it has not
+    /// reported any.
     pub fn other_cpu(&self) -> u32 {
         match self.side {
-            Side::Owner => self.map.board(Side::Peer).sleep.cpu.load(Ordering::Relaxed),
-            Side::Peer => self.owner.as_ref().map_or(0, BoardSlot::reader_cpu),
+            LinkSide::Owner => self.map.board(LinkSide::Peer).sleep.cpu.load(Ordering::Relaxed),
+            LinkSide::Peer => self.owner.as_ref().map_or(0, BoardSlot::reader_cpu),
         }
     }
 
@@ -391,20 +395,21 @@ impl LinkEnd {
         self.owner.is_some()
     }
 
-    /// Whether the other side has said that it closed the link.
+    /// Whether the other side has closed the link.
     pub fn other_has_closed(&self) -> bool {
-        // Acquire pairs with the release in `say_closed`.
+        // Acquire pairs with the release in `close`.
         self.map.header().side(self.side.other()).closed.load(Ordering::Acquire) != 0
     }
 
-    /// Says that this side closes the link.
-    pub fn say_closed(&self) {
+    /// Tells the other side that this side closes the link.
+    pub fn close(&self) {
         if self.map.is_here() {
             self.map.header().side(self.side).closed.store(1, Ordering::Release);
         }
     }
 
-    /// Of a peer: a number whose lane takes an open of so many bytes; whether one is free at all.
+    /// At a peer: a number whose lane has room for an open with a label of this many bytes. If there
+    /// is none: whether any number is free.
     pub fn number_for_open(&mut self, bytes: usize) -> Result<Result<u32, bool>, Corrupt> {
         for _ in 0..OPEN_TRIES.min(self.free.len()) {
             let Some(number) = self.free.pop_front() else { break };
@@ -420,18 +425,18 @@ impl LinkEnd {
         Ok(Err(!self.free.is_empty()))
     }
 
-    /// A channel has no entry any more.
+    /// Releases the number of a channel that has no entry any more.
     pub fn leave(&mut self, number: u32) {
         let lanes = &mut self.lanes[number as usize];
         (lanes.entry, lanes.is_held) = (NONE, false);
         self.entries -= 1;
-        if self.side == Side::Peer {
+        if self.side == LinkSide::Peer {
             self.free.push_back(number);
         }
     }
 
-    /// Bytes of blocks that lanes have changed.
-    fn say_used(&mut self) {
+    /// Updates the account's count of bytes in blocks that lanes have.
+    fn count_used(&mut self) {
         let used = u64::from(self.arena.bytes() - self.arena.free_bytes());
         let before = std::mem::replace(&mut self.used, used);
         add(&self.home.account().arena_used, used.wrapping_sub(before));
@@ -449,11 +454,11 @@ impl Drop for LinkEnd {
     }
 }
 
-/// Whether a frame is a record of the user's.
+/// Whether a frame is a record of the user.
 #[inline]
 pub fn is_record(kind: FrameKind) -> bool {
     matches!(kind, FrameKind::Data | FrameKind::End | FrameKind::Signal)
 }
 
-// An open and what ends a channel fit into the ring that is always there.
+// An open and the frame that ends a channel fit into the ring that each lane always has.
 const _: () = assert!(super::record::LABEL_BYTES + 12 <= INLINE_BYTES);

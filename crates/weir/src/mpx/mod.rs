@@ -1,11 +1,11 @@
 //! Channels by the thousand: [`Mpx`] owns them, [`MpxPeer`] opens them.
 //!
-//! A *link* is what an owner and one peer share: the peer's memory, and a socket that dies with
-//! either. In the order of flow: `link_end` sends on a channel and notifies the other side; `table`
-//! knows links and channels, and gathers what the other side has notified; `hot` are the lanes at
-//! which this side looks unasked; `turn` makes records of one channel; `multiplexer` accepts peers
-//! and goes over all of that, `waiting` where there is nothing; `participant`, `owner` and `peer` are
-//! what users call.
+//! A *link* joins an owner and one peer. It is the peer's memory, and a socket that dies with either.
+//! The modules, in the order of flow: `link_end` sends on a channel and notifies the other side;
+//! `table` knows links and channels, and finds the channels that the other side has notified; `hot`
+//! keeps the lanes at which this side looks by itself; `turn` makes the frames of one channel into
+//! records; `multiplexer` accepts peers and serves all channels; `waiting` spins and sleeps;
+//! `participant`, `owner` and `peer` hold the public calls.
 
 mod home;
 mod hot;
@@ -26,7 +26,7 @@ pub use multiplexer::{Mpx, MpxPeer, Owner, Participant, Peer};
 pub use options::{MOST_PEERS, MpxOptions, MpxPeerOptions};
 pub use record::{Answer, ChannelId, DEFAULT_PRIORITY, Kind, LABEL_BYTES, Record, Taken};
 
-/// What a peer says first, with its memory.
+/// The first message of a peer, sent with its memory.
 const HELLO: &[u8] = b"weir-mpx";
-/// What errors are about.
+/// The object that errors name.
 const OBJECT: &str = "the mpx";

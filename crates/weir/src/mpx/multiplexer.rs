@@ -1,12 +1,12 @@
-//! The links and channels of one side of an mpx, where it parks, and whom it accepts.
+//! One side of an mpx: it accepts peers, finds the channels that have something, and serves them.
 //!
-//! Gathering goes from the board of the owner to those of its links, and from there to channels; a
+//! Gathering goes from the board of the owner to those of its links, and from there to channels. A
 //! side that finds nothing announces that it parks, looks once more, and sleeps.
 
-use super::home::Home;
+use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
-use super::table::{ChannelTable, State};
-use super::turn::{self, Delivery};
+use super::table::{ChannelState, ChannelTable};
+use super::turn::{self, RecordDelivery};
 use super::{MpxOptions, OBJECT};
 use crate::connect::acceptor::{Acceptor, Arrival};
 use crate::connect::board::welcome;
@@ -22,25 +22,26 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::ready::{CONNECTION_UNITS, Work};
-use weir_ring::lane::Side;
+use weir_policy::ready::{CONNECTION_UNITS, WorkBudget};
+use weir_ring::lane::LinkSide;
 use weir_sys::forks::{self, ParentOnly};
 
-/// An owner looks at all its links so often, since one peer can spoil the board of all.
+/// How often an owner looks at all its links. One peer can spoil the board of all.
 pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 /// Calls between two readings of the clock while there is always something to do.
 const CALLS: u32 = 64;
-/// Turns of channels that are ready, all of one priority, between two looks at hot lanes.
+/// Turns of ready channels, all of one priority, between two looks at hot lanes.
 const HOT_TURNS: u32 = 8;
-/// Records and bytes after which a call ends that has found more than it can show at once.
+/// A call ends after this many records, even if there are more.
 const MOST_RECORDS: usize = 1024;
+/// A call ends after this many bytes, even if there are more.
 const MOST_BYTES: usize = 256 << 10;
-/// What a wake-up is taken to cost where nothing was measured.
+/// The assumed cost of a wake-up if none was measured.
 const WAKE_NS: u64 = 20_000;
 
-/// Where an owner waits for peers.
+/// The place where peers connect to an owner.
 #[derive(Debug)]
-pub struct Listener {
+pub struct PeerListener {
     pub acceptor: Acceptor,
     /// The owner's page, which each peer gets.
     pub page: ParentOnly,
@@ -49,7 +50,7 @@ pub struct Listener {
 
 /// One side of an mpx: its owner, [`Mpx`], or a peer, [`MpxPeer`].
 ///
-/// Both receive records of channels, and send on channels; neither waits for the other to send.
+/// Both sides receive records of channels and send on channels. A send never waits for room.
 ///
 /// ```
 /// use weir::mpx::{Answer, Kind};
@@ -96,7 +97,7 @@ pub struct Owner;
 #[derive(Debug)]
 pub struct Peer {
     pub(super) channels: u32,
-    /// The link's memory, by which others find its account.
+    /// The link's memory. Other processes find the account by this descriptor.
     pub(super) _memory: ParentOnly,
 }
 
@@ -107,20 +108,20 @@ pub type Mpx = Participant<Owner>;
 /// still receives what was sent.
 pub type MpxPeer = Participant<Peer>;
 
-/// What both sides of an mpx are made of.
+/// The part that both sides of an mpx have in common.
 #[derive(Debug)]
 pub struct Multiplexer {
     pub table: ChannelTable,
-    /// Of an owner.
-    pub listener: Option<Listener>,
-    /// Those that were joined, and their channels here.
+    /// An owner has one.
+    pub listener: Option<PeerListener>,
+    /// The mpx that were joined to this one, each with its entry in the table.
     pub children: Vec<(u32, Mpx)>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) doorbell: Option<Doorbell>,
     looked: Instant,
     calls: u32,
-    /// What it has said of its sleep.
-    pub(super) said: u32,
+    /// The value of its sleep word when it announced its sleep.
+    pub(super) announced: u32,
     pub(super) spinner: Spinner,
     /// The link that was served last.
     pub(super) last: u32,
@@ -129,9 +130,9 @@ pub struct Multiplexer {
 
 impl Multiplexer {
     pub fn new(
-        home: Home,
+        home: ParticipantHome,
         inbox: Arc<Inbox>,
-        listener: Option<Listener>,
+        listener: Option<PeerListener>,
         waiting: Waiting,
     ) -> Multiplexer {
         let wake_ns = Options::new().resolve().map_or(WAKE_NS, |found| found.levers.wake_ns);
@@ -143,7 +144,7 @@ impl Multiplexer {
             doorbell: None,
             looked: Instant::now(),
             calls: 0,
-            said: 0,
+            announced: 0,
             spinner: Spinner::new(waiting, wake_ns),
             last: 0,
             epoch: forks::epoch(),
@@ -155,7 +156,7 @@ impl Multiplexer {
         if self.epoch == forks::epoch() { Ok(()) } else { Err(elsewhere()) }
     }
 
-    /// Begins what changes something: the descriptor is readable until the next `WouldBlock`.
+    /// Begins a call that changes something: the descriptor is readable until the next `WouldBlock`.
     #[inline]
     pub fn act(&self) -> Result<()> {
         self.check_here()?;
@@ -170,13 +171,13 @@ impl Multiplexer {
         }
     }
 
-    /// This one and all that were joined to it.
+    /// Calls `f` for this one and all that were joined to it.
     pub fn each<'a>(&'a self, f: &mut dyn FnMut(&'a Multiplexer)) {
         f(self);
         self.children.iter().for_each(|(_, child)| child.inner.each(f));
     }
 
-    /// As [`Multiplexer::each`].
+    /// Calls `f` as [`Multiplexer::each`] does, with a mutable reference.
     pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Multiplexer)) {
         f(self);
         self.children.iter_mut().for_each(|(_, child)| child.inner.each_mut(f));
@@ -187,8 +188,7 @@ impl Multiplexer {
         found.map(|(_, child)| &mut child.inner)
     }
 
-    /// Finds out which channels something has come of.
-    fn collect(&mut self, work: &mut Work) {
+    fn collect(&mut self, work: &mut WorkBudget) {
         if self.inbox.has_news() {
             work.does(self.let_in());
         }
@@ -200,8 +200,8 @@ impl Multiplexer {
             work.does(self.table.look_at_hot());
         }
         match &self.table.home {
-            Home::Peer(_) => work.does(self.table.gather_link(0)),
-            Home::Owner(page) => {
+            ParticipantHome::Peer(_) => work.does(self.table.gather_link(0)),
+            ParticipantHome::Owner(page) => {
                 if page.words().any() {
                     let page = page.clone();
                     page.words().gather(|link| work.does(self.table.gather_link(link)));
@@ -219,7 +219,7 @@ impl Multiplexer {
         }
     }
 
-    /// Looks at every link, if it is time: what the board says has perhaps been spoilt.
+    /// Looks at every link if it is time for that: a peer may have spoiled the board.
     pub(super) fn look_at_all_in_time(&mut self) {
         if self.listener.is_none() || self.looked.elapsed() < LOOK_AT_ALL {
             return;
@@ -234,7 +234,7 @@ impl Multiplexer {
         }
     }
 
-    /// Lets in who came, and hears of who is gone: what work that was.
+    /// Takes new peers in, and ends the links of those that are gone. Returns the work that it was.
     fn let_in(&mut self) -> u32 {
         let news = self.inbox.take();
         let mut count = news.gone.len() as u32;
@@ -249,7 +249,7 @@ impl Multiplexer {
         if let Some(listener) =
             self.listener.as_mut().filter(|listener| news.notified || listener.acceptor.is_busy())
         {
-            // Whoever comes only to be refused is work as well.
+            // A connection that is refused is work as well.
             count += 1;
             for arrival in listener.acceptor.admit() {
                 count += 1;
@@ -259,13 +259,12 @@ impl Multiplexer {
         count.saturating_mul(CONNECTION_UNITS)
     }
 
-    /// Takes a peer in, or refuses it.
     fn take_in(&mut self, arrival: Arrival) {
         let Some(listener) = &self.listener else { return };
         let Arrival { socket, memory, identity, .. } = arrival;
         let peers = self.table.peers();
         if peers >= listener.options.most_peers as usize {
-            turn_away(socket, &format!("it has {peers} peers, and takes no more"));
+            turn_away(socket, &format!("it has {peers} peers already, its limit"));
             return;
         }
         let Some(file) = memory.get() else { return };
@@ -281,15 +280,15 @@ impl Multiplexer {
             return;
         }
         let number = self.table.number_for_link();
-        // There are not the means to watch it: it is dropped, and others are not held up.
+        // A peer that cannot be watched is dropped, so that it does not hold up others.
         let started = Lifeline::start(socket, self.inbox.clone(), number);
         let Ok(line) = started.map(Lifeline::exclusive) else { return };
-        // Who is gone already has sent what is to be received all the same.
+        // A peer that is already gone may have sent something that is still received.
         if let Some(page) = listener.page.get() {
             let _ = welcome(&line, page, number, 0);
         }
         if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
-            // It is heard all the same, if late.
+            // Without this the peer's bells are only noticed later.
             if let Ok(epoll) = doorbell.add(socket, number.into()) {
                 line.is_polled_by(epoll);
             }
@@ -297,13 +296,13 @@ impl Multiplexer {
         let home = self.table.home.clone();
         self.table.add_link(number, LinkEnd::new(Arc::new(map), line, home, identity));
         self.table.gather_link(number);
-        // It may have died before it had its place.
+        // It may have died before it was in the table.
         self.table.on_gone(number);
     }
 
-    /// Serves channels in their order as long as there are some: whether there are more.
-    pub fn serve(&mut self, delivery: &mut Delivery) -> bool {
-        delivery.work = Work::default();
+    /// Serves channels in their order, up to the limits of a call: whether there are more.
+    pub fn serve(&mut self, delivery: &mut RecordDelivery) -> bool {
+        delivery.work = WorkBudget::default();
         loop {
             self.collect(&mut delivery.work);
             if !self.serve_one(delivery) {
@@ -318,13 +317,13 @@ impl Multiplexer {
         }
     }
 
-    /// Serves the channel that is next, or the next of what was joined as that: whether there is
-    /// one.
-    fn serve_one(&mut self, delivery: &mut Delivery) -> bool {
+    /// Serves the next channel: whether there is one. If it is a joined mpx, serves that one's next
+    /// channel.
+    fn serve_one(&mut self, delivery: &mut RecordDelivery) -> bool {
         let Some((index, _)) = self.table.ready.pop() else { return false };
         delivery.work.does(1);
         let entry = &self.table.channels[index as usize];
-        if entry.state != State::Joined {
+        if entry.state != ChannelState::Joined {
             self.last = entry.link;
             turn::serve(&mut self.table, index, delivery);
             return true;
@@ -341,15 +340,13 @@ impl Multiplexer {
         true
     }
 
-    /// Whether anything is there for a call to do.
     pub fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;
-        self.collect(&mut Work::default());
+        self.collect(&mut WorkBudget::default());
         Ok(self.has_ready() || self.is_over())
     }
 
-    /// Whether there is something to do with a channel. Those of which that only seemed so are not
-    /// looked at any more.
+    /// Whether a channel has something to do. Channels that turn out to have nothing leave the queue.
     fn has_ready(&mut self) -> bool {
         while let Some((index, _)) = self.table.ready.first() {
             let is_idle = match self.child(index) {
@@ -364,12 +361,11 @@ impl Multiplexer {
         false
     }
 
-    /// Of a peer: whether its owner is gone, and nothing is left of it.
+    /// At a peer: whether its owner is gone, and nothing is left to receive.
     pub fn is_over(&self) -> bool {
-        self.table.home.side() == Side::Peer && self.table.peers() == 0
+        self.table.home.side() == LinkSide::Peer && self.table.peers() == 0
     }
 
-    /// The descriptor to poll.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.check_here()?;
         let failed = || Error::os("poll", OBJECT, Errno::BADF);
@@ -398,8 +394,8 @@ impl Multiplexer {
 impl Drop for Multiplexer {
     fn drop(&mut self) {
         if self.check_here().is_ok() {
-            self.table.links.iter().flatten().for_each(LinkEnd::say_closed);
-            // First the name, so that nobody comes meanwhile.
+            self.table.links.iter().flatten().for_each(LinkEnd::close);
+            // Removes the name first, so that nobody connects meanwhile.
             self.listener = None;
         }
     }

@@ -1,11 +1,11 @@
-//! What an mpx, and a peer of one, is asked to be.
+//! The options of an mpx and of its peers.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{LinkExtent, MOST_ARENA_BYTES, MOST_CHANNELS};
 use crate::park::{Timeout, Waiting};
 use weir_policy::arena::LARGEST_BYTES;
 
-/// Most peers of an mpx.
+/// The most peers that an mpx can have.
 pub const MOST_PEERS: u32 = 4096;
 
 /// Options of an mpx, for [`Mpx::create`](super::Mpx::create).
@@ -40,53 +40,33 @@ impl MpxOptions {
         MpxOptions::default()
     }
 
-    /// Sets the most channels that a peer may ask for: 16,384 by default.
-    pub fn most_channels(mut self, channels: u32) -> MpxOptions {
-        self.most.channels = channels;
-        self
+    setters! { MpxOptions;
+        /// Sets the most channels that a peer may ask for: 16,384 by default.
+        most_channels: u32 => most.channels;
+        /// Sets the most bytes that a peer may ask for in each of its two arenas: 256 MiB by default.
+        most_arena_bytes: u32 => most.arena_bytes;
+        /// Sets the most peers at once: 4,096 by default and at most.
+        most_peers: u32 => most_peers;
+        /// Sets who may connect, by the mode of the socket: this user alone (0o600) by default.
+        mode: u32 => mode;
+        /// Sets how the owner waits.
+        waiting: Waiting => waiting;
     }
 
-    /// Sets the most bytes that a peer may ask for of each of its two arenas: 256 MiB by default.
-    pub fn most_arena_bytes(mut self, bytes: u32) -> MpxOptions {
-        self.most.arena_bytes = bytes;
-        self
-    }
-
-    /// Sets the most peers at once: 4,096 by default and at most.
-    pub fn most_peers(mut self, peers: u32) -> MpxOptions {
-        self.most_peers = peers;
-        self
-    }
-
-    /// Sets who may connect, as the mode of the socket: this user alone (0o600) by default.
-    pub fn mode(mut self, mode: u32) -> MpxOptions {
-        self.mode = mode;
-        self
-    }
-
-    /// Sets how the owner waits.
-    pub fn waiting(mut self, waiting: Waiting) -> MpxOptions {
-        self.waiting = waiting;
-        self
-    }
-
-    /// Why an owner does not take a memory of these sizes.
+    /// Why an owner refuses a peer's memory of these sizes, if it does.
     pub(super) fn objection(&self, extent: LinkExtent) -> Option<String> {
-        let LinkExtent { channels, arena_bytes } = self.most;
-        if extent.channels > channels {
-            return Some(format!("{} channels are more than {channels}", extent.channels));
-        }
-        let bytes = extent.arena_bytes;
-        (bytes > arena_bytes)
-            .then(|| format!("arenas of {bytes} bytes, {arena_bytes} are the most"))
+        let more = |asked: u32, most: u32, what: &str| {
+            (asked > most).then(|| format!("{asked} {what} are more than its limit of {most}"))
+        };
+        more(extent.channels, self.most.channels, "channels")
+            .or_else(|| more(extent.arena_bytes, self.most.arena_bytes, "bytes of an arena"))
     }
 
-    /// Refuses what no owner can be.
     pub(super) fn check(&self) -> Result<()> {
         if (1..=MOST_PEERS).contains(&self.most_peers) && self.mode & !0o777 == 0 {
             return Ok(());
         }
-        let why = format!("peers are 1 to {MOST_PEERS}, a mode 0 to 0o777");
+        let why = format!("the peers must be 1 to {MOST_PEERS}, the mode 0 to 0o777");
         Err(Error::new(ErrorKind::Invalid, "create an mpx with", "these options", why))
     }
 }
@@ -126,40 +106,30 @@ impl MpxPeerOptions {
         MpxPeerOptions::default()
     }
 
-    /// Sets the channels the peer can have at once: 1 to 16,384, 64 by default.
-    pub fn channels(mut self, channels: u32) -> MpxPeerOptions {
-        self.extent.channels = channels;
-        self
+    setters! { MpxPeerOptions;
+        /// Sets the channels that the peer can have at once: 1 to 16,384, 64 by default.
+        channels: u32 => extent.channels;
+        /// Sets the bytes of each of the two arenas that its channels share: a multiple of 64 KiB, at
+        /// most 256 MiB, 128 KiB by default. 0 is enough for few and short records.
+        arena_bytes: u32 => extent.arena_bytes;
+        /// Sets how the peer waits.
+        waiting: Waiting => waiting;
     }
 
-    /// Sets the bytes of each of the two arenas that its channels share: a multiple of 64 KiB, at
-    /// most 256 MiB, 128 KiB by default. 0 suits records that are short and few.
-    pub fn arena_bytes(mut self, bytes: u32) -> MpxPeerOptions {
-        self.extent.arena_bytes = bytes;
-        self
-    }
-
-    /// Sets how the peer waits.
-    pub fn waiting(mut self, waiting: Waiting) -> MpxPeerOptions {
-        self.waiting = waiting;
-        self
-    }
-
-    /// Sets how long to wait for an owner where there is none: [`Timeout::Now`] by default.
+    /// Sets how long to wait for an owner if there is none: [`Timeout::Now`] by default.
     pub fn connect_timeout(mut self, timeout: impl Into<Timeout>) -> MpxPeerOptions {
         self.connect_timeout = timeout.into();
         self
     }
 
-    /// What the peer's memory is to be.
     pub(super) fn extent(&self) -> Result<LinkExtent> {
         let extent = self.extent;
         if extent.is_sound() {
             return Ok(extent);
         }
         let why = format!(
-            "{} channels with arenas of {} bytes; channels are 1 to {MOST_CHANNELS}, \
-             bytes a multiple of {LARGEST_BYTES}, at most {MOST_ARENA_BYTES}",
+            "{} channels with arenas of {} bytes; the channels must be 1 to {MOST_CHANNELS}, \
+             the bytes a multiple of {LARGEST_BYTES} and at most {MOST_ARENA_BYTES}",
             extent.channels, extent.arena_bytes
         );
         Err(Error::new(ErrorKind::Invalid, "connect with", "these options", why))

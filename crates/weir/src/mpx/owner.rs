@@ -1,10 +1,10 @@
 //! The owner of an mpx.
 
-use super::home::Home;
+use super::home::ParticipantHome;
 use super::link_end::NONE;
-use super::multiplexer::{Listener, Mpx, Multiplexer, Owner};
+use super::multiplexer::{Mpx, Multiplexer, Owner, PeerListener};
 use super::record::{Answer, ChannelId, LABEL_BYTES, Taken};
-use super::table::State;
+use super::table::ChannelState;
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::Acceptor;
 use crate::connect::name::{self, Subject};
@@ -12,7 +12,7 @@ use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Page;
-use crate::park::Source;
+use crate::park::WaitSource;
 use rustix::fs::Mode;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use weir_ring::board::Board;
 use weir_ring::lane::FrameKind;
 
 const CREATE: Subject = Subject { operation: "make", noun: "mpx" };
-/// Most others that can be joined to one, those joined to them included: what one sleep can be for.
+/// The most mpx that can be joined to one, those joined to them included: one sleep waits for all.
 const MOST_JOINED: usize = 32;
 
 impl Mpx {
-    /// Makes an mpx and listens. What its name means says `docs/contracts/mpx.md`.
+    /// Makes an mpx and listens. `docs/contracts/mpx.md` says what its name means.
     ///
     /// # Errors
     /// [`ErrorKind::Taken`]: the name has an owner, or is another program's file;
-    /// [`ErrorKind::Invalid`]: the name or an option cannot be; the kernel's.
+    /// [`ErrorKind::Invalid`]: the name or an option is not valid; those of the kernel.
     pub fn create(name: impl AsRef<Path>, options: &MpxOptions) -> Result<Mpx> {
         options.check()?;
         let path = name::resolve(&CREATE, name.as_ref())?;
@@ -38,8 +38,8 @@ impl Mpx {
         let inbox = Inbox::new(page.clone());
         let mode = Mode::from_raw_mode(options.mode);
         let acceptor = Acceptor::new(&CREATE, &path, mode, HELLO, &inbox)?;
-        let listener = Listener { acceptor, page: file, options: options.clone() };
-        let home = Home::Owner(page);
+        let listener = PeerListener { acceptor, page: file, options: options.clone() };
+        let home = ParticipantHome::Owner(page);
         home.introduce(&path);
         let inner = Multiplexer::new(home, inbox, Some(listener), options.waiting);
         Ok(Mpx { inner, role: Owner })
@@ -51,7 +51,8 @@ impl Mpx {
         listener.map_or(Path::new(""), |listener| listener.acceptor.path())
     }
 
-    /// Gives many answers: what became of each. One that cannot be given holds up no other.
+    /// Gives many answers, and returns what became of each. An answer that fails does not keep the
+    /// others from being given.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -74,16 +75,17 @@ impl Mpx {
         done.unwrap_or_else(|error| Taken::Not(error.kind()))
     }
 
-    /// Accepts a channel: what the peer has sent on it is received from now on.
+    /// Accepts a channel. The owner receives what the peer sends on it from now on, and what it has
+    /// already sent.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: no open came of it, or it was answered, or has ended.
-    /// [`ErrorKind::Corrupt`]: the peer has spoilt it, and is shut out.
+    /// [`ErrorKind::Invalid`]: no such channel was opened, it was already answered, or it has ended.
+    /// [`ErrorKind::Corrupt`]: the peer has corrupted its memory, and is shut out.
     pub fn accept(&mut self, channel: ChannelId) -> Result<()> {
         self.inner.act()?;
         let index = self.asked("accept", channel)?;
         let table = &mut self.inner.table;
-        table.channels[index as usize].state = State::Open;
+        table.channels[index as usize].state = ChannelState::Open;
         let number = table.channels[index as usize].number;
         let sound = table.link_of(index).is_none_or(|link| {
             link.ending.is_some() || link.put_last(number, FrameKind::Accept, &[])
@@ -97,10 +99,10 @@ impl Mpx {
         Err(Error::new(ErrorKind::Corrupt, "accept", format!("channel {channel}"), why))
     }
 
-    /// Refuses a channel, for a reason of at most 64 bytes; what is longer is cut.
+    /// Refuses a channel, with a reason of at most 64 bytes. A longer one is cut.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: no open came of it, or it was answered, or has ended.
+    /// [`ErrorKind::Invalid`]: no such channel was opened, it was already answered, or it has ended.
     pub fn refuse(&mut self, channel: ChannelId, reason: &str) -> Result<()> {
         self.inner.act()?;
         let index = self.asked("refuse", channel)?;
@@ -112,17 +114,18 @@ impl Mpx {
 
     fn asked(&self, operation: &'static str, channel: ChannelId) -> Result<u32> {
         let index = self.inner.table.find(operation, channel)?;
-        if self.inner.table.channels[index as usize].state == State::Asked {
+        if self.inner.table.channels[index as usize].state == ChannelState::Asked {
             return Ok(index);
         }
         let object = format!("channel {channel}");
         Err(Error::new(ErrorKind::Invalid, operation, object, "it has been answered"))
     }
 
-    /// Has a channel served before those of higher numbers: 0 to 63, 32 where nothing was said.
+    /// Sets the priority of a channel, 0 to 63: lower numbers are served first. A channel starts
+    /// with 32.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: there is no such channel any more, or no such priority.
+    /// [`ErrorKind::Invalid`]: the channel has ended, or the priority is out of range.
     pub fn set_priority(&mut self, channel: ChannelId, priority: u8) -> Result<()> {
         self.inner.check_here()?;
         check_priority(priority)?;
@@ -136,12 +139,13 @@ impl Mpx {
         Ok(())
     }
 
-    /// From now on what comes on `one` goes to `other`, and back, in the calls that receive, and is
-    /// not shown; that a channel has ended is, and ends this.
+    /// Connects two channels. From now on the calls that receive send what comes on `one` to
+    /// `other`, and the other way round, and do not show it. They still show that a channel has
+    /// ended, which ends the connection.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: one of them is no channel any more, was not accepted, is another
-    /// mpx, is connected, or both are one.
+    /// [`ErrorKind::Invalid`]: one of the channels has ended, was not accepted, is another mpx or is
+    /// already connected, or both are the same.
     pub fn connect(&mut self, one: ChannelId, other: ChannelId) -> Result<()> {
         self.inner.check_here()?;
         let places = [self.free_to_connect(one)?, self.free_to_connect(other)?];
@@ -160,38 +164,40 @@ impl Mpx {
     fn free_to_connect(&self, channel: ChannelId) -> Result<u32> {
         let index = self.inner.table.find("connect", channel)?;
         let entry = &self.inner.table.channels[index as usize];
-        if entry.state == State::Open && entry.partner == NONE {
+        if entry.state == ChannelState::Open && entry.partner == NONE {
             return Ok(index);
         }
         let why = "it is connected, or not open";
         Err(Error::new(ErrorKind::Invalid, "connect", format!("channel {channel}"), why))
     }
 
-    /// Ends what [`Mpx::connect`] began, from either side: whether it was connected.
+    /// Disconnects a channel that [`Mpx::connect`] connected, named by either of the two: whether it
+    /// was connected.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: there is no such channel any more.
+    /// [`ErrorKind::Invalid`]: the channel has ended.
     pub fn disconnect(&mut self, channel: ChannelId) -> Result<bool> {
         self.inner.check_here()?;
         let index = self.inner.table.find("disconnect", channel)?;
         Ok(self.inner.table.unlink_partner(index))
     }
 
-    /// Takes another mpx in as a channel of this one, which it is until it is closed. Its records
-    /// come from here, with the path to their channel, and are answered by [`Mpx::joined`].
+    /// Joins another mpx to this one, as a channel that lasts until it is closed. Records of the
+    /// other mpx are received here, with the path to their channel, and are answered by way of
+    /// [`Mpx::joined`].
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: there is no such priority, or there are 32 already.
+    /// [`ErrorKind::Invalid`]: the priority is out of range, or 32 others are already joined.
     /// [`ErrorKind::Forked`].
     pub fn join(&mut self, other: Mpx, priority: u8) -> Result<ChannelId> {
         self.inner.check_here()?;
         other.inner.check_here()?;
         check_priority(priority)?;
         if self.inner.word_count() + other.inner.word_count() > MOST_JOINED + 1 {
-            let why = format!("{MOST_JOINED} are the most");
+            let why = format!("at most {MOST_JOINED} can be joined");
             return Err(Error::new(ErrorKind::Invalid, "join", "another mpx", why));
         }
-        let index = self.inner.table.enter(NONE, NONE, State::Joined);
+        let index = self.inner.table.enter(NONE, NONE, ChannelState::Joined);
         self.inner.table.channels[index as usize].priority = priority;
         self.inner.table.has_priorities = true;
         self.inner.children.push((index, other));
@@ -202,17 +208,17 @@ impl Mpx {
     /// The mpx that was joined as this channel.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: there is none of this channel.
+    /// [`ErrorKind::Invalid`]: this channel is not a joined mpx.
     pub fn joined(&mut self, channel: ChannelId) -> Result<&mut Mpx> {
         let index = self.inner.table.find("use", channel)?;
         let found = self.inner.children.iter_mut().find(|(at, _)| *at == index);
         found.map(|(_, child)| child).ok_or_else(|| super::record::invalid("use", channel))
     }
 
-    /// Who is at the other side of a channel, as the kernel says: the process that connected.
+    /// The identity of the process that connected the other side of a channel, from the kernel.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: there is no such channel any more, or it is another mpx.
+    /// [`ErrorKind::Invalid`]: the channel has ended, or is another mpx.
     pub fn identity(&self, channel: ChannelId) -> Result<Identity> {
         let index = self.inner.table.find("identify", channel)?;
         let link = self.inner.table.channels[index as usize].link;
@@ -220,7 +226,7 @@ impl Mpx {
         found.map(|link| link.identity).ok_or_else(|| super::record::invalid("identify", channel))
     }
 
-    /// Peers that are connected, or of whose channels there is something left.
+    /// The number of peers that are connected, or whose channels still have something to receive.
     pub fn peers(&self) -> usize {
         self.inner.table.peers()
     }

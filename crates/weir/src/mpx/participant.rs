@@ -1,22 +1,23 @@
-//! What the owner of an mpx and a peer of it do alike.
+//! The calls that the owner of an mpx and its peers have in common.
 
 use super::multiplexer::Participant;
 use super::record::{ChannelId, Record};
-use super::table::State;
+use super::table::ChannelState;
 use crate::connect::wait::Waitable;
 use crate::error::Result;
-use crate::park::{Source, Timeout};
+use crate::park::{Timeout, WaitSource};
 use rustix::fd::BorrowedFd;
 use weir_ring::lane::FrameKind;
 
 impl<R> Participant<R> {
-    /// Receives what has come on channels, each record through `buffer`, and waits for the first as
-    /// long as it takes: the number of records. Data longer than the buffer comes in several.
+    /// Receives what has come on channels, each record through `buffer`, and waits for the first
+    /// without a limit. Returns the number of records. Data longer than the buffer comes in several
+    /// records.
     ///
     /// # Errors
-    /// [`Invalid`]: the buffer has less than 64 bytes. [`Forked`]. The kernel's. At a peer also
-    /// [`Closed`]: the owner is gone, and all that came from it was received; [`Refused`]: the owner
-    /// has not accepted this peer, for the reason in the text.
+    /// [`Invalid`]: the buffer has less than 64 bytes. [`Forked`]. Those of the kernel. At a peer
+    /// also [`Closed`]: the owner is gone, and all that came from it was received; [`Refused`]: the
+    /// owner has not accepted this peer, for the reason in the text.
     ///
     /// [`Invalid`]: crate::ErrorKind::Invalid
     /// [`Forked`]: crate::ErrorKind::Forked
@@ -30,7 +31,7 @@ impl<R> Participant<R> {
         self.inner.receive(buffer, Timeout::Never.start(), &mut see)
     }
 
-    /// Receives what comes on channels within a time.
+    /// Receives what comes on channels within `timeout`.
     ///
     /// # Errors
     /// [`WouldBlock`] or [`TimedOut`]: nothing came. Those of [`Participant::receive_each`].
@@ -46,14 +47,14 @@ impl<R> Participant<R> {
         self.inner.receive(buffer, timeout.into().start(), &mut see)
     }
 
-    /// Sends bytes on a channel: the number of bytes taken. If these are not all, a `Blocked` record
-    /// says so, and an `Unblocked` record follows once there is room; the rest may then be sent, and
-    /// comes as the continuation of the first. Sending no bytes does nothing; a mark is sent by
-    /// [`Participant::end`].
+    /// Sends bytes on a channel, and returns how many were taken. If these are not all, a `Blocked`
+    /// record comes, and an `Unblocked` record once there is room. The rest may then be sent; the
+    /// other side receives it as the continuation of the first part. Sending no bytes does nothing;
+    /// [`Participant::end`] sends a mark.
     ///
     /// # Errors
     /// [`Invalid`]: the channel has ended, or was not accepted. [`Closed`]: the other side is gone;
-    /// a record says so too. [`Corrupt`]: the other side has corrupted it, and is shut out.
+    /// a record comes too. [`Corrupt`]: the other side has corrupted its memory, and is shut out.
     /// [`Forked`].
     ///
     /// [`Invalid`]: crate::ErrorKind::Invalid
@@ -94,8 +95,8 @@ impl<R> Participant<R> {
     }
 
     /// Closes a channel. The other side still receives what was sent on it, and then that it was
-    /// closed; this side receives nothing more of it. A channel that was not answered is refused. An
-    /// mpx that was joined is dropped.
+    /// closed. This side receives nothing more from it. An owner that has not answered the channel
+    /// refuses it by this. A joined mpx is dropped.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid): the channel has ended.
@@ -104,8 +105,8 @@ impl<R> Participant<R> {
         self.inner.act()?;
         let index = self.inner.table.find("close", channel)?;
         match self.inner.table.channels[index as usize].state {
-            State::Asked => self.inner.table.finish(index, FrameKind::Refuse, &[]),
-            State::Joined => {
+            ChannelState::Asked => self.inner.table.finish(index, FrameKind::Refuse, &[]),
+            ChannelState::Joined => {
                 self.inner.children.retain(|(at, _)| *at != index);
                 self.inner.table.leave(index);
             }
@@ -114,26 +115,27 @@ impl<R> Participant<R> {
         Ok(())
     }
 
-    /// Channels that are open, or not yet answered. Those of joined ones are not included.
+    /// The number of channels that are open or not yet answered, without those of joined mpx.
     pub fn channels(&self) -> usize {
         self.inner.table.open_channels()
     }
 
-    /// A descriptor for poll(2) and epoll(7): readable until [`Participant::receive_each_timeout`]
-    /// has answered [`WouldBlock`](crate::ErrorKind::WouldBlock), and again once there is something.
-    /// It says nothing of what is joined.
+    /// A descriptor for poll(2) and epoll(7). It is readable until
+    /// [`Participant::receive_each_timeout`] returns
+    /// [`WouldBlock`](crate::ErrorKind::WouldBlock), and again once there is something. It does not
+    /// cover joined mpx.
     ///
     /// # Errors
-    /// The kernel has no descriptors. [`Forked`](crate::ErrorKind::Forked).
+    /// The kernel has no descriptors left. [`Forked`](crate::ErrorKind::Forked).
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.inner.poll_descriptor()
     }
 }
 
-/// A wait for records of an mpx, at its owner or a peer, or for a peer's owner to be gone. It may also
-/// be ready for work that its calls do without a record.
+/// Waits for records, at an owner or a peer, and at a peer for the end of its owner. It may also be
+/// ready for work that its calls do without a record.
 impl<R: Send + 'static> Waitable for Participant<R> {
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> &mut dyn WaitSource {
         &mut self.inner
     }
 }

@@ -1,10 +1,10 @@
-//! A peer of an mpx: what its user calls.
+//! A peer of an mpx.
 
-use super::home::Home;
+use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
 use super::multiplexer::{MpxPeer, Multiplexer, Peer};
 use super::record::{ChannelId, LABEL_BYTES};
-use super::table::State;
+use super::table::ChannelState;
 use super::{HELLO, MpxPeerOptions};
 use crate::connect::acceptor::{hand_over, wait_until};
 use crate::connect::lifeline::Lifeline;
@@ -21,22 +21,22 @@ use weir_ring::lane::FrameKind;
 const CONNECT: Subject = Subject { operation: "connect to", noun: "mpx" };
 
 impl MpxPeer {
-    /// Connects, and can be used at once, also while the owner does something else.
+    /// Connects to an mpx. The peer can be used at once, even while the owner is busy.
     ///
     /// # Errors
     /// [`ErrorKind::NoReader`]: nobody has the name; [`ErrorKind::Invalid`]: the name or an option
-    /// cannot be; [`ErrorKind::Taken`]: another program has the name; the kernel's.
+    /// is not valid; [`ErrorKind::Taken`]: another program has the name; those of the kernel.
     pub fn connect(name: impl AsRef<Path>, options: &MpxPeerOptions) -> Result<MpxPeer> {
         let extent = options.extent()?;
         let path = name::resolve(&CONNECT, name.as_ref())?;
-        // First, so that the owner does not wait for it.
+        // Made before the connection, so that the owner need not wait for it.
         let (memory, map) = LinkMap::create(extent)?;
         let map = Arc::new(map);
         let until = wait_until(options.connect_timeout);
         let socket = hand_over(&CONNECT, &path, until, HELLO, &memory)?;
         let inbox = Inbox::new(map.clone());
         let line = Lifeline::start(socket, inbox.clone(), 0)?.exclusive();
-        let home = Home::Peer(map.clone());
+        let home = ParticipantHome::Peer(map.clone());
         home.introduce(&path);
         let mut inner = Multiplexer::new(home.clone(), inbox, None, options.waiting);
         let nobody = Identity { pid: 0, uid: 0, gid: 0 };
@@ -44,19 +44,20 @@ impl MpxPeer {
         Ok(MpxPeer { inner, role: Peer { channels: extent.channels, _memory: memory } })
     }
 
-    /// Opens a channel, of a label of at most 64 bytes. What is sent on it waits until the owner
+    /// Opens a channel with a label of at most 64 bytes. What is sent on it waits until the owner
     /// has accepted it.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: the label is too long. [`ErrorKind::Refused`]: there are as many
-    /// channels as were asked for, or the owner has not taken this peer. [`ErrorKind::WouldBlock`]:
-    /// the owner has not yet read to the end of those that were closed. [`ErrorKind::Closed`]: the
-    /// owner is gone. [`ErrorKind::Forked`].
+    /// [`ErrorKind::Invalid`]: the label is too long. [`ErrorKind::Refused`]: the peer has as many
+    /// channels as its options asked for, or the owner has refused this peer.
+    /// [`ErrorKind::WouldBlock`]: the owner has not yet read closed channels to their end.
+    /// [`ErrorKind::Closed`]: the owner is gone. [`ErrorKind::Forked`].
     pub fn open(&mut self, label: &[u8]) -> Result<ChannelId> {
         self.inner.act()?;
         let failed = |kind, why: String| Err(Error::new(kind, "open", "a channel", why));
         if label.len() > LABEL_BYTES {
-            let why = format!("its label has {} bytes, {LABEL_BYTES} are the most", label.len());
+            let bytes = label.len();
+            let why = format!("its label has {bytes} bytes, more than the limit of {LABEL_BYTES}");
             return failed(ErrorKind::Invalid, why);
         }
         let table = &mut self.inner.table;
@@ -69,11 +70,12 @@ impl MpxPeer {
         let number = match link.number_for_open(label.len()) {
             Ok(Ok(number)) => number,
             Ok(Err(true)) => {
-                let why = "the owner has not read what came before".to_owned();
+                let why = "the owner has not read closed channels to their end".to_owned();
                 return failed(ErrorKind::WouldBlock, why);
             }
             Ok(Err(false)) => {
-                let why = format!("there are {} already, as were asked for", self.role.channels);
+                let why =
+                    format!("this peer has {} channels already, its limit", self.role.channels);
                 return failed(ErrorKind::Refused, why);
             }
             Err(Corrupt(what)) => {
@@ -81,19 +83,19 @@ impl MpxPeer {
                 return failed(ErrorKind::Corrupt, format!("{what} is invalid"));
             }
         };
-        let index = table.enter(0, number, State::Opening);
+        let index = table.enter(0, number, ChannelState::Opening);
         if let Some(link) = table.link_of(index) {
             link.put(number, FrameKind::Open, false, label);
         }
         Ok(table.id(index))
     }
 
-    /// Whether the owner has taken this peer in, as far as was heard.
+    /// Whether the owner is known to have taken this peer in.
     pub fn is_taken_in(&mut self) -> bool {
         let Ok(()) = self.inner.check_here() else { return false };
         self.inner.table.link(0).is_some_and(|link| {
             if !link.is_welcome() {
-                link.hear();
+                link.take_messages();
             }
             link.is_welcome()
         })

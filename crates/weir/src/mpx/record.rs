@@ -1,15 +1,16 @@
-//! What comes of channels, and how it is answered.
+//! The records that come on channels, and the answers to them.
 
 use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind};
 use std::fmt;
 
-/// Longest label of a channel, and longest reason of a refusal, in bytes.
+/// The longest label of a channel, and the longest reason of a refusal, in bytes.
 pub const LABEL_BYTES: usize = 64;
-/// The priority of a channel of which nothing else was said, in the middle of 0 to 63.
+/// The priority of a channel that was given none, in the middle of 0 to 63.
 pub const DEFAULT_PRIORITY: u8 = 32;
 
-/// One channel, of one participant: it names no other, ever, also once the channel has ended.
+/// The name of one channel of one participant. It never names another, even after the channel has
+/// ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChannelId {
     pub(super) index: u32,
@@ -17,12 +18,12 @@ pub struct ChannelId {
 }
 
 impl ChannelId {
-    /// As a number, to keep it elsewhere.
+    /// Turns it into a number, to keep it elsewhere.
     pub fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// From the number it was made. What never was one is refused where it is used.
+    /// Makes it from the number of [`ChannelId::to_u64`]. Calls refuse a number that names no channel.
     pub fn from_u64(number: u64) -> ChannelId {
         ChannelId { index: number as u32, generation: (number >> 32) as u32 }
     }
@@ -34,25 +35,24 @@ impl fmt::Display for ChannelId {
     }
 }
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// At the owner: a peer wants a channel, of the label that is in the bytes. It is to be
-    /// accepted or refused.
+    /// At the owner: a peer wants a channel; the bytes are its label. The owner accepts or refuses
+    /// it.
     Open,
     /// At the peer: the owner has accepted the channel.
     Accepted,
-    /// At the peer: the owner has refused the channel, for the reason that is in the bytes. It has
-    /// ended.
+    /// At the peer: the owner has refused the channel, which has ended. The bytes are the reason.
     Refused,
     /// Bytes.
     Data,
-    /// A mark the sender set; the channel goes on.
+    /// A mark that the sender set. The channel goes on.
     End,
-    /// A number the sender sent.
+    /// A number that the sender sent.
     Signal(u32),
-    /// The channel has ended. There is no more of it.
+    /// The channel has ended. This is its last record.
     Close(Ending),
     /// A send was not taken whole.
     Blocked,
@@ -60,55 +60,55 @@ pub enum Kind {
     Unblocked,
 }
 
-/// What came of a channel.
+/// Something that came on a channel.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Record<'a> {
-    /// The channel, of the participant that [`Record::path`] leads to.
+    /// The channel, as named by the participant that [`Record::path`] leads to.
     pub channel: ChannelId,
-    /// Of what came by way of another mpx that was joined: its channel here, and so on. Else
-    /// empty.
+    /// The way to a joined mpx: its channel here, then the next one's channel there, and so on.
+    /// Empty for this participant's own channels.
     pub path: &'a [ChannelId],
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Of data: the rest of what was sent follows in the next record of the channel.
+    /// With data: the rest of what was sent follows in the next record of the channel.
     pub more: bool,
-    /// Data, label or reason.
+    /// The data, label or reason.
     pub bytes: &'a [u8],
 }
 
-/// One of many answers: see [`super::Mpx::answer`].
+/// One of many answers, for [`super::Mpx::answer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer<'a> {
-    /// Accept it.
+    /// Accepts the channel.
     Accept(ChannelId),
-    /// Refuse it, for this reason.
+    /// Refuses the channel, for this reason.
     Refuse(ChannelId, &'a str),
-    /// Send bytes.
+    /// Sends bytes.
     Send(ChannelId, &'a [u8]),
-    /// Set a mark.
+    /// Sends a mark.
     End(ChannelId),
-    /// Send a number.
+    /// Sends a number.
     Signal(ChannelId, u32),
-    /// Close it.
+    /// Closes the channel.
     Close(ChannelId),
 }
 
-/// What became of one of many answers.
+/// The outcome of one of many answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Taken {
     /// All of it was done.
     Whole,
-    /// Of bytes so many were taken, of a mark or a number nothing: the channel is full. A record
-    /// says so too, and another once there is room.
+    /// The channel is full. This many bytes were taken, or 0 if it was a mark or a number. A
+    /// `Blocked` record comes too, and an `Unblocked` one once there is room.
     Bytes(usize),
-    /// Nothing was done, for this reason, as the call for one would say.
+    /// Nothing was done. The call for a single answer would fail with this kind of error.
     Not(ErrorKind),
 }
 
 pub(super) fn invalid(operation: &'static str, channel: ChannelId) -> Error {
     let object = format!("channel {channel}");
-    Error::new(ErrorKind::Invalid, operation, object, "there is none of that number, or no more")
+    Error::new(ErrorKind::Invalid, operation, object, "there is no such channel, or it has ended")
 }

@@ -1,9 +1,9 @@
 //! The channels of one participant, and the links they are on.
 //!
-//! A channel of a link is known outside by its entry in one table for all links; entries are
-//! used again, with another generation.
+//! The name of a channel is its entry in one table for all links. Entries are used again, with
+//! another generation.
 
-use super::home::Home;
+use super::home::ParticipantHome;
 use super::hot::HotLanes;
 use super::link_end::{LinkEnd, NONE};
 use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
@@ -12,74 +12,73 @@ use crate::error::{Error, ErrorKind, Result};
 use weir_policy::ready::{ReadyQueue, Turn};
 use weir_ring::Corrupt;
 use weir_ring::account::add;
-use weir_ring::lane::{FrameKind, Side, fence_before_last_look, look_away};
+use weir_ring::lane::{FrameKind, LinkSide, fence_before_last_look, look_away};
 
-/// Where a channel stands, from this side.
+/// The state of a channel, as this side knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// There is none.
+pub enum ChannelState {
     Free,
-    /// At the owner: something has come of a number that has no channel, an open, or nonsense.
+    /// At the owner: something has come on a number without a channel, an open or something invalid.
     Fresh,
-    /// At the owner: to be accepted or refused. What follows the open is not looked at.
+    /// At the owner: the open was received but not yet answered. What follows it is not looked at.
     Asked,
     /// At the peer: not yet answered.
     Opening,
-    /// Both send and receive.
+    /// Both sides send and receive.
     Open,
-    /// This side has sent the last it sends; what comes is passed over, up to the other's last.
+    /// This side has sent its last frame. It skips what comes, up to the other side's last frame.
     Closing,
     /// Another mpx.
     Joined,
 }
 
-/// One channel.
+/// The table's entry of one channel.
 #[derive(Clone, Copy, Debug)]
-pub struct Channel {
+pub struct ChannelEntry {
     pub generation: u32,
     pub link: u32,
     pub number: u32,
-    pub state: State,
+    pub state: ChannelState,
     pub priority: u8,
     /// A send was not taken whole, and there has not been room since.
     pub blocked: bool,
-    /// That is to be said.
-    pub tell_blocked: bool,
+    /// The user does not yet know that it is blocked.
+    pub report_blocked: bool,
     pub turn: Turn,
-    /// The channel to which what comes goes, or [`NONE`].
+    /// The channel that it is connected to, or [`NONE`].
     pub partner: u32,
 }
 
-impl Channel {
-    /// Whether it can be named.
+impl ChannelEntry {
+    /// Whether a [`ChannelId`] can name it.
     fn is_visible(&self) -> bool {
-        !matches!(self.state, State::Free | State::Fresh | State::Closing)
+        !matches!(self.state, ChannelState::Free | ChannelState::Fresh | ChannelState::Closing)
     }
 }
 
-/// Two of these, the place in the queue, and what the link knows of its lanes: the private bytes of
-/// an idle channel, at most.
-const _: () = assert!(size_of::<Channel>() + size_of::<super::link_end::Lanes>() + 12 <= 256);
+/// The entry, its place in the queue (12 bytes) and the link's knowledge of its lanes: the private
+/// memory of an idle channel at one side.
+const _: () = assert!(size_of::<ChannelEntry>() + size_of::<super::link_end::Lanes>() + 12 <= 256);
 
 /// The links and channels of one participant.
 #[derive(Debug)]
 pub struct ChannelTable {
-    pub home: Home,
+    pub home: ParticipantHome,
     pub links: Vec<Option<LinkEnd>>,
-    pub channels: Vec<Channel>,
+    pub channels: Vec<ChannelEntry>,
     pub ready: ReadyQueue,
     pub hot: HotLanes,
-    /// Some channel was given another priority than the others.
+    /// Some channel was given a priority.
     pub has_priorities: bool,
-    /// Of a peer: why the owner did not take it, if it said so.
+    /// At a peer: why the owner refused it, if it did.
     pub refusal: Option<String>,
     free: Vec<u32>,
-    /// Links and numbers at which to look.
+    /// Links and numbers to look at; kept for its memory.
     scratch: Vec<(u32, u32)>,
 }
 
 impl ChannelTable {
-    pub fn new(home: Home) -> ChannelTable {
+    pub fn new(home: ParticipantHome) -> ChannelTable {
         ChannelTable {
             home,
             links: Vec::new(),
@@ -93,13 +92,11 @@ impl ChannelTable {
         }
     }
 
-    /// A number for one more link.
     pub fn number_for_link(&self) -> u32 {
         let free = self.links.iter().position(Option::is_none);
         free.unwrap_or(self.links.len()) as u32
     }
 
-    /// Puts a link at its number.
     pub fn add_link(&mut self, number: u32, link: LinkEnd) {
         let at = number as usize;
         if at == self.links.len() {
@@ -109,28 +106,24 @@ impl ChannelTable {
         add(&self.home.account().peers, 1);
     }
 
-    /// Links there are.
     pub fn peers(&self) -> usize {
         self.links.iter().flatten().count()
     }
 
-    /// Channels that can be named.
+    /// The number of channels that a [`ChannelId`] can name.
     pub fn open_channels(&self) -> usize {
         self.channels.iter().filter(|channel| channel.is_visible()).count()
     }
 
-    /// A link that there is.
     #[inline]
     pub fn link(&mut self, at: u32) -> Option<&mut LinkEnd> {
         self.links.get_mut(at as usize)?.as_mut()
     }
 
-    /// The link of a channel.
     pub fn link_of(&mut self, index: u32) -> Option<&mut LinkEnd> {
         self.link(self.channels[index as usize].link)
     }
 
-    /// The place of a channel in the table.
     #[inline]
     pub fn find(&self, operation: &'static str, id: ChannelId) -> Result<u32> {
         let there = self
@@ -144,24 +137,23 @@ impl ChannelTable {
         ChannelId { index, generation: self.channels[index as usize].generation }
     }
 
-    /// A new entry of the table.
-    pub fn enter(&mut self, link: u32, number: u32, state: State) -> u32 {
+    pub fn enter(&mut self, link: u32, number: u32, state: ChannelState) -> u32 {
         add(&self.home.account().channels, 1);
-        let fresh = Channel {
+        let fresh = ChannelEntry {
             generation: 1,
             link,
             number,
             state,
             priority: DEFAULT_PRIORITY,
             blocked: false,
-            tell_blocked: false,
+            report_blocked: false,
             turn: Turn::default(),
             partner: NONE,
         };
         let index = match self.free.pop() {
             Some(index) => {
                 let generation = self.channels[index as usize].generation + 1;
-                self.channels[index as usize] = Channel { generation, ..fresh };
+                self.channels[index as usize] = ChannelEntry { generation, ..fresh };
                 index
             }
             None => {
@@ -178,14 +170,14 @@ impl ChannelTable {
         index
     }
 
-    /// Lets an entry go: the channel has ended on both sides, or its link has.
+    /// Frees an entry whose channel has ended on both sides, or whose link has ended.
     pub fn leave(&mut self, index: u32) {
         self.unlink_partner(index);
         add(&self.home.account().channels, 1_u64.wrapping_neg());
-        let Channel { link: at, number, .. } = self.channels[index as usize];
-        self.channels[index as usize].state = State::Free;
+        let ChannelEntry { link: at, number, .. } = self.channels[index as usize];
+        self.channels[index as usize].state = ChannelState::Free;
         self.ready.remove(index);
-        // One whose generations are used up names no channel any more.
+        // An entry whose generations are used up is never used again.
         if self.channels[index as usize].generation != u32::MAX {
             self.free.push(index);
         }
@@ -217,21 +209,21 @@ impl ChannelTable {
             return false;
         }
         self.channels[partner as usize].partner = NONE;
-        // Either may have waited for room of the other.
+        // Either may have waited for room in the other.
         self.wake(partner);
         self.wake(index);
         true
     }
 
-    /// Has a channel looked at.
+    /// Puts a channel into the queue, to be looked at.
     pub fn wake(&mut self, index: u32) {
         let channel = &self.channels[index as usize];
-        if channel.state != State::Free {
+        if channel.state != ChannelState::Free {
             self.ready.push(index, channel.priority);
         }
     }
 
-    /// Looks away from a lane in, unless it is hot. Whether nothing has come of it.
+    /// Looks away from a lane in, unless it is hot: whether nothing has come on it.
     pub fn cool(&mut self, at: u32, number: u32) -> bool {
         let Some(link) = self.link(at) else { return true };
         if link.lanes(number).is_some_and(|lanes| !lanes.is_hot) {
@@ -241,27 +233,27 @@ impl ChannelTable {
         !link.has(number)
     }
 
-    /// Looks at the hot lanes: how many have something.
+    /// Puts the channels whose hot lanes have something into the queue: how many.
     pub fn look_at_hot(&mut self) -> u32 {
         let mut found = std::mem::take(&mut self.scratch);
         self.hot.look(&mut self.links, &mut found);
         self.touch_all(found)
     }
 
-    /// Looks away from the hot lanes, and once more at each of them.
+    /// Makes all hot lanes cold, and looks once more at each of them.
     pub fn look_away(&mut self) {
         let mut found = std::mem::take(&mut self.scratch);
         self.hot.look_away(&mut self.links, &mut found);
         self.touch_all(found);
     }
 
-    /// Looks at the board of a link, and has the channels looked at that it names: how many.
+    /// Puts the channels that the board of a link names into the queue: how many.
     pub fn gather_link(&mut self, at: u32) -> u32 {
         let side = self.home.side();
         let Some(Some(link)) = self.links.get(at as usize) else { return 0 };
-        if side == Side::Owner {
-            // First, so that a bit set after this is told of, and one set before is found: once is
-            // enough, whatever the peer does meanwhile.
+        if side == LinkSide::Owner {
+            // Looks away first. The peer notifies of a bit that it sets after this, and the look
+            // below finds one set before. So one look is enough, whatever the peer does meanwhile.
             look_away(&link.map.header().side(side).attention);
             fence_before_last_look();
         }
@@ -280,39 +272,39 @@ impl ChannelTable {
         count
     }
 
-    /// Has a channel looked at of which something may have come.
+    /// Puts a channel on which something may have come into the queue.
     fn touch(&mut self, at: u32, number: u32) {
         let side = self.home.side();
         let Some(link) = self.link(at) else { return };
-        // A peer knows of each number it has used; an owner that names others is not listened to.
-        if side == Side::Peer && !link.knows(number) {
+        // A peer ignores an owner that names a number which the peer has not used.
+        if side == LinkSide::Peer && !link.knows(number) {
             return;
         }
         let Some(lanes) = link.lanes(number) else { return };
         let entry = lanes.entry;
         if entry != NONE {
             self.wake(entry);
-        } else if side == Side::Owner && link.has(number) {
-            let index = self.enter(at, number, State::Fresh);
+        } else if side == LinkSide::Owner && link.has(number) {
+            let index = self.enter(at, number, ChannelState::Fresh);
             self.wake(index);
         }
     }
 
-    /// The other side of a link may be gone.
+    /// Ends a link if its other side is gone.
     pub fn on_gone(&mut self, at: u32) {
         let Some(link) = self.link(at) else { return };
         if !link.line.is_dead() || link.ending.is_some() {
             return;
         }
-        link.hear();
+        link.take_messages();
         let closed = link.other_has_closed();
-        // What it has said before it went is on its board by now, or in lanes that are hot.
+        // What it sent before it went shows on its board by now, or in hot lanes.
         self.gather_link(at);
         self.look_at_hot();
         self.end_link(at, if closed { Ending::Closed } else { Ending::Died });
     }
 
-    /// The memory of a link is corrupt: it is not read any more.
+    /// Ends a link whose memory is corrupt. It is not read any more.
     pub fn shut_out(&mut self, at: u32) {
         self.end_link(at, Ending::ShutOut);
     }
@@ -323,7 +315,7 @@ impl ChannelTable {
             return;
         }
         if ending == Ending::ShutOut {
-            link.say_closed();
+            link.close();
             link.line.hang_up();
         }
         link.ending = Some(ending);
@@ -335,8 +327,8 @@ impl ChannelTable {
         self.drop_ended(at);
     }
 
-    /// Sends a frame: how many bytes of data were taken, and whether all was. Of other frames all
-    /// is taken, or nothing.
+    /// Sends a frame: how many bytes of data were taken, and whether everything was. Frames other
+    /// than data are taken whole or not at all.
     #[inline]
     pub fn send(
         &mut self,
@@ -346,9 +338,9 @@ impl ChannelTable {
         bytes: &[u8],
     ) -> Result<(usize, bool)> {
         let index = self.find(operation, id)?;
-        let Channel { link: at, number, state, .. } = self.channels[index as usize];
+        let ChannelEntry { link: at, number, state, .. } = self.channels[index as usize];
         match self.link(at) {
-            Some(link) if link.ending.is_none() && state != State::Asked => {
+            Some(link) if link.ending.is_none() && state != ChannelState::Asked => {
                 if kind == FrameKind::Data && bytes.is_empty() {
                     return Ok((0, true));
                 }
@@ -365,18 +357,18 @@ impl ChannelTable {
         }
     }
 
-    /// Why nothing can be sent on a channel.
+    /// The error of a send on a channel that is not open.
     #[cold]
     fn not_open(&self, operation: &'static str, index: u32) -> Error {
         let (kind, why) = match self.channels[index as usize].state {
-            State::Asked => (ErrorKind::Invalid, "it has not been accepted"),
-            State::Joined => (ErrorKind::Invalid, "it is another mpx"),
+            ChannelState::Asked => (ErrorKind::Invalid, "it has not been accepted"),
+            ChannelState::Joined => (ErrorKind::Invalid, "it is another mpx"),
             _ => (ErrorKind::Closed, "the other side is gone"),
         };
         Error::new(kind, operation, format!("channel {}", self.id(index)), why)
     }
 
-    /// Shuts a link out for what was found in its memory.
+    /// Shuts a link out for something invalid that was found in its memory.
     #[cold]
     fn corrupt(&mut self, index: u32, operation: &'static str, Corrupt(what): Corrupt) -> Error {
         let object = format!("channel {}", self.id(index));
@@ -384,10 +376,10 @@ impl ChannelTable {
         Error::new(ErrorKind::Corrupt, operation, object, format!("{what} is invalid"))
     }
 
-    /// Clears the request for room. If an earlier, larger send is still blocked, the channel is
-    /// looked at again: its request is gone too.
+    /// Clears the request for room. That may also be the request of an earlier, larger send that is
+    /// still blocked, so the channel is then looked at again.
     pub fn clear_room_request(&mut self, index: u32) {
-        let Channel { number, blocked, .. } = self.channels[index as usize];
+        let ChannelEntry { number, blocked, .. } = self.channels[index as usize];
         if let Some(link) = self.link_of(index) {
             link.clear_room_request(number);
         }
@@ -396,23 +388,24 @@ impl ChannelTable {
         }
     }
 
-    /// A send was not taken whole: that is to be said, where anybody listens.
+    /// Marks a channel as blocked after a send that was not taken whole.
     fn block(&mut self, index: u32) {
         add(&self.home.account().blocked, 1);
         let channel = &mut self.channels[index as usize];
         if !channel.blocked {
             channel.blocked = true;
-            channel.tell_blocked = channel.partner == NONE;
+            channel.report_blocked = channel.partner == NONE;
             self.wake(index);
         }
     }
 
-    /// Sends the last there is of a channel, and hears no more of it.
+    /// Sends the last frame of a channel, and ignores what still comes on it.
     pub fn finish(&mut self, index: u32, kind: FrameKind, bytes: &[u8]) {
         self.unlink_partner(index);
         let channel = &mut self.channels[index as usize];
         let (at, number) = (channel.link, channel.number);
-        (channel.state, channel.blocked, channel.tell_blocked) = (State::Closing, false, false);
+        (channel.state, channel.blocked, channel.report_blocked) =
+            (ChannelState::Closing, false, false);
         let Some(link) = self.link(at) else { return };
         if link.ending.is_none() && !link.put_last(number, kind, bytes) {
             self.shut_out(at);

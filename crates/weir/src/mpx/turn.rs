@@ -1,29 +1,29 @@
-//! One turn of a channel: what came of it becomes records, or goes to the channel it is connected
+//! One turn of a channel. What came on it becomes records, or goes to the channel that it is connected
 //! to.
 
 use super::link_end::{NONE, is_record};
 use super::record::{ChannelId, Kind, LABEL_BYTES, Record};
-use super::table::{Channel, ChannelTable, State};
+use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::peer::Ending;
-use weir_policy::ready::Work;
+use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
-use weir_ring::lane::{Frame, FrameKind, LOOKING, Side, look_at};
+use weir_ring::lane::{FrameKind, LOOKING, LaneFrame, LinkSide, look_at};
 
-/// Where the records of one call go.
-pub struct Delivery<'a> {
+/// The destination of the records of one call.
+pub struct RecordDelivery<'a> {
     pub buffer: &'a mut [u8],
     pub each: &'a mut dyn FnMut(Record<'_>),
-    /// The channels by which the reader of them got here.
+    /// The channels of joined mpx on the way here.
     pub path: Vec<ChannelId>,
     pub records: usize,
-    /// Bytes in records, or moved.
+    /// Bytes in records, or moved between connected channels.
     pub bytes: usize,
-    /// What was done, be it shown or not.
-    pub work: Work,
+    /// All work of the call, with or without records.
+    pub work: WorkBudget,
 }
 
-impl Delivery<'_> {
-    /// Shows a record with so many bytes of the buffer.
+impl RecordDelivery<'_> {
+    /// Shows a record with `count` bytes of the buffer.
     fn record(&mut self, channel: ChannelId, kind: Kind, more: bool, count: usize) {
         self.records += 1;
         self.bytes += count;
@@ -32,25 +32,24 @@ impl Delivery<'_> {
     }
 }
 
-/// What came of one frame.
-enum Step {
-    /// It was dealt with, so many bytes.
+/// The outcome of a look at the next frame.
+enum FrameStep {
+    /// The frame, of this many bytes, was dealt with.
     Done(usize),
-    /// There is none.
+    /// There is no frame.
     Dry,
-    /// It is not to be looked at for now.
+    /// The channel is not looked at for now.
     Held,
     /// The channel has no entry any more.
     Gone,
 }
 
-/// The link to be shut out.
-type Nonsense = u32;
+/// The link that must be shut out because its memory is corrupt.
+type CorruptLink = u32;
 
-/// One turn.
 struct ChannelTurn<'a, 'd> {
     table: &'a mut ChannelTable,
-    delivery: &'a mut Delivery<'d>,
+    delivery: &'a mut RecordDelivery<'d>,
     index: u32,
     id: ChannelId,
     /// The channel's link, and its number there.
@@ -58,35 +57,35 @@ struct ChannelTurn<'a, 'd> {
     number: u32,
 }
 
-/// Serves a channel for one turn.
-pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut Delivery) {
-    let (id, Channel { link: at, number, .. }) = (table.id(index), table.channels[index as usize]);
+pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut RecordDelivery) {
+    let (id, ChannelEntry { link: at, number, .. }) =
+        (table.id(index), table.channels[index as usize]);
     let mut turn = ChannelTurn { table, delivery, index, id, at, number };
     if let Err(link) = turn.run() {
         table.shut_out(link);
-        // Also where it was another's.
+        // The link may be that of the channel it is connected to.
         table.wake(index);
     }
 }
 
-/// Whether a turn of a channel would be for nothing; then it is not looked at any more.
+/// Whether a turn of a channel would do nothing. If so, the caller takes it out of the queue.
 pub fn is_idle(table: &mut ChannelTable, index: u32) -> bool {
-    let Channel { link: at, number, state, blocked, tell_blocked, .. } =
+    let ChannelEntry { link: at, number, state, blocked, report_blocked, .. } =
         table.channels[index as usize];
     let Some(link) = table.link(at) else { return true };
     let has_room = blocked && !matches!(link.has_room_again(number), Ok(false));
-    if has_room || tell_blocked || link.ending == Some(Ending::ShutOut) {
+    if has_room || report_blocked || link.ending == Some(Ending::ShutOut) {
         return false;
     }
-    state == State::Asked || link.ending.is_none() && table.cool(at, number)
+    state == ChannelState::Asked || link.ending.is_none() && table.cool(at, number)
 }
 
 impl ChannelTurn<'_, '_> {
-    fn channel(&mut self) -> &mut Channel {
+    fn channel(&mut self) -> &mut ChannelEntry {
         &mut self.table.channels[self.index as usize]
     }
 
-    fn run(&mut self) -> Result<(), Nonsense> {
+    fn run(&mut self) -> Result<(), CorruptLink> {
         let Some(link) = self.table.link(self.at) else { return Ok(()) };
         if let Some(lanes) = link.lanes(self.number) {
             lanes.is_held = false;
@@ -95,17 +94,17 @@ impl ChannelTurn<'_, '_> {
             self.end_channel(Ending::ShutOut);
             return Ok(());
         }
-        self.say_blocked()?;
+        self.report_blocked()?;
         self.channel().turn.begin(1);
         let (ended, came) = self.frames()?;
         let Some(link) = self.table.link(self.at) else { return Ok(()) };
         match ended {
-            Some(Step::Gone) => return Ok(()),
+            Some(FrameStep::Gone) => return Ok(()),
             _ => link.give_back(self.number),
         }
         match ended {
             None => self.table.wake(self.index),
-            Some(Step::Dry) => self.run_dry(came),
+            Some(FrameStep::Dry) => self.run_dry(came),
             Some(_) => {
                 if let Some(lanes) = link.lanes(self.number) {
                     lanes.is_held = true;
@@ -115,14 +114,14 @@ impl ChannelTurn<'_, '_> {
         Ok(())
     }
 
-    /// Frame after frame, as long as the turn lasts: what ended it before, and whether anything had
-    /// come.
-    fn frames(&mut self) -> Result<(Option<Step>, bool), Nonsense> {
+    /// Takes frames for as long as the turn lasts. Returns what ended it early, if anything did, and
+    /// whether anything had come.
+    fn frames(&mut self) -> Result<(Option<FrameStep>, bool), CorruptLink> {
         let mut came = false;
         while self.channel().turn.goes_on() {
             self.delivery.work.does(1);
             match self.step()? {
-                Step::Done(bytes) => {
+                FrameStep::Done(bytes) => {
                     came = true;
                     self.channel().turn.serve(bytes as u64);
                 }
@@ -132,11 +131,11 @@ impl ChannelTurn<'_, '_> {
         Ok((None, came))
     }
 
-    /// Shows frames of data, as many as follow each other in this turn.
-    fn data(&mut self) -> Result<Step, Nonsense> {
+    /// Shows the frames of data that follow each other in this turn.
+    fn data(&mut self) -> Result<FrameStep, CorruptLink> {
         let ChannelTable { links, channels, .. } = &mut *self.table;
         let turn = &mut channels[self.index as usize].turn;
-        let Some(Some(link)) = links.get_mut(self.at as usize) else { return Ok(Step::Held) };
+        let Some(Some(link)) = links.get_mut(self.at as usize) else { return Ok(FrameStep::Held) };
         let (reader, map, lane) = link.reading(self.number);
         let (mut records, mut bytes) = (0, 0);
         let found = loop {
@@ -155,10 +154,10 @@ impl ChannelTurn<'_, '_> {
             }
         };
         self.came(records, bytes);
-        found.map(|_| Step::Done(0)).map_err(|_| self.at)
+        found.map(|_| FrameStep::Done(0)).map_err(|_| self.at)
     }
 
-    /// So many records have come.
+    /// Counts records that have come.
     fn came(&mut self, records: u32, bytes: usize) {
         let account = self.table.home.account();
         add(&account.records_in, records.into());
@@ -166,7 +165,7 @@ impl ChannelTurn<'_, '_> {
         self.table.hot.moved(&self.table.links, records);
     }
 
-    /// There is nothing more of the channel.
+    /// Ends the turn of a channel on which nothing more has come.
     fn run_dry(&mut self, came: bool) {
         let ChannelTable { links, channels, hot, .. } = &mut *self.table;
         channels[self.index as usize].turn.end();
@@ -187,14 +186,14 @@ impl ChannelTurn<'_, '_> {
         }
     }
 
-    /// Says that a send was not taken whole, and that there is room again.
-    fn say_blocked(&mut self) -> Result<(), Nonsense> {
+    /// Reports that a send was not taken whole, or that there is room again.
+    fn report_blocked(&mut self) -> Result<(), CorruptLink> {
         let channel = self.channel();
         if !channel.blocked {
             return Ok(());
         }
         let partner = channel.partner;
-        if std::mem::take(&mut channel.tell_blocked) {
+        if std::mem::take(&mut channel.report_blocked) {
             self.delivery.record(self.id, Kind::Blocked, false, 0);
         }
         let Some(link) = self.table.link(self.at) else { return Ok(()) };
@@ -210,89 +209,89 @@ impl ChannelTurn<'_, '_> {
         Ok(())
     }
 
-    fn step(&mut self) -> Result<Step, Nonsense> {
-        let Channel { state, partner, .. } = *self.channel();
-        if matches!(state, State::Asked | State::Free | State::Joined) {
-            return Ok(Step::Held);
+    fn step(&mut self) -> Result<FrameStep, CorruptLink> {
+        let ChannelEntry { state, partner, .. } = *self.channel();
+        if matches!(state, ChannelState::Asked | ChannelState::Free | ChannelState::Joined) {
+            return Ok(FrameStep::Held);
         }
-        let Some(link) = self.table.link(self.at) else { return Ok(Step::Held) };
+        let Some(link) = self.table.link(self.at) else { return Ok(FrameStep::Held) };
         let (reader, map, lane) = link.reading(self.number);
         let Some(frame) = reader.look(map, lane).map_err(|_| self.at)? else {
-            return Ok(Step::Dry);
+            return Ok(FrameStep::Dry);
         };
         match (state, frame.kind) {
-            (State::Open, kind) if is_record(kind) && partner != NONE => {
+            (ChannelState::Open, kind) if is_record(kind) && partner != NONE => {
                 self.forward(partner, frame)
             }
-            (State::Open, FrameKind::Data) => self.data(),
-            (State::Open, FrameKind::End) if frame.left == 0 => {
+            (ChannelState::Open, FrameKind::Data) => self.data(),
+            (ChannelState::Open, FrameKind::End) if frame.left == 0 => {
                 self.skip();
                 self.came(1, 0);
                 Ok(self.shown(Kind::End, 0))
             }
-            (State::Open, FrameKind::Signal) if frame.left == 4 => {
+            (ChannelState::Open, FrameKind::Signal) if frame.left == 4 => {
                 let mut number = [0; 4];
                 self.take(&mut number);
                 self.came(1, 0);
                 Ok(self.shown(Kind::Signal(u32::from_le_bytes(number)), 0))
             }
-            (State::Closing, FrameKind::Close) => Ok(self.ends()),
-            (State::Closing, FrameKind::Refuse) if self.is_peer() => Ok(self.ends()),
-            (State::Closing, _) => {
+            (ChannelState::Closing, FrameKind::Close) => Ok(self.ends()),
+            (ChannelState::Closing, FrameKind::Refuse) if self.is_peer() => Ok(self.ends()),
+            (ChannelState::Closing, _) => {
                 self.skip();
-                Ok(Step::Done(frame.left))
+                Ok(FrameStep::Done(frame.left))
             }
-            (State::Open, FrameKind::Close) => {
+            (ChannelState::Open, FrameKind::Close) => {
                 self.skip();
                 self.end_channel(Ending::Closed);
-                Ok(Step::Gone)
+                Ok(FrameStep::Gone)
             }
             _ => self.begin(state, frame),
         }
     }
 
-    /// What begins a channel, or does not.
-    fn begin(&mut self, state: State, frame: Frame) -> Result<Step, Nonsense> {
+    /// Takes the frames that open, accept or refuse a channel. Any other is invalid here.
+    fn begin(&mut self, state: ChannelState, frame: LaneFrame) -> Result<FrameStep, CorruptLink> {
         let is_short = frame.left <= LABEL_BYTES;
         match (state, frame.kind) {
-            (State::Fresh, FrameKind::Open) if is_short => {
+            (ChannelState::Fresh, FrameKind::Open) if is_short => {
                 let count = self.take_to_buffer(LABEL_BYTES);
-                self.channel().state = State::Asked;
+                self.channel().state = ChannelState::Asked;
                 Ok(self.shown(Kind::Open, count))
             }
-            (State::Opening, FrameKind::Accept) if frame.left == 0 => {
+            (ChannelState::Opening, FrameKind::Accept) if frame.left == 0 => {
                 self.skip();
-                self.channel().state = State::Open;
+                self.channel().state = ChannelState::Open;
                 Ok(self.shown(Kind::Accepted, 0))
             }
-            (State::Opening, FrameKind::Refuse) if is_short => {
+            (ChannelState::Opening, FrameKind::Refuse) if is_short => {
                 let count = self.take_to_buffer(LABEL_BYTES);
                 self.table.finish(self.index, FrameKind::Close, &[]);
                 self.table.leave(self.index);
                 self.shown(Kind::Refused, count);
-                Ok(Step::Gone)
+                Ok(FrameStep::Gone)
             }
             _ => Err(self.at),
         }
     }
 
     fn is_peer(&self) -> bool {
-        self.table.home.side() == Side::Peer
+        self.table.home.side() == LinkSide::Peer
     }
 
-    fn shown(&mut self, kind: Kind, count: usize) -> Step {
+    fn shown(&mut self, kind: Kind, count: usize) -> FrameStep {
         self.delivery.record(self.id, kind, false, count);
-        Step::Done(count)
+        FrameStep::Done(count)
     }
 
-    /// The last frame of a channel that this side has closed.
-    fn ends(&mut self) -> Step {
+    /// Takes the last frame of a channel that this side has closed.
+    fn ends(&mut self) -> FrameStep {
         self.skip();
         self.table.leave(self.index);
-        Step::Gone
+        FrameStep::Gone
     }
 
-    /// Takes what fits of the frame that was looked at.
+    /// Takes as much of the current frame as fits.
     fn take(&mut self, to: &mut [u8]) -> usize {
         let Some(link) = self.table.link(self.at) else { return 0 };
         let (reader, map, lane) = link.reading(self.number);
@@ -312,18 +311,18 @@ impl ChannelTurn<'_, '_> {
         }
     }
 
-    /// Moves a frame, or what there is room for, to the channel this one is connected to.
-    fn forward(&mut self, partner: u32, frame: Frame) -> Result<Step, Nonsense> {
-        let Channel { link: to, number, .. } = self.table.channels[partner as usize];
+    /// Moves a frame, or as much as there is room for, to the channel that this one is connected to.
+    fn forward(&mut self, partner: u32, frame: LaneFrame) -> Result<FrameStep, CorruptLink> {
+        let ChannelEntry { link: to, number, .. } = self.table.channels[partner as usize];
         let is_data = frame.kind == FrameKind::Data;
         if !is_data && frame.left > 4 {
             return Err(self.at);
         }
         let wanted = frame.left.min(self.delivery.buffer.len());
-        let Some(link) = self.table.link(to) else { return Ok(Step::Held) };
+        let Some(link) = self.table.link(to) else { return Ok(FrameStep::Held) };
         if link.ending.is_some() {
-            // It will be said of it that it has ended, and then this one is looked at again.
-            return Ok(Step::Held);
+            // The end of that channel will be reported, and then this one is looked at again.
+            return Ok(FrameStep::Held);
         }
         let mut room = link.room_for(number, wanted).map_err(|_| to)?;
         let is_enough = |room: Option<usize>| room.is_some_and(|room| is_data || room == wanted);
@@ -333,7 +332,7 @@ impl ChannelTurn<'_, '_> {
         }
         let Some(count) = room.filter(|_| is_enough(room)) else {
             self.table.channels[partner as usize].blocked = true;
-            return Ok(Step::Held);
+            return Ok(FrameStep::Held);
         };
         let count = self.take_to_buffer(count);
         let is_rest = count == frame.left;
@@ -343,27 +342,27 @@ impl ChannelTurn<'_, '_> {
         }
         self.came(is_rest.into(), if is_data { count } else { 0 });
         self.delivery.bytes += count.max(1);
-        Ok(Step::Done(count))
+        Ok(FrameStep::Done(count))
     }
 
-    /// The channel has ended, and not by this side: says so once, if it was ever shown, and
-    /// answers the other side's last with this side's.
+    /// Handles a channel that the other side has ended. Reports it once, if the channel was ever
+    /// shown, and answers the other side's last frame with this side's.
     fn end_channel(&mut self, ending: Ending) {
         let state = self.channel().state;
         match (state, &self.table.refusal) {
-            // Whether it is accepted is still to be said, unless nothing good can come of it.
-            (State::Asked, _) if ending != Ending::ShutOut => return,
-            (State::Opening, Some(why)) => {
+            // The user must still answer the open, unless the peer was shut out.
+            (ChannelState::Asked, _) if ending != Ending::ShutOut => return,
+            (ChannelState::Opening, Some(why)) => {
                 let count = why.len().min(LABEL_BYTES);
                 self.delivery.buffer[..count].copy_from_slice(&why.as_bytes()[..count]);
                 self.shown(Kind::Refused, count);
             }
-            (State::Open | State::Opening | State::Asked, _) => {
+            (ChannelState::Open | ChannelState::Opening | ChannelState::Asked, _) => {
                 self.shown(Kind::Close(ending), 0);
             }
             _ => {}
         }
-        if state == State::Open && ending == Ending::Closed {
+        if state == ChannelState::Open && ending == Ending::Closed {
             self.table.finish(self.index, FrameKind::Close, &[]);
         }
         self.table.leave(self.index);

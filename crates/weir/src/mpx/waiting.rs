@@ -1,27 +1,27 @@
-//! How a side waits: it spins for as long as that has paid lately, then announces that it parks,
-//! looks once more, and sleeps on its word and on those of what was joined to it.
+//! How a side waits. It spins for as long as that has paid recently, then announces that it parks,
+//! looks once more, and sleeps on its word and on those of the mpx joined to it.
 
 use super::OBJECT;
 use super::link_end::LinkEnd;
 use super::multiplexer::{LOOK_AT_ALL, Multiplexer};
 use super::record::{LABEL_BYTES, Record};
-use super::turn::Delivery;
+use super::turn::RecordDelivery;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Parked, Source, Until, Waiting, futex, peer_of};
+use crate::park::{Parked, Until, WaitSource, Waiting, futex, peer_of};
 use std::time::{Duration, Instant};
-use weir_policy::pipe::Peer;
-use weir_policy::ready::Work;
+use weir_policy::pipe::PeerCpu;
+use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
-use weir_ring::lane::Side;
+use weir_ring::lane::LinkSide;
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::sleep;
 
-/// Times a call that does not wait moves so many bytes between connected channels, or does other
-/// work of which no record comes.
+/// How often a call that does not wait serves channels without getting a record: it may move bytes
+/// between connected channels, or do other work.
 const MOST_MOVES: u32 = 16;
 
 impl Multiplexer {
-    /// Receives what there is, waiting for it until then: how many records.
+    /// Receives what there is, and waits for it until `until`: how many records.
     pub fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -30,11 +30,12 @@ impl Multiplexer {
     ) -> Result<usize> {
         self.check_here()?;
         if buffer.len() < LABEL_BYTES {
-            let why = format!("the buffer has {} bytes, {LABEL_BYTES} are the least", buffer.len());
+            let bytes = buffer.len();
+            let why = format!("the buffer has {bytes} bytes, it needs at least {LABEL_BYTES}");
             return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
         }
-        let (path, work) = (Vec::new(), Work::default());
-        let mut delivery = Delivery { buffer, each, path, records: 0, bytes: 0, work };
+        let (path, work) = (Vec::new(), WorkBudget::default());
+        let mut delivery = RecordDelivery { buffer, each, path, records: 0, bytes: 0, work };
         let mut moves = 0;
         loop {
             let more = self.serve(&mut delivery);
@@ -49,7 +50,7 @@ impl Multiplexer {
             delivery.bytes = 0;
             match until {
                 Until::Now if moves >= MOST_MOVES => {
-                    // Readable as before: there is more to do.
+                    // The descriptor stays readable: there is more to do.
                     self.acted();
                     return Err(nothing(ErrorKind::WouldBlock));
                 }
@@ -71,7 +72,7 @@ impl Multiplexer {
         }
     }
 
-    /// Looks for a while whether something comes, or it is time to look at more.
+    /// Spins for a while: whether something came, or it is time to look at all links.
     pub fn spins(&mut self, until: Until) -> Result<bool> {
         let until = until.at_most(LOOK_AT_ALL).map_or(until, Until::after);
         let mut spinner = self.spinner.clone();
@@ -86,38 +87,37 @@ impl Multiplexer {
         Ok(came)
     }
 
-    /// Where the other side of the link that was served last has said that it is; and says so of
-    /// this one.
-    fn other_cpu(&self) -> Peer {
+    /// The CPU of the other side of the link that was served last. Also records the CPU of this side.
+    fn other_cpu(&self) -> PeerCpu {
         let link = self.table.links.get(self.last as usize).and_then(Option::as_ref);
         peer_of(&self.table.home.sleep().cpu, link.map_or(0, LinkEnd::other_cpu))
     }
 
-    /// For a call that does not wait and found nothing: if the participant is polled, makes its
-    /// doorbell ring once there is something. Whether there is nothing.
+    /// Looks again for a call that does not wait and found nothing: whether there is nothing. If the
+    /// participant is polled, this first makes its doorbell ring once there is something.
     pub fn looks_once_more(&mut self) -> Result<bool> {
         let Some(doorbell) = &self.doorbell else { return Ok(true) };
         doorbell.clear();
-        if self.table.home.side() == Side::Peer {
-            self.table.links.iter_mut().flatten().for_each(LinkEnd::hear);
+        if self.table.home.side() == LinkSide::Peer {
+            self.table.links.iter_mut().flatten().for_each(LinkEnd::take_messages);
         }
         for link in doorbell.rung() {
             if let Some(link) = self.table.link(link as u32) {
                 link.line.take_messages(true, |_, _| {});
             }
         }
-        // Somebody at the door shows here as well as at the watcher's.
+        // A new connection may show here before the watcher reports it.
         self.inbox.notify();
         sleep::announce(&self.table.home.sleep().word, sleep::POLLING);
         self.table.look_away();
         Ok(!self.is_ready()?)
     }
 
-    /// Says that it is about to sleep, and looks once more: whether
-    /// there is nothing. Else it has said nothing.
+    /// Announces that this one and all joined ones park, and looks once more: whether there is
+    /// nothing. If there is something, the announcement is taken back.
     fn announce_all(&mut self) -> Result<bool> {
         self.each_mut(&mut |one| {
-            one.said = sleep::announce(&one.table.home.sleep().word, sleep::ASLEEP);
+            one.announced = sleep::announce(&one.table.home.sleep().word, sleep::ASLEEP);
             one.table.look_away();
         });
         let nothing = self.is_ready().map(|is_ready| !is_ready && self.may_sleep());
@@ -140,7 +140,6 @@ impl Multiplexer {
         may
     }
 
-    /// Sleeps until something comes.
     pub fn sleep(&mut self, until: Until) -> Result<()> {
         let most = self.most_sleep();
         if self.announce_all()? {
@@ -151,9 +150,9 @@ impl Multiplexer {
             let ns = begun.elapsed().as_nanos() as u64;
             self.spinner.slept(ns);
             let account = self.table.home.account();
-            // Whoever wakes it takes what it has said away.
+            // Whoever wakes it changes the word.
             let word = &self.table.home.sleep().word;
-            let woken = word.load(Ordering::Relaxed) != self.said;
+            let woken = word.load(Ordering::Relaxed) != self.announced;
             add(&account.slept, 1);
             add(&account.slept_ns, ns);
             add(&account.wakes_taken, woken.into());
@@ -165,7 +164,6 @@ impl Multiplexer {
     }
 }
 
-/// Whether something has come, as far as one quick look says.
 fn sees(one: &Multiplexer) -> bool {
     one.table.home.has_bits()
         || one.table.hot.any(&one.table.links)
@@ -179,13 +177,13 @@ fn nothing(kind: ErrorKind) -> Error {
     Error::new(kind, "read from", OBJECT, why)
 }
 
-impl Source for Multiplexer {
+impl WaitSource for Multiplexer {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         Multiplexer::is_ready(self)
     }
 
     fn announce(&mut self, _: u64) -> Result<Option<u32>> {
-        Ok(self.announce_all()?.then_some(self.said))
+        Ok(self.announce_all()?.then_some(self.announced))
     }
 
     fn retract(&mut self) {
@@ -193,7 +191,7 @@ impl Source for Multiplexer {
     }
 
     fn words<'w>(&'w self, _: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
-        self.each(&mut |one| words.push((&one.table.home.sleep().word, one.said)));
+        self.each(&mut |one| words.push((&one.table.home.sleep().word, one.announced)));
     }
 
     fn word_count(&self) -> usize {
@@ -202,7 +200,7 @@ impl Source for Multiplexer {
         count
     }
 
-    /// An owner looks at all its links now and then.
+    /// An owner must look at all its links from time to time.
     fn most_sleep(&self) -> Option<Duration> {
         let mut looks = false;
         self.each(&mut |one| {

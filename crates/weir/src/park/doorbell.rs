@@ -1,8 +1,8 @@
-//! A descriptor by which an end can be put into poll, epoll and the like.
+//! A descriptor of an end for poll and epoll.
 //!
-//! It is an epoll descriptor over the end's socket, where the other end rings, and a private event
-//! counter that is set while the end may have something to do. It is readable until a `try_` call
-//! has answered `WouldBlock`. The counter is never shared: a peer could make it block.
+//! It is an epoll descriptor over two others: the end's socket, where the other end rings, and a
+//! private event counter that is set while the end may have something to do. It is readable until a
+//! `try_` call has returned `WouldBlock`. The counter is never shared: a peer could make it block.
 
 use crate::error::{Error, Result};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -12,10 +12,10 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The number of what is no writer's socket.
+/// The number of a descriptor that is not a writer's socket.
 const OWN: u64 = u64::MAX;
 
-/// The descriptor, and what makes it readable from this side.
+/// A descriptor that the other end and this one can make readable.
 #[derive(Debug)]
 pub struct Doorbell {
     nested: Arc<OwnedFd>,
@@ -24,7 +24,6 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Over the socket of an end.
     pub fn new(socket: BorrowedFd) -> Result<Doorbell> {
         let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
         let nested = Arc::new(epoll::create(CreateFlags::CLOEXEC).map_err(failed)?);
@@ -36,8 +35,8 @@ impl Doorbell {
         Ok(Doorbell { nested, counter, is_set: Cell::new(true) })
     }
 
-    /// Over one more socket, of a port's writer, known by its number. Where the socket is to be
-    /// taken out again, should somebody else keep it open.
+    /// Adds the socket of a port's writer under a number. Returns the epoll, from which the socket
+    /// has to be removed if another process may keep it open.
     pub fn add(&self, socket: BorrowedFd, number: u64) -> Result<Arc<OwnedFd>> {
         let events = EventFlags::IN | EventFlags::RDHUP;
         epoll::add(&*self.nested, socket, EventData::new_u64(number), events)
@@ -45,12 +44,11 @@ impl Doorbell {
         Ok(self.nested.clone())
     }
 
-    /// No longer over this socket.
     pub fn remove(&self, socket: BorrowedFd) {
         let _ = epoll::delete(&*self.nested, socket);
     }
 
-    /// The numbers of sockets at which somebody has rung, some at a time.
+    /// The numbers of sockets at which a writer has rung, at most 64 in one call.
     pub fn rung(&self) -> Vec<u64> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(OWN) }; 64];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -59,14 +57,14 @@ impl Doorbell {
         numbers.filter(|number| *number != OWN).collect()
     }
 
-    /// Makes it readable.
+    /// Makes the descriptor readable.
     pub fn ring(&self) {
         if !self.is_set.replace(true) {
             let _ = rustix::io::write(&self.counter, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Makes it unreadable from this side.
+    /// Takes [`Doorbell::ring`] back: only the other end's bell makes the descriptor readable now.
     pub fn clear(&self) {
         if self.is_set.replace(false) {
             let _ = rustix::io::read(&self.counter, &mut [0; 8]);

@@ -7,7 +7,6 @@ use rustix::thread::futex::{
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The kernel's form of a time span.
 pub fn timespec(time: Duration) -> Timespec {
     Timespec {
         tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
@@ -15,9 +14,9 @@ pub fn timespec(time: Duration) -> Timespec {
     }
 }
 
-/// Sleeps as long as the word is `expected`, for at most `time` where one is given (a timer costs a
-/// sixth of a sleep, a short one more than the sleep). Whether it was woken; a sleep may also end
-/// for no reason.
+/// Sleeps while the word is `expected`, for at most `time` if given (a timer costs a sixth of a
+/// sleep, a short one more than the sleep). Returns whether it was woken. A sleep may also end
+/// without a reason.
 pub fn wait(word: &AtomicU32, expected: u32, time: Option<Duration>) -> bool {
     let time = time.map(timespec);
     let ended = futex::wait(word, Flags::empty(), expected, time.as_ref());
@@ -25,20 +24,20 @@ pub fn wait(word: &AtomicU32, expected: u32, time: Option<Duration>) -> bool {
 }
 
 /// The kernel does not let this process sleep on several words: it is older than Linux 5.16, or a
-/// filter is in the way.
+/// filter forbids it.
 static IS_ONE_AT_A_TIME: AtomicBool = AtomicBool::new(false);
-/// Then the others are looked at so often: at first, and in the end.
+/// The first and the longest pause between two looks at the other words in that case.
 const FIRST_SLICE: Duration = Duration::from_micros(500);
 const LONGEST_SLICE: Duration = Duration::from_millis(10);
 
-/// Sleeps as long as each of the words is as expected, for at most `time` where one is given. It
-/// may also end for no reason.
+/// Sleeps while every word is as expected, for at most `time` if given. A sleep may also end
+/// without a reason.
 pub fn wait_any(words: &[(&AtomicU32, u32)], time: Option<Duration>) -> rustix::io::Result<()> {
     if let [(word, expected)] = words {
         wait(word, *expected, time);
         return Ok(());
     }
-    // Relaxed: whoever does not see it finds out by itself.
+    // Relaxed: a thread that misses the store tries the call itself.
     if !words.is_empty() && !IS_ONE_AT_A_TIME.load(Ordering::Relaxed) {
         match wait_on_all(words, time) {
             Err(Errno::NOSYS | Errno::PERM) => IS_ONE_AT_A_TIME.store(true, Ordering::Relaxed),
@@ -61,7 +60,7 @@ fn wait_on_all(words: &[(&AtomicU32, u32)], time: Option<Duration>) -> rustix::i
             wait
         })
         .collect();
-    // An absolute time of the monotonic clock.
+    // futex_waitv(2) takes an absolute time.
     let time = time.map(|time| {
         let now = rustix::time::clock_gettime(ClockId::Monotonic);
         timespec(Duration::new(now.tv_sec as u64, now.tv_nsec as u32).saturating_add(time))
@@ -69,10 +68,10 @@ fn wait_on_all(words: &[(&AtomicU32, u32)], time: Option<Duration>) -> rustix::i
     waitv(&waits, WaitvFlags::empty(), time.as_ref(), ClockId::Monotonic)
 }
 
-/// Sleeps on the first word, and looks at the others now and then, ever less often.
+/// Sleeps on the first word, and looks at the others in growing intervals.
 fn wait_in_slices(words: &[(&AtomicU32, u32)], time: Option<Duration>) {
     let (begun, mut slice) = (Instant::now(), FIRST_SLICE);
-    // Relaxed: the caller looks at what has changed by its own rules.
+    // Relaxed: the caller loads what has changed again, with the ordering it needs.
     while words.iter().all(|(word, expected)| word.load(Ordering::Relaxed) == *expected) {
         let left = time.map_or(slice, |time| time.saturating_sub(begun.elapsed()).min(slice));
         if left.is_zero() {
@@ -87,8 +86,8 @@ fn wait_in_slices(words: &[(&AtomicU32, u32)], time: Option<Duration>) {
     }
 }
 
-/// Wakes so many that sleep on the word.
+/// Wakes at most `count` of the threads that sleep on the word.
 pub fn wake(word: &AtomicU32, count: u32) {
-    // It fails only for an address that is no memory, which a reference cannot be.
+    // The call fails only for an invalid address, and a reference is valid.
     let _ = futex::wake(word, Flags::empty(), count);
 }

@@ -1,12 +1,12 @@
-//! Sleeping and waking: what every room above does when there is nothing to do.
+//! Sleeping and waking: what all other modules do when there is nothing to do.
 //!
 //! A caller that found nothing looks again for a while, then sleeps:
 //!
 //! ```text
-//! if spinner.spin(until, peer, is_gone, look)? {        // looks for as long as that has paid of late
+//! if spinner.spin(until, peer, is_gone, look)? {        // looks while that has paid lately
 //!     return ...;
 //! }
-//! let parked = Parked::announce(&line.word, &news);     // 1. says that it sleeps
+//! let parked = Parked::announce(&line.word, &news);     // 1. announces the sleep
 //! if look()? || until.is_over() {                       // 2. looks once more
 //!     return ...;                                       //    (dropping `parked` takes 1 back)
 //! }
@@ -15,9 +15,9 @@
 //! account::slept(&line, slept.ns, slept.woken);
 //! ```
 //!
-//! The other side publishes and then asks [`weir_ring::sleep::is_wanted`]; what no other process can
-//! tell (a death, somebody at the door) is told through `news`, which is private to this process.
-//! `connect::wait` does the same steps for many [`Source`]s at once.
+//! The other side publishes and then asks [`weir_ring::sleep::is_wanted`]. Events that no other
+//! process can report (a death, a connection) come through `news`, which is private to this
+//! process. `connect::wait` takes the same steps for many [`WaitSource`]s at once.
 
 pub mod barrier;
 pub mod doorbell;
@@ -28,6 +28,6 @@ mod spin;
 mod timeout;
 
 pub use parked::Parked;
-pub use source::{Rung, Source};
+pub use source::{Rung, WaitSource};
 pub use spin::{Spinner, Waiting, look_quickly, peer_of};
 pub use timeout::{Timeout, Until};

@@ -6,7 +6,7 @@ use weir_ring::inbox::{Inbox, Sleeper};
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
 
-/// Whoever holds it has said that it sleeps on a word. Dropping it takes that back.
+/// An announced sleep on a word. Dropping it takes the announcement back.
 pub struct Parked<'a, S: Sleeper + ?Sized> {
     word: &'a AtomicU32,
     said: u32,
@@ -16,36 +16,35 @@ pub struct Parked<'a, S: Sleeper + ?Sized> {
 /// How a sleep went.
 #[derive(Clone, Copy, Debug)]
 pub struct Slept {
-    /// Its length.
     pub ns: u64,
-    /// Whether somebody ended it.
+    /// Whether a wake-up ended it.
     pub woken: bool,
 }
 
 impl<'a, S: Sleeper + ?Sized> Parked<'a, S> {
-    /// Says that the caller sleeps on `word`. The caller looks once more before it does. `news` is
-    /// where other threads of this process tell it what lies in no shared memory.
+    /// Announces that the caller sleeps on `word`. The caller looks once more before it sleeps.
+    /// Through `news` other threads of this process report what is not in shared memory.
     pub fn announce(word: &'a AtomicU32, news: &'a Inbox<S>) -> Parked<'a, S> {
         Parked { word, said: sleep::announce(word, sleep::ASLEEP), news }
     }
 
-    /// Sleeps for that time at most, unless there is news.
+    /// Sleeps for at most `most`, or not at all if there is news.
     pub fn sleep(self, most: Option<Duration>) -> Slept {
         let begun = Instant::now();
-        // From here on whoever has news wakes this sleeper until it is heard.
+        // From here on a thread with news wakes this sleeper until it has heard.
         let woken = self.news.falls_asleep() && futex::wait(self.word, self.said, most);
         Slept { ns: begun.elapsed().as_nanos() as u64, woken }
     }
 
-    /// Leaves the announcement as it is, for a sleep on several words: what to expect of the word,
-    /// unless there is news. [`Parked::retract`] takes it back.
+    /// Leaves the announcement standing, for a sleep on several words. Returns the value to expect
+    /// of the word, or `None` if there is news. [`Parked::retract`] takes the announcement back.
     pub fn leave(self) -> Option<u32> {
         let said = self.news.falls_asleep().then_some(self.said)?;
         std::mem::forget(self);
         Some(said)
     }
 
-    /// Takes back what was left.
+    /// Takes back an announcement that was left standing.
     pub fn retract(word: &AtomicU32, news: &Inbox<S>) {
         news.wakes_up();
         sleep::retract(word, sleep::ASLEEP);

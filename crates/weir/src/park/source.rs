@@ -1,63 +1,63 @@
-//! What a wait over several things needs of each of them.
+//! What a wait over several things needs from each of them.
 
 use super::futex;
 use crate::error::Result;
 use rustix::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use weir_ring::notify::{Heard, Observer};
+use weir_ring::notify::{Delivery, Recipient};
 
-/// An object that one wait over several can wait for. It follows its own protocol, so that what
-/// happens between looking and sleeping is seen.
-pub trait Source: Send {
-    /// Whether there is as much as is wanted: room, say.
+/// Something that a wait over several things can wait for. Each source follows its own protocol, so
+/// that nothing is missed between the last look and the sleep.
+pub trait WaitSource: Send {
+    /// Whether there is as much (room, say) as is wanted.
     fn is_ready(&mut self, wanted: u64) -> Result<bool>;
 
-    /// Says that it is about to be slept on, and looks once more. `None`, and nothing said, if there
-    /// is something; otherwise what to expect of its word.
+    /// Announces the sleep and looks once more. Returns the value to expect of the word, or `None`,
+    /// with the announcement taken back, if the source is ready.
     fn announce(&mut self, wanted: u64) -> Result<Option<u32>>;
 
-    /// Takes back what [`Source::announce`] said.
+    /// Takes back the announcement.
     fn retract(&mut self);
 
-    /// The words to sleep on, and what to expect of each.
+    /// Adds the words to sleep on, each with its expected value.
     fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>);
 
-    /// How many words those are.
+    /// How many words [`WaitSource::words`] adds.
     fn word_count(&self) -> usize {
         1
     }
 
-    /// The descriptor that becomes readable, of one that is not slept on by a word.
+    /// The descriptor that becomes readable, if the source has one in place of a word.
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         Ok(None)
     }
 
-    /// The most it may sleep.
+    /// The longest sleep.
     fn most_sleep(&self) -> Option<Duration> {
         None
     }
 
-    /// What is to be done after a sleep of that length.
+    /// Called after a sleep of that length.
     fn after_sleep(&mut self, slept: Duration) -> Result<()> {
         let _ = slept;
         Ok(())
     }
 }
 
-/// How often descriptors of a wait became ready: what the wait sleeps on meanwhile.
+/// Counts how often descriptors of a wait became ready. The wait sleeps on this word.
 #[derive(Debug, Default)]
 pub struct Rung(pub AtomicU32);
 
-impl Observer for Rung {
+impl Recipient for Rung {
     fn note(&self) {
-        // Release pairs with the acquire of the wait: the descriptor is ready.
+        // Release: pairs with the Acquire in `Wait::sleep_unless_ready`.
         self.0.fetch_add(1, Ordering::Release);
     }
 
-    fn wake(&self) -> Heard {
-        // No other process has the word: a sleep that begins later sees that it has changed.
+    fn wake(&self) -> Delivery {
+        // The word is private to this process, and a later sleep sees that it has changed.
         futex::wake(&self.0, u32::MAX);
-        Heard::Yes
+        Delivery::Yes
     }
 }

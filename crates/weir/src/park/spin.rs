@@ -1,16 +1,16 @@
-//! Looking again and again before sleeping, for as long as that has paid of late.
+//! Looking again and again before sleeping, for as long as that has paid lately.
 
 use super::Until;
 use crate::error::Result;
 use std::time::Instant;
-use weir_policy::pipe::{Peer, Spin, Yielding};
+use weir_policy::pipe::{PeerCpu, Spin, Yielding};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
-/// Looks before the clock is read, or the CPU looked up: some times what a line takes to travel.
+/// Looks before the clock is read or the CPU looked up: several travel times of a cache line.
 const QUICK_LOOKS: u32 = 40;
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 16;
-/// Readings of the clock between two looks at where the other side runs.
+/// Readings of the clock between two checks of the other side's CPU.
 const ROUNDS: u64 = 64;
 
 /// How an end waits.
@@ -30,40 +30,39 @@ pub enum Waiting {
     Adaptive,
     /// Sleeps at once.
     Sleep,
-    /// Spins until there is something to do: for ends with a CPU each.
+    /// Spins until there is something to do. For ends that each have a CPU of their own.
     Spin,
 }
 
-/// What one waiter has learnt about spinning.
+/// Decides how long one waiter spins, by what it has learnt.
 #[derive(Clone, Debug)]
 pub struct Spinner {
     waiting: Waiting,
     budget: Spin,
     yielding: Yielding,
-    /// The other side ran on this CPU the last time: spinning only keeps it from it.
+    /// The other side last ran on this CPU: spinning only keeps it from running.
     shares_cpu: bool,
 }
 
 impl Spinner {
-    /// Of one that waits so, and whom a wake-up costs so much.
+    /// A spinner for a waiter whose wake-ups cost `wake_ns`.
     pub fn new(waiting: Waiting, wake_ns: u64) -> Spinner {
         let (budget, yielding) = (Spin::new(wake_ns), Yielding::default());
         Spinner { waiting, budget, yielding, shares_cpu: false }
     }
 
-    /// How it waits.
     pub fn waiting(&self) -> Waiting {
         self.waiting
     }
 
     /// Looks until `look` finds something, `is_over` says that nothing will come, the time is over,
-    /// or it takes too long to be worth it. Whether `look` found something. `rivals` says how many
-    /// ends, with this one, wait for the other side: a hint.
+    /// or more spinning does not pay. Returns whether `look` found something. `rivals` is a hint:
+    /// how many ends, this one included, wait for the other side.
     #[inline]
     pub fn spin(
         &mut self,
         until: Until,
-        peer: impl Fn() -> Peer,
+        peer: impl Fn() -> PeerCpu,
         rivals: impl Fn() -> u32,
         is_over: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<bool>,
@@ -77,7 +76,7 @@ impl Spinner {
             }
         }
         let now = peer();
-        self.shares_cpu = now == Peer::SameCpu && self.waiting == Waiting::Adaptive;
+        self.shares_cpu = now == PeerCpu::SameCpu && self.waiting == Waiting::Adaptive;
         let budget_ns = match self.waiting {
             Waiting::Sleep => 0,
             Waiting::Adaptive => self.budget.budget_ns(now),
@@ -97,10 +96,10 @@ impl Spinner {
                 std::hint::spin_loop();
             }
             let spent_ns = begun.elapsed().as_nanos() as u64;
-            // The other side may have come to this CPU meanwhile.
+            // The other side may have moved to this CPU.
             let is_pointless = self.waiting == Waiting::Adaptive
                 && round.is_multiple_of(ROUNDS)
-                && peer() == Peer::SameCpu;
+                && peer() == PeerCpu::SameCpu;
             if spent_ns >= budget_ns.min(left_ns) || is_pointless || is_over() {
                 break;
             }
@@ -109,7 +108,7 @@ impl Spinner {
         Ok(false)
     }
 
-    /// Lets the other side run once, on the CPU of both.
+    /// Yields once to the other side if it runs on this CPU.
     fn give_way(&mut self, rivals: u32, mut look: impl FnMut() -> Result<bool>) -> Result<bool> {
         if !self.shares_cpu || !self.yielding.wants(rivals) {
             return Ok(false);
@@ -121,13 +120,13 @@ impl Spinner {
         Ok(came)
     }
 
-    /// It has slept so long after all.
+    /// Learns from a sleep that followed the spinning.
     pub fn slept(&mut self, ns: u64) {
         self.budget.slept(ns);
     }
 }
 
-/// Looks some times without reading a clock: what is found.
+/// Looks [`QUICK_LOOKS`] times without reading a clock. Returns what a look found.
 pub fn look_quickly<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     (0..QUICK_LOOKS).find_map(|_| {
         let found = look();
@@ -138,28 +137,28 @@ pub fn look_quickly<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     })
 }
 
-/// Rests between two looks, some 20 ns: two full fences.
+/// Rests between two looks, for some 20 ns: two full fences.
 ///
-/// Without a rest the loads of many looks are under way at once. A CPU takes all of them back when the
-/// line changes, and on two threads of one core they take from the other side what it needs to
-/// answer. A pause (`spin_loop`) helps as much, but a round trip waits twice for the end of one, which
-/// is 26 ns on the CPU measured (docs/design/pipe.md).
+/// Without a rest the loads of many looks are under way at once. The CPU repeats all of them when
+/// the line changes, and on two threads of one core they slow the other side down. A pause
+/// (`spin_loop`) helps as much, but a round trip waits twice for the end of one, which is 26 ns on
+/// the CPU measured (docs/design/pipe.md).
 #[inline]
 fn rest() {
     fence(Ordering::SeqCst);
     fence(Ordering::SeqCst);
 }
 
-/// Says in `own` on which CPU this thread is, and compares that with what the other side has said,
-/// which is a hint.
-pub fn peer_of(own: &AtomicU32, other: u32) -> Peer {
+/// Stores this thread's CPU in `own`, and compares it with `other`, the CPU that the other side has
+/// stored (a hint).
+pub fn peer_of(own: &AtomicU32, other: u32) -> PeerCpu {
     let here = rustix::thread::sched_getcpu() as u32 + 1;
     if own.load(Ordering::Relaxed) != here {
         own.store(here, Ordering::Relaxed);
     }
     match other {
-        0 => Peer::Unknown,
-        other if other == here => Peer::SameCpu,
-        _ => Peer::OtherCpu,
+        0 => PeerCpu::Unknown,
+        other if other == here => PeerCpu::SameCpu,
+        _ => PeerCpu::OtherCpu,
     }
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 /// How long a call waits.
 ///
 /// A call that may wait comes in two forms: `x(..)` waits as long as it takes, and
-/// `x_timeout(.., timeout)` takes whatever becomes a `Timeout`: a [`Duration`], an [`Instant`], an
-/// `Option<Duration>` (`None` waits for ever), or one of these.
+/// `x_timeout(.., timeout)` takes anything that converts into a `Timeout`: a [`Duration`], an
+/// [`Instant`], an `Option<Duration>` (`None` waits for ever), or a variant of this type.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -27,18 +27,18 @@ pub enum Timeout {
     /// Waits as long as it takes.
     #[default]
     Never,
-    /// Does not wait: the call fails with [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock)
-    /// where it would have to.
+    /// Does not wait: a call that would have to wait fails with
+    /// [`ErrorKind::WouldBlock`](crate::ErrorKind::WouldBlock).
     Now,
-    /// Waits for this long, from the call on. One that is too long to be added to the time of day
-    /// is [`Timeout::Never`].
+    /// Waits for this long, counted from the call. A duration too long to be added to the current
+    /// [`Instant`] is [`Timeout::Never`].
     After(Duration),
-    /// Waits until then.
+    /// Waits until this instant.
     At(Instant),
 }
 
 impl Timeout {
-    /// Fixes the end of the wait: a duration counts from now on.
+    /// Fixes the end of the wait. A duration counts from now.
     pub(crate) fn start(self) -> Until {
         match self {
             Timeout::Never => Until::Ever,
@@ -67,19 +67,15 @@ impl From<Option<Duration>> for Timeout {
     }
 }
 
-/// Until when a call waits that has begun: a [`Timeout`] whose end is fixed.
+/// The end of a wait: a [`Timeout`] of a call that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Not at all.
     Now,
-    /// As long as it takes.
     Ever,
-    /// Until then.
     Then(Instant),
 }
 
 impl Until {
-    /// So long from now.
     pub fn after(time: Duration) -> Until {
         Instant::now().checked_add(time).map_or(Until::Ever, Until::Then)
     }
@@ -98,7 +94,7 @@ impl Until {
         self.left().into_iter().chain(most.into()).min()
     }
 
-    /// What is left of it, for a call of another end.
+    /// The rest of the wait as a timeout, for a call of another end.
     pub fn timeout(self) -> Timeout {
         match self {
             Until::Now => Timeout::Now,
@@ -107,7 +103,6 @@ impl Until {
         }
     }
 
-    /// Whether no time is left.
     pub fn is_over(self) -> bool {
         self.left().is_some_and(|left| left.is_zero())
     }

@@ -1,8 +1,8 @@
-//! That a process has one writer and one reader of a memory.
+//! Ensures that a process has at most one writer and one reader of a memory.
 //!
 //! A handle is made of descriptors, which can be copied. Two writers of one memory in one process
-//! would write to the same bytes from two threads, which no check of what lies there can make
-//! sound. Ends of other processes are another matter: what they write is checked.
+//! would write the same bytes from two threads, and no check could make that sound. Two writers in
+//! different processes do no such harm: what other processes write is checked.
 
 use super::connection::Role;
 use crate::connect::process::PerProcess;
@@ -11,24 +11,20 @@ use rustix::fd::BorrowedFd;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The file system and number of a memory file, and the role.
-type Key = (u64, u64, Role);
+/// The device and inode of a memory file, and the role.
+type EndKey = (u64, u64, Role);
 
-static CLAIMED: PerProcess<Mutex<HashSet<Key>>> = PerProcess::new();
+static CLAIMED: PerProcess<Mutex<HashSet<EndKey>>> = PerProcess::new();
 
-fn claimed() -> MutexGuard<'static, HashSet<Key>> {
+fn claimed() -> MutexGuard<'static, HashSet<EndKey>> {
     CLAIMED.get(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The right to be the end of a role over a memory, given back when it is dropped.
+/// The right to be the writer or the reader of a memory. Dropping it gives the right back.
 #[derive(Debug)]
-pub struct Claim(Key);
+pub struct Claim(EndKey);
 
 impl Claim {
-    /// Takes the right.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`]: this process has such an end.
     pub fn new(memory: BorrowedFd, role: Role) -> Result<Claim> {
         let object = if role == Role::Writer { "a writer" } else { "a reader" };
         let stat = rustix::fs::fstat(memory).map_err(|cause| Error::os("open", object, cause))?;
@@ -43,7 +39,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // In a forked child this is the child's own list, which never had it.
+        // In a forked child this is the child's own list, which does not contain it.
         claimed().remove(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What an end has of the other one beside the memory: its lifeline, and what comes over that.
+//! The connection of an end with the other one: its lifeline, and what comes over it.
 
 use crate::connect::board::BoardSlot;
 use crate::connect::lifeline::Lifeline;
@@ -9,33 +9,29 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use weir_ring::layout::{Header, SleepLine};
+use weir_ring::layout::{PipeHeader, SleepLine};
 use weir_ring::primitive::AtomicU32;
-use weir_ring::{Memory, sleep};
+use weir_ring::{RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
-/// Which end of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The end that writes.
     Writer,
-    /// The end that reads.
     Reader,
 }
 
 impl Role {
-    /// The other one.
     pub fn other(self) -> Role {
         if self == Role::Writer { Role::Reader } else { Role::Writer }
     }
 
-    /// Where this end sleeps.
-    pub fn sleep(self, header: &Header) -> &SleepLine {
+    /// The words on which this end sleeps.
+    pub fn sleep(self, header: &PipeHeader) -> &SleepLine {
         if self == Role::Writer { &header.writer_sleep } else { &header.reader_sleep }
     }
 }
 
-/// Where an end sleeps: in the memory of its pipe.
+/// The place where an end sleeps: in the memory of its pipe.
 #[derive(Debug)]
 struct EndSite {
     map: Arc<Map>,
@@ -48,7 +44,6 @@ impl ParkSite for EndSite {
     }
 }
 
-/// The inbox of an end that sleeps in this memory.
 fn own_inbox(map: &Arc<Map>, role: Role) -> Arc<Inbox> {
     Inbox::new(Arc::new(EndSite { map: map.clone(), role }))
 }
@@ -56,12 +51,11 @@ fn own_inbox(map: &Arc<Map>, role: Role) -> Arc<Inbox> {
 /// A message that brings the next memory.
 const MOVED: &[u8] = b"m";
 
-/// The connection of one end with the other.
 #[derive(Debug)]
 pub struct Connection {
     lifeline: Lifeline,
     role: Role,
-    /// Of a writer of many: where to say that its ring has something.
+    /// The place on its reader's board, for a writer of a port.
     board: OnceCell<BoardSlot>,
 }
 
@@ -71,7 +65,7 @@ impl Connection {
         Ok(Connection::over(Lifeline::start(socket, own_inbox(map, role), 0)?, role))
     }
 
-    /// Of a port's writer: watches the reader's process as well, where the kernel can.
+    /// For a port's writer: watches the reader's process as well, where the kernel supports it.
     pub fn of_port_writer(socket: ParentOnly, map: &Arc<Map>) -> Result<Connection> {
         let pidfd = socket.get().and_then(|socket| weir_sys::peer::pidfd(socket).ok());
         let inbox = own_inbox(map, Role::Writer);
@@ -80,8 +74,7 @@ impl Connection {
         Ok(Connection::over(lifeline, Role::Writer))
     }
 
-    /// Of a ring of a port, whose reader hears of the writer's death by its inbox, or of its
-    /// process's.
+    /// For a ring of a port: the reader's inbox is notified when the writer or its process dies.
     pub fn of_port_ring(
         socket: ParentOnly,
         inbox: &Arc<Inbox>,
@@ -101,23 +94,23 @@ impl Connection {
         self.role
     }
 
-    /// The end of a pipe has moved to another memory.
+    /// Follows the end to another memory.
     pub fn move_to(&self, map: Arc<Map>) {
         self.inbox().move_to(Arc::new(EndSite { map, role: self.role }));
     }
 
-    /// Wakes the other end, which said how it waits.
+    /// Wakes the other end, which waits in the way `how` that it announced.
     pub fn wake(&self, word: &AtomicU32, how: u32) {
         self.lifeline.wake(word, how);
         if how & sleep::COLD != 0 {
-            // The board was sent before the reader stopped looking at the ring.
+            // The reader sent the board before it stopped looking at the ring.
             if let Some(board) = self.board() {
                 board.ring(&self.lifeline);
             }
         }
     }
 
-    /// The place on the board of the reader of many, once that has taken this writer in.
+    /// The place on a port's board, once the port's reader has let this writer in.
     pub fn board(&self) -> Option<&BoardSlot> {
         if self.board.get().is_none() {
             self.take_messages();
@@ -125,17 +118,17 @@ impl Connection {
         self.board.get()
     }
 
-    /// Of a port's writer: how many there are, as the board says. Of other ends 0.
+    /// How many writers the port has, by its board; 0 for other ends.
     pub fn rivals(&self) -> u32 {
         self.board.get().map_or(0, BoardSlot::open_writers)
     }
 
-    /// Takes doorbells and the like off the socket; the next memory, if one came.
+    /// Takes all messages off the socket. Returns the next memory, if it came.
     pub fn take_messages(&self) -> Option<ParentOnly> {
         self.take_until(false)
     }
 
-    /// Does so up to the first doorbell: while there is another, the socket stays readable.
+    /// Takes messages up to the first doorbell, so that another one keeps the socket readable.
     pub fn take_bell(&self) -> Option<ParentOnly> {
         self.take_until(true)
     }

@@ -1,27 +1,28 @@
-//! Defaults of pipes, set while programs run: what Franke had in `/proc`, a file of the user here.
+//! Defaults of pipes, which the user can change in a file while programs run.
 //!
-//! In order of rank: the call, the environment (`WEIR_PIPE_SIZE`, `WEIR_PIPE_SEGMENT`), the file
-//! (`weir tune`), what calibration found (in the same file), the sizes of the caches.
+//! The first of these that sets a value wins: the call, the environment (`WEIR_PIPE_SIZE`,
+//! `WEIR_PIPE_SEGMENT`), the file (`weir tune`), what calibration found (in the same file), the
+//! sizes of the caches.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
 use std::path::PathBuf;
-use weir_policy::pipe::{self, Levers, OutOfRange, Shape};
+use weir_policy::pipe::{self, Levers, OutOfRange, PipeShape};
 
 /// The sizes of a pipe in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Sizes {
-    /// Bytes it holds.
+    /// How many bytes the pipe holds.
     pub capacity_bytes: u64,
-    /// Bytes after which a longer write is published.
+    /// After how many bytes a longer write is published.
     pub segment_bytes: u64,
-    /// Bytes of the longest write that appears whole.
+    /// The longest write that appears whole, in bytes.
     pub atomic_bytes: u64,
 }
 
 impl Sizes {
-    pub(crate) fn of(shape: Shape) -> Sizes {
+    pub(crate) fn of(shape: PipeShape) -> Sizes {
         Sizes {
             capacity_bytes: shape.capacity_bytes(),
             segment_bytes: shape.segment_bytes(),
@@ -30,26 +31,25 @@ impl Sizes {
     }
 }
 
-/// Sizes of the caches of a CPU; 0 where they are not known.
+/// The sizes of a CPU's caches; 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Caches {
-    /// Bytes of the level that a CPU has for itself.
+    /// The bytes of the second level, which a CPU has for itself.
     pub second_bytes: u64,
-    /// Bytes of the level that CPUs share.
+    /// The bytes of the third level, which CPUs share.
     pub third_bytes: u64,
 }
 
-/// What pipes are given where nothing else is said: what calibration found, or what follows from
-/// the caches.
+/// How pipes behave by default: as calibration found, or as follows from the caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Habits {
-    /// Bytes a pipe holds.
+    /// How many bytes a pipe holds.
     pub capacity_bytes: u64,
-    /// Whether a reader stores into each line it has read.
+    /// Whether a reader stores into each cache line that it has read.
     pub dirties: bool,
-    /// How long a streaming reader that has run dry lets the writer get ahead; 0 for not at all.
+    /// How long a streaming reader that has run dry lets the writer run ahead; 0 for not at all.
     pub backoff_ns: u64,
     /// What waking the other end costs, which bounds spinning.
     pub wake_ns: u64,
@@ -62,7 +62,7 @@ impl Habits {
     }
 }
 
-/// The defaults that are set, and what was measured. `None` is not set.
+/// The defaults that are set, and what was measured. `None` means not set.
 ///
 /// ```
 /// let mut settings = weir::tune::Settings::default();
@@ -73,11 +73,11 @@ impl Habits {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Bytes a pipe holds.
+    /// How many bytes a pipe holds.
     pub capacity_bytes: Option<u64>,
-    /// Bytes of a segment.
+    /// After how many bytes a longer write is published.
     pub segment_bytes: Option<u64>,
-    /// Bytes of the atomic bound.
+    /// The longest write that appears whole, in bytes.
     pub atomic_bytes: Option<u64>,
     /// What calibration found.
     pub measured: Option<Habits>,
@@ -88,15 +88,15 @@ const SEGMENT: &str = "segment_bytes";
 const ATOMIC: &str = "atomic_bytes";
 const MEASURED: &str = "measured";
 
-/// Where the defaults are kept: `WEIR_TUNE`, else `weir/tune` under `XDG_STATE_HOME` or
-/// `~/.local/state`. `None` where there is no home.
+/// Returns the path of the file of defaults: `WEIR_TUNE`, or else `weir/tune` under
+/// `XDG_STATE_HOME` or `~/.local/state`. `None` if there is no home.
 pub fn path() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
     set("WEIR_TUNE").or_else(|| Some(state?.join("weir/tune")))
 }
 
-/// Sizes of the caches of the first CPU, as the kernel tells them.
+/// Returns the sizes of the first CPU's caches, as the kernel reports them.
 pub fn caches() -> Caches {
     let mut caches = Caches::default();
     for index in 0..8 {
@@ -114,21 +114,20 @@ pub fn caches() -> Caches {
     caches
 }
 
-/// The habits that follow from the caches of this machine.
 pub(crate) fn by_caches() -> Levers {
     pipe::fallback(policy_caches())
 }
 
-pub(crate) fn policy_caches() -> pipe::Caches {
+pub(crate) fn policy_caches() -> pipe::CacheSizes {
     let Caches { second_bytes, third_bytes } = caches();
-    pipe::Caches { second_bytes, third_bytes }
+    pipe::CacheSizes { second_bytes, third_bytes }
 }
 
-/// A size as people write it, in bytes: `65536`, `64K`, `1.5G`, `2T`.
+/// Parses a size as people write it: `65536`, `64K`, `1.5G`, `2T`. Returns bytes.
 ///
-/// K, M, G and T are powers of 1024, in either case, also as `KB` or `KiB` (as `pv` has them). A
-/// fraction needs a unit, and what is left of a byte is cut off. `None` for what is no size, or
-/// does not fit 64 bits.
+/// K, M, G and T are powers of 1024, in either case; `KB` and `KiB` mean the same (as in `pv`). A
+/// fraction needs a unit, and is rounded down to whole bytes. `None` if the text is not a size, or
+/// the size does not fit 64 bits.
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -148,34 +147,34 @@ pub fn parse_size(text: &str) -> Option<u64> {
         return None;
     }
     let whole = whole.parse::<u64>().ok()?.checked_mul(1 << shift)?;
-    // Parts of a byte, which further digits would be, are cut off in any case.
+    // Further digits would be less than a byte.
     let fraction = &fraction[..fraction.len().min(MOST_DIGITS)];
     let parts = u128::from(fraction.parse::<u64>().ok()?) << shift;
-    // A part of the unit: less than 2^40.
+    // Less than a unit, so less than 2^40.
     whole.checked_add((parts / 10_u128.pow(fraction.len() as u32)) as u64)
 }
 
-/// Digits of a fraction that count: a byte is more than 10^-13 of the largest unit.
+/// The digits of a fraction that count: a byte is more than 10^-13 of the largest unit.
 const MOST_DIGITS: usize = 15;
 
 impl Settings {
-    /// What is in the file; nothing where there is none.
+    /// Reads the file. Returns empty settings if there is none.
     ///
     /// # Errors
-    /// The file cannot be read, or holds what is no setting.
+    /// The file cannot be read, or a line in it is not a setting.
     pub fn read() -> Result<Settings> {
         let Some(path) = path() else { return Ok(Settings::default()) };
         match std::fs::read_to_string(&path) {
             Ok(text) => Settings::parse(&text).map_err(|line| {
-                let (object, reason) = (path.display(), format!("'{line}' is no setting"));
-                Error::new(ErrorKind::Invalid, "read", object.to_string(), reason)
+                let reason = format!("'{line}' is not a setting");
+                Error::new(ErrorKind::Invalid, "read", path.display().to_string(), reason)
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Settings::default()),
             Err(error) => Err(Error::os("read", path.display().to_string(), error)),
         }
     }
 
-    /// Writes the file: all of it or nothing.
+    /// Writes the file as a whole, or not at all.
     ///
     /// # Errors
     /// There is no home, or the file cannot be written.
@@ -193,10 +192,11 @@ impl Settings {
         std::fs::rename(&new, &path).map_err(failed)
     }
 
-    /// What pipes made now get: the file, and over it the environment.
+    /// Returns the settings of a pipe made now: those of the environment, then those of the file.
     ///
     /// # Errors
-    /// A variable or a line is no size. A file that cannot be read is passed over.
+    /// A variable is not a size, or a line in the file is not a setting. A file that cannot be read
+    /// is ignored.
     pub fn in_force() -> Result<Settings> {
         let mut settings = match Settings::read() {
             Err(error) if error.kind() == ErrorKind::Os => Settings::default(),
@@ -204,7 +204,7 @@ impl Settings {
         };
         let size = |name: &'static str| match std::env::var(name) {
             Ok(text) => parse_size(&text).map(Some).ok_or_else(|| {
-                let reason = format!("'{text}' is no size, such as 65536, 64K or 1.5M");
+                let reason = format!("'{text}' is not a size, such as 65536, 64K or 1.5M");
                 Error::new(ErrorKind::Invalid, "use", name, reason)
             }),
             Err(_) => Ok(None),
@@ -214,7 +214,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Returns the habits of pipes under these settings.
+    /// Returns how pipes behave under these settings.
     pub fn habits(&self) -> Habits {
         self.measured.unwrap_or_else(|| Habits::of(by_caches()))
     }
@@ -224,13 +224,13 @@ impl Settings {
         Levers { capacity_bytes, dirties, slip_ns, wake_ns }
     }
 
-    /// Returns the sizes a pipe gets under these settings.
+    /// Returns the sizes of a pipe under these settings.
     ///
     /// # Errors
-    /// The first that is out of its range.
+    /// A size is out of its range.
     pub fn sizes(&self) -> Result<Sizes> {
         let capacity = self.capacity_bytes.unwrap_or_else(|| self.levers().capacity_bytes);
-        Shape::new(memory::page_bytes(), capacity, self.segment_bytes, self.atomic_bytes)
+        PipeShape::new(memory::page_bytes(), capacity, self.segment_bytes, self.atomic_bytes)
             .map(Sizes::of)
             .map_err(out_of_range)
     }
@@ -265,12 +265,11 @@ impl Settings {
             let name = words.next().unwrap_or_default();
             let numbers: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
             match (name, numbers.ok_or_else(wrong)?.as_slice()) {
-                (CAPACITY, [bytes]) => settings.capacity_bytes = Some(*bytes),
-                (SEGMENT, [bytes]) => settings.segment_bytes = Some(*bytes),
-                (ATOMIC, [bytes]) => settings.atomic_bytes = Some(*bytes),
-                (MEASURED, [capacity_bytes, dirties, backoff_ns, wake_ns]) => {
-                    let (capacity_bytes, dirties) = (*capacity_bytes, *dirties != 0);
-                    let (backoff_ns, wake_ns) = (*backoff_ns, *wake_ns);
+                (CAPACITY, &[bytes]) => settings.capacity_bytes = Some(bytes),
+                (SEGMENT, &[bytes]) => settings.segment_bytes = Some(bytes),
+                (ATOMIC, &[bytes]) => settings.atomic_bytes = Some(bytes),
+                (MEASURED, &[capacity_bytes, dirties, backoff_ns, wake_ns]) => {
+                    let dirties = dirties != 0;
                     settings.measured =
                         Some(Habits { capacity_bytes, dirties, backoff_ns, wake_ns });
                 }
@@ -281,7 +280,6 @@ impl Settings {
     }
 }
 
-/// A size out of its range, as an error.
 pub(crate) fn out_of_range(refused: OutOfRange) -> Error {
     let OutOfRange { what, asked, least, most } = refused;
     let reason = format!("{asked} bytes are out of range: {least} to {most}");
@@ -308,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_what_is_not_ours_is_named() {
+    fn settings_survive_a_round_trip_and_unknown_lines_are_named() {
         let levers =
             Habits { capacity_bytes: 1 << 20, dirties: true, backoff_ns: 900, wake_ns: 21_000 };
         let settings = Settings {

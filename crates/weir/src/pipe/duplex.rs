@@ -1,13 +1,12 @@
-//! Two pipes between the same two sides, one each way: for requests and replies.
+//! Channels for requests and replies: two pipes between the same two sides, one in each direction.
 
 use super::connection::Role;
 use super::end::End;
 use super::endpoint::{Endpoint, Ring, both_ends};
-use super::handle::{Half, Handle};
-use super::options::{Habits, Options};
+use super::handle::Handle;
+use super::options::Options;
 use super::record::{RecordReader, RecordWriter};
-use super::socket::{Accept, Direction, Listener, connect_way};
-use super::storage::open_kind;
+use super::socket::{Accept, Connect, Listener, connect_end};
 use super::stream::{Reader, Writer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Until};
@@ -15,11 +14,11 @@ use rustix::fd::AsFd;
 use std::io;
 use std::path::Path;
 
-/// One side of a channel that goes both ways: it writes to the other side by `writer`, and reads
-/// what the other side writes by `reader`.
+/// One side of a channel with two directions: it writes to the other side through `writer`, and
+/// reads what the other side writes through `reader`.
 ///
-/// Each direction is a pipe of its own, with everything a pipe can do. The two ends may be taken
-/// apart and used by two threads. Dropping both closes the channel.
+/// Each direction is a pipe of its own, with everything a pipe can do. Two threads may use the two
+/// ends. Dropping both closes the channel.
 ///
 /// ```
 /// let (mut client, mut server) = weir::RecordDuplex::pair(&weir::Options::new())?;
@@ -40,9 +39,9 @@ use std::path::Path;
 /// ```
 #[derive(Debug)]
 pub struct Duplex<W, R> {
-    /// The end by which this side writes.
+    /// The end that this side writes to.
     pub writer: W,
-    /// The end by which this side reads.
+    /// The end that this side reads from.
     pub reader: R,
 }
 
@@ -51,7 +50,7 @@ pub type StreamDuplex = Duplex<Writer, Reader>;
 /// One side of a channel of records.
 pub type RecordDuplex = Duplex<RecordWriter, RecordReader>;
 
-/// One side of a channel on its way to another process: a [`Handle`] for each direction.
+/// One side of a channel, to be sent to another process: a [`Handle`] for each direction.
 ///
 /// ```
 /// use weir::{Options, RecordDuplex};
@@ -64,14 +63,14 @@ pub type RecordDuplex = Duplex<RecordWriter, RecordReader>;
 #[derive(Debug)]
 #[must_use = "dropping it closes the channel"]
 pub struct DuplexHandle {
-    /// Of the end by which that side writes.
+    /// The handle of the end that the side writes to.
     pub writer: Handle,
-    /// Of the end by which that side reads.
+    /// The handle of the end that the side reads from.
     pub reader: Handle,
 }
 
 impl DuplexHandle {
-    /// Sends it over a connected unix socket, in two messages.
+    /// Sends the handle over a connected unix socket, in two messages.
     ///
     /// # Errors
     /// Those of [`Handle::send`].
@@ -80,7 +79,7 @@ impl DuplexHandle {
         self.reader.send(over)
     }
 
-    /// Receives one that was sent.
+    /// Receives a handle from a connected unix socket.
     ///
     /// # Errors
     /// Those of [`Handle::receive`].
@@ -90,8 +89,7 @@ impl DuplexHandle {
 }
 
 impl<W: Ring, R: Ring> Duplex<Endpoint<W>, Endpoint<R>> {
-    /// Makes a channel; both sides are in this process until one is handed on. The options are those
-    /// of each direction.
+    /// Makes a channel, with the options for each direction. Both sides are in this process.
     ///
     /// # Errors
     /// Those of [`crate::pipe`].
@@ -101,7 +99,7 @@ impl<W: Ring, R: Ring> Duplex<Endpoint<W>, Endpoint<R>> {
         Ok((Duplex { writer: there, reader: answered }, Duplex { writer: back, reader: end }))
     }
 
-    /// Makes a channel whose sides are opened elsewhere.
+    /// Makes a channel whose sides are opened later, in any process.
     ///
     /// # Errors
     /// Those of [`crate::pipe`].
@@ -129,47 +127,42 @@ impl<W: Ring, R: Ring> Duplex<Endpoint<W>, Endpoint<R>> {
         Ok(DuplexHandle { writer: self.writer.into_handle()?, reader: self.reader.into_handle()? })
     }
 
-    /// Connects to who listens at a path and accepts a channel.
+    /// Connects to the process that listens at a path and accepts a channel.
     ///
     /// # Errors
     /// [`ErrorKind::NoReader`]: nobody listens there.
     pub fn connect(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         let path = path.as_ref();
-        let (there, word) = connect_way(path, W::KIND, options, Direction::There, None)?;
-        let (back, _) = connect_way(path, R::KIND, options, Direction::Back, Some(word))?;
+        let (there, number) = connect_end(path, W::KIND, options, Connect::There)?;
+        let (back, _) = connect_end(path, R::KIND, options, Connect::Back(number))?;
         Ok(Duplex { writer: Endpoint::over(there)?, reader: Endpoint::over(back)? })
     }
 }
 
 impl<W: Ring, R: Ring> Accept for Duplex<Endpoint<W>, Endpoint<R>> {
-    /// Those of each end.
+    /// The options of the reader and of the writer.
     type Options = (W::Options, R::Options);
 
     fn accept(listener: &Listener, options: &Self::Options, until: Until) -> Result<Self> {
         let [there, back] = listener.next_pair(until)?;
-        let open = |half: Half, kind, role, habits: &Habits| {
-            let map = open_kind(&half.memory, kind)?;
-            let resolved = habits.resolve_over(&map)?;
-            End::of(half, map, role, &resolved)
-        };
-        let reader = open(there, R::KIND, Role::Reader, options.1.as_ref())?;
-        let writer = open(back, W::KIND, Role::Writer, options.0.as_ref())?;
+        let reader = End::open(there, R::KIND, Role::Reader, options.1.as_ref())?;
+        let writer = End::open(back, W::KIND, Role::Writer, options.0.as_ref())?;
         Ok(Duplex { writer: Endpoint::over(writer)?, reader: Endpoint::over(reader)? })
     }
 }
 
 impl RecordDuplex {
-    /// Sends a request and receives its reply into `reply`, waiting for it as long as it takes.
-    /// Returns the length of the reply.
+    /// Sends a request and receives the reply into `reply`, as long as it takes. Returns the length
+    /// of the reply.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`]: the other side has closed or died. Those of [`RecordWriter::send`] and
-    /// [`RecordReader::receive`].
+    /// [`ErrorKind::Closed`]: the other side has closed or died. Those of [`RecordWriter::send`]
+    /// and [`RecordReader::receive`].
     pub fn request(&mut self, request: &[u8], reply: &mut [u8]) -> Result<usize> {
         self.request_until(request, reply, Until::Ever)
     }
 
-    /// Sends a request and receives its reply, if both are done in time.
+    /// Sends a request and receives the reply, within a timeout for both.
     ///
     /// A reply that comes later stays in the channel, and the next request would take it for its
     /// own: after [`ErrorKind::TimedOut`] receive it first, or drop the channel.

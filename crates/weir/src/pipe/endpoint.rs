@@ -1,10 +1,10 @@
-//! One end of a pipe, of either kind and role: an [`End`] and its half of the ring.
+//! One end of a pipe, of either kind and role: an [`End`] with its half of the ring protocol.
 
 use super::connection::Role;
 use super::defaults::Sizes;
 use super::end::End;
 use super::handle::{Halves, Handle};
-use super::options::{Habits, Options};
+use super::options::{EndOptions, Options};
 use super::storage::{corrupt, open_kind};
 use crate::error::Result;
 use crate::memory::Map;
@@ -13,32 +13,29 @@ use std::fmt::Debug;
 use weir_ring::Corrupt;
 use weir_ring::account::Account;
 
-/// Half of a ring: what one end of one kind of pipe does with the memory.
+/// Half of the ring protocol: what one end of one kind of pipe does with the memory.
 pub trait Ring: Sized + Debug + Send {
-    /// Which half.
     const ROLE: Role;
-    /// Of which kind of memory.
     const KIND: u32;
-    /// What such an end can be asked to do.
-    type Options: Default + AsRef<Habits>;
+    type Options: Default + AsRef<EndOptions>;
 
-    /// Goes on where the memory says this end was.
+    /// Continues at the position that the memory records.
     fn resume(map: &Map) -> std::result::Result<Self, Corrupt>;
 
-    /// Says where this end is, before it is handed on or closed.
-    fn leave(&mut self, map: &Map);
+    /// Records the position, before the end is handed on or closed.
+    fn leave(&mut self, _: &Map) {}
 
-    /// Whether there is something to read; or so much room to write, or nobody to write for.
+    /// Whether a reader has something to read, or a writer has that much room or no reader.
     fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool>;
 
-    /// Says how much room is waited for.
-    fn want(&mut self, end: &End, wanted: u64);
+    /// Publishes how much room a writer waits for.
+    fn want(&mut self, _: &End, _: u64) {}
 }
 
-/// One end of a pipe: what [`crate::Reader`], [`crate::Writer`], [`crate::RecordReader`] and
-/// [`crate::RecordWriter`] have in common. Dropping it closes the pipe.
+/// One end of a pipe: the type of [`crate::Reader`], [`crate::Writer`], [`crate::RecordReader`] and
+/// [`crate::RecordWriter`]. Dropping it closes the pipe.
 ///
-/// An end may be sent to another thread, and is used by one at a time: it is `Send` and not `Sync`.
+/// An end may be sent to another thread, and one thread at a time uses it: it is not `Sync`.
 ///
 /// ```
 /// use weir::{Options, Reader};
@@ -64,8 +61,8 @@ impl<R: Ring> Endpoint<R> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the handle is of the other end, or this
-    /// process has opened it. [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): its memory is not
-    /// what it must be.
+    /// process has opened this end already. [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): its
+    /// memory is invalid.
     pub fn open(handle: Handle) -> Result<Endpoint<R>> {
         Endpoint::open_with(handle, &R::Options::default())
     }
@@ -80,25 +77,23 @@ impl<R: Ring> Endpoint<R> {
         Endpoint::over(End::of(half, map, R::ROLE, &resolved)?)
     }
 
-    /// Closes the end here without closing the pipe: it can be opened again, here or in another
-    /// process.
+    /// Turns the end into a handle without closing the pipe. Any process can open it again.
     ///
     /// # Errors
-    /// This is a forked child, and the end its parent's.
+    /// This is a forked child, and the end is its parent's.
     pub fn into_handle(mut self) -> Result<Handle> {
         let (end, ring) = self.parts()?;
         ring.leave(&end.map);
         end.hand_on()
     }
 
-    /// Both parts, unless this is a forked child.
+    /// Both parts. Fails in a forked child.
     #[inline]
     pub(crate) fn parts(&mut self) -> Result<(&mut End, &mut R)> {
         self.end.check_here()?;
         Ok((&mut self.end, &mut self.ring))
     }
 
-    /// Whether there is something to read; or so much room to write, or nobody to write for.
     pub(crate) fn is_ready(&mut self, wanted: u64) -> Result<bool> {
         let (end, ring) = self.parts()?;
         ring.is_ready(end, wanted)
@@ -109,30 +104,30 @@ impl<R: Ring> Endpoint<R> {
         Sizes::of(self.end.shape)
     }
 
-    /// Returns what the end has counted.
+    /// Returns the account of the end.
     ///
     /// # Errors
-    /// This is a forked child, and the end its parent's.
+    /// This is a forked child, and the end is its parent's.
     pub fn account(&self) -> Result<Account> {
         self.end.check_here()?;
         Ok(self.end.account())
     }
 
-    /// Returns a descriptor for poll(2) and epoll(7), made at the first call: readable until a `try_` call has answered
-    /// [`crate::ErrorKind::WouldBlock`], and again once there is something to read, or room for a
-    /// segment, or the other end is gone.
+    /// Returns a descriptor for poll(2) and epoll(7), which the first call makes. It is readable
+    /// until a `try_` call has returned [`crate::ErrorKind::WouldBlock`], and again once there is
+    /// something to read, or room for a segment, or the other end is gone.
     ///
     /// # Errors
-    /// The kernel has no descriptors.
+    /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.end.poll_descriptor()
     }
 
-    /// Returns the descriptor of the memory, by which the pipe can be tuned from outside
+    /// Returns the descriptor of the memory, with which another process can tune the pipe
     /// ([`crate::tune::ask`]). It cannot be polled.
     ///
     /// # Errors
-    /// This is a forked child, and the end its parent's.
+    /// This is a forked child, and the end is its parent's.
     pub fn memory_descriptor(&self) -> Result<BorrowedFd<'_>> {
         self.end.memory()
     }
@@ -147,7 +142,7 @@ impl<R: Ring> Drop for Endpoint<R> {
     }
 }
 
-/// Both ends of a new pipe, each with a mapping of its own.
+/// Makes both ends of a pipe, each with a mapping of its own.
 pub fn both_ends<W: Ring, R: Ring>(options: &Options) -> Result<(Endpoint<W>, Endpoint<R>)> {
     let resolved = options.resolve()?;
     let Halves { writer, reader, map } = Halves::make(W::KIND, &resolved)?;

@@ -1,4 +1,4 @@
-//! An end on its way to another process: two descriptors.
+//! Ends as two descriptors, to be sent to other processes.
 
 use crate::connect::passing::{self, sockets};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use weir_ring::layout;
 use weir_sys::forks::ParentOnly;
 
-/// An end that is not open: its memory and its socket. Inherited by children that are forked;
-/// by programs that are executed after [`Handle::keep_over_exec`].
+/// An end that is not open: the descriptors of its memory and its socket. Forked children inherit
+/// it, and executed programs do after [`Handle::keep_over_exec`].
 ///
 /// ```
 /// use weir::{Handle, Options, Reader, Writer};
@@ -35,7 +35,7 @@ pub struct Handle {
     socket: OwnedFd,
 }
 
-/// Memory and socket of an end that is being made. No forked child has them.
+/// The memory and socket of an end that is being made. No forked child has them.
 #[derive(Debug)]
 pub(crate) struct Half {
     pub memory: ParentOnly,
@@ -43,13 +43,16 @@ pub(crate) struct Half {
 }
 
 impl Half {
-    /// As a handle, which forked children inherit.
     fn give_up(mut self, role: Role) -> Result<Handle> {
         match (self.memory.take(), self.socket.take()) {
             (Some(memory), Some(socket)) => Ok(Handle::new(role, memory, socket)),
-            _ => Err(Error::new(ErrorKind::Forked, "hand on", "an end", "forked meanwhile")),
+            _ => Err(forked_meanwhile()),
         }
     }
+}
+
+pub(crate) fn forked_meanwhile() -> Error {
+    Error::new(ErrorKind::Forked, "hand on", "an end", "the process was forked meanwhile")
 }
 
 /// Both halves of a pipe, and its memory as it was mapped when it was made.
@@ -70,7 +73,7 @@ impl Halves {
     }
 }
 
-/// What precedes the descriptors when they are sent.
+/// The text of a message that brings an end.
 const WRITER: &[u8] = b"weir-writer";
 const READER: &[u8] = b"weir-reader";
 
@@ -79,7 +82,7 @@ impl Handle {
         Handle { role, memory, socket }
     }
 
-    /// Makes a stream whose ends are opened elsewhere: the writer, the reader.
+    /// Makes a stream whose ends are opened in any process. Returns the writer and the reader.
     ///
     /// # Errors
     /// Those of [`crate::pipe`].
@@ -87,7 +90,7 @@ impl Handle {
         Handle::pair(layout::STREAM, options)
     }
 
-    /// Makes a record pipe whose ends are opened elsewhere: the writer, the reader.
+    /// Makes a record pipe whose ends are opened in any process. Returns writer and reader.
     ///
     /// # Errors
     /// Those of [`crate::records`].
@@ -100,23 +103,22 @@ impl Handle {
         Ok((writer.give_up(Role::Writer)?, reader.give_up(Role::Reader)?))
     }
 
-    /// Makes a writer's handle out of descriptors that were inherited.
+    /// Makes a writer's handle from inherited descriptors.
     pub fn writer(memory: OwnedFd, socket: OwnedFd) -> Handle {
         Handle::new(Role::Writer, memory, socket)
     }
 
-    /// Makes a reader's handle out of descriptors that were inherited.
+    /// Makes a reader's handle from inherited descriptors.
     pub fn reader(memory: OwnedFd, socket: OwnedFd) -> Handle {
         Handle::new(Role::Reader, memory, socket)
     }
 
-    /// Takes the handle apart: the memory and the socket.
+    /// Returns the descriptors of the memory and of the socket.
     pub fn into_descriptors(self) -> (OwnedFd, OwnedFd) {
         (self.memory, self.socket)
     }
 
-    /// Lets a program that is executed inherit both descriptors, and returns their numbers: of the
-    /// memory and of the socket.
+    /// Lets executed programs inherit the descriptors. Returns the memory's and the socket's.
     ///
     /// # Errors
     /// Those of fcntl(2).
@@ -128,25 +130,26 @@ impl Handle {
         Ok((self.memory.as_raw_fd(), self.socket.as_raw_fd()))
     }
 
-    /// Sends it over a connected unix socket. The handle goes with it.
+    /// Sends the handle over a connected unix socket, without waiting.
     ///
     /// # Errors
-    /// Those of sendmsg(2); the socket is full.
+    /// Those of sendmsg(2), also if the socket is full.
     pub fn send(self, over: impl AsFd) -> Result<()> {
         let text = if self.role == Role::Writer { WRITER } else { READER };
         passing::send(over.as_fd(), text, &[self.memory.as_fd(), self.socket.as_fd()])
             .map_err(|cause| Error::os("hand on", "an end", cause))
     }
 
-    /// Receives one that was sent.
+    /// Receives a handle from a connected unix socket.
     ///
     /// # Errors
-    /// Those of recvmsg(2); what came is no handle.
+    /// Those of recvmsg(2); the message is not a handle.
     pub fn receive(over: impl AsFd) -> Result<Handle> {
         let mut text = [0; 32];
         let (count, files) = passing::receive_two(over.as_fd(), &mut text)
             .map_err(|cause| Error::os("receive", "an end", cause))?;
-        let refused = || Error::new(ErrorKind::Corrupt, "receive", "an end", "what came is none");
+        let why = "the message is not a handle";
+        let refused = || Error::new(ErrorKind::Corrupt, "receive", "an end", why);
         let role = match &text[..count] {
             WRITER => Role::Writer,
             READER => Role::Reader,
@@ -156,7 +159,7 @@ impl Handle {
         Ok(Handle::new(role, memory, socket))
     }
 
-    /// The descriptors, which forked children have no more, and the memory, mapped.
+    /// Takes the descriptors away from forked children, and maps the memory.
     pub(crate) fn open_as(self, role: Role, kind: u32) -> Result<(Half, Arc<Map>)> {
         if self.role != role {
             let (object, why) = match role {
@@ -168,7 +171,6 @@ impl Handle {
         let keep = |file| ParentOnly::new(file).map_err(|cause| Error::os("keep", "an end", cause));
         let half = Half { memory: keep(self.memory)?, socket: keep(self.socket)? };
         let map = open_kind(&half.memory, kind)?;
-        // Who opens a handle wants its memory.
         map.populate();
         Ok((half, map))
     }

@@ -1,24 +1,24 @@
-//! What a pipe and its ends are asked to be, and what they become by the defaults.
+//! The options of pipes and their ends, and how the defaults complete them.
 
 use super::defaults::{Settings, out_of_range};
 use crate::error::Result;
 use crate::memory;
 use crate::park::Waiting;
-use weir_policy::pipe::{Levers, Shape};
+use weir_policy::pipe::{Levers, PipeShape};
 
-/// What an end is asked to do.
+/// The options of an end.
 #[derive(Clone, Debug, Default)]
-pub struct Habits {
+pub struct EndOptions {
     waiting: Waiting,
     dirties: Option<bool>,
     backoff_ns: Option<u64>,
     most_bytes: Option<u64>,
 }
 
-/// What a new pipe is asked to be, and its ends, until they are handed on.
+/// The options of a new pipe, and of its ends until they are handed on.
 ///
-/// What is not set comes from the environment, from `weir tune`, from what was measured on this
-/// machine, or from the sizes of its caches.
+/// Values that are not set come from the environment, from `weir tune`, from what was measured on
+/// this machine, or from the sizes of its caches.
 ///
 /// ```
 /// let options = weir::Options::new().capacity_bytes(1 << 20).segment_bytes(64 << 10);
@@ -32,7 +32,7 @@ pub struct Options {
     capacity_bytes: Option<u64>,
     segment_bytes: Option<u64>,
     atomic_bytes: Option<u64>,
-    habits: Habits,
+    end: EndOptions,
 }
 
 impl Options {
@@ -47,14 +47,14 @@ impl Options {
         self
     }
 
-    /// Sets the bytes after which a longer write is published: the 256th part of the capacity to all
-    /// of it, rounded up to a power of two.
+    /// Sets after how many bytes a longer write is published: from the 256th part of the capacity
+    /// to all of it, rounded up to a power of two.
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
         self.segment_bytes = Some(bytes);
         self
     }
 
-    /// Sets the longest write that appears whole: 1 to a segment.
+    /// Sets the longest write that appears whole, in bytes: from 1 to a segment.
     pub fn atomic_bytes(mut self, bytes: u64) -> Options {
         self.atomic_bytes = Some(bytes);
         self
@@ -62,35 +62,35 @@ impl Options {
 
     /// Sets how both ends wait.
     pub fn waiting(mut self, waiting: Waiting) -> Options {
-        self.habits.waiting = waiting;
+        self.end.waiting = waiting;
         self
     }
 
     /// Sets [`ReaderOptions::dirties`] of the reader.
     pub fn dirties(mut self, dirties: bool) -> Options {
-        self.habits.dirties = Some(dirties);
+        self.end.dirties = Some(dirties);
         self
     }
 
     /// Sets [`ReaderOptions::backoff_ns`] of the reader.
     pub fn backoff_ns(mut self, ns: u64) -> Options {
-        self.habits.backoff_ns = Some(ns);
+        self.end.backoff_ns = Some(ns);
         self
     }
 
     /// Sets [`WriterOptions::most_bytes`] of the writer.
     pub fn most_bytes(mut self, bytes: u64) -> Options {
-        self.habits.most_bytes = Some(bytes);
+        self.end.most_bytes = Some(bytes);
         self
     }
 
-    /// With what is not set filled in.
+    /// Fills in what is not set.
     pub(crate) fn resolve(&self) -> Result<Resolved> {
         let settings = Settings::in_force()?;
-        let habits = &self.habits;
+        let end = &self.end;
         let mut levers = settings.levers();
-        levers.dirties = habits.dirties.unwrap_or(levers.dirties);
-        levers.slip_ns = habits.backoff_ns.unwrap_or(levers.slip_ns);
+        levers.dirties = end.dirties.unwrap_or(levers.dirties);
+        levers.slip_ns = end.backoff_ns.unwrap_or(levers.slip_ns);
         // A size that was not asked for fits itself to those that were.
         let capacity = self.capacity_bytes.or(settings.capacity_bytes);
         let capacity = capacity.unwrap_or(levers.capacity_bytes);
@@ -98,23 +98,23 @@ impl Options {
             (self.segment_bytes, self.atomic_bytes),
             (settings.segment_bytes, settings.atomic_bytes),
         );
-        let shape = Shape::fitted(memory::page_bytes(), capacity, asked, usual);
-        let (waiting, most_bytes) = (habits.waiting, habits.most_bytes);
+        let shape = PipeShape::fitted(memory::page_bytes(), capacity, asked, usual);
+        let (waiting, most_bytes) = (end.waiting, end.most_bytes);
         Ok(Resolved { shape: shape.map_err(out_of_range)?, levers, waiting, most_bytes })
     }
 }
 
-impl Habits {
-    /// For an end over a memory that exists, which has its sizes.
+impl EndOptions {
+    /// Fills in what is not set, for an end over a memory whose sizes are fixed.
     pub(crate) fn resolve_over(&self, map: &memory::Map) -> Result<Resolved> {
         let capacity = Some(map.extent().ring_bytes);
         let sizes = Options { capacity_bytes: capacity, ..Options::default() }.resolve()?;
-        let habits = Options { habits: self.clone(), ..Options::default() }.resolve()?;
-        Ok(Resolved { shape: sizes.shape, ..habits })
+        let end = Options { end: self.clone(), ..Options::default() }.resolve()?;
+        Ok(Resolved { shape: sizes.shape, ..end })
     }
 }
 
-/// What the reading end of a pipe is asked to do.
+/// The options of a pipe's reader.
 ///
 /// ```
 /// use weir::{Handle, Options, Reader, ReaderOptions, Waiting};
@@ -125,7 +125,7 @@ impl Habits {
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until an end is opened with them"]
-pub struct ReaderOptions(Habits);
+pub struct ReaderOptions(EndOptions);
 
 impl ReaderOptions {
     /// Leaves everything to the defaults.
@@ -139,26 +139,26 @@ impl ReaderOptions {
         self
     }
 
-    /// Sets whether the reader stores into the lines it has read. By default what was measured.
+    /// Sets whether the reader stores into cache lines it has read. By default as measured.
     pub fn dirties(mut self, dirties: bool) -> ReaderOptions {
         self.0.dirties = Some(dirties);
         self
     }
 
-    /// Sets how long a streaming reader lets the writer get ahead when it runs dry; 0 for not at all.
+    /// Sets how long a streaming reader that has run dry lets the writer run ahead; 0: never.
     pub fn backoff_ns(mut self, ns: u64) -> ReaderOptions {
         self.0.backoff_ns = Some(ns);
         self
     }
 }
 
-impl AsRef<Habits> for ReaderOptions {
-    fn as_ref(&self) -> &Habits {
+impl AsRef<EndOptions> for ReaderOptions {
+    fn as_ref(&self) -> &EndOptions {
         &self.0
     }
 }
 
-/// What the writing end of a pipe is asked to do.
+/// The options of a pipe's writer.
 ///
 /// ```
 /// use weir::{Handle, Options, Writer, WriterOptions};
@@ -168,7 +168,7 @@ impl AsRef<Habits> for ReaderOptions {
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until an end is opened with them"]
-pub struct WriterOptions(Habits);
+pub struct WriterOptions(EndOptions);
 
 impl WriterOptions {
     /// Leaves everything to the defaults.
@@ -182,26 +182,26 @@ impl WriterOptions {
         self
     }
 
-    /// Sets the largest capacity that the writer takes up when it is asked from outside: by `weir
-    /// tune`, or by the reader, who could mean harm. 0 for none. By default 16 times the capacity it
-    /// begins with, or what a pipe has by default where that is more. What is taken up in a writer's
-    /// life is four times that in all.
+    /// Sets the largest capacity that the writer adopts when it is asked from outside: by `weir
+    /// tune`, or by the reader, which could be hostile. 0 for none. The default is 16 times the
+    /// capacity that it begins with, or the default capacity of pipes if that is more. All
+    /// capacities that a writer adopts in its life add up to at most four times this.
     pub fn most_bytes(mut self, bytes: u64) -> WriterOptions {
         self.0.most_bytes = Some(bytes);
         self
     }
 }
 
-impl AsRef<Habits> for WriterOptions {
-    fn as_ref(&self) -> &Habits {
+impl AsRef<EndOptions> for WriterOptions {
+    fn as_ref(&self) -> &EndOptions {
         &self.0
     }
 }
 
-/// An end's settings, complete.
+/// The options of a pipe and an end, completed.
 #[derive(Clone, Copy, Debug)]
 pub struct Resolved {
-    pub shape: Shape,
+    pub shape: PipeShape,
     pub levers: Levers,
     pub waiting: Waiting,
     pub most_bytes: Option<u64>,

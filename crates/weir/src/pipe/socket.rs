@@ -1,7 +1,7 @@
-//! How two processes that are no relatives get a pipe: one listens at a path, the other connects,
-//! makes the memory and sends it along. The connection stays as the lifeline of the pipe.
+//! Pipes between unrelated processes: one process listens at a path, the other connects, makes the
+//! memory and sends it. Their connection becomes the lifeline of the pipe.
 
-use crate::connect::acceptor::{Acceptor, Arrival, Word, hand_over};
+use crate::connect::acceptor::{Acceptor, Arrival, HelloWord, hand_over};
 use crate::connect::name::Subject;
 use crate::connect::passing::turn_away;
 use crate::connect::site::Inbox;
@@ -11,9 +11,9 @@ use crate::pipe::connection::Role;
 use crate::pipe::end::End;
 use crate::pipe::endpoint::Endpoint;
 use crate::pipe::handle::Half;
-use crate::pipe::options::{Habits, Options, ReaderOptions};
+use crate::pipe::options::{EndOptions, Options, ReaderOptions};
 use crate::pipe::record::{RecordReader, RecordWriter};
-use crate::pipe::storage::{copy_of, make_memory, open_kind};
+use crate::pipe::storage::{copy_of, make_memory};
 use crate::pipe::stream::{Reader, Writer};
 use rustix::fs::Mode;
 use std::collections::VecDeque;
@@ -23,14 +23,14 @@ use std::time::{Duration, Instant};
 use weir_ring::layout::{self, SleepLine};
 use weir_sys::forks;
 
-/// What the first message of a connection begins with.
+/// The beginning of the first message of a connection.
 const HELLO: &[u8] = b"weir-open";
 const LISTEN: Subject = Subject { operation: "listen at", noun: "path" };
 const CONNECT: Subject = Subject { operation: "connect to", noun: "path" };
-/// How often those are looked at who have come and sent no memory.
+/// How often connections are checked that have not yet sent their memory.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Listens at a path for those who connect. The path, and a lock file beside it, go with it.
+/// Listens at a path for connections. Dropping it removes the path and a lock file beside it.
 ///
 /// ```
 /// use weir::{Listener, Options, Reader, Writer};
@@ -48,51 +48,53 @@ const LOOK: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Debug)]
 pub struct Listener {
-    pending: Mutex<Pending>,
+    pending: Mutex<AcceptQueue>,
     inbox: Arc<Inbox>,
-    /// Where it sleeps: in memory of its own.
+    /// The place where it sleeps: in private memory.
     site: Arc<SleepLine>,
     path: PathBuf,
     epoch: u32,
 }
 
-/// Who has come.
+/// Connections that have come and are not yet accepted.
 #[derive(Debug)]
-struct Pending {
+struct AcceptQueue {
     acceptor: Acceptor,
     arrived: VecDeque<Arrival>,
-    /// One direction of a channel each, whose other one has not come, and since when.
+    /// Directions of channels whose other direction has not come, and since when they wait.
     halves: Vec<(Arrival, Instant)>,
 }
 
-/// A direction of a channel, as who connects sees it.
+/// What connects: a pipe, or a direction of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// By which it writes.
+pub enum Connect {
+    /// The pipe of a writer.
+    Pipe,
+    /// The direction in which the connecting side writes.
     There,
-    /// By which it reads.
-    Back,
+    /// The direction in which it reads, with the number of the direction [`Connect::There`].
+    Back(u64),
 }
 
-/// Directions of channels that wait for the other one, at most, and how long.
+/// The most directions that wait for the other one, and how long one waits.
 const MOST_HALVES: usize = 128;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What follows the hello of a direction: which one it is, and a number by which the two of a channel
-/// find each other, among those of one process.
-fn word_of(direction: Direction, number: u64) -> Word {
-    let mut word = Word::default();
-    word[0] = if direction == Direction::There { b'>' } else { b'<' };
+/// The word behind the hello of a direction: which one it is, and a number by which the listener
+/// finds the two directions of a channel among those of one process.
+fn word_of(mark: u8, number: u64) -> HelloWord {
+    let mut word = HelloWord::default();
+    word[0] = mark;
     word[1..9].copy_from_slice(&number.to_le_bytes());
     word
 }
 
 impl Listener {
-    /// Listens at a path, for this user alone. What a listener that died has left there is removed.
+    /// Listens at a path that only this user may connect to. Replaces what a dead listener left.
     ///
     /// # Errors
-    /// [`ErrorKind::Taken`]: somebody listens there, or another file has the name; the directory
-    /// cannot be written.
+    /// [`ErrorKind::Taken`]: another process listens there, or another file has the name. The
+    /// directory cannot be written.
     pub fn bind(path: impl AsRef<Path>) -> Result<Listener> {
         let path = path.as_ref().to_owned();
         let site = Arc::new(SleepLine::default());
@@ -100,23 +102,22 @@ impl Listener {
         let owner = Mode::RUSR | Mode::WUSR;
         let acceptor = Acceptor::new(&LISTEN, &path, owner, HELLO, &inbox)?.with_words();
         let pending =
-            Mutex::new(Pending { acceptor, arrived: VecDeque::new(), halves: Vec::new() });
+            Mutex::new(AcceptQueue { acceptor, arrived: VecDeque::new(), halves: Vec::new() });
         Ok(Listener { pending, inbox, site, path, epoch: forks::epoch() })
     }
 
-    /// Waits for the next that connects, as long as it takes: a [`Reader`] for one by
-    /// [`Writer::connect`], a [`RecordReader`] for one by [`RecordWriter::connect`], a
-    /// [`crate::Duplex`] for one by its own `connect`. One that connects and hands nothing over holds
-    /// up nobody.
+    /// Waits for the next connection, as long as it takes, and returns its end: a [`Reader`] for
+    /// [`Writer::connect`], a [`RecordReader`] for [`RecordWriter::connect`], a [`crate::Duplex`]
+    /// for its own `connect`. A process that connects and sends no memory holds nobody up.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: what came is of another kind. [`ErrorKind::Corrupt`]: its memory is not
-    /// what it must be. [`ErrorKind::Forked`].
+    /// [`ErrorKind::Invalid`]: the connection is of another kind. [`ErrorKind::Corrupt`]: its
+    /// memory is invalid. [`ErrorKind::Forked`].
     pub fn accept<E: Accept>(&self) -> Result<E> {
         self.accept_with(&E::Options::default(), Timeout::Never)
     }
 
-    /// Waits for the next that connects, or until the timeout is over.
+    /// Waits for the next connection, or until the timeout passes.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`], [`ErrorKind::WouldBlock`]: nobody came in time. Those of
@@ -125,7 +126,7 @@ impl Listener {
         self.accept_with(&E::Options::default(), timeout)
     }
 
-    /// Waits for the next that connects, and opens the end with options.
+    /// Waits for the next connection, and opens the end with options.
     ///
     /// # Errors
     /// Those of [`Listener::accept_timeout`].
@@ -143,19 +144,19 @@ impl Listener {
 
     fn check_here(&self) -> Result<()> {
         let is_here = self.epoch == forks::epoch();
-        is_here.then_some(()).ok_or_else(|| self.error(ErrorKind::Forked, "forked meanwhile"))
+        let why = "the listener belongs to the process that this one was forked from";
+        is_here.then_some(()).ok_or_else(|| self.error(ErrorKind::Forked, why))
     }
 
-    /// Waits for both directions of a channel: by which who connects writes, and reads.
+    /// Waits for both directions of a channel, first the one in which the connecting side writes.
     pub(crate) fn next_pair(&self, until: Until) -> Result<[Half; 2]> {
         self.check_here()?;
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let Pending { acceptor, arrived, halves } = &mut *pending;
+        let AcceptQueue { acceptor, arrived, halves } = &mut *pending;
         loop {
             while let Some(arrival) = self.take_arrival(acceptor, arrived) {
                 if !matches!(arrival.word[0], b'>' | b'<') {
-                    let why = "what came is a pipe, not a channel";
-                    return Err(self.error(ErrorKind::Invalid, why));
+                    return Err(self.error(ErrorKind::Invalid, "it is a pipe, not a channel"));
                 }
                 let is_other = |(half, _): &(Arrival, Instant)| {
                     half.identity == arrival.identity
@@ -169,32 +170,31 @@ impl Listener {
                     return Ok(both.map(|Arrival { socket, memory, .. }| Half { memory, socket }));
                 }
                 if halves.len() >= MOST_HALVES {
-                    turn_away(halves.remove(0).0.socket, "others came with half a channel");
+                    turn_away(halves.remove(0).0.socket, "too many channels are incomplete");
                 }
                 halves.push((arrival, Instant::now()));
             }
             while halves.first().is_some_and(|(_, since)| since.elapsed() > PATIENCE) {
-                turn_away(halves.remove(0).0.socket, "the other direction did not come in time");
+                let why = "the other direction of the channel did not come in time";
+                turn_away(halves.remove(0).0.socket, why);
             }
             self.park(acceptor.is_busy() || !halves.is_empty(), until)?;
         }
     }
 
-    fn accept_end(&self, kind: u32, options: &Habits, until: Until) -> Result<End> {
+    fn accept_end(&self, kind: u32, options: &EndOptions, until: Until) -> Result<End> {
         self.check_here()?;
         let Arrival { socket, memory, word, .. } = self.next_arrival(until)?;
-        if word != Word::default() {
-            return Err(self.error(ErrorKind::Invalid, "what came is half a channel, not a pipe"));
+        if word != HelloWord::default() {
+            return Err(self.error(ErrorKind::Invalid, "it is half a channel, not a pipe"));
         }
-        let map = open_kind(&memory, kind)?;
-        let resolved = options.resolve_over(&map)?;
-        End::of(Half { memory, socket }, map, Role::Reader, &resolved)
+        End::open(Half { memory, socket }, kind, Role::Reader, options)
     }
 
-    /// Who comes next. Several that wait for it wait for each other.
+    /// Waits for the next connection. One thread at a time does so.
     fn next_arrival(&self, until: Until) -> Result<Arrival> {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let Pending { acceptor, arrived, .. } = &mut *pending;
+        let AcceptQueue { acceptor, arrived, .. } = &mut *pending;
         loop {
             if let Some(arrival) = self.take_arrival(acceptor, arrived) {
                 return Ok(arrival);
@@ -216,10 +216,10 @@ impl Listener {
 
     fn park(&self, is_busy: bool, until: Until) -> Result<()> {
         if until == Until::Now {
-            return Err(self.error(ErrorKind::WouldBlock, "nobody has come"));
+            return Err(self.error(ErrorKind::WouldBlock, "no process has connected"));
         }
         if until.is_over() {
-            return Err(self.error(ErrorKind::TimedOut, "nobody came in time"));
+            return Err(self.error(ErrorKind::TimedOut, "no process connected in time"));
         }
         let parked = Parked::announce(&self.site.word, &self.inbox);
         parked.sleep(until.at_most(is_busy.then_some(LOOK)));
@@ -227,39 +227,28 @@ impl Listener {
     }
 }
 
-fn connect_end(path: &Path, kind: u32, options: &Options) -> Result<End> {
-    let resolved = options.resolve()?;
-    let (file, map) = make_memory(kind, &resolved)?;
-    let copy = copy_of(&file)?;
-    let socket = hand_over(&CONNECT, path, None, HELLO, &copy)?;
-    End::of(Half { memory: file, socket }, map, Role::Writer, &resolved)
-}
-
-/// Connects one direction of a channel, and returns the number by which the other one is known with
-/// it: that of the first memory.
-pub fn connect_way(
-    path: &Path,
-    kind: u32,
-    options: &Options,
-    direction: Direction,
-    number: Option<u64>,
-) -> Result<(End, u64)> {
+/// Connects a pipe or a direction of a channel. Returns the end and the number of its memory, by
+/// which the other direction is matched with it.
+pub fn connect_end(path: &Path, kind: u32, options: &Options, what: Connect) -> Result<(End, u64)> {
     let resolved = options.resolve()?;
     let (memory, map) = make_memory(kind, &resolved)?;
     let copy = copy_of(&memory)?;
     let inode = memory.here().and_then(rustix::fs::fstat).map(|stat| stat.st_ino);
     let inode = inode.map_err(|cause| Error::os("look at", "a memory", cause))?;
-    let number = number.unwrap_or(inode);
-    let hello = [HELLO, &word_of(direction, number)].concat();
+    let (role, word) = match what {
+        Connect::Pipe => (Role::Writer, None),
+        Connect::There => (Role::Writer, Some(word_of(b'>', inode))),
+        Connect::Back(number) => (Role::Reader, Some(word_of(b'<', number))),
+    };
+    let hello = [HELLO, word.as_ref().map_or(&[][..], |word| word)].concat();
     let socket = hand_over(&CONNECT, path, None, &hello, &copy)?;
-    let role = if direction == Direction::There { Role::Writer } else { Role::Reader };
-    Ok((End::of(Half { memory, socket }, map, role, &resolved)?, number))
+    Ok((End::of(Half { memory, socket }, map, role, &resolved)?, inode))
 }
 
-/// What a [`Listener`] accepts: a [`Reader`], a [`RecordReader`], a [`crate::Duplex`]. No other crate
-/// can implement it.
+/// An end that a [`Listener`] accepts: a [`Reader`], a [`RecordReader`], a [`crate::Duplex`]. Other
+/// crates cannot implement it.
 pub trait Accept: Sized {
-    /// What such an end can be asked to do.
+    /// The options of such an end.
     type Options: Default;
 
     #[doc(hidden)]
@@ -277,13 +266,13 @@ macro_rules! accept_and_connect {
         }
 
         impl $writer {
-            #[doc = concat!("Connects to the reader that listens at a path, with ", $what)]
-            /// of these options.
+            #[doc = concat!("Connects to the reader that listens at a path, by ", $what)]
+            /// with these options.
             ///
             /// # Errors
             /// [`ErrorKind::NoReader`]: nobody listens there.
             pub fn connect(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-                Endpoint::over(connect_end(path.as_ref(), $kind, options)?)
+                Endpoint::over(connect_end(path.as_ref(), $kind, options, Connect::Pipe)?.0)
             }
         }
     };

@@ -1,4 +1,4 @@
-//! The memory of a pipe: made, opened, and what is said of it when it is wrong.
+//! Making and opening the memory of a pipe, and the errors about it.
 
 use super::connection::Role;
 use super::options::Resolved;
@@ -6,13 +6,12 @@ use crate::connect::passing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map, Use};
 use std::sync::Arc;
-use weir_policy::pipe::Shape;
-use weir_ring::layout::{self, Header};
+use weir_policy::pipe::PipeShape;
+use weir_ring::layout::{self, PipeHeader};
 use weir_ring::primitive::Ordering;
-use weir_ring::{Corrupt, Memory};
+use weir_ring::{Corrupt, RingMemory};
 use weir_sys::forks::ParentOnly;
 
-/// Makes the memory of a pipe.
 pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Map>)> {
     let capacity = resolved.shape.capacity_bytes();
     let arena_bytes = if kind == layout::STREAM { 0 } else { capacity };
@@ -22,35 +21,34 @@ pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Ma
     Ok((file, Arc::new(map)))
 }
 
-/// Opens received memory of a kind, as it is opened by that kind's ends.
+/// Opens received memory, which must be of this kind.
 pub fn open_kind(file: &ParentOnly, kind: u32) -> Result<Arc<Map>> {
     let file = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
-    // A writer's end of a port stays where it is, and so does its reader's.
+    // The ends of a port's rings are never handed on.
     let how = if kind == layout::MESSAGE { Use::ForGood } else { Use::Movable };
     let map = memory::open(file, how)?;
     if map.extent().kind != kind {
         let what = if kind == layout::STREAM { "a stream" } else { "a record pipe" };
-        return Err(Error::new(ErrorKind::Invalid, "open", what, "the memory is the other kind"));
+        return Err(Error::new(ErrorKind::Invalid, "open", what, "the memory is of another kind"));
     }
     Ok(Arc::new(map))
 }
 
-/// A copy of the descriptor of a memory.
 pub fn copy_of(file: &ParentOnly) -> Result<ParentOnly> {
     file.here().and_then(passing::copy_of).map_err(|cause| Error::os("copy", "memory", cause))
 }
 
-/// Writes the sizes where `weir stat` and `weir tune` find them.
-pub fn say_shape(header: &Header, shape: Shape) {
+/// Publishes the sizes for `weir stat` and `weir tune`.
+pub fn say_shape(header: &PipeHeader, shape: PipeShape) {
     let tuning = &header.tuning;
     tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
     tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);
     tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
-    // Release pairs with the acquire in `take_up_tuning`.
+    // Release: pairs with the Acquire in `take_up_tuning`.
     tuning.change.store(1, Ordering::Release);
 }
 
-/// What an end found in its memory cannot be, as an error.
+/// The error of an end that found an impossible value in its memory.
 #[cold]
 pub fn corrupt(role: Role, corrupt: Corrupt) -> Error {
     let operation = if role == Role::Writer { "write to" } else { "read from" };

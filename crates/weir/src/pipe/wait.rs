@@ -1,22 +1,22 @@
-//! Ends of pipes among the things a [`crate::Wait`] waits for.
+//! Ends of pipes as sources of a [`crate::Wait`].
 
 use super::connection::Role;
 use super::end::WRITER_SLICE;
 use super::endpoint::{Endpoint, Ring};
 use crate::connect::wait::Waitable;
 use crate::error::Result;
-use crate::park::{Parked, Source};
+use crate::park::{Parked, WaitSource};
 use std::time::Duration;
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
 
 impl<R: Ring + 'static> Waitable for Endpoint<R> {
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> &mut dyn WaitSource {
         self
     }
 }
 
-impl<R: Ring> Source for Endpoint<R> {
+impl<R: Ring> WaitSource for Endpoint<R> {
     fn is_ready(&mut self, wanted: u64) -> Result<bool> {
         Endpoint::is_ready(self, wanted)
     }
@@ -25,7 +25,7 @@ impl<R: Ring> Source for Endpoint<R> {
         let (end, ring) = self.parts()?;
         ring.want(end, wanted);
         let said = end.announce(sleep::ASLEEP);
-        // That the other is gone is seen by the look that follows.
+        // `is_ready` below sees if the other end is gone.
         end.life.inbox().falls_asleep();
         let is_ready = ring.is_ready(end, wanted);
         if !matches!(is_ready, Ok(false)) {
@@ -35,7 +35,7 @@ impl<R: Ring> Source for Endpoint<R> {
     }
 
     fn retract(&mut self) {
-        // One that is not this process's did not sleep either.
+        // A forked child has not announced anything.
         if self.end.check_here().is_ok() {
             Parked::retract(self.end.sleep_word(), self.end.life.inbox());
         }
@@ -46,7 +46,7 @@ impl<R: Ring> Source for Endpoint<R> {
     }
 
     fn most_sleep(&self) -> Option<Duration> {
-        // Room of less than a segment is looked for, as an end does that sleeps alone.
+        // As a writer that sleeps alone, it looks for room of less than a segment now and then.
         (R::ROLE == Role::Writer).then_some(WRITER_SLICE)
     }
 }

@@ -1,28 +1,29 @@
-//! What a pool counts.
+//! The account of a pool.
 
-/// The account of a pool at a moment, in bytes. What is delayed, cancelled, spilled and read back
-/// is counted in whole frames.
+/// The account of a pool at one moment, in bytes. Delayed, cancelled, spilled and read-back bytes
+/// are counted in whole frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolAccount {
-    /// Put into its backlogs.
+    /// Bytes that writers put into its backlogs.
     pub put_bytes: u64,
-    /// Taken out of them.
+    /// Bytes that readers took out of its backlogs.
     pub taken_bytes: u64,
-    /// Chosen to be written, whether they were or not.
+    /// Bytes chosen to be written to the file, whether they were written or not.
     pub delayed_bytes: u64,
-    /// Of these, not written: their reader came first, memory came free, or writing failed.
+    /// Delayed bytes that were not written: their reader came first, memory came free, or writing
+    /// failed.
     pub cancelled_bytes: u64,
-    /// Of these, written.
+    /// Delayed bytes that were written to the file.
     pub spilled_bytes: u64,
-    /// Read back.
+    /// Bytes read back from the file.
     pub read_back_bytes: u64,
     /// Memory in use now.
     pub memory_bytes: u64,
-    /// Most memory there was in use.
+    /// The most memory that was ever in use.
     pub most_memory_bytes: u64,
-    /// Of the file, in use now.
+    /// Bytes of the file in use now.
     pub file_bytes: u64,
-    /// Most of the file there was in use.
+    /// The most bytes of the file that were ever in use.
     pub most_file_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! The pool's state, and how the policy's actions are carried out.
+//! The pool's state. It tells the policy what happens and carries out the policy's actions.
 
 use super::account::PoolAccount;
 use super::wake::Wake;
@@ -12,60 +12,60 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_policy::pool::{Action, Event, Pool as Policy, Settings};
+use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings};
 
-/// Whose time the policy is told.
+/// The clock that the policy goes by.
 #[derive(Clone, Debug)]
-pub enum Clock {
-    /// The machine's.
+pub enum PoolClock {
+    /// The machine's clock, from this moment on.
     Machine(Instant),
-    /// One that a test sets, in nanoseconds.
+    /// A clock that a test sets, in nanoseconds.
     #[cfg_attr(not(test), expect(dead_code, reason = "of tests"))]
     Set(Arc<AtomicU64>),
 }
 
-impl Default for Clock {
-    fn default() -> Clock {
-        Clock::Machine(Instant::now())
+impl Default for PoolClock {
+    fn default() -> PoolClock {
+        PoolClock::Machine(Instant::now())
     }
 }
 
-impl Clock {
+impl PoolClock {
     fn now_ns(&self) -> u64 {
         match self {
-            Clock::Machine(begun) => begun.elapsed().as_nanos() as u64,
+            PoolClock::Machine(begun) => begun.elapsed().as_nanos() as u64,
             // Relaxed: a number.
-            Clock::Set(now_ns) => now_ns.load(Ordering::Relaxed),
+            PoolClock::Set(now_ns) => now_ns.load(Ordering::Relaxed),
         }
     }
 }
 
-/// Where a pool is spilled to, and by what.
+/// The directory that a pool spills to, and the engine that moves the frames.
 #[derive(Debug)]
 pub struct Spill {
     pub directory: PathBuf,
     pub engine: String,
 }
 
-/// What both ends of a stream and the pool know of it.
+/// The state that both ends of a stream share with the pool.
 #[derive(Debug)]
-pub struct Shared {
+pub struct Backlog {
     pub stream: u32,
-    /// Bytes put.
+    /// Bytes that the writer put.
     pub put: AtomicU64,
-    /// Bytes taken.
+    /// Bytes that the reader took.
     pub taken: AtomicU64,
-    /// The writer has gone.
+    /// The writer was dropped.
     pub ended: AtomicBool,
-    /// The reader has gone.
+    /// The reader was dropped.
     pub gone: AtomicBool,
     pub writer: Wake,
     pub reader: Wake,
 }
 
-impl Shared {
-    pub fn new(stream: u32) -> Shared {
-        Shared {
+impl Backlog {
+    pub fn new(stream: u32) -> Backlog {
+        Backlog {
             stream,
             put: AtomicU64::new(0),
             taken: AtomicU64::new(0),
@@ -77,54 +77,54 @@ impl Shared {
     }
 }
 
-/// A block that is the reader's.
+/// A block that the policy has shown to the reader.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown {
+pub struct ShownBlock {
     pub frame: u32,
     pub in_file: bool,
 }
 
-/// What the policy has answered a stream, and its ends have not yet taken.
+/// The policy's answers to one stream that its ends have not yet taken.
 #[derive(Debug, Default)]
 pub struct Seat {
-    pub shared: Option<Arc<Shared>>,
+    pub shared: Option<Arc<Backlog>>,
     pub granted: Option<u32>,
-    pub shown: Option<Shown>,
-    /// Why its block could not be read back, and where it lies if the file has lost it.
+    pub shown: Option<ShownBlock>,
+    /// Why its block could not be read back, and the block's offset if the file lost it.
     pub failed: Option<(i32, u64)>,
-    /// The writer has a frame.
+    /// The writer holds a frame.
     pub writes: bool,
-    /// The trouble its writer was told of last.
-    pub told: u64,
+    /// The value of [`PoolState::troubles`] that its writer heard of last.
+    pub reported: u64,
 }
 
-/// A transfer that the disk's thread is to begin.
+/// A transfer that the disk's thread must begin.
 #[derive(Clone, Copy, Debug)]
-pub struct Job {
+pub struct TransferJob {
     pub transfer: u32,
     pub of: weir_policy::pool::Transfer,
 }
 
-/// What is behind the lock.
+/// The part of a pool that its lock protects.
 #[derive(Debug)]
-pub struct State {
-    pub policy: Policy,
+pub struct PoolState {
+    pub policy: PoolPolicy,
     pub seats: Vec<Seat>,
-    pub jobs: VecDeque<Job>,
-    /// Counts times that writing began to fail.
+    pub jobs: VecDeque<TransferJob>,
+    /// How often writing to the file began to fail.
     pub troubles: u64,
     pub stopping: bool,
     /// The disk's thread sleeps, or is about to.
     pub idle: bool,
-    /// Where in the file a block was found last that is not the one that was written.
+    /// The offset of the last block that came back from the file other than it was written.
     pub lost_at: u64,
 }
 
-/// The policy's word for a block that the file has lost. No error of the kernel has this number.
+/// The fault that stands for a block the file has lost. No error of the kernel has this number.
 const LOST: i32 = i32::MIN;
 
-impl State {
-    /// What the policy is told of a failure.
+impl PoolState {
+    /// Turns a failure into the policy's number for it.
     pub fn fault_of(&mut self, failure: Failure) -> i32 {
         match failure {
             Failure::Os(cause) => cause.raw_os_error(),
@@ -136,34 +136,34 @@ impl State {
     }
 }
 
-/// A pool.
+/// The part of a pool that its handles, its ends and its thread share.
 #[derive(Debug)]
 pub struct Core {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     pub frames: Arc<Frames>,
     pub spill: Option<Spill>,
-    clock: Clock,
-    /// Rung for the disk's thread.
+    clock: PoolClock,
+    /// Wakes the disk's thread.
     kick: OwnedFd,
-    put: AtomicU64,
-    taken: AtomicU64,
+    pub put: AtomicU64,
+    pub taken: AtomicU64,
 }
 
 impl Core {
     pub fn new(
         frames: Arc<Frames>,
-        settings: Settings,
+        settings: PoolSettings,
         spill: Option<Spill>,
-        clock: Clock,
+        clock: PoolClock,
     ) -> Result<Core> {
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|cause| Error::os("make", "a pool", cause))?;
         let most = settings.transfers as usize;
-        let policy = Policy::new(settings).map_err(|_| {
+        let policy = PoolPolicy::new(settings).map_err(|_| {
             let blocks = settings.frames as usize + settings.slots as usize;
             Error::os("make", format!("the tables of a pool of {blocks} blocks"), Errno::NOMEM)
         })?;
-        let state = State {
+        let state = PoolState {
             policy,
             seats: Vec::new(),
             jobs: VecDeque::with_capacity(most),
@@ -176,11 +176,11 @@ impl Core {
         Ok(Core { state: Mutex::new(state), frames, spill, clock, kick, put, taken })
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    pub fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses to work in a forked child, where the lock may be held by nobody.
+    /// Refuses to work in a forked child, where no thread may be left to release the lock.
     pub fn check_here(&self, operation: &'static str) -> Result<()> {
         if self.frames.is_here() {
             return Ok(());
@@ -189,23 +189,18 @@ impl Core {
         Err(Error::new(ErrorKind::Forked, operation, "the backlog", why))
     }
 
-    /// Opens a stream.
-    pub fn open(&self) -> u32 {
+    pub fn open(&self) -> Arc<Backlog> {
         let mut state = self.lock();
         let stream = state.policy.open(self.clock.now_ns());
         let seats = state.seats.len().max(stream as usize + 1);
         state.seats.resize_with(seats, Seat::default);
-        state.seats[stream as usize] = Seat::default();
-        stream
+        let shared = Arc::new(Backlog::new(stream));
+        state.seats[stream as usize] = Seat { shared: Some(shared.clone()), ..Seat::default() };
+        shared
     }
 
-    /// Says who is to be woken.
-    pub fn seat(&self, stream: u32, shared: &Arc<Shared>) {
-        self.lock().seats[stream as usize].shared = Some(shared.clone());
-    }
-
-    /// Tells the policy, and does what it says.
-    pub fn on(&self, state: &mut State, event: Event) {
+    /// Tells the policy of an event, and carries out its actions.
+    pub fn on(&self, state: &mut PoolState, event: PoolEvent) {
         state.policy.on(self.clock.now_ns(), event);
         let mut begun = false;
         while let Some(action) = state.policy.action() {
@@ -216,8 +211,8 @@ impl Core {
         }
     }
 
-    /// Whether there is something for the disk.
-    fn act(&self, state: &mut State, action: Action) -> bool {
+    /// Carries out one action: whether the disk's thread has something to do now.
+    fn act(&self, state: &mut PoolState, action: Action) -> bool {
         match action {
             Action::Grant { stream, frame } => {
                 let seat = &mut state.seats[stream as usize];
@@ -226,7 +221,7 @@ impl Core {
             }
             Action::Show { stream, frame, in_file } => {
                 let seat = &mut state.seats[stream as usize];
-                seat.shown = Some(Shown { frame, in_file });
+                seat.shown = Some(ShownBlock { frame, in_file });
                 seat.shared.iter().for_each(|shared| shared.reader.wake());
             }
             Action::Fail { stream, fault } => {
@@ -241,46 +236,33 @@ impl Core {
             }
             Action::Begin(transfer) => {
                 let of = *state.policy.transfer(transfer);
-                state.jobs.push_back(Job { transfer, of });
+                state.jobs.push_back(TransferJob { transfer, of });
                 return true;
             }
         }
         false
     }
 
-    /// Gives a stream up, once neither end can reach into it any more.
-    pub fn close(&self, state: &mut State, shared: &Shared) {
+    /// Closes a stream once neither end can use it any more.
+    pub fn close(&self, state: &mut PoolState, shared: &Backlog) {
         // Relaxed: both are set under the lock.
         let gone = shared.gone.load(Ordering::Relaxed);
         let ended = shared.ended.load(Ordering::Relaxed);
-        let seat = &mut state.seats[shared.stream as usize];
-        let ours = seat.shared.as_ref().is_some_and(|of| std::ptr::eq(of.as_ref(), shared));
-        if !ours || !gone || (seat.writes && !ended) {
+        let writes = state.seats[shared.stream as usize].writes;
+        if !Core::is_open(state, shared) || !gone || (writes && !ended) {
             return;
         }
-        *seat = Seat::default();
-        self.on(state, Event::Close(shared.stream));
+        state.seats[shared.stream as usize] = Seat::default();
+        self.on(state, PoolEvent::Close(shared.stream));
     }
 
-    /// Whether the stream is still this one's: its number is used again after it was closed.
-    pub fn is_open(state: &State, shared: &Shared) -> bool {
-        let of = state.seats[shared.stream as usize].shared.as_ref();
-        of.is_some_and(|of| std::ptr::eq(of.as_ref(), shared))
+    /// Whether the stream's number still means this stream. After a close it is used again.
+    pub fn is_open(state: &PoolState, shared: &Backlog) -> bool {
+        let seated = state.seats[shared.stream as usize].shared.as_ref();
+        seated.is_some_and(|seated| std::ptr::eq(seated.as_ref(), shared))
     }
 
-    /// Counts bytes that were put.
-    pub fn count_put(&self, bytes: usize) {
-        // Relaxed: a count.
-        self.put.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Counts bytes that were taken.
-    pub fn count_taken(&self, bytes: usize) {
-        // Relaxed: a count.
-        self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Nothing in a forked child, whose copy of the lock may never be opened.
+    /// The account: empty in a forked child, whose copy of the lock may stay locked for ever.
     pub fn account(&self) -> PoolAccount {
         if !self.frames.is_here() {
             return PoolAccount::default();
@@ -305,8 +287,9 @@ impl Core {
         }
     }
 
-    /// Bytes of one stream that were delayed, cancelled, spilled and read back, in whole frames.
-    pub fn counts_of(&self, shared: &Shared) -> [u64; 4] {
+    /// Counts the bytes of one stream that were delayed, cancelled, spilled and read back, in whole
+    /// frames.
+    pub fn counts_of(&self, shared: &Backlog) -> [u64; 4] {
         if !self.frames.is_here() {
             return [0; 4];
         }
@@ -319,26 +302,33 @@ impl Core {
         [counts.delayed, counts.cancelled, counts.spilled, counts.read_back].map(|n| n * bytes)
     }
 
-    /// An error of reading back.
+    /// The error of a block that could not be read back.
     pub fn read_error(&self, (fault, offset): (i32, u64)) -> Error {
         if fault != LOST {
             let cause = std::io::Error::from_raw_os_error(fault);
             return Error::os("read back", "the backlog", cause);
         }
-        let directory = self.spill.as_ref().map(|spill| spill.directory.display().to_string());
-        let (bytes, directory) = (self.frames.frame_bytes(), directory.unwrap_or_default());
+        let (bytes, directory) = (self.frames.frame_bytes(), self.directory());
         let why = format!(
-            "the file in '{directory}' has lost what was written to it: the {bytes} bytes at \
-             {offset} are others"
+            "the file in {directory} lost what was written to it: the {bytes} bytes at {offset} \
+             differ"
         );
         Error::new(ErrorKind::Corrupt, "read back", "the backlog", why)
     }
 
-    /// An error of the file.
+    /// The error of a write to the file.
     pub fn spill_error(&self, fault: i32) -> Error {
-        let directory = self.spill.as_ref().map(|spill| spill.directory.display().to_string());
         let cause = std::io::Error::from_raw_os_error(fault);
-        Error::os("spill to", format!("'{}'", directory.unwrap_or_default()), cause)
+        Error::os("spill to", self.directory(), cause)
+    }
+
+    /// The directory of the file, in quotation marks.
+    fn directory(&self) -> String {
+        let spill = self.spill.as_ref();
+        format!(
+            "'{}'",
+            spill.map(|spill| spill.directory.display().to_string()).unwrap_or_default()
+        )
     }
 
     /// Wakes the disk's thread.
@@ -346,18 +336,18 @@ impl Core {
         let _ = rustix::io::write(&self.kick, &1_u64.to_ne_bytes());
     }
 
-    /// What the disk's thread is woken by.
+    /// The descriptor on which [`Core::kick`] wakes the disk's thread.
     pub fn kicked(&self) -> BorrowedFd<'_> {
         self.kick.as_fd()
     }
 
-    /// How long until the policy is to be told that time has passed.
-    pub fn deadline(&self, state: &State) -> Option<Duration> {
+    /// How long until the policy must hear that time has passed.
+    pub fn deadline(&self, state: &PoolState) -> Option<Duration> {
         let deadline_ns = state.policy.deadline_ns()?;
         Some(Duration::from_nanos(deadline_ns.saturating_sub(self.clock.now_ns()).max(1)))
     }
 
-    /// Nobody uses the pool any more.
+    /// Ends the disk's thread, since nobody uses the pool any more.
     pub fn stop(&self) {
         if self.frames.is_here() {
             self.lock().stopping = true;

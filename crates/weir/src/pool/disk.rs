@@ -1,16 +1,16 @@
-//! The pool's thread: begins transfers, and tells the policy when they are done.
+//! The pool's thread. It begins transfers and tells the policy when they are done.
 
-use super::core::{Core, Job};
+use super::core::{Core, TransferJob};
 use crate::error::{Error, Result};
-use crate::memory::{Failure, Loan, Transfers};
+use crate::memory::{Failure, FrameLoan, FrameTransfers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::sync::Arc;
-use weir_policy::pool::Event;
-use weir_sys::spill::Direction;
+use weir_policy::pool::PoolEvent;
+use weir_sys::spill::TransferDirection;
 
-/// What moves frames, and why nothing better does, in a line.
-pub fn describe(transfers: &Transfers) -> String {
+/// Describes in one line what moves frames, and why nothing better does.
+pub fn describe(transfers: &FrameTransfers) -> String {
     let cache = if transfers.is_direct() { "O_DIRECT" } else { "cached" };
     let mut line = format!("{}, {cache}", transfers.engine());
     if transfers.verifies() {
@@ -23,16 +23,15 @@ pub fn describe(transfers: &Transfers) -> String {
     line
 }
 
-/// Starts the thread.
-pub fn start(core: Arc<Core>, transfers: Transfers) -> Result<()> {
+pub fn start(core: Arc<Core>, transfers: FrameTransfers) -> Result<()> {
     let started = weir_sys::threads::start("weir-pool", move || run(&core, transfers));
     started.map(drop).map_err(|cause| Error::os("start", "the thread of a pool", cause))
 }
 
-fn run(core: &Core, mut transfers: Transfers) {
+fn run(core: &Core, mut transfers: FrameTransfers) {
     weir_sys::signals::block_all();
     let mut done: Vec<(u64, Option<Failure>)> = Vec::with_capacity(transfers.room());
-    let mut jobs: Vec<Job> = Vec::with_capacity(transfers.room());
+    let mut jobs: Vec<TransferJob> = Vec::with_capacity(transfers.room());
     let mut loans = Vec::with_capacity(weir_sys::spill::MOST_PIECES);
     loop {
         transfers.completed(|token, result| done.push((token, result.err())));
@@ -43,11 +42,11 @@ fn run(core: &Core, mut transfers: Transfers) {
             }
             let deadline = core.deadline(&state);
             if done.is_empty() && deadline.is_some() {
-                core.on(&mut state, Event::Tick);
+                core.on(&mut state, PoolEvent::Tick);
             }
             for (token, failure) in done.drain(..) {
                 let fault = failure.map(|failure| state.fault_of(failure));
-                core.on(&mut state, Event::Done { transfer: token as u32, fault });
+                core.on(&mut state, PoolEvent::Done { transfer: token as u32, fault });
             }
             jobs.extend(state.jobs.drain(..));
             state.idle = jobs.is_empty();
@@ -68,9 +67,15 @@ fn run(core: &Core, mut transfers: Transfers) {
     }
 }
 
-/// Begins a transfer. The policy sees to it that nobody else uses its frames.
-fn begin(core: &Core, transfers: &mut Transfers, job: &Job, loans: &mut Vec<Loan>) -> bool {
-    let direction = if job.of.writes { Direction::ToDisk } else { Direction::FromDisk };
+/// Begins a transfer: whether it could. The policy lets nobody else use its frames meanwhile.
+fn begin(
+    core: &Core,
+    transfers: &mut FrameTransfers,
+    job: &TransferJob,
+    loans: &mut Vec<FrameLoan>,
+) -> bool {
+    let direction =
+        if job.of.writes { TransferDirection::ToDisk } else { TransferDirection::FromDisk };
     for &frame in job.of.frames() {
         let Some(loan) = core.frames.lend(frame, direction) else { return false };
         loans.push(loan);
@@ -79,8 +84,8 @@ fn begin(core: &Core, transfers: &mut Transfers, job: &Job, loans: &mut Vec<Loan
     transfers.start(job.transfer.into(), offset, loans)
 }
 
-/// Waits for the disk, for work, or for the time.
-fn wait(core: &Core, transfers: &Transfers, deadline: Option<std::time::Duration>) -> bool {
+/// Waits for the disk, for new transfers, or for the deadline.
+fn wait(core: &Core, transfers: &FrameTransfers, deadline: Option<std::time::Duration>) -> bool {
     let Some(completions) = transfers.descriptor() else { return false };
     let kicked = core.kicked();
     let mut descriptors = [

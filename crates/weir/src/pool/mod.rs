@@ -1,8 +1,9 @@
-//! Buffers larger than memory: a [`Pool`] has frames of memory and a file without a name behind
-//! them, and streams of bytes in it, a [`BacklogWriter`] and a [`BacklogReader`] each.
+//! Buffers larger than memory. A [`Pool`] has frames of memory, and behind them a file without a
+//! name. It holds streams of bytes, each with a [`BacklogWriter`] and a [`BacklogReader`].
 //!
-//! What is read soon is never written to the file; what must be written is written late, in
-//! clusters, and a reader that comes first cancels it (BBN 1978; `weir_policy::pool` decides).
+//! Bytes that are read soon are never written to the file. Other bytes are written late and in
+//! clusters, and a reader that comes first cancels the write (BBN 1978; `weir_policy::pool`
+//! decides).
 
 mod account;
 mod core;
@@ -18,22 +19,21 @@ pub use options::PoolOptions;
 pub use reader::BacklogReader;
 pub use writer::BacklogWriter;
 
-use self::core::{Core, Shared, Spill};
+use self::core::{Core, Spill};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Frames;
-use crate::memory::Transfers;
+use crate::memory::{FrameTransfers, Frames};
 use std::sync::Arc;
-use weir_policy::pool::Settings;
+use weir_policy::pool::PoolSettings;
 
 /// Memory that many streams share, and a file behind it.
 ///
-/// Its clones are the same pool. It is freed with the last of its clones and ends.
+/// Clones are the same pool. The pool is freed with the last of its clones and ends.
 ///
 /// ```
 /// use weir::{Pool, PoolOptions};
 /// let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20))?;
 /// let (mut writer, mut reader) = pool.backlog()?;
-/// // More than its memory: what is read last goes to the file.
+/// // More than its memory: the bytes that will be read last go to the file.
 /// writer.write(&vec![1; 4 << 20])?;
 /// drop(writer);
 /// assert_eq!(std::io::copy(&mut reader, &mut std::io::sink())?, 4 << 20);
@@ -42,32 +42,31 @@ use weir_policy::pool::Settings;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Pool {
-    owner: Arc<Owner>,
+    owner: Arc<PoolOwner>,
 }
 
-/// Ends the pool's thread when the last who uses the pool has gone.
+/// Ends the pool's thread when the last user of the pool is dropped.
 #[derive(Debug)]
-struct Owner {
+struct PoolOwner {
     core: Arc<Core>,
 }
 
-impl Drop for Owner {
+impl Drop for PoolOwner {
     fn drop(&mut self) {
         self.core.stop();
     }
 }
 
 impl Pool {
-    /// Makes a pool: its memory, which is taken from the machine as it is first needed, and its
-    /// file.
+    /// Makes a pool and its file. Memory is taken from the machine when it is first needed.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: a size is out of its range. [`ErrorKind::Os`]: the directory is
-    /// missing or may not be written, there is no memory, or no thread.
+    /// missing or cannot be written, or there is no memory or no thread left.
     pub fn new(options: &PoolOptions) -> Result<Pool> {
         let sizes = options.sizes()?;
         let transfers = match options.directory() {
-            Some(directory) => Some((Transfers::open(&directory)?, directory)),
+            Some(directory) => Some((FrameTransfers::open(&directory)?, directory)),
             None => None,
         };
         Pool::with(options, sizes, transfers)
@@ -75,8 +74,8 @@ impl Pool {
 
     fn with(
         options: &PoolOptions,
-        settings: Settings,
-        mut transfers: Option<(Transfers, std::path::PathBuf)>,
+        settings: PoolSettings,
+        mut transfers: Option<(FrameTransfers, std::path::PathBuf)>,
     ) -> Result<Pool> {
         if let Some((transfers, _)) = transfers.as_mut().filter(|_| options.verifies) {
             transfers.verify();
@@ -87,41 +86,39 @@ impl Pool {
             engine: disk::describe(transfers),
         });
         let most = transfers.as_ref().map_or(1, |(transfers, _)| transfers.room() as u32);
-        let settings = Settings { transfers: most, ..settings };
+        let settings = PoolSettings { transfers: most, ..settings };
         let core = Arc::new(Core::new(frames, settings, spill, options.clock.clone())?);
         if let Some((transfers, _)) = transfers {
             disk::start(core.clone(), transfers)?;
         }
-        Ok(Pool { owner: Arc::new(Owner { core }) })
+        Ok(Pool { owner: Arc::new(PoolOwner { core }) })
     }
 
-    /// Opens a stream in the pool. Both ends are of this process, and may be in different threads.
+    /// Opens a stream in the pool. Both ends belong to this process, but may be used by different
+    /// threads.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`]: this is a forked child, and the pool its parent's.
+    /// [`ErrorKind::Forked`]: this is a forked child, and the pool belongs to its parent.
     pub fn backlog(&self) -> Result<(BacklogWriter, BacklogReader)> {
-        let core = &self.owner.core;
-        core.check_here("open")?;
-        let stream = core.open();
-        let shared = Arc::new(Shared::new(stream));
-        core.seat(stream, &shared);
+        self.core().check_here("open")?;
+        let shared = self.core().open();
         let writer = BacklogWriter::new(self.clone(), shared.clone());
         Ok((writer, BacklogReader::new(self.clone(), shared)))
     }
 
-    /// What was counted for all its streams, and what is in memory and in the file; nothing in a
-    /// forked child.
+    /// The account: the counts of all its streams, and the bytes in memory and in the file. It is
+    /// empty in a forked child.
     pub fn account(&self) -> PoolAccount {
         self.core().account()
     }
 
-    /// What moves frames to the file and back, and why nothing better does.
+    /// Describes what moves frames to the file and back, and why nothing better does.
     pub fn engine(&self) -> String {
         let spill = self.core().spill.as_ref();
         spill.map_or_else(|| String::from("memory only"), |spill| spill.engine.clone())
     }
 
-    /// Why it cannot write to its file at present, if so. It is tried again.
+    /// Why the pool cannot write to its file at present, if it cannot. It keeps trying.
     pub fn trouble(&self) -> Option<Error> {
         let core = self.core();
         core.check_here("ask").ok()?;
@@ -134,8 +131,12 @@ impl Pool {
     }
 }
 
-fn closed(why: &'static str) -> Error {
-    Error::new(ErrorKind::Closed, "write to", "the backlog", why)
+fn cannot_write(kind: ErrorKind, why: &'static str) -> Error {
+    Error::new(kind, "write to", "the backlog", why)
+}
+
+fn cannot_read(kind: ErrorKind, why: &'static str) -> Error {
+    Error::new(kind, "read from", "the backlog", why)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! What a pool is asked to be.
+//! The options of a pool.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::usual_directory;
-use crate::pool::core::Clock;
+use crate::pool::core::PoolClock;
 use std::path::PathBuf;
-use weir_policy::pool::{LEAST_FRAMES, Rule, Settings};
+use weir_policy::pool::{LEAST_FRAMES, PoolSettings, Rule};
 
-/// Frames of a pool are numbered by 32 bits, and so are places in its file.
+/// The most frames of a pool, and the most blocks in its file. Both have numbers of 32 bits.
 const MOST_BLOCKS: u64 = 1 << 26;
 
 /// Options of a pool, for [`Pool::new`](super::Pool::new).
@@ -29,7 +29,7 @@ pub struct PoolOptions {
     pub(super) spills: bool,
     pub(super) verifies: bool,
     pub(super) rule: Rule,
-    pub(super) clock: Clock,
+    pub(super) clock: PoolClock,
 }
 
 impl Default for PoolOptions {
@@ -43,108 +43,87 @@ impl Default for PoolOptions {
             spills: true,
             verifies: false,
             rule: Rule::default(),
-            clock: Clock::default(),
+            clock: PoolClock::default(),
         }
     }
 }
 
 impl PoolOptions {
-    /// 256 MiB of memory in frames of 64 KiB, a file of at most 10 GiB in `TMPDIR` or `/var/tmp`.
+    /// The default options: 256 MiB of memory in frames of 64 KiB, and a file of at most 10 GiB in
+    /// `TMPDIR` or `/var/tmp`.
     pub fn new() -> PoolOptions {
         PoolOptions::default()
     }
 
-    /// Memory for blocks: at least four frames, and a cluster.
-    pub fn memory_bytes(mut self, bytes: u64) -> PoolOptions {
-        self.memory_bytes = bytes;
-        self
+    setters! { PoolOptions;
+        /// Sets the bytes of memory for blocks: at least four frames, and at least a cluster.
+        memory_bytes: u64 => memory_bytes;
+        /// Sets the bytes of a frame: a power of two from a page to 16 MiB.
+        frame_bytes: u64 => frame_bytes;
+        /// Sets the most bytes that are written or read back at once: from one frame to 16 frames. A
+        /// pool of less than a hundred times that uses smaller clusters.
+        cluster_bytes: u64 => cluster_bytes;
+        /// Sets the most bytes in the file.
+        limit_bytes: u64 => limit_bytes;
+        /// Sets whether the pool keeps a checksum of each block that it writes to the file, and checks
+        /// what it reads back. Some kernels and devices report success for bytes that they lost. With
+        /// checksums the read then fails, and nobody gets wrong bytes.
+        ///
+        /// The checksum is XXH3 of 64 bits, kept in memory (8 bytes for each block of the file). It
+        /// costs a pass over each block both ways in the pool's thread: docs/contracts/pool.md has the
+        /// figures.
+        verify: bool => verifies;
     }
 
-    /// Bytes of a frame, a power of two from a page to 16 MiB.
-    pub fn frame_bytes(mut self, bytes: u64) -> PoolOptions {
-        self.frame_bytes = bytes;
-        self
-    }
-
-    /// Most bytes that are written or read back at once: a frame to 16 frames. Pools of less than a
-    /// hundred times that have smaller ones.
-    pub fn cluster_bytes(mut self, bytes: u64) -> PoolOptions {
-        self.cluster_bytes = bytes;
-        self
-    }
-
-    /// Where the file is made. It has no name there.
+    /// Sets the directory of the file. The file has no name in it.
     pub fn spill_directory(mut self, directory: impl Into<PathBuf>) -> PoolOptions {
         self.directory = Some(directory.into());
         self.spills = true;
         self
     }
 
-    /// No file: memory only.
+    /// Makes a pool without a file: memory only.
     pub fn no_spill(mut self) -> PoolOptions {
         self.spills = false;
         self
     }
 
-    /// Most bytes in the file.
-    pub fn limit_bytes(mut self, bytes: u64) -> PoolOptions {
-        self.limit_bytes = bytes;
-        self
-    }
-
-    /// Whether a checksum is kept of each block that is written to the file, and what is read back
-    /// checked by it. There are kernels and devices that report success for bytes which they lost:
-    /// with it, that is an error of the read, and wrong bytes are given to nobody.
-    ///
-    /// It is XXH3 of 64 bits, kept in memory (8 bytes a block of the file), and costs a pass over
-    /// each block both ways in the pool's thread: docs/contracts/pool.md has the figures.
-    pub fn verify(mut self, verifies: bool) -> PoolOptions {
-        self.verifies = verifies;
-        self
-    }
-
-    /// Chooses by another rule which blocks give way when memory runs short.
+    /// Sets the rule that chooses which blocks give way when memory runs short.
     #[cfg(test)]
     pub(super) fn rule(mut self, rule: Rule) -> PoolOptions {
         self.rule = rule;
         self
     }
 
-    /// Where the file is to be, if there is to be one.
+    /// The directory of the file, if the pool has one.
     pub(super) fn directory(&self) -> Option<PathBuf> {
         let spills = self.spills && self.limit_bytes >= self.frame_bytes;
         spills.then(|| self.directory.clone().unwrap_or_else(usual_directory))
     }
 
-    /// Counted in frames.
-    pub(super) fn sizes(&self) -> Result<Settings> {
+    /// Checks the options, and counts them in frames for the policy.
+    pub(super) fn sizes(&self) -> Result<PoolSettings> {
         let refuse = |what: &str, why: String| {
-            Err(Error::new(ErrorKind::Invalid, "set", format!("the {what} of a pool"), why))
+            Error::new(ErrorKind::Invalid, "set", format!("the {what} of a pool"), why)
+        };
+        let within = |what: &str, asked: u64, least: u64, most: u64| {
+            if (least..=most).contains(&asked) {
+                return Ok(());
+            }
+            Err(refuse(what, format!("{asked} bytes are out of range: {least} to {most}")))
         };
         let (frame, page) = (self.frame_bytes, crate::memory::page_bytes());
         if !frame.is_power_of_two() || !(page..=16 << 20).contains(&frame) {
-            let why = format!("{frame} bytes: it must be a power of two from {page} to 16777216");
-            return refuse("frames", why);
+            let why = format!("{frame} bytes are not a power of two from {page} to 16777216");
+            return Err(refuse("frames", why));
         }
-        if !(frame..=16 * frame).contains(&self.cluster_bytes) {
-            let (asked, most) = (self.cluster_bytes, 16 * frame);
-            return refuse(
-                "clusters",
-                format!("{asked} bytes are out of range: {frame} to {most}"),
-            );
-        }
+        within("clusters", self.cluster_bytes, frame, 16 * frame)?;
         let least = (u64::from(LEAST_FRAMES) * frame).max(self.cluster_bytes);
         let most = MOST_BLOCKS * frame;
-        if !(least..=most).contains(&self.memory_bytes) {
-            let asked = self.memory_bytes;
-            return refuse("memory", format!("{asked} bytes are out of range: {least} to {most}"));
-        }
-        if self.limit_bytes > most {
-            let asked = self.limit_bytes;
-            return refuse("file", format!("{asked} bytes are out of range: 0 to {most}"));
-        }
+        within("memory", self.memory_bytes, least, most)?;
+        within("file", self.limit_bytes, 0, most)?;
         let spills = self.directory().is_some();
-        Ok(Settings {
+        Ok(PoolSettings {
             frames: (self.memory_bytes / frame) as u32,
             slots: if spills { (self.limit_bytes / frame) as u32 } else { 0 },
             cluster: (self.cluster_bytes / frame) as u32,

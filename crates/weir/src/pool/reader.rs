@@ -1,7 +1,7 @@
-//! The end of a backlog that reads.
+//! The reader's end of a backlog.
 
-use super::Pool;
-use super::core::{Core, Shared, Shown};
+use super::core::{Backlog, Core, ShownBlock};
+use super::{Pool, cannot_read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameReader;
 use crate::park::{Timeout, Until};
@@ -9,9 +9,9 @@ use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weir_policy::pool::Event;
+use weir_policy::pool::PoolEvent;
 
-/// The end of a backlog that reads. Dropping it gives up what is left. [`Pool::backlog`] makes it.
+/// The reader's end of a backlog, made by [`Pool::backlog`]. Dropping it discards what is left.
 ///
 /// ```
 /// use weir::{Pool, PoolOptions};
@@ -27,8 +27,8 @@ use weir_policy::pool::Event;
 #[derive(Debug)]
 pub struct BacklogReader {
     pool: Pool,
-    shared: Arc<Shared>,
-    /// The first block, while it is looked at.
+    shared: Arc<Backlog>,
+    /// The first block, while the reader holds it.
     block: Option<FrameReader>,
     in_file: bool,
     /// Bytes of the first block that were taken.
@@ -36,16 +36,16 @@ pub struct BacklogReader {
     taken: u64,
 }
 
-/// What a look found.
+/// What a look at the backlog found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum Peeked {
     Bytes,
     Nothing,
     End,
 }
 
 impl BacklogReader {
-    pub(super) fn new(pool: Pool, shared: Arc<Shared>) -> BacklogReader {
+    pub(super) fn new(pool: Pool, shared: Arc<Backlog>) -> BacklogReader {
         BacklogReader { pool, shared, block: None, in_file: false, from: 0, taken: 0 }
     }
 
@@ -53,90 +53,90 @@ impl BacklogReader {
         self.pool.core()
     }
 
-    /// What is there: at least a byte and at most a frame, to be consumed; an empty slice once the
-    /// writer has gone and all was taken.
+    /// Shows the next bytes in place: at least one byte and at most a frame. The caller consumes
+    /// them. The slice is empty once the writer is gone and everything was taken.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: what comes next
-    /// could not be read back; it is tried again.
+    /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: the next bytes could
+    /// not be read back; the next call tries again.
     pub fn peek(&mut self) -> Result<&[u8]> {
         let found = self.look()?;
-        // Looked at first: of what the writer commits meanwhile there may be more, not less.
+        // Counted before the slice is made: what the writer commits meanwhile only adds bytes.
         let here = self.here();
         match (found, &self.block) {
-            (Found::Bytes, Some(block)) => Ok(&block.bytes(self.from)[..here]),
-            (Found::End, _) => Ok(&[]),
+            (Peeked::Bytes, Some(block)) => Ok(&block.bytes(self.from)[..here]),
+            (Peeked::End, _) => Ok(&[]),
             _ => Err(nothing()),
         }
     }
 
-    /// Bytes of the first block that are there. (A last block that was read back is longer.)
+    /// Bytes of the first block that can be read. (A last block that was read back is longer.)
     fn here(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |block| block.bytes(self.from).len());
         block.min(usize::try_from(self.backlog_bytes()).unwrap_or(usize::MAX))
     }
 
-    fn look(&mut self) -> Result<Found> {
+    fn look(&mut self) -> Result<Peeked> {
         self.core().check_here("read from")?;
         loop {
             if self.here() > 0 {
-                return Ok(Found::Bytes);
+                return Ok(Peeked::Bytes);
             }
-            // Looked at before what was put is: what came before the end counts.
+            // Loaded before `put`, so that bytes put before the end are seen.
             // Acquire pairs with the release in the writer's drop.
             let ended = self.shared.ended.load(Ordering::Acquire);
             // Acquire pairs with `BacklogWriter::commit`: the bytes are in their frame.
             if self.shared.put.load(Ordering::Acquire) != self.taken {
                 if self.block.is_none() && !self.show()? {
-                    return Ok(Found::Nothing);
+                    return Ok(Peeked::Nothing);
                 }
             } else if ended {
                 self.finish();
-                return Ok(Found::End);
+                return Ok(Peeked::End);
             } else if self.arm() {
-                return Ok(Found::Nothing);
+                return Ok(Peeked::Nothing);
             }
         }
     }
 
-    /// Says that this end waits for bytes, unless some have come.
+    /// Announces that this end waits for bytes: whether there still are none.
     pub(crate) fn arm(&self) -> bool {
         let _guard = self.core().lock();
         self.shared.reader.arm();
-        // SeqCst: with `BacklogWriter::commit`, see there.
+        // SeqCst: pairs with `BacklogWriter::commit`, see there.
         let nothing = self.shared.put.load(Ordering::SeqCst) == self.taken
             && !self.shared.ended.load(Ordering::SeqCst);
         if !nothing {
-            // The descriptor is to be readable as long as there is something.
+            // The descriptor must stay readable as long as there is something.
             self.shared.reader.wake();
         }
         nothing
     }
 
-    /// Gets the first block, if it is in memory.
+    /// Gets the first block: whether it is in memory.
     fn show(&mut self) -> Result<bool> {
         let core = self.pool.core();
         let stream = self.shared.stream;
         let mut state = core.lock();
-        // Told before it is tried again: the next answer is that of the next look.
+        // Reported before the next try, whose result the next look reports.
         if let Some(failed) = state.seats[stream as usize].failed.take() {
             return Err(core.read_error(failed));
         }
         if state.seats[stream as usize].shown.is_none() {
-            core.on(&mut state, Event::Want(stream));
+            core.on(&mut state, PoolEvent::Want(stream));
         }
         let seat = &mut state.seats[stream as usize];
-        let Some(Shown { frame, in_file }) = seat.shown.take() else {
+        let Some(ShownBlock { frame, in_file }) = seat.shown.take() else {
             self.shared.reader.arm();
             return Ok(false);
         };
         self.block = core.frames.reader(frame);
         self.in_file = in_file;
-        let lost = || Error::new(ErrorKind::Corrupt, "read from", "the backlog", "a frame is lost");
+        let lost = || cannot_read(ErrorKind::Corrupt, "a frame is lost");
         self.block.as_ref().map(|_| true).ok_or_else(lost)
     }
 
-    /// So much of the bytes was taken.
+    /// Takes this many of the bytes that [`BacklogReader::peek`] showed.
     pub fn consume(&mut self, bytes: usize) {
         if !self.core().frames.is_here() {
             return;
@@ -144,36 +144,33 @@ impl BacklogReader {
         let bytes = bytes.min(self.here());
         self.from += bytes;
         self.taken += bytes as u64;
-        // Relaxed: a number for those who ask.
+        // Relaxed, both: counts.
         self.shared.taken.store(self.taken, Ordering::Relaxed);
-        self.core().count_taken(bytes);
+        self.core().taken.fetch_add(bytes as u64, Ordering::Relaxed);
         // Acquire, both: as in `look`.
         let last = self.shared.ended.load(Ordering::Acquire)
             && self.shared.put.load(Ordering::Acquire) == self.taken;
         if self.from == self.core().frames.frame_bytes() || last {
             self.finish();
         } else if self.in_file {
-            self.release();
+            // Another block may need the frame.
+            self.release(PoolEvent::Release(self.shared.stream));
         }
     }
 
-    /// The first block is done.
+    /// Gives the first block back for good.
     fn finish(&mut self) {
-        if self.block.take().is_none() {
-            return;
+        if self.block.is_some() {
+            self.from = 0;
+            self.release(PoolEvent::Consumed(self.shared.stream));
         }
-        self.from = 0;
-        let core = self.pool.core();
-        let mut state = core.lock();
-        core.on(&mut state, Event::Consumed(self.shared.stream));
     }
 
-    /// The frame of the first block may be needed for another.
-    fn release(&mut self) {
+    /// Gives the frame of the first block back.
+    fn release(&mut self, event: PoolEvent) {
         self.block = None;
         let core = self.pool.core();
-        let mut state = core.lock();
-        core.on(&mut state, Event::Release(self.shared.stream));
+        core.on(&mut core.lock(), event);
     }
 
     /// Bytes that were put and not yet taken.
@@ -182,16 +179,16 @@ impl BacklogReader {
         self.shared.put.load(Ordering::Acquire) - self.taken
     }
 
-    /// Reads what is there, at least a byte, and waits for it as long as it takes; 0 once the writer
-    /// has gone and all was read.
+    /// Reads what is there, at least one byte, and waits for it without a limit. Returns 0 once the
+    /// writer is gone and everything was read.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`]: what comes next could not be read back; it is tried again.
+    /// [`ErrorKind::Os`]: the next bytes could not be read back; the next call tries again.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         self.read_until(buffer, Until::Ever)
     }
 
-    /// Reads what is there.
+    /// Reads what is there, without waiting.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: nothing is in memory now. Those of [`BacklogReader::read`].
@@ -199,7 +196,7 @@ impl BacklogReader {
         self.read_until(buffer, Until::Now)
     }
 
-    /// Reads what is there, if anything comes in time.
+    /// Reads what is there, and waits for it at most as long as `timeout`.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing came. Those of [`BacklogReader::read`].
@@ -219,15 +216,12 @@ impl BacklogReader {
                 found => found?,
             };
             match found {
-                Found::End => break,
-                Found::Nothing if done > 0 => break,
-                Found::Nothing if until == Until::Now => return Err(nothing()),
-                Found::Nothing if self.wait(until) => {}
-                Found::Nothing => {
-                    let why = "nothing came";
-                    return Err(Error::new(ErrorKind::TimedOut, "read from", "the backlog", why));
-                }
-                Found::Bytes => {
+                Peeked::End => break,
+                Peeked::Nothing if done > 0 => break,
+                Peeked::Nothing if until == Until::Now => return Err(nothing()),
+                Peeked::Nothing if self.wait(until) => {}
+                Peeked::Nothing => return Err(cannot_read(ErrorKind::TimedOut, "nothing came")),
+                Peeked::Bytes => {
                     let bytes = self.peek()?;
                     let step = bytes.len().min(buffer.len() - done);
                     buffer[done..done + step].copy_from_slice(&bytes[..step]);
@@ -239,34 +233,34 @@ impl BacklogReader {
         Ok(done)
     }
 
-    /// Sleeps until there may be something: whether there is time left.
+    /// Sleeps until there may be something to read: whether it was woken before the time was over.
     pub(crate) fn wait(&self, until: Until) -> bool {
         self.shared.reader.wait(until)
     }
 
-    /// A descriptor for poll(2): readable once [`ErrorKind::WouldBlock`] was answered and there may
-    /// be something again.
+    /// A descriptor for poll(2). After a call has returned [`ErrorKind::WouldBlock`], it is readable
+    /// once there may be something to read.
     ///
     /// # Errors
-    /// The kernel has no descriptors.
+    /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.core().check_here("poll")?;
         self.shared.reader.descriptor()
     }
 
-    /// Bytes of this stream that were delayed, cancelled, spilled and read back.
+    /// Counts the bytes of this stream that were delayed, cancelled, spilled and read back.
     pub(crate) fn counts(&self) -> [u64; 4] {
         self.core().counts_of(&self.shared)
     }
 
-    /// Whether this is the process it was opened in.
+    /// Whether this process opened the backlog, and is not a forked child.
     pub(crate) fn is_here(&self) -> bool {
         self.core().frames.is_here()
     }
 }
 
 fn nothing() -> Error {
-    Error::new(ErrorKind::WouldBlock, "read from", "the backlog", "nothing is in memory")
+    cannot_read(ErrorKind::WouldBlock, "nothing is in memory")
 }
 
 impl Drop for BacklogReader {
@@ -281,8 +275,8 @@ impl Drop for BacklogReader {
         self.shared.gone.store(true, Ordering::Release);
         self.shared.writer.wake();
         if Core::is_open(&state, &self.shared) {
-            // The writer may be at its last block for long; the others can go now.
-            core.on(&mut state, Event::Abandon(self.shared.stream));
+            // The writer may stay in its last block for long, but the other blocks can go now.
+            core.on(&mut state, PoolEvent::Abandon(self.shared.stream));
         }
         core.close(&mut state, &self.shared);
     }

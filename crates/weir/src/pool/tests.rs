@@ -5,16 +5,16 @@ mod loads;
 mod model;
 mod times;
 
-use super::core::Clock;
+use super::core::PoolClock;
 use super::*;
 use crate::memory::{Faults, Faulty};
 use std::time::{Duration, Instant};
-use weir_sys::spill::Direction;
+use weir_sys::spill::TransferDirection;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAGE: usize = 4096;
 
-/// A pool, what its disk is told to do, and where it spills to.
+/// A pool, the script of its disk, and the directory it spills to.
 struct Made {
     pool: Pool,
     faults: Faults,
@@ -76,7 +76,7 @@ fn data(from: usize, bytes: usize) -> Vec<u8> {
     (from..from + bytes).map(byte_at).collect()
 }
 
-/// Takes so much, whatever it has to wait for.
+/// Takes this many bytes, however long it waits.
 fn take(reader: &mut BacklogReader, from: usize, bytes: usize) {
     let mut buffer = vec![0; bytes];
     let mut done = 0;
@@ -88,7 +88,7 @@ fn take(reader: &mut BacklogReader, from: usize, bytes: usize) {
     assert!(buffer == data(from, bytes), "otherwise after {from}");
 }
 
-/// Puts blocks until an error that is not one of waiting, and waits for room: how much, and it.
+/// Puts blocks, and waits for room, until another error: how many bytes, and the error.
 fn put_until_told(writer: &mut BacklogWriter, from: usize) -> (usize, Error) {
     let mut at = from;
     loop {
@@ -99,7 +99,7 @@ fn put_until_told(writer: &mut BacklogWriter, from: usize) -> (usize, Error) {
     }
 }
 
-/// Puts blocks until there is no room, though the disk rests.
+/// Puts blocks until there is no room and the disk rests.
 fn put_until_full(pool: &Pool, writer: &mut BacklogWriter, from: usize) -> usize {
     let mut at = from;
     loop {
@@ -108,7 +108,7 @@ fn put_until_full(pool: &Pool, writer: &mut BacklogWriter, from: usize) -> usize
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
                 rest(pool);
-                // A frame may have come while it came to rest.
+                // A frame may have become free meanwhile.
                 let state = pool.core().lock();
                 if state.seats.iter().all(|seat| seat.granted.is_none()) {
                     return at - from;

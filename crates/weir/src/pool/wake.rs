@@ -1,4 +1,4 @@
-//! How an end of a backlog waits, asleep or in poll, for what other threads do.
+//! How an end of a backlog waits for other threads, parked or in poll.
 
 use crate::error::{Error, Result};
 use crate::park::{Until, futex};
@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The word while the end waits.
+/// The value of the word while the end waits.
 const WAITS: u32 = 1;
 
-/// Where one end waits.
+/// The place where one end waits.
 #[derive(Debug, Default)]
 pub struct Wake {
     word: AtomicU32,
@@ -19,17 +19,17 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// Says that the end waits. The caller looks once more then.
+    /// Announces that the end waits. The caller then looks once more.
     pub fn arm(&self) {
         if let Some(bell) = self.bell.get() {
             let _ = rustix::io::read(bell, &mut [0; 8]);
         }
-        // SeqCst: with `wake`, either the other end sees this, or the look that follows sees what
-        // the other end did.
+        // SeqCst: pairs with `wake`. Either the other end sees this, or the look that follows sees
+        // what the other end did.
         self.word.store(WAITS, Ordering::SeqCst);
     }
 
-    /// Wakes the end if it waits, after what it waits for was done.
+    /// Wakes the end if it waits. The caller has already done what the end waits for.
     #[inline]
     pub fn wake(&self) {
         // SeqCst: as in `arm`.
@@ -49,7 +49,8 @@ impl Wake {
         }
     }
 
-    /// Sleeps from [`Wake::arm`] until it is woken: whether it was, before the time was over.
+    /// Sleeps until somebody wakes it: whether that was before the time was over. To be called
+    /// after [`Wake::arm`].
     pub fn wait(&self, until: Until) -> bool {
         // SeqCst: as in `arm`.
         while self.word.load(Ordering::SeqCst) == WAITS {
@@ -61,7 +62,7 @@ impl Wake {
         true
     }
 
-    /// A descriptor that is readable once the end was woken, and at first.
+    /// A descriptor that is readable at first, and whenever the end was woken.
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>> {
         let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
         if self.bell.get().is_none() {

@@ -1,17 +1,17 @@
-//! The end of a backlog that writes.
+//! The writer's end of a backlog.
 
-use super::core::{Core, Shared};
-use super::{Pool, closed};
-use crate::error::{Error, ErrorKind, Result};
+use super::core::{Backlog, Core};
+use super::{Pool, cannot_write};
+use crate::error::{ErrorKind, Result};
 use crate::memory::FrameWriter;
 use crate::park::{Timeout, Until};
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weir_policy::pool::Event;
+use weir_policy::pool::PoolEvent;
 
-/// The end of a backlog that writes. Dropping it is the end of the bytes. [`Pool::backlog`] makes it.
+/// The writer's end of a backlog, made by [`Pool::backlog`]. Dropping it ends the stream.
 ///
 /// ```
 /// use weir::{Pool, PoolOptions};
@@ -26,12 +26,12 @@ use weir_policy::pool::Event;
 #[derive(Debug)]
 pub struct BacklogWriter {
     pool: Pool,
-    shared: Arc<Shared>,
+    shared: Arc<Backlog>,
     frame: Option<FrameWriter>,
 }
 
 impl BacklogWriter {
-    pub(super) fn new(pool: Pool, shared: Arc<Shared>) -> BacklogWriter {
+    pub(super) fn new(pool: Pool, shared: Arc<Backlog>) -> BacklogWriter {
         BacklogWriter { pool, shared, frame: None }
     }
 
@@ -39,45 +39,42 @@ impl BacklogWriter {
         self.pool.core()
     }
 
-    /// Room for more, at least a byte and at most a frame, to be filled from its beginning and
-    /// committed.
+    /// Reserves room: at least one byte and at most a frame. The caller fills it from its beginning
+    /// and commits.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`]: there is none now. [`ErrorKind::Closed`]: the reader has gone.
-    /// [`ErrorKind::Os`], once each time that writing to the file begins to fail: there is none,
-    /// and why. What was put is kept.
+    /// [`ErrorKind::WouldBlock`]: there is no room now. [`ErrorKind::Closed`]: the reader is gone.
+    /// [`ErrorKind::Os`]: there is no room because writing to the file fails; this is returned once
+    /// each time that it begins to fail. Bytes that were put are kept.
     pub fn reserve(&mut self) -> Result<&mut [u8]> {
         self.ready()?;
         match &mut self.frame {
             Some(frame) => Ok(frame.space()),
-            None => Err(Error::new(ErrorKind::WouldBlock, "write to", "the backlog", "it is full")),
+            None => Err(cannot_write(ErrorKind::WouldBlock, "it is full")),
         }
     }
 
-    /// Sees to it that there is a frame.
+    /// Gets a frame if the writer holds none.
     fn ready(&mut self) -> Result<()> {
         self.core().check_here("write to")?;
         if self.frame.is_none() {
             self.frame = Some(self.next_frame()?);
         } else if self.shared.gone.load(Ordering::Acquire) {
             // Acquire pairs with the release in the reader's drop.
-            return Err(self.reader_gone());
+            self.frame = None;
+            self.let_go(None);
+            return Err(cannot_write(ErrorKind::Closed, "its reader has gone"));
         }
         Ok(())
     }
 
-    /// The reader has gone, and with it the stream.
-    fn reader_gone(&mut self) -> Error {
-        self.give_back();
-        closed("its reader has gone")
-    }
-
-    fn give_back(&mut self) {
-        self.frame = None;
+    /// Gives the frame back, and tells the policy of `event`.
+    fn let_go(&mut self, event: Option<PoolEvent>) {
         let core = self.pool.core();
         let mut state = core.lock();
         if Core::is_open(&state, &self.shared) {
             state.seats[self.shared.stream as usize].writes = false;
+            event.into_iter().for_each(|event| core.on(&mut state, event));
             core.close(&mut state, &self.shared);
         }
     }
@@ -88,35 +85,32 @@ impl BacklogWriter {
         let mut state = core.lock();
         // Relaxed: it is set under the lock.
         if self.shared.gone.load(Ordering::Relaxed) || !Core::is_open(&state, &self.shared) {
-            return Err(closed("its reader has gone"));
+            return Err(cannot_write(ErrorKind::Closed, "its reader has gone"));
         }
         if state.seats[stream as usize].granted.is_none() {
-            core.on(&mut state, Event::Append(stream));
+            core.on(&mut state, PoolEvent::Append(stream));
         }
         let Some(frame) = state.seats[stream as usize].granted.take() else {
             self.shared.writer.arm();
             let troubles = state.troubles;
             let fault = state.policy.trouble();
-            let told = &mut state.seats[stream as usize].told;
+            let reported = &mut state.seats[stream as usize].reported;
             if let Some(fault) = fault
-                && std::mem::replace(told, troubles) != troubles
+                && std::mem::replace(reported, troubles) != troubles
             {
                 return Err(core.spill_error(fault));
             }
-            let why = "it is full";
-            return Err(Error::new(ErrorKind::WouldBlock, "write to", "the backlog", why));
+            return Err(cannot_write(ErrorKind::WouldBlock, "it is full"));
         };
-        let writer = core.frames.writer(frame).ok_or_else(|| {
-            let why = "a frame is in use twice";
-            Error::new(ErrorKind::Corrupt, "write to", "the backlog", why)
-        })?;
+        let twice = || cannot_write(ErrorKind::Corrupt, "a frame is in use twice");
+        let writer = core.frames.writer(frame).ok_or_else(twice)?;
         state.seats[stream as usize].writes = true;
         Ok(writer)
     }
 
-    /// So much of the space was filled: the reader sees it.
+    /// Shows the reader this many bytes of the room that was reserved and filled.
     pub fn commit(&mut self, bytes: usize) {
-        // A forked child has a copy of the lock, which nobody may ever open.
+        // In a forked child the copy of the lock may stay locked for ever.
         let here = self.core().frames.is_here();
         let Some(frame) = self.frame.as_mut().filter(|_| here) else { return };
         let before = frame.committed();
@@ -124,39 +118,31 @@ impl BacklogWriter {
         let bytes = frame.committed() - before;
         let full = frame.committed() == self.pool.core().frames.frame_bytes();
         if full {
-            // Before the reader can know: once it has read all of it, the frame is another's.
+            // Dropped before the reader sees the bytes: once they are read, the frame gets a new
+            // owner.
             self.frame = None;
         }
-        // SeqCst: with `Wake::arm`, a reader that says it waits looks after this, or is seen.
+        // SeqCst: pairs with `Wake::arm`. A reader that announces its wait looks after this, or is
+        // seen here.
         self.shared.put.fetch_add(bytes as u64, Ordering::SeqCst);
-        self.core().count_put(bytes);
+        // Relaxed: a count.
+        self.core().put.fetch_add(bytes as u64, Ordering::Relaxed);
         if full {
-            self.seal();
+            self.let_go(Some(PoolEvent::Seal(self.shared.stream)));
         }
         self.shared.reader.wake();
     }
 
-    /// No more is put into the last block.
-    fn seal(&mut self) {
-        let core = self.pool.core();
-        let mut state = core.lock();
-        if Core::is_open(&state, &self.shared) {
-            let stream = self.shared.stream;
-            state.seats[stream as usize].writes = false;
-            core.on(&mut state, Event::Seal(stream));
-            core.close(&mut state, &self.shared);
-        }
-    }
-
-    /// Writes all of `bytes`, and waits for room as long as it takes: their number.
+    /// Writes all of `bytes`, waits for room without a limit, and returns their number.
     ///
     /// # Errors
-    /// Those of [`BacklogWriter::reserve`]; [`Error::written_bytes`] says how much was written before.
+    /// Those of [`BacklogWriter::reserve`]; [`crate::Error::written_bytes`] is what was written
+    /// before.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.write_until(bytes, Until::Ever)
     }
 
-    /// Writes as much as there is room for.
+    /// Writes as much as there is room for, without waiting.
     ///
     /// # Errors
     /// Those of [`BacklogWriter::reserve`].
@@ -164,7 +150,7 @@ impl BacklogWriter {
         self.write_until(bytes, Until::Now)
     }
 
-    /// Writes as much as there is room for in time.
+    /// Writes as much as there is room for within `timeout`.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing could be written. Those of [`BacklogWriter::reserve`].
@@ -189,30 +175,28 @@ impl BacklogWriter {
                 Err(_) if until != Until::Now && self.shared.writer.wait(until) => {}
                 Err(_) if done > 0 => break,
                 Err(error) if until == Until::Now => return Err(error),
-                Err(_) => {
-                    let why = "it stayed full";
-                    return Err(Error::new(ErrorKind::TimedOut, "write to", "the backlog", why));
-                }
+                Err(_) => return Err(cannot_write(ErrorKind::TimedOut, "it stayed full")),
             }
         }
         Ok(done)
     }
 
-    /// What both ends share: to wait for room without holding the end, and to wake the reader.
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    /// The state that both ends share, to wait for room without holding the end and to wake the
+    /// reader.
+    pub(super) fn shared(&self) -> Arc<Backlog> {
         self.shared.clone()
     }
 
-    /// Bytes of this stream that were delayed, cancelled, spilled and read back.
+    /// Counts the bytes of this stream that were delayed, cancelled, spilled and read back.
     pub(crate) fn counts(&self) -> [u64; 4] {
         self.core().counts_of(&self.shared)
     }
 
-    /// A descriptor for poll(2): readable once [`ErrorKind::WouldBlock`] was answered and there may
-    /// be room again.
+    /// A descriptor for poll(2). After a call has returned [`ErrorKind::WouldBlock`], it is readable
+    /// once there may be room.
     ///
     /// # Errors
-    /// The kernel has no descriptors.
+    /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.core().check_here("poll")?;
         self.shared.writer.descriptor()
@@ -232,10 +216,10 @@ impl Drop for BacklogWriter {
             let seat = &mut state.seats[stream as usize];
             seat.writes = false;
             let empty = seat.granted.take().is_some() || committed == Some(0);
-            core.on(&mut state, Event::Withdraw { stream, empty });
-            core.on(&mut state, Event::Seal(stream));
+            core.on(&mut state, PoolEvent::Withdraw { stream, empty });
+            core.on(&mut state, PoolEvent::Seal(stream));
         }
-        // Release pairs with the acquire in the reader: all that was put is seen.
+        // Release pairs with the acquire in the reader, which then sees all that was put.
         self.shared.ended.store(true, Ordering::Release);
         self.shared.reader.wake();
         core.close(&mut state, &self.shared);
@@ -244,7 +228,7 @@ impl Drop for BacklogWriter {
 
 impl io::Write for BacklogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // No more than goes into one frame, so that an error means that nothing was written.
+        // At most what fits into one frame, so that an error means that nothing was written.
         let committed = self.frame.as_ref().map_or(0, FrameWriter::committed);
         let room = self.core().frames.frame_bytes() - committed;
         Ok(BacklogWriter::write(self, &bytes[..bytes.len().min(room)])?)

@@ -1,6 +1,7 @@
-//! Which writer is next: those that are looked at, those that will say, and those that come.
+//! The choice of the next writer: among hot rings, cold rings whose writers set their bit on the
+//! board, and writers that have just come.
 
-use super::slot::{Sight, Slot, Slots};
+use super::slot::{Sight, WriterSlot, WriterSlots};
 use super::unfinished::Unfinished;
 use super::{Ending, PortOptions, WriterId, WriterStat};
 use crate::connect::acceptor::Arrival;
@@ -19,44 +20,44 @@ use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::Shape;
-use weir_policy::ready::{Pace, Rotation, Usual};
+use weir_policy::pipe::PipeShape;
+use weir_policy::ready::{Rotation, TurnPace, Usual};
 use weir_ring::account::add;
 use weir_ring::board::Board;
 use weir_ring::layout::MESSAGE;
 use weir_ring::primitive::Ordering;
-use weir_ring::{Area, Memory, sleep};
+use weir_ring::{Area, RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
-/// Looks at a hot ring that found nothing before it goes cold while others are busy.
+/// A hot ring goes cold after this many looks that found nothing, while others are busy.
 const MOST_EMPTY_LOOKS: u32 = 64;
-/// Turns between two readings of the clock, for looking at all rings now and then.
+/// Turns between two readings of the clock, for the occasional look at all rings.
 const TURNS: u32 = 256;
-/// A writer that waits for room is woken once this part of its ring is free. With many writers each
-/// wake-up costs two switches, which must pay: with 64 and messages of 4 KiB a sixth more went
-/// through than by an eighth.
+/// A writer that waits for room is woken once this fraction (one half) of its ring is free. With
+/// many writers each wake-up costs two switches: with 64 writers and messages of 4 KiB, a half moved
+/// a sixth more than an eighth.
 const WOKEN_AT: u64 = 2;
-/// How often all rings are looked at, whatever the board says.
+/// How often the reader looks at all rings, whatever the board says.
 pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 
-/// All writers, and which of them is next.
+/// All writers, and the choice of the next one.
 #[derive(Debug)]
 pub struct Choice {
     board: Arc<Page<Board>>,
     board_file: ParentOnly,
     inbox: Arc<Inbox>,
-    pub slots: Slots,
+    pub slots: WriterSlots,
     free: Vec<u32>,
     pub hot: Rotation,
     usual: Usual,
-    /// Whose turn it is.
+    /// The writer whose turn it is.
     current: Option<u32>,
-    /// Who was served last.
+    /// The writer that was served last.
     pub last: Option<u32>,
     turns: u32,
     all_seen: Instant,
     next_serial: u64,
-    /// The descriptors of processes were given up.
+    /// Descriptors are scarce, and those of processes were closed.
     shed: bool,
     pub resolved: Resolved,
     unfinished: Unfinished,
@@ -94,13 +95,12 @@ impl Choice {
         self.board.words()
     }
 
-    /// The writer at a place, which the caller knows to be there.
-    pub fn slot(&mut self, place: u32) -> Result<&mut Slot> {
+    pub fn slot(&mut self, place: u32) -> Result<&mut WriterSlot> {
         let slot = self.slots.get_mut(place as usize).and_then(Option::as_deref_mut);
         slot.ok_or_else(|| Error::new(ErrorKind::Invalid, "use", "a writer", "it is gone"))
     }
 
-    /// The writer whose turn it is, if it still is and there is no news of others.
+    /// The writer whose turn it still is, unless there is news of others.
     #[inline]
     pub fn current_place(&mut self) -> Option<u32> {
         let place = self.current.filter(|_| !self.inbox.has_news())?;
@@ -112,8 +112,8 @@ impl Choice {
         Some(self.slots.get(place as usize)?.as_ref()?.id)
     }
 
-    /// Says on the board which socket is the port's, for those who look from outside.
-    pub fn say_where(&self, path: &Path) {
+    /// Writes to the board which socket is the port's, for `weir stat`.
+    pub fn publish_socket(&self, path: &Path) {
         if let Some((device, inode)) = name::socket_id(path) {
             let account = &self.board().account;
             account.socket_device.store(device, Ordering::Relaxed);
@@ -125,20 +125,20 @@ impl Choice {
         self.slots.len() - self.free.len()
     }
 
-    /// Lets one in who came. What is wrong with it is told to itself alone.
+    /// Lets a writer in, or refuses it. Only the writer itself hears why.
     pub fn let_in(&mut self, arrival: Arrival, options: &PortOptions) -> Option<u32> {
         if self.len() >= options.most_writers as usize {
-            let why = format!("it has its most writers, {}", options.most_writers);
+            let why = format!("it has {} writers already, its limit", options.most_writers);
             turn_away(arrival.socket, &why);
             return None;
         }
         let Arrival { socket, memory, identity, .. } = arrival;
         let Ok(map) = open_kind(&memory, MESSAGE) else {
-            turn_away(socket, "what was handed over is no ring");
+            turn_away(socket, "its reader received no valid ring");
             return None;
         };
-        // Descriptors are scarce: the mapping is enough. A second, of the process, while there are
-        // plenty.
+        // Each writer costs descriptors. The mapping does not need the memory's, and the process's
+        // is kept only while descriptors are plenty.
         drop(memory);
         let pidfd = socket.get().and_then(|socket| weir_sys::peer::pidfd(socket).ok());
         let pidfd = pidfd.filter(|pidfd| !self.are_scarce(pidfd));
@@ -147,12 +147,12 @@ impl Choice {
             Ok(reader) => {
                 let id = WriterId { serial: self.next_serial, slot: place };
                 self.next_serial += 1;
-                let slot = Some(Box::new(Slot::new(reader, id, identity)));
+                let slot = Some(Box::new(WriterSlot::new(reader, id, identity)));
                 match self.slots.get_mut(place as usize) {
                     Some(free) => *free = slot,
                     None => self.slots.push(slot),
                 }
-                self.hot.push(place, Pace::New);
+                self.hot.push(place, TurnPace::New);
                 let account = &self.board().account;
                 add(&account.opened, 1);
                 account.open.store(self.len() as u32, Ordering::Relaxed);
@@ -176,23 +176,23 @@ impl Choice {
         options: &PortOptions,
     ) -> Result<RecordReader> {
         let (page, bytes) = (crate::memory::page_bytes(), map.bytes(Area::Ring));
-        let shape = Shape::new(page, bytes, Some(bytes / WOKEN_AT), None)
+        let shape = PipeShape::new(page, bytes, Some(bytes / WOKEN_AT), None)
             .map_err(crate::pipe::defaults::out_of_range)?;
         let resolved = Resolved { shape, ..self.resolved };
         let connection = Connection::of_port_ring(socket, &self.inbox, place, pidfd)?;
         let mut end = End::new(None, map, connection, &resolved)?;
-        // Not what the writer says of itself in the memory.
+        // The shape that the writer wrote into the memory is not trusted.
         end.shape = shape;
         let board = self.board_file.get().ok_or_else(|| {
-            Error::new(ErrorKind::Forked, "let in", "a writer", "forked meanwhile")
+            Error::new(ErrorKind::Forked, "let in", "a writer", "the process has forked")
         })?;
-        // One that does not take it in cannot ring: it will be looked at now and then.
+        // A writer that does not get this cannot set its bit; the look at all rings finds it.
         let _ = welcome(&end.life, board, place, options.most_message_bytes);
         RecordReader::over(end)
     }
 
-    /// Whether descriptors are scarce, by the number of the newest: half of what there may be.
-    /// At three quarters those of processes are given up, for good.
+    /// Whether descriptors are scarce: the newest has a number of at least half the limit. At three
+    /// quarters the descriptors of processes are closed for good.
     fn are_scarce(&mut self, newest: &OwnedFd) -> bool {
         use std::os::fd::AsRawFd;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -207,15 +207,13 @@ impl Choice {
         self.shed || newest >= limit / 2
     }
 
-    /// A writer is gone.
     pub fn remove(&mut self, place: u32, ending: Ending) -> Result<()> {
-        self.hot.remove(place);
-        self.current = self.current.filter(|current| *current != place);
+        self.set_aside(place);
         self.last = self.last.filter(|last| *last != place);
         if let Some(mut slot) = self.slots.get_mut(place as usize).and_then(Option::take) {
             self.free.push(place);
-            let freed = self.unfinished.gone(&slot);
-            self.let_go(freed)?;
+            let released = self.unfinished.gone(&slot);
+            self.release(released)?;
             if ending == Ending::ShutOut
                 && let Ok((end, _)) = slot.reader.parts()
                 && let Some(socket) = end.life.socket()
@@ -230,7 +228,6 @@ impl Choice {
         Ok(())
     }
 
-    /// Counts what was received.
     #[inline]
     pub fn count(&mut self, messages: u64, bytes: u64) {
         self.usual.served(messages, bytes);
@@ -239,14 +236,14 @@ impl Choice {
         add(&account.bytes, bytes);
     }
 
-    /// The current writer has nothing more.
+    /// Ends the turn of a writer that has nothing more.
     pub fn ran_dry(&mut self, place: u32) {
         if let Ok(slot) = self.slot(place) {
             slot.turn.end();
         }
     }
 
-    /// A writer that has something, whose turn it is.
+    /// Finds a writer that has something, and whose turn it is.
     #[inline]
     pub fn ready_now(&mut self) -> Result<Option<u32>> {
         if let Some(place) = self.current {
@@ -255,7 +252,7 @@ impl Choice {
                 return Ok(Some(place));
             }
             self.current = None;
-            self.hot.push(place, Pace::Busy);
+            self.hot.push(place, TurnPace::Busy);
         }
         self.take_turns()
     }
@@ -267,15 +264,15 @@ impl Choice {
             self.look_at_all()?;
         }
         for rounds in 0.. {
-            // A writer may owe more than its turn grants, for a long message: then it waits for
+            // After a long message a writer may owe more than its turn grants. Then it waits for
             // more turns, and others are served meanwhile.
             let mut someone_owes = false;
             for _ in 0..self.hot.len() {
                 let Some((place, pace)) = self.hot.pop() else { break };
                 let alone = self.hot.is_empty();
                 let long_turn = match pace {
-                    Pace::Busy => self.usual.begin_turn(self.hot.len()),
-                    Pace::New => 0,
+                    TurnPace::Busy => self.usual.begin_turn(self.hot.len()),
+                    TurnPace::New => 0,
                 };
                 let Ok(slot) = self.slot(place) else { continue };
                 if slot.is_set_aside() {
@@ -285,22 +282,22 @@ impl Choice {
                     slot.empty_looks = 0;
                     match pace {
                         _ if rounds > 0 => slot.turn.begin_in_debt(slot.share, rounds),
-                        Pace::New => slot.turn.begin(slot.share),
-                        Pace::Busy => slot.turn.begin_long(slot.share, long_turn),
+                        TurnPace::New => slot.turn.begin(slot.share),
+                        TurnPace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
                     if slot.turn.goes_on() {
                         (self.current, self.last) = (Some(place), Some(place));
                         return Ok(Some(place));
                     }
                     someone_owes = true;
-                    self.hot.push(place, Pace::Busy);
+                    self.hot.push(place, TurnPace::Busy);
                     continue;
                 }
                 slot.turn.end();
                 slot.empty_looks += 1;
-                // The last one is left to whoever spins and sleeps.
+                // The last hot ring stays hot until the reader sleeps.
                 if alone || slot.empty_looks < MOST_EMPTY_LOOKS {
-                    self.hot.push(place, Pace::Busy);
+                    self.hot.push(place, TurnPace::Busy);
                 } else if !slot.cool()? {
                     self.warm(place)?;
                 }
@@ -312,7 +309,7 @@ impl Choice {
         Ok(None)
     }
 
-    /// Whether there may be something, looking at what is hot.
+    /// Whether there may be something: looks at the board, the inbox and the hot rings.
     pub fn sees(&mut self) -> Result<bool> {
         if self.board.words().any() || self.inbox.has_news() {
             return Ok(true);
@@ -327,17 +324,16 @@ impl Choice {
         Ok(false)
     }
 
-    /// A writer is looked at from now on.
     pub fn warm(&mut self, place: u32) -> Result<()> {
         let slot = self.slot(place)?;
         slot.warm()?;
         if !slot.is_set_aside() {
-            self.hot.push(place, Pace::New);
+            self.hot.push(place, TurnPace::New);
         }
         Ok(())
     }
 
-    /// Takes what the board and the watcher say of rings.
+    /// Makes the rings hot whose bits are set on the board.
     fn gather(&mut self) -> Result<()> {
         if !self.board.words().any() {
             return Ok(());
@@ -346,25 +342,17 @@ impl Choice {
         let mut named = Vec::new();
         board.words().gather(|ring| named.push(ring));
         for place in named {
-            // A bit that someone set for a ring that is not there is nothing.
-            if self.id_at(place).is_some() {
-                self.warm(place)?;
-            }
+            self.warm_if_there(place)?;
         }
         Ok(())
     }
 
-    /// The other ends of these are gone: what is left of them is received, and their end.
-    pub fn on_gone(&mut self, gone: &[u32]) -> Result<()> {
-        for place in gone {
-            if self.id_at(*place).is_some() {
-                self.warm(*place)?;
-            }
-        }
-        Ok(())
+    /// Makes a ring hot. A place without a writer (anybody can set its bit) is ignored.
+    pub fn warm_if_there(&mut self, place: u32) -> Result<()> {
+        if self.id_at(place).is_some() { self.warm(place) } else { Ok(()) }
     }
 
-    /// Looks at all rings, since the bits may have been spoiled.
+    /// Looks at all rings, since a writer may have spoiled the bits of others.
     pub fn look_at_all(&mut self) -> Result<()> {
         self.all_seen = Instant::now();
         for place in self.unfinished.late(&self.slots) {
@@ -379,17 +367,17 @@ impl Choice {
         Ok(())
     }
 
-    /// A writer is not listened to any more.
+    /// Shuts a writer out: nothing more is received from it.
     pub fn shut_out(&mut self, place: u32) -> Result<()> {
         self.slot(place)?.shut_out();
         self.account_for(place)?;
         self.resume(place)
     }
 
-    /// Before the reader sleeps: all rings go cold. Whether none has anything.
+    /// Makes all rings cold, before the reader sleeps: whether none of them has anything.
     pub fn cool_all(&mut self) -> Result<bool> {
         if let Some(place) = self.current.take() {
-            self.hot.push(place, Pace::Busy);
+            self.hot.push(place, TurnPace::Busy);
         }
         for _ in 0..self.hot.len() {
             let Some((place, _)) = self.hot.pop() else { break };
@@ -401,22 +389,22 @@ impl Choice {
         Ok(self.hot.is_empty())
     }
 
-    /// A writer is not to be received from.
+    /// Receives nothing from a writer until [`Choice::resume`].
     pub fn suspend(&mut self, place: u32) -> Result<()> {
         self.set_aside(place);
         let Some(Some(slot)) = self.slots.get_mut(place as usize) else { return Ok(()) };
         slot.suspended = true;
-        let freed = self.unfinished.suspended(slot);
-        self.let_go(freed)
+        let released = self.unfinished.suspended(slot);
+        self.release(released)
     }
 
-    /// Has a writer not looked at.
+    /// Takes a writer out of the rotation.
     fn set_aside(&mut self, place: u32) {
         self.hot.remove(place);
         self.current = self.current.filter(|current| *current != place);
     }
 
-    /// It is again.
+    /// Receives from a writer again.
     pub fn resume(&mut self, place: u32) -> Result<()> {
         self.slot(place)?.suspended = false;
         if self.current != Some(place) {
@@ -425,31 +413,31 @@ impl Choice {
         Ok(())
     }
 
-    /// What a writer has of the memory for messages that are not whole may have changed.
+    /// Accounts for the memory that a writer uses for an unfinished message.
     #[inline]
     pub fn account_for(&mut self, place: u32) -> Result<()> {
         let Some(Some(slot)) = self.slots.get_mut(place as usize) else { return Ok(()) };
-        let freed = self.unfinished.account_for(slot);
-        self.let_go(freed)
+        let released = self.unfinished.account_for(slot);
+        self.release(released)
     }
 
-    /// Bytes of that memory that a writer may have beside those it has.
+    /// Bytes that a writer may use for unfinished messages beside those it already uses.
     pub fn room_for(&self, place: u32) -> u64 {
         self.unfinished.room_for(place)
     }
 
-    /// There is no such memory for a piece of this writer.
+    /// Holds a writer up, because there is no memory for a piece of its message.
     pub fn hold_up(&mut self, place: u32) -> Result<()> {
         let (waits, goes_on) = self.unfinished.hold_up(place, &mut self.slots);
         if waits {
             self.set_aside(place);
         }
-        self.let_go(goes_on)
+        self.release(goes_on)
     }
 
-    /// These were held up, and are not any more.
+    /// Receives again from writers that were held up.
     #[inline]
-    fn let_go(&mut self, places: impl IntoIterator<Item = u32>) -> Result<()> {
+    fn release(&mut self, places: impl IntoIterator<Item = u32>) -> Result<()> {
         for place in places {
             if let Ok(slot) = self.slot(place) {
                 slot.held_up = false;
@@ -472,7 +460,7 @@ impl Choice {
         let mut stats = Vec::with_capacity(self.len());
         for slot in self.slots.iter_mut().flatten() {
             let (end, _) = slot.reader.parts()?;
-            let naps = end.header().writer_sleep.word.load(Ordering::Relaxed);
+            let parked = end.header().writer_sleep.word.load(Ordering::Relaxed);
             stats.push(WriterStat {
                 id: slot.id,
                 identity: slot.identity,
@@ -480,15 +468,15 @@ impl Choice {
                 bytes: slot.bytes,
                 share: slot.share,
                 suspended: slot.suspended,
-                waiting: naps & (sleep::ASLEEP | sleep::POLLING) != 0,
+                waiting: parked & (sleep::ASLEEP | sleep::POLLING) != 0,
             });
         }
         stats.sort_by_key(|stat| stat.id.number());
         Ok(stats)
     }
 
-    /// Nobody reads any more.
-    pub fn say_closed(&self) {
+    /// Writes to the board that no writer is open any more.
+    pub fn publish_closed(&self) {
         self.board().account.open.store(0, Ordering::Relaxed);
     }
 }

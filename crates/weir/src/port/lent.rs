@@ -1,19 +1,20 @@
-//! A message that is shown where it lies in its writer's ring.
+//! A message that is shown in place, in its writer's ring.
 
 use crate::memory::View;
 use rustix::fd::BorrowedFd;
 
-/// A message while it is shown.
+/// A message that [`Port::lend_each_timeout`](super::Port::lend_each_timeout) shows.
 #[derive(Debug)]
 pub enum Lent<'a> {
-    /// In the writer's ring, which it may still write to: read once, check, then use.
+    /// A message in its writer's ring. The writer may still write to it: read it once, check it,
+    /// then use it.
     InPlace(View<'a>),
-    /// One that came in several pieces, put together.
+    /// A message that came in several pieces and was put together.
     Copied(&'a [u8]),
 }
 
 impl Lent<'_> {
-    /// Its length.
+    /// The length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Lent::InPlace(view) => view.len(),
@@ -21,15 +22,15 @@ impl Lent<'_> {
         }
     }
 
-    /// Whether it is empty.
+    /// Whether the message is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies bytes from `offset` out.
+    /// Copies bytes from `offset` on to `to`.
     ///
     /// # Panics
-    /// When they reach beyond the end.
+    /// If the range reaches beyond the end of the message.
     #[inline]
     pub fn copy_to(&self, offset: usize, to: &mut [u8]) {
         match self {
@@ -38,14 +39,14 @@ impl Lent<'_> {
         }
     }
 
-    /// Writes `head`, and then `bytes` from `offset` on to a descriptor by one call, out of the
-    /// ring itself: how many bytes went.
+    /// Writes `head` and then `bytes` bytes from `offset` on to a descriptor, by one writev(2)
+    /// straight from the ring. Returns how many bytes were written.
     ///
     /// # Errors
     /// Those of writev(2).
     ///
     /// # Panics
-    /// When they reach beyond the end.
+    /// If the range reaches beyond the end of the message.
     pub fn write_to(
         &self,
         fd: BorrowedFd,

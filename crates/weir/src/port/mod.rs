@@ -1,11 +1,11 @@
 //! Ports: many writers, one reader, a name. [`Port`] is the reader, [`PortWriter`] a writer.
 //!
-//! Each writer has a ring of its own, which it makes and hands over; nobody else can write to it.
-//! A ring is *hot* while the reader looks at it, or *cold*: then its writer says on the board, at
-//! its next message, that it has something. The modules, in the order of flow: [`writer`] sends;
-//! [`slot`] is a writer as its reader sees it; [`unfinished`] bounds the memory of messages that are
-//! not whole; [`choice`] finds the next writer; [`rings`] lets writers in, and spins and sleeps when
-//! none has anything; [`reader`] is the port.
+//! Each writer makes a ring of its own and hands it over; no other writer can write to it. A ring is
+//! *hot* while the reader looks at it. Otherwise it is *cold*, and its writer sets a bit on the
+//! board with its next message. The modules, in the order of flow: [`writer`] sends; [`slot`] is a
+//! writer as the reader sees it; [`unfinished`] bounds the memory of unfinished messages; [`choice`]
+//! finds the next writer; [`rings`] lets writers in, and spins and sleeps when none has anything;
+//! [`reader`] is the port.
 
 mod choice;
 mod lent;
@@ -27,10 +27,10 @@ use crate::error::Result;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What a writer says first, with its memory.
+/// The first message of a writer, sent with its memory.
 const HELLO: &[u8] = b"weir-port";
-// The header of a record is the ring's own word, which says its length and where it lies, and a
-// second word: kind in the lowest byte, flags in the next, the rest zeros.
+// The header of a record has two words. The first is the ring's: the record's length and place. The
+// second holds a kind in the lowest byte, flags in the next, and zeros.
 /// The kind of a record that holds part of a message.
 const DATA: u32 = 1;
 /// The record begins a message.
@@ -38,16 +38,15 @@ const FIRST: u32 = 1 << 8;
 /// The record ends a message.
 const LAST: u32 = 2 << 8;
 
-/// One open of a port: the same process may have several.
+/// The identity of one writer of a port. A process may have several writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WriterId {
-    /// Writers are counted from 1, in the order in which they were let in.
     serial: u64,
     slot: u32,
 }
 
 impl WriterId {
-    /// Its number: writers are counted from 1, in the order in which they were let in.
+    /// The writer's number. Writers are counted from 1, in the order in which they were let in.
     pub fn number(self) -> u64 {
         self.serial
     }
@@ -59,27 +58,27 @@ impl fmt::Display for WriterId {
     }
 }
 
-/// Writers at a moment.
+/// The number of a port's writers at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// That are open.
+    /// Open writers.
     pub open: usize,
-    /// Of these, that wait for room.
+    /// Open writers that wait for room.
     pub waiting: usize,
 }
 
-/// One writer at a moment.
+/// The state of one writer at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriterStat {
-    /// Which.
+    /// The writer.
     pub id: WriterId,
     /// Its process and user.
     pub identity: Identity,
-    /// Messages (or pieces, where those are shown) received from it.
+    /// Messages received from it, or pieces if the port shows pieces.
     pub messages: u64,
-    /// Bytes in these.
+    /// Bytes in these messages.
     pub bytes: u64,
     /// Its share of the reader's turns.
     pub share: u32,
@@ -92,26 +91,26 @@ pub struct WriterStat {
 /// What came from a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A message, so many bytes of the buffer.
+    /// A message, at the front of the buffer.
     Message {
         /// Its length.
         bytes: usize,
     },
-    /// Of ports that show pieces: part of a message.
+    /// A part of a message, from a port that shows pieces.
     Piece {
         /// Its length.
         bytes: usize,
-        /// It begins a message. If the writer's last did not end before, it never will.
+        /// It begins a message. If the writer's previous message has not ended, it never will.
         first: bool,
         /// It ends a message.
         last: bool,
     },
-    /// The writer is gone; all it sent was received.
+    /// The writer is gone, and all it sent was received.
     Closed(Ending),
 }
 
 impl Event {
-    /// Bytes of the message or piece.
+    /// The length of the message or piece.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Event::Message { bytes } | Event::Piece { bytes, .. } => bytes,
@@ -120,28 +119,29 @@ impl Event {
     }
 }
 
-/// What was received.
+/// Something that a port received from a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Received {
-    /// From whom.
+    /// The writer.
     pub writer: WriterId,
     /// Its process and user.
     pub identity: Identity,
-    /// Which message (or piece) of this writer's, counted from 1; of `Closed` how many there were.
+    /// The number of this message (or piece) among the writer's, counted from 1. With `Closed`: how
+    /// many there were.
     pub sequence: u64,
-    /// What.
+    /// What came.
     pub event: Event,
 }
 
-/// The name of a port as it is found outside.
+/// The name of a port in the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortName {
     /// The path of its socket.
     pub path: PathBuf,
-    /// The process that reads, 0 for one of another pid namespace; none where that is gone and has
-    /// left the name.
+    /// The process that reads, or 0 if it is in another pid namespace. `None` if the reader is gone
+    /// and has left the name behind.
     pub reader: Option<i32>,
 }
 
@@ -150,7 +150,8 @@ const LIST: Subject = Subject { operation: "list", noun: "ports in" };
 const REMOVE: Subject = Subject { operation: "remove", noun: "port" };
 
 impl PortName {
-    /// Lists the ports in a directory by name; where none is given, in that of names without a `/`.
+    /// Lists the ports in a directory, sorted by name. Without a directory it lists the one that
+    /// holds names without a `/`.
     ///
     /// ```
     /// use weir::{Port, PortName, PortOptions};
@@ -176,8 +177,8 @@ impl PortName {
             }
             let path = path.with_extension("");
             let reader = match name::state(&path) {
-                Some(name::State::Held(holder)) => Some(holder.pid().unwrap_or_default()),
-                Some(name::State::Stale) => None,
+                Some(name::NameState::Held(holder)) => Some(holder.pid().unwrap_or_default()),
+                Some(name::NameState::Stale) => None,
                 None => continue,
             };
             names.push(PortName { path, reader });
@@ -189,18 +190,18 @@ impl PortName {
     /// Finds the path of a port's socket.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Invalid`]: the name cannot be one.
+    /// [`crate::ErrorKind::Invalid`]: the name cannot be a port's.
     pub fn path_of(name: impl AsRef<Path>) -> Result<PathBuf> {
         name::resolve(&Subject { operation: "name", noun: "port" }, name.as_ref())
     }
 }
 
 impl Port {
-    /// Removes what a reader that is gone has left of a port.
+    /// Removes a port's name that a reader which is gone has left behind.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Taken`]: it has a reader; [`crate::ErrorKind::Invalid`]: there is none of
-    /// that name.
+    /// [`crate::ErrorKind::Taken`]: the port has a reader; [`crate::ErrorKind::Invalid`]: there is
+    /// no port of that name.
     pub fn remove(name: impl AsRef<Path>) -> Result<()> {
         let path = name::resolve(&REMOVE, name.as_ref())?;
         name::remove(&REMOVE, &path)

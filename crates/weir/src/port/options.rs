@@ -1,19 +1,19 @@
-//! What a port, and a writer to it, is asked to be.
+//! The options of a port and of a writer to it.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Waiting};
 use crate::pipe::options::{Options, Resolved};
 use rustix::fs::Mode;
-use weir_policy::pipe::Shape;
+use weir_policy::pipe::PipeShape;
 use weir_ring::board::MOST_RINGS;
 
-/// Bytes of a writer's ring.
+/// The default bytes of a writer's ring.
 const RING_BYTES: u64 = 256 << 10;
-/// Most bytes of a message.
+/// The default limit of a message's bytes.
 const MESSAGE_BYTES: u64 = 16 << 20;
-/// Most bytes of messages that are not yet whole, of all writers.
+/// The default limit of the bytes of unfinished messages, of all writers together.
 const UNFINISHED_BYTES: u64 = 64 << 20;
-/// Most writers.
+/// The default limit of writers.
 const WRITERS: u32 = 1024;
 
 /// Options of a port, for [`Port::create`](super::Port::create).
@@ -57,50 +57,32 @@ impl PortOptions {
         PortOptions::default()
     }
 
-    /// Sets how the reader waits.
-    pub fn waiting(mut self, waiting: Waiting) -> PortOptions {
-        self.waiting = waiting;
-        self
+    setters! { PortOptions;
+        /// Sets how the reader waits.
+        waiting: Waiting => waiting;
+        /// Sets the longest message the port takes: 16 MiB by default, at most 1 GiB.
+        most_message_bytes: u64 => most_message_bytes;
+        /// Sets the most memory for unfinished messages, whose last pieces have not come yet, of all
+        /// writers together: 64 MiB by default. A writer whose piece finds no room is held up. The
+        /// writer whose message began first may always finish it.
+        most_unfinished_bytes: u64 => most_unfinished_bytes;
+        /// Sets the most writers at once: 1,024 by default, at most 16,384. Each takes a descriptor.
+        most_writers: u32 => most_writers;
+        /// Sets the permissions of the socket: 0o600 by default. Only those to write matter.
+        mode: u32 => mode;
     }
 
-    /// Sets the longest message the port takes: 16 MiB by default, at most 1 GiB.
-    pub fn most_message_bytes(mut self, bytes: u64) -> PortOptions {
-        self.most_message_bytes = bytes;
-        self
-    }
-
-    /// Sets the most memory for messages of which pieces are still to come, of all writers together:
-    /// 64 MiB by default. A writer for whose piece there is no room is held up; the one whose message
-    /// began first may always finish it.
-    pub fn most_unfinished_bytes(mut self, bytes: u64) -> PortOptions {
-        self.most_unfinished_bytes = bytes;
-        self
-    }
-
-    /// Sets the most writers at once: 1,024 by default, at most 16,384. Each takes a descriptor.
-    pub fn most_writers(mut self, writers: u32) -> PortOptions {
-        self.most_writers = writers;
-        self
-    }
-
-    /// Sets the permissions of the socket, of which those to write count: 0o600 by default.
-    pub fn mode(mut self, mode: u32) -> PortOptions {
-        self.mode = mode;
-        self
-    }
-
-    /// Shows long messages in their pieces, as they come, instead of putting them together.
+    /// Shows the pieces of long messages as they come, instead of putting them together.
     pub fn in_pieces(mut self) -> PortOptions {
         self.in_pieces = true;
         self
     }
 
-    /// What the reader's ends of its writers' rings are to be.
+    /// The options of the reader's ends of its writers' rings.
     pub(super) fn resolve(&self) -> Result<Resolved> {
         Options::new().capacity_bytes(RING_BYTES).waiting(self.waiting).resolve()
     }
 
-    /// Refuses what no port can be.
     pub(super) fn check(&self) -> Result<()> {
         let within = |what: &str, asked: u64, least: u64, most: u64| {
             if (least..=most).contains(&asked) {
@@ -153,15 +135,15 @@ impl PortWriterOptions {
         PortWriterOptions::default()
     }
 
-    /// Sets the bytes that the writer's ring holds, as [`Options::capacity_bytes`]: 256 KiB by
+    /// Sets the bytes that the writer's ring holds, as [`Options::capacity_bytes`] does: 256 KiB by
     /// default.
     pub fn capacity_bytes(mut self, bytes: u64) -> PortWriterOptions {
         self.pipe = self.pipe.capacity_bytes(bytes);
         self
     }
 
-    /// Sets the longest piece of a message, as [`Options::segment_bytes`]: a quarter of the ring by
-    /// default.
+    /// Sets the longest piece of a message, as [`Options::segment_bytes`] does: a quarter of the
+    /// ring by default.
     pub fn piece_bytes(mut self, bytes: u64) -> PortWriterOptions {
         self.pipe = self.pipe.segment_bytes(bytes);
         self.has_piece_bytes = true;
@@ -174,7 +156,7 @@ impl PortWriterOptions {
         self
     }
 
-    /// Sets how long to wait for a reader where there is none: [`Timeout::Now`] by default.
+    /// Sets how long to wait for a reader if there is none: [`Timeout::Now`] by default.
     pub fn connect_timeout(mut self, timeout: impl Into<Timeout>) -> PortWriterOptions {
         self.connect_timeout = timeout.into();
         self
@@ -184,8 +166,8 @@ impl PortWriterOptions {
         self.pipe.resolve()
     }
 
-    /// The longest piece, in a ring of these sizes.
-    pub(super) fn longest_piece(&self, shape: &Shape) -> usize {
+    /// The longest piece in a ring of these sizes.
+    pub(super) fn longest_piece(&self, shape: &PipeShape) -> usize {
         let quarter = shape.capacity_bytes() / 4;
         (if self.has_piece_bytes { shape.segment_bytes() } else { quarter }) as usize
     }

@@ -1,18 +1,18 @@
-//! The reader of a port: what its owner calls.
+//! The reader of a port.
 
 use super::lent::Lent;
 use super::rings::{Effort, Rings};
-use super::slot::{InRing, Manner, Step};
+use super::slot::{InRing, SlotStep, StepLimits};
 use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
 use crate::connect::name::{self, Subject};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Source, Timeout, Until};
+use crate::park::{Timeout, Until, WaitSource};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 
 const CREATE: Subject = Subject { operation: "make", noun: "port" };
-/// Rounds of letting in before writers are counted: those who come without end are not waited for.
+/// Rounds of letting writers in before they are counted. Writers may come without end.
 const MOST_ROUNDS: u32 = 64;
 
 /// The reader of a port. Dropping it closes the port and removes its name.
@@ -43,27 +43,27 @@ pub struct Port {
 }
 
 impl Port {
-    /// Makes a port and listens. What its name means says `docs/contracts/port.md`.
+    /// Makes a port and listens. `docs/contracts/port.md` says what its name means.
     ///
     /// # Errors
     /// [`ErrorKind::Taken`]: the name has a reader, or is another program's file;
-    /// [`ErrorKind::Invalid`]: the name or an option cannot be; the kernel's.
+    /// [`ErrorKind::Invalid`]: the name or an option is not valid; those of the kernel.
     pub fn create(name: impl AsRef<Path>, options: &PortOptions) -> Result<Port> {
         let path = name::resolve(&CREATE, name.as_ref())?;
         Ok(Port { rings: Rings::listen(&CREATE, &path, options)? })
     }
 
     /// Receives the next message of any writer into `buffer`, or the end of a writer, and waits for
-    /// it as long as it takes.
+    /// it without a limit.
     ///
     /// # Errors
-    /// [`ErrorKind::TooSmall`]: the buffer is; the message stays, [`Error::needed_bytes`] is its
-    /// length. [`ErrorKind::Forked`].
+    /// [`ErrorKind::TooSmall`]: the buffer is too small; the message stays, and
+    /// [`Error::needed_bytes`] is its length. [`ErrorKind::Forked`].
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
         self.receive_one(buffer, Until::Ever)
     }
 
-    /// Receives the next message, if one comes in time.
+    /// Receives the next message, and waits for it at most as long as `timeout`.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] or [`ErrorKind::TimedOut`]: nothing came. Those of
@@ -84,9 +84,9 @@ impl Port {
     }
 
     /// Receives the next message as [`Port::receive_timeout`] does, and with it those that the same
-    /// writer has sent by then, to the end of its turn. Each is copied to `buffer` and shown to
-    /// `see`: the number of messages. It is cheaper than one call for each where messages are short
-    /// and many.
+    /// writer has already sent, to the end of its turn. Each is copied to `buffer` and shown to
+    /// `see`. Returns the number of messages. For many short messages this is cheaper than one call
+    /// for each.
     ///
     /// # Errors
     /// Those of [`Port::receive_timeout`].
@@ -99,9 +99,9 @@ impl Port {
         self.copy_each(buffer, usize::MAX, timeout.into().start(), see)
     }
 
-    /// Lends messages as [`Port::receive_each_timeout`] shows them, but those that came in one piece
-    /// where they lie, without copying them. `buffer` is for the others. The end of a writer is
-    /// shown as an empty message.
+    /// Lends messages as [`Port::receive_each_timeout`] shows them, but without copying those that
+    /// came in one piece. `buffer` is for the others. The end of a writer is shown as an empty
+    /// message.
     ///
     /// ```
     /// use weir::{Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
@@ -152,8 +152,8 @@ impl Port {
         })
     }
 
-    /// Shows at most so many messages of the writer that is next, with the buffer, which holds the
-    /// message unless it is shown where it lies: how many.
+    /// Shows up to `most` messages of the next writer: how many it showed. `show` gets the message
+    /// in place, in its ring, or else in the buffer.
     #[inline]
     fn serve(
         &mut self,
@@ -162,7 +162,7 @@ impl Port {
         until: Until,
         mut show: impl FnMut(Received, &mut [u8], Option<InRing<'_>>) -> bool,
     ) -> Result<usize> {
-        // In a stream of messages of the same writer there is nothing else to look at.
+        // While one writer streams, nothing else needs a look.
         if let Some(place) = self.rings.choice.current_place()
             && let served @ 1.. = self.serve_writer(place, buffer, most, &mut show)?
         {
@@ -181,7 +181,7 @@ impl Port {
         }
     }
 
-    /// Shows messages of one writer that came in one piece: how many.
+    /// Shows messages of one writer that came in one piece: how many it showed.
     #[inline]
     fn serve_writer(
         &mut self,
@@ -190,10 +190,10 @@ impl Port {
         most: usize,
         show: &mut impl FnMut(Received, &mut [u8], Option<InRing<'_>>) -> bool,
     ) -> Result<usize> {
-        let manner = self.manner();
+        let limits = self.limits();
         let slot = self.rings.choice.slot(place)?;
         let (writer, identity, before) = (slot.id, slot.identity, slot.bytes);
-        let served = slot.serve(most, manner, |sequence, bytes, lies| {
+        let served = slot.serve(most, limits, |sequence, bytes, lies| {
             let event = Event::Message { bytes };
             show(Received { writer, identity, sequence, event }, buffer, Some(lies))
         })?;
@@ -206,8 +206,8 @@ impl Port {
         Ok(served)
     }
 
-    fn manner(&self) -> Manner {
-        Manner {
+    fn limits(&self) -> StepLimits {
+        StepLimits {
             in_pieces: self.rings.options.in_pieces,
             most_message_bytes: self.rings.options.most_message_bytes,
             room_bytes: 0,
@@ -222,32 +222,32 @@ impl Port {
         effort: &mut Effort,
     ) -> Result<Option<Received>> {
         let room_bytes = self.rings.choice.room_for(place);
-        let manner = Manner { room_bytes, ..self.manner() };
+        let limits = StepLimits { room_bytes, ..self.limits() };
         let slot = self.rings.choice.slot(place)?;
-        let step = slot.step(buffer, manner);
+        let step = slot.step(buffer, limits);
         self.rings.choice.account_for(place)?;
         let step = step.map_err(|error| self.named(error))?;
         self.rings.acted();
         let slot = self.rings.choice.slot(place)?;
         let (writer, identity, sequence) = (slot.id, slot.identity, slot.sequence);
         let (event, bytes) = match step {
-            Step::Message(bytes) => (Event::Message { bytes }, bytes),
-            Step::Piece(bytes, first, last) => (Event::Piece { bytes, first, last }, bytes),
-            Step::PutAway(bytes) => {
+            SlotStep::Message(bytes) => (Event::Message { bytes }, bytes),
+            SlotStep::Piece(bytes, first, last) => (Event::Piece { bytes, first, last }, bytes),
+            SlotStep::PutAway(bytes) => {
                 effort.was_in_vain(bytes);
                 return Ok(None);
             }
-            Step::NoRoom => {
+            SlotStep::NoRoom => {
                 effort.was_in_vain(0);
                 self.rings.choice.hold_up(place)?;
                 return Ok(None);
             }
-            Step::Nothing => {
+            SlotStep::Nothing => {
                 effort.was_in_vain(0);
                 self.rings.choice.ran_dry(place);
                 return Ok(None);
             }
-            Step::Closed(ending) => {
+            SlotStep::Closed(ending) => {
                 self.rings.choice.remove(place, ending)?;
                 let event = Event::Closed(ending);
                 return Ok(Some(Received { writer, identity, sequence, event }));
@@ -257,14 +257,14 @@ impl Port {
         Ok(Some(Received { writer, identity, sequence, event }))
     }
 
-    /// An error, with the name of this port where it is about messages.
+    /// Adds this port's name to an error about a message's length.
     fn named(&self, error: Error) -> Error {
         let Some(bytes) = error.needed_bytes() else { return error };
         let why = format!("the next message has {bytes} bytes, more than the buffer");
         READ.error(ErrorKind::TooSmall, self.path(), why).with_bytes(bytes)
     }
 
-    /// How many writers are open, and how many wait.
+    /// Counts the writers that are open, and those that wait.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -274,13 +274,13 @@ impl Port {
         Ok(Counts { open: stats.len(), waiting })
     }
 
-    /// Who is open.
+    /// Lists the writers that are open.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn writers(&mut self) -> Result<Vec<WriterStat>> {
         self.rings.check_here()?;
-        // Whoever is at the door by now counts, whether the watcher has said so or not.
+        // Writers that have already connected count, even if the watcher has not reported them yet.
         self.rings.choice.inbox().notify();
         for _ in 0..MOST_ROUNDS {
             if self.rings.choice.inbox().has_news() {
@@ -290,8 +290,8 @@ impl Port {
         self.rings.choice.stats()
     }
 
-    /// Bytes that can be received without waiting, at least: it stays so until this reader
-    /// receives. Of each writer that has something it counts one message, or piece of one.
+    /// A lower bound of the bytes that can be received without waiting, valid until this reader
+    /// receives. It counts one message, or one piece, of each writer that has something.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -300,16 +300,16 @@ impl Port {
         self.rings.choice.available()
     }
 
-    /// Receives nothing from this writer until it is resumed. What it sends stays in its ring,
-    /// and once that is full it waits.
+    /// Receives nothing from this writer until it is resumed. Its messages stay in its ring. Once
+    /// the ring is full, the writer waits.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: there is no such writer any more.
+    /// [`ErrorKind::Invalid`]: the writer is gone.
     pub fn suspend(&mut self, writer: WriterId) -> Result<()> {
         self.rings.choice.suspend(self.place_of(writer)?)
     }
 
-    /// Goes on receiving from it.
+    /// Receives from a suspended writer again.
     ///
     /// # Errors
     /// Those of [`Port::suspend`].
@@ -317,7 +317,8 @@ impl Port {
         self.rings.choice.resume(self.place_of(writer)?)
     }
 
-    /// Gives a writer so many times the service of others while all are busy: 1 to 1,024.
+    /// Gives a writer a share of 1 to 1,024: while all are busy, it gets `share` times the service
+    /// of a writer with a share of 1.
     ///
     /// # Errors
     /// Those of [`Port::suspend`]; the share is out of its range.
@@ -332,7 +333,7 @@ impl Port {
         Ok(())
     }
 
-    /// Listens to this writer no more: its `Closed` is what comes of it next.
+    /// Shuts this writer out: nothing more is received from it but its `Closed`, which comes next.
     ///
     /// # Errors
     /// Those of [`Port::suspend`].
@@ -350,8 +351,8 @@ impl Port {
         })
     }
 
-    /// Whether there is something to receive. The descriptor for poll and epoll stays as it is, so
-    /// that this is cheaper, for a reader that looks again and again, than a call that receives.
+    /// Whether there is something to receive. This does not change the descriptor for poll and
+    /// epoll, so a reader that looks often pays less than for a call that receives.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -359,7 +360,7 @@ impl Port {
         self.rings.is_ready()
     }
 
-    /// Waits until there is something to receive, and receives nothing.
+    /// Waits until there is something to receive, without receiving it.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] or [`ErrorKind::TimedOut`]: nothing came. [`ErrorKind::Forked`].
@@ -372,18 +373,18 @@ impl Port {
         self.rings.path()
     }
 
-    /// A descriptor for poll and epoll: readable until [`Port::receive_timeout`] has
-    /// answered [`ErrorKind::WouldBlock`], and again once there is something.
+    /// A descriptor for poll and epoll. It is readable until [`Port::receive_timeout`] returns
+    /// [`ErrorKind::WouldBlock`], and again once there is something.
     ///
     /// # Errors
-    /// The kernel has no descriptors.
+    /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.rings.poll_descriptor()
     }
 }
 
 impl Waitable for Port {
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> &mut dyn WaitSource {
         &mut self.rings
     }
 }

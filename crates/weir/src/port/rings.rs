@@ -1,5 +1,5 @@
-//! All rings of a port: lets writers in, finds one that has something, and waits for it. The reader
-//! spins on the rings it looks at, then makes all of them cold and sleeps on the board.
+//! All rings of a port. This lets writers in, finds one that has something, and waits for it. The
+//! reader spins on the hot rings, then makes all of them cold and sleeps on the board.
 
 use super::choice::{Choice, LOOK_AT_ALL};
 use super::{HELLO, PortOptions, READ};
@@ -8,42 +8,42 @@ use crate::connect::name::Subject;
 use crate::connect::site::ParkSite;
 use crate::error::{ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
-use crate::park::{Parked, Source, Spinner, Until};
+use crate::park::{Parked, Spinner, Until, WaitSource};
 use crate::pipe::connection::Role;
 use crate::pipe::end::cpu;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_policy::ready::{WAIT_UNITS, Work};
+use weir_policy::ready::{WAIT_UNITS, WorkBudget};
 use weir_ring::account::add;
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
 
-/// What one call has done so far, and until when it may go on.
+/// The work that one call has done so far, and the time until which it may go on.
 #[derive(Debug)]
 pub struct Effort {
     until: Until,
-    work: Work,
+    work: WorkBudget,
     is_first: bool,
 }
 
 impl Effort {
     #[inline]
     pub fn new(until: Until) -> Effort {
-        Effort { until, work: Work::default(), is_first: true }
+        Effort { until, work: WorkBudget::default(), is_first: true }
     }
 
-    /// A step showed nothing, and moved so many bytes.
+    /// Counts a step that moved bytes but received nothing.
     pub fn was_in_vain(&mut self, bytes: usize) {
         self.work.moves(bytes);
     }
 }
 
-/// All rings of a port. Dropping it closes the port, and its name goes.
+/// All rings of a port. Dropping it closes the port and removes its name.
 #[derive(Debug)]
 pub struct Rings {
-    // First, so that nobody comes meanwhile: fields are dropped in their order.
+    // Dropped first, so that nobody connects while the other fields are dropped.
     acceptor: Acceptor,
     pub choice: Choice,
     pub options: PortOptions,
@@ -52,12 +52,11 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// Listens at `path`.
     pub fn listen(what: &Subject, path: &Path, options: &PortOptions) -> Result<Rings> {
         options.check()?;
         let choice = Choice::new(options)?;
         let acceptor = Acceptor::new(what, path, options.mode_bits(), HELLO, choice.inbox())?;
-        choice.say_where(path);
+        choice.publish_socket(path);
         let spinner = Spinner::new(choice.resolved.waiting, choice.resolved.levers.wake_ns);
         Ok(Rings { acceptor, choice, options: options.clone(), doorbell: None, spinner })
     }
@@ -66,7 +65,6 @@ impl Rings {
         self.acceptor.path()
     }
 
-    /// Refuses to work in a forked child.
     pub fn check_here(&self) -> Result<()> {
         if self.acceptor.socket().is_some() {
             return Ok(());
@@ -75,7 +73,7 @@ impl Rings {
         Err(READ.error(ErrorKind::Forked, self.path(), why))
     }
 
-    /// A writer that has something, for a call that may have looked at others in vain.
+    /// Finds the next writer for a call that may already have looked at others in vain.
     #[inline]
     pub fn next_of(&mut self, effort: &mut Effort) -> Result<u32> {
         if std::mem::take(&mut effort.is_first) {
@@ -84,14 +82,14 @@ impl Rings {
         self.next_after_all(effort)
     }
 
-    /// What writers send decides how often this is called: it does not do so for longer than its
-    /// caller wants to wait, nor let in everybody each time.
+    /// Finds the next writer after the first look of a call. What writers send decides how often
+    /// this is called, so it keeps to its caller's time, and lets new writers in only now and then.
     #[cold]
     fn next_after_all(&mut self, effort: &mut Effort) -> Result<u32> {
         if effort.work.is_over() {
-            effort.work = Work::default();
+            effort.work = WorkBudget::default();
             if effort.until == Until::Now {
-                // Readable as before: there is more to do.
+                // The descriptor stays readable: there is more to do.
                 self.acted();
                 return Err(READ.error(ErrorKind::WouldBlock, self.path(), "no message is whole"));
             }
@@ -112,7 +110,7 @@ impl Rings {
         self.wait(effort.until)
     }
 
-    /// A writer that has something, once there is one.
+    /// Finds a writer that has something, and waits for one.
     #[inline]
     pub fn next(&mut self, until: Until) -> Result<u32> {
         self.check_here()?;
@@ -125,10 +123,13 @@ impl Rings {
         }
     }
 
-    /// Lets in who came, and hears of who is gone.
+    /// Lets new writers in, and makes the rings of those that are gone hot, so that what is left in
+    /// them is received.
     pub fn let_in(&mut self) -> Result<()> {
         let news = self.choice.inbox().take();
-        self.choice.on_gone(&news.gone)?;
+        for place in news.gone {
+            self.choice.warm_if_there(place)?;
+        }
         if news.notified || self.acceptor.is_busy() {
             for arrival in self.acceptor.admit() {
                 let place = self.choice.let_in(arrival, &self.options);
@@ -140,7 +141,7 @@ impl Rings {
         Ok(())
     }
 
-    /// Whether there is something, looking at everything.
+    /// Whether there is something to receive. It also lets new writers in.
     pub fn is_ready(&mut self) -> Result<bool> {
         self.check_here()?;
         if self.choice.inbox().has_news() || self.acceptor.is_busy() {
@@ -170,11 +171,11 @@ impl Rings {
         }
     }
 
-    /// For a `try_` call that found nothing: if the port is polled, makes its doorbell ring once
-    /// there is something, and looks again.
+    /// Looks again for a call that does not wait and found nothing. If the port is polled, this
+    /// first makes its doorbell ring once there is something.
     fn look_once_more(&mut self) -> Result<u32> {
         if self.doorbell.is_some() {
-            self.hear_bells()?;
+            self.take_bells()?;
             if self.choice.cool_all()? {
                 sleep::announce(&self.choice.board().sleep.word, sleep::POLLING);
             }
@@ -187,7 +188,7 @@ impl Rings {
         Err(READ.error(ErrorKind::WouldBlock, self.path(), "it is empty"))
     }
 
-    /// Looks for a while, as long as that has paid of late.
+    /// Spins for as long as that has paid recently.
     fn spin(&mut self, until: Until) -> Result<bool> {
         let Rings { choice, spinner, .. } = self;
         let Some(last) = choice.last.filter(|last| choice.hot.contains(*last)) else {
@@ -200,7 +201,7 @@ impl Rings {
             end.pause(dry);
         }
         let map = end.map.clone();
-        // Where the writer that was served last runs is the best guess for the others.
+        // The CPU of the writer that was served last is the best guess for the others.
         spinner.spin(until, || cpu(&map, Role::Reader), || 0, || false, || choice.sees())
     }
 
@@ -216,13 +217,13 @@ impl Rings {
         self.after_sleep(Duration::from_nanos(slept.ns))
     }
 
-    /// How long to sleep at most: bits on the board may have been spoiled by a writer, and someone
-    /// who has come may have to be sent away.
+    /// The longest sleep. A writer may have spoiled bits on the board, and somebody who has
+    /// connected may have to be refused.
     fn slice(&self) -> Option<Duration> {
         (self.choice.len() > 0 || self.acceptor.is_busy()).then_some(LOOK_AT_ALL)
     }
 
-    /// Says that the reader is about to sleep on the board. `None` if there is something after all.
+    /// Announces that the reader parks on the board. `None` if there is something after all.
     fn announce(&mut self) -> Result<Option<Parked<'_, dyn ParkSite>>> {
         if !self.choice.cool_all()? {
             return Ok(None);
@@ -232,7 +233,6 @@ impl Rings {
         Ok((!board.any() && !inbox.has_news()).then_some(parked))
     }
 
-    /// The descriptor for poll and epoll.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.check_here()?;
         if self.doorbell.is_none() {
@@ -249,8 +249,8 @@ impl Rings {
         }
     }
 
-    /// Takes the bells that writers have rung off their sockets.
-    fn hear_bells(&mut self) -> Result<()> {
+    /// Takes the bells of writers off their sockets.
+    fn take_bells(&mut self) -> Result<()> {
         let Some(doorbell) = &self.doorbell else { return Ok(()) };
         doorbell.clear();
         for place in doorbell.rung() {
@@ -259,12 +259,12 @@ impl Rings {
                 end.life.take_bell();
             }
         }
-        // Somebody at the door, or a death, shows here as well as at the watcher's.
+        // A new connection or a death may show here before the watcher reports it.
         self.choice.inbox().notify();
         self.let_in()
     }
 
-    /// Something was done: the descriptor is readable until the next `WouldBlock`.
+    /// Makes the descriptor readable until the next `WouldBlock`, because something was done.
     pub fn acted(&self) {
         if let Some(doorbell) = &self.doorbell {
             doorbell.ring();
@@ -275,12 +275,12 @@ impl Rings {
 impl Drop for Rings {
     fn drop(&mut self) {
         if self.check_here().is_ok() {
-            self.choice.say_closed();
+            self.choice.publish_closed();
         }
     }
 }
 
-impl Source for Rings {
+impl WaitSource for Rings {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         Rings::is_ready(self)
     }
@@ -302,7 +302,7 @@ impl Source for Rings {
     }
 
     fn after_sleep(&mut self, slept: Duration) -> Result<()> {
-        // It was the longest: a writer may have spoiled the bits of others on the board.
+        // After the longest sleep: a writer may have spoiled the bits of others on the board.
         if self.slice().is_some_and(|slice| slept >= slice) {
             self.choice.look_at_all()?;
         }

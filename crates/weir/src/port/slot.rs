@@ -1,4 +1,4 @@
-//! One writer, as the reader of the port sees it.
+//! One writer as the reader of the port sees it.
 
 use super::{DATA, Ending, FIRST, LAST, WriterId};
 use crate::connect::peer::Identity;
@@ -10,108 +10,105 @@ use std::time::Instant;
 use weir_policy::ready::Turn;
 use weir_ring::{record, sleep};
 
-/// Pieces put together in one go: they may have no bytes.
+/// The most pieces that are put together in one go. Pieces may be empty.
 const MOST_PIECES: u32 = 1024;
-/// Bytes kept for putting messages together, of each writer that sends long ones.
+/// Bytes that each writer of long messages keeps for putting them together.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// One writer.
 #[derive(Debug)]
-pub struct Slot {
+pub struct WriterSlot {
     pub reader: RecordReader,
     pub id: WriterId,
     pub identity: Identity,
     pub share: u32,
     pub turn: Turn,
     pub suspended: bool,
-    /// The writer was told to say on the board when it has something.
+    /// The writer must set its bit on the board when it has something.
     pub cold: bool,
     /// Looks in a row that found nothing.
     pub empty_looks: u32,
-    /// Messages received, or pieces where those are shown.
+    /// Messages received, or pieces if the port shows pieces.
     pub sequence: u64,
     pub bytes: u64,
-    /// How it ends, once that is decided here.
+    /// How it ends, if the reader has decided that.
     ending: Option<Ending>,
-    /// A message of which there are pieces yet to come; or all of it, where `complete`.
+    /// The pieces of an unfinished message that were put away, or all of it once `complete`.
     partial: Vec<u8>,
     in_message: bool,
     complete: bool,
-    /// When the message was begun of which pieces were put away.
+    /// When the message in `partial` began.
     pub begun: Option<Instant>,
-    /// Of the memory for such messages: what is counted as this writer's, whether it waits for
-    /// some, whether it may have more than there is.
+    /// The memory for unfinished messages that is counted as this writer's.
     pub kept_bytes: u64,
+    /// The writer waits for such memory.
     pub held_up: bool,
+    /// The writer may use more than the limit of such memory.
     pub is_first: bool,
 }
 
 /// Writers by their places.
-pub type Slots = Vec<Option<Box<Slot>>>;
+pub type WriterSlots = Vec<Option<Box<WriterSlot>>>;
 
-/// What is to be seen at a writer.
+/// What a look at a writer found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     Something,
     Nothing,
 }
 
-/// What a step with a writer's ring gave.
+/// The result of one step with a writer's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// A message in the buffer.
+pub enum SlotStep {
+    /// A message is in the buffer.
     Message(usize),
-    /// A piece in the buffer: its length, whether it is the first and the last.
+    /// A piece is in the buffer: its length, whether it is the first, whether it is the last.
     Piece(usize, bool, bool),
-    /// A piece was put away, so many bytes.
+    /// A piece of this many bytes was put away.
     PutAway(usize),
-    /// There is no room to put the next piece away.
+    /// There is no memory to put the next piece away.
     NoRoom,
-    /// There is nothing.
+    /// The ring is empty.
     Nothing,
     /// The writer is gone, and all it sent was received.
     Closed(Ending),
 }
 
-/// What the port wants of steps.
+/// The limits of the port that a step keeps to.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct StepLimits {
     pub in_pieces: bool,
     pub most_message_bytes: u64,
-    /// Memory there is for pieces of messages to come, beside what the writer has.
+    /// Memory for unfinished messages that is left, beside what the writer already uses.
     pub room_bytes: u64,
 }
 
-/// Where a message lies that is shown: at the front of its writer's ring.
+/// A message in place, at the front of its writer's ring.
 pub struct InRing<'a> {
     map: &'a Map,
     ring: &'a record::RecordReader,
 }
 
 impl<'a> InRing<'a> {
-    /// Copies its bytes out.
     #[inline]
     pub fn copy_to(&self, to: &mut [u8]) {
         self.ring.copy_out(self.map, to.len(), 0, to);
     }
 
-    /// Its bytes where they lie.
     #[inline]
     pub fn view(&self, bytes: usize) -> View<'a> {
         View::new(self.map, self.ring.place(bytes), bytes)
     }
 }
 
-/// What is at the front of a ring, checked.
 enum Front {
     Record { bytes: usize, first: bool, last: bool },
     Nothing,
     Nonsense,
 }
 
-impl Slot {
-    pub fn new(reader: RecordReader, id: WriterId, identity: Identity) -> Slot {
-        Slot {
+impl WriterSlot {
+    pub fn new(reader: RecordReader, id: WriterId, identity: Identity) -> WriterSlot {
+        WriterSlot {
             reader,
             id,
             identity,
@@ -133,49 +130,48 @@ impl Slot {
         }
     }
 
-    /// Whether there is something to receive, be it that the writer is gone.
+    /// Whether there is something to receive. The end of the writer counts too.
     #[inline]
     pub fn look(&mut self) -> Result<Sight> {
         if self.ending.is_some() || self.complete {
             return Ok(Sight::Something);
         }
         let (end, ring) = self.reader.parts()?;
-        // Nonsense is something: it is dealt with where it is received.
+        // An invalid record counts as something. The receiving call deals with it.
         if !matches!(ring.look(&*end.map), Ok(None)) || end.is_gone() {
             return Ok(Sight::Something);
         }
         Ok(Sight::Nothing)
     }
 
-    /// The writer will not be listened to any more.
     pub fn shut_out(&mut self) {
         self.ending = Some(Ending::ShutOut);
         self.partial = Vec::new();
         (self.complete, self.in_message, self.begun) = (false, false, None);
     }
 
-    /// Memory it has for messages that are not whole.
+    /// The memory that it uses for an unfinished message.
     pub fn partial_bytes(&self) -> u64 {
         self.partial.capacity() as u64
     }
 
-    /// Whether there are pieces of a message, and more to come.
+    /// Whether it has put pieces of a message away.
     pub fn is_unfinished(&self) -> bool {
         self.begun.is_some()
     }
 
-    /// Whether it can go on with its message by itself.
+    /// Whether the writer can finish its message by itself.
     pub fn can_finish(&self) -> bool {
         self.is_unfinished() && !self.complete && !self.suspended && self.ending.is_none()
     }
 
-    /// Whether it is not to be received from.
+    /// Whether nothing may be received from it now.
     #[inline]
     pub fn is_set_aside(&self) -> bool {
         self.suspended || self.held_up
     }
 
-    /// Gives memory back that is only kept for later: how many bytes.
+    /// Frees memory that is only kept for later: how many bytes.
     pub fn give_back_memory(&mut self) -> u64 {
         if !self.partial.is_empty() || self.complete {
             return 0;
@@ -184,20 +180,20 @@ impl Slot {
         std::mem::take(&mut self.kept_bytes)
     }
 
-    /// Whether there is room for so many bytes more of a message that is put away.
-    fn has_room(&self, bytes: usize, manner: Manner) -> bool {
-        let room = (self.partial.capacity() as u64).saturating_add(manner.room_bytes);
+    /// Whether there is room to put this many more bytes of a message away.
+    fn has_room(&self, bytes: usize, limits: StepLimits) -> bool {
+        let room = (self.partial.capacity() as u64).saturating_add(limits.room_bytes);
         (self.partial.len() + bytes) as u64 <= room
     }
 
-    /// Makes room for so many bytes, and for some more where there is memory.
-    fn make_room(&mut self, bytes: usize, manner: Manner) {
+    /// Makes room for this many bytes, and for some more if the limit allows it.
+    fn make_room(&mut self, bytes: usize, limits: StepLimits) {
         let (had, has) = (self.partial.len(), self.partial.capacity());
         if had == 0 {
             self.begun = Some(Instant::now());
         }
         if has - had < bytes {
-            let room = usize::try_from(manner.room_bytes).unwrap_or(usize::MAX);
+            let room = usize::try_from(limits.room_bytes).unwrap_or(usize::MAX);
             let more = (has - had).saturating_add(room).min(bytes.max(had / 4));
             self.partial.reserve_exact(more.max(bytes));
         }
@@ -219,10 +215,10 @@ impl Slot {
         Ok(Front::Record { bytes, first: header & FIRST != 0, last: header & LAST != 0 })
     }
 
-    /// Receives the next of what there is.
-    pub fn step(&mut self, buffer: &mut [u8], manner: Manner) -> Result<Step> {
+    /// Receives the next message, piece or end.
+    pub fn step(&mut self, buffer: &mut [u8], limits: StepLimits) -> Result<SlotStep> {
         if let Some(ending) = self.ending {
-            return Ok(Step::Closed(ending));
+            return Ok(SlotStep::Closed(ending));
         }
         if self.complete {
             return self.deliver_partial(buffer);
@@ -233,43 +229,47 @@ impl Slot {
             Front::Nonsense => return Ok(self.give_up()),
         };
         if first {
-            // A message that was not finished before never will be.
+            // A new message begins: an unfinished one before it will never be finished.
             self.partial.clear();
             self.begun = None;
         } else if !self.in_message {
             return Ok(self.give_up());
         }
-        if (self.partial.len() + bytes) as u64 > manner.most_message_bytes {
+        if (self.partial.len() + bytes) as u64 > limits.most_message_bytes {
             return Ok(self.give_up());
         }
-        if manner.in_pieces || (first && last) {
+        if limits.in_pieces || (first && last) {
             self.take_into(buffer, bytes)?;
             self.in_message = !last;
             self.count(bytes);
-            if manner.in_pieces {
-                return Ok(Step::Piece(bytes, first, last));
+            if limits.in_pieces {
+                return Ok(SlotStep::Piece(bytes, first, last));
             }
-            return Ok(Step::Message(bytes));
+            return Ok(SlotStep::Message(bytes));
         }
-        if !self.has_room(bytes, manner) {
-            return Ok(Step::NoRoom);
+        if !self.has_room(bytes, limits) {
+            return Ok(SlotStep::NoRoom);
         }
         if first && bytes <= buffer.len() {
-            return self.put_together(buffer, bytes, manner);
+            return self.put_together(buffer, bytes, limits);
         }
-        self.put_away(bytes, manner)?;
+        self.put_away(bytes, limits)?;
         self.in_message = !last;
         if !last {
-            return Ok(Step::PutAway(bytes));
+            return Ok(SlotStep::PutAway(bytes));
         }
         self.complete = true;
         self.deliver_partial(buffer)
     }
 
-    /// A message of which the first piece, of `bytes`, is there: puts it together in the buffer, as
-    /// far as its pieces are there and fit, and is done if that is all of it. Else what there is of
-    /// it is put away.
-    fn put_together(&mut self, buffer: &mut [u8], bytes: usize, manner: Manner) -> Result<Step> {
+    /// Puts a message together in the buffer, as far as its pieces have come and fit. The first
+    /// piece, of `bytes`, has come. If the message is not whole then, its bytes are put away.
+    fn put_together(
+        &mut self,
+        buffer: &mut [u8],
+        bytes: usize,
+        limits: StepLimits,
+    ) -> Result<SlotStep> {
         self.take_into(buffer, bytes)?;
         self.in_message = true;
         let mut done = bytes;
@@ -277,8 +277,8 @@ impl Slot {
             let Front::Record { bytes, first: false, last } = self.front()? else { break };
             let whole = done + bytes;
             if whole > buffer.len()
-                || whole as u64 > manner.most_message_bytes
-                || !(last || self.has_room(whole, manner))
+                || whole as u64 > limits.most_message_bytes
+                || !(last || self.has_room(whole, limits))
             {
                 break;
             }
@@ -287,12 +287,12 @@ impl Slot {
             if last {
                 self.in_message = false;
                 self.count(done);
-                return Ok(Step::Message(done));
+                return Ok(SlotStep::Message(done));
             }
         }
-        self.make_room(done, manner);
+        self.make_room(done, limits);
         self.partial.extend_from_slice(&buffer[..done]);
-        Ok(Step::PutAway(done))
+        Ok(SlotStep::PutAway(done))
     }
 
     #[inline]
@@ -301,23 +301,23 @@ impl Slot {
         self.bytes += bytes as u64;
     }
 
-    /// Nothing there: the writer is gone, or has not sent.
-    fn nothing(&mut self) -> Result<Step> {
+    /// Handles an empty ring: the writer is gone, or has not sent anything yet.
+    fn nothing(&mut self) -> Result<SlotStep> {
         let (end, ring) = self.reader.parts()?;
         if !end.is_gone() {
-            return Ok(Step::Nothing);
+            return Ok(SlotStep::Nothing);
         }
-        // Looked at once more, now that it is gone: what it sent before counts.
+        // Look once more, now that it is gone: it may have sent before it went.
         if !matches!(ring.look(&*end.map), Ok(None)) {
-            return Ok(Step::PutAway(0));
+            return Ok(SlotStep::PutAway(0));
         }
         let closed = end.other_has_closed();
-        Ok(Step::Closed(if closed { Ending::Closed } else { Ending::Died }))
+        Ok(SlotStep::Closed(if closed { Ending::Closed } else { Ending::Died }))
     }
 
-    fn give_up(&mut self) -> Step {
+    fn give_up(&mut self) -> SlotStep {
         self.shut_out();
-        Step::Closed(Ending::ShutOut)
+        SlotStep::Closed(Ending::ShutOut)
     }
 
     fn take_into(&mut self, buffer: &mut [u8], bytes: usize) -> Result<()> {
@@ -331,8 +331,8 @@ impl Slot {
         self.reader.settle(1, bytes)
     }
 
-    fn put_away(&mut self, bytes: usize, manner: Manner) -> Result<()> {
-        self.make_room(bytes, manner);
+    fn put_away(&mut self, bytes: usize, limits: StepLimits) -> Result<()> {
+        self.make_room(bytes, limits);
         let had = self.partial.len();
         self.partial.resize(had + bytes, 0);
         let (end, ring) = self.reader.parts()?;
@@ -342,7 +342,7 @@ impl Slot {
         self.reader.settle(1, bytes)
     }
 
-    fn deliver_partial(&mut self, buffer: &mut [u8]) -> Result<Step> {
+    fn deliver_partial(&mut self, buffer: &mut [u8]) -> Result<SlotStep> {
         let bytes = self.partial.len();
         if bytes > buffer.len() {
             return Err(too_small(bytes, buffer.len()));
@@ -350,28 +350,28 @@ impl Slot {
         buffer[..bytes].copy_from_slice(&self.partial);
         (self.complete, self.begun) = (false, None);
         self.partial.clear();
-        // The memory of a very long message is not kept.
+        // Frees the memory of a very long message.
         self.partial.shrink_to(KEPT_BYTES);
         self.count(bytes);
-        Ok(Step::Message(bytes))
+        Ok(SlotStep::Message(bytes))
     }
 
-    /// Shows messages of one piece where they lie, one after the other, until the turn is over,
-    /// there were `most`, `show` does not take one, or there is something else to do: how many.
+    /// Shows messages of one piece in place, one after the other: how many. It ends with the turn,
+    /// after `most` messages, when `show` declines one, or at a record of another sort.
     #[inline]
     pub fn serve(
         &mut self,
         most: usize,
-        manner: Manner,
+        limits: StepLimits,
         mut show: impl FnMut(u64, usize, InRing<'_>) -> bool,
     ) -> Result<usize> {
-        if self.ending.is_some() || self.complete || manner.in_pieces {
+        if self.ending.is_some() || self.complete || limits.in_pieces {
             return Ok(0);
         }
         let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
         while self.turn.goes_on() && messages < most {
             let Front::Record { bytes, first: true, last: true } = self.front()? else { break };
-            if bytes as u64 > manner.most_message_bytes {
+            if bytes as u64 > limits.most_message_bytes {
                 break;
             }
             let (end, ring) = self.reader.parts()?;
@@ -379,8 +379,8 @@ impl Slot {
                 break;
             }
             ring.consume(&*end.map, bytes, end.dirties);
-            // Room is given back long before a lap of the ring: what was read lies there until
-            // then, as if it had been sent again.
+            // Room must be given back well within a lap of the ring. Until then the records that
+            // were read still lie there and look as if they had been sent again.
             let owes_much = ring.owes_much();
             if self.in_message {
                 (self.in_message, self.begun) = (false, None);
@@ -402,7 +402,7 @@ impl Slot {
         Ok(messages)
     }
 
-    /// Bytes that can be received without waiting, at least.
+    /// A lower bound of the bytes that can be received without waiting.
     pub fn available(&mut self) -> Result<usize> {
         if self.complete {
             return Ok(self.partial.len());
@@ -413,7 +413,7 @@ impl Slot {
         })
     }
 
-    /// Has the writer's bells ring this doorbell.
+    /// Makes the writer's bells ring this doorbell.
     pub fn is_polled_by(&mut self, doorbell: &Doorbell) -> Result<()> {
         let (end, _) = self.reader.parts()?;
         if let Some(socket) = end.life.socket() {
@@ -422,7 +422,8 @@ impl Slot {
         Ok(())
     }
 
-    /// Tells the writer to say on the board when it has something. Whether it has nothing now.
+    /// Tells the writer to set its bit on the board when it has something: whether it has nothing
+    /// now.
     pub fn cool(&mut self) -> Result<bool> {
         let (end, ring) = self.reader.parts()?;
         crate::pipe::record::give_back(end, ring);
@@ -431,7 +432,7 @@ impl Slot {
         Ok(self.look()? == Sight::Nothing)
     }
 
-    /// The writer need not say anything: it is looked at.
+    /// Tells the writer that the reader looks at its ring by itself.
     pub fn warm(&mut self) -> Result<()> {
         if std::mem::take(&mut self.cold) {
             let (end, _) = self.reader.parts()?;

@@ -1,24 +1,24 @@
-//! Messages of which there are pieces yet to come, of all writers: what memory they may have.
+//! The memory that the unfinished messages of all writers may use.
 //!
-//! A writer whose piece finds no room is held up until there is some. The one whose message was
-//! begun first may always go on, so that messages are finished, one after the other if need be. One
+//! A writer whose piece finds no room is held up until there is some. The writer whose message began
+//! first may always go on, so that messages are finished, one after the other if need be. A writer
 //! that leaves its message unfinished while others are held up is shut out after some time.
 
-use super::slot::{Slot, Slots};
+use super::slot::{WriterSlot, WriterSlots};
 use std::time::{Duration, Instant};
 
-/// How long a message may stay unfinished while others are held up for it.
+/// How long a message may stay unfinished while it holds others up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What all writers have of that memory.
+/// The memory for unfinished messages, and the writers that wait for some.
 #[derive(Debug)]
 pub struct Unfinished {
     most_bytes: u64,
     bytes: u64,
-    /// Who may go on beyond the bound.
+    /// The writer that may go beyond the limit.
     first: Option<u32>,
     held_up: Vec<u32>,
-    /// Since when some are held up.
+    /// Since when writers are held up.
     since: Option<Instant>,
 }
 
@@ -27,19 +27,17 @@ impl Unfinished {
         Unfinished { most_bytes, bytes: 0, first: None, held_up: Vec::new(), since: None }
     }
 
-    /// Bytes that a writer may have beside those it has.
+    /// Bytes that a writer may use beside those it already uses.
     pub fn room_for(&self, place: u32) -> u64 {
         if self.first == Some(place) {
             return u64::MAX;
         }
         self.most_bytes.saturating_sub(self.bytes)
     }
-}
 
-impl Unfinished {
-    /// What a writer has of the memory may have changed: who goes on.
+    /// Accounts for the memory that a writer uses now. Returns the writers that may go on.
     #[inline]
-    pub fn account_for(&mut self, slot: &mut Slot) -> Vec<u32> {
+    pub fn account_for(&mut self, slot: &mut WriterSlot) -> Vec<u32> {
         let (had, has) = (slot.kept_bytes, slot.partial_bytes());
         if had == has && !slot.is_first {
             return Vec::new();
@@ -53,20 +51,21 @@ impl Unfinished {
         self.make_way(slot.id.slot, is_done, has < had)
     }
 
-    /// A writer is gone, and what it had of the memory: who goes on.
-    pub fn gone(&mut self, slot: &Slot) -> Vec<u32> {
+    /// Frees the memory of a writer that is gone. Returns the writers that may go on.
+    pub fn gone(&mut self, slot: &WriterSlot) -> Vec<u32> {
         self.bytes -= slot.kept_bytes;
         self.held_up.retain(|held_up| *held_up != slot.id.slot);
         self.make_way(slot.id.slot, true, true)
     }
 
-    /// One that is suspended finishes nothing: another may go on beyond the bound.
-    pub fn suspended(&mut self, slot: &mut Slot) -> Vec<u32> {
+    /// Lets another writer go beyond the limit, because this one is suspended and finishes nothing.
+    /// Returns the writers that may go on.
+    pub fn suspended(&mut self, slot: &mut WriterSlot) -> Vec<u32> {
         slot.is_first = false;
         self.make_way(slot.id.slot, true, false)
     }
 
-    /// Who goes on where this one has given something back.
+    /// The writers that may go on after this one finished or gave memory back.
     fn make_way(&mut self, place: u32, is_done: bool, gave_back: bool) -> Vec<u32> {
         let was_first = is_done && self.first == Some(place);
         if was_first {
@@ -79,9 +78,10 @@ impl Unfinished {
         std::mem::take(&mut self.held_up)
     }
 
-    /// There is no room for a piece of this writer: it is held up, unless others only keep memory
-    /// for later, or it is the one who may go on. Whether it is, and who goes on instead.
-    pub fn hold_up(&mut self, place: u32, slots: &mut Slots) -> (bool, Option<u32>) {
+    /// Holds a writer up for whose piece there is no room, unless others only keep memory for later,
+    /// or it is the writer that may go beyond the limit. Returns whether it is held up, and which
+    /// writer goes on instead.
+    pub fn hold_up(&mut self, place: u32, slots: &mut WriterSlots) -> (bool, Option<u32>) {
         let given_back: u64 = slots.iter_mut().flatten().map(|slot| slot.give_back_memory()).sum();
         self.bytes -= given_back;
         if given_back > 0 {
@@ -111,8 +111,8 @@ impl Unfinished {
         (true, goes_on)
     }
 
-    /// Those who have not finished for too long while others are held up.
-    pub fn late(&self, slots: &Slots) -> Vec<u32> {
+    /// The writers that have left a message unfinished for too long while others are held up.
+    pub fn late(&self, slots: &WriterSlots) -> Vec<u32> {
         let Some(since) = self.since.filter(|since| since.elapsed() >= PATIENCE) else {
             return Vec::new();
         };

@@ -5,7 +5,7 @@ use crate::connect::acceptor::{hand_over, wait_until};
 use crate::connect::name::{self, Subject};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Source, Timeout, Until};
+use crate::park::{Timeout, Until, WaitSource};
 use crate::pipe::connection::Connection;
 use crate::pipe::end::End;
 use crate::pipe::record::RecordWriter;
@@ -19,11 +19,10 @@ use weir_ring::primitive::Ordering;
 
 const CONNECT: Subject = Subject { operation: "open", noun: "port" };
 const WRITE: Subject = Subject { operation: "write to", noun: "port" };
-/// How long an open waits to hear that it is refused. A reader that is paused says nothing, and
-/// the open succeeds.
+/// How long `connect` waits for a refusal. A paused reader sends none, and `connect` succeeds.
 const ANSWER_TIME: Duration = Duration::from_millis(50);
 
-/// A writer to a port. Dropping it closes it; what it sent is received all the same.
+/// A writer to a port. Dropping it closes it; the reader still receives what it sent.
 ///
 /// ```
 /// use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions};
@@ -43,15 +42,15 @@ pub struct PortWriter {
     inner: RecordWriter,
     path: PathBuf,
     piece_bytes: usize,
-    /// Longest message that is sent without asking for limits: nothing before these are known.
+    /// The longest message that is sent without a check of the limits: 0 until they are known.
     unasked_bytes: usize,
 }
 
 impl PortWriter {
     /// Connects to a port. `docs/contracts/port.md` says what its name means.
     ///
-    /// It returns once the reader has accepted the writer, or after 50 ms while the reader is paused
-    /// or busy, which does not keep the writer from sending.
+    /// It returns once the reader has accepted the writer, or after 50 ms if the reader is paused or
+    /// busy. The writer can send in either case.
     ///
     /// # Errors
     /// [`ErrorKind::NoReader`]; [`ErrorKind::Refused`]: the reader has too many writers;
@@ -84,11 +83,11 @@ impl PortWriter {
         Ok(PortWriter { inner, path, piece_bytes, unasked_bytes: 0 })
     }
 
-    /// Sends a message, waiting for room as long as it takes.
+    /// Sends a message, and waits for room without a limit.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Refused`]: it does not
-    /// take this writer. [`ErrorKind::Invalid`]: the message is longer than the port takes.
+    /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Refused`]: the reader does
+    /// not accept this writer. [`ErrorKind::Invalid`]: the message is longer than the port takes.
     pub fn send(&mut self, message: &[u8]) -> Result<()> {
         self.send_until(message, Until::Ever)
     }
@@ -96,16 +95,16 @@ impl PortWriter {
     /// Sends a message if there is room for all of it.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`]: there is none. Those of [`PortWriter::send`].
+    /// [`ErrorKind::WouldBlock`]: there is no room. Those of [`PortWriter::send`].
     pub fn try_send(&mut self, message: &[u8]) -> Result<()> {
         self.send_until(message, Until::Now)
     }
 
-    /// Sends a message, if there is room for it in time. Where there is room for a part only, nothing
-    /// of the message is received.
+    /// Sends a message, and waits for room at most as long as `timeout`. If there is room for a part
+    /// only, the reader receives nothing of the message.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: there was none. Those of [`PortWriter::send`].
+    /// [`ErrorKind::TimedOut`]: there was no room in time. Those of [`PortWriter::send`].
     pub fn send_timeout(&mut self, message: &[u8], timeout: impl Into<Timeout>) -> Result<()> {
         self.send_until(message, timeout.into().start())
     }
@@ -146,23 +145,23 @@ impl PortWriter {
         if bytes as u64 <= most {
             return Ok(());
         }
-        let why = format!("the message has {bytes} bytes, {most} are the most");
+        let why = format!("the message has {bytes} bytes, more than the limit of {most}");
         Err(WRITE.error(ErrorKind::Invalid, &self.path, why))
     }
 
-    /// Before a message in pieces is sent without waiting: there must be room for all of them.
+    /// Checks that there is room for all pieces of a message that is sent without waiting.
     fn check_fits(&mut self, bytes: usize) -> Result<()> {
         let (whole, rest) = (bytes / self.piece_bytes, bytes % self.piece_bytes);
         let pieces = std::iter::repeat_n(self.piece_bytes, whole).chain((rest > 0).then_some(rest));
         let capacity = self.inner.sizes().capacity_bytes;
         if bytes.next_multiple_of(64) as u64 > capacity {
-            let why = format!("{bytes} bytes never fit into its ring of {capacity} at once");
+            let why = format!("{bytes} bytes do not fit into its ring of {capacity} bytes at once");
             return Err(WRITE.error(ErrorKind::Invalid, &self.path, why));
         }
         if self.inner.fits(pieces)? {
             return Ok(());
         }
-        // Has the doorbell rung once there is room for the first, and sees a reader that is gone.
+        // Makes the doorbell ring once there is room for the first, and sees a reader that is gone.
         let first = self.piece_bytes.min(bytes);
         self.inner
             .reserve_timeout(first, crate::Timeout::Now)
@@ -171,7 +170,7 @@ impl PortWriter {
         Err(WRITE.error(ErrorKind::WouldBlock, &self.path, "it is full"))
     }
 
-    /// An error of the ring, as one of the port.
+    /// Turns an error of the ring into one of the port.
     #[cold]
     fn explain(&mut self, error: Error) -> Error {
         let refusal = self.inner.parts().ok().and_then(|(end, _)| {
@@ -193,13 +192,13 @@ impl PortWriter {
         }
     }
 
-    /// Bytes that can be sent in one message without waiting, at least: it stays so until this
+    /// A lower bound of the bytes that can be sent in one message without waiting, valid until this
     /// writer sends.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn room(&mut self) -> Result<usize> {
-        // The largest of halves of a piece that fits; records take up to twice their length.
+        // A piece, halved until it fits. Records take up to twice their length.
         let mut bytes = self.piece_bytes;
         while bytes > 0 && !self.inner.fits(std::iter::once(bytes))? {
             bytes /= 2;
@@ -207,12 +206,12 @@ impl PortWriter {
         Ok(bytes)
     }
 
-    /// Longest message that is never split.
+    /// The longest message that is never split.
     pub fn piece_bytes(&self) -> usize {
         self.piece_bytes
     }
 
-    /// Whether the reader has let this writer in. What is sent before waits for that.
+    /// Whether the reader has let this writer in. Messages sent before wait for that.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -226,7 +225,7 @@ impl PortWriter {
         &self.path
     }
 
-    /// What it has counted. Its records are pieces.
+    /// The account of this writer. Its records are pieces of messages.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
@@ -234,21 +233,21 @@ impl PortWriter {
         self.inner.account()
     }
 
-    /// As [`crate::Endpoint::poll_descriptor`].
+    /// A descriptor for poll and epoll, as [`crate::Endpoint::poll_descriptor`].
     ///
     /// # Errors
-    /// The kernel has no descriptors.
+    /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.inner.poll_descriptor()
     }
 }
 
 impl Waitable for PortWriter {
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> &mut dyn WaitSource {
         &mut self.inner
     }
 
-    /// Room for the first piece will do.
+    /// Room for the first piece is enough.
     fn wanted(&self, bytes: usize) -> u64 {
         bytes.min(self.piece_bytes) as u64
     }

@@ -9,23 +9,22 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Bytes of the buffer: longer data comes in several records, as it does where the buffer of
-/// [`Participant::receive_each`] is short.
+/// Bytes of the buffer. Longer data comes in several records.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A record of an mpx, kept: see [`Record`].
+/// A record of an mpx that owns its bytes: see [`Record`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpxRecord {
-    /// The channel, of the participant that the path leads to.
+    /// The channel, as named by the participant that the path leads to.
     pub channel: ChannelId,
-    /// The way there, of what came by another mpx that was joined.
+    /// The way to a joined mpx, as in [`Record::path`].
     pub path: Vec<ChannelId>,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Of data: the rest follows.
+    /// With data: the rest follows.
     pub more: bool,
-    /// Data, label or reason.
+    /// The data, label or reason.
     pub bytes: Vec<u8>,
 }
 
@@ -36,8 +35,8 @@ impl From<Record<'_>> for MpxRecord {
     }
 }
 
-/// The records of an owner or a peer of an mpx. Sending does not wait, so that it is done by
-/// [`MpxStream::end`] between two records.
+/// The records of an owner or a peer of an mpx. Send by [`MpxStream::end`] between two records:
+/// sending does not wait.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -66,22 +65,22 @@ pub struct MpxStream<R> {
 }
 
 impl<R> MpxStream<R> {
-    /// Takes a participant over.
+    /// Makes a stream of a participant.
     ///
     /// # Errors
-    /// The kernel has no descriptors; this is no runtime with I/O.
+    /// The kernel has no descriptors left; there is no runtime, or one without I/O.
     pub fn new(mut end: Participant<R>) -> Result<MpxStream<R>> {
         let registered = Registered::new(end.poll_descriptor()?)?;
         let (buffer, received) = (vec![0; BUFFER_BYTES], VecDeque::new());
         Ok(MpxStream { registered, end, buffer, received })
     }
 
-    /// The participant, to answer with.
+    /// The participant, to answer records.
     pub fn end(&mut self) -> &mut Participant<R> {
         &mut self.end
     }
 
-    /// Returns the participant, and what was received and not yet taken.
+    /// Gives the participant back, with the records that were received and not yet taken.
     pub fn into_inner(self) -> (Participant<R>, VecDeque<MpxRecord>) {
         (self.end, self.received)
     }

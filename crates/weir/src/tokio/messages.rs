@@ -10,10 +10,10 @@ use futures_sink::Sink;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Bytes of a buffer at first; it grows with what comes.
+/// The first size of a buffer. It grows to the longest record.
 const BUFFER_BYTES: usize = 4096;
 
-/// Receives into a buffer that grows to what is needed.
+/// Receives into a buffer, which grows if it is too small.
 fn receive_whole<T>(
     buffer: &mut Vec<u8>,
     mut receive: impl FnMut(&mut [u8]) -> Result<T>,
@@ -28,7 +28,7 @@ fn receive_whole<T>(
     }
 }
 
-/// The records of a pipe, each in a vector of its own; it ends with its writer.
+/// The records of a pipe, each in a vector of its own. The stream ends when the writer is gone.
 #[derive(Debug)]
 pub struct RecordStream {
     registered: Registered,
@@ -37,10 +37,10 @@ pub struct RecordStream {
 }
 
 impl RecordStream {
-    /// Takes an end over.
+    /// Makes a stream of an end.
     ///
     /// # Errors
-    /// The kernel has no descriptors; this is no runtime with I/O.
+    /// The kernel has no descriptors left; there is no runtime, or one without I/O.
     pub fn new(mut end: RecordReader) -> Result<RecordStream> {
         let registered = Registered::new(end.poll_descriptor()?)?;
         Ok(RecordStream { registered, end, buffer: vec![0; BUFFER_BYTES] })
@@ -69,17 +69,17 @@ impl Stream for RecordStream {
     }
 }
 
-/// What came to a port.
+/// A message that a port received, or the end of a writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
-    /// From whom, and what.
+    /// The writer, and what came from it.
     pub received: Received,
-    /// The bytes of a message; none of a writer's end.
+    /// The bytes of the message. Empty for the end of a writer.
     pub bytes: Vec<u8>,
 }
 
-/// What comes to a port. It does not end.
+/// The messages of a port. The stream does not end.
 #[derive(Debug)]
 pub struct PortStream {
     registered: Registered,
@@ -88,16 +88,16 @@ pub struct PortStream {
 }
 
 impl PortStream {
-    /// Takes a port over.
+    /// Makes a stream of a port.
     ///
     /// # Errors
-    /// As [`RecordStream::new`].
+    /// Those of [`RecordStream::new`].
     pub fn new(mut port: Port) -> Result<PortStream> {
         let registered = Registered::new(port.poll_descriptor()?)?;
         Ok(PortStream { registered, port, buffer: vec![0; BUFFER_BYTES] })
     }
 
-    /// The port, to suspend a writer and the like.
+    /// The port, to suspend a writer for example.
     pub fn port(&mut self) -> &mut Port {
         &mut self.port
     }
@@ -123,15 +123,15 @@ impl Stream for PortStream {
     }
 }
 
-/// An end that sends whole vectors: what both sinks share. One waits here while there is no room.
+/// The part that both sinks share: an end, and the vector that waits for room.
 #[derive(Debug)]
-struct Sending<E> {
+struct SinkEnd<E> {
     registered: Registered,
     end: Option<E>,
     waiting: Option<Vec<u8>>,
 }
 
-impl<E> Sending<E> {
+impl<E> SinkEnd<E> {
     fn poll_empty(
         &mut self,
         context: &mut Context<'_>,
@@ -156,21 +156,21 @@ impl<E> Sending<E> {
 
 macro_rules! sink {
     ($sink:ident, $end:ty, $what:literal) => {
-        #[doc = concat!("Sends ", $what, ". What is full is waited for.")]
+        #[doc = concat!("Sends ", $what, ". It waits for room.")]
         #[derive(Debug)]
-        pub struct $sink(Sending<$end>);
+        pub struct $sink(SinkEnd<$end>);
 
         impl $sink {
-            /// Takes an end over.
+            /// Makes a sink of an end.
             ///
             /// # Errors
-            /// As [`RecordStream::new`].
+            /// Those of [`RecordStream::new`].
             pub fn new(mut end: $end) -> Result<$sink> {
                 let registered = Registered::new(end.poll_descriptor()?)?;
-                Ok($sink(Sending { registered, end: Some(end), waiting: None }))
+                Ok($sink(SinkEnd { registered, end: Some(end), waiting: None }))
             }
 
-            /// Gives the end back, unless it was closed; one vector may not have been sent yet.
+            /// Gives the end back, unless it was closed, and a vector that was not sent yet.
             pub fn into_inner(self) -> (Option<$end>, Option<Vec<u8>>) {
                 (self.0.end, self.0.waiting)
             }

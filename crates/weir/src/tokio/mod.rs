@@ -1,9 +1,9 @@
-//! Ends in async programs, over tokio's reactor: feature `tokio`.
+//! Ends for async programs with tokio (feature `tokio`).
 //!
-//! Bytes are [`AsyncRead`] and [`AsyncWrite`], records and messages of ports [`Stream`] and
-//! [`Sink`], what comes of an mpx is a [`Stream`]. All are made inside of a runtime whose I/O is
-//! enabled. An end that has something to do costs no system call; one that has not waits in the
-//! reactor's epoll.
+//! The ends of streams are [`AsyncRead`] and [`AsyncWrite`]. Records and messages of ports come by a
+//! [`Stream`] and go to a [`Sink`]. Records of an mpx come by a [`Stream`]. All must be made inside
+//! of a runtime whose I/O is enabled. An end that has something to do makes no system call; one that
+//! has nothing to do waits in the reactor's epoll.
 //!
 //! ```
 //! use futures::{SinkExt, StreamExt};
@@ -36,7 +36,7 @@ use ::tokio::io::unix::AsyncFd;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
-/// The descriptor of an end, known to the reactor.
+/// The descriptor of an end, registered with tokio's reactor.
 #[derive(Debug)]
 struct Registered {
     descriptor: AsyncFd<OwnedFd>,
@@ -52,8 +52,8 @@ impl Registered {
         Ok(Registered { descriptor })
     }
 
-    /// Tries until something other than `WouldBlock` comes of it, and waits in between. The end
-    /// makes its descriptor readable after it has answered so, and looked once more.
+    /// Tries until the result is not `WouldBlock`, and waits in between. After `WouldBlock` the end
+    /// makes its descriptor readable once it has something.
     fn poll<T>(
         &self,
         context: &mut Context<'_>,
@@ -70,7 +70,7 @@ impl Registered {
     }
 }
 
-/// What an end that was closed answers.
+/// The error of an end that was closed on this side.
 fn closed(operation: &'static str, object: &'static str) -> Error {
     Error::new(ErrorKind::Closed, operation, object, "it was closed here")
 }

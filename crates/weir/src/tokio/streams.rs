@@ -1,4 +1,4 @@
-//! Streams of bytes as tokio reads and writes them.
+//! Streams of bytes for tokio.
 
 use super::{Registered, closed};
 use crate::error::Result;
@@ -8,7 +8,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The reading end of a stream.
+/// The reader's end of a stream.
 #[derive(Debug)]
 pub struct StreamReader {
     registered: Registered,
@@ -16,10 +16,10 @@ pub struct StreamReader {
 }
 
 impl StreamReader {
-    /// Takes an end over.
+    /// Makes an async reader of an end.
     ///
     /// # Errors
-    /// The kernel has no descriptors; this is no runtime with I/O.
+    /// The kernel has no descriptors left; there is no runtime, or one without I/O.
     pub fn new(mut end: Reader) -> Result<StreamReader> {
         Ok(StreamReader { registered: Registered::new(end.poll_descriptor()?)?, end })
     }
@@ -47,7 +47,7 @@ impl AsyncRead for StreamReader {
     }
 }
 
-/// The writing end of a stream. What was written is published at once: flushing does nothing.
+/// The writer's end of a stream. The reader sees each write at once, so flushing does nothing.
 #[derive(Debug)]
 pub struct StreamWriter {
     registered: Registered,
@@ -55,10 +55,10 @@ pub struct StreamWriter {
 }
 
 impl StreamWriter {
-    /// Takes an end over.
+    /// Makes an async writer of an end.
     ///
     /// # Errors
-    /// As [`StreamReader::new`].
+    /// Those of [`StreamReader::new`].
     pub fn new(mut end: Writer) -> Result<StreamWriter> {
         Ok(StreamWriter { registered: Registered::new(end.poll_descriptor()?)?, end: Some(end) })
     }

@@ -1,9 +1,9 @@
-//! Reading the text of a trace.
+//! Parses the text of a trace.
 
 use std::collections::BTreeMap;
 use weir_bench_sys::floor::{READ_CALL, WRITE_CALL};
 
-/// The phases of one way, as Joy had them: wake-up, block, choice, resume.
+/// The phases of one way, as Joy named them: wake-up, block, choice, resume.
 pub const PHASES: [&str; 5] = [
     "write to waking",
     "waking to wakeup",
@@ -12,16 +12,14 @@ pub const PHASES: [&str; 5] = [
     "switched in to read exit",
 ];
 
-/// What a trace holds.
 #[derive(Debug, Default)]
-pub struct Seen {
-    /// Ticks of the counter, for each phase in each switch.
+pub struct TraceContents {
+    /// Ticks of the counter for each phase of each switch.
     pub ticks: [Vec<f64>; 5],
-    /// Events in all.
     pub events: u64,
 }
 
-/// When a process last did something.
+/// When a process last did each thing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     write: Option<u64>,
@@ -31,9 +29,9 @@ struct Last {
     switched_in: Option<u64>,
 }
 
-/// Takes the phases out of a trace.
-pub fn phases(text: &str) -> Seen {
-    let mut seen = Seen::default();
+/// Extracts the phases from a trace.
+pub fn phases(text: &str) -> TraceContents {
+    let mut seen = TraceContents::default();
     let mut last: BTreeMap<u32, Last> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let Some((pid, at, name, rest)) = split(line) else { continue };
@@ -71,7 +69,7 @@ pub fn phases(text: &str) -> Seen {
     seen
 }
 
-/// "comm-PID [CPU] flags TIME: name: rest".
+/// Splits "comm-PID [CPU] flags TIME: name: rest".
 fn split(line: &str) -> Option<(u32, u64, &str, &str)> {
     let (task, rest) = line.split_once(" [")?;
     let pid = task.trim().rsplit('-').next()?.parse().ok()?;
@@ -82,7 +80,7 @@ fn split(line: &str) -> Option<(u32, u64, &str, &str)> {
     Some((pid, at.trim().parse().ok()?, name, rest))
 }
 
-/// The number of a system call: "NR 1 (...)" or "NR 1 = ...".
+/// Parses the number of a system call: "NR 1 (...)" or "NR 1 = ...".
 fn call(rest: &str) -> Option<i64> {
     rest.strip_prefix("NR ")?.split(' ').next()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! A tracing instance of our own: what others trace is left alone.
+//! A private tracing instance, which does not affect what others trace.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -17,16 +17,17 @@ const EVENTS: [&str; 5] = [
 ];
 const BUFFER_KIB: &str = "4096";
 
-/// The instance, removed when dropped; one that a killed process left is removed by the next.
+/// The instance, removed when dropped. One that a killed process left is removed by the next
+/// process.
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
-    // The file system stays reachable through it, though it is mounted nowhere any more.
+    // Keeps the file system reachable, although it is not mounted anywhere any more.
     _root: Option<OwnedFd>,
 }
 
 impl Instance {
-    /// Makes an instance that traces the switches and calls of some processes.
+    /// Creates an instance that traces the switches and calls of some processes.
     pub fn new(site: &Site, pids: &[u32]) -> Result<Instance, CaseError> {
         let (tracing, root) = tracing(site)?;
         let instances = tracing.join("instances");
@@ -45,13 +46,11 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Begins to trace.
     pub fn start(&self) -> Result<(), CaseError> {
         self.set("trace", "")?;
         self.set("tracing_on", "1")
     }
 
-    /// Ends it: the events.
     pub fn stop(&self) -> Result<String, CaseError> {
         self.set("tracing_on", "0")?;
         let text = fs::read(self.path.join("trace"));
@@ -77,7 +76,7 @@ fn lacking(what: &str, error: &std::io::Error) -> CaseError {
     ))
 }
 
-/// The tracing file system: where it is mounted, or mounted for this process alone.
+/// Returns the tracing file system where it is mounted, or mounts it for this process alone.
 fn tracing(site: &Site) -> Result<(PathBuf, Option<OwnedFd>), CaseError> {
     let usual = Path::new("/sys/kernel/tracing");
     if usual.join("instances").exists() {
@@ -97,7 +96,6 @@ fn tracing(site: &Site) -> Result<(PathBuf, Option<OwnedFd>), CaseError> {
     Ok((PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd())), Some(root)))
 }
 
-/// Removes instances of processes that are gone.
 fn remove_stale(instances: &Path) {
     let names = fs::read_dir(instances).into_iter().flatten().flatten();
     for name in names.map(|entry| entry.file_name().to_string_lossy().into_owned()) {

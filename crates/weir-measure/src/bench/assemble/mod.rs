@@ -140,7 +140,7 @@ impl<'a> Assembler<'a> {
                 for batches in self.series.strata(place, index, *measure, scaled) {
                     let name = full_name(&case.name, measure, case.measures.len());
                     let params = case.params.clone();
-                    let seen = Seen {
+                    let seen = CaseFigure {
                         name,
                         params,
                         measure: *measure,
@@ -165,7 +165,7 @@ impl<'a> Assembler<'a> {
         let minus: Option<Vec<usize>> = derived.minus.iter().map(place).collect();
         let (Some(plus), Some(minus)) = (plus, minus) else { return };
         let batches = self.series.difference(&plus, &minus, derived.divide_by);
-        let seen = Seen {
+        let seen = CaseFigure {
             name: derived.name.clone(),
             params: derived.params.clone(),
             measure: derived.measure,
@@ -175,7 +175,7 @@ impl<'a> Assembler<'a> {
         self.record(seen, &batches, true);
     }
 
-    fn record(&mut self, seen: Seen, batches: &Batches, scaled: bool) {
+    fn record(&mut self, seen: CaseFigure, batches: &Batches, scaled: bool) {
         let by_ticks = seen.measure.by_ticks;
         let unit = seen.measure.unit;
         let of_process = |batches_of: &[f64]| match unit {
@@ -240,7 +240,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-struct Seen {
+struct CaseFigure {
     name: String,
     params: Params,
     measure: Measure,

@@ -1,5 +1,4 @@
-//! Tests of the engine from end to end: cells that say what a test wants them to, plans that cannot
-//! be, and reports made of them.
+//! Tests of the engine from end to end: cells with simulated output, impossible plans, and reports.
 
 mod calibrate;
 mod noise;
@@ -10,7 +9,7 @@ use super::case::{
     Batch, BatchSize, Case, CaseError, Derived, Group, Measure, Normalise, Sides, Site, Suite, Work,
 };
 use super::cell::{self, CellBatch, CellLine, CellRequest};
-use super::drive::{self, Driven, Observer};
+use super::drive::{self, Driven, RunObserver};
 use super::params::{Load, Params, Placement};
 use super::pick::{Pick, Picks};
 use super::place::Topology;
@@ -19,7 +18,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Work that takes as long as it says.
+/// Work that reports a fixed time for each operation.
 struct Says(f64);
 
 impl Work for Says {
@@ -86,9 +85,28 @@ fn wish(suites: &[&str]) -> PlanRequest {
     }
 }
 
+/// A request for these cases, wherever the kernel puts them.
+pub fn request(cases: &[&str], time_ns: u64) -> CellRequest {
+    CellRequest {
+        suite: "suite".into(),
+        group: "group".into(),
+        cases: cases.iter().map(|case| (*case).into()).collect(),
+        twin: false,
+        site: Site {
+            placement: Placement::Free,
+            cpus: Vec::new(),
+            load: Load::None,
+            directory: std::env::temp_dir(),
+        },
+        seed: 1,
+        time_ns,
+        counts: Vec::new(),
+    }
+}
+
 struct Patient;
 
-impl Observer for Patient {
+impl RunObserver for Patient {
     fn cell(&mut self, _: &str, _: Duration) {}
     fn overrun(&mut self, _: Duration) {}
     fn stop(&mut self) -> bool {
@@ -99,21 +117,8 @@ impl Observer for Patient {
 #[test]
 fn a_cell_runs_every_case_each_round_and_says_what_failed() {
     let suite = suite(vec![case("a", 1_000.0), case("b", 3_000.0), case("broken", -1.0)]);
-    let request = CellRequest {
-        suite: "suite".into(),
-        group: "group".into(),
-        cases: ["a", "b", "broken", "unknown"].map(String::from).to_vec(),
-        twin: true,
-        site: Site {
-            placement: Placement::Free,
-            cpus: Vec::new(),
-            load: Load::None,
-            directory: std::env::temp_dir(),
-        },
-        seed: 3,
-        time_ns: 30_000_000,
-        counts: Vec::new(),
-    };
+    let request = request(&["a", "b", "broken", "unknown"], 30_000_000);
+    let request = CellRequest { twin: true, seed: 3, ..request };
     let mut said = Vec::new();
     cell::run(&suite.groups[0], &request, &mut said).expect("it runs");
     let lines: Vec<CellLine> = said
@@ -154,7 +159,7 @@ fn run(script: &str, time: Duration) -> std::io::Result<Driven> {
     drive::run(&suites, &plan, Instant::now(), &launch, &mut Patient)
 }
 
-/// A cell that never ends is ended, with all it has started; what it said before counts.
+/// A cell that never ends is killed with all that it has started; its earlier output counts.
 #[test]
 fn a_cell_that_hangs_is_killed_and_what_it_said_is_kept() {
     let begun = Instant::now();
@@ -162,14 +167,14 @@ fn a_cell_that_hangs_is_killed_and_what_it_said_is_kept() {
     let script = format!(
         "test -e \"$0.$PPID\" && exit; touch \"$0.$PPID\"; echo '{row}'; sleep 600 & sleep 600"
     );
-    // Only the first cell hangs: each would take its two seconds of grace.
+    // Only the first cell hangs: each one would take its two seconds of grace.
     let directory = std::env::temp_dir().join(format!("weir-hang-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     let script = script.replace("$0", &format!("{}/seen", directory.display()));
     let collected = run(&script, Duration::from_millis(800)).expect("it ends").collected;
     std::fs::remove_dir_all(&directory).expect("removed");
     assert!(begun.elapsed() < Duration::from_secs(60));
-    // The time that it took is missing for others, of which there are as many as it takes.
+    // The time that it took is missing for others, whose number depends on it.
     assert!((6..=10).contains(&collected.len()), "{}", collected.len());
     let hung = &collected[0];
     assert!(hung.killed && hung.rows.len() == 1 && hung.rows[0].values == [5.0], "{hung:?}");
@@ -187,7 +192,7 @@ fn a_cell_that_dies_or_talks_nonsense_is_no_figure() {
 #[test]
 fn stopping_ends_the_cell_at_once() {
     struct Impatient;
-    impl Observer for Impatient {
+    impl RunObserver for Impatient {
         fn cell(&mut self, _: &str, _: Duration) {}
         fn overrun(&mut self, _: Duration) {}
         fn stop(&mut self) -> bool {
@@ -219,7 +224,8 @@ fn a_budget_below_what_fresh_processes_take_is_refused_with_the_least() {
     assert!(Plan::new(&suites, small, &Topology::read()).is_ok(), "the least is enough");
 }
 
-/// What earlier runs measured is told before the next begins: here 6 processes of a second each.
+/// The floors that earlier runs measured are reported before a run begins: here 6 processes of a
+/// second each.
 #[test]
 fn a_budget_that_earlier_runs_refute_is_told_before_it_is_spent() {
     let suites = [suite(vec![case("a", 1.0), case("b", 2.0)])];

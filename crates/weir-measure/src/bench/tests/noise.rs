@@ -1,9 +1,9 @@
-//! False alarms on noise that a real host made.
+//! False alarms on noise recorded on a real host.
 //!
 //! `data/noise/*.csv` are series of batches of the same operation in the order of measuring,
 //! recorded with `weir bench joy-switch` (see `data/noise/README.md`). Neighbours are taken as the
-//! halves of a pair in random order, as the engine runs them: there is no difference, so whatever
-//! is found is a false alarm.
+//! halves of a pair in random order, as the engine runs them. There is no difference, so each one
+//! found is a false alarm.
 
 use crate::pairs::{Comparison, PairOrder};
 
@@ -27,8 +27,8 @@ fn values(text: &str) -> Vec<f64> {
     lines.filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Of trials that begin anywhere in the series, how many find `factor` where b has been multiplied
-/// by it.
+/// Returns the share of trials, which begin anywhere in the series, that find a difference after b
+/// was multiplied by `factor`.
 fn found(series: &[f64], factor: f64, seed: u64) -> f64 {
     let mut order = PairOrder::new(seed);
     let mut random = crate::random::Random::new(seed ^ 0xa5);
@@ -59,8 +59,8 @@ fn recorded_noise_gives_few_false_alarms() {
     }
 }
 
-/// A true difference of 3 % is found in most trials on the quiet host, on one CPU; across CPUs the
-/// wake-ups vary more and it takes more pairs.
+/// A true difference of 3 % is found in most trials on the quiet host, on one CPU. Across CPUs the
+/// wake-ups vary more, so it takes more pairs.
 #[test]
 fn a_true_difference_is_found_in_recorded_noise() {
     let series = values(SERIES[0].1);

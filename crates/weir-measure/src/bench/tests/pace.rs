@@ -1,4 +1,4 @@
-//! Budgets are kept by the arithmetic of the planner, in made-up time: no clock runs here.
+//! The planner keeps budgets, in simulated time: no clock runs here.
 
 use super::super::pace::Pace;
 use super::super::place::Topology;
@@ -7,15 +7,15 @@ use super::super::plan::{Block, Plan};
 use super::{case, suite, wish};
 use std::time::Duration;
 
-/// A plan of groups with so many processes, and what their cells really take at the least.
-struct World {
+/// A plan of groups, and the least time that their cells really take.
+struct BudgetWorld {
     plan: Plan,
     floors_ms: Vec<u64>,
     first_ms: u64,
 }
 
-impl World {
-    fn new(budget_ms: u64, blocks: &[(u64, u64)]) -> World {
+impl BudgetWorld {
+    fn new(budget_ms: u64, blocks: &[(u64, u64)]) -> BudgetWorld {
         let suites = [suite(vec![case("a", 1.0)])];
         let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
         let budget = Duration::from_millis(budget_ms);
@@ -25,10 +25,10 @@ impl World {
         let of = |processes: &u64| Block { processes: *processes, cell, ..one.clone() };
         let list = blocks.iter().map(|(processes, _)| of(processes)).collect();
         let floors_ms = blocks.iter().map(|(_, floor)| *floor).collect();
-        World { plan: Plan { blocks: list, budget, ..plan }, floors_ms, first_ms: 0 }
+        BudgetWorld { plan: Plan { blocks: list, budget, ..plan }, floors_ms, first_ms: 0 }
     }
 
-    /// Runs it; the time it took and how many processes each block had.
+    /// Runs the plan. Returns the time it took and how many processes each block had.
     fn run(&self) -> (Duration, Vec<u64>) {
         let mut pace = Pace::new(&self.plan);
         let mut spent = Duration::ZERO;
@@ -42,7 +42,7 @@ impl World {
                 let given = pace.time(block);
                 let first = if pass == 0 { self.first_ms } else { 0 };
                 let floor = Duration::from_millis(self.floors_ms[block] + first);
-                // Rounds are whole: a cell ends up to a tenth before its time.
+                // Only whole rounds run: a cell ends up to a tenth before its time.
                 let took = floor.max(given.mul_f64(0.9));
                 pace.learn(block, given, took);
                 spent += took;
@@ -57,7 +57,7 @@ impl World {
 
 #[test]
 fn a_budget_that_is_enough_is_used_for_all_processes() {
-    let (spent, done) = World::new(6_000, &[(30, 5), (30, 10), (12, 1)]).run();
+    let (spent, done) = BudgetWorld::new(6_000, &[(30, 5), (30, 10), (12, 1)]).run();
     assert_eq!(done, [30, 30, 12]);
     assert!(spent <= Duration::from_secs(6) && spent >= Duration::from_secs(5), "{spent:?}");
 }
@@ -66,17 +66,17 @@ fn a_budget_that_is_enough_is_used_for_all_processes() {
 #[test]
 fn cells_that_take_longer_than_planned_make_others_shorter_and_passes_fewer() {
     for budget_ms in [6_000, 10_000, 15_000] {
-        let (spent, done) = World::new(budget_ms, &[(30, 20), (30, 30), (12, 200)]).run();
+        let (spent, done) = BudgetWorld::new(budget_ms, &[(30, 20), (30, 30), (12, 200)]).run();
         assert!(spent <= Duration::from_millis(budget_ms + 300), "{budget_ms}: {spent:?}");
         assert!(spent >= Duration::from_millis(budget_ms * 3 / 5), "{budget_ms}: {spent:?}");
         assert!(done.iter().all(|done| *done >= PASSES_MIN), "{done:?}");
     }
 }
 
-/// Calibrating is dear, and done once: it does not make later cells look dear.
+/// Calibration is expensive and happens once: it does not make later cells look expensive.
 #[test]
 fn the_first_cells_cost_is_not_that_of_all() {
-    let world = World { first_ms: 400, ..World::new(10_000, &[(30, 20), (30, 20)]) };
+    let world = BudgetWorld { first_ms: 400, ..BudgetWorld::new(10_000, &[(30, 20), (30, 20)]) };
     let (spent, done) = world.run();
     assert_eq!(done, [30, 30]);
     assert!(spent <= Duration::from_millis(10_300), "{spent:?}");
@@ -84,7 +84,7 @@ fn the_first_cells_cost_is_not_that_of_all() {
 
 #[test]
 fn the_fewest_processes_are_made_whatever_they_take() {
-    let (spent, done) = World::new(1_000, &[(30, 100), (30, 300)]).run();
+    let (spent, done) = BudgetWorld::new(1_000, &[(30, 100), (30, 300)]).run();
     assert_eq!(done, [PASSES_MIN, PASSES_MIN]);
     assert_eq!(spent, Duration::from_millis(6 * 400));
 }

@@ -1,4 +1,4 @@
-//! From what cells said to the report.
+//! From the output of cells to the report.
 
 use super::super::assemble::{RunFacts, report};
 use super::super::case::{Activity, Case, Perspective};
@@ -12,19 +12,20 @@ use super::{case, suite, wish};
 use crate::random::Random;
 use std::time::Duration;
 
-/// A host whose CPU has two speeds and whose line is far in some processes.
-struct Host2 {
+/// A host whose CPU has two speeds, and whose cache line is far in some processes.
+struct TwoSpeedHost {
     random: Random,
     across: bool,
 }
 
-impl Host2 {
+impl TwoSpeedHost {
     fn noise(&mut self, size: f64) -> f64 {
         let even = self.random.below(1 << 30) as f64 / f64::from(1 << 30);
         1.0 + size * (even - 0.5)
     }
 
-    /// One process of six rounds; case i takes `times[i]` at full speed, the twin as the first.
+    /// Returns one process of six rounds. Case i takes `times[i]` at full speed; the twin takes as
+    /// long as the first.
     fn process(&mut self, process: u64, times: &[f64]) -> Collected {
         let slow = if self.random.below(2) == 0 { 1.27 } else { 1.0 };
         let far = self.across && process >= 6;
@@ -83,8 +84,8 @@ fn about() -> RunFacts {
     }
 }
 
-fn host(seed: u64, across: bool) -> Host2 {
-    Host2 { random: Random::new(seed), across }
+fn host(seed: u64, across: bool) -> TwoSpeedHost {
+    TwoSpeedHost { random: Random::new(seed), across }
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn a_report_comes_back_from_json_and_others_are_refused() {
     ));
 }
 
-/// A report as weir 0.1 wrote it: its history is read as if it were of today.
+/// A report as weir 0.1 wrote it is read like one of today.
 #[test]
 fn a_report_of_the_first_schema_is_read_as_one_of_the_present() {
     let first = r#"{"schema":"weir.bench/1","weir":"0.1.0","started_unix_s":5,"duration_s":1.0,
@@ -204,7 +205,7 @@ fn a_report_of_the_first_schema_is_read_as_one_of_the_present() {
     assert!(Report::from_json(&text).expect("read") == report);
 }
 
-/// Latencies across CPUs are those of idle CPUs that are woken: no CPU time, whatever the rate.
+/// Latencies across CPUs are those of waking idle CPUs, which is not CPU time, whatever the rate.
 #[test]
 fn only_time_of_a_cpu_is_put_into_perspective() {
     let of = |across: bool| {
@@ -226,7 +227,7 @@ fn only_time_of_a_cpu_is_put_into_perspective() {
     assert_eq!(of(true), None);
 }
 
-/// Honest runs, one after the other: the estimate of each lies in the interval of the next.
+/// In consecutive runs, the estimate of each lies in the interval of the next.
 #[test]
 fn runs_of_the_same_host_agree_within_their_intervals() {
     let mut host = host(7, false);

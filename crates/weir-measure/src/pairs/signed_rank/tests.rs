@@ -1,9 +1,9 @@
-//! The test against printed tables, worked examples, and a count of all signs.
+//! Compares the test with printed tables, worked examples, and a count of all signs.
 
 use super::*;
 use crate::random::Random;
 
-/// The p value by its definition: all signs the values could have had, counted one by one.
+/// Computes the p value by its definition: counts all signs that the values could have had.
 fn naive_p(values: &[f64]) -> f64 {
     let size = |value: &f64| value.abs();
     let rank = |of: &f64| {
@@ -50,9 +50,9 @@ fn beyond_the_exact_counts_the_normal_ones_join_on() {
         let counted: Vec<f64> = chances(&ranks, n * (n + 1) / 4);
         let k = critical(n).expect("many values");
         let tail: f64 = counted[..=k].iter().sum();
-        // A step of W is worth less than 1e-3 here.
+        // A step of W is less than 1e-3 here.
         assert!((tail - TAIL).abs() < 1e-3, "n = {n}: {tail}");
-        // All values above 0 but the largest few, so that p is neither 0 nor 1.
+        // All values but the largest few are above 0, so that p is neither 0 nor 1.
         let below = 3 * n / 10;
         let values: Vec<f64> =
             (1..=n).map(|rank| if rank % n < below { -1.0 } else { 1.0 } * rank as f64).collect();

@@ -1,8 +1,8 @@
-//! Who holds a name: what its lock file says, and whether that process is still there.
+//! The process that holds a name, as its lock file records it, and whether it still exists.
 //!
-//! The number of a process means something in its pid namespace only, and when it started something
-//! in its time namespace only. A name may lie in a directory that two containers share. So the file
-//! says in which namespaces its numbers are told, and one who is in others goes by the lock alone.
+//! A pid is valid only in its pid namespace, and a start time only in its time namespace. Two
+//! containers may share the directory of a name. So the file also records the namespaces, and a
+//! process in other namespaces goes by the lock alone.
 
 use super::errno_of;
 use rustix::fd::BorrowedFd;
@@ -10,10 +10,10 @@ use rustix::fs::{FileType, FlockOperation};
 use rustix::io::Errno;
 use weir_sys::proc::Stat;
 
-/// What the lock file of a name begins with.
+/// The beginning of a lock file.
 const MARK: &str = "weir ";
 
-/// The namespaces that numbers are told in, as the kernel numbers these; 0 where it does not say.
+/// The inodes of namespaces; 0 if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Namespaces {
     pid: u64,
@@ -27,10 +27,10 @@ impl Namespaces {
     }
 }
 
-/// Who holds a name.
+/// The process that holds a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number in its own namespace.
+    /// Its pid in its own namespace.
     pid: i32,
     started_ticks: u64,
     namespaces: Namespaces,
@@ -44,13 +44,12 @@ impl Holder {
         Holder { pid, started_ticks, namespaces: Namespaces::own() }
     }
 
-    /// Its number, where that means something to this process.
+    /// Its pid, if this process is in the same pid namespace.
     pub fn pid(&self) -> Option<i32> {
         let own = Namespaces::own().pid;
         (own != 0 && own == self.namespaces.pid).then_some(self.pid)
     }
 
-    /// Who that is, for people.
     pub fn describe(&self) -> String {
         match self.pid() {
             Some(pid) => format!("process {pid}"),
@@ -58,22 +57,22 @@ impl Holder {
         }
     }
 
-    /// Whether the process is still there, stopped or not, and the same. `is_locked` says whether
-    /// somebody has the lock: that is asked where the numbers mean nothing here.
+    /// Whether this very process still exists, stopped or not. Where its pid is not valid here,
+    /// `is_locked` decides: whether anybody has the lock.
     pub fn lives(&self, is_locked: impl FnOnce() -> bool) -> bool {
         let Some(pid) = self.pid() else { return is_locked() };
         let alive = rustix::process::Pid::from_raw(pid).is_some_and(|pid| {
             let found = rustix::process::test_kill_process(pid);
             found.is_ok() || found == Err(Errno::PERM)
         });
-        // Where /proc cannot be read, or tells of other processes, the number must do.
+        // Without a /proc for this namespace the pid has to do.
         let Some(stat) = alive.then(|| stat_of(pid)).flatten() else { return alive };
         let same_clock = Namespaces::own().time == self.namespaces.time;
-        // A zombie holds nothing.
+        // A zombie does not hold the name any longer.
         stat.state != b'Z' && (!same_clock || stat.started_ticks == self.started_ticks)
     }
 
-    /// What a lock file says; an error if it is another's file.
+    /// Reads a lock file; `None` if it is empty, an error if it is not weir's.
     pub fn read(lock: BorrowedFd) -> Result<Option<Holder>, ()> {
         let found = rustix::fs::fstat(lock).map_err(drop)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -93,8 +92,8 @@ impl Holder {
         Ok(Some(Holder { pid: i32::try_from(pid).map_err(drop)?, started_ticks, namespaces }))
     }
 
-    /// Writes this process into a lock file.
-    pub fn say_own(lock: BorrowedFd) -> rustix::io::Result<()> {
+    /// Records this process in a lock file.
+    pub fn record_own(lock: BorrowedFd) -> rustix::io::Result<()> {
         let Holder { pid, started_ticks, namespaces } = Holder::own();
         let text = format!("{MARK}{pid} {started_ticks} {} {}\n", namespaces.pid, namespaces.time);
         rustix::fs::ftruncate(lock, 0)?;
@@ -102,7 +101,7 @@ impl Holder {
     }
 }
 
-/// What /proc says of a process of this namespace; nothing where it is mounted for another.
+/// The /proc entry of a process of this pid namespace; `None` if /proc is that of another one.
 fn stat_of(pid: i32) -> Option<Stat> {
     let own = std::fs::read_link("/proc/self").ok()?;
     if own.to_str()?.parse() != Ok(std::process::id()) {
@@ -111,8 +110,8 @@ fn stat_of(pid: i32) -> Option<Stat> {
     Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Whether somebody has the lock of a file. It is taken for a moment, shared with others who look:
-/// one who comes for it just now tries again.
+/// Whether anybody has the lock of a file. The test takes a shared lock for a moment: a process
+/// that wants the lock at that moment has to try again.
 pub fn is_locked(lock: BorrowedFd) -> bool {
     match rustix::fs::flock(lock, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
@@ -123,7 +122,7 @@ pub fn is_locked(lock: BorrowedFd) -> bool {
     }
 }
 
-/// Opens a file that no forked child has.
+/// Opens a file. No forked child has the descriptor.
 pub fn open(
     path: &std::path::Path,
     how: rustix::fs::OFlags,

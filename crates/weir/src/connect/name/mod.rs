@@ -1,10 +1,9 @@
 //! Names: a path with a unix socket, and a lock file beside it.
 //!
-//! Whoever listens holds the lock, and says in it who it is. A socket without a holder of its lock
-//! is stale and is replaced. A lock can outlive its holder, where a child was forked that kept it:
-//! then the recorded process decides, which is gone, and the lock file is replaced, by one in the
-//! holder's pid namespace; for others the lock alone decides. All of that concerns only files that
-//! are ours: what else lies at the names is left alone.
+//! The process that listens holds the lock and is recorded in its file. A socket whose lock nobody
+//! holds is stale and is replaced. A forked child can keep the lock of a holder that died. A
+//! process in the holder's pid namespace sees that the recorded process is gone, and replaces the
+//! lock file; elsewhere the lock alone decides. Foreign files at these paths are left alone.
 
 mod holder;
 mod place;
@@ -27,9 +26,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_sys::forks::ParentOnly;
 
-/// Tries for a lock that others take and leave meanwhile.
+/// Tries for a lock that others take and release meanwhile.
 const TRIES: u32 = 8;
-/// Between two looks whether a reader has come.
+/// How lock files are opened: a link or a FIFO at the path must do no harm.
+const LOCK_FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
+/// The pause between two tries, for a lock or for a reader.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The path of a name: itself if it has a `/`, else one in [`directory`].
@@ -41,21 +42,22 @@ pub fn resolve(what: &Subject, name: &Path) -> Result<PathBuf> {
         return refused("it is not the name of a file".into());
     }
     if plain.ends_with(b".lock") {
-        return refused("names do not end in '.lock', which is for their locks".into());
+        return refused("it ends in '.lock', which is reserved for the locks of names".into());
     }
     let path = if text.contains(&b'/') { name.to_owned() } else { directory()?.join(name) };
     let bytes = path.as_os_str().len();
     if bytes > MOST_PATH_BYTES {
-        let why = format!("its path is too long: {bytes} bytes, {MOST_PATH_BYTES} are the most");
+        let why =
+            format!("its path is too long: {bytes} bytes, at most {MOST_PATH_BYTES} are allowed");
         return refused(why.into());
     }
     Ok(path)
 }
 
-/// Longest path of a socket (unix(7)).
+/// The longest path of a socket (unix(7)).
 const MOST_PATH_BYTES: usize = 107;
 
-/// What a name is of, and what is done with it: for errors.
+/// What an error says: the operation, and what kind of thing the name is of.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     pub operation: &'static str,
@@ -76,24 +78,24 @@ impl Subject {
     }
 }
 
-/// A name that is this process's, and the socket that listens there.
+/// A name that this process holds, and the socket that listens there.
 #[derive(Debug)]
-pub struct Claim {
+pub struct BoundName {
     socket: ParentOnly,
     _lock: ParentOnly,
     path: PathBuf,
 }
 
-impl Claim {
-    /// Takes a name. `mode` is who may connect, as far as the directory lets them.
-    pub fn new(what: &Subject, path: &Path, mode: Mode, backlog: i32) -> Result<Claim> {
+impl BoundName {
+    /// Takes a name. `mode` says who may connect, if the directory lets them.
+    pub fn new(what: &Subject, path: &Path, mode: Mode, backlog: i32) -> Result<BoundName> {
         let Lock { file: lock, orphaned } = take_lock(what, path)?;
-        let made = Claim::listen_at(what, path, mode, backlog, orphaned);
+        let made = BoundName::listen_at(what, path, mode, backlog, orphaned);
         let socket = made.inspect_err(|_| {
-            // Ours, and held: a name that is not to be had is left without one.
+            // The lock is held and this process's: do not leave it behind without a socket.
             let _ = rustix::fs::unlink(lock_path(path));
         })?;
-        Ok(Claim { socket, _lock: lock, path: path.to_owned() })
+        Ok(BoundName { socket, _lock: lock, path: path.to_owned() })
     }
 
     fn listen_at(
@@ -107,8 +109,8 @@ impl Claim {
         make_way(what, path, orphaned)?;
         let (made, address) = unix_socket(what, path)?;
         let socket = made.here().map_err(failed)?;
-        // The socket's file gets its mode when it is bound, less the umask; what is missing then is
-        // added, so that it never was open to more than it should be.
+        // At the bind the socket's file gets this mode less the umask, and then what is missing: it
+        // never is open to more users than it should be.
         rustix::fs::fchmod(socket, mode).map_err(failed)?;
         bind(socket, &address).map_err(failed)?;
         set_mode(path, mode).map_err(failed)?;
@@ -116,29 +118,28 @@ impl Claim {
         Ok(made)
     }
 
-    /// The socket that listens, unless this is a forked child.
+    /// The listening socket; `None` in a forked child.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.socket.get()
     }
 
-    /// Where.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Claim {
+impl Drop for BoundName {
     fn drop(&mut self) {
         if self.socket().is_some() {
-            // While the lock is held, so that both are still ours.
+            // The lock is still held, so both files are this process's.
             let _ = rustix::fs::unlink(&self.path);
             let _ = rustix::fs::unlink(lock_path(&self.path));
         }
     }
 }
 
-/// Sets the mode of a socket, unless the umask left it as it is to be. Not by its path: another may
-/// lie there by now.
+/// Sets the mode of a socket, if the umask changed it. By descriptor, since another file may lie at
+/// the path by now.
 fn set_mode(path: &Path, mode: Mode) -> rustix::io::Result<()> {
     let there = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let there = there.here()?;
@@ -150,11 +151,10 @@ fn set_mode(path: &Path, mode: Mode) -> rustix::io::Result<()> {
     if Mode::from_raw_mode(found.st_mode) & Mode::from_raw_mode(0o7777) == mode {
         return Ok(());
     }
-    // What the descriptor refers to, and nothing else: fchmod(2) takes none of this kind.
+    // fchmod(2) does not accept such a descriptor.
     rustix::fs::chmod(format!("/proc/self/fd/{}", there.as_raw_fd()), mode)
 }
 
-/// Where the lock of a name lies.
 pub fn lock_path(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
@@ -163,18 +163,17 @@ pub fn lock_path(path: &Path) -> PathBuf {
 
 struct Lock {
     file: ParentOnly,
-    /// A child of a holder that died had kept the lock, and may have kept the socket.
+    /// A child of a dead holder had kept the lock, and may have kept the socket.
     orphaned: bool,
 }
 
-/// Wins the lock of a name, or says who has it.
+/// Takes the lock of a name, or returns an error that names its holder.
 fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
     let failed = |cause: Errno| what.os(path, cause);
     let beside = lock_path(path);
     let mut orphaned = false;
     for tried in 0..TRIES {
-        let how = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let how = how | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let how = LOCK_FLAGS | OFlags::RDWR | OFlags::CREATE | OFlags::NOCTTY;
         let file = open(&beside, how, Mode::RUSR | Mode::WUSR).map_err(|cause| match cause {
             Errno::LOOP | Errno::ISDIR => foreign_lock(what, path),
             cause => failed(cause),
@@ -182,17 +181,17 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
         let lock = file.here().map_err(failed)?;
         let holder = Holder::read(lock).map_err(|()| foreign_lock(what, path))?;
         if rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            // What was locked may have been removed or replaced meanwhile.
+            // The locked file may have been removed or replaced meanwhile.
             if is_at(lock, &beside) {
-                Holder::say_own(lock).map_err(failed)?;
+                Holder::record_own(lock).map_err(failed)?;
                 return Ok(Lock { file, orphaned });
             }
             continue;
         }
         match holder {
-            // Taken a moment ago, by someone who has not yet said who it is.
+            // A process has just taken it, and is not yet recorded.
             None => std::thread::sleep(LOOK),
-            // One of another namespace: perhaps one who only looked had the lock.
+            // The holder is of another namespace. Perhaps a process held the lock only to test it.
             Some(holder) if holder.pid().is_none() && tried + 1 < TRIES => std::thread::sleep(LOOK),
             Some(holder) if holder.lives(|| true) => {
                 let why = format!("{} is its reader", holder.describe());
@@ -204,16 +203,16 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
             }
         }
     }
-    Err(what.error(ErrorKind::Taken, path, "others are taking the name"))
+    Err(what.error(ErrorKind::Taken, path, "other processes are taking the name"))
 }
 
 fn foreign_lock(what: &Subject, path: &Path) -> Error {
-    let why = format!("another file has the name of its lock, '{}'", lock_path(path).display());
+    let why = format!("the path of its lock, '{}', is another file", lock_path(path).display());
     what.error(ErrorKind::Taken, path, why)
 }
 
-/// Removes a lock file whose recorded holder is gone, and whose lock is held all the same. One
-/// process at a time: who removes holds a lock on the directory, and looks again under it.
+/// Removes a lock file whose recorded holder is gone although the lock is held. One process at a
+/// time does so: it locks the directory and checks again.
 fn replace_lock(beside: &Path) -> rustix::io::Result<()> {
     let parent = beside.parent().filter(|parent| !parent.as_os_str().is_empty());
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -222,8 +221,7 @@ fn replace_lock(beside: &Path) -> rustix::io::Result<()> {
         std::thread::sleep(LOOK);
         return Ok(());
     }
-    let how = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = match open(beside, how, Mode::empty()) {
+    let file = match open(beside, LOCK_FLAGS | OFlags::RDWR, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(()),
         file => file?,
     };
@@ -239,19 +237,19 @@ fn is_at(file: BorrowedFd, path: &Path) -> bool {
     (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
 }
 
-/// Removes what a former holder has left at the path, and nothing else.
+/// Removes the socket of a former holder, and nothing else, from the path.
 fn make_way(what: &Subject, path: &Path, orphaned: bool) -> Result<()> {
     let found = match rustix::fs::lstat(path) {
         Err(Errno::NOENT) => return Ok(()),
         found => found.map_err(|cause| what.os(path, cause))?,
     };
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
-        let why = "a file that is no socket has the name";
+        let why = "a file that is not a socket has the name";
         return Err(what.error(ErrorKind::Taken, path, why));
     }
     let (socket, address) = unix_socket(what, path)?;
     let connected = || connect(socket.here()?, &address);
-    // Orphaned, it may still listen, for nobody.
+    // An orphaned socket may still listen, but nobody reads it.
     if !orphaned && connected() != Err(Errno::CONNREFUSED) {
         let why = "the socket of another program has the name";
         return Err(what.error(ErrorKind::Taken, path, why));
@@ -264,13 +262,13 @@ fn unix_socket(what: &Subject, path: &Path) -> Result<(ParentOnly, SocketAddrUni
     let make = || socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(io::Error::from);
     let socket = ParentOnly::make(make).map_err(|cause| what.os(path, errno_of(&cause)))?;
     let address = SocketAddrUnix::new(path).map_err(|_| {
-        let why = format!("the path is longer than {MOST_PATH_BYTES} bytes");
+        let why = format!("its path is longer than {MOST_PATH_BYTES} bytes");
         what.error(ErrorKind::Invalid, path, why)
     })?;
     Ok((socket, address))
 }
 
-/// Connects to who listens at a path, waiting for someone to, until then.
+/// Connects to the process that listens at a path. Waits for one until `until`.
 pub fn dial(what: &Subject, path: &Path, until: Option<Instant>) -> Result<ParentOnly> {
     loop {
         let (made, address) = unix_socket(what, path)?;
@@ -288,11 +286,11 @@ pub fn dial(what: &Subject, path: &Path, until: Option<Instant>) -> Result<Paren
                 return Err(what.error(ErrorKind::NoReader, path, "no reader is listening"));
             }
             _ if cause == Errno::AGAIN => {
-                let why = "the queue of its opens is full";
+                let why = "its queue of connections is full";
                 return Err(what.error(ErrorKind::WouldBlock, path, why));
             }
             _ if cause == Errno::PROTOTYPE || cause == Errno::NOTSOCK => {
-                let why = "what lies there belongs to another program";
+                let why = "the socket of another program has the name";
                 return Err(what.error(ErrorKind::Taken, path, why));
             }
             _ => return Err(what.os(path, cause)),
@@ -300,16 +298,17 @@ pub fn dial(what: &Subject, path: &Path, until: Option<Instant>) -> Result<Paren
     }
 }
 
-/// Whether the process that listened is dead, and a child of it has kept the socket.
+/// Whether the process that listened is dead, and a child of it keeps the socket open.
 fn listens_for_nobody(socket: BorrowedFd) -> bool {
     match weir_sys::peer::pidfd(socket) {
         Ok(pidfd) => wait_readable(pidfd, Duration::ZERO),
-        // Reaped already; on kernels that do not know, nothing is known.
+        // ESRCH: it is reaped already. Older kernels cannot tell.
         Err(cause) => cause.raw_os_error() == Some(Errno::SRCH.raw_os_error()),
     }
 }
 
-/// Where the queue of connections is full, connect(2) waits as long as sends may.
+/// Connects to an address. While the queue of connections is full, connect(2) waits as long as the
+/// send timeout allows.
 fn connect_in_time(
     socket: BorrowedFd,
     address: &SocketAddrUnix,
@@ -328,38 +327,38 @@ fn connect_in_time(
     set_socket_timeout(socket, Timeout::Send, None)
 }
 
-/// How long an open waits behind others where nothing is said.
+/// How long connecting without a timeout waits in a full queue.
 const QUEUE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What lies at a name, seen from outside.
+/// Whether a reader holds a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// A process listens, of this number; one of another pid namespace has none here.
+pub enum NameState {
     Held(Holder),
-    /// Its reader is gone.
     Stale,
 }
 
-/// The state of a name; `None` if it is none of ours.
-pub fn state(path: &Path) -> Option<State> {
-    let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = open(&lock_path(path), how, Mode::empty()).ok()?;
+/// The state of a name; `None` if there is no such name.
+pub fn state(path: &Path) -> Option<NameState> {
+    let file = open(&lock_path(path), LOCK_FLAGS, Mode::empty()).ok()?;
     let lock = file.here().ok()?;
     let holder = Holder::read(lock).ok()??;
-    // The lock is tried only where nothing else can tell: a reader that comes just now has to try
-    // once more then.
-    Some(if holder.lives(|| is_locked(lock)) { State::Held(holder) } else { State::Stale })
+    // The lock is tested only where nothing else can tell: a reader that takes the name at this
+    // moment has to try again.
+    Some(if holder.lives(|| is_locked(lock)) { NameState::Held(holder) } else { NameState::Stale })
 }
 
-/// Removes what a reader that is gone has left.
+/// Removes the files that a dead reader has left.
 pub fn remove(what: &Subject, path: &Path) -> Result<()> {
     match state(path) {
-        Some(State::Stale) => {}
-        Some(State::Held(holder)) => {
+        Some(NameState::Stale) => {}
+        Some(NameState::Held(holder)) => {
             let why = format!("{} is its reader", holder.describe());
             return Err(what.error(ErrorKind::Taken, path, why));
         }
-        None => return Err(what.error(ErrorKind::Invalid, path, "there is none of that name")),
+        None => {
+            let why = format!("there is no {} of that name", what.noun);
+            return Err(what.error(ErrorKind::Invalid, path, why));
+        }
     }
     let lock = take_lock(what, path)?;
     make_way(what, path, lock.orphaned)?;
@@ -368,14 +367,14 @@ pub fn remove(what: &Subject, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Device and inode of the socket at a path.
+/// The device and inode of the socket at a path.
 pub fn socket_id(path: &Path) -> Option<(u64, u64)> {
     let found = rustix::fs::lstat(path).ok()?;
     let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
     is_socket.then_some((found.st_dev, found.st_ino))
 }
 
-/// Whether a descriptor is readable or hung up by then.
+/// Waits at most `time` until a descriptor is readable or hung up. Returns whether it is.
 pub fn wait_readable(socket: impl AsFd, time: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut asked = [PollFd::new(&socket, PollFlags::IN)];

@@ -1,31 +1,31 @@
-//! Where names lie that are no paths.
+//! The directory of names that are not paths.
 
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// Directories that anybody may make files in, where there is no directory of the user's own.
+/// Directories that all users may write, for users without a runtime directory.
 const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
-/// What lies at a path.
-enum Found {
-    Nothing,
-    /// A directory of this user's that only this user may write.
+/// Whose directory lies at a path.
+enum Ownership {
+    Missing,
+    /// It belongs to this user, and only this user may write it.
     Own,
     /// Anything else.
     Foreign,
 }
 
-/// The directory of names that are no paths: `$XDG_RUNTIME_DIR/weir`, or one in a directory for
-/// temporary files that is the user's alone. It is made if it is missing.
+/// The directory of names that are not paths: `$XDG_RUNTIME_DIR/weir`, or one in a directory for
+/// temporary files that only this user may write. It is made if it is missing.
 ///
-/// In directories that all users share another user may have made it first. Then it is the next of
-/// them; one that is there already comes before one that would have to be made, so that all
-/// processes of the user find the same.
+/// In a directory that all users share, another user may have made it first. Then the next shared
+/// directory is used. One that exists already is preferred to one that would have to be made, so
+/// that all processes of the user find the same.
 ///
 /// # Errors
-/// None of them can be made, or is the user's alone.
+/// No directory exists that only this user may write, and none can be made.
 pub fn directory() -> Result<PathBuf> {
     let uid = rustix::process::getuid().as_raw();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -36,7 +36,7 @@ pub fn directory() -> Result<PathBuf> {
     let name = format!("weir-{uid}");
     let wanted = std::env::temp_dir();
     if !SHARED.iter().any(|shared| wanted == Path::new(shared)) {
-        // A stale one (of cron, or of a session that has ended) is as none.
+        // TMPDIR may be stale (of cron, or of a session that has ended): then it is ignored.
         let place = wanted.join(&name);
         if make(&place, uid).is_ok() {
             return Ok(place);
@@ -45,10 +45,10 @@ pub fn directory() -> Result<PathBuf> {
     choose(&SHARED.map(|shared| Path::new(shared).join(&name)), uid)
 }
 
-/// The first that is there and the user's, or else the first that can be made.
+/// The first place that exists and is the user's own, or else the first that can be made.
 fn choose(places: &[PathBuf], uid: u32) -> Result<PathBuf> {
     for place in places {
-        if matches!(look_at(place, uid), Ok(Found::Own)) {
+        if matches!(look_at(place, uid), Ok(Ownership::Own)) {
             return Ok(place.clone());
         }
     }
@@ -56,7 +56,7 @@ fn choose(places: &[PathBuf], uid: u32) -> Result<PathBuf> {
     for place in places {
         match make(place, uid) {
             Ok(()) => return Ok(place.clone()),
-            // What is said is what was wrong with the place where it should be.
+            // The error tells what is wrong with the preferred place.
             Err(error) => first = first.or(Some(error)),
         }
     }
@@ -70,9 +70,9 @@ fn make(place: &Path, uid: u32) -> Result<()> {
         Err(cause) => return Err(Error::os("make", object(), cause)),
     }
     match look_at(place, uid).map_err(|cause| Error::os("use", object(), cause))? {
-        Found::Own => Ok(()),
-        Found::Nothing => Err(Error::os("use", object(), Errno::NOENT)),
-        Found::Foreign => {
+        Ownership::Own => Ok(()),
+        Ownership::Missing => Err(Error::os("use", object(), Errno::NOENT)),
+        Ownership::Foreign => {
             let why =
                 "it is not a directory that belongs to this user and that only this user may write";
             Err(Error::new(ErrorKind::Taken, "use", object(), why))
@@ -80,14 +80,14 @@ fn make(place: &Path, uid: u32) -> Result<()> {
     }
 }
 
-fn look_at(place: &Path, uid: u32) -> rustix::io::Result<Found> {
+fn look_at(place: &Path, uid: u32) -> rustix::io::Result<Ownership> {
     let found = match rustix::fs::lstat(place) {
-        Err(Errno::NOENT) => return Ok(Found::Nothing),
+        Err(Errno::NOENT) => return Ok(Ownership::Missing),
         found => found?,
     };
     let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
     let is_own = is_directory && found.st_uid == uid && found.st_mode & 0o022 == 0;
-    Ok(if is_own { Found::Own } else { Found::Foreign })
+    Ok(if is_own { Ownership::Own } else { Ownership::Foreign })
 }
 
 #[cfg(test)]
@@ -96,16 +96,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn one_that_another_made_first_is_passed_by_and_the_same_is_found_again() {
+    fn a_directory_that_another_user_made_first_is_skipped() {
         let room = tempfile::tempdir().expect("a directory");
         let uid = rustix::process::getuid().as_raw();
         let places = ["one", "two", "three"].map(|name| room.path().join(name));
-        // Not the user's alone, as one of another user would be, or a file, or a link.
+        // Others may write it, which is refused as another user's would be; later a file, a link.
         std::fs::create_dir(&places[0]).expect("made");
         let open = std::fs::Permissions::from_mode(0o777);
         std::fs::set_permissions(&places[0], open).expect("set");
         assert_eq!(choose(&places, uid).expect("the next"), places[1]);
-        // The first has gone: what is there stays the place.
+        // The first is gone: the one that exists is still preferred.
         std::fs::remove_dir(&places[0]).expect("removed");
         assert_eq!(choose(&places, uid).expect("found"), places[1]);
         std::fs::remove_dir(&places[1]).expect("removed");
@@ -120,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn one_of_another_user_is_none_of_this_one_s() {
+    fn a_directory_of_another_user_is_foreign() {
         let room = tempfile::tempdir().expect("a directory");
         let other = rustix::process::getuid().as_raw() + 1;
-        assert!(matches!(look_at(room.path(), other), Ok(Found::Foreign)));
+        assert!(matches!(look_at(room.path(), other), Ok(Ownership::Foreign)));
     }
 }

@@ -1,9 +1,9 @@
-//! What a wait holds: ends, and the epoll of its descriptors.
+//! What a wait holds: ends, and an epoll over descriptors.
 
 use super::super::watcher::Watched;
 use super::Waitable;
 use crate::error::{Error, Result};
-use crate::park::{Rung, Source};
+use crate::park::{Rung, WaitSource};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -12,15 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// What is waited for, in a [`Wait`] that owns it or was lent it.
-pub trait Held: Send {
-    /// How to wait for it.
-    fn source(&mut self) -> &mut dyn Source;
-    /// What the caller gets at by its key.
+/// An end in a [`Wait`](super::Wait), which owns it or was lent it.
+pub trait WaitItem: Send {
+    fn source(&mut self) -> &mut dyn WaitSource;
+    /// The end that the key stands for.
     fn end(&self) -> &dyn Any;
-    /// The same, to be changed.
     fn end_mut(&mut self) -> &mut dyn Any;
-    /// What the caller gets back; `None` of what was lent.
+    /// Gives the end back to the caller; `None` if it was lent.
     fn into_end(self: Box<Self>) -> Option<Box<dyn Any>>;
     /// How much room that many bytes need.
     fn wanted(&mut self, bytes: usize) -> u64 {
@@ -28,30 +26,29 @@ pub trait Held: Send {
     }
 }
 
-/// An end that is waited for.
-pub enum End<'a, E> {
+pub enum OwnedOrLent<'a, E> {
     Own(E),
     Lent(&'a mut E),
 }
 
-impl<E> End<'_, E> {
+impl<E> OwnedOrLent<'_, E> {
     fn get_mut(&mut self) -> &mut E {
         match self {
-            End::Own(end) => end,
-            End::Lent(end) => end,
+            OwnedOrLent::Own(end) => end,
+            OwnedOrLent::Lent(end) => end,
         }
     }
 }
 
-impl<E: Waitable> Held for End<'_, E> {
-    fn source(&mut self) -> &mut dyn Source {
+impl<E: Waitable> WaitItem for OwnedOrLent<'_, E> {
+    fn source(&mut self) -> &mut dyn WaitSource {
         self.get_mut().source()
     }
 
     fn end(&self) -> &dyn Any {
         match self {
-            End::Own(end) => end,
-            End::Lent(end) => *end,
+            OwnedOrLent::Own(end) => end,
+            OwnedOrLent::Lent(end) => *end,
         }
     }
 
@@ -61,8 +58,8 @@ impl<E: Waitable> Held for End<'_, E> {
 
     fn into_end(self: Box<Self>) -> Option<Box<dyn Any>> {
         match *self {
-            End::Own(end) => Some(Box::new(end)),
-            End::Lent(_) => None,
+            OwnedOrLent::Own(end) => Some(Box::new(end)),
+            OwnedOrLent::Lent(_) => None,
         }
     }
 
@@ -71,10 +68,9 @@ impl<E: Waitable> Held for End<'_, E> {
     }
 }
 
-pub enum Kind<'a> {
-    Held(Box<dyn Held + 'a>),
-    /// A descriptor of the caller's, and whether it is ready now. One that cannot be polled, as a
-    /// file of a disk, always is.
+pub enum Waited<'a> {
+    Item(Box<dyn WaitItem + 'a>),
+    /// A descriptor of the caller. One that cannot be polled (a file on a disk) is always ready.
     Descriptor {
         file: OwnedFd,
         events: EventFlags,
@@ -83,19 +79,19 @@ pub enum Kind<'a> {
     },
 }
 
-pub struct Entry<'a, T> {
+pub struct WaitEntry<'a, T> {
     pub id: u64,
     pub token: T,
-    pub kind: Kind<'a>,
-    /// How much is waited for; `None` for nothing just now.
+    pub waited: Waited<'a>,
+    /// How much is waited for; `None` while the entry is not waited for.
     pub wanted: Option<u64>,
-    /// What to expect of its word, once it has said that it sleeps.
+    /// The expected value of its word, while its sleep is announced.
     pub said: Option<u32>,
-    /// The copy of its descriptor that the epoll knows, of a source that has one.
+    /// The copy of its descriptor that the epoll knows, if the source has one.
     pub polled: Option<OwnedFd>,
 }
 
-/// The epoll of a wait, and what tells the wait of it.
+/// The epoll of a wait, and the word that the watcher counts up when it is ready.
 pub struct Poll {
     pub epoll: OwnedFd,
     pub watched: Watched,
@@ -111,7 +107,7 @@ impl Poll {
         Ok(Poll { epoll, watched, rung })
     }
 
-    /// Takes a descriptor in. `false`: it cannot be polled.
+    /// Adds a descriptor. Returns false if it cannot be polled.
     pub fn add(&self, file: &OwnedFd, id: u64, events: EventFlags) -> Result<bool> {
         match epoll::add(&self.epoll, file, EventData::new_u64(id), events) {
             Ok(()) => Ok(true),
@@ -120,47 +116,48 @@ impl Poll {
         }
     }
 
-    /// Takes one out. The file may live on with another descriptor, and epoll would go on knowing it.
+    /// Removes a descriptor. Closing it would not do: epoll keeps its entry while another
+    /// descriptor keeps the file open.
     pub fn remove(&self, file: &OwnedFd) {
         let _ = epoll::delete(&self.epoll, file);
     }
 }
 
-/// Some of these have said that they sleep. Dropping it takes that back.
-pub struct Announced<'w, 'a, T>(pub &'w mut Vec<Entry<'a, T>>);
+/// Entries of which some have announced their sleep. Dropping it takes that back.
+pub struct Announced<'w, 'a, T>(pub &'w mut Vec<WaitEntry<'a, T>>);
 
 impl<T> Drop for Announced<'_, '_, T> {
     fn drop(&mut self) {
         for entry in self.0.iter_mut() {
-            if let (Some(_), Kind::Held(held)) = (entry.said.take(), &mut entry.kind) {
+            if let (Some(_), Waited::Item(held)) = (entry.said.take(), &mut entry.waited) {
                 held.source().retract();
             }
         }
     }
 }
 
-impl<T> Entry<'_, T> {
+impl<T> WaitEntry<'_, T> {
     pub fn is_ready(&mut self) -> Result<bool> {
         let Some(wanted) = self.wanted else { return Ok(false) };
-        match &mut self.kind {
-            Kind::Held(held) => held.source().is_ready(wanted),
-            Kind::Descriptor { is_ready, .. } => Ok(*is_ready),
+        match &mut self.waited {
+            Waited::Item(held) => held.source().is_ready(wanted),
+            Waited::Descriptor { is_ready, .. } => Ok(*is_ready),
         }
     }
 
-    /// Says that it is about to be slept on, and looks once more: whether there is nothing.
+    /// Announces the sleep and looks once more. Returns true if there is nothing.
     pub fn announce<'w>(
         &'w mut self,
         words: &mut Vec<(&'w AtomicU32, u32)>,
         most: &mut Option<Duration>,
     ) -> Result<bool> {
-        let (Some(wanted), Kind::Held(held)) = (self.wanted, &mut self.kind) else {
+        let (Some(wanted), Waited::Item(held)) = (self.wanted, &mut self.waited) else {
             return Ok(true);
         };
         let source = held.source();
         self.said = source.announce(wanted)?;
         let Some(said) = self.said else { return Ok(false) };
-        let source: &'w dyn Source = source;
+        let source: &'w dyn WaitSource = source;
         *most = (*most).into_iter().chain(source.most_sleep()).min();
         source.words(said, words);
         Ok(true)

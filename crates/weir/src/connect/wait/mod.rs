@@ -1,15 +1,15 @@
-//! One wait over ends, flags, descriptors and a time.
+//! One wait over ends, flags, descriptors and a timeout.
 //!
-//! It sleeps on the words of all it waits for by `futex_waitv` (Linux 5.16; before, and where a
-//! filter forbids it, short sleeps on one of them). Its descriptors lie in an epoll of its own, which
-//! the process's watcher looks after while the wait sleeps.
+//! It sleeps on the words of all ends by `futex_waitv` (Linux 5.16; on older kernels, and where a
+//! filter forbids it, by short sleeps on one of them). Its descriptors are in an epoll of its own,
+//! which the watcher of the process watches while the wait sleeps.
 
 mod entry;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Source, Timeout, Until, futex};
-pub use entry::Held;
-use entry::{Announced, End, Entry, Kind, Poll};
+use crate::park::{Timeout, Until, WaitSource, futex};
+pub use entry::WaitItem;
+use entry::{Announced, OwnedOrLent, Poll, WaitEntry, Waited};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,25 +21,25 @@ use std::ops::{Index, IndexMut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Most words of ends and flags of one wait.
+/// The most words of ends and flags in one wait.
 const MOST_WORDS: usize = 120;
-/// Most descriptors of one wait.
+/// The most descriptors in one wait.
 const MOST_DESCRIPTORS: usize = 1000;
 
-/// What a descriptor is waited for.
+/// What a [`Wait`] waits for at a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Interest {
-    /// That it can be read.
+    /// Until it can be read.
     Read,
-    /// That it can be written.
+    /// Until it can be written.
     Write,
 }
 
-/// An end a [`Wait`] can wait for: the ends of pipes, ports, mpxes and elastic readers. No other
-/// crate can implement it.
+/// An end that a [`Wait`] can wait for: of a pipe, a port or an mpx, or an elastic reader. Other
+/// crates cannot implement it.
 pub trait Waitable: Send + 'static {
     #[doc(hidden)]
-    fn source(&mut self) -> &mut dyn Source;
+    fn source(&mut self) -> &mut dyn WaitSource;
 
     #[doc(hidden)]
     fn wanted(&self, bytes: usize) -> u64 {
@@ -47,7 +47,7 @@ pub trait Waitable: Send + 'static {
     }
 }
 
-/// Where in a [`Wait`] an end lies: `wait[key]` is the end.
+/// The place of an end in a [`Wait`]: `wait[key]` is the end.
 pub struct Key<E> {
     id: u64,
     end: PhantomData<fn() -> E>,
@@ -69,14 +69,13 @@ impl<E> fmt::Debug for Key<E> {
 
 /// Waits for whichever of several things comes first: data, room, messages, flags, descriptors.
 ///
-/// Each thing is added once, with a token of the caller's; [`Wait::wait`] returns the tokens of what
-/// is ready, in the order of adding. The wait owns the ends that are given to it: the caller uses
-/// them between two waits by the [`Key`] that adding returned, as `wait[key]`, and takes them out by
-/// [`Wait::remove`]. [`Wait::add_borrowed`] takes an end that somebody else owns, for as long as the wait
-/// lives.
+/// The caller adds each thing once, with a token, and [`Wait::wait`] returns the tokens of what is
+/// ready, in the order of adding. The wait owns the ends that are added: between two waits the
+/// caller uses them as `wait[key]`, by the [`Key`] that adding returned, and [`Wait::remove`] gives
+/// them back. [`Wait::add_borrowed`] borrows an end for as long as the wait lives.
 ///
-/// What is ready is told by each wait until the caller has dealt with it. What happens between two
-/// waits is not lost.
+/// Every wait reports what is ready until the caller has dealt with it. Nothing that happens
+/// between two waits is lost.
 ///
 /// ```
 /// use weir::{Flags, Options, Timeout, Wait};
@@ -107,7 +106,7 @@ impl<E> fmt::Debug for Key<E> {
 /// ```
 #[must_use = "a wait does nothing until its `wait` is called"]
 pub struct Wait<'a, T> {
-    entries: Vec<Entry<'a, T>>,
+    entries: Vec<WaitEntry<'a, T>>,
     words: usize,
     descriptors: usize,
     poll: Option<Poll>,
@@ -128,33 +127,34 @@ impl<T> fmt::Debug for Wait<'_, T> {
 }
 
 impl<'a, T: Clone> Wait<'a, T> {
-    /// Makes a wait for nothing yet.
+    /// Makes an empty wait.
     pub fn new() -> Wait<'a, T> {
         Wait::default()
     }
 
-    /// Adds an end that the wait owns from now on. A reader waits for data or the end, a writer for
-    /// room or for its reader to be gone: for as much room as [`Wait::want`] says, at first a byte.
+    /// Adds an end, which the wait owns from now on. The wait waits at a reader until there is data
+    /// or the writer is gone, at a writer until there is as much room as [`Wait::want`] says (at
+    /// first one byte) or the reader is gone.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: the wait has 120 ends and flags, or 1000 descriptors. The end is
-    /// dropped then.
+    /// [`ErrorKind::Invalid`]: the wait already has 120 ends and flags, or 1000 descriptors. The
+    /// end is dropped then.
     pub fn add<E: Waitable>(&mut self, token: T, end: E) -> Result<Key<E>> {
-        self.hold(token, Box::new(End::Own(end)))
+        self.hold(token, Box::new(OwnedOrLent::Own(end)))
     }
 
-    /// Adds an end that somebody else owns.
+    /// Adds an end that stays the caller's.
     ///
     /// # Errors
     /// Those of [`Wait::add`].
     pub fn add_borrowed<E: Waitable>(&mut self, token: T, end: &'a mut E) -> Result<Key<E>> {
-        self.hold(token, Box::new(End::Lent(end)))
+        self.hold(token, Box::new(OwnedOrLent::Lent(end)))
     }
 
     /// Adds a copy of a descriptor.
     ///
     /// # Errors
-    /// Those of [`Wait::add`]; the kernel has no descriptors.
+    /// Those of [`Wait::add`]; the kernel has no descriptors left.
     pub fn add_descriptor(
         &mut self,
         token: T,
@@ -170,12 +170,12 @@ impl<'a, T: Clone> Wait<'a, T> {
         self.enter(
             id,
             token,
-            Kind::Descriptor { file, events, is_ready: !is_polled, is_polled },
+            Waited::Descriptor { file, events, is_ready: !is_polled, is_polled },
             None,
         )
     }
 
-    pub(crate) fn hold<E>(&mut self, token: T, mut held: Box<dyn Held + 'a>) -> Result<Key<E>> {
+    pub(crate) fn hold<E>(&mut self, token: T, mut held: Box<dyn WaitItem + 'a>) -> Result<Key<E>> {
         let id = next_id();
         let mut polled = None;
         if let Some(descriptor) = held.source().descriptor()? {
@@ -189,17 +189,17 @@ impl<'a, T: Clone> Wait<'a, T> {
             self.check_room(words, 0)?;
             self.words += words;
         }
-        self.enter(id, token, Kind::Held(held), polled)
+        self.enter(id, token, Waited::Item(held), polled)
     }
 
     fn enter<E>(
         &mut self,
         id: u64,
         token: T,
-        kind: Kind<'a>,
+        waited: Waited<'a>,
         polled: Option<OwnedFd>,
     ) -> Result<Key<E>> {
-        self.entries.push(Entry { id, token, kind, wanted: Some(1), said: None, polled });
+        self.entries.push(WaitEntry { id, token, waited, wanted: Some(1), said: None, polled });
         Ok(Key { id, end: PhantomData })
     }
 
@@ -207,8 +207,9 @@ impl<'a, T: Clone> Wait<'a, T> {
         if self.words + words <= MOST_WORDS && self.descriptors + descriptors <= MOST_DESCRIPTORS {
             return Ok(());
         }
-        let why =
-            format!("{MOST_WORDS} ends and flags, or {MOST_DESCRIPTORS} descriptors, are the most");
+        let why = format!(
+            "it can hold at most {MOST_WORDS} ends and flags, and {MOST_DESCRIPTORS} descriptors"
+        );
         Err(Error::new(ErrorKind::Invalid, "add", "to a wait", why))
     }
 
@@ -219,21 +220,21 @@ impl<'a, T: Clone> Wait<'a, T> {
         }
     }
 
-    /// Sets what is waited for of an end: for a writer of a stream so many bytes of room, at most its
-    /// capacity; for a writer of records or messages room for one of so many bytes. Readers and
-    /// descriptors wait for whatever comes. `None` waits for nothing of it until it is set again.
+    /// Sets how much room the wait waits for at a writer: for a writer of a stream `bytes`, at most
+    /// its capacity; for a writer of records or messages, room for one of `bytes`. Readers and
+    /// descriptors wait for whatever comes. `None` excludes the end until it is set again.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: the key is not of this wait, or its end was removed. The kernel has no
-    /// memory.
+    /// [`ErrorKind::Invalid`]: the key is not of this wait, or its end was removed. The kernel has
+    /// no memory left.
     pub fn want<E>(&mut self, key: Key<E>, bytes: impl Into<Option<usize>>) -> Result<()> {
         let place = self.place(key).ok_or_else(|| {
             Error::new(ErrorKind::Invalid, "wait for", "an end", "the key is not of this wait")
         })?;
         let (entry, bytes) = (&mut self.entries[place], bytes.into());
-        let (file, events) = match &entry.kind {
-            Kind::Held(_) => (entry.polled.as_ref(), EventFlags::IN),
-            Kind::Descriptor { file, events, .. } => (Some(file), *events),
+        let (file, events) = match &entry.waited {
+            Waited::Item(_) => (entry.polled.as_ref(), EventFlags::IN),
+            Waited::Descriptor { file, events, .. } => (Some(file), *events),
         };
         if let (Some(file), Some(poll)) = (file, &self.poll) {
             match (entry.wanted, bytes) {
@@ -242,52 +243,52 @@ impl<'a, T: Clone> Wait<'a, T> {
                 _ => {}
             }
         }
-        entry.wanted = bytes.map(|bytes| match &mut entry.kind {
-            Kind::Held(held) => held.wanted(bytes),
-            Kind::Descriptor { .. } => 1,
+        entry.wanted = bytes.map(|bytes| match &mut entry.waited {
+            Waited::Item(held) => held.wanted(bytes),
+            Waited::Descriptor { .. } => 1,
         });
         Ok(())
     }
 
-    /// Takes an end out. Returns it if the wait owns it: `None` if it was lent, or if the key is not
+    /// Removes an end and returns it. Returns `None` if the end was borrowed, or if the key is not
     /// of this wait.
     pub fn remove<E: 'static>(&mut self, key: Key<E>) -> Option<E> {
         let entry = self.entries.remove(self.place(key)?);
-        let polled = match &entry.kind {
-            Kind::Descriptor { file, .. } => Some(file),
-            Kind::Held(_) => entry.polled.as_ref(),
+        let polled = match &entry.waited {
+            Waited::Descriptor { file, .. } => Some(file),
+            Waited::Item(_) => entry.polled.as_ref(),
         };
         if let (Some(polled), Some(poll)) = (polled, &self.poll) {
             poll.remove(polled);
             self.descriptors -= 1;
         }
-        let end = match entry.kind {
-            Kind::Held(mut held) => {
+        let end = match entry.waited {
+            Waited::Item(mut held) => {
                 let is_slept_on = entry.polled.is_none();
                 self.words -= if is_slept_on { held.source().word_count() } else { 0 };
                 held.into_end()
             }
-            Kind::Descriptor { file, .. } => Some(Box::new(file) as Box<dyn Any>),
+            Waited::Descriptor { file, .. } => Some(Box::new(file) as Box<dyn Any>),
         };
         end?.downcast().ok().map(|end| *end)
     }
 
-    /// Where the entry of a key is: the entries are in the order of their numbers.
+    /// The index of a key's entry. Entries are sorted by their ids.
     fn place<E>(&self, key: Key<E>) -> Option<usize> {
         self.entries.binary_search_by_key(&key.id, |entry| entry.id).ok()
     }
 
-    /// Waits until something is ready, as long as it takes. `ready` becomes the tokens of what is,
-    /// in the order of adding.
+    /// Waits until something is ready, as long as it takes. Replaces the content of `ready` by the
+    /// tokens of what is ready, in the order of adding.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: there is nothing to wait for. An end's error, as
+    /// [`ErrorKind::Invalid`]: there is nothing to wait for. Errors of an end, such as
     /// [`ErrorKind::Corrupt`].
     pub fn wait(&mut self, ready: &mut Vec<T>) -> Result<()> {
         self.wait_until(ready, Until::Ever)
     }
 
-    /// Waits until something is ready, or the timeout is over.
+    /// Waits until something is ready, or the timeout passes.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`], [`ErrorKind::WouldBlock`]: nothing was ready in time. Those of
@@ -319,7 +320,6 @@ impl<'a, T: Clone> Wait<'a, T> {
         }
     }
 
-    /// Finds what is ready now.
     fn look(&mut self, ready: &mut Vec<T>) -> Result<()> {
         self.poll_descriptors()?;
         for entry in &mut self.entries {
@@ -333,7 +333,7 @@ impl<'a, T: Clone> Wait<'a, T> {
     fn poll_descriptors(&mut self) -> Result<()> {
         let Some(poll) = &self.poll else { return Ok(()) };
         for entry in &mut self.entries {
-            if let Kind::Descriptor { is_ready, is_polled, .. } = &mut entry.kind {
+            if let Waited::Descriptor { is_ready, is_polled, .. } = &mut entry.waited {
                 *is_ready = !*is_polled;
             }
         }
@@ -348,7 +348,7 @@ impl<'a, T: Clone> Wait<'a, T> {
         for event in &events[..count] {
             let place = self.entries.binary_search_by_key(&event.data.u64(), |entry| entry.id);
             if let Ok(place) = place
-                && let Kind::Descriptor { is_ready, .. } = &mut self.entries[place].kind
+                && let Waited::Descriptor { is_ready, .. } = &mut self.entries[place].waited
             {
                 *is_ready = true;
             }
@@ -357,7 +357,7 @@ impl<'a, T: Clone> Wait<'a, T> {
     }
 
     fn sleep_unless_ready(&mut self, until: Until) -> Result<()> {
-        // Acquire pairs with the release of who counts it up.
+        // Acquire: pairs with the Release in `Rung::note`.
         let rung =
             self.poll.as_ref().map(|poll| (&poll.rung.0, poll.rung.0.load(Ordering::Acquire)));
         let announced = Announced(&mut self.entries);
@@ -369,7 +369,7 @@ impl<'a, T: Clone> Wait<'a, T> {
             }
         }
         if let Some(poll) = &self.poll {
-            // One that is ready already is told at once.
+            // The watcher reports an epoll that is ready already at once.
             poll.watched.again(EventFlags::IN | EventFlags::ONESHOT)?;
         }
         let begun = Instant::now();
@@ -379,7 +379,7 @@ impl<'a, T: Clone> Wait<'a, T> {
         drop(words);
         drop(announced);
         for entry in &mut self.entries {
-            if let (Kind::Held(held), Some(_)) = (&mut entry.kind, entry.wanted) {
+            if let (Waited::Item(held), Some(_)) = (&mut entry.waited, entry.wanted) {
                 held.source().after_sleep(slept)?;
             }
         }
@@ -390,15 +390,15 @@ impl<'a, T: Clone> Wait<'a, T> {
 impl<E: 'static, T: Clone> Index<Key<E>> for Wait<'_, T> {
     type Output = E;
 
-    /// The end of that key.
+    /// Returns the end of a key.
     ///
     /// # Panics
     /// The key is not of this wait, or its end was removed.
     fn index(&self, key: Key<E>) -> &E {
         let entry = self.place(key).and_then(|place| self.entries.get(place));
-        let end = entry.and_then(|entry| match &entry.kind {
-            Kind::Held(held) => held.end().downcast_ref(),
-            Kind::Descriptor { file, .. } => (file as &dyn Any).downcast_ref(),
+        let end = entry.and_then(|entry| match &entry.waited {
+            Waited::Item(held) => held.end().downcast_ref(),
+            Waited::Descriptor { file, .. } => (file as &dyn Any).downcast_ref(),
         });
         end.expect("the key is of this wait")
     }
@@ -407,18 +407,18 @@ impl<E: 'static, T: Clone> Index<Key<E>> for Wait<'_, T> {
 impl<E: 'static, T: Clone> IndexMut<Key<E>> for Wait<'_, T> {
     fn index_mut(&mut self, key: Key<E>) -> &mut E {
         let entry = self.place(key).and_then(|place| self.entries.get_mut(place));
-        let end = entry.and_then(|entry| match &mut entry.kind {
-            Kind::Held(held) => held.end_mut().downcast_mut(),
-            Kind::Descriptor { file, .. } => (file as &mut dyn Any).downcast_mut(),
+        let end = entry.and_then(|entry| match &mut entry.waited {
+            Waited::Item(held) => held.end_mut().downcast_mut(),
+            Waited::Descriptor { file, .. } => (file as &mut dyn Any).downcast_mut(),
         });
         end.expect("the key is of this wait")
     }
 }
 
-/// The number of the next entry, which no entry of another wait has.
+/// A number that no other entry of any wait has.
 fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: only to be different.
+    // Relaxed: ids only have to differ.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 

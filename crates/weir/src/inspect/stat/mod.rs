@@ -1,5 +1,14 @@
-//! The accounts of pipes and ports in use, read from outside: through `/proc/PID/fd`, by whoever
-//! may open what is there (the owner, root). Reading changes nothing: memory is mapped for reading.
+//! The accounts of pipes and ports in use, read from outside through `/proc/PID/fd`. That needs the
+//! right to open what is there, as the owner and root have it. Reading changes nothing.
+
+/// Fills the fields of an account from the words of the same names in a header.
+macro_rules! fill {
+    ($account:ident, $word:ident, $line:ident: $($field:ident)*) => {{
+        let mut filled = $account;
+        $(filled.$field = $word(offset_of!($line, $field));)*
+        filled
+    }};
+}
 
 mod beginning;
 mod ports;
@@ -9,7 +18,7 @@ pub use ports::{PortAccount, PortStat, PortWriterStat, port};
 pub use shared::{FlagsStat, MpxAccount, MpxStat, clusters, mpxes};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{self, EndSnapshot, Snapshot};
+use crate::memory::{self, EndSnapshot, HeaderSnapshot};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
@@ -18,7 +27,7 @@ use weir_ring::account::Account;
 use weir_ring::layout;
 use weir_ring::sleep;
 
-/// What a pipe carries.
+/// The kind of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -28,11 +37,11 @@ pub enum Kind {
     Records,
 }
 
-/// One end of a pipe at a moment.
+/// The state of one end of a pipe at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndStat {
-    /// What it has counted.
+    /// Its account.
     pub account: Account,
     /// Whether it has closed.
     pub closed: bool,
@@ -40,15 +49,15 @@ pub struct EndStat {
     pub waits: bool,
 }
 
-/// One pipe at a moment.
+/// The state of one pipe at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PipeStat {
-    /// The inode of its memory, by which it is known.
+    /// The inode of its memory, which identifies it.
     pub inode: u64,
     /// What it carries.
     pub kind: Kind,
-    /// Bytes it holds.
+    /// Bytes that it holds.
     pub capacity_bytes: u64,
     /// Bytes of a segment.
     pub segment_bytes: u64,
@@ -56,19 +65,20 @@ pub struct PipeStat {
     pub atomic_bytes: u64,
     /// How often it was given a new memory.
     pub generation: u64,
-    /// Bytes in it; of records it is not known from outside.
+    /// Bytes in it. `None` for records, where it is not known from outside.
     pub fill_bytes: Option<u64>,
-    /// Of a writer to a port: device and inode of the port's socket, as the writer says.
+    /// If it belongs to a writer of a port: device and inode of the port's socket, as the writer
+    /// reports them.
     pub port: Option<(u64, u64)>,
-    /// The end that writes.
+    /// The writer's end.
     pub writer: EndStat,
-    /// The end that reads.
+    /// The reader's end.
     pub reader: EndStat,
     /// Processes that hold its memory, and the descriptor in each.
     pub holders: Vec<(i32, i32)>,
 }
 
-/// Returns all pipes whose memory this user may open, by inode.
+/// Lists all pipes whose memory this user may open, by inode.
 ///
 /// ```
 /// let (mut writer, _reader) = weir::pipe(&weir::Options::new())?;
@@ -82,8 +92,8 @@ pub fn pipes() -> Vec<PipeStat> {
     found.into_iter().map(|(stat, holders)| PipeStat { holders, ..stat }).collect()
 }
 
-/// What `read` says of each memory of one of these names that this user may open, by inode, with
-/// the processes that hold it, and the descriptor in each.
+/// Reads each memory of one of these names that this user may open, by inode. Each result comes with
+/// the processes that hold the memory, and the descriptor in each.
 fn each_memory<T>(
     names: &[&str],
     read: impl Fn(&OwnedFd, u64) -> Option<T>,
@@ -106,7 +116,7 @@ fn each_memory<T>(
     found.into_values().collect()
 }
 
-/// Whether a descriptor is a memory whose name begins so.
+/// Whether a descriptor is a memory whose name begins with `name`.
 fn is_named(pid: i32, descriptor: i32, name: &str) -> bool {
     std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}"))
         .is_ok_and(|to| to.to_string_lossy().starts_with(&format!("/memfd:{name}")))
@@ -123,11 +133,11 @@ fn numbers(directory: PathBuf) -> Vec<i32> {
 /// Opens the memory of a pipe that another process holds.
 ///
 /// # Errors
-/// There is no such process or descriptor, or it may not be opened.
+/// There is no such process or descriptor, or this user may not open it.
 pub fn open(pid: i32, descriptor: i32, for_writing: bool) -> Result<OwnedFd> {
     let path = format!("/proc/{pid}/fd/{descriptor}");
     let access = if for_writing { OFlags::RDWR } else { OFlags::RDONLY };
-    // Not waiting: what lies there may be a FIFO by now.
+    // NONBLOCK: the descriptor may be a FIFO by now.
     let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     rustix::fs::open(path.as_str(), flags, Mode::empty())
         .map_err(|cause| Error::os("open", path, cause))
@@ -136,11 +146,11 @@ pub fn open(pid: i32, descriptor: i32, for_writing: bool) -> Result<OwnedFd> {
 /// Reads the memory of a pipe.
 ///
 /// # Errors
-/// [`ErrorKind::Corrupt`]: it is none.
+/// [`ErrorKind::Corrupt`]: it is not the memory of a pipe.
 pub fn read(file: &OwnedFd) -> Result<PipeStat> {
     let extent = memory::inspect(file.as_fd())?;
     let inode = rustix::fs::fstat(file).map_err(|cause| Error::os("look at", "a pipe", cause))?;
-    let now = Snapshot::of(file.as_fd())?;
+    let now = HeaderSnapshot::of(file.as_fd())?;
     let end = |end: EndSnapshot| EndStat {
         account: end.account,
         closed: end.closed,
@@ -149,7 +159,9 @@ pub fn read(file: &OwnedFd) -> Result<PipeStat> {
     let kind = match extent.kind {
         layout::STREAM => Kind::Stream,
         layout::RECORD | layout::MESSAGE => Kind::Records,
-        _ => return Err(Error::new(ErrorKind::Corrupt, "look at", "a pipe", "of no known kind")),
+        _ => {
+            return Err(Error::new(ErrorKind::Corrupt, "look at", "a pipe", "its kind is unknown"));
+        }
     };
     let fill = now.written.wrapping_sub(now.read).min(extent.ring_bytes);
     Ok(PipeStat {

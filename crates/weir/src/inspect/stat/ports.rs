@@ -1,32 +1,32 @@
-//! Ports in use, read from outside: the board of the reader, and the rings of its writers.
+//! Ports in use, read from outside: the board of the reader and the rings of its writers.
 
-use super::beginning::Beginning;
+use super::beginning::HeaderCopy;
 use super::{EndStat, is_named, numbers, pipes};
-use crate::connect::name::{self, State, Subject};
-use crate::error::{Error, ErrorKind, Result};
+use crate::connect::name::{self, NameState, Subject};
+use crate::error::{ErrorKind, Result};
 use rustix::fd::OwnedFd;
 use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use weir_ring::board::{self, Board, BoardAccount};
+use weir_ring::board::{Board, BoardAccount};
 
-/// One port at a moment. Names and processes are the kernel's word; every number is what the
-/// reader or a writer says of itself.
+/// The state of one port at one moment. Names and processes come from the kernel. All other numbers
+/// are what the reader or a writer reports about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortStat {
     /// The path of its socket.
     pub path: PathBuf,
-    /// The process that reads, 0 for one of another pid namespace; none where that is gone and has
-    /// left the name.
+    /// The process that reads, or 0 if it is in another pid namespace. `None` if the reader is gone
+    /// and has left the name behind.
     pub reader: Option<i32>,
-    /// What the reader says; none where it may not be looked at.
+    /// The reader's account. `None` if this user may not look at it.
     pub account: Option<PortAccount>,
-    /// Writers whose memory may be looked at, by process.
+    /// The writers whose memory this user may look at, by process.
     pub writers: Vec<PortWriterStat>,
 }
 
-/// What the reader of a port says about itself.
+/// The account that the reader of a port keeps about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortAccount {
@@ -34,60 +34,60 @@ pub struct PortAccount {
     pub open: u32,
     /// Messages received.
     pub messages: u64,
-    /// Bytes in these.
+    /// Bytes in these messages.
     pub bytes: u64,
-    /// Writers that have come.
+    /// Writers that were let in.
     pub opened: u64,
     /// Writers that have closed.
     pub closed: u64,
     /// Writers that have died, or were shut out.
     pub died: u64,
-    /// Times there was nothing to do.
+    /// How often there was nothing to receive.
     pub waits: u64,
-    /// Times asleep.
+    /// How often the reader slept.
     pub slept: u64,
     /// Time asleep, in nanoseconds.
     pub slept_ns: u64,
 }
 
-/// One writer to a port, seen from outside. A message longer than a piece is several.
+/// The state of one writer to a port. A message longer than a piece counts as several pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortWriterStat {
-    /// A process that has its end.
+    /// A process that has the writer's end.
     pub pid: i32,
-    /// The user of that.
+    /// The user of that process.
     pub uid: u32,
     /// Whether the reader has let it in.
     pub let_in: bool,
     /// Pieces sent.
     pub pieces: u64,
-    /// Bytes in these.
+    /// Bytes in these pieces.
     pub bytes: u64,
-    /// Pieces of these that the reader has received.
+    /// Pieces that the reader has received.
     pub received: u64,
-    /// Bytes its ring holds.
+    /// Bytes that its ring holds.
     pub capacity_bytes: u64,
-    /// Its end, as it says.
+    /// The state of its end, as it reports.
     pub end: EndStat,
 }
 
 const LOOK: Subject = Subject { operation: "look at", noun: "port" };
 
-/// A port by its name.
+/// Reads the state of a port with this name.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`]: the name cannot be one, or there is none of that name that this user
-/// may look at.
+/// [`ErrorKind::Invalid`]: the name cannot be a port's, or there is no port of that name that this
+/// user may look at.
 pub fn port(name: impl AsRef<Path>) -> Result<PortStat> {
     let path = name::resolve(&LOOK, name.as_ref())?;
     let reader = match name::state(&path) {
-        Some(State::Held(holder)) => holder.pid().unwrap_or_default(),
-        Some(State::Stale) => {
+        Some(NameState::Held(holder)) => holder.pid().unwrap_or_default(),
+        Some(NameState::Stale) => {
             return Ok(PortStat { path, reader: None, account: None, writers: Vec::new() });
         }
         None => {
-            let why = "there is none of that name that this user may look at";
+            let why = "there is no port of that name that this user may look at";
             return Err(LOOK.error(ErrorKind::Invalid, &path, why));
         }
     };
@@ -103,40 +103,30 @@ fn board_of(reader: i32, socket: (u64, u64)) -> Option<PortAccount> {
             return None;
         }
         let file = super::open(reader, descriptor, false).ok()?;
-        let (account, of) = read_board(&file).ok()?;
+        let (account, of) = read_board(&file)?;
         (of == socket).then_some(account)
     })
 }
 
-/// Reads a board as a file: nothing of it is mapped.
-fn read_board(file: &OwnedFd) -> Result<(PortAccount, (u64, u64))> {
-    let copy = Beginning::of(file, size_of::<Board>()).filter(|copy| {
-        copy.u64(offset_of!(Board, magic)) == board::MAGIC
-            && copy.u32(offset_of!(Board, version)) == board::VERSION
-    });
-    let copy =
-        copy.ok_or_else(|| Error::new(ErrorKind::Corrupt, "look at", "a board", "it is none"))?;
+/// Reads a board: the account, and the socket that it belongs to.
+fn read_board(file: &OwnedFd) -> Option<(PortAccount, (u64, u64))> {
+    let copy = HeaderCopy::of_board(file)?;
     let begin = offset_of!(Board, account);
     let word = |offset: usize| copy.u64(begin + offset);
     let account = PortAccount {
         open: copy.u32(begin + offset_of!(BoardAccount, open)),
         messages: word(offset_of!(BoardAccount, records)),
-        bytes: word(offset_of!(BoardAccount, bytes)),
-        opened: word(offset_of!(BoardAccount, opened)),
-        closed: word(offset_of!(BoardAccount, closed)),
-        died: word(offset_of!(BoardAccount, died)),
-        waits: word(offset_of!(BoardAccount, waits)),
-        slept: word(offset_of!(BoardAccount, slept)),
-        slept_ns: word(offset_of!(BoardAccount, slept_ns)),
+        ..PortAccount::default()
     };
+    let account = fill!(account, word, BoardAccount: bytes opened closed died waits slept slept_ns);
     let device = word(offset_of!(BoardAccount, socket_device));
-    Ok((account, (device, word(offset_of!(BoardAccount, socket_inode)))))
+    Some((account, (device, word(offset_of!(BoardAccount, socket_inode)))))
 }
 
 fn writers_to(reader: i32, socket: (u64, u64)) -> Vec<PortWriterStat> {
     let mut writers = Vec::new();
     for ring in pipes() {
-        // An inode that was used before: then another has read this ring.
+        // If the inode was used before by another socket, another process has read this ring.
         let by = ring.reader.account.pid;
         if ring.port != Some(socket) || (by != 0 && by != reader as u32) {
             continue;

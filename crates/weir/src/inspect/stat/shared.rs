@@ -1,105 +1,104 @@
-//! Owners and peers of mpxes, and clusters of flags, read from outside.
+//! Owners and peers of mpx, and clusters of flags, read from outside.
 
-use super::beginning::Beginning;
+use super::beginning::HeaderCopy;
 use super::each_memory;
 use std::mem::offset_of;
 use weir_ring::account::ParticipantLine;
-use weir_ring::board::{self, Board};
+use weir_ring::board::Board;
 use weir_ring::cluster::{self, Cluster, ClusterLine};
 use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
 
-/// What an owner or a peer of an mpx says about itself.
+/// The account that an owner or a peer of an mpx keeps about itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpxAccount {
-    /// The process it is in.
+    /// Its process.
     pub pid: u32,
-    /// Peers that are connected; of a peer 1 while its owner is there.
+    /// Peers that are connected. At a peer: 1 while its owner is there.
     pub peers: u64,
-    /// Channels, also those that are being opened or closed.
+    /// Channels, including those that are being opened or closed.
     pub channels: u64,
-    /// Bytes of the arenas it disposes of.
+    /// Bytes of its arenas.
     pub arena_bytes: u64,
-    /// Of these, bytes of blocks that channels have.
+    /// Bytes of blocks in its arenas that channels have.
     pub arena_used_bytes: u64,
     /// Records received or moved: data, marks and numbers.
     pub records_in: u64,
-    /// Bytes of data in these.
+    /// Bytes of data in the records received or moved.
     pub bytes_in: u64,
     /// Records sent or moved.
     pub records_out: u64,
-    /// Bytes of data in these.
+    /// Bytes of data in the records sent or moved.
     pub bytes_out: u64,
     /// Sends that were not taken whole.
     pub blocked: u64,
-    /// Times a call found nothing and waited.
+    /// How often a call found nothing and waited.
     pub waits: u64,
-    /// Of these, ended by spinning.
+    /// Waits that ended by spinning.
     pub spun: u64,
-    /// Times it slept.
+    /// How often it slept.
     pub slept: u64,
     /// Time asleep, in nanoseconds.
     pub slept_ns: u64,
-    /// Wake-ups it gave.
+    /// Wake-ups that it gave.
     pub wakes_given: u64,
-    /// Wake-ups it was given while it slept.
+    /// Wake-ups that it got while it slept.
     pub wakes_taken: u64,
 }
 
-/// One participant of an mpx at a moment.
+/// The state of one participant of an mpx at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpxStat {
-    /// The inode of its memory, by which it is known.
+    /// The inode of its memory, which identifies it.
     pub inode: u64,
     /// Whether it is the owner, and not a peer.
     pub is_owner: bool,
-    /// Device and inode of the mpx's socket, as the participant says: the same for all of one mpx.
+    /// Device and inode of the mpx's socket, as the participant reports them. All participants of an
+    /// mpx have the same.
     pub socket: (u64, u64),
-    /// What it has counted.
+    /// Its account.
     pub account: MpxAccount,
     /// Processes that hold its memory, and the descriptor in each.
     pub holders: Vec<(i32, i32)>,
 }
 
-/// One shared cluster of flags at a moment.
+/// The state of one shared cluster of flags at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlagsStat {
-    /// The inode of its memory, by which it is known.
+    /// The inode of its memory, which identifies it.
     pub inode: u64,
     /// The flags that are set.
     pub bits: u64,
-    /// Waiters that sleep, or were killed while they did.
+    /// Waiters that sleep, or were killed while they slept.
     pub sleepers: u32,
     /// Waits that slept.
     pub waits: u64,
-    /// Times they slept.
+    /// How often these waits slept.
     pub slept: u64,
-    /// Time asleep, of all together, in nanoseconds.
+    /// Time asleep, of all waiters together, in nanoseconds.
     pub slept_ns: u64,
-    /// Changes that woke whoever slept.
+    /// Changes that woke waiters.
     pub wakes_given: u64,
-    /// Sleeps that were ended so.
+    /// Sleeps that such a change ended.
     pub wakes_taken: u64,
     /// Processes that hold its memory, and the descriptor in each.
     pub holders: Vec<(i32, i32)>,
 }
 
-/// All owners and peers of mpxes whose memory this user may open, by mpx, each owner first.
+/// Lists all owners and peers of mpx whose memory this user may open, by mpx, each owner first.
 pub fn mpxes() -> Vec<MpxStat> {
     let found = each_memory(&[crate::memory::BOARD, crate::memory::LINK], |file, inode| {
         let owner = || {
-            let copy = Beginning::of(file, size_of::<Board>())?;
-            let is_board = copy.u64(offset_of!(Board, magic)) == board::MAGIC
-                && copy.u32(offset_of!(Board, version)) == board::VERSION;
-            is_board.then(|| participant(&copy, offset_of!(Board, mpx), inode, true))
+            let copy = HeaderCopy::of_board(file)?;
+            Some(participant(&copy, offset_of!(Board, mpx), inode, true))
         };
         let peer = || {
-            let copy = Beginning::of(file, size_of::<LinkHeader>())?;
-            let is_link = copy.u64(offset_of!(LinkFixed, magic)) == link::MAGIC
-                && copy.u32(offset_of!(LinkFixed, version)) == link::VERSION;
-            is_link.then(|| participant(&copy, offset_of!(LinkHeader, account), inode, false))
+            let magic = (offset_of!(LinkFixed, magic), link::MAGIC);
+            let version = (offset_of!(LinkFixed, version), link::VERSION);
+            let copy = HeaderCopy::of::<LinkHeader>(file, magic, version)?;
+            Some(participant(&copy, offset_of!(LinkHeader, account), inode, false))
         };
         // The board of a port has no such account.
         owner().or_else(peer).filter(|found| found.account.pid != 0)
@@ -110,40 +109,29 @@ pub fn mpxes() -> Vec<MpxStat> {
     found
 }
 
-fn participant(copy: &Beginning, at: usize, inode: u64, is_owner: bool) -> MpxStat {
+fn participant(copy: &HeaderCopy, at: usize, inode: u64, is_owner: bool) -> MpxStat {
     let word = |offset: usize| copy.u64(at + offset);
     let account = MpxAccount {
         pid: copy.u32(at + offset_of!(ParticipantLine, pid)),
-        peers: word(offset_of!(ParticipantLine, peers)),
-        channels: word(offset_of!(ParticipantLine, channels)),
-        arena_bytes: word(offset_of!(ParticipantLine, arena_bytes)),
         arena_used_bytes: word(offset_of!(ParticipantLine, arena_used)),
-        records_in: word(offset_of!(ParticipantLine, records_in)),
-        bytes_in: word(offset_of!(ParticipantLine, bytes_in)),
-        records_out: word(offset_of!(ParticipantLine, records_out)),
-        bytes_out: word(offset_of!(ParticipantLine, bytes_out)),
-        blocked: word(offset_of!(ParticipantLine, blocked)),
-        waits: word(offset_of!(ParticipantLine, waits)),
-        spun: word(offset_of!(ParticipantLine, spun)),
-        slept: word(offset_of!(ParticipantLine, slept)),
-        slept_ns: word(offset_of!(ParticipantLine, slept_ns)),
-        wakes_given: word(offset_of!(ParticipantLine, wakes_given)),
-        wakes_taken: word(offset_of!(ParticipantLine, wakes_taken)),
+        ..MpxAccount::default()
     };
+    let account = fill!(account, word, ParticipantLine: peers channels arena_bytes records_in
+        bytes_in records_out bytes_out blocked waits spun slept slept_ns wakes_given wakes_taken);
     let device = word(offset_of!(ParticipantLine, socket_device));
     let socket = (device, word(offset_of!(ParticipantLine, socket_inode)));
     MpxStat { inode, is_owner, socket, account, holders: Vec::new() }
 }
 
-/// All shared clusters of flags whose memory this user may open. Those with a name are files, which
-/// cannot be told from others without opening them all.
+/// Lists all shared clusters of flags whose memory this user may open, except those with a name.
+/// These are files, and only opening every file would find them.
 pub fn clusters() -> Vec<FlagsStat> {
     let found = each_memory(&[crate::memory::FLAGS], |file, inode| {
-        let copy = Beginning::of(file, size_of::<Cluster>())?;
-        let is_cluster = copy.u64(offset_of!(Cluster, magic)) == cluster::MAGIC
-            && copy.u32(offset_of!(Cluster, version)) == cluster::VERSION;
+        let magic = (offset_of!(Cluster, magic), cluster::MAGIC);
+        let version = (offset_of!(Cluster, version), cluster::VERSION);
+        let copy = HeaderCopy::of::<Cluster>(file, magic, version)?;
         let word = |offset: usize| copy.u64(offset_of!(Cluster, account) + offset);
-        is_cluster.then(|| FlagsStat {
+        Some(FlagsStat {
             inode,
             bits: copy.u64(offset_of!(Cluster, bits)),
             sleepers: copy.u32(offset_of!(Cluster, sleepers)),

@@ -1,4 +1,4 @@
-//! Which capacity and habits are fast on this machine: short streams between two CPUs.
+//! Calibration: finds by short streams between two CPUs which capacity and habits are fast here.
 
 use crate::error::Result;
 use crate::park::Waiting;
@@ -7,18 +7,17 @@ use crate::pipe::options::Options;
 use crate::pipe::stream::pipe;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Trial, choose};
+use weir_policy::pipe::{RingTrial, choose};
 
-/// Capacities tried.
 const CAPACITY_BYTES: [u64; 4] = [256 << 10, 1 << 20, 2 << 20, 4 << 20];
-/// Rounds over all trials; the best of a trial counts, since others only disturb.
+/// Rounds over all trials. The best round of a trial counts, since other work only slows it down.
 const ROUNDS: usize = 5;
 const TRIAL: Duration = Duration::from_millis(20);
 const CHUNK_BYTES: usize = 16 << 10;
-/// Round trips by which a wake-up is measured.
+/// Round trips that measure a wake-up.
 const WAKES: u32 = 400;
 
-/// How far calibration is.
+/// The progress of a calibration.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Progress {
@@ -28,10 +27,10 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// Measures and chooses; takes about a second. On one CPU there is nothing to measure.
+/// Measures this machine and chooses habits, in about a second. On one CPU it measures nothing.
 ///
 /// # Errors
-/// Those of making pipes.
+/// A pipe cannot be made.
 pub fn calibrate(mut progress: impl FnMut(Progress)) -> Result<Habits> {
     let Some(cpus) = two_cpus() else { return Ok(Habits::of(by_caches())) };
     let kinds: Vec<(u64, bool)> =
@@ -40,17 +39,17 @@ pub fn calibrate(mut progress: impl FnMut(Progress)) -> Result<Habits> {
     let total = ROUNDS * kinds.len();
     for round in 0..ROUNDS {
         for step in 0..kinds.len() {
-            // Another order each round, so that a drift does not favour one.
+            // The order differs from round to round, so that a drift favours no trial.
             let at = (step * 3 + round) % kinds.len();
             let (capacity, dirties) = kinds[at];
             best[at] = best[at].max(stream(cpus, capacity, dirties)?);
             progress(Progress { done: round * kinds.len() + step + 1, total });
         }
     }
-    let trials: Vec<Trial> = kinds
+    let trials: Vec<RingTrial> = kinds
         .iter()
         .zip(best)
-        .map(|((capacity_bytes, dirties), rate)| Trial {
+        .map(|((capacity_bytes, dirties), rate)| RingTrial {
             capacity_bytes: *capacity_bytes,
             dirties: *dirties,
             rate,
@@ -59,7 +58,6 @@ pub fn calibrate(mut progress: impl FnMut(Progress)) -> Result<Habits> {
     Ok(Habits::of(choose(policy_caches(), &trials, wake_ns(cpus)?)))
 }
 
-/// Two CPUs this process may use.
 fn two_cpus() -> Option<[usize; 2]> {
     let set = sched_getaffinity(None).ok()?;
     let mut allowed = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
@@ -69,11 +67,11 @@ fn two_cpus() -> Option<[usize; 2]> {
 fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
-    // Where it is refused the trial is what it is.
+    // If the kernel refuses, the trial runs on whatever CPU it gets.
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Runs both closures at once, each on its CPU; what the first returns.
+/// Runs both closures at once, each on its CPU. Returns what the first returns.
 fn on_two<T: Send>(
     cpus: [usize; 2],
     first: impl FnOnce() -> Result<T> + Send,
@@ -94,7 +92,7 @@ fn on_two<T: Send>(
     })
 }
 
-/// Bytes a nanosecond through a pipe of these.
+/// Measures the bytes in a nanosecond through a pipe with these habits.
 fn stream(cpus: [usize; 2], capacity: u64, dirties: bool) -> Result<f64> {
     let options = Options::new().capacity_bytes(capacity).dirties(dirties);
     let (mut writer, mut reader) = pipe(&options)?;
@@ -116,7 +114,7 @@ fn stream(cpus: [usize; 2], capacity: u64, dirties: bool) -> Result<f64> {
     )
 }
 
-/// What it costs to wake a sleeper on the other CPU: half of a round trip of sleepers.
+/// Measures the cost of waking a sleeper on the other CPU: half of a round trip between sleepers.
 fn wake_ns(cpus: [usize; 2]) -> Result<u64> {
     let options = Options::new().capacity_bytes(4096).waiting(Waiting::Sleep);
     let ((mut there, mut end), (mut back, mut answer)) = (pipe(&options)?, pipe(&options)?);

@@ -1,13 +1,13 @@
-//! Sizes of a pipe in use, asked for from outside.
+//! Changes the sizes of a pipe in use, from outside.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, HeaderPage, page_bytes};
 use crate::pipe::defaults::{Sizes, out_of_range};
 use rustix::fd::AsFd;
-use weir_policy::pipe::Shape;
+use weir_policy::pipe::PipeShape;
 use weir_ring::primitive::Ordering;
 
-/// Sizes asked for; what is `None` stays.
+/// The sizes to ask for. A size that is `None` stays as it is.
 ///
 /// ```
 /// use weir::tune::{Ask, ask};
@@ -18,7 +18,7 @@ use weir_ring::primitive::Ordering;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask {
-    /// Bytes the pipe is to hold.
+    /// Bytes that the pipe holds.
     pub capacity_bytes: Option<u64>,
     /// Bytes of a segment.
     pub segment_bytes: Option<u64>,
@@ -26,12 +26,12 @@ pub struct Ask {
     pub atomic_bytes: Option<u64>,
 }
 
-/// Asks for sizes of the pipe whose memory file this is. The writer takes them up at its next
-/// write that waits, at the latest after some writes.
+/// Asks for new sizes of the pipe with this memory file. The writer adopts them at its next write
+/// that waits, or at the latest after some writes.
 ///
 /// # Errors
-/// The file is no pipe's; a size is out of its range; the capacity is less than is filled, or more
-/// than its writer takes up.
+/// The file is not the memory of a pipe; a size is out of its range; the capacity is less than the
+/// bytes in the pipe, or more than its writer adopts.
 pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
     let file = file.as_fd();
     let extent = memory::inspect(file)?;
@@ -40,29 +40,28 @@ pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
     let tuning = &header.tuning;
     let now = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
     let capacity = ask.capacity_bytes.unwrap_or_else(|| now(&tuning.capacity_bytes));
-    // A segment and a bound that were not asked for give way to another capacity.
+    // A segment and a bound that were not asked for adapt to the capacity.
     let (asked, is) = (
         (ask.segment_bytes, ask.atomic_bytes),
         (Some(now(&tuning.segment_bytes)), Some(now(&tuning.atomic_bytes))),
     );
-    let shape = Shape::fitted(page_bytes(), capacity, asked, is).map_err(out_of_range)?;
+    let shape = PipeShape::fitted(page_bytes(), capacity, asked, is).map_err(out_of_range)?;
+    let object = || format!("a pipe to {} bytes", shape.capacity_bytes());
     let most = now(&tuning.most_bytes);
     if ask.capacity_bytes.is_some() && shape.capacity_bytes() > most.max(extent.ring_bytes) {
         let is_open = header.writer_account.pid.load(Ordering::Relaxed) != 0;
         let why = if is_open {
-            format!("its writer takes up {most} bytes at most")
+            format!("its writer adopts at most {most} bytes")
         } else {
             String::from("its writer is not open yet")
         };
-        let object = format!("a pipe to {} bytes", shape.capacity_bytes());
-        return Err(Error::new(ErrorKind::Invalid, "enlarge", object, why));
+        return Err(Error::new(ErrorKind::Invalid, "enlarge", object(), why));
     }
     let (written, read) = (now(&header.writer.position), now(&header.reader.position));
     let fill = written.saturating_sub(read);
     if fill > shape.capacity_bytes() {
         let why = format!("{fill} bytes are in it");
-        let object = format!("a pipe to {} bytes", shape.capacity_bytes());
-        return Err(Error::new(ErrorKind::Invalid, "shrink", object, why));
+        return Err(Error::new(ErrorKind::Invalid, "shrink", object(), why));
     }
     tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
     tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);

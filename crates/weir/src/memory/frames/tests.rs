@@ -1,4 +1,4 @@
-//! Who may touch a frame, and when.
+//! Tests of who may touch a frame, and when.
 
 use super::*;
 use std::sync::atomic::AtomicBool;
@@ -37,7 +37,7 @@ fn a_frame_is_emptied_only_when_nobody_uses_it() {
     let reader = frames.reader(0).expect("shared");
     drop(writer);
     assert!(frames.writer(0).is_none(), "a reader is there");
-    assert!(frames.lend(0, Direction::FromDisk).is_none(), "a reader is there");
+    assert!(frames.lend(0, TransferDirection::FromDisk).is_none(), "a reader is there");
     assert_eq!(reader.bytes(0).len(), 9, "what was committed outlives its writer");
     drop(reader);
     assert_eq!(frames.writer(0).expect("free").committed(), 0);
@@ -48,22 +48,22 @@ fn a_frame_is_emptied_only_when_nobody_uses_it() {
 fn the_kernel_reads_beside_readers_and_writes_alone() {
     let frames = frames(1);
     let mut writer = frames.writer(0).expect("free");
-    assert!(frames.lend(0, Direction::ToDisk).is_none(), "more is to come");
+    assert!(frames.lend(0, TransferDirection::ToDisk).is_none(), "more is to come");
     writer.commit(frames.frame_bytes());
-    let loan = frames.lend(0, Direction::ToDisk).expect("full");
+    let loan = frames.lend(0, TransferDirection::ToDisk).expect("full");
     let reader = frames.reader(0).expect("what is being written can be read");
     drop((writer, reader));
     assert!(frames.writer(0).is_none(), "the kernel reads it");
     drop(loan);
-    let loan = frames.lend(0, Direction::FromDisk).expect("free");
-    let direction = [Direction::ToDisk, Direction::FromDisk];
+    let loan = frames.lend(0, TransferDirection::FromDisk).expect("free");
+    let direction = [TransferDirection::ToDisk, TransferDirection::FromDisk];
     assert!(direction.iter().all(|direction| frames.lend(0, *direction).is_none()));
     assert!(frames.reader(0).is_none() && frames.writer(0).is_none());
     loan.filled();
     let reader = frames.reader(0).expect("filled");
     assert_eq!(reader.bytes(0).len(), frames.frame_bytes());
     drop(reader);
-    drop(frames.lend(0, Direction::FromDisk).expect("free"));
+    drop(frames.lend(0, TransferDirection::FromDisk).expect("free"));
     assert_eq!(frames.reader(0).expect("free").bytes(0), b"", "what was not filled is empty");
 }
 
@@ -71,14 +71,14 @@ fn the_kernel_reads_beside_readers_and_writes_alone() {
 fn the_last_block_of_a_writer_that_has_gone_can_be_written() {
     let frames = frames(1);
     frames.writer(0).expect("free").commit(7);
-    assert_eq!(frames.lend(0, Direction::ToDisk).map(|loan| loan.frame()), Some(0));
+    assert_eq!(frames.lend(0, TransferDirection::ToDisk).map(|loan| loan.frame()), Some(0));
 }
 
 #[test]
 fn there_is_no_frame_beyond_the_last() {
     let frames = frames(3);
     assert!(frames.writer(3).is_none() && frames.reader(u32::MAX).is_none());
-    assert!(frames.lend(3, Direction::FromDisk).is_none());
+    assert!(frames.lend(3, TransferDirection::FromDisk).is_none());
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn sizes_that_cannot_be_are_refused() {
         let error = Frames::new(frame_bytes, count).expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
-    // miri gives up instead of failing.
+    // Under miri this allocation would abort.
     assert!(cfg!(miri) || Frames::new(MOST_FRAME_BYTES, u32::MAX).is_err());
 }
 
@@ -101,7 +101,7 @@ fn guards_outlive_the_frames_they_are_of() {
     writer.commit(1);
 }
 
-/// A writer fills frames again and again while a reader follows; both check all they see.
+/// A writer fills frames again and again while a reader follows and checks all it sees.
 #[test]
 fn what_a_reader_follows_is_whole() {
     let laps: u32 = if cfg!(miri) { 8 } else { 2_000 };
@@ -122,7 +122,7 @@ fn what_a_reader_follows_is_whole() {
                 }
                 lap += 1;
             }
-            // Release: with the Acquire below.
+            // Release: pairs with the Acquire below.
             done.store(true, Ordering::Release);
         });
         while !done.load(Ordering::Acquire) {
@@ -138,7 +138,7 @@ fn what_a_reader_follows_is_whole() {
 #[test]
 #[cfg(not(miri))]
 fn frames_are_taken_from_the_machine_as_they_are_touched() {
-    // More than machines have that this is tested on.
+    // 4 TiB: more than the machines have that run this test.
     let frames = Frames::new(MOST_FRAME_BYTES, 4096).expect("4 TiB of nothing");
     let mut writer = frames.writer(frames.count() - 1).expect("free");
     writer.space()[0] = 1;

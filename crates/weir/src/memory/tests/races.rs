@@ -1,18 +1,18 @@
-//! Two ends in one process, over the very mappings that processes share: what one thread stores and
+//! Two ends in one process, over the mappings that processes share: what one thread stores and
 //! another loads are atomics, and everything else is handed over by atomics.
 //!
-//! Miri sees what breaks this, and only miri does. There the mappings lie on the heap, whose bytes
-//! are plain bytes: `weir-ring`'s own heap is made of atomic words, over which nothing is a race.
+//! Only miri sees what breaks this rule. Under miri the mappings lie on the heap as plain bytes.
+//! `weir-ring`'s own test heap is made of atomic words, where no access is a race.
 
-use crate::memory::header::Snapshot;
+use crate::memory::header::HeaderSnapshot;
 use crate::memory::link::{LinkExtent, LinkMap};
 #[cfg(not(miri))]
 use crate::memory::map;
 use crate::memory::map::{Extent, Map};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use weir_ring::lane::{FrameKind, LaneId, LaneMemory, LaneReader, LaneWriter, Place, Side};
-use weir_ring::layout::{self, Header};
+use weir_ring::lane::{FrameKind, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter, LinkSide};
+use weir_ring::layout::{self, PipeHeader};
 use weir_ring::record::{RecordReader, RecordWriter};
 use weir_ring::stream::{StreamReader, StreamWriter};
 
@@ -45,11 +45,11 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A record that was begun and given up leaves its commit word alone: the reader loads that word
+/// Giving up a record that was begun does not touch its commit word, which the reader loads
 /// meanwhile.
 #[test]
 fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
-    // In the ring, and in the arena; of sizes that divide it, since miri's heap has no mirror.
+    // In the ring and in the arena. The sizes divide it, since miri's heap has no mirror.
     for (kind, bytes) in [
         (layout::RECORD, 60),
         (layout::RECORD, 2048),
@@ -113,13 +113,13 @@ fn bytes_of_a_stream_are_handed_over_by_its_positions() {
     });
 }
 
-/// The reader of a lane looks at heads that a hostile peer changes under it. That it sees one or
-/// the other is all that may come of it.
+/// The reader of a lane looks at heads that a hostile peer changes meanwhile. It may see either
+/// head, and nothing else.
 #[test]
 fn heads_of_frames_that_change_meanwhile_are_no_race() {
     let link = link();
-    let (link, lane) = (&link, LaneId { writer: Side::Peer, channel: 0 });
-    for place in [Place::INLINE, Place::block(4096, 4096)] {
+    let (link, lane) = (&link, LaneId { writer: LinkSide::Peer, channel: 0 });
+    for place in [LanePlace::INLINE, LanePlace::block(4096, 4096)] {
         let (mut writer, over) = (LaneWriter::default(), AtomicBool::new(false));
         writer.move_to(place);
         writer.put(link, lane, FrameKind::Data, false, b"some bytes");
@@ -133,7 +133,7 @@ fn heads_of_frames_that_change_meanwhile_are_no_race() {
                 }
             });
             for _ in 0..LAPS {
-                // What was looked at and refused is not gone.
+                // A frame that was refused is still there.
                 let mut reader = LaneReader::default();
                 if let Ok(frame) = reader.look(link, lane) {
                     let frame = frame.expect("one is there");
@@ -148,9 +148,9 @@ fn heads_of_frames_that_change_meanwhile_are_no_race() {
 
 #[test]
 fn frames_of_a_lane_are_handed_over_by_its_positions() {
-    let (link, lane) = (link(), LaneId { writer: Side::Owner, channel: 0 });
+    let (link, lane) = (link(), LaneId { writer: LinkSide::Owner, channel: 0 });
     let link = &link;
-    for place in [Place::INLINE, Place::block(8192, 4096)] {
+    for place in [LanePlace::INLINE, LanePlace::block(8192, 4096)] {
         link.lane(lane).reader.read.store(0, Ordering::Relaxed);
         link.lane(lane).writer.written.store(0, Ordering::Relaxed);
         thread::scope(|scope| {
@@ -178,17 +178,18 @@ fn frames_of_a_lane_are_handed_over_by_its_positions() {
     }
 }
 
-/// A header that may not be written, as `weir stat` maps it. Its memory allows small Relaxed loads
-/// and no other atomic operation; miri says so of any other.
-static READ_ONLY: Zeros = Zeros([0; size_of::<Header>()]);
+/// A header in read-only memory, as `weir stat` maps it. There only small Relaxed loads are
+/// allowed, and miri reports any other atomic operation.
+static READ_ONLY: Zeros = Zeros([0; size_of::<PipeHeader>()]);
 #[repr(C, align(4096))]
-struct Zeros([u8; size_of::<Header>()]);
+struct Zeros([u8; size_of::<PipeHeader>()]);
 
 #[test]
 fn a_header_that_is_only_read_is_loaded_relaxed() {
-    // SAFETY: as long and as aligned as a header, which any bytes are; it is only loaded.
-    let header = unsafe { &*(&raw const READ_ONLY).cast::<Header>() };
-    let nothing = Snapshot::load(header);
+    // SAFETY: as long and as aligned as a header, for which any bytes are a value; it is only
+    // loaded.
+    let header = unsafe { &*(&raw const READ_ONLY).cast::<PipeHeader>() };
+    let nothing = HeaderSnapshot::load(header);
     assert_eq!((nothing.read, nothing.written, nothing.writer), (0, 0, nothing.reader));
     assert!(!nothing.writer.closed && nothing.writer.account.pid == 0);
 }
@@ -196,7 +197,7 @@ fn a_header_that_is_only_read_is_loaded_relaxed() {
 #[test]
 #[cfg(not(miri))]
 fn a_snapshot_says_what_the_header_says() {
-    use weir_ring::Memory;
+    use weir_ring::RingMemory;
     let extent = Extent { kind: layout::STREAM, ring_bytes: 4096, arena_bytes: 0, generation: 0 };
     let (file, map) = map::create(extent).expect("made");
     let header = map.header();
@@ -207,7 +208,7 @@ fn a_snapshot_says_what_the_header_says() {
     header.reader_account.bytes.store(4100, Ordering::Relaxed);
     header.writer_sleep.closed.store(1, Ordering::Relaxed);
     header.reader_sleep.word.store(3, Ordering::Relaxed);
-    let now = Snapshot::of(file.here().expect("mine")).expect("mapped");
+    let now = HeaderSnapshot::of(file.here().expect("mine")).expect("mapped");
     assert_eq!((now.read, now.written, now.segment_bytes, now.port), (4100, 4104, 64, (0, 7)));
     assert_eq!((now.writer.closed, now.writer.sleep, now.reader.sleep), (true, 0, 3));
     assert_eq!((now.reader.account.bytes, now.writer.account.bytes), (4100, 0));

@@ -1,4 +1,4 @@
-//! What both engines promise, whatever the file lies on.
+//! Tests of what both engines promise, whatever the file lies on.
 
 pub mod faulty;
 mod places;
@@ -8,18 +8,18 @@ use crate::memory::Frames;
 use faulty::Faulty;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
-use weir_sys::spill::Direction;
+use weir_sys::spill::TransferDirection;
 
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 const FRAME_BYTES: usize = 16 << 10;
 
 type Done = Vec<(u64, std::result::Result<(), Errno>)>;
 
-/// Both engines, or the one that this kernel lets us have.
-fn engines(directory: &Path) -> Vec<Transfers> {
-    let made = |wanted| Transfers::open_as(directory, wanted);
-    let mut engines = vec![made(Wanted::Threads).expect("threads")];
-    match made(Wanted::Uring) {
+/// Both engines, or only threads if the kernel forbids io_uring.
+fn engines(directory: &Path) -> Vec<FrameTransfers> {
+    let made = |wanted| FrameTransfers::open_as(directory, wanted);
+    let mut engines = vec![made(EngineChoice::Threads).expect("threads")];
+    match made(EngineChoice::Uring) {
         Ok(uring) => engines.push(uring),
         Err(error) => eprintln!("SKIPPED: {error}"),
     }
@@ -30,7 +30,7 @@ fn frames(count: u32) -> Arc<Frames> {
     Frames::new(FRAME_BYTES, count).expect("frames")
 }
 
-/// Bytes that tell which block they are of, and where in it they lie.
+/// Bytes that tell their block and their place in it.
 fn pattern(block: u64) -> Vec<u8> {
     let word = |at: u64| (block << 32 | at).to_ne_bytes();
     (0..FRAME_BYTES as u64 / 8).flat_map(word).collect()
@@ -46,12 +46,12 @@ fn holds(frames: &Arc<Frames>, frame: u32, block: u64) -> bool {
     frames.reader(frame).is_some_and(|reader| reader.bytes(0) == pattern(block))
 }
 
-fn lend(frames: &Arc<Frames>, direction: Direction, which: &[u32]) -> Vec<Loan> {
+fn lend(frames: &Arc<Frames>, direction: TransferDirection, which: &[u32]) -> Vec<FrameLoan> {
     which.iter().map(|frame| frames.lend(*frame, direction).expect("lent")).collect()
 }
 
-/// Waits for what is done, until there is something.
-fn some(transfers: &mut Transfers) -> Done {
+/// Waits until some transfers are done.
+fn some(transfers: &mut FrameTransfers) -> Done {
     let mut done = Vec::new();
     while done.is_empty() {
         let descriptor = transfers.descriptor().expect("ours");
@@ -71,8 +71,8 @@ fn some(transfers: &mut Transfers) -> Done {
     done
 }
 
-/// Waits for all that was started, in the order of its tokens.
-fn all(transfers: &mut Transfers) -> Done {
+/// Waits for all transfers, and sorts them by their tokens.
+fn all(transfers: &mut FrameTransfers) -> Done {
     let mut done = Vec::new();
     while transfers.in_flight() > 0 {
         done.extend(some(transfers));
@@ -82,7 +82,11 @@ fn all(transfers: &mut Transfers) -> Done {
 }
 
 /// One transfer, from its start to its end.
-fn one(transfers: &mut Transfers, offset: u64, loans: Vec<Loan>) -> std::result::Result<(), Errno> {
+fn one(
+    transfers: &mut FrameTransfers,
+    offset: u64,
+    loans: Vec<FrameLoan>,
+) -> std::result::Result<(), Errno> {
     let mut loans = loans;
     assert!(transfers.start(7, offset, &mut loans), "there is room");
     transfers.submit();
@@ -101,9 +105,11 @@ fn scattered_frames_come_back_as_they_went() {
             let offset = u64::from(count) * 64 * FRAME_BYTES as u64;
             let block = |at: usize| u64::from(count) << 8 | at as u64;
             which.iter().enumerate().for_each(|(at, frame)| fill(&frames, *frame, block(at)));
-            one(&mut transfers, offset, lend(&frames, Direction::ToDisk, &which)).expect("written");
+            one(&mut transfers, offset, lend(&frames, TransferDirection::ToDisk, &which))
+                .expect("written");
             which.iter().for_each(|frame| fill(&frames, *frame, 0));
-            one(&mut transfers, offset, lend(&frames, Direction::FromDisk, &which)).expect("read");
+            one(&mut transfers, offset, lend(&frames, TransferDirection::FromDisk, &which))
+                .expect("read");
             let right = which.iter().enumerate();
             sizes.push(right.filter(|(at, frame)| holds(&frames, **frame, block(*at))).count());
         }
@@ -118,7 +124,7 @@ fn as_many_as_there_is_room_for_are_in_flight_at_once() {
         let most = transfers.room() as u32;
         let frames = frames(2 * most + 1);
         let offset = |number: u32| u64::from(number) * FRAME_BYTES as u64;
-        let start = |transfers: &mut Transfers, number: u32, frame: u32, direction| {
+        let start = |transfers: &mut FrameTransfers, number: u32, frame: u32, direction| {
             let mut loan = lend(&frames, direction, &[frame]);
             let started = transfers.start(number.into(), offset(number), &mut loan);
             assert_eq!(started, loan.is_empty(), "what is not started is given back");
@@ -126,17 +132,20 @@ fn as_many_as_there_is_room_for_are_in_flight_at_once() {
         };
         for number in 0..most {
             fill(&frames, number, number.into());
-            assert!(start(&mut transfers, number, number, Direction::ToDisk));
+            assert!(start(&mut transfers, number, number, TransferDirection::ToDisk));
         }
         fill(&frames, most, 0);
-        assert!(!start(&mut transfers, most, most, Direction::ToDisk), "there is no more room");
+        assert!(
+            !start(&mut transfers, most, most, TransferDirection::ToDisk),
+            "there is no more room"
+        );
         transfers.submit();
         let done = all(&mut transfers);
         assert_eq!(done, (0..most.into()).map(|token| (token, Ok(()))).collect::<Done>());
         // Half of it is read back while the other half is written again, elsewhere.
         for number in 0..most / 2 {
-            assert!(start(&mut transfers, number, most + number, Direction::FromDisk));
-            assert!(start(&mut transfers, most + number, number, Direction::ToDisk));
+            assert!(start(&mut transfers, number, most + number, TransferDirection::FromDisk));
+            assert!(start(&mut transfers, most + number, number, TransferDirection::ToDisk));
             transfers.submit();
         }
         assert!(all(&mut transfers).iter().all(|(_, result)| result.is_ok()));
@@ -154,10 +163,10 @@ fn what_cannot_be_a_transfer_is_not_started() {
         let mut loans = Vec::new();
         assert!(!transfers.start(0, 0, &mut loans), "nothing");
         let many: Vec<u32> = (0..=MOST_PIECES as u32).collect();
-        loans = lend(&frames, Direction::ToDisk, &many);
+        loans = lend(&frames, TransferDirection::ToDisk, &many);
         assert!(!transfers.start(0, 0, &mut loans), "too many");
         loans.truncate(1);
-        loans.extend(frames.lend(19, Direction::FromDisk));
+        loans.extend(frames.lend(19, TransferDirection::FromDisk));
         assert!(!transfers.start(0, 0, &mut loans), "both ways");
         assert_eq!((loans.len(), transfers.in_flight()), (2, 0));
     }
@@ -169,9 +178,9 @@ fn what_was_never_written_is_an_error_and_never_zeros() {
     for mut transfers in engines(directory.path()) {
         let frames = frames(3);
         fill(&frames, 0, 5);
-        one(&mut transfers, 0, lend(&frames, Direction::ToDisk, &[0])).expect("written");
+        one(&mut transfers, 0, lend(&frames, TransferDirection::ToDisk, &[0])).expect("written");
         let beyond = 1 << 40;
-        let read = one(&mut transfers, beyond, lend(&frames, Direction::FromDisk, &[1, 2]));
+        let read = one(&mut transfers, beyond, lend(&frames, TransferDirection::FromDisk, &[1, 2]));
         assert_eq!(read, Err(Errno::IO), "{}", transfers.engine());
         assert_eq!(frames.reader(1).expect("free again").bytes(0), b"");
     }
@@ -186,7 +195,7 @@ fn an_engine_that_goes_waits_for_the_kernel_and_gives_back_its_frames() {
             for token in 0..16 {
                 let which: Vec<u32> = (0..4).map(|at| token as u32 * 4 + at).collect();
                 which.iter().for_each(|frame| fill(&frames, *frame, token));
-                let mut loans = lend(&frames, Direction::ToDisk, &which);
+                let mut loans = lend(&frames, TransferDirection::ToDisk, &which);
                 assert!(transfers.start(token, token << 20, &mut loans));
                 if token < round {
                     transfers.submit();
@@ -204,7 +213,7 @@ fn an_engine_fails_as_it_is_told() {
     let (mut transfers, faults) = Faulty::open(directory.path());
     let frames = frames(4);
     (0..4).for_each(|frame| fill(&frames, frame, frame.into()));
-    let (to, from) = (Direction::ToDisk, Direction::FromDisk);
+    let (to, from) = (TransferDirection::ToDisk, TransferDirection::FromDisk);
     faults.fail_after(1, to, Errno::NOSPC);
     let mut write =
         |frame: u32| one(&mut transfers, u64::from(frame) << 20, lend(&frames, to, &[frame]));
@@ -223,8 +232,8 @@ fn completions_are_held_back_until_told() {
     let (mut transfers, faults) = Faulty::open(directory.path());
     let frames = frames(2);
     (0..2).for_each(|frame| fill(&frames, frame, frame.into()));
-    faults.hold(Direction::ToDisk, true);
-    assert!(transfers.start(0, 0, &mut lend(&frames, Direction::ToDisk, &[0])));
+    faults.hold(TransferDirection::ToDisk, true);
+    assert!(transfers.start(0, 0, &mut lend(&frames, TransferDirection::ToDisk, &[0])));
     transfers.submit();
     while faults.held() == 0 {
         transfers.completed(|token, _| panic!("{token} is held"));
@@ -232,7 +241,7 @@ fn completions_are_held_back_until_told() {
     }
     assert!(frames.writer(0).is_none(), "it is still lent");
     assert!(holds(&frames, 0, 0), "and can be read");
-    std::thread::spawn(move || faults.hold(Direction::ToDisk, false));
+    std::thread::spawn(move || faults.hold(TransferDirection::ToDisk, false));
     assert_eq!(all(&mut transfers), [(0, Ok(()))]);
     assert!(frames.writer(0).is_some());
 }
@@ -247,7 +256,7 @@ fn a_thread_that_ends_takes_no_transfer_with_it() {
             let handing_over = scope.spawn(|| {
                 for token in 0..16_u32 {
                     let which: Vec<u32> = (token * 4..token * 4 + 4).collect();
-                    let mut loans = lend(&frames, Direction::ToDisk, &which);
+                    let mut loans = lend(&frames, TransferDirection::ToDisk, &which);
                     assert!(transfers.start(token.into(), u64::from(token) << 20, &mut loans));
                 }
                 transfers.submit();

@@ -1,93 +1,92 @@
-//! What a writer tells a reader that is elastic, and hears of it.
+//! The protocol between a writer and an elastic reader.
 //!
-//! A ring that is full is drained by a thread in the reader's process. That sleeps on a word of the
-//! ring's own: it says that it does, and looks once more whether the ring is full; a writer that
-//! finds no room asks after that. Between the two steps of each stands a full fence (Dekker).
+//! A thread in the reader's process drains a full ring. It sleeps on a word of the ring: it
+//! announces that and looks once more whether the ring is full. A writer that finds no room looks
+//! for the announcement. Each side has a full fence between its two steps (Dekker).
 
 use super::End;
 use crate::error::{Error, ErrorKind};
 use crate::park::futex;
-use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, Header, NO_DRAIN};
+use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, NO_DRAIN, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
-/// Largest number of an error.
+/// The largest error number.
 const MOST_ERRNO: u32 = 4095;
 
-/// The reader's trouble as it stands.
-pub fn trouble(header: &Header) -> u64 {
-    // Acquire pairs with the release in `say_trouble`.
+/// The reader's last report of [`say_trouble`].
+pub fn trouble(header: &PipeHeader) -> u64 {
+    // Acquire: pairs with the Release in `say_trouble`.
     header.reader_sleep.trouble.load(Ordering::Acquire)
 }
 
-/// The reader says that it can't spill. Returned is the number of the trouble.
-pub fn say_trouble(header: &Header, number: u32, fault: i32) {
+/// Reports that the reader cannot spill. `number` counts the reports, `fault` is the error number.
+pub fn say_trouble(header: &PipeHeader, number: u32, fault: i32) {
     let word = u64::from(number) << 32 | u64::from(fault.unsigned_abs());
-    // Release pairs with the acquire in `trouble`.
+    // Release: pairs with the Acquire in `trouble`.
     header.reader_sleep.trouble.store(word, Ordering::Release);
 }
 
-/// Bytes in a ring, as both ends say.
-pub fn fill(header: &Header) -> u64 {
-    // Acquire, both: the fill is none that there was not at some time.
+/// The bytes in a ring, by the positions of both ends.
+pub fn fill(header: &PipeHeader) -> u64 {
+    // Acquire, both: the ring did have this fill at some time.
     let read = header.reader.position.load(Ordering::Acquire);
     header.writer.position.load(Ordering::Acquire).wrapping_sub(read)
 }
 
-/// The thread that drains the ring says that it sleeps. It looks at the fill then.
-pub fn announce(header: &Header) {
-    // Relaxed: ordered against the look that follows by the fence, which pairs with `say_full`.
+/// Announces that the draining thread sleeps. It looks at the fill after that.
+pub fn announce(header: &PipeHeader) {
+    // Relaxed: the fence, which pairs with the one in `say_full`, orders it before that look.
     header.reader_sleep.drain.store(DRAIN_ASLEEP, Ordering::Relaxed);
     fence(Ordering::SeqCst);
 }
 
-/// What it sleeps on until a writer finds the ring full.
-pub fn asleep(header: &Header) -> (&AtomicU32, u32) {
+/// The word that the draining thread sleeps on, and its expected value.
+pub fn asleep(header: &PipeHeader) -> (&AtomicU32, u32) {
     (&header.reader_sleep.drain, DRAIN_ASLEEP)
 }
 
 /// Whether the pipe goes on in another memory.
-pub fn has_moved(header: &Header) -> bool {
-    // Acquire pairs with the release in `Writer::resize`.
+pub fn has_moved(header: &PipeHeader) -> bool {
+    // Acquire: pairs with the Release in `Writer::resize`: all that was published before is seen.
     header.writer.moved.load(Ordering::Acquire) != 0
 }
 
-/// It does not sleep any more.
-pub fn rise(header: &Header) {
-    // Relaxed: whoever saw that it slept wakes nobody, which does no harm.
+/// Takes the announcement back.
+pub fn rise(header: &PipeHeader) {
+    // Relaxed: a writer that still sees the announcement wakes nobody, which does no harm.
     header.reader_sleep.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
 }
 
-/// It is to look again, if it sleeps.
-pub fn wake(header: &Header) {
-    // Pairs with the fence in `announce`: what was done before is seen there, or this wakes it.
+/// Wakes the draining thread if it sleeps.
+pub fn wake(header: &PipeHeader) {
+    // Pairs with the fence in `announce`: that thread sees what was done before, or is woken here.
     fence(Ordering::SeqCst);
     header.reader_sleep.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
-    // Whatever the word was: a hostile writer may have written over it.
+    // Done whatever the word was: a hostile writer may have overwritten it.
     futex::wake(&header.reader_sleep.drain, u32::MAX);
 }
 
 impl End {
-    /// The writer finds no room: if the reader is elastic, its ring is drained now.
+    /// Has the ring drained, which the writer found full, if the reader is elastic.
     pub fn say_full(&self) {
         let sleep = &self.header().reader_sleep;
-        // Relaxed: a reader that becomes elastic now is seen the next time.
+        // Relaxed: a reader that has just become elastic is noticed the next time.
         if sleep.drain.load(Ordering::Relaxed) == NO_DRAIN {
             return;
         }
-        // Pairs with the fence in `announce`: what was published is seen there, or this sees that
-        // it sleeps.
+        // Pairs with the fence in `announce`: the draining thread sees what was published, or this
+        // sees that it sleeps.
         fence(Ordering::SeqCst);
         if sleep.drain.load(Ordering::Relaxed) == DRAIN_ASLEEP {
             wake(self.header());
         }
     }
 
-    /// The reader's trouble as it stands.
     pub fn trouble(&self) -> u64 {
         trouble(self.header())
     }
 
-    /// That the reader can't spill, if this end was not yet told. The reader may say anything.
+    /// The error that the reader cannot spill, if it is new to this end. The report is not trusted.
     pub fn new_trouble(&mut self) -> Option<Error> {
         let word = self.trouble();
         let (number, fault) = ((word >> 32) as u32, word as u32);
@@ -95,7 +94,9 @@ impl End {
             return None;
         }
         if !(1..=MOST_ERRNO).contains(&fault) {
-            return Some(self.error(ErrorKind::Corrupt, "the reader's trouble is invalid"));
+            return Some(
+                self.error(ErrorKind::Corrupt, "the error number of its reader is invalid"),
+            );
         }
         let cause = std::io::Error::from_raw_os_error(fault as i32);
         Some(Error::os("spill", "the backlog of the pipe", cause))

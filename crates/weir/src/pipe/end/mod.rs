@@ -1,4 +1,4 @@
-//! What both ends of both kinds of pipe share: the memory, the lifeline, waiting, waking.
+//! What both ends of both kinds of pipe share: the memory, the lifeline, waiting and waking.
 
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::{self, Map};
@@ -7,98 +7,107 @@ use crate::park::{Parked, Spinner, Until, Waiting, barrier, peer_of};
 use crate::pipe::claim::Claim;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::defaults::out_of_range;
-use crate::pipe::handle::{Half, Handle};
-use crate::pipe::options::Resolved;
+use crate::pipe::handle::{Half, Handle, forked_meanwhile};
+use crate::pipe::options::{EndOptions, Resolved};
 use crate::pipe::storage::open_kind;
 use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Fencing, Peer, Shape, Slip, Wishes};
+use weir_policy::pipe::{Backoff, CapacityWishes, Fencing, PeerCpu, PipeShape};
 use weir_ring::account::{self, Account, add};
-use weir_ring::layout::{AccountLine, Header};
+use weir_ring::layout::{AccountLine, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
-use weir_ring::{Area, Memory, sleep};
+use weir_ring::{Area, RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
 pub mod drain;
 mod fences;
 mod tuning;
 
-/// A writer looks so often whether there is room of less than a segment. Shorter than a tick of the
-/// kernel's clock, the timer would cost more than the sleep.
+/// How often a sleeping writer looks for room of less than a segment. A timer shorter than a tick
+/// of the kernel's clock would cost more than the sleep.
 pub const WRITER_SLICE: Duration = Duration::from_millis(20);
 
-/// Calls of a writer between two looks at what was asked for from outside, and at the CPU.
+/// Calls of a writer between two looks at requests from outside and at its CPU.
 const LOOK_EVERY: u32 = 256;
 
-/// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// There is something to do.
+pub enum WaitOutcome {
     Ready,
-    /// The other end is gone, and there is nothing to do.
+    /// The other end is gone, and there is nothing left to do.
     Gone,
-    /// The time is over.
     TimedOut,
 }
 
-/// One end of a pipe.
 #[derive(Debug)]
 pub struct End {
     pub map: Arc<Map>,
     pub life: Connection,
-    pub shape: Shape,
-    pub slip: Slip,
+    pub shape: PipeShape,
+    pub backoff: Backoff,
     pub dirties: bool,
     role: Role,
-    /// None with the reader of many: it has descriptors for other things.
-    file: Option<ParentOnly>,
-    /// None likewise: its rings are sealed, so that none comes twice.
-    claim: Option<Claim>,
+    /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory
+    /// from coming twice.
+    file: Option<ClaimedFile>,
     spinner: Spinner,
     fencing: Fencing,
     /// Whether the other end's barrier reaches this process.
     reached: bool,
-    /// The number of the reader's trouble that was told last.
+    /// The number of the last report of the reader that it cannot spill.
     trouble_seen: u32,
     tuning_seen: u32,
-    wishes: Wishes,
+    wishes: CapacityWishes,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
     pub arrived: Option<ParentOnly>,
     /// Records or calls since the end last ran dry.
     pub since_dry: u32,
-    /// Of a writer: calls in all.
     calls: u32,
     handed_on: bool,
 }
 
-/// Whether the end of that role has closed.
+/// The file of a memory, and the right to be its only writer or reader in this process.
+#[derive(Debug)]
+struct ClaimedFile {
+    file: ParentOnly,
+    _claim: Claim,
+}
+
+impl ClaimedFile {
+    fn new(file: ParentOnly, role: Role) -> Result<ClaimedFile> {
+        let here = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
+        Ok(ClaimedFile { _claim: Claim::new(here, role)?, file })
+    }
+}
+
 #[inline]
 fn has_closed(map: &Map, role: Role) -> bool {
-    // Acquire pairs with the release in `close`: what was published before is seen after.
+    // Acquire: pairs with the Release in `close`: what was published before is seen after.
     role.sleep(map.header()).closed.load(Ordering::Acquire) != 0
 }
 
-fn claim(file: &ParentOnly, role: Role) -> Result<Claim> {
-    let file = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
-    Claim::new(file, role)
-}
-
-/// Says on which CPU the end of that role is: whether the other is there too.
-pub fn cpu(map: &Map, role: Role) -> Peer {
+/// Publishes the CPU of the end of that role. Returns whether the other end runs there too.
+pub fn cpu(map: &Map, role: Role) -> PeerCpu {
     let other = role.other().sleep(map.header()).cpu.load(Ordering::Relaxed);
     peer_of(&role.sleep(map.header()).cpu, other)
 }
 
 impl End {
-    /// An end over both halves of it, which were made or checked.
+    /// Makes an end of both its halves, which were made or checked.
     pub(crate) fn of(half: Half, map: Arc<Map>, role: Role, resolved: &Resolved) -> Result<End> {
         let life = Connection::new(half.socket, role, &map)?;
         End::new(Some(half.memory), map, life, resolved)
     }
 
-    /// An end over memory that was made or checked.
+    /// Opens an end over memory that came from another process.
+    pub(crate) fn open(half: Half, kind: u32, role: Role, options: &EndOptions) -> Result<End> {
+        let map = open_kind(&half.memory, kind)?;
+        let resolved = options.resolve_over(&map)?;
+        End::of(half, map, role, &resolved)
+    }
+
+    /// Makes an end over memory that was made or checked.
     pub fn new(
         file: Option<ParentOnly>,
         map: Arc<Map>,
@@ -107,17 +116,16 @@ impl End {
     ) -> Result<End> {
         let mut end = End {
             shape: resolved.shape,
-            slip: Slip::new(resolved.levers.slip_ns),
+            backoff: Backoff::new(resolved.levers.slip_ns),
             dirties: resolved.levers.dirties,
             role: life.role(),
-            claim: file.as_ref().map(|file| claim(file, life.role())).transpose()?,
-            file,
+            file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,
             spinner: Spinner::new(resolved.waiting, resolved.levers.wake_ns),
             fencing: Fencing::default(),
             reached: false,
             trouble_seen: 0,
             tuning_seen: 0,
-            wishes: Wishes::new(
+            wishes: CapacityWishes::new(
                 resolved.shape.capacity_bytes(),
                 resolved.levers.capacity_bytes,
                 resolved.most_bytes,
@@ -130,16 +138,21 @@ impl End {
             map,
             life,
         };
-        end.take_up_tuning();
-        end.say_wishes();
-        end.give_back_fences();
-        end.account_line().pid.store(std::process::id(), Ordering::Relaxed);
-        end.say_cpu();
+        end.introduce();
         Ok(end)
     }
 
+    /// Publishes what the other end and `weir stat` look for in a memory.
+    fn introduce(&mut self) {
+        self.take_up_tuning();
+        self.say_wishes();
+        self.give_back_fences();
+        self.account_line().pid.store(std::process::id(), Ordering::Relaxed);
+        self.say_cpu();
+    }
+
     #[inline]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &PipeHeader {
         self.map.header()
     }
 
@@ -151,7 +164,7 @@ impl End {
         }
     }
 
-    /// Counts a call of a writer: whether it is time to look what was asked for from outside, and
+    /// Counts a call of a writer. Returns whether it is time to look at requests from outside and
     /// at the CPU.
     #[inline]
     pub fn looks_around(&mut self) -> bool {
@@ -159,7 +172,6 @@ impl End {
         self.calls.is_multiple_of(LOOK_EVERY)
     }
 
-    /// The word this end sleeps on.
     pub fn sleep_word(&self) -> &AtomicU32 {
         &self.role.sleep(self.header()).word
     }
@@ -168,7 +180,7 @@ impl End {
         Account::read(self.account_line())
     }
 
-    /// Refuses to work in a forked child.
+    /// Fails in a forked child.
     #[inline]
     pub fn check_here(&self) -> Result<()> {
         if self.map.is_here() { Ok(()) } else { Err(self.elsewhere()) }
@@ -176,7 +188,7 @@ impl End {
 
     #[cold]
     fn elsewhere(&self) -> Error {
-        let why = "it belongs to the process this one was forked from";
+        let why = "it belongs to the process that this one was forked from";
         self.error(ErrorKind::Forked, why)
     }
 
@@ -185,7 +197,8 @@ impl End {
         Error::new(kind, operation, "the pipe", reason)
     }
 
-    /// Whether the other end has closed or died. Whoever asks looks into the memory afterwards.
+    /// Whether the other end has closed or died. The caller looks into the memory after this, for
+    /// what was published before.
     #[inline]
     pub fn is_gone(&self) -> bool {
         self.other_has_closed() || self.life.is_dead()
@@ -197,7 +210,7 @@ impl End {
         has_closed(&self.map, self.role.other())
     }
 
-    /// Says to the other end on which CPU this one is.
+    /// Tells the other end on which CPU this one runs.
     pub fn say_cpu(&self) {
         cpu(&self.map, self.role);
     }
@@ -207,8 +220,8 @@ impl End {
         &mut self,
         until: Until,
         look: &mut dyn FnMut(&Map) -> Result<bool>,
-    ) -> Result<Ended> {
-        self.slip.on_pause();
+    ) -> Result<WaitOutcome> {
+        self.backoff.on_pause();
         let slice = (self.role == Role::Writer).then_some(WRITER_SLICE);
         loop {
             let had_the_fences = self.drop_fences();
@@ -217,12 +230,12 @@ impl End {
                 barrier::pass();
             }
             let gone = self.is_gone();
-            // Looked at after the end was: what it published before it went counts.
+            // Looked at after `is_gone`: what the other end published before it went counts.
             if look(&self.map)? {
-                return Ok(Ended::Ready);
+                return Ok(WaitOutcome::Ready);
             }
             if gone || until.is_over() {
-                return Ok(if gone { Ended::Gone } else { Ended::TimedOut });
+                return Ok(if gone { WaitOutcome::Gone } else { WaitOutcome::TimedOut });
             }
             let slept = parked.sleep(until.at_most(slice));
             self.spinner.slept(slept.ns);
@@ -230,10 +243,9 @@ impl End {
         }
     }
 
-    /// After something was published: wakes the other end if it said that it waits, and `rule`
-    /// says that it is time.
+    /// Wakes the other end, after something was published, if it waits and `rule` allows it.
     #[inline]
-    pub fn wake_other(&self, rule: impl FnOnce(&Header) -> bool) {
+    pub fn wake_other(&self, rule: impl FnOnce(&PipeHeader) -> bool) {
         let sleep = self.role.other().sleep(self.header());
         if sleep::is_wanted_lightly(sleep, self.reached) && rule(self.header()) {
             self.wake_now();
@@ -250,7 +262,7 @@ impl End {
         }
     }
 
-    /// Looks for a while whether `look` finds something, unless the other end is gone.
+    /// Spins until `look` finds something, the other end is gone, or spinning no longer pays.
     #[inline]
     pub fn spin(
         &mut self,
@@ -269,8 +281,8 @@ impl End {
         Ok(found)
     }
 
-    /// For a `try_` call that found nothing, if the end is polled: makes the doorbell ring once
-    /// there is something. The caller looks once more.
+    /// Arms the doorbell, if the end is polled, after a `try_` call found nothing. The caller looks
+    /// once more after this.
     pub fn arm(&mut self) {
         let Some(doorbell) = &self.doorbell else { return };
         doorbell.clear();
@@ -280,9 +292,9 @@ impl End {
         self.announce(sleep::POLLING);
     }
 
-    /// A streaming reader that has run dry lets the writer get ahead, where that pays.
+    /// Lets the writer run ahead after a streaming reader has run dry, where that pays.
     pub fn pause(&mut self, records: u32) {
-        let ns = self.slip.on_dry(records);
+        let ns = self.backoff.on_dry(records);
         if ns == 0 || self.spinner.waiting() == Waiting::Sleep {
             return;
         }
@@ -292,30 +304,28 @@ impl End {
         }
     }
 
-    /// The memory that follows this one, which the writer says it has sent.
-    pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, Shape)> {
+    /// Opens the memory that follows this one. The writer has announced that it sent it.
+    pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, PipeShape)> {
         let file = self.arrived.take().or_else(|| self.life.take_messages());
         let wrong = |why: &'static str| self.error(ErrorKind::Corrupt, why);
         let file = file.ok_or_else(|| match self.life.is_broken() {
-            true => wrong("its new memory is no file that can be sealed"),
+            true => wrong("its new memory is not a file that can be sealed"),
             false => wrong("its new memory did not come"),
         })?;
         let map = open_kind(&file, kind)?;
         if map.extent().generation != self.map.extent().generation + 1 {
-            return Err(wrong("its new memory is not the next"));
+            return Err(wrong("its new memory does not follow the present one"));
         }
         let capacity = map.extent().ring_bytes;
-        let shape = Shape::new(memory::page_bytes(), capacity, None, None);
+        let shape = PipeShape::new(memory::page_bytes(), capacity, None, None);
         Ok((file, map, shape.map_err(out_of_range)?))
     }
 
-    /// The memory's file.
     pub fn memory(&self) -> Result<BorrowedFd<'_>> {
-        let file = self.file.as_ref().and_then(ParentOnly::get);
-        file.ok_or_else(|| self.error(ErrorKind::Forked, "forked"))
+        self.file.as_ref().and_then(|own| own.file.get()).ok_or_else(|| self.elsewhere())
     }
 
-    /// Something was done: the descriptor is readable again until the next `WouldBlock`.
+    /// Makes the descriptor readable again, until the next `WouldBlock`, after something was done.
     #[inline]
     pub fn acted(&self) {
         if let Some(doorbell) = &self.doorbell {
@@ -323,62 +333,48 @@ impl End {
         }
     }
 
-    /// The descriptor for poll and epoll.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.check_here()?;
         if self.doorbell.is_none() {
-            let socket =
-                self.life.socket().ok_or_else(|| self.error(ErrorKind::Forked, "forked"))?;
+            let socket = self.life.socket().ok_or_else(|| self.elsewhere())?;
             self.doorbell = Some(Doorbell::new(socket)?);
         }
-        match &self.doorbell {
-            Some(doorbell) => Ok(doorbell.as_fd()),
-            None => Err(self.error(ErrorKind::Os, "no descriptor")),
-        }
+        self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(|| self.elsewhere())
     }
 
-    /// Goes over to another memory, whose file this is.
-    pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: Shape) -> Result<()> {
-        self.claim = Some(claim(&file, self.role)?);
-        self.file = Some(file);
+    pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: PipeShape) -> Result<()> {
+        self.file = Some(ClaimedFile::new(file, self.role)?);
         self.life.move_to(map.clone());
         let account = self.account();
         self.map = map;
         account.write(self.account_line());
         self.shape = shape;
         self.tuning_seen = 0;
-        self.take_up_tuning();
-        self.say_wishes();
-        self.give_back_fences();
-        self.account_line().pid.store(std::process::id(), Ordering::Relaxed);
-        self.say_cpu();
+        self.introduce();
         Ok(())
     }
 
-    /// Says that this end goes, and wakes the other.
     pub fn close(&self) {
-        // Release pairs with the acquire in `has_closed`.
+        // Release: pairs with the Acquire in `has_closed`.
         self.role.sleep(self.header()).closed.store(1, Ordering::Release);
         self.wake_other(|_| true);
     }
 
-    /// The end as two descriptors, to be handed on. It is not this process's any more.
+    /// Gives the end up and returns its two descriptors.
     pub fn hand_on(&mut self) -> Result<Handle> {
         self.give_back_fences();
-        let forked = || Error::new(ErrorKind::Forked, "hand on", "an end", "forked meanwhile");
-        let memory = self.file.as_mut().and_then(ParentOnly::take).ok_or_else(forked)?;
-        let socket = self.life.take_socket().ok_or_else(forked)?;
+        let memory = self.file.take().and_then(|mut own| own.file.take());
+        let memory = memory.ok_or_else(forked_meanwhile)?;
+        let socket = self.life.take_socket().ok_or_else(forked_meanwhile)?;
         self.handed_on = true;
-        self.claim = None;
         Ok(Handle::new(self.role, memory, socket))
     }
 
-    /// Whether it is this process's, to be closed.
+    /// Whether this process has the end, and has to close it.
     pub fn is_open(&self) -> bool {
         !self.handed_on && self.map.is_here()
     }
 
-    /// Whether the area of large records is this large.
     pub fn arena_bytes(&self) -> u64 {
         self.map.bytes(Area::Arena)
     }

@@ -1,33 +1,32 @@
-//! Sizes that are asked for from outside, and what the writer takes up of them.
+//! Sizes that another process asks for, and which of them the writer adopts.
 
 use super::End;
 use crate::memory;
 use crate::pipe::connection::Role;
-use weir_policy::pipe::Shape;
-use weir_ring::Memory;
+use weir_policy::pipe::PipeShape;
+use weir_ring::RingMemory;
 use weir_ring::primitive::Ordering;
 
 impl End {
-    /// A wish was taken up.
     pub fn grant(&mut self, capacity: u64) {
         self.wishes.grant(capacity);
         self.say_wishes();
     }
 
-    /// A writer says how large a capacity it takes up.
+    /// Publishes the largest capacity that a writer adopts.
     pub(super) fn say_wishes(&self) {
         if self.role == Role::Writer {
             let tuning = &self.map.header().tuning;
-            // Relaxed: for who asks; what is granted is decided here.
+            // Relaxed: a hint for those who ask. The writer decides.
             tuning.most_bytes.store(self.wishes.most_bytes(), Ordering::Relaxed);
         }
     }
 
-    /// Takes up sizes that were asked for from outside. Returned is a capacity that is wished and
-    /// granted, and is not this one.
+    /// Adopts the segment and the atomic bound that were asked for. Returns another capacity, if
+    /// one was asked for that the writer may adopt.
     pub fn take_up_tuning(&mut self) -> Option<u64> {
         let tuning = &self.map.header().tuning;
-        // Acquire pairs with the release in `tune::ask`.
+        // Acquire: pairs with the Release in `tune::ask`.
         let change = tuning.change.load(Ordering::Acquire);
         if change == self.tuning_seen {
             return None;
@@ -39,7 +38,8 @@ impl End {
             tuning.capacity_bytes.load(Ordering::Relaxed),
         );
         let now = self.shape.capacity_bytes();
-        let asked = Shape::new(memory::page_bytes(), capacity, Some(segment), Some(atomic)).ok()?;
+        let asked =
+            PipeShape::new(memory::page_bytes(), capacity, Some(segment), Some(atomic)).ok()?;
         if asked.capacity_bytes() != now {
             let granted = asked.capacity_bytes() <= self.wishes.most_bytes();
             return granted.then_some(asked.capacity_bytes());
@@ -48,11 +48,11 @@ impl End {
         None
     }
 
-    /// Whether the reader has gone over to this memory, where it followed another.
+    /// Whether the reader uses this memory, if it is not the pipe's first.
     pub fn is_followed(&self) -> bool {
         let header = self.map.header();
-        // Relaxed: what was sent is ordered by the socket. A reader that says so too early misses
-        // what is sent to it.
+        // Relaxed: the socket orders what was sent. A reader that claims this too early only misses
+        // the memory that is sent to it.
         self.map.extent().generation == 0 || header.reader_account.pid.load(Ordering::Relaxed) != 0
     }
 }

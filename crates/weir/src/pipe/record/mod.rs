@@ -1,4 +1,4 @@
-//! Records: [`records`] makes a [`RecordWriter`] and a [`RecordReader`].
+//! Pipes of records: [`records`] makes a [`RecordWriter`] and a [`RecordReader`].
 
 mod reader;
 mod writer;
@@ -13,7 +13,7 @@ use crate::pipe::options::Options;
 
 /// Makes a pipe of records. Both ends are in this process until one is handed on.
 ///
-/// Large records need not be copied: [`RecordWriter::reserve`] lends their place to the writer,
+/// Large records need not be copied: [`RecordWriter::reserve`] lends their place to the writer, and
 /// [`RecordReader::lend`] to the reader.
 ///
 /// ```
@@ -25,7 +25,7 @@ use crate::pipe::options::Options;
 /// ```
 ///
 /// # Errors
-/// A size is out of its range; the kernel has no memory or descriptors.
+/// A size is out of its range; the kernel has no memory or descriptors left.
 pub fn records(options: &Options) -> Result<(RecordWriter, RecordReader)> {
     both_ends(options)
 }

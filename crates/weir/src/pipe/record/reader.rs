@@ -1,10 +1,10 @@
-//! The end of a record pipe that reads.
+//! The reader of a record pipe.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, View};
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, Ended};
+use crate::pipe::end::{End, WaitOutcome};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
@@ -13,7 +13,7 @@ use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, record};
 
-/// The end of a record pipe that reads. Dropping it closes the pipe.
+/// The reader of a record pipe. Dropping it closes the pipe.
 ///
 /// ```
 /// let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
@@ -29,12 +29,12 @@ use weir_ring::{Corrupt, record};
 pub type RecordReader = Endpoint<record::RecordReader>;
 
 impl Endpoint<record::RecordReader> {
-    /// Receives the next record into `buffer`, waiting for it as long as it takes. Returns its length,
-    /// or `None` once the writer is gone and all is received.
+    /// Receives the next record into `buffer`, waiting for it as long as it takes. Returns its
+    /// length, or `None` once the writer is gone and every record is received.
     ///
     /// # Errors
-    /// [`ErrorKind::TooSmall`]: the buffer; the record stays, [`Error::needed_bytes`] is its
-    /// length. [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::TooSmall`]: the buffer is too small; the record stays, and
+    /// [`Error::needed_bytes`] is its length. [`ErrorKind::Corrupt`]: the memory is invalid.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
         self.receive_within(buffer, Timeout::Never)
     }
@@ -72,12 +72,13 @@ impl Endpoint<record::RecordReader> {
         Ok(Some(bytes))
     }
 
-    /// Receives the next record as [`RecordReader::receive`] does, and with it those that have
-    /// followed it by then: each is copied into `buffer` and shown to `see`. Returns how many they
-    /// were, 0 at the end. Cheaper than one at a time where records are small and many.
+    /// Receives the next record as [`RecordReader::receive`] does, and then those that are there
+    /// already. Copies each into `buffer` and shows it to `see`. Returns how many they were, which
+    /// is 0 once the writer is gone and every record is received. For many small records this is
+    /// cheaper than receiving them one by one.
     ///
     /// It stops before a record longer than the buffer, and after an eighth of the capacity, so
-    /// that the writer is not kept waiting for room.
+    /// that the writer does not have to wait for room.
     ///
     /// # Errors
     /// Those of [`RecordReader::receive`].
@@ -94,7 +95,7 @@ impl Endpoint<record::RecordReader> {
             records += 1;
             bytes += next;
             see(&buffer[..next]);
-            // What is corrupt is said by the next call: these have been received.
+            // The next call reports what is corrupt: these records have been received.
             match ring.look(&*end.map) {
                 Ok(Some(more)) if more <= buffer.len() && !ring.owes_much() => next = more,
                 _ => break,
@@ -104,11 +105,12 @@ impl Endpoint<record::RecordReader> {
         Ok(records)
     }
 
-    /// Lends the next record to be read in place, waiting for it as long as it takes. It is
-    /// consumed by [`Loan::consume`], and stays when the loan is dropped.
+    /// Lends the next record to be read in place, waiting for it as long as it takes.
+    /// [`Loan::consume`] consumes the record; dropping the loan leaves it there. Returns `None`
+    /// once the writer is gone and every record is consumed.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::Corrupt`]: the memory is invalid.
     pub fn lend(&mut self) -> Result<Option<Loan<'_>>> {
         self.lend_timeout(Timeout::Never)
     }
@@ -122,7 +124,6 @@ impl Endpoint<record::RecordReader> {
         Ok(bytes.map(|bytes| Loan { reader: self, bytes }))
     }
 
-    /// Counts what was received, and gives room back if it is time.
     #[inline]
     pub(crate) fn settle(&mut self, records: usize, bytes: usize) -> Result<()> {
         let (end, ring) = self.parts()?;
@@ -151,7 +152,7 @@ impl Endpoint<record::RecordReader> {
             give_back(end, ring);
             end.arm();
             let gone = end.is_gone();
-            // Looked at after the end was: what came before it counts.
+            // Looked at after `is_gone`: what the writer sent before it went counts.
             let found = next(ring, &end.map)?;
             if found.is_some() || gone {
                 return Ok(found);
@@ -165,9 +166,9 @@ impl Endpoint<record::RecordReader> {
         }
         give_back(end, ring);
         match end.sleep(until, &mut |map| Ok(next(ring, map)?.is_some()))? {
-            Ended::Ready => next(ring, &end.map),
-            Ended::Gone => Ok(None),
-            Ended::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed empty")),
+            WaitOutcome::Ready => next(ring, &end.map),
+            WaitOutcome::Gone => Ok(None),
+            WaitOutcome::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed empty")),
         }
     }
 }
@@ -193,32 +194,31 @@ impl Ring for record::RecordReader {
         }
         Ok(next.is_some() || gone)
     }
-
-    fn want(&mut self, _: &End, _: u64) {}
 }
 
-/// Counts what was received, and gives room back if it is time.
+/// Counts what was received, and gives its room back if it is time.
 #[inline]
 fn settle(end: &mut End, ring: &mut record::RecordReader, records: usize, bytes: usize) {
     let line = end.account_line();
     add(&line.bytes, bytes as u64);
     add(&line.records, records as u64);
     end.moved(records as u32);
-    // Relaxed: that the writer waits is looked at again, with a fence, before this end rests.
+    // Relaxed: before this end sleeps, it looks again, with a fence, whether the writer waits.
     if ring.owes_much() || end.header().writer_sleep.word.load(Ordering::Relaxed) != 0 {
         give_back(end, ring);
     }
     end.acted();
 }
 
-/// Gives the room of what was received back, and wakes a writer that waits for it.
+/// Gives the room of received records back, and wakes a writer that waits for it.
 pub(crate) fn give_back(end: &End, ring: &mut record::RecordReader) {
     if ring.owes() {
         ring.give_back(&*end.map);
     }
     let shape = end.shape;
     end.wake_other(|header| {
-        // Acquire pairs with the release in `say_position`; nonsense only wakes or does not.
+        // Acquire: pairs with the Release in `say_position`. A wrong value can only cause a wake-up
+        // or prevent one.
         let position = header.writer.position.load(Ordering::Acquire);
         let (room, arena_room) = ring.room(position, header.writer.arena.load(Ordering::Acquire));
         let wanted = header.writer_sleep.wanted.load(Ordering::Relaxed);
@@ -261,17 +261,17 @@ impl Loan<'_> {
     /// Returns the bytes of the record.
     ///
     /// # Errors
-    /// This is a forked child, and the end its parent's.
+    /// This is a forked child, and the end is its parent's.
     pub fn view(&mut self) -> Result<View<'_>> {
         let bytes = self.bytes;
         let (end, ring) = self.reader.parts()?;
         Ok(View::new(&end.map, ring.place(bytes), bytes))
     }
 
-    /// Goes past the record, and gives its room back.
+    /// Consumes the record, and gives its room back.
     ///
     /// # Errors
-    /// This is a forked child, and the end its parent's.
+    /// This is a forked child, and the end is its parent's.
     pub fn consume(self) -> Result<()> {
         let (end, ring) = self.reader.parts()?;
         ring.consume(&*end.map, self.bytes, false);

@@ -1,10 +1,10 @@
-//! The end of a record pipe that writes.
+//! The writer of a record pipe.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, ViewMut};
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, Ended};
+use crate::pipe::end::{End, WaitOutcome};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
@@ -13,7 +13,7 @@ use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, record};
 
-/// The end of a record pipe that writes. Dropping it closes the pipe.
+/// The writer of a record pipe. Dropping it closes the pipe.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,7 +36,7 @@ impl Endpoint<record::RecordWriter> {
         self.send_within(bytes, Timeout::Never)
     }
 
-    /// Sends a record if there is room.
+    /// Sends a record if there is room for it.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: there is none. Those of [`RecordWriter::send`].
@@ -60,7 +60,7 @@ impl Endpoint<record::RecordWriter> {
         Ok(())
     }
 
-    /// Sends a record with a header, where records have one.
+    /// Sends a record with a header, to a memory whose records have one.
     #[inline]
     pub(crate) fn send_with(&mut self, header: u32, bytes: &[u8], until: Until) -> Result<()> {
         self.make_room(bytes.len(), until.timeout())?;
@@ -70,7 +70,7 @@ impl Endpoint<record::RecordWriter> {
         Ok(())
     }
 
-    /// Whether there is room for all of these at once, without waiting.
+    /// Whether there is room for all these records now.
     pub(crate) fn fits(&mut self, records: impl Iterator<Item = usize>) -> Result<bool> {
         let (end, ring) = self.parts()?;
         let parts = records.map(|bytes| ring.footprint(bytes));
@@ -78,8 +78,8 @@ impl Endpoint<record::RecordWriter> {
         ring.has_room(&*end.map, whole).map_err(|c| corrupt(Role::Writer, c))
     }
 
-    /// Lends the place of a record of `bytes` to be written in place; it appears when it is
-    /// committed, and leaves nothing behind when it is dropped.
+    /// Lends the place of a record of `bytes`, which the caller writes in place. The record appears
+    /// when the reservation is committed; dropping the reservation leaves nothing behind.
     ///
     /// # Errors
     /// Those of [`RecordWriter::send`].
@@ -100,7 +100,7 @@ impl Endpoint<record::RecordWriter> {
         Ok(Reservation { writer: self, bytes, committed: false })
     }
 
-    /// Makes the record appear for which room was made, and counts it.
+    /// Publishes the record that room was made for, and counts it.
     #[inline(always)]
     fn commit(&mut self, bytes: usize) {
         let Endpoint { end, ring } = self;
@@ -112,8 +112,8 @@ impl Endpoint<record::RecordWriter> {
         end.acted();
     }
 
-    /// Has room for a record. While all is as it was (this is the same process, the reader is
-    /// there, the room is known, it is not time to look around) nothing else is looked at.
+    /// Makes sure that there is room for a record. In the usual case (the same process, the reader
+    /// is there, the room is known, it is not time to look around) it checks nothing else.
     #[inline(always)]
     fn make_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
         let Endpoint { end, ring } = self;
@@ -148,7 +148,7 @@ impl Endpoint<record::RecordWriter> {
         }
         raise(&end.account_line().largest_fill, end.shape.capacity_bytes() - ring.room().0);
         if until != Until::Now {
-            // A segment of room is worth the way, a record's is not.
+            // A segment of room is worth moving the cache line, room for one record is not.
             let segment = end.shape.segment_bytes();
             let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
             let plenty = (needed.0.max(segment), arena.min(most));
@@ -163,17 +163,17 @@ impl Endpoint<record::RecordWriter> {
             end.arm();
             let gone = end.is_gone();
             match (look(&end.map)?, gone) {
-                (true, _) => Ended::Ready,
-                (false, true) => Ended::Gone,
+                (true, _) => WaitOutcome::Ready,
+                (false, true) => WaitOutcome::Gone,
                 (false, false) => return Err(end.error(ErrorKind::WouldBlock, "it is full")),
             }
         } else {
             end.sleep(until, &mut look)?
         };
         match ended {
-            Ended::Ready => Ok(()),
-            Ended::Gone => Err(end.error(ErrorKind::Closed, "the reader has closed or died")),
-            Ended::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed full")),
+            WaitOutcome::Ready => Ok(()),
+            WaitOutcome::Gone => Err(end.error(ErrorKind::Closed, "the reader has closed or died")),
+            WaitOutcome::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed full")),
         }
     }
 }
@@ -201,7 +201,7 @@ impl Ring for record::RecordWriter {
     }
 }
 
-/// Says where the writer is and what room it waits for, both in the ring and in the arena.
+/// Publishes the writer's position, and what room it waits for in the ring and in the arena.
 fn say_wanted(end: &End, ring: &record::RecordWriter, needed: (u64, u64)) {
     ring.say_position(&*end.map);
     let sleep = &end.header().writer_sleep;
@@ -228,20 +228,20 @@ pub struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Returns the bytes of the record, which are zeros or what lay there before.
+    /// Returns the bytes of the record. At first they are zeros or old data.
     ///
     /// # Errors
-    /// This is a forked child, and the end its parent's.
+    /// This is a forked child, and the end is its parent's.
     pub fn view(&mut self) -> Result<ViewMut<'_>> {
         let bytes = self.bytes;
         let (end, ring) = self.writer.parts()?;
         Ok(ViewMut::new(&end.map, ring.place(bytes), bytes))
     }
 
-    /// Makes the record appear.
+    /// Sends the record.
     ///
     /// # Errors
-    /// This is a forked child, and the end its parent's.
+    /// This is a forked child, and the end is its parent's.
     pub fn commit(mut self) -> Result<()> {
         self.writer.end.check_here()?;
         self.committed = true;

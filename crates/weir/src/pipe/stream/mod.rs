@@ -1,4 +1,4 @@
-//! Streams of bytes: [`pipe`] makes a [`Writer`] and a [`Reader`].
+//! Pipes of bytes: [`pipe`] makes a [`Writer`] and a [`Reader`].
 
 mod reader;
 mod writer;
@@ -23,7 +23,7 @@ use crate::pipe::options::Options;
 /// ```
 ///
 /// # Errors
-/// A size is out of its range; the kernel has no memory or descriptors.
+/// A size is out of its range; the kernel has no memory or descriptors left.
 pub fn pipe(options: &Options) -> Result<(Writer, Reader)> {
     both_ends(options)
 }

@@ -1,21 +1,21 @@
-//! The end of a stream that reads.
+//! The reader of a stream.
 
 use crate::error::{ErrorKind, Result};
 use crate::memory::Map;
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, Ended};
+use crate::pipe::end::{End, WaitOutcome, drain::has_moved};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
 use std::io;
 use weir_ring::account::{add, raise};
-use weir_ring::layout::{Header, STREAM};
+use weir_ring::layout::STREAM;
 use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamReader;
-use weir_ring::{Corrupt, Memory};
+use weir_ring::{Corrupt, RingMemory};
 
-/// The end of a stream that reads. Dropping it closes the stream. It is a [`std::io::Read`] too.
+/// The reader of a stream, which is a [`std::io::Read`] too. Dropping it closes the stream.
 ///
 /// ```
 /// use std::io::Read as _;
@@ -29,39 +29,34 @@ use weir_ring::{Corrupt, Memory};
 /// ```
 pub type Reader = Endpoint<StreamReader>;
 
-/// Whether there is something to read in a memory, or another to go over to.
+/// Whether there is something to read in this memory, or another memory to move to.
 fn look(ring: &mut StreamReader, map: &Map) -> Result<bool> {
     let there = ring.available(map, 1).map_err(|c| corrupt(Role::Reader, c))?;
     Ok(there > 0 || has_moved(map.header()))
 }
 
-fn has_moved(header: &Header) -> bool {
-    // Acquire pairs with the release in `Writer::resize`: all that was published before is seen.
-    header.writer.moved.load(Ordering::Acquire) != 0
-}
-
 impl Endpoint<StreamReader> {
-    /// Reads what is there, at least a byte, waiting for it as long as it takes. Returns how many bytes
-    /// it read, 0 once the writer is gone and all is read.
+    /// Reads what is there, waiting for at least one byte as long as it takes. Returns how many
+    /// bytes it read, 0 once the writer is gone and everything is read.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`]: the memory says what cannot be.
+    /// [`ErrorKind::Corrupt`]: the memory is invalid.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         self.read_until(buffer, Until::Ever)
     }
 
-    /// Reads what is there.
+    /// Reads what is there, without waiting.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`]: nothing is.
+    /// [`ErrorKind::WouldBlock`]: nothing is there. Those of [`Reader::read`].
     pub fn try_read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         self.read_until(buffer, Until::Now)
     }
 
-    /// Reads what comes in time.
+    /// Reads what is there, waiting for at least one byte until the timeout.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing came.
+    /// [`ErrorKind::TimedOut`]: nothing came. Those of [`Reader::read`].
     pub fn read_timeout(
         &mut self,
         buffer: &mut [u8],
@@ -98,7 +93,7 @@ impl Endpoint<StreamReader> {
         Ok(bytes)
     }
 
-    /// Waits for something to read. False once the writer is gone and all is read.
+    /// Waits for something to read. Returns false once the writer is gone and everything is read.
     fn come(&mut self, until: Until) -> Result<bool> {
         loop {
             let Endpoint { end, ring } = &mut *self;
@@ -107,7 +102,7 @@ impl Endpoint<StreamReader> {
                 return Ok(true);
             }
             if has_moved(end.header()) {
-                // Looked at again: the last bytes may have come before it was said.
+                // Look again: the last bytes may have come before the announcement.
                 if ring.available(&*end.map, 1).map_err(fail)? == 0 {
                     self.follow()?;
                 }
@@ -116,15 +111,12 @@ impl Endpoint<StreamReader> {
             if until == Until::Now {
                 end.arm();
                 let gone = end.is_gone();
-                // Looked at after the end was: what came before it counts.
+                // Looked at after `is_gone`: what the writer wrote before it went counts.
                 if look(ring, &end.map)? {
                     continue;
                 }
-                return if gone {
-                    Ok(false)
-                } else {
-                    Err(end.error(ErrorKind::WouldBlock, "it is empty"))
-                };
+                let empty = end.error(ErrorKind::WouldBlock, "it is empty");
+                return if gone { Ok(false) } else { Err(empty) };
             }
             let dry = std::mem::take(&mut end.since_dry);
             end.pause(dry);
@@ -132,16 +124,16 @@ impl Endpoint<StreamReader> {
                 continue;
             }
             match end.sleep(until, &mut |map| look(ring, map))? {
-                Ended::Ready => {}
-                Ended::Gone => return Ok(false),
-                Ended::TimedOut => {
+                WaitOutcome::Ready => {}
+                WaitOutcome::Gone => return Ok(false),
+                WaitOutcome::TimedOut => {
                     return Err(end.error(ErrorKind::TimedOut, "it stayed empty"));
                 }
             }
         }
     }
 
-    /// Goes over to the memory that follows this one, which is drained.
+    /// Moves to the memory that follows this one, which is drained.
     fn follow(&mut self) -> Result<()> {
         let end = &mut self.end;
         let (file, map, shape) = end.next_memory(STREAM)?;
@@ -154,11 +146,10 @@ impl Endpoint<StreamReader> {
         Ok(())
     }
 
-    /// Returns a lower bound of the bytes that can be read without waiting, which stays true until this end
-    /// reads.
+    /// Returns how many bytes, at least, can be read without waiting, until this end reads.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::Corrupt`]: the memory is invalid.
     pub fn available(&mut self) -> Result<u64> {
         let (end, ring) = self.parts()?;
         ring.available(&*end.map, u64::MAX).map_err(|c| corrupt(Role::Reader, c))
@@ -174,13 +165,9 @@ impl Ring for StreamReader {
         StreamReader::resume(map)
     }
 
-    fn leave(&mut self, _: &Map) {}
-
     fn is_ready(&mut self, end: &End, _: u64) -> Result<bool> {
         Ok(end.is_gone() || look(self, &end.map)?)
     }
-
-    fn want(&mut self, _: &End, _: u64) {}
 }
 
 impl io::Read for Endpoint<StreamReader> {

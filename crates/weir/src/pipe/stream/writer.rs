@@ -1,25 +1,25 @@
-//! The end of a stream that writes.
+//! The writer of a stream.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map};
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::defaults::out_of_range;
-use crate::pipe::end::{End, Ended, drain};
+use crate::pipe::end::{End, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::{corrupt, say_shape};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
-use weir_policy::pipe::Shape;
+use weir_policy::pipe::PipeShape;
 use weir_ring::account::add;
 use weir_ring::layout::STREAM;
 use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamWriter;
-use weir_ring::{Corrupt, Memory};
+use weir_ring::{Corrupt, RingMemory};
 
-/// The end of a stream that writes. Dropping it closes the stream. It is a [`std::io::Write`] too.
+/// The writer of a stream, which is a [`std::io::Write`] too. Dropping it closes the stream.
 ///
 /// ```
 /// use std::io::Write as _;
@@ -33,27 +33,28 @@ use weir_ring::{Corrupt, Memory};
 pub type Writer = Endpoint<StreamWriter>;
 
 impl Endpoint<StreamWriter> {
-    /// Writes all of `bytes`, waiting for room as long as it takes. Returns how many they are.
+    /// Writes all of `bytes`, waiting for room as long as it takes. Returns their number.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`]: the reader has closed or died; [`Error::written_bytes`] says how much
-    /// was published before.
+    /// [`ErrorKind::Closed`]: the reader has closed or died; [`Error::written_bytes`] tells how
+    /// many bytes were published before.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.write_until(bytes, Until::Ever)
     }
 
-    /// Writes as much as there is room for; all or nothing up to the atomic bound.
+    /// Writes as much as there is room for, without waiting. A write up to the atomic bound is
+    /// written as a whole or not at all. Returns how many bytes it wrote.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`]: there is no room. [`ErrorKind::Closed`].
+    /// [`ErrorKind::WouldBlock`]: there is no room. Those of [`Writer::write`].
     pub fn try_write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.write_until(bytes, Until::Now)
     }
 
-    /// Writes as much as there is room for in time.
+    /// Writes as much as there is room for before the timeout. Returns how many bytes it wrote.
     ///
     /// # Errors
-    /// [`ErrorKind::TimedOut`]: nothing could be written in time. [`ErrorKind::Closed`].
+    /// [`ErrorKind::TimedOut`]: nothing could be written in time. Those of [`Writer::write`].
     pub fn write_timeout(&mut self, bytes: &[u8], timeout: impl Into<Timeout>) -> Result<usize> {
         self.write_until(bytes, timeout.into().start())
     }
@@ -91,7 +92,7 @@ impl Endpoint<StreamWriter> {
         }
     }
 
-    /// How much to write now of what is left; 0 when the time is over.
+    /// How many of the bytes that are left to write now; 0 when the time is over.
     fn step(&mut self, whole: u64, left: u64, until: Until) -> Result<u64> {
         loop {
             let Endpoint { end, ring } = &mut *self;
@@ -105,7 +106,7 @@ impl Endpoint<StreamWriter> {
                 end.say_full();
             }
             if room < plenty && until != Until::Now {
-                // Little room is not worth a line's way to the other CPU and back.
+                // A little room is not worth moving the cache line to the other CPU and back.
                 end.spin(until, |map: &Map| Ok(ring.room(map, plenty).map_err(fail)? >= plenty))?;
                 room = ring.room(&*end.map, plenty).map_err(fail)?;
             }
@@ -131,18 +132,18 @@ impl Endpoint<StreamWriter> {
             }
             end.header().writer_sleep.wanted.store(wanted, Ordering::Relaxed);
             match end.sleep(until, &mut look)? {
-                Ended::TimedOut => return Ok(0),
-                Ended::Ready | Ended::Gone => {}
+                WaitOutcome::TimedOut => return Ok(0),
+                WaitOutcome::Ready | WaitOutcome::Gone => {}
             }
             self.look_around();
         }
     }
 
-    /// Takes up what was asked for from outside.
+    /// Adopts what was asked for from outside.
     fn look_around(&mut self) {
         self.end.say_cpu();
         self.end.be_reached();
-        // What cannot be done now was refused when it was asked for, or is by now.
+        // A capacity that cannot be set now is dropped.
         if let Some(capacity) = self.end.take_up_tuning()
             && self.resize(capacity).is_ok()
         {
@@ -150,17 +151,17 @@ impl Endpoint<StreamWriter> {
         }
     }
 
-    /// Gives the pipe another capacity: a new memory, which the reader goes over to once it has
-    /// drained this one. Segment and atomic bound stay, where they fit.
+    /// Gives the pipe another capacity: a new memory, to which the reader moves once it has drained
+    /// the present one. Segment and atomic bound stay the same if they fit.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: out of range, or less than is filled. [`ErrorKind::WouldBlock`]: the
-    /// reader has not yet followed to the memory before.
+    /// [`ErrorKind::Invalid`]: the capacity is out of range, or less than the bytes in the pipe.
+    /// [`ErrorKind::WouldBlock`]: the reader has not yet moved after the last change.
     pub fn resize(&mut self, capacity_bytes: u64) -> Result<()> {
         let (end, ring) = self.parts()?;
         let shape = end.shape;
         let now = (Some(shape.segment_bytes()), Some(shape.atomic_bytes()));
-        let shape = Shape::fitted(memory::page_bytes(), capacity_bytes, (None, None), now);
+        let shape = PipeShape::fitted(memory::page_bytes(), capacity_bytes, (None, None), now);
         let shape = shape.map_err(out_of_range)?;
         let old = end.map.clone();
         let fail = |c| corrupt(Role::Writer, c);
@@ -186,7 +187,7 @@ impl Endpoint<StreamWriter> {
             Errno::AGAIN => end.error(ErrorKind::WouldBlock, "the reader has not followed yet"),
             cause => Error::os("resize", "the pipe", cause),
         })?;
-        // Release pairs with the acquire in `Reader::follow`: after all that was published here.
+        // Release: pairs with the Acquire in `drain::has_moved`: after all that was published here.
         old.header().writer.moved.store(generation, Ordering::Release);
         end.wake_other(|_| true);
         end.say_full();
@@ -198,22 +199,21 @@ impl Endpoint<StreamWriter> {
     /// Sets the segment and the atomic bound.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: out of range.
+    /// [`ErrorKind::Invalid`]: a size is out of range.
     pub fn set_sizes(&mut self, segment_bytes: u64, atomic_bytes: u64) -> Result<()> {
         let (end, _) = self.parts()?;
         let capacity = end.shape.capacity_bytes();
         let sizes = (Some(segment_bytes), Some(atomic_bytes));
-        end.shape =
-            Shape::new(memory::page_bytes(), capacity, sizes.0, sizes.1).map_err(out_of_range)?;
+        end.shape = PipeShape::new(memory::page_bytes(), capacity, sizes.0, sizes.1)
+            .map_err(out_of_range)?;
         say_shape(end.header(), end.shape);
         Ok(())
     }
 
-    /// Returns a lower bound of the bytes that can be written without waiting, which stays true until this
-    /// end writes.
+    /// Returns how many bytes, at least, can be written without waiting, until this end writes.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::Corrupt`]: the memory is invalid.
     pub fn room(&mut self) -> Result<u64> {
         let (end, ring) = self.parts()?;
         ring.room(&*end.map, u64::MAX).map_err(|c| corrupt(Role::Writer, c))
@@ -228,8 +228,6 @@ impl Ring for StreamWriter {
     fn resume(map: &Map) -> std::result::Result<StreamWriter, Corrupt> {
         StreamWriter::resume(map)
     }
-
-    fn leave(&mut self, _: &Map) {}
 
     fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool> {
         let room = wanted.clamp(1, end.shape.capacity_bytes());

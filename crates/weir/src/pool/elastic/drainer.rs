@@ -1,34 +1,34 @@
 //! The thread that moves bytes from a full ring to the backlog.
 
-use super::{Ring, Sides};
+use super::{DrainEnds, DrainedRing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Until, futex};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
-use crate::pool::core::Shared;
+use crate::pool::core::Backlog;
 use std::sync::{Arc, MutexGuard};
-use weir_ring::Memory;
+use weir_ring::RingMemory;
 use weir_ring::primitive::Ordering;
 
-/// What is said of an error without a number: EIO.
+/// The number that stands for an error without one: EIO.
 const UNKNOWN: i32 = rustix::io::Errno::IO.raw_os_error();
-/// Times its capacity that are moved before others may have the ring.
+/// One pass moves this many times the ring's capacity before the reader may have the ring.
 const ROUNDS: u64 = 4;
 
-/// What became of a pass over the ring.
+/// How a pass over the ring ended.
 enum Pass {
     /// The ring is empty.
     Empty,
-    /// It may not be: others may have it.
+    /// The ring may hold more, but the reader gets a turn first.
     More,
     /// The pool has no room.
     Full,
-    /// There is nothing more to do, ever.
+    /// There will never be more to do.
     Over,
 }
 
-/// Writes into the account of a reader what its backlog counted.
-pub fn say(reader: &mut Reader, counts: [u64; 4]) {
+/// Writes the backlog's counts into the account of its reader.
+pub fn update_account(reader: &mut Reader, counts: [u64; 4]) {
     let Ok((end, _)) = reader.parts() else { return };
     let line = end.account_line();
     let words = [&line.delayed, &line.cancelled, &line.spilled, &line.read_back];
@@ -36,8 +36,8 @@ pub fn say(reader: &mut Reader, counts: [u64; 4]) {
     words.iter().zip(counts).for_each(|(word, count)| word.store(count, Ordering::Relaxed));
 }
 
-/// Drains the ring whenever it is full, until the reader goes, or the writer has gone.
-pub fn run(ring: &Arc<Ring>) {
+/// Drains the ring whenever it is full, until the reader or the writer is dropped.
+pub fn run(ring: &Arc<DrainedRing>) {
     weir_sys::signals::block_all();
     let mut troubles = 0;
     while !ring.stops() {
@@ -52,16 +52,16 @@ pub fn run(ring: &Arc<Ring>) {
                 Ok(Pass::Empty) => break,
                 Ok(Pass::More) => std::thread::yield_now(),
                 Ok(Pass::Full) => drop(shared.writer.wait(Until::Ever)),
-                // What is wrong with the ring the reader finds, too.
+                // The reader will find the same error in the ring.
                 Ok(Pass::Over) | Err(_) => return,
             }
         }
     }
 }
 
-/// Lets others have the ring. A reader that found it in use waits for the backlog, and looks again
-/// now: there may be nothing in that.
-fn leave(ring: &Ring, sides: MutexGuard<'_, Sides>) -> Arc<Shared> {
+/// Releases the ring. A reader that found it in use waits for the backlog. It is woken to look
+/// again, because the backlog may be empty.
+fn leave(ring: &DrainedRing, sides: MutexGuard<'_, DrainEnds>) -> Arc<Backlog> {
     let shared = sides.backlog.shared();
     drop(sides);
     if ring.kept_one_out() {
@@ -71,7 +71,7 @@ fn leave(ring: &Ring, sides: MutexGuard<'_, Sides>) -> Arc<Shared> {
 }
 
 /// Sleeps until the ring is full.
-fn sleep(ring: &Arc<Ring>) -> Result<()> {
+fn sleep(ring: &Arc<DrainedRing>) -> Result<()> {
     let mut sides = ring.lock();
     let parts = sides.reader.parts().map(|(end, _)| (end.map.clone(), end.shape.segment_bytes()));
     leave(ring, sides);
@@ -79,8 +79,7 @@ fn sleep(ring: &Arc<Ring>) -> Result<()> {
     let header = map.header();
     drain::announce(header);
     let is_full = drain::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
-    // Another memory has a writer that knows nothing of this thread yet: that is gone over to at
-    // once.
+    // The writer of a new memory does not know of this thread yet, so the move there is immediate.
     let slept = match is_full || drain::has_moved(header) {
         true => Ok(()),
         false => futex::wait_any(&[drain::asleep(header), (&ring.stops, 0)], None),
@@ -89,8 +88,8 @@ fn sleep(ring: &Arc<Ring>) -> Result<()> {
     slept.map_err(|cause| Error::os("wait for", "a pipe to be full", cause))
 }
 
-/// Moves what is in the ring, as far as there is room.
-fn pass(ring: &Arc<Ring>, sides: &mut Sides, troubles: &mut u32) -> Result<Pass> {
+/// Moves bytes from the ring to the backlog, as far as there is room.
+fn pass(ring: &Arc<DrainedRing>, sides: &mut DrainEnds, troubles: &mut u32) -> Result<Pass> {
     let mut left = ROUNDS * sides.reader.parts()?.0.shape.capacity_bytes();
     loop {
         if left == 0 {
@@ -110,7 +109,7 @@ fn pass(ring: &Arc<Ring>, sides: &mut Sides, troubles: &mut u32) -> Result<Pass>
                 left = left.saturating_sub(bytes as u64);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                say(&mut sides.reader, sides.backlog.counts());
+                update_account(&mut sides.reader, sides.backlog.counts());
                 return Ok(Pass::Empty);
             }
             Err(error) => return Err(error),
@@ -118,9 +117,8 @@ fn pass(ring: &Arc<Ring>, sides: &mut Sides, troubles: &mut u32) -> Result<Pass>
     }
 }
 
-/// There is no room: because there is none now, or because nothing can be spilled, which the
-/// writer is to know.
-fn refused(sides: &mut Sides, error: &Error, troubles: &mut u32) -> Result<Pass> {
+/// Handles a backlog without room. If that is because spilling fails, the writer is told.
+fn refused(sides: &mut DrainEnds, error: &Error, troubles: &mut u32) -> Result<Pass> {
     match error.kind() {
         ErrorKind::WouldBlock => Ok(Pass::Full),
         ErrorKind::Os => {

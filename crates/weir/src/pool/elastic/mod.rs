@@ -1,15 +1,15 @@
 //! A stream whose reader has a backlog larger than the ring.
 //!
 //! While the reader keeps up nothing changes. Once the writer finds the ring full, a thread in the
-//! reader's process moves what is in it to the reader's pool, so that the writer goes on. The
-//! reader takes from there first, then from the ring: the same bytes in the same order. What was
-//! written is the reader's, whatever becomes of the writer.
+//! reader's process moves the bytes to the reader's pool, so that the writer can go on. The reader
+//! takes bytes from the pool first, then from the ring, so that their order stays. The reader gets
+//! what was written even if the writer dies.
 
 mod drainer;
 
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Source, Timeout, Until, futex};
+use crate::park::{Timeout, Until, WaitSource, futex};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
@@ -21,12 +21,12 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use weir_ring::Memory;
+use weir_ring::RingMemory;
 use weir_ring::account::Account;
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
 /// A reader's end of a stream with a backlog in a pool, made by [`Reader::elastic`]. Dropping it
-/// closes the stream and gives up what is left.
+/// closes the stream and discards what is left.
 ///
 /// ```
 /// use weir::{Options, Pool, PoolOptions};
@@ -48,47 +48,47 @@ use weir_ring::primitive::{AtomicU32, Ordering, fence};
 /// ```
 #[derive(Debug)]
 pub struct ElasticReader {
-    ring: Arc<Ring>,
-    // `None` only while it is dropped.
+    ring: Arc<DrainedRing>,
+    // `None` only during the drop.
     backlog: Option<BacklogReader>,
     thread: Option<JoinHandle<()>>,
     nested: Option<OwnedFd>,
 }
 
-/// What a look at the ring came to.
-enum Look {
-    /// So many bytes were read.
+/// The result of a look at the ring.
+enum RingLook {
+    /// This many bytes were read.
     Read(usize),
-    /// What was in it is in the backlog.
+    /// Its bytes are in the backlog.
     Moved,
     /// The thread is moving its bytes.
     InUse,
 }
 
-/// What the reader and the thread that drains share.
+/// The state that the reader and the draining thread share.
 #[derive(Debug)]
-struct Ring {
-    sides: Mutex<Sides>,
-    /// Not 0 once the thread is to end, which sleeps on it beside the word of the ring: that a
-    /// hostile writer can write over.
+struct DrainedRing {
+    sides: Mutex<DrainEnds>,
+    /// Not 0 once the thread must end. The thread sleeps on this word as well as on the ring's,
+    /// because a hostile writer can overwrite the ring's.
     stops: AtomicU32,
     /// The reader found the ring in use.
     kept_out: AtomicBool,
 }
 
-/// Where bytes come from, and where they go when the ring is full.
+/// The source of the bytes, and the backlog they go to when the ring is full.
 #[derive(Debug)]
-struct Sides {
+struct DrainEnds {
     reader: Reader,
     backlog: BacklogWriter,
 }
 
-impl Ring {
-    fn lock(&self) -> MutexGuard<'_, Sides> {
+impl DrainedRing {
+    fn lock(&self) -> MutexGuard<'_, DrainEnds> {
         self.sides.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_lock(&self) -> Option<MutexGuard<'_, Sides>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, DrainEnds>> {
         match self.sides.try_lock() {
             Ok(sides) => Some(sides),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -96,24 +96,24 @@ impl Ring {
         }
     }
 
-    /// The ring for the reader, unless the thread is at it, which will wake the reader then.
-    fn enter(&self) -> Option<MutexGuard<'_, Sides>> {
+    /// Locks the ring for the reader, unless the thread holds it. Then the thread wakes the reader
+    /// when it leaves.
+    fn enter(&self) -> Option<MutexGuard<'_, DrainEnds>> {
         self.try_lock().or_else(|| {
-            // Relaxed: ordered by the fence, which pairs with that in `kept_one_out`: the thread
-            // sees this after it has left, or the ring is found free now.
+            // Relaxed: ordered by the fence, which pairs with the one in `kept_one_out`. Either the
+            // thread sees this store after it has left, or the ring is free now.
             self.kept_out.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             self.try_lock()
         })
     }
 
-    /// Whether the thread is to end.
     fn stops(&self) -> bool {
         // Acquire pairs with the release in the reader's drop.
         self.stops.load(Ordering::Acquire) != 0
     }
 
-    /// Whether the reader found the ring in use. To be asked after it was left.
+    /// Whether the reader found the ring in use. The thread asks after it has left the ring.
     fn kept_one_out(&self) -> bool {
         // Pairs with the fence in `enter`.
         fence(Ordering::SeqCst);
@@ -125,14 +125,18 @@ impl Reader {
     /// Gives the reader a backlog in a pool of this process.
     ///
     /// # Errors
-    /// This is a forked child, and the end or the pool its parent's; there is no thread.
+    /// This is a forked child, and the end or the pool belongs to its parent; a thread cannot be
+    /// started.
     pub fn elastic(self, pool: &Pool) -> Result<ElasticReader> {
         let mut reader = self;
         reader.parts()?;
         let (writer, backlog) = pool.backlog()?;
-        let sides = Mutex::new(Sides { reader, backlog: writer });
-        let ring =
-            Arc::new(Ring { sides, stops: AtomicU32::new(0), kept_out: AtomicBool::new(false) });
+        let sides = Mutex::new(DrainEnds { reader, backlog: writer });
+        let ring = Arc::new(DrainedRing {
+            sides,
+            stops: AtomicU32::new(0),
+            kept_out: AtomicBool::new(false),
+        });
         let drained = ring.clone();
         let thread = weir_sys::threads::start("weir-drain", move || drainer::run(&drained))
             .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
@@ -141,17 +145,17 @@ impl Reader {
 }
 
 impl ElasticReader {
-    /// Reads what is there, at least a byte, waiting for it as long as it takes; 0 once the writer
-    /// is gone and all is read.
+    /// Reads what is there, at least one byte, and waits for it without a limit. Returns 0 once the
+    /// writer is gone and everything was read.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`]: the memory says what cannot be. [`ErrorKind::Os`]: what comes next
-    /// could not be read back; it is tried again.
+    /// [`ErrorKind::Corrupt`]: the shared memory holds impossible values. [`ErrorKind::Os`]: the
+    /// next bytes could not be read back; the next call tries again.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         self.read_until(buffer, Until::Ever)
     }
 
-    /// Reads what is there.
+    /// Reads what is there, without waiting.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: nothing is in memory now.
@@ -159,7 +163,7 @@ impl ElasticReader {
         self.read_until(buffer, Until::Now)
     }
 
-    /// Reads what is there, if anything comes in time.
+    /// Reads what is there, and waits for it at most as long as `timeout`.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`]: nothing came. Those of [`ElasticReader::read`].
@@ -188,21 +192,21 @@ impl ElasticReader {
                 Ok(_) => {}
                 Err(error) => return Err(error),
             }
-            // What is in the backlog comes before what is in the ring.
+            // Bytes in the backlog come before bytes in the ring.
             if self.backlog()?.backlog_bytes() > 0 {
                 self.wait_backlog(until)?;
                 continue;
             }
             match self.read_ring(buffer, until)? {
-                Look::Read(read) => return Ok(read),
-                Look::Moved => {}
-                Look::InUse => self.wait_backlog(until)?,
+                RingLook::Read(read) => return Ok(read),
+                RingLook::Moved => {}
+                RingLook::InUse => self.wait_backlog(until)?,
             }
         }
     }
 
-    /// Waits until something is in the backlog, in memory, or the thread has left the ring. The
-    /// backlog has said that it would have to wait.
+    /// Waits until the backlog has bytes in memory, or the thread has left the ring. To be called
+    /// after a look at the backlog found nothing.
     fn wait_backlog(&mut self, until: Until) -> Result<()> {
         if until == Until::Now {
             let why = "it is being read back";
@@ -215,67 +219,68 @@ impl ElasticReader {
         Err(Error::new(ErrorKind::TimedOut, "read from", "the pipe", why))
     }
 
-    /// From the ring, unless the thread moves its bytes to the backlog, or has.
-    fn read_ring(&mut self, buffer: &mut [u8], until: Until) -> Result<Look> {
+    /// Reads from the ring, unless the thread is moving its bytes to the backlog or has moved them.
+    fn read_ring(&mut self, buffer: &mut [u8], until: Until) -> Result<RingLook> {
         let ring = self.ring.clone();
-        // Not waited for: with a writer that is fast enough the thread is at it for long.
-        let Some(mut sides) = ring.enter() else { return Ok(Look::InUse) };
-        // Under the lock: the thread puts nothing into the backlog now.
+        // Waiting for the lock could take long: a fast writer keeps the thread busy.
+        let Some(mut sides) = ring.enter() else { return Ok(RingLook::InUse) };
+        // While this holds the lock, the thread puts nothing into the backlog.
         if self.backlog()?.backlog_bytes() > 0 {
-            return Ok(Look::Moved);
+            return Ok(RingLook::Moved);
         }
         let before = sides.reader.parts()?.0.map.clone();
         let read = sides.reader.read_until(buffer, until);
-        // The pipe was given another memory: the thread is to look at that.
+        // The pipe was given a new memory: the thread must look at that one.
         if !Arc::ptr_eq(&before, &sides.reader.parts()?.0.map) {
             drain::wake(before.header());
         }
-        read.map(Look::Read)
+        read.map(RingLook::Read)
     }
 
-    /// Brings the account up to date with what the pool counted.
+    /// Brings the account up to date with the pool's counts.
     fn count(&mut self) {
         let Some(backlog) = &self.backlog else { return };
         let counts = backlog.counts();
-        // The thread moves bytes: it will count when it is done.
+        // If the thread holds the ring, it counts when it is done.
         if counts != [0; 4]
             && let Some(mut sides) = self.ring.try_lock()
         {
-            drainer::say(&mut sides.reader, counts);
+            drainer::update_account(&mut sides.reader, counts);
         }
     }
 
-    /// What the end has counted. Bytes are counted when they leave the ring, for the backlog or for
+    /// The account of this end. Bytes are counted when they leave the ring, for the backlog or for
     /// the reader.
     ///
     /// # Errors
-    /// This is a forked child, and the end its parent's.
+    /// This is a forked child, and the end belongs to its parent.
     pub fn account(&mut self) -> Result<Account> {
         let counts = self.backlog()?.counts();
         let mut sides = self.ring.lock();
-        drainer::say(&mut sides.reader, counts);
+        drainer::update_account(&mut sides.reader, counts);
         sides.reader.account()
     }
 
-    /// Bytes that are in the backlog now, and not in the ring.
+    /// Bytes that are in the backlog now. Bytes in the ring do not count.
     pub fn backlog_bytes(&self) -> u64 {
         self.backlog.as_ref().map_or(0, BacklogReader::backlog_bytes)
     }
 
-    /// A lower bound of the bytes that can be read, with waiting for the file at most.
+    /// A lower bound of the bytes that can be read without waiting for the writer. The read may
+    /// still wait for the file.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::Corrupt`]: the shared memory holds impossible values.
     pub fn available(&mut self) -> Result<u64> {
         let mut sides = self.ring.lock();
         Ok(self.backlog_bytes() + sides.reader.available()?)
     }
 
-    /// A descriptor for poll(2) and epoll(7): readable until a `try_read` has answered
+    /// A descriptor for poll(2) and epoll(7). It is readable until `try_read` returns
     /// [`ErrorKind::WouldBlock`], and again once there is something to read or the writer is gone.
     ///
     /// # Errors
-    /// The kernel has no descriptors.
+    /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
         if self.nested.is_none() {
@@ -292,13 +297,13 @@ impl ElasticReader {
         self.nested.as_ref().map(AsFd::as_fd).ok_or_else(|| failed(Errno::BADF))
     }
 
-    /// The descriptor, readable only if there is something.
+    /// The descriptor, which this makes readable only if there is something to read.
     fn armed_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.poll_descriptor()?;
         if self.backlog()?.backlog_bytes() == 0 && self.backlog()?.arm() {
             let mut sides = self.ring.lock();
             sides.reader.parts()?.0.arm();
-            // Looked at after it was said: what came before would ring nobody.
+            // Look once more after announcing: bytes that came before rang no doorbell.
             if sides.reader.is_ready(0)? {
                 sides.reader.parts()?.0.acted();
             }
@@ -308,13 +313,13 @@ impl ElasticReader {
 }
 
 impl Waitable for ElasticReader {
-    fn source(&mut self) -> &mut dyn Source {
+    fn source(&mut self) -> &mut dyn WaitSource {
         self
     }
 }
 
-/// It counts as a descriptor: what it waits for may lie in the ring or in the backlog.
-impl Source for ElasticReader {
+/// It waits by its descriptor, because its bytes may come to the ring or to the backlog.
+impl WaitSource for ElasticReader {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         let descriptor = self.armed_descriptor()?;
         let mut asked = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
@@ -340,14 +345,14 @@ impl Source for ElasticReader {
 
 impl Drop for ElasticReader {
     fn drop(&mut self) {
-        // In a forked child there is no thread, and the lock may be held by nobody.
+        // A forked child has no thread, and nobody there may ever release the lock.
         if self.backlog.as_ref().is_none_or(|backlog| !backlog.is_here()) {
             std::mem::forget(self.thread.take());
             return;
         }
-        // Release pairs with the acquire in `Ring::stops`.
+        // Release pairs with the acquire in `DrainedRing::stops`.
         self.ring.stops.store(1, Ordering::Release);
-        // A thread that waits for room learns that nobody reads.
+        // A thread that waits for room learns from this that nobody reads any more.
         drop(self.backlog.take());
         futex::wake(&self.ring.stops, u32::MAX);
         if let Some(thread) = self.thread.take() {

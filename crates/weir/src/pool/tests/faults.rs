@@ -1,4 +1,4 @@
-//! Writes and reads that fail or hang: nothing is lost, and each is told who it concerns, once.
+//! Writes and reads that fail or hang: nothing is lost, and each end concerned gets the error once.
 
 use super::*;
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ fn a_failing_write() {
         for failure in CAUSES {
             let made = make(options(16, 4096));
             let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
-            made.faults.fail_after(nth, Direction::ToDisk, failure);
+            made.faults.fail_after(nth, TransferDirection::ToDisk, failure);
             let (mut at, mut told) = (0, 0);
             while at < 100 * PAGE {
                 match writer.write_timeout(&data(at, PAGE), PATIENCE) {
@@ -23,7 +23,7 @@ fn a_failing_write() {
                     }
                 }
             }
-            // Another write may have gone well before the writer came by.
+            // Another write may have succeeded before the writer was called.
             assert!(told <= 1, "{told} times");
             assert!(made.pool.trouble().is_none(), "it is over");
             drop(writer);
@@ -41,10 +41,10 @@ fn a_full_device_holds_the_writer_up_and_loses_nothing() {
         let made = make(options(16, 4096));
         let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
         let mut put = 0;
-        // Twice over: it works again in between.
+        // Twice, and it works again in between.
         for _ in 0..2 {
             rest(&made.pool);
-            made.faults.fail_all(Direction::ToDisk, Some(failure));
+            made.faults.fail_all(TransferDirection::ToDisk, Some(failure));
             let (more, error) = put_until_told(&mut writer, put);
             put += more;
             assert_eq!(
@@ -54,16 +54,16 @@ fn a_full_device_holds_the_writer_up_and_loses_nothing() {
             assert!(error.to_string().starts_with("cannot spill to '"), "{error}");
             let trouble = made.pool.trouble().expect("at present");
             assert_eq!(trouble.to_string(), error.to_string());
-            // From now on it is as with any full pipe, while writing is tried again.
+            // From now on it is like any full pipe, while writing is tried again.
             put += put_until_full(&made.pool, &mut writer, put);
-            let before = made.faults.started(Direction::ToDisk);
+            let before = made.faults.started(TransferDirection::ToDisk);
             assert_eq!(writer.try_write(b"x").expect_err("full").kind(), ErrorKind::WouldBlock);
-            while made.faults.started(Direction::ToDisk) < before + 3 {
+            while made.faults.started(TransferDirection::ToDisk) < before + 3 {
                 let error =
                     writer.write_timeout(b"x", Duration::from_millis(30)).expect_err("full");
                 assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
             }
-            made.faults.fail_all(Direction::ToDisk, None);
+            made.faults.fail_all(TransferDirection::ToDisk, None);
             let n = writer.write_timeout(&data(put, 64 * PAGE), PATIENCE).expect("it works again");
             assert_eq!(n, 64 * PAGE);
             put += n;
@@ -79,8 +79,8 @@ fn a_full_device_holds_the_writer_up_and_loses_nothing() {
 #[test]
 fn what_a_dead_device_does_not_take_is_read_from_memory() {
     let made = make(options(16, 4096));
-    made.faults.fail_all(Direction::ToDisk, Some(Errno::NOSPC));
-    made.faults.fail_all(Direction::FromDisk, Some(Errno::IO));
+    made.faults.fail_all(TransferDirection::ToDisk, Some(Errno::NOSPC));
+    made.faults.fail_all(TransferDirection::FromDisk, Some(Errno::IO));
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
     let (mut put, error) = put_until_told(&mut writer, 0);
     assert_eq!(cause(&error), Some(Errno::NOSPC.raw_os_error()));
@@ -88,7 +88,7 @@ fn what_a_dead_device_does_not_take_is_read_from_memory() {
     while put < 1000 * PAGE {
         take(&mut reader, taken, 3 * PAGE);
         taken += 3 * PAGE;
-        // It goes on as a pipe of the size of the memory, and is told nothing more.
+        // It goes on as a pipe of the size of the memory, without further errors.
         put += put_until_full(&made.pool, &mut writer, put);
     }
     drop(writer);
@@ -104,7 +104,7 @@ fn what_a_dead_device_does_not_take_is_read_from_memory() {
 #[test]
 fn every_writer_is_told_of_trouble_once() {
     let made = make(options(16, 4096));
-    made.faults.fail_all(Direction::ToDisk, Some(Errno::NOSPC));
+    made.faults.fail_all(TransferDirection::ToDisk, Some(Errno::NOSPC));
     let ends: Vec<_> = (0..4).map(|_| made.pool.backlog().expect("backlog")).collect();
     let (mut writers, mut readers): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
     let mut put = Vec::new();
@@ -124,8 +124,8 @@ fn every_writer_is_told_of_trouble_once() {
     all_is_given_back(&made.pool);
 }
 
-/// The error of a first try was told after a second had begun, whose error was told to who asked
-/// again once the device worked.
+/// The error of a first try was reported after a second had begun. The error of the second was then
+/// reported when the device worked again.
 #[test]
 fn a_failing_read_is_an_error() {
     for failure in CAUSES {
@@ -136,7 +136,7 @@ fn a_failing_read_is_an_error() {
         let (mut taken, mut failed) = (0, 0);
         let mut buffer = vec![0; 3000];
         while taken < 100 * PAGE {
-            made.faults.fail_all(Direction::FromDisk, Some(failure));
+            made.faults.fail_all(TransferDirection::FromDisk, Some(failure));
             match reader.read_timeout(&mut buffer, PATIENCE) {
                 Ok(n) => {
                     assert!(buffer[..n] == data(taken, n));
@@ -148,7 +148,7 @@ fn a_failing_read_is_an_error() {
                     assert!(text.starts_with("cannot read back the backlog: "), "{text}");
                     failed += 1;
                     rest(&made.pool);
-                    made.faults.fail_all(Direction::FromDisk, None);
+                    made.faults.fail_all(TransferDirection::FromDisk, None);
                     take(&mut reader, taken, 1);
                     taken += 1;
                 }
@@ -160,7 +160,7 @@ fn a_failing_read_is_an_error() {
     }
 }
 
-/// What a reader gets of 100 blocks of which the file loses a cluster without a word.
+/// What a reader gets of 100 blocks if the file silently loses a cluster.
 fn read_what_was_lost(made: &Made) -> (usize, Option<Error>) {
     made.faults.lose_after(3);
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
@@ -173,7 +173,7 @@ fn read_what_was_lost(made: &Made) -> (usize, Option<Error>) {
             Ok(n) if buffer[..n] == data(sound, n) => sound += n,
             Ok(_) => return (sound, None),
             Err(error) => {
-                // Again and again: it does not come back, and nothing else comes in its place.
+                // Repeatedly: the block does not come back, and nothing else comes in its place.
                 for _ in 0..3 {
                     rest(&made.pool);
                     let again = reader.read_timeout(&mut buffer, PATIENCE).expect_err("lost");
@@ -198,10 +198,10 @@ fn what_the_file_lost_without_a_word_is_an_error_where_it_is_verified() {
     let text = error.to_string();
     let directory = made._directory.path().display();
     let begins = format!(
-        "cannot read back the backlog: the file in '{directory}' has lost what was written to it: \
+        "cannot read back the backlog: the file in '{directory}' lost what was written to it: \
          the 4096 bytes at "
     );
-    let place = text.strip_prefix(&begins).and_then(|rest| rest.strip_suffix(" are others"));
+    let place = text.strip_prefix(&begins).and_then(|rest| rest.strip_suffix(" differ"));
     let place: usize = place.unwrap_or_else(|| panic!("{text}")).parse().expect("a place");
     assert!(place.is_multiple_of(PAGE) && sound < 100 * PAGE, "{text}");
 }
@@ -227,7 +227,7 @@ fn a_stream_that_cannot_be_read_back_keeps_no_other_up() {
     let (mut second, mut read_second) = made.pool.backlog().expect("backlog");
     assert_eq!(writer.write_timeout(&data(0, 60 * PAGE), PATIENCE).expect("put"), 60 * PAGE);
     rest(&made.pool);
-    made.faults.fail_all(Direction::FromDisk, Some(Errno::IO));
+    made.faults.fail_all(TransferDirection::FromDisk, Some(Errno::IO));
     let (mut taken, mut buffer) = (0, vec![0; PAGE]);
     while let Ok(n) = reader.read_timeout(&mut buffer, PATIENCE) {
         assert!(buffer[..n] == data(taken, n));
@@ -239,7 +239,7 @@ fn a_stream_that_cannot_be_read_back_keeps_no_other_up() {
         take(&mut read_second, round, 2 * PAGE);
         assert!(reader.read_timeout(&mut buffer, PATIENCE).is_err(), "still");
     }
-    made.faults.fail_all(Direction::FromDisk, None);
+    made.faults.fail_all(TransferDirection::FromDisk, None);
     rest(&made.pool);
     drop(writer);
     let _ = reader.try_read(&mut []);
@@ -251,7 +251,7 @@ fn a_stream_that_cannot_be_read_back_keeps_no_other_up() {
 #[test]
 fn what_is_being_written_is_read_from_memory() {
     let made = make(options(16, 4096));
-    made.faults.hold(Direction::ToDisk, true);
+    made.faults.hold(TransferDirection::ToDisk, true);
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
     let mut put = 0;
     let mut block = data(put, PAGE);
@@ -266,12 +266,12 @@ fn what_is_being_written_is_read_from_memory() {
     take(&mut reader, 0, put);
     let account = made.pool.account();
     assert_eq!((account.read_back_bytes, account.spilled_bytes), (0, 0));
-    // Their frames are the disk's until it is done, however much memory is needed.
+    // Their frames belong to the disk until it is done, however much memory is needed.
     assert_eq!(account.memory_bytes, held * PAGE as u64 + PAGE as u64, "one is the writer's");
     let more = put_until_held(&mut writer, put);
     assert_eq!(made.pool.account().memory_bytes, 15 * PAGE as u64, "one is kept for readers");
     take(&mut reader, put, more);
-    made.faults.hold(Direction::ToDisk, false);
+    made.faults.hold(TransferDirection::ToDisk, false);
     let from = put + more;
     assert_eq!(writer.write_timeout(&data(from, 50 * PAGE), PATIENCE).expect("put"), 50 * PAGE);
     drop(writer);
@@ -280,7 +280,7 @@ fn what_is_being_written_is_read_from_memory() {
     all_is_given_back(&made.pool);
 }
 
-/// As far as there is room while the disk does not answer.
+/// Puts as much as there is room for while the disk does not answer.
 fn put_until_held(writer: &mut BacklogWriter, from: usize) -> usize {
     let mut at = from;
     while let Ok(n) = writer.try_write(&data(at, PAGE)) {
@@ -295,7 +295,7 @@ fn a_read_that_takes_long_is_waited_for() {
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
     assert_eq!(writer.write_timeout(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
     rest(&made.pool);
-    made.faults.hold(Direction::FromDisk, true);
+    made.faults.hold(TransferDirection::FromDisk, true);
     let (mut taken, mut buffer) = (0, vec![0; PAGE]);
     let time = Duration::from_millis(30);
     let error = loop {
@@ -310,39 +310,39 @@ fn a_read_that_takes_long_is_waited_for() {
     assert!(taken < 100 * PAGE);
     until("reads are under way", || made.faults.held() > 0);
     let faults = made.faults.clone();
-    let letting_go = std::thread::spawn(move || faults.hold(Direction::FromDisk, false));
+    let letting_go = std::thread::spawn(move || faults.hold(TransferDirection::FromDisk, false));
     take(&mut reader, taken, 100 * PAGE - taken);
     letting_go.join().expect("no panic");
-    // One that goes while its block is being read.
+    // A reader that is dropped while its block is being read.
     assert_eq!(writer.write_timeout(&data(0, 100 * PAGE), PATIENCE).expect("put"), 100 * PAGE);
     rest(&made.pool);
-    made.faults.hold(Direction::FromDisk, true);
+    made.faults.hold(TransferDirection::FromDisk, true);
     while reader.read_timeout(&mut buffer, time).is_ok() {}
     until("reads are under way", || made.faults.held() > 0);
     drop((reader, writer));
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
     let room = put_until_held(&mut writer, 7);
     assert!(room > 0 && made.pool.account().memory_bytes <= 16 * PAGE as u64);
-    made.faults.hold(Direction::FromDisk, false);
+    made.faults.hold(TransferDirection::FromDisk, false);
     take(&mut reader, 7, room);
     drop((reader, writer));
     all_is_given_back(&made.pool);
 }
 
-/// A pool that goes while its disk works waits for the disk, and for nothing else.
+/// A pool that is dropped while its disk works waits for the disk, and for nothing else.
 #[test]
 fn a_pool_goes_in_the_midst_of_transfers() {
-    for direction in [Direction::ToDisk, Direction::FromDisk] {
+    for direction in [TransferDirection::ToDisk, TransferDirection::FromDisk] {
         let made = make(options(16, 4096));
         let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
-        if direction == Direction::FromDisk {
+        if direction == TransferDirection::FromDisk {
             let bytes = data(0, 100 * PAGE);
             assert_eq!(writer.write_timeout(&bytes, PATIENCE).expect("put"), bytes.len());
             rest(&made.pool);
         }
         made.faults.hold(direction, true);
-        while direction == Direction::ToDisk && writer.try_write(&[1; PAGE]).is_ok() {}
-        while direction == Direction::FromDisk && reader.try_read(&mut [0; PAGE]).is_ok() {}
+        while direction == TransferDirection::ToDisk && writer.try_write(&[1; PAGE]).is_ok() {}
+        while direction == TransferDirection::FromDisk && reader.try_read(&mut [0; PAGE]).is_ok() {}
         until("transfers are under way", || made.faults.held() > 0);
         let core = Arc::downgrade(&made.pool.owner.core);
         drop((writer, reader, made));

@@ -1,11 +1,11 @@
-//! The loads of the policy's simulation, through the real driver: its frames, its file, its engine
-//! and its thread, with the clock set by hand to the times of the load. Both must write as much.
+//! The loads of the policy's simulation through the real driver: its frames, its file, its engine
+//! and its thread, with the clock set to the times of the load. Both must write as much.
 //!
-//! In the simulation the disk takes its time, in virtual time; a real one takes real time, during
-//! which a clock that is set by hand stands still. So that the two are comparable, transfers are
-//! really done, by the real engine, and the pool is told so when the simulation's disk would have
-//! done them: one after the other, in the order they were begun, each at its virtual end. The clock
-//! goes on only when the pool's thread has dealt with what it was told.
+//! In the simulation the disk takes virtual time. A real disk takes real time, while a clock that is
+//! set by hand stands still. To make the two comparable, the real engine does the transfers, but the
+//! pool hears of each only when the simulation's disk would have done it: one after the other, in the
+//! order they were begun, each at its virtual end. The clock goes on only when the pool's thread has
+//! dealt with what it heard.
 //!
 //! The table of all rules, with loads as long as the simulation's own:
 //! `WEIR_POOL_LOADS=full cargo test -p weir --release --lib pool::tests::loads -- --nocapture`
@@ -21,7 +21,7 @@ use weir_policy::pool::Rule;
 #[path = "../../../../weir-policy/tests/pool_world/mod.rs"]
 mod pool_world;
 
-/// Blocks that the file may hold.
+/// The most blocks in the file.
 const SLOTS: u32 = 100_000;
 /// Blocks of a transfer.
 const CLUSTER: u32 = 4;
@@ -29,13 +29,13 @@ const SEED: u64 = 1;
 
 /// Blocks written in the simulation.
 fn simulated(load: &Load, frames: u32, rule: Rule) -> u64 {
-    let settings = Settings { frames, slots: SLOTS, cluster: CLUSTER, transfers: 32, rule };
+    let settings = PoolSettings { frames, slots: SLOTS, cluster: CLUSTER, transfers: 32, rule };
     let mut world = World::new(settings, STREAMS);
     world.run(load);
     world.finished().spilled
 }
 
-/// The number of a block and its stream, all over it.
+/// Fills a block with its number and that of its stream.
 fn block_of(stream: u32, number: u64) -> [u8; PAGE] {
     let word = (u64::from(stream) << 32 | number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut block = [0; PAGE];
@@ -58,7 +58,7 @@ impl Ends {
         Ends { writer, reader, to_write: 0, written: 0, to_read: 0, read: 0 }
     }
 
-    /// What the ends of this stream can do now.
+    /// Does what the ends of this stream can do now.
     fn go_on(&mut self, stream: u32) {
         while self.to_write > 0 {
             match self.writer.try_write(&block_of(stream, self.written)) {
@@ -97,25 +97,26 @@ impl Driven {
         let mut options = options(frames as usize, SLOTS as usize)
             .cluster_bytes(u64::from(CLUSTER) * PAGE as u64)
             .rule(rule);
-        options.clock = Clock::Set(now_ns.clone());
+        options.clock = PoolClock::Set(now_ns.clone());
         let made = make(options);
-        made.faults.hold(Direction::ToDisk, true);
-        made.faults.hold(Direction::FromDisk, true);
+        made.faults.hold(TransferDirection::ToDisk, true);
+        made.faults.hold(TransferDirection::FromDisk, true);
         let ends = (0..STREAMS).map(|_| Ends::new(made.pool.backlog().expect("backlog"))).collect();
         Driven { made, now_ns, ends, under_way: VecDeque::new(), disk_free_ns: 0 }
     }
 
     fn set(&self, now_ns: u64) {
-        // Relaxed: a number; who reads it takes the pool's lock after us.
+        // Relaxed: a number; its reader takes the pool's lock after this.
         self.now_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// Waits until the thread has begun what it was told to, and notes when that will end.
+    /// Waits until the thread has begun its transfers, and notes when they will end.
     fn settle(&mut self, now_ns: u64) {
         until("transfers are begun", || {
             for (direction, pieces) in self.made.faults.take_begun() {
                 let begun_ns = self.disk_free_ns.max(now_ns);
-                self.disk_free_ns = begun_ns + disk_ns(direction == Direction::ToDisk, pieces);
+                self.disk_free_ns =
+                    begun_ns + disk_ns(direction == TransferDirection::ToDisk, pieces);
                 self.under_way.push_back(self.disk_free_ns);
             }
             let state = self.made.pool.core().lock();
@@ -123,7 +124,7 @@ impl Driven {
         });
     }
 
-    /// Transfers that end before then.
+    /// Completes the transfers that end before then.
     fn pass_until(&mut self, until_ns: u64) {
         while let Some(&at_ns) = self.under_way.front().filter(|at_ns| **at_ns <= until_ns) {
             self.set(at_ns);
@@ -174,7 +175,7 @@ fn agree(a: u64, b: u64) -> bool {
     a.abs_diff(b) as f64 <= 0.05 * a.max(b) as f64
 }
 
-/// These wait by looking again and again: one after the other is faster.
+/// These tests wait by polling, so running one after the other is faster.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn compare(kind: Kind) {

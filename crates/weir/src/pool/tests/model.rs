@@ -7,25 +7,25 @@ use std::collections::VecDeque;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many bytes are put into a stream, as far as they go.
+    /// Puts this many bytes into a stream, as far as there is room.
     Put(usize, usize),
-    /// Up to so many are taken.
+    /// Takes up to this many bytes.
     Take(usize, usize),
-    /// What is there is looked at, and so many of it taken.
+    /// Peeks, and consumes this many bytes.
     Look(usize, usize),
-    /// The writer goes, or the reader, or both, and another stream comes.
+    /// Drops the writer, the reader or both, and opens another stream.
     Drop(usize, u8),
-    /// Transfers of this direction fail from now on, or go well again.
-    Fail(Direction, bool),
-    /// They are held, or not any more.
-    Hold(Direction, bool),
-    /// The transfer after so many fails.
-    FailOne(Direction, u64),
-    /// The disk does what there is to do.
+    /// Makes transfers of this direction fail from now on, or succeed again.
+    Fail(TransferDirection, bool),
+    /// Holds transfers, or releases them.
+    Hold(TransferDirection, bool),
+    /// Makes the transfer after this many fail.
+    FailOne(TransferDirection, u64),
+    /// Lets the disk do its work.
     Rest,
 }
 
-/// A stream, and what it ought to hold.
+/// A stream, and what it should hold.
 struct Stream {
     ends: (Option<BacklogWriter>, Option<BacklogReader>),
     queue: VecDeque<u8>,
@@ -38,7 +38,7 @@ struct Model {
     holds: [bool; 2],
 }
 
-/// Answers that are no fault of the pool's.
+/// Errors that the pool may give.
 fn expected(error: &Error) -> bool {
     let kinds = [ErrorKind::WouldBlock, ErrorKind::TimedOut];
     kinds.contains(&error.kind()) || cause(error) == Some(Errno::IO.raw_os_error())
@@ -78,9 +78,9 @@ impl Model {
         assert!(account.delayed_bytes >= account.cancelled_bytes + account.spilled_bytes);
     }
 
-    /// All there is, with a disk that works.
+    /// Takes everything, with a disk that works.
     fn drain(&mut self) {
-        for direction in [Direction::ToDisk, Direction::FromDisk] {
+        for direction in [TransferDirection::ToDisk, TransferDirection::FromDisk] {
             self.made.faults.fail_all(direction, None);
             self.made.faults.hold(direction, false);
         }
@@ -168,7 +168,8 @@ impl Stream {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let direction = || prop::sample::select(vec![Direction::ToDisk, Direction::FromDisk]);
+    let direction =
+        || prop::sample::select(vec![TransferDirection::ToDisk, TransferDirection::FromDisk]);
     let bytes = || prop_oneof![0_usize..20, 0_usize..3 * PAGE, 0_usize..30 * PAGE];
     let step = prop_oneof![
         12 => (any::<usize>(), bytes()).prop_map(|(stream, n)| Step::Put(stream, n)),

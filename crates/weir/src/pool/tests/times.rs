@@ -1,4 +1,4 @@
-//! When the pool does what it does: by a clock that is set by hand, or without any.
+//! The times at which the pool acts, by a clock that is set by hand, or without one.
 
 use super::*;
 use rustix::io::Errno;
@@ -9,34 +9,36 @@ use std::sync::atomic::{AtomicU64, Ordering};
 fn writing_is_tried_again_later_and_later_up_to_a_second() {
     let now_ns = Arc::new(AtomicU64::new(0));
     let mut options = options(16, 4096);
-    options.clock = Clock::Set(now_ns.clone());
+    options.clock = PoolClock::Set(now_ns.clone());
     let made = make(options);
     let core = made.pool.core();
-    made.faults.fail_all(Direction::ToDisk, Some(Errno::NOSPC));
+    made.faults.fail_all(TransferDirection::ToDisk, Some(Errno::NOSPC));
     let (mut writer, _reader) = made.pool.backlog().expect("backlog");
     let (_, error) = put_until_told(&mut writer, 0);
     assert_eq!(cause(&error), Some(Errno::NOSPC.raw_os_error()));
     let mut waits_ms = Vec::new();
     for _ in 0..12 {
         rest(&made.pool);
-        let started = made.faults.started(Direction::ToDisk);
+        let started = made.faults.started(TransferDirection::ToDisk);
         let deadline_ns = core.lock().policy.deadline_ns().expect("it is tried again");
         // Relaxed: a number; the thread is woken after it.
         let before_ns = now_ns.load(Ordering::Relaxed);
         waits_ms.push((deadline_ns - before_ns) / 1_000_000);
         now_ns.store(deadline_ns - 1, Ordering::Relaxed);
         core.kick();
-        assert_eq!(made.faults.started(Direction::ToDisk), started, "not before its time");
+        assert_eq!(made.faults.started(TransferDirection::ToDisk), started, "not before its time");
         now_ns.store(deadline_ns, Ordering::Relaxed);
         core.kick();
-        until("it is tried again", || made.faults.started(Direction::ToDisk) == started + 1);
+        until("it is tried again", || {
+            made.faults.started(TransferDirection::ToDisk) == started + 1
+        });
     }
     let doubled = waits_ms.windows(2).all(|pair| pair[1] >= pair[0]);
     assert!(doubled && waits_ms[0] <= 20, "{waits_ms:?}");
     assert_eq!(waits_ms.last(), Some(&1000), "{waits_ms:?}");
 }
 
-/// With pauses as long as the disk takes the reader never waits, and never a byte comes twice from
+/// With pauses as long as the disk takes, the reader never waits, and no byte is read twice from
 /// the file.
 #[test]
 fn what_was_spilled_is_read_ahead() {
@@ -64,11 +66,11 @@ fn what_was_spilled_is_read_ahead() {
     }
 }
 
-/// The disk's thread went round and round where a write had failed and frames had come free since.
+/// The disk's thread once spun after a write had failed and frames had become free since.
 #[test]
 fn a_pool_in_trouble_sleeps_while_no_frame_is_short() {
     let made = make(options(16, 4096));
-    made.faults.fail_all(Direction::ToDisk, Some(Errno::NOSPC));
+    made.faults.fail_all(TransferDirection::ToDisk, Some(Errno::NOSPC));
     let (mut writer, mut reader) = made.pool.backlog().expect("backlog");
     put_until_told(&mut writer, 0);
     for taken in 0..8 {
@@ -76,7 +78,7 @@ fn a_pool_in_trouble_sleeps_while_no_frame_is_short() {
         rest(&made.pool);
         let mut state = made.pool.core().lock();
         let short = state.policy.deadline_ns().is_some();
-        made.pool.core().on(&mut state, weir_policy::pool::Event::Tick);
+        made.pool.core().on(&mut state, weir_policy::pool::PoolEvent::Tick);
         let due = made.pool.core().deadline(&state);
         let soon = due.is_some_and(|due| due < Duration::from_micros(1));
         assert!(!soon, "after {taken} blocks, {short}");

@@ -1,38 +1,38 @@
 //! An engine that fails on demand: what tests put between themselves and a real one.
 
-use crate::memory::Transfers;
+use crate::memory::FrameTransfers;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weir_sys::spill::{Direction, Engine, Piece, Wanted};
+use weir_sys::spill::{EngineChoice, MemoryPiece, SpillEngine, TransferDirection};
 
-/// What is to go wrong; told while the engine is at work, from any thread.
+/// Decides, from any thread and while the engine works, what goes wrong.
 #[derive(Clone, Debug)]
 pub struct Faults(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     plan: Mutex<Plan>,
-    /// Rung when there is something to tell.
+    /// Readable when the plan has changed.
     bell: OwnedFd,
 }
 
 #[derive(Debug, Default)]
 struct Plan {
     started: [u64; 2],
-    /// The errors of single transfers, by which of those started it is.
-    single: Vec<(Direction, u64, Errno)>,
+    /// The errors of single transfers, by direction and number.
+    single: Vec<(TransferDirection, u64, Errno)>,
     all: [Option<Errno>; 2],
-    /// Writes that are told as done and never reach the file, by which of those started they are.
+    /// The numbers of writes that are reported as done and never reach the file.
     lost: Vec<u64>,
     holds: [bool; 2],
-    /// The first of all that were started, which are told though their direction is held.
+    /// So many of the first transfers are reported even if their direction is held.
     let_go: u64,
     held: usize,
-    begun: Vec<(Direction, usize)>,
+    begun: Vec<(TransferDirection, usize)>,
 }
 
 impl Shared {
@@ -46,50 +46,51 @@ impl Faults {
         self.0.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The transfer of this direction that is started after `after` others from now on fails.
-    pub fn fail_after(&self, after: u64, direction: Direction, cause: Errno) {
+    /// Lets the transfer of this direction fail that is started after `after` others from now on.
+    pub fn fail_after(&self, after: u64, direction: TransferDirection, cause: Errno) {
         let mut plan = self.plan();
         let which = plan.started[direction as usize] + after;
         plan.single.push((direction, which, cause));
     }
 
-    /// The write that is started after `after` others from now on is told as done, and the file
-    /// stays as it was: what some kernels and devices do.
+    /// Reports the write that is started after `after` others from now on as done, and leaves the
+    /// file as it is. Some kernels and devices do so.
     pub fn lose_after(&self, after: u64) {
         let mut plan = self.plan();
-        let which = plan.started[Direction::ToDisk as usize] + after;
+        let which = plan.started[TransferDirection::ToDisk as usize] + after;
         plan.lost.push(which);
     }
 
-    /// All transfers of this direction that are started from now on fail, or none any more.
-    pub fn fail_all(&self, direction: Direction, cause: Option<Errno>) {
+    /// Lets all transfers of this direction fail that are started from now on, or none.
+    pub fn fail_all(&self, direction: TransferDirection, cause: Option<Errno>) {
         self.plan().all[direction as usize] = cause;
     }
 
-    /// Whether transfers of this direction, those under way too, are said to be done or not yet.
-    pub fn hold(&self, direction: Direction, holds: bool) {
+    /// Holds back the completions of this direction, those under way included, or lets them go.
+    pub fn hold(&self, direction: TransferDirection, holds: bool) {
         self.plan().holds[direction as usize] = holds;
         self.0.ring();
     }
 
-    /// Says of the next transfer, in the order they were started, that it is done, once it is:
-    /// though its direction is held.
+    /// Lets the completion of the next transfer through, in the order they were started, even if
+    /// its direction is held.
     pub fn let_one_go(&self) {
         self.plan().let_go += 1;
         self.0.ring();
     }
 
-    /// Takes the list of transfers that were started since it was taken last, with their pieces.
-    pub fn take_begun(&self) -> Vec<(Direction, usize)> {
+    /// Takes the list of transfers that were started since the last call, with their numbers of
+    /// pieces.
+    pub fn take_begun(&self) -> Vec<(TransferDirection, usize)> {
         std::mem::take(&mut self.plan().begun)
     }
 
     /// How many transfers of this direction were started.
-    pub fn started(&self, direction: Direction) -> u64 {
+    pub fn started(&self, direction: TransferDirection) -> u64 {
         self.plan().started[direction as usize]
     }
 
-    /// How many are done that nobody was told of.
+    /// How many completions are held back.
     pub fn held(&self) -> usize {
         self.plan().held
     }
@@ -99,15 +100,15 @@ impl Faults {
 #[derive(Clone, Copy, Debug)]
 struct Under {
     token: u64,
-    direction: Direction,
-    /// How many were started before.
+    direction: TransferDirection,
+    /// How many transfers were started before.
     which: u64,
 }
 
 /// An engine around another. A transfer that fails, or is lost, does not touch the file.
 #[derive(Debug)]
 pub struct Faulty {
-    engine: Box<dyn Engine>,
+    engine: Box<dyn SpillEngine>,
     faults: Faults,
     both: OwnedFd,
     under_way: Vec<Under>,
@@ -115,10 +116,10 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// The best engine there is in this directory, inside of one that fails as it is told.
-    pub fn open(directory: &Path) -> (Transfers, Faults) {
+    /// Opens the best engine for this directory, inside one that fails on demand.
+    pub fn open(directory: &Path) -> (FrameTransfers, Faults) {
         let mut faults = None;
-        let transfers = Transfers::open_as(directory, Wanted::Best).expect("opened");
+        let transfers = FrameTransfers::open_as(directory, EngineChoice::Best).expect("opened");
         let transfers = transfers.map_engine(|engine| {
             let (engine, told) = Faulty::new(engine).expect("faulty");
             faults = Some(told);
@@ -127,7 +128,7 @@ impl Faulty {
         (transfers, faults.expect("told"))
     }
 
-    fn new(engine: Box<dyn Engine>) -> io::Result<(Faulty, Faults)> {
+    fn new(engine: Box<dyn SpillEngine>) -> io::Result<(Faulty, Faults)> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for descriptor in [bell.as_fd(), engine.descriptor().ok_or(Errno::BADF)?] {
@@ -139,9 +140,15 @@ impl Faulty {
     }
 }
 
-impl Engine for Faulty {
-    // SAFETY: what the trait demands goes on to the engine inside.
-    unsafe fn start(&mut self, token: u64, to: Direction, offset: u64, pieces: &[Piece]) -> bool {
+impl SpillEngine for Faulty {
+    // SAFETY: the caller's promise is passed on to the engine inside.
+    unsafe fn start(
+        &mut self,
+        token: u64,
+        to: TransferDirection,
+        offset: u64,
+        pieces: &[MemoryPiece],
+    ) -> bool {
         if self.in_flight() >= self.most_in_flight() {
             return false;
         }
@@ -150,12 +157,12 @@ impl Engine for Faulty {
         let single = plan.single.iter().find(|(at, nth, _)| (*at, *nth) == (to, which));
         let cause = single.map(|(_, _, cause)| *cause).or(plan.all[to as usize]);
         let under = Under { token, direction: to, which: plan.started.iter().sum() };
-        let is_lost = to == Direction::ToDisk && plan.lost.contains(&which);
+        let is_lost = to == TransferDirection::ToDisk && plan.lost.contains(&which);
         if let Some(cause) = cause {
             self.done.push((under, Err(cause)));
         } else if is_lost {
             self.done.push((under, Ok(())));
-        // SAFETY: the caller's promise is handed on.
+        // SAFETY: the caller's promise is passed on.
         } else if unsafe { self.engine.start(token, to, offset, pieces) } {
             self.under_way.push(under);
         } else {

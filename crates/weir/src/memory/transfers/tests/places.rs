@@ -1,4 +1,4 @@
-//! Directories and kernels that refuse this or that, and forked children.
+//! Tests with directories and kernels that refuse some operations, and with forked children.
 
 use super::*;
 use crate::memory::tests::in_forked_child;
@@ -6,7 +6,7 @@ use rustix::mount::{MountFlags, mount};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::ffi::CString;
 
-/// Runs in a thread that sees a file system of its own at the path given to it.
+/// Runs `then` in a thread that has a file system of its own mounted at the path it is given.
 fn mounted(kind: &str, (flags, data): (MountFlags, &str), then: impl FnOnce(&Path) + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -19,14 +19,14 @@ fn mounted(kind: &str, (flags, data): (MountFlags, &str), then: impl FnOnce(&Pat
                 return;
             }
             then(directory.path());
-            // Away with it, so that the directory can be removed.
+            // Unmounted, so that the directory can be removed.
             let _ = rustix::mount::unmount(directory.path(), rustix::mount::UnmountFlags::DETACH);
         });
     });
 }
 
 fn refusal(directory: &Path) -> (Option<Errno>, String) {
-    let error = Transfers::open_as(directory, Wanted::Best).expect_err("refused");
+    let error = FrameTransfers::open_as(directory, EngineChoice::Best).expect_err("refused");
     let cause = std::error::Error::source(&error)
         .and_then(|cause| cause.downcast_ref::<std::io::Error>())
         .and_then(Errno::from_io_error);
@@ -73,8 +73,8 @@ fn a_directory_that_is_removed_afterwards_changes_nothing() {
     for mut transfers in engines {
         let frames = frames(1);
         fill(&frames, 0, 3);
-        one(&mut transfers, 0, lend(&frames, Direction::ToDisk, &[0])).expect("written");
-        one(&mut transfers, 0, lend(&frames, Direction::FromDisk, &[0])).expect("read");
+        one(&mut transfers, 0, lend(&frames, TransferDirection::ToDisk, &[0])).expect("written");
+        one(&mut transfers, 0, lend(&frames, TransferDirection::FromDisk, &[0])).expect("read");
         assert!(holds(&frames, 0, 3));
     }
 }
@@ -83,20 +83,20 @@ fn a_directory_that_is_removed_afterwards_changes_nothing() {
 fn a_device_that_fills_says_so_and_loses_nothing() {
     mounted("tmpfs", (MountFlags::empty(), "size=1m"), |directory| {
         // One after the other: each has the device to itself.
-        for wanted in [Wanted::Threads, Wanted::Best] {
-            let mut transfers = Transfers::open_as(directory, wanted).expect("opened");
+        for wanted in [EngineChoice::Threads, EngineChoice::Best] {
+            let mut transfers = FrameTransfers::open_as(directory, wanted).expect("opened");
             fills(&mut transfers);
         }
     });
 }
 
-fn fills(transfers: &mut Transfers) {
+fn fills(transfers: &mut FrameTransfers) {
     let frames = frames(97);
     (0..96).for_each(|frame| fill(&frames, frame, frame.into()));
     let offset = |number: u64| number * 12 * FRAME_BYTES as u64;
     for number in 0..8 {
         let which: Vec<u32> = (0..12).map(|at| number * 12 + at).collect();
-        let mut loans = lend(&frames, Direction::ToDisk, &which);
+        let mut loans = lend(&frames, TransferDirection::ToDisk, &which);
         assert!(transfers.start(number.into(), offset(number.into()), &mut loans));
     }
     transfers.submit();
@@ -108,7 +108,7 @@ fn fills(transfers: &mut Transfers) {
         let first = number as u32 * 12;
         assert!((first..first + 12).all(|frame| holds(&frames, frame, frame.into())));
         if result.is_ok() {
-            one(transfers, offset(number), lend(&frames, Direction::FromDisk, &[96]))
+            one(transfers, offset(number), lend(&frames, TransferDirection::FromDisk, &[96]))
                 .expect("read");
             assert!(holds(&frames, 96, first.into()));
         }
@@ -123,14 +123,16 @@ fn without_o_direct_the_page_cache_is_used_and_that_is_said() {
             assert!(remark && !transfers.is_direct(), "{transfers:?}");
             let frames = frames(2);
             (0..2).for_each(|frame| fill(&frames, frame, frame.into()));
-            one(&mut transfers, 0, lend(&frames, Direction::ToDisk, &[1, 0])).expect("written");
-            one(&mut transfers, 0, lend(&frames, Direction::FromDisk, &[0, 1])).expect("read");
+            one(&mut transfers, 0, lend(&frames, TransferDirection::ToDisk, &[1, 0]))
+                .expect("written");
+            one(&mut transfers, 0, lend(&frames, TransferDirection::FromDisk, &[0, 1]))
+                .expect("read");
             assert!(holds(&frames, 0, 1) && holds(&frames, 1, 0));
         }
     });
 }
 
-/// From here on these calls fail in this thread.
+/// Lets these calls fail in this thread from now on.
 fn forbid(calls: &[i64], cause: Errno) {
     let filter = SeccompFilter::new(
         calls.iter().map(|call| (*call, Vec::new())).collect(),
@@ -154,15 +156,17 @@ fn without_io_uring_threads_do_it_and_that_is_said() {
         let guarded = std::thread::spawn(move || {
             forbid(&[call], cause);
             let path = directory.path();
-            let mut transfers = Transfers::open_as(path, Wanted::Best).expect("threads");
+            let mut transfers = FrameTransfers::open_as(path, EngineChoice::Best).expect("threads");
             assert_eq!(transfers.engine(), "threads");
             let said = transfers.remarks().join("; ");
             let why = format!("no io_uring: {}", std::io::Error::from(cause));
             assert!(said.contains(&why), "{said}");
             let frames = frames(1);
             fill(&frames, 0, 9);
-            one(&mut transfers, 0, lend(&frames, Direction::ToDisk, &[0])).expect("written");
-            let error = Transfers::open_as(path, Wanted::Uring).expect_err("it was wanted");
+            one(&mut transfers, 0, lend(&frames, TransferDirection::ToDisk, &[0]))
+                .expect("written");
+            let error =
+                FrameTransfers::open_as(path, EngineChoice::Uring).expect_err("it was wanted");
             assert!(error.to_string().starts_with("cannot start the engine of a pool: "));
         });
         guarded.join().expect("no panic");
@@ -172,15 +176,15 @@ fn without_io_uring_threads_do_it_and_that_is_said() {
 #[test]
 fn a_filter_that_comes_later_is_an_error_of_each_transfer() {
     let directory = tempfile::tempdir().expect("a directory");
-    let Ok(mut transfers) = Transfers::open_as(directory.path(), Wanted::Uring) else {
+    let Ok(mut transfers) = FrameTransfers::open_as(directory.path(), EngineChoice::Uring) else {
         eprintln!("SKIPPED: no io_uring");
         return;
     };
     let guarded = std::thread::spawn(move || {
         let frames = frames(8);
         (0..8).for_each(|frame| fill(&frames, frame, frame.into()));
-        let write = |transfers: &mut Transfers, token: u32| {
-            let mut loans = lend(&frames, Direction::ToDisk, &[token]);
+        let write = |transfers: &mut FrameTransfers, token: u32| {
+            let mut loans = lend(&frames, TransferDirection::ToDisk, &[token]);
             assert!(transfers.start(token.into(), u64::from(token) << 20, &mut loans));
             transfers.submit();
         };
@@ -209,8 +213,8 @@ fn a_file_that_may_not_be_longer_is_an_error_and_no_signal() {
             let both = FRAME_BYTES as u64 * 2;
             let limited = Rlimit { current: Some(both), maximum: None };
             right.push(setrlimit(Resource::Fsize, limited).is_ok());
-            let fits = one(&mut transfers, 0, lend(&frames, Direction::ToDisk, &[0, 1]));
-            let long = one(&mut transfers, both, lend(&frames, Direction::ToDisk, &[0]));
+            let fits = one(&mut transfers, 0, lend(&frames, TransferDirection::ToDisk, &[0, 1]));
+            let long = one(&mut transfers, both, lend(&frames, TransferDirection::ToDisk, &[0]));
             right.extend([fits.is_ok(), long == Err(Errno::FBIG)]);
             right.push(Frames::new(FRAME_BYTES, 3).is_err());
             let unlimited = Rlimit { current: None, maximum: None };
@@ -226,8 +230,8 @@ fn a_forked_child_has_neither_frames_nor_transfers_of_its_parent_s() {
     for mut transfers in engines(directory.path()) {
         let frames = frames(2);
         (0..2).for_each(|frame| fill(&frames, frame, frame.into()));
-        let mut started = lend(&frames, Direction::ToDisk, &[0]);
-        let mut more = lend(&frames, Direction::ToDisk, &[1]);
+        let mut started = lend(&frames, TransferDirection::ToDisk, &[0]);
+        let mut more = lend(&frames, TransferDirection::ToDisk, &[1]);
         assert!(transfers.start(0, 0, &mut started));
         let mut parents = Some(transfers);
         assert!(in_forked_child(|| {
@@ -240,7 +244,7 @@ fn a_forked_child_has_neither_frames_nor_transfers_of_its_parent_s() {
             drop(transfers);
             none && refused && deaf && !frames.is_here()
         }));
-        // Nothing the child did, its end included, has touched them.
+        // Neither the child nor its exit has touched them.
         let mut transfers = parents.take().expect("the parent's");
         assert!(transfers.start(1, 1 << 20, &mut more));
         transfers.submit();
@@ -248,11 +252,11 @@ fn a_forked_child_has_neither_frames_nor_transfers_of_its_parent_s() {
     }
 }
 
-/// Says to which engine the environment leads: run by the test below, in processes of its own.
+/// Prints the engine that the environment chooses. The test below runs it in processes of its own.
 #[test]
 fn the_engine_of_this_environment() {
     let directory = tempfile::tempdir().expect("a directory");
-    match Transfers::open(directory.path()) {
+    match FrameTransfers::open(directory.path()) {
         Ok(transfers) => println!("engine: {}", transfers.engine()),
         Err(error) => println!("engine: {error}"),
     }

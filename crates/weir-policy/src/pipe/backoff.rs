@@ -1,23 +1,23 @@
-//! When a reader that has run dry waits on purpose, so that the writer gets ahead.
+//! When a reader that has run dry backs off, so that the writer gets ahead.
 //!
 //! A reader close behind a streaming writer fetches every line while it is being written, and both
 //! pay for each small record. Letting the writer get some lines ahead ("temporal slipping",
 //! `FastForward`, 2008) made 64-byte records four times as fast, and would make a request and its
-//! reply ten times slower. So it is tried now and then, and kept only while it pays: while the
-//! wait is followed by many records and not by one.
+//! reply ten times slower. So the reader tries it now and then, and keeps it only while it pays:
+//! while many records follow the wait, and not one.
 
-/// Dry moments, each soon over and with few records between, before a trial; doubled after a trial
-/// that failed.
+/// Dry moments before a trial, each soon over and with few records between them; doubled after a
+/// trial that failed.
 const FIRST_PATIENCE: u32 = 64;
 const MOST_PATIENCE: u32 = 1 << 16;
-/// Dry moments of a trial.
+/// Dry moments in a trial.
 const TRIAL: u32 = 8;
-/// Records that must follow a wait on average, for the wait to have paid.
+/// The mean number of records after a wait from which the wait has paid.
 const PAYS: u32 = 6;
 
 /// The state of one reader.
 #[derive(Clone, Debug)]
-pub struct Slip {
+pub struct Backoff {
     wait_ns: u64,
     patience: u32,
     dry: u32,
@@ -25,13 +25,13 @@ pub struct Slip {
     waiting: bool,
 }
 
-impl Slip {
-    /// A reader that may wait so long each time; 0 for never.
-    pub fn new(wait_ns: u64) -> Slip {
-        Slip { wait_ns, patience: FIRST_PATIENCE, dry: 0, records: 0, waiting: false }
+impl Backoff {
+    /// Makes the state of a reader that may wait this long each time; 0 for never.
+    pub fn new(wait_ns: u64) -> Backoff {
+        Backoff { wait_ns, patience: FIRST_PATIENCE, dry: 0, records: 0, waiting: false }
     }
 
-    /// The reader has run dry after so many records: how long to wait before looking again.
+    /// Returns how long a reader waits that has run dry after this many records.
     pub fn on_dry(&mut self, records: u32) -> u64 {
         if self.wait_ns == 0 {
             return 0;
@@ -53,7 +53,7 @@ impl Slip {
         if self.waiting { self.wait_ns } else { 0 }
     }
 
-    /// The reader had to wait long: the writer is no stream now.
+    /// Handles a long wait: the writer is not streaming now.
     pub fn on_pause(&mut self) {
         (self.dry, self.records, self.waiting) = (0, 0, false);
     }
@@ -63,11 +63,11 @@ impl Slip {
 mod tests {
     use super::*;
 
-    /// Waits of a reader, where a wait is followed by `after` records and no wait by `close`.
-    fn waits(slip: &mut Slip, rounds: u32, close: u32, after: u32) -> u32 {
+    /// Counts waits, where `after` records follow each wait and `close` records each other moment.
+    fn waits(backoff: &mut Backoff, rounds: u32, close: u32, after: u32) -> u32 {
         let (mut records, mut waited) = (close, 0);
         for _ in 0..rounds {
-            let ns = slip.on_dry(records);
+            let ns = backoff.on_dry(records);
             records = if ns > 0 { after } else { close };
             waited += u32::from(ns > 0);
         }
@@ -76,21 +76,21 @@ mod tests {
 
     #[test]
     fn a_stream_is_let_ahead_and_stays_so() {
-        assert!(waits(&mut Slip::new(1_000), 10_000, 2, 40) > 9_900);
+        assert!(waits(&mut Backoff::new(1_000), 10_000, 2, 40) > 9_900);
     }
 
     #[test]
     fn request_and_reply_are_hardly_ever_held_up() {
-        let waited = waits(&mut Slip::new(1_000), 1_000_000, 1, 1);
+        let waited = waits(&mut Backoff::new(1_000), 1_000_000, 1, 1);
         assert!((8..400).contains(&waited), "{waited} waits in a million");
     }
 
     #[test]
     fn a_pause_ends_it_and_zero_forbids_it() {
-        let mut slip = Slip::new(1_000);
-        waits(&mut slip, 1_000, 2, 40);
-        slip.on_pause();
-        assert_eq!(slip.on_dry(1), 0);
-        assert_eq!(waits(&mut Slip::new(0), 10_000, 2, 40), 0);
+        let mut backoff = Backoff::new(1_000);
+        waits(&mut backoff, 1_000, 2, 40);
+        backoff.on_pause();
+        assert_eq!(backoff.on_dry(1), 0);
+        assert_eq!(waits(&mut Backoff::new(0), 10_000, 2, 40), 0);
     }
 }
