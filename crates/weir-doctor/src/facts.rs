@@ -5,15 +5,16 @@
 
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
 use crate::graph::CriticalPath;
-use crate::groups::{FoundGroup, Unseen};
 use crate::partition::Times;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 mod around;
+mod groups;
 mod outside;
 
 pub use around::{Host, Program, Quota, Started};
+pub use groups::{FoundGroup, Line, Spread, Unseen};
 pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 
 /// The quality of a figure.

@@ -42,7 +42,7 @@ impl Class {
         for row in other.rows {
             let same = |mine: &usize, of: fn(&Seen) -> &str| {
                 let mine = self.rows[*mine].first();
-                !mine.is_none_or(|mine| of(&seen[*mine]) != of(&seen[row[0]]))
+                mine.is_some_and(|mine| of(&seen[*mine]) == of(&seen[row[0]]))
             };
             let free = |at: &usize| !taken.contains(at);
             let exact = (0..self.rows.len()).filter(free).find(|at| same(at, |of| &of.command));
@@ -268,7 +268,9 @@ fn fold_parts(seen: &[Seen], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
         let (partial, class) = &classes[at];
         let fits = |other: &Class| {
             let lives = class.mean_ns() <= 2 * other.mean_ns() + CLOSE_NS;
-            let longer = other.rows.len() > class.rows.len();
+            let is_known = |class: &Class| class.rows.iter().flatten().any(|at| seen[*at].known);
+            let named_only = !is_known(class) && is_known(other);
+            let longer = other.rows.len() + usize::from(named_only) > class.rows.len();
             longer && lives && is_part(seen, class, other) && parents_fit(seen, class, other)
         };
         let whole = (0..classes.len())

@@ -1,3 +1,5 @@
+//! Processes written down by hand, and the pipelines and paths among them.
+
 use super::*;
 use alloc::string::ToString;
 use alloc::vec;
@@ -312,6 +314,17 @@ fn what_was_seen_only_by_its_name_is_a_part_of_what_it_may_be() {
     assert_eq!((classes[0].rows[1].len(), classes[0].spans.len()), (31, 31));
     // Half a tick before it was seen, and half a tick after.
     assert_eq!(classes[1].alive_ns(), 2 * MS);
+}
+
+#[test]
+fn a_single_command_too_is_found_again_by_its_name_alone() {
+    let mut seen = vec![process(None, "xargs", (0, 100))];
+    seen.extend((0..4).map(|n| process(Some(0), &alloc::format!("xz -9 f{n}"), (n, n + 8))));
+    let mut brief = process(Some(0), "xz", (60, 60));
+    (brief.command, brief.known) = (String::from("(xz)"), false);
+    seen.push(brief);
+    let classes = classed(&seen, &[]);
+    assert_eq!((classes.len(), classes[1].spans.len()), (2, 5), "{classes:?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
+//! Runs of groups written down by hand, and what is said of them.
+
 use super::*;
-use crate::facts::{Pipe, Stage};
+use crate::facts::{Pipe, Spread, Stage};
 use crate::partition::Times;
 use alloc::string::ToString;
 use alloc::vec;

@@ -7,10 +7,9 @@
 
 use super::calls::Call;
 use super::classify::{Endpoints, Hints, classify};
-use super::group::Group;
+use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
-use super::sampler::{MOST_GROUPS, describe, hints, is_due};
 use crate::proc::{Descriptor, descriptor, is_anonymous_pipe};
 use rustix::fs::AtFlags;
 use weir_doctor::state::TaskState;
@@ -18,17 +17,6 @@ use weir_sys::Pid;
 
 /// Most descriptors beyond standard input and output at which a process is looked at.
 const MOST_DESCRIPTORS: usize = 64;
-
-/// One more end of a pipe that a process has open, beside its input and output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoreEnd {
-    /// The pipe.
-    pub pipe: Descriptor,
-    /// The descriptor.
-    pub fd: i32,
-    /// Whether it is the end that is written.
-    pub writes: bool,
-}
 
 /// The rows of all stages, and the pipes among them.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 //! by time.
 
 use super::births::{Births, Census};
-use super::classify::{Awaited, Endpoints, Hints};
-use super::group::Group;
+use super::classify::{Awaited, Endpoints};
+use super::group::{Group, MOST_GROUPS, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
 use super::rows::{self, Rows};
@@ -43,15 +43,8 @@ pub struct Sampler {
     weight_ns: u64,
 }
 
-/// Interval, in looks, at which names, memory and bytes of a long-running process are read.
-const REFRESH_LOOKS: u64 = 64;
-/// This interval for a found process, whose totals cannot be read after its end.
-const FOUND_LOOKS: u64 = 8;
 /// How often to look again at a group that seems to wait for itself.
 const MORE_LOOKS: usize = 4;
-/// Most processes accounted in a script; later ones are only counted.
-pub(super) const MOST_GROUPS: usize = 4096;
-
 impl Sampler {
     /// Creates a sampler for which processes started from now on are new. It raises pipes that it
     /// finds to a capacity of `found_pipe_bytes`.
@@ -370,36 +363,12 @@ impl Sampler {
     }
 }
 
-/// Whether a process is due for a reading of its name and memory: at its 1st, 2nd, 4th, ... look,
-/// since programs replace themselves (`exec`) early, and later at intervals.
-pub(super) fn is_due(looks: u64, each: bool) -> bool {
-    let every = if each { FOUND_LOOKS } else { REFRESH_LOOKS };
-    looks.is_power_of_two() || looks.is_multiple_of(every)
-}
-
 fn refresh(group: &mut Group, process: &mut Process) {
     let peak = process.refresh().unwrap_or(0);
     group.peak_rss_bytes = group.peak_rss_bytes.max(peak);
     if process.pid == group.root {
         describe(group, process);
     }
-}
-
-pub(super) fn describe(group: &mut Group, process: &Process) {
-    if group.program != process.name {
-        // What was open before is what the process that forked it had open.
-        group.more_ends.clear();
-        group.ends_due = true;
-    }
-    group.program.clone_from(&process.name);
-    group.command.clone_from(&process.command);
-    if group.first.0.is_empty() {
-        group.first = (process.name.clone(), process.command.clone());
-    }
-    group.locale.clone_from(&process.locale);
-    group.script.clone_from(&process.script);
-    group.io = process.last_io.or(group.io);
-    group.system_permille = process.system_permille;
 }
 
 /// Adds the figures of an ended process to the totals of its group.
@@ -415,14 +384,6 @@ fn settle(group: &mut Group, process: &Process) {
     *group.programs.entry(process.name.clone()).or_default() += sched.cpu_ns;
     if process.pid == group.root {
         describe(group, process);
-    }
-}
-
-pub(super) fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
-    let of = |end: Option<Descriptor>| fills.iter().find(|(pipe, _)| Some(*pipe) == end);
-    Hints {
-        input_empty: of(ends.input).is_some_and(|(_, fill)| fill.bytes == 0),
-        output_full: of(ends.output).is_some_and(|(_, fill)| fill.full),
     }
 }
 

@@ -6,11 +6,10 @@ use crate::attribution::{Births, Group, PipeWatch, Sampler, is_named};
 use crate::proc::Descriptor;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use weir_doctor::facts::{Evidence, Pipe, Run, Stage};
+use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage};
 use weir_doctor::graph::{
     self, Class, CriticalPath, End, ScriptPipeline, Seen, classes, instances, label,
 };
-use weir_doctor::groups::{FoundGroup, Line, Spread};
 use weir_doctor::programs::is_posix_shell;
 
 /// Pipelines seen no more often than this are put together with others of their programs.
@@ -144,7 +143,7 @@ impl<'a> Processes<'a> {
             let known = row.iter().any(|at| self.seen[*at].known);
             let named = row.iter().filter(|at| !known || self.seen[**at].known);
             let names = named.filter_map(|at| self.labels[*at].as_deref());
-            let mut stage: Stage = super::script::stage(&label(names), &groups);
+            let mut stage: Stage = super::row::stage(&label(names), &groups);
             let mut births = Births::default();
             groups.iter().for_each(|group| births.merge(&group.births));
             stage.started = births.started(&stage.program, stage.wall_ns, &census, once);

@@ -13,6 +13,7 @@ mod bytes;
 mod finish;
 mod found;
 mod job;
+mod row;
 mod script;
 mod start;
 mod stops;

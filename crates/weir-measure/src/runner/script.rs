@@ -6,12 +6,10 @@
 
 use super::found::{Processes, shell_of};
 use super::job::Job;
-use crate::attribution::{Files, Group, Peers, Sampler};
+use crate::attribution::{Group, Sampler};
 use std::collections::BTreeSet;
-use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
-use weir_doctor::groups::FoundGroup;
-use weir_doctor::partition::Samples;
-use weir_doctor::programs::{is_relay, is_shell};
+use weir_doctor::facts::{FoundGroup, Pipe, Run};
+use weir_doctor::programs::is_shell;
 
 /// Most stages shown; the groups that ran longest are kept.
 const MOST_STAGES: usize = 24;
@@ -151,6 +149,9 @@ fn label(
             (command, _) => without_directory(command).to_owned(),
         });
     }
+    if is_given && starts && !is_organizing_shell(group) {
+        return Some(without_directory(&group.command).to_owned());
+    }
     let name = if shell.first.0.is_empty() { shell_name } else { &shell.first.0 };
     let last = &group.program;
     // It replaced itself, mostly by its last command: that waits for no child.
@@ -160,6 +161,11 @@ fn label(
         true => format!("{name} (the script itself)"),
         false => format!("{name} (a subshell)"),
     })
+}
+
+/// Whether a process is, or began as, a shell: then it is the script.
+fn is_organizing_shell(group: &Group) -> bool {
+    shell_of(group).is_some() || is_shell(&group.program) || is_shell(&group.first.0)
 }
 
 /// Returns the processes above one.
@@ -177,72 +183,9 @@ fn without_directory(command: &str) -> &str {
     }
 }
 
-/// Returns the time in which at least one of the groups was alive.
-fn alive_ns(groups: &[&Group]) -> u64 {
-    let mut spans: Vec<(u64, u64)> = groups.iter().map(|g| (g.first_ns, g.last_ns)).collect();
-    spans.sort_unstable();
-    let (mut total, mut end) = (0, 0);
-    for (first, last) in spans {
-        total += last.max(end) - first.max(end).min(last.max(end));
-        end = end.max(last);
-    }
-    total
-}
-
-pub(super) fn stage(label: &str, groups: &[&Group]) -> Stage {
-    let mut samples = Samples::default();
-    groups.iter().for_each(|group| samples.merge(&group.samples));
-    let wall_ns = alive_ns(groups);
-    let (cpu_ns, queue_ns) = groups
-        .iter()
-        .fold((0, 0), |(cpu, queue), group| (cpu + group.gone.cpu_ns, queue + group.gone.queue_ns));
-    let single_task = groups.len() == 1 && !groups[0].several();
-    let mut times = if single_task {
-        samples.divide_blocked(wall_ns, cpu_ns, queue_ns)
-    } else {
-        samples.divide_wall(wall_ns)
-    };
-    // Every child that was found is a group of its own.
-    times.stage_child_ns = times.child_ns;
-    let system_ns =
-        groups.iter().map(|group| group.gone.cpu_ns / 1000 * group.system_permille).sum::<u64>();
-    let io = groups.iter().filter_map(|group| group.io).reduce(Io::plus);
-    Stage {
-        label: label.to_owned(),
-        program: groups[0].program.clone(),
-        processes: groups.len() as u64,
-        wall_ns,
-        times,
-        single_task,
-        most_tasks: groups.iter().map(|group| group.most_tasks).max().unwrap_or(1),
-        user_ns: cpu_ns.saturating_sub(system_ns),
-        system_ns,
-        queue_sum_ns: queue_ns,
-        samples: samples.count(),
-        cpu_evidence: Evidence::Sampled,
-        io,
-        bytes_evidence: if io.is_some() { Evidence::LowerBound } else { Evidence::Unknown },
-        uncounted: groups.iter().any(|group| group.uncounted),
-        max_rss_bytes: groups.iter().map(|group| group.peak_rss_bytes).max().filter(|b| *b > 0),
-        max_rss_evidence: Evidence::Sampled,
-        hidden: groups.iter().any(|group| group.hidden),
-        locale: groups[0].locale.clone(),
-        relay: is_relay(label),
-        times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
-        peer: Peers::longest(groups.iter().map(|group| &group.peers)),
-        files: Files::of(groups.iter().map(|group| &group.files)),
-        ..Stage::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribution::Endpoints;
-
-    fn group(first_ns: u64, last_ns: u64) -> Group {
-        Group { last_ns, ..Group::new(1, Endpoints::default(), first_ns) }
-    }
 
     #[test]
     fn a_program_is_shown_without_its_directory() {
@@ -250,13 +193,5 @@ mod tests {
         assert_eq!(without_directory("./report.sh /tmp/in"), "./report.sh /tmp/in");
         assert_eq!(without_directory("sed s/a/b/"), "sed s/a/b/");
         assert_eq!(without_directory(""), "");
-    }
-
-    #[test]
-    fn times_alive_are_a_union_not_a_sum() {
-        let (a, b, c) = (group(10, 30), group(20, 40), group(100, 110));
-        assert_eq!(alive_ns(&[&a, &b, &c]), 40);
-        assert_eq!(alive_ns(&[&b, &a]), 30);
-        assert_eq!(alive_ns(&[]), 0);
     }
 }

@@ -3,8 +3,8 @@
 use super::layout::{Column, Grid, Name};
 use super::words;
 use crate::units::{percent, seconds};
+use weir_doctor::facts::FoundGroup;
 use weir_doctor::facts::{Evidence, Run};
-use weir_doctor::groups::FoundGroup;
 
 /// Most groups in the table; those that took most of the time are kept.
 const MOST: usize = 16;

@@ -7,7 +7,7 @@
 //! Where they leave room for doubt the scanner gives up (`Stop::Whole`) and the shell decides.
 
 use super::fault::ScanStop;
-use super::grammar::PipelineSpan;
+use super::span::PipelineSpan;
 
 /// Levels of nesting the scanner follows; a deeper text is left whole to the shell. It keeps
 /// the recursion here within any stack, and the time of brush-parser within bounds: of a `case`

@@ -6,8 +6,8 @@
 //! costs its number in the report, nothing else.
 
 use super::fault::ScanStop;
-use super::grammar::{PipelineSpan, Shape};
 use super::scan::{Scanner, TokenKind};
+use super::span::{PipelineSpan, Shape};
 use weir_doctor::graph::{Piece, ScriptCommand, ScriptPipeline};
 
 /// Most times that reading is taken up again.

@@ -5,8 +5,8 @@ use super::{pipe, stage, verdict};
 use crate::json::seconds;
 use serde_json::{Value, json};
 use weir_doctor::facts::Run;
+use weir_doctor::facts::{FoundGroup, Unseen};
 use weir_doctor::graph::{CriticalPath, Link};
-use weir_doctor::groups::{FoundGroup, Unseen};
 
 pub fn groups(run: &Run) -> Vec<Value> {
     run.groups.iter().enumerate().map(|(at, found)| group(run, at, found)).collect()

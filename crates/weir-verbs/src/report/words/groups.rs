@@ -4,7 +4,8 @@ use super::verdict::numbered;
 use crate::units::seconds;
 use crate::units::words::{count, percent, short_time, stage};
 use weir_doctor::facts::{Evidence, Run};
-use weir_doctor::groups::{FoundGroup, Part, Unseen};
+use weir_doctor::facts::{FoundGroup, Unseen};
+use weir_doctor::groups::Part;
 use weir_doctor::verdict::{Verdict, judge};
 use weir_policy::text::printable;
 
