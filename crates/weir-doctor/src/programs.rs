@@ -125,7 +125,7 @@ pub fn is_relay(label: &str) -> bool {
 pub enum Parallel {
     /// `pigz`, for `gzip`.
     Pigz,
-    /// `rapidgzip` or `pigz`, for `gzip -d`.
+    /// `rapidgzip`, for `gzip -d`. (`pigz -d` unpacks on one CPU.)
     Rapidgzip,
     /// `lbzip2`, for `bzip2`.
     Lbzip2,

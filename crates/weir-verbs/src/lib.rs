@@ -1,9 +1,9 @@
 //! The verbs of the `weir` command.
 //!
-//! Each verb has a file or folder: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
-//! [`tune`], [`port`], [`mod@buffer`], [`net`], [`pages`] (completions and manual pages). They share
-//! [`args`] (the command line), [`shell`] (cuts a pipeline's text into stages), [`report`] (the report
-//! of a run), [`json`] and [`output`] (the output of all verbs), and [`fault`] (errors).
+//! Each verb has a file or folder: `run`, `bench`, `compare`, `history`, `stat`, `tune`, `port`,
+//! `buffer`, `net`, `pages` (completions and manual pages). They share `args` (the command line),
+//! `shell` (cuts a pipeline's text into stages), `report` (the report of a run), `json` and `output`
+//! (the output of all verbs), and `fault` (errors).
 
 #![forbid(unsafe_code)]
 

@@ -5,6 +5,17 @@ use std::io;
 use std::sync::Arc;
 
 /// Why a call failed, for programs to match on.
+///
+/// ```
+/// use weir::ErrorKind;
+/// let (mut writer, reader) = weir::pipe(&weir::Options::new())?;
+/// drop(reader);
+/// match writer.write(b"too late") {
+///     Err(error) if error.kind() == ErrorKind::Closed => println!("{error}"),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -93,6 +104,15 @@ impl From<&Arc<str>> for Text {
 }
 
 /// The result of a call of this library.
+///
+/// ```
+/// fn greet(writer: &mut weir::Writer) -> weir::Result<usize> {
+///     writer.write(b"hello")
+/// }
+/// let (mut writer, _reader) = weir::pipe(&weir::Options::new())?;
+/// assert_eq!(greet(&mut writer)?, 5);
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

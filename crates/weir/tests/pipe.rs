@@ -397,7 +397,7 @@ fn what_a_reader_wishes_costs_its_writer_no_more_than_is_said() {
     let asked = Ask { capacity_bytes: Some(2 * most), ..Ask::default() };
     let error = ask(memory.as_fd(), asked).expect_err("more than is granted").to_string();
     assert!(
-        error.starts_with("cannot enlarge a pipe to 2097152 bytes: its writer takes"),
+        error.starts_with("cannot enlarge a pipe to 2097152 bytes: its writer adopts"),
         "{error}"
     );
     // The writer itself may do as it likes.

@@ -149,7 +149,8 @@ Examples:
   weir port stat log";
 
 const MANUAL: &str = "\
-This lets many jobs write to one file: no line is torn, and the lines of each job stay in order.
+With a port, many jobs can write to one file: no line is torn, and the lines of each job stay in
+order.
 
 A name without a / lies in $XDG_RUNTIME_DIR/weir or, if that is not set, in a directory of this user
 for temporary files. A name with a / is a path, such as ./log. The file NAME.lock lies beside it.

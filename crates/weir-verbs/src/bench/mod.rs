@@ -127,7 +127,7 @@ fn measure(
         tell(&list::promise(&plan));
     }
     let begun = Instant::now();
-    // This process reaps the children of a killed cell, so that their CPU time counts as this run's.
+    // This process reaps the children of a killed cell: their CPU time counts as this run's.
     // If the kernel refuses, it counts as the host's.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let host = host::fingerprint(&topology);

@@ -15,7 +15,7 @@ mod stats;
 mod wait;
 
 use crate::args::BufferOptions;
-use crate::fault::{Fault, UNOPTIMIZED, die, tell};
+use crate::fault::{Fault, die, tell};
 use crate::output::{Output, print_err};
 use crate::units::{binary, capacity};
 use display::{Display, StreamFacts};
@@ -69,9 +69,6 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if matches!(end, Ok(BufferEnd::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
         let lost = binary(stats.not_passed_on_bytes);
         flow.say(&format!("interrupted: {lost} were lost: read, but not passed on"));
-    }
-    if cfg!(unoptimized) && (options.stats || json.is_some()) {
-        flow.say(UNOPTIMIZED);
     }
     if options.stats {
         print_err(&stats.table());

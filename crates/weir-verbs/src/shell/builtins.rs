@@ -3,7 +3,7 @@
 //! few changes what the stage does.
 //!
 //! Sources: `compgen -b` and `compgen -k` of bash 5.2, the dash(1), ksh93(1), mksh(1) and
-//! zshbuiltins(1) manuals. Left out are the builtins of ksh and mksh that only save a process
+//! zshbuiltins(1) manuals. The list omits builtins of ksh and mksh that only save a process
 //! and do what the command does: `cat`, `sleep`, `getconf`, `realpath`.
 
 /// Sorted by byte.

@@ -1,7 +1,7 @@
 //! The grammar of the shell as far as cutting needs it: lists, pipelines and compound commands
 //! (POSIX.1-2024 XCU 2.10, and bash 5.2 for `[[`, `((`, `select`, `function`).
 //!
-//! Nothing is built but the places of the stages of the first pipeline. Flow: `list` reads
+//! The grammar only records the places of the stages of the first pipeline. Flow: `list` reads
 //! pipelines, a pipeline reads commands, a compound command reads lists again.
 
 use super::fault::ScanStop;
@@ -104,7 +104,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// One command; `after` is the operator that asks for it.
+    /// Reads one command; `after` is the operator that asks for it.
     fn command(&mut self, after: Option<Token>) -> Result<Shape, ScanStop> {
         let token = self.peek()?;
         match token.kind {
@@ -331,7 +331,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// `(a|b)` or `a|b)`, from its first token on.
+    /// Reads `(a|b)` or `a|b)`, from its first token on.
     fn case_patterns(&mut self, opener: Token, first: Token) -> Result<(), ScanStop> {
         let mut pattern = if first.kind == TokenKind::Op("(") { self.next()? } else { first };
         loop {
@@ -355,7 +355,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// `[[ ... ]]`, read without its grammar: only quoting matters until `]]` stands as a word.
+    /// Reads `[[ ... ]]` without its grammar: only quoting matters until `]]` stands as a word.
     fn condition(&mut self) -> Result<(), ScanStop> {
         let opener = self.next()?;
         loop {

@@ -13,8 +13,8 @@ pub(super) fn replaced(
     text: &str,
     is_exported_function: &dyn Fn(&str) -> bool,
 ) -> Option<(String, String)> {
-    // Without a redirection, shells do this by themselves. A shell with a process substitution stays
-    // to wait for it, and a shell keeps a descriptor that it numbers itself.
+    // Without a redirection, shells do this by themselves. A shell with a process substitution
+    // stays to wait for it, and a shell keeps a descriptor that it numbers itself.
     let redirected = text.contains(['<', '>']);
     let stays = ["<(", ">(", "}<", "}>"].iter().any(|sign| text.contains(sign));
     if !redirected || stays {

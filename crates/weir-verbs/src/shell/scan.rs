@@ -1,8 +1,8 @@
 //! The scanner: a shell text as operators and words, with their places in bytes.
 //!
-//! A word is skipped over, never taken apart: all that matters is where it ends, which takes
-//! knowing every way of quoting and nesting. What is inside `$(...)` is read by the grammar
-//! (grammar.rs), since only that can tell the `)` of a case pattern from the closing one.
+//! The scanner skips over a word and never takes it apart. It only needs the word's end, but
+//! must know every way of quoting and nesting to find it. The grammar (grammar.rs)
+//! reads the inside of `$(...)`, since only that can tell the `)` of a case pattern from the closing one.
 //! The rules are those of POSIX.1-2024 XCU 2.3 and of bash 5.2's parse.y where it goes further.
 //! Where they leave room for doubt the scanner gives up (`Stop::Whole`) and the shell decides.
 
@@ -10,8 +10,8 @@ use super::fault::ScanStop;
 use super::span::PipelineSpan;
 
 /// Levels of nesting the scanner follows; a deeper text is left whole to the shell. It keeps
-/// the recursion here within any stack, and the time of brush-parser within bounds: of a `case`
-/// in a `case` it reads each level twice, which took 0.7 ms at depth 8 and 180 ms at depth 16.
+/// the recursion here within any stack, and the time of brush-parser within bounds: it reads
+/// each level of a `case` in a `case` twice, which took 0.7 ms at depth 8 and 180 ms at depth 16.
 pub(super) const MAX_DEPTH: usize = 10;
 
 /// Digits of a file descriptor that surely fit; brush-parser 0.4 unwraps the conversion.
@@ -154,7 +154,7 @@ impl<'a> Scanner<'a> {
         while self.text[after..].starts_with("\\\n") {
             after += 2;
         }
-        // `|`, backslash, newline, `|` is the operator `||`. Nobody writes that; let it be.
+        // `|`, backslash, newline, `|` is the operator `||`. Leave this rare text whole.
         if after > end
             && matches!(self.byte_at(after), Some(b'|' | b'&' | b';' | b'<' | b'>' | b'('))
         {
@@ -241,8 +241,8 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Up to the next backquote that is not escaped: quotes inside do not hide one. The inside
-    /// is only searched as a string for what would need the whole text.
+    /// Reads up to the next backquote that is not escaped: quotes inside do not hide one.
+    /// The inside is only searched as a string for what would need the whole text.
     fn backquote(&mut self) -> Result<(), ScanStop> {
         let at = self.pos;
         self.pos += 1;
@@ -276,7 +276,7 @@ impl<'a> Scanner<'a> {
                 self.substitution(at, "$(")?;
             }
             Some(b'{') => self.parameter(at, in_double)?,
-            // `$[...]` is long out of every manual, and a broken line after `$` is a riddle.
+            // `$[...]` is in no manual any more; a continued line after `$` is unclear.
             Some(b'[') => return Err(ScanStop::Whole),
             Some(b'\\') if self.looking_at("\\\n") => return Err(ScanStop::Whole),
             Some(b'\'') if !in_double => self.ansi_quote(at)?,

@@ -24,8 +24,8 @@ pub(super) fn accepts(text: &str) -> bool {
     // A descriptor too large for 32 bits makes it panic; grammar.rs sees to that in other texts.
     let mut digits = text.split(|c: char| !c.is_ascii_digit());
     let large = digits.any(|number| number.len() > MAX_DESCRIPTOR_DIGITS);
-    // brush-parser reads a here-document without a name in a `$(...)` at the end of the text forever
-    // and takes all memory. So a wrong text with a here-document is left to the shell.
+    // brush-parser reads a here-document without a name in a `$(...)` at the end of the text
+    // forever and takes all memory. So a wrong text with a here-document is left to the shell.
     let has_here_document = text.replace("<<<", "").contains("<<");
     has_here_document || brackets + words <= MAX_OPENINGS && !large && parse(text).is_some()
 }

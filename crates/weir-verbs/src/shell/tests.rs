@@ -1,5 +1,5 @@
-//! Tables of texts with the cut, the arguments or the fault expected of each. What bash itself
-//! makes of them is checked in tests/bash.rs, random texts in tests/random.rs, and
+//! Tables of texts with the cut, the arguments or the fault expected of each. Their treatment
+//! by bash is checked in tests/bash.rs, random texts in tests/random.rs, and
 //! long ones in tests/limits.rs.
 
 mod bash;
@@ -375,7 +375,7 @@ fn a_fault_is_named_and_pointed_at() {
     }
 }
 
-/// brush-parser reads the end of the first for ever, and takes all memory meanwhile: it is not asked.
+/// brush-parser would read the end of the first for ever and take all memory: it is not called.
 #[test]
 fn a_wrong_text_with_a_nameless_here_document_is_left_to_the_shell() {
     for text in [" a $(1(1 << <2)) ", "a $(1(1 << \"\"))", "a $(1(1 <<))", "a $(1(1 <<-''))"] {

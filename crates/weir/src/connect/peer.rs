@@ -1,6 +1,19 @@
 //! Who is at the other end of a connection, and how it ended.
 
 /// The process at the other end, as the kernel reports it.
+///
+/// ```
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// let identity = port.receive(&mut [0; 64])?.identity;
+/// println!("process {} of user {}", identity.pid, identity.uid);
+/// assert_eq!(identity.pid, std::process::id() as i32);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The process that connected; 0 if its pid namespace is not visible from here.
@@ -12,6 +25,18 @@ pub struct Identity {
 }
 
 /// How a writer ended, or a channel that the other side closed.
+///
+/// ```
+/// use weir::{Ending, Event, Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// drop(writer);
+/// let received = port.receive(&mut [0; 64])?;
+/// assert_eq!(received.event, Event::Closed(Ending::Closed));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It closed its end.

@@ -7,6 +7,18 @@ use std::marker::PhantomData;
 use weir_ring::{Area, RingMemory};
 
 /// The bytes of a record that is read in place; see [`crate::Loan`].
+///
+/// ```
+/// let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
+/// writer.send(b"hello")?;
+/// let mut loan = reader.lend()?.expect("a record");
+/// let view = loan.view()?;
+/// let mut last = [0; 2];
+/// view.copy_to(view.len() - 2, &mut last);
+/// assert_eq!(&last, b"lo");
+/// loan.consume()?;
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct View<'a> {
@@ -17,6 +29,19 @@ pub struct View<'a> {
 }
 
 /// The bytes of a record that is written in place; see [`crate::Reservation`].
+///
+/// ```
+/// let (mut writer, mut reader) = weir::records(&weir::Options::new())?;
+/// let mut place = writer.reserve(5)?;
+/// let mut view = place.view()?;
+/// view.copy_from(0, b"he");
+/// view.copy_from(2, b"llo");
+/// place.commit()?;
+/// let mut buffer = [0; 5];
+/// reader.receive(&mut buffer)?;
+/// assert_eq!(&buffer, b"hello");
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct ViewMut<'a> {

@@ -89,11 +89,33 @@ pub struct Participant<R> {
 }
 
 /// The role of an owner.
+///
+/// ```
+/// use weir::mpx::{Owner, Participant};
+/// use weir::{Mpx, MpxOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let owner: Participant<Owner> = Mpx::create(&name, &MpxOptions::new())?;
+/// assert_eq!(owner.peers(), 0);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Owner;
 
 /// The role of a peer.
+///
+/// ```
+/// use weir::mpx::{Participant, Peer};
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer: Participant<Peer> = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// peer.open(b"log")?;
+/// assert_eq!(peer.channels(), 1);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Peer {
     pub(super) channels: u32,
@@ -102,10 +124,34 @@ pub struct Peer {
 }
 
 /// The owner of an mpx. Dropping it ends all its channels and removes its name.
+///
+/// ```
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// peer.open(b"log")?;
+/// assert_eq!(owner.receive_each(&mut [0; 4096], |_| {})?, 1);
+/// assert_eq!(owner.peers(), 1);
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub type Mpx = Participant<Owner>;
 
 /// A process that is connected to an mpx and opens channels there. Dropping it ends them; the owner
 /// still receives what was sent.
+///
+/// ```
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// let channel = peer.open(b"log")?;
+/// // This waits until the owner has accepted the channel.
+/// assert_eq!(peer.send(channel, b"started")?, 7);
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub type MpxPeer = Participant<Peer>;
 
 /// The part that both sides of an mpx have in common.

@@ -11,6 +11,19 @@ pub const DEFAULT_PRIORITY: u8 = 32;
 
 /// The name of one channel of one participant. It never names another, even after the channel has
 /// ended.
+///
+/// ```
+/// use weir::mpx::ChannelId;
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// let channel = peer.open(b"log")?;
+/// let number = channel.to_u64();
+/// assert_eq!(ChannelId::from_u64(number), channel);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChannelId {
     pub(super) index: u32,
@@ -36,6 +49,20 @@ impl fmt::Display for ChannelId {
 }
 
 /// The kind of a record.
+///
+/// ```
+/// use weir::mpx::Kind;
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// peer.open(b"log")?;
+/// let mut kinds = Vec::new();
+/// owner.receive_each(&mut [0; 4096], |record| kinds.push(record.kind))?;
+/// assert_eq!(kinds, [Kind::Open]);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -61,6 +88,19 @@ pub enum Kind {
 }
 
 /// Something that came on a channel.
+///
+/// ```
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// peer.open(b"log")?;
+/// let mut label = Vec::new();
+/// owner.receive_each(&mut [0; 4096], |record| label.extend_from_slice(record.bytes))?;
+/// assert_eq!(label, b"log");
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Record<'a> {
@@ -78,6 +118,21 @@ pub struct Record<'a> {
 }
 
 /// One of many answers, for [`super::Mpx::answer`].
+///
+/// ```
+/// use weir::mpx::{Answer, Taken};
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// peer.open(b"log")?;
+/// let mut opened = Vec::new();
+/// owner.receive_each(&mut [0; 4096], |record| opened.push(record.channel))?;
+/// let answers = [Answer::Accept(opened[0]), Answer::Send(opened[0], b"welcome")];
+/// assert_eq!(owner.answer(&answers)?, [Taken::Whole, Taken::Whole]);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer<'a> {
@@ -96,6 +151,19 @@ pub enum Answer<'a> {
 }
 
 /// The outcome of one of many answers.
+///
+/// ```
+/// use weir::mpx::{Answer, ChannelId, Taken};
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let _peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// // No channel has this number.
+/// let taken = owner.answer(&[Answer::Close(ChannelId::from_u64(7))])?;
+/// assert_eq!(taken, [Taken::Not(weir::ErrorKind::Invalid)]);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Taken {

@@ -10,6 +10,14 @@ use std::path::PathBuf;
 use weir_policy::pipe::{self, Levers, OutOfRange, PipeShape};
 
 /// The sizes of a pipe in use.
+///
+/// ```
+/// let (writer, _reader) = weir::pipe(&weir::Options::new().capacity_bytes(65_536))?;
+/// let sizes: weir::Sizes = writer.sizes();
+/// assert_eq!(sizes.capacity_bytes, 65_536);
+/// assert!(sizes.segment_bytes <= sizes.capacity_bytes);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Sizes {
@@ -32,6 +40,11 @@ impl Sizes {
 }
 
 /// The sizes of a CPU's caches; 0 if unknown.
+///
+/// ```
+/// let caches: weir::tune::Caches = weir::tune::caches();
+/// println!("second level: {} bytes, third: {}", caches.second_bytes, caches.third_bytes);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Caches {
@@ -42,6 +55,12 @@ pub struct Caches {
 }
 
 /// How pipes behave by default: as calibration found, or as follows from the caches.
+///
+/// ```
+/// let habits: weir::tune::Habits = weir::tune::Settings::default().habits();
+/// assert!(habits.capacity_bytes > 0);
+/// println!("a wake-up costs {} ns", habits.wake_ns);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Habits {

@@ -46,8 +46,25 @@ pub struct Duplex<W, R> {
 }
 
 /// One side of a channel of bytes.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// let (mut here, mut there) = weir::StreamDuplex::pair(&weir::Options::new())?;
+/// here.write_all(b"hello")?;
+/// let mut buffer = [0; 5];
+/// there.read_exact(&mut buffer)?;
+/// assert_eq!(&buffer, b"hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub type StreamDuplex = Duplex<Writer, Reader>;
 /// One side of a channel of records.
+///
+/// ```
+/// let (mut here, mut there) = weir::RecordDuplex::pair(&weir::Options::new())?;
+/// here.writer.send(b"hello")?;
+/// assert_eq!(there.reader.receive(&mut [0; 64])?, Some(5));
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub type RecordDuplex = Duplex<RecordWriter, RecordReader>;
 
 /// One side of a channel, to be sent to another process: a [`Handle`] for each direction.

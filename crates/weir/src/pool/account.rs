@@ -2,6 +2,14 @@
 
 /// The account of a pool at one moment, in bytes. Delayed, cancelled, spilled and read-back bytes
 /// are counted in whole frames.
+///
+/// ```
+/// let pool = weir::Pool::new(&weir::PoolOptions::new().memory_bytes(1 << 20))?;
+/// let (mut writer, _reader) = pool.backlog()?;
+/// writer.write(&[1; 4096])?;
+/// assert_eq!(pool.account().put_bytes, 4096);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolAccount {

@@ -4,6 +4,19 @@ use crate::memory::View;
 use rustix::fd::BorrowedFd;
 
 /// A message that [`Port::lend_each_timeout`](super::Port::lend_each_timeout) shows.
+///
+/// ```
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// let (mut buffer, mut first) = (vec![0; 4096], [0; 5]);
+/// port.lend_each_timeout(&mut buffer, Timeout::Never, |_, lent| lent.copy_to(0, &mut first))?;
+/// assert_eq!(&first, b"start");
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Lent<'a> {
     /// A message in its writer's ring. The writer may still write to it: read it once, check it,

@@ -39,6 +39,19 @@ const FIRST: u32 = 1 << 8;
 const LAST: u32 = 2 << 8;
 
 /// The identity of one writer of a port. A process may have several writers.
+///
+/// ```
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// let received = port.receive(&mut [0; 64])?;
+/// assert_eq!(received.writer.number(), 1);
+/// port.set_share(received.writer, 4)?;
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WriterId {
     serial: u64,
@@ -59,6 +72,17 @@ impl fmt::Display for WriterId {
 }
 
 /// The number of a port's writers at one moment.
+///
+/// ```
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// assert_eq!(port.counts()?.open, 1);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -69,6 +93,19 @@ pub struct Counts {
 }
 
 /// The state of one writer at one moment.
+///
+/// ```
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// port.receive(&mut [0; 64])?;
+/// let stat = port.writers()?[0];
+/// assert_eq!((stat.messages, stat.bytes), (1, 7));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriterStat {
@@ -89,6 +126,20 @@ pub struct WriterStat {
 }
 
 /// What came from a writer.
+///
+/// ```
+/// use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// let mut buffer = [0; 64];
+/// if let Event::Message { bytes } = port.receive(&mut buffer)?.event {
+///     assert_eq!(&buffer[..bytes], b"started");
+/// }
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A message, at the front of the buffer.
@@ -120,6 +171,19 @@ impl Event {
 }
 
 /// Something that a port received from a writer.
+///
+/// ```
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// let received = port.receive(&mut [0; 64])?;
+/// assert_eq!(received.sequence, 1);
+/// assert_eq!(received.identity.pid, std::process::id() as i32);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Received {
@@ -135,6 +199,16 @@ pub struct Received {
 }
 
 /// The name of a port in the file system.
+///
+/// ```
+/// use weir::{Port, PortName, PortOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let _port = Port::create(&name, &PortOptions::new())?;
+/// let names = PortName::list(Some(directory.path()))?;
+/// assert_eq!(names[0].reader, Some(std::process::id() as i32));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortName {

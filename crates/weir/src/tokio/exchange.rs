@@ -13,6 +13,23 @@ use std::task::{Context, Poll, ready};
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// A record of an mpx that owns its bytes: see [`Record`].
+///
+/// ```
+/// use futures::StreamExt;
+/// use weir::tokio::{MpxRecord, MpxStream};
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let name = directory.path().join("exchange");
+/// let mut records = MpxStream::new(Mpx::create(&name, &MpxOptions::new())?)?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// peer.open(b"log")?;
+/// let record: MpxRecord = records.next().await.transpose()?.ok_or("no record")?;
+/// assert_eq!(record.bytes, b"log");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpxRecord {

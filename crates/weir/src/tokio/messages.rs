@@ -29,6 +29,18 @@ fn receive_whole<T>(
 }
 
 /// The records of a pipe, each in a vector of its own. The stream ends when the writer is gone.
+///
+/// ```
+/// use futures::StreamExt;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut writer, reader) = weir::records(&weir::Options::new())?;
+/// writer.send(b"hello")?;
+/// let mut records = weir::tokio::RecordStream::new(reader)?;
+/// assert_eq!(records.next().await.transpose()?, Some(b"hello".to_vec()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RecordStream {
     registered: Registered,
@@ -70,6 +82,22 @@ impl Stream for RecordStream {
 }
 
 /// A message that a port received, or the end of a writer.
+///
+/// ```
+/// use futures::StreamExt;
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let name = directory.path().join("log");
+/// let port = Port::create(&name, &PortOptions::new())?;
+/// let mut messages = weir::tokio::PortStream::new(port)?;
+/// PortWriter::connect(&name, &PortWriterOptions::new())?.send(b"hello")?;
+/// let message = messages.next().await.transpose()?.ok_or("no message")?;
+/// assert_eq!((message.received.sequence, &message.bytes[..]), (1, &b"hello"[..]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
@@ -80,6 +108,22 @@ pub struct Message {
 }
 
 /// The messages of a port. The stream does not end.
+///
+/// ```
+/// use futures::StreamExt;
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let name = directory.path().join("log");
+/// let port = Port::create(&name, &PortOptions::new())?;
+/// let mut messages = weir::tokio::PortStream::new(port)?;
+/// PortWriter::connect(&name, &PortWriterOptions::new())?.send(b"hello")?;
+/// let first = messages.next().await.transpose()?.map(|message| message.bytes);
+/// assert_eq!(first, Some(b"hello".to_vec()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PortStream {
     registered: Registered,

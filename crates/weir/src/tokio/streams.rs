@@ -9,6 +9,20 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// The reader's end of a stream.
+///
+/// ```
+/// use tokio::io::AsyncReadExt;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut writer, reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"hello")?;
+/// drop(writer);
+/// let mut text = String::new();
+/// weir::tokio::StreamReader::new(reader)?.read_to_string(&mut text).await?;
+/// assert_eq!(text, "hello");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct StreamReader {
     registered: Registered,
@@ -48,6 +62,19 @@ impl AsyncRead for StreamReader {
 }
 
 /// The writer's end of a stream. The reader sees each write at once, so flushing does nothing.
+///
+/// ```
+/// use tokio::io::AsyncWriteExt;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (writer, mut reader) = weir::pipe(&weir::Options::new())?;
+/// let mut writer = weir::tokio::StreamWriter::new(writer)?;
+/// writer.write_all(b"hello").await?;
+/// writer.shutdown().await?;
+/// assert_eq!(reader.read(&mut [0; 64])?, 5);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct StreamWriter {
     registered: Registered,

@@ -1,4 +1,4 @@
-//! The page is whole, needs nothing else, and bears odd figures.
+//! The page is complete, needs no other file, and copes with odd figures.
 
 use super::draw::{OTHERS, SERIES};
 use super::html;

@@ -1,4 +1,4 @@
-//! What is cut here against what bash does with the whole text: the same bytes, the same status.
+//! Cut texts give the same bytes and the same status as bash gives for the whole text.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -215,7 +215,7 @@ proptest! {
             let Some(direct) = words::direct(&source, &|_| false) else {
                 continue;
             };
-            // Blanks unquoted in the value would have made other words of it.
+            // Unquoted blanks in the value would have split it into other words.
             if direct.argv.len() == 1 && direct.env.len() == 1 {
                 script.push_str(&format!("unset x; x={value} eval 'printf \"%s\\0\" \"$x\"'\n"));
                 expected.extend_from_slice(direct.env[0].1.as_bytes());

@@ -27,6 +27,18 @@ const MOST_WORDS: usize = 120;
 const MOST_DESCRIPTORS: usize = 1000;
 
 /// What a [`Wait`] waits for at a descriptor.
+///
+/// ```
+/// use weir::{Interest, Wait};
+/// let (input, mut output) = std::io::pipe()?;
+/// let mut wait = Wait::new();
+/// wait.add_descriptor("input", &input, Interest::Read)?;
+/// std::io::Write::write_all(&mut output, b"ready")?;
+/// let mut ready = Vec::new();
+/// wait.wait(&mut ready)?;
+/// assert_eq!(ready, ["input"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Interest {
     /// Until it can be read.
@@ -48,6 +60,17 @@ pub trait Waitable: Send + 'static {
 }
 
 /// The place of an end in a [`Wait`]: `wait[key]` is the end.
+///
+/// ```
+/// use weir::{Key, Reader, Wait};
+/// let (mut writer, reader) = weir::pipe(&weir::Options::new())?;
+/// let mut wait = Wait::new();
+/// let key: Key<Reader> = wait.add("input", reader)?;
+/// writer.write(b"ready")?;
+/// wait.wait(&mut Vec::new())?;
+/// assert_eq!(wait[key].read(&mut [0; 64])?, 5);
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub struct Key<E> {
     id: u64,
     end: PhantomData<fn() -> E>,

@@ -28,6 +28,14 @@ use weir_ring::layout;
 use weir_ring::sleep;
 
 /// The kind of a pipe.
+///
+/// ```
+/// let (mut writer, _reader) = weir::records(&weir::Options::new())?;
+/// writer.send(b"unread")?;
+/// let pipes = weir::stat::pipes();
+/// assert!(pipes.iter().any(|pipe| pipe.kind == weir::stat::Kind::Records));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -38,6 +46,16 @@ pub enum Kind {
 }
 
 /// The state of one end of a pipe at one moment.
+///
+/// ```
+/// let (mut writer, _reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"unread")?;
+/// for pipe in weir::stat::pipes() {
+///     let end: weir::stat::EndStat = pipe.writer;
+///     println!("{} bytes written, closed: {}", end.account.bytes, end.closed);
+/// }
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndStat {
@@ -50,6 +68,15 @@ pub struct EndStat {
 }
 
 /// The state of one pipe at one moment.
+///
+/// ```
+/// let (mut writer, _reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"unread")?;
+/// for pipe in weir::stat::pipes() {
+///     println!("pipe {}: {:?} of {} bytes", pipe.inode, pipe.fill_bytes, pipe.capacity_bytes);
+/// }
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PipeStat {

@@ -12,6 +12,16 @@ use weir_ring::board::{Board, BoardAccount};
 
 /// The state of one port at one moment. Names and processes come from the kernel. All other numbers
 /// are what the reader or a writer reports about itself.
+///
+/// ```
+/// use weir::{Port, PortOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let _port = Port::create(&name, &PortOptions::new())?;
+/// let stat = weir::stat::port(&name)?;
+/// assert_eq!(stat.reader, Some(std::process::id() as i32));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortStat {
@@ -27,6 +37,19 @@ pub struct PortStat {
 }
 
 /// The account that the reader of a port keeps about itself.
+///
+/// ```
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// port.receive(&mut [0; 64])?;
+/// let account = weir::stat::port(&name)?.account.expect("this process may look");
+/// assert_eq!((account.messages, account.bytes), (1, 7));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortAccount {
@@ -51,6 +74,19 @@ pub struct PortAccount {
 }
 
 /// The state of one writer to a port. A message longer than a piece counts as several pieces.
+///
+/// ```
+/// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("log");
+/// let mut port = Port::create(&name, &PortOptions::new())?;
+/// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+/// writer.send(b"started")?;
+/// port.receive(&mut [0; 64])?;
+/// let stat = weir::stat::port(&name)?.writers[0];
+/// assert_eq!((stat.pieces, stat.received), (1, 1));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortWriterStat {

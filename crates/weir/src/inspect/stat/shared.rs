@@ -9,6 +9,20 @@ use weir_ring::cluster::{self, Cluster, ClusterLine};
 use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
 
 /// The account that an owner or a peer of an mpx keeps about itself.
+///
+/// ```
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// peer.open(b"log")?;
+/// for mpx in weir::stat::mpxes() {
+///     let account: weir::stat::MpxAccount = mpx.account;
+///     println!("{} channels, {} records in", account.channels, account.records_in);
+/// }
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpxAccount {
@@ -47,6 +61,17 @@ pub struct MpxAccount {
 }
 
 /// The state of one participant of an mpx at one moment.
+///
+/// ```
+/// use weir::{Mpx, MpxOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let own = std::process::id();
+/// let found = weir::stat::mpxes();
+/// assert!(found.iter().any(|mpx| mpx.is_owner && mpx.account.pid == own));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MpxStat {
@@ -64,6 +89,14 @@ pub struct MpxStat {
 }
 
 /// The state of one shared cluster of flags at one moment.
+///
+/// ```
+/// let _flags = weir::Flags::shared()?;
+/// let own = std::process::id() as i32;
+/// let clusters = weir::stat::clusters();
+/// assert!(clusters.iter().any(|flags| flags.holders.iter().any(|(pid, _)| *pid == own)));
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlagsStat {

@@ -18,6 +18,14 @@ const CHUNK_BYTES: usize = 16 << 10;
 const WAKES: u32 = 400;
 
 /// The progress of a calibration.
+///
+/// ```
+/// use weir::tune::{Progress, calibrate};
+/// let report = |progress: Progress| eprintln!("{} of {}", progress.done, progress.total);
+/// let habits = calibrate(report)?;
+/// assert!(habits.capacity_bytes > 0);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Progress {
