@@ -136,7 +136,7 @@ fn resolution(run: &Run) -> f64 {
     (1.0 + 1.0 / libm::sqrt(samples.max(1) as f64)).max(WORTH)
 }
 
-fn is_refuted(advice: &Advice, refuted: &[Refuted]) -> bool {
+pub(crate) fn is_refuted(advice: &Advice, refuted: &[Refuted]) -> bool {
     let Advice { kind, stage, pipe, .. } = *advice;
     refuted.contains(&Refuted { kind, stage, pipe })
 }

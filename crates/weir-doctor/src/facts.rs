@@ -4,14 +4,17 @@
 //! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
 
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
+use crate::graph::CriticalPath;
 use crate::partition::Times;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 mod around;
+mod groups;
 mod outside;
 
 pub use around::{Host, Program, Quota, Started};
+pub use groups::{FoundGroup, Line, Spread, Unseen};
 pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 
 /// The quality of a figure.
@@ -71,6 +74,12 @@ pub struct Run {
     /// The processes that the run started, all its stages together, if any were seen. In a pipeline
     /// the first process of each stage does not count.
     pub started: Option<Started>,
+    /// The pipelines and commands that were found in a script, or inside of stages.
+    pub groups: Vec<FoundGroup>,
+    /// Which processes were waited for one after the other, where several ran at once.
+    pub critical_path: Option<CriticalPath>,
+    /// The processes that lived too briefly to be seen, where each process is accounted.
+    pub unseen: Option<Unseen>,
     /// Of the programs that advice names ([`crate::programs::ALTERNATIVES`]), the installed ones.
     pub installed: Vec<&'static str>,
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are

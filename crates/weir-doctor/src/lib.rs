@@ -4,6 +4,8 @@
 //! that writes the facts down by hand.
 //!
 //! - [`state`]: the state of a stage at an instant, and which of several states counts.
+//! - [`graph`]: the processes that a run started: pipelines among them, and the critical path.
+//! - [`groups`]: the share and the verdict of each pipeline found, and of the whole.
 //! - [`partition`]: samples of states, adjusted to exact totals.
 //! - [`facts`]: the measurements of one run, the input of the next two.
 //! - [`command`]: the words of a command as typed, and the command changed.
@@ -27,6 +29,8 @@ pub mod around;
 pub mod command;
 pub mod ending;
 pub mod facts;
+pub mod graph;
+pub mod groups;
 mod limits;
 mod load;
 pub mod outside;

@@ -57,6 +57,21 @@ pub fn is_shell(program: &str) -> bool {
     is_posix_shell(program) || matches!(program, "busybox" | "fish")
 }
 
+/// Whether a program starts commands that do not belong together: a shell or a build tool.
+pub fn starts_anything(program: &str) -> bool {
+    is_shell(program) || matches!(program, "make" | "gmake" | "ninja" | "samu" | "just" | "cmake")
+}
+
+/// Whether a program starts others and waits for them: also one that runs a command on a list, or
+/// under some condition.
+pub fn is_organizer(program: &str) -> bool {
+    const ORGANIZERS: [&str; 11] = [
+        "xargs", "parallel", "find", "env", "nice", "nohup", "time", "timeout", "setsid", "sudo",
+        "stdbuf",
+    ];
+    starts_anything(program) || ORGANIZERS.contains(&program)
+}
+
 /// Whether a program is a shell with the grammar of POSIX.
 pub fn is_posix_shell(program: &str) -> bool {
     matches!(program, "sh" | "bash" | "dash" | "ash" | "ksh" | "mksh" | "zsh")

@@ -67,6 +67,11 @@ impl Births {
         self.programs.values().map(of).sum()
     }
 
+    /// Returns how many were seen.
+    pub fn processes(&self) -> u64 {
+        self.total(|seen| seen.processes)
+    }
+
     /// Returns how many were seen at one tick only.
     pub fn once(&self) -> u64 {
         self.total(|seen| seen.once)
@@ -81,7 +86,7 @@ impl Births {
         census: &Census,
         once: u64,
     ) -> Option<Started> {
-        let seen = self.total(|seen| seen.processes);
+        let seen = self.processes();
         if seen == 0 {
             return None;
         }
@@ -100,7 +105,7 @@ impl Births {
     }
 
     /// Estimates how many unseen ones there were, and the quality of their number.
-    fn unseen(&self, census: &Census, once: u64) -> (u64, Evidence) {
+    pub fn unseen(&self, census: &Census, once: u64) -> (u64, Evidence) {
         let Some(given) = census.given else { return (0, Evidence::LowerBound) };
         let unseen = given.saturating_sub(census.seen);
         let (mine, all) = (self.once(), (once + census.others_once).max(1));

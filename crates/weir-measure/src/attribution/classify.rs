@@ -6,7 +6,7 @@
 //! from `fdinfo`. xz, for one, waits in `poll` on both of its sides.
 
 use crate::attribution::calls::Call;
-use crate::proc::{Descriptor, FileKind, borrow, descriptor, epoll_interest};
+use crate::proc::{Descriptor, FileKind, borrow, descriptor, epoll_interest, is_anonymous_pipe};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
 use weir_doctor::state::TaskState;
@@ -188,14 +188,6 @@ fn is_own_socket(pid: Pid, fd: i32) -> bool {
     let Some(socket) = borrow(pid, fd) else { return false };
     socket_domain(&socket).is_ok_and(|domain| domain == AddressFamily::UNIX)
         && socket_peercred(&socket).is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == pid)
-}
-
-fn is_anonymous_pipe(file: &Descriptor) -> bool {
-    thread_local! {
-        static PIPEFS: Option<u64> =
-            rustix::pipe::pipe().ok().and_then(|(r, _)| Some(Descriptor::of(r)?.device));
-    }
-    PIPEFS.with(|device| *device == Some(file.device))
 }
 
 /// Reads the entries of a `struct pollfd` array: descriptor and events.

@@ -1,16 +1,37 @@
 //! A group of tasks accounted together: a stage, or one process found in a script.
 
 use super::births::Births;
-use super::classify::Endpoints;
+use super::classify::{Endpoints, Hints};
 use super::files::Files;
 use super::outside::Peers;
-use super::process::Unreaped;
+use super::pipes::Fill;
+use super::process::{Process, Unreaped};
+use crate::proc::Descriptor;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use weir_doctor::facts::Io;
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
+
+/// Interval, in looks, at which names, memory and bytes of a long-running process are read.
+const REFRESH_LOOKS: u64 = 64;
+/// This interval for a found process, whose totals cannot be read after its end.
+const FOUND_LOOKS: u64 = 8;
+/// Most processes accounted in a script; later ones are only counted.
+pub const MOST_GROUPS: usize = 4096;
+
+/// One more end of a pipe that a process has open, beside its input and output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoreEnd {
+    /// The pipe.
+    pub pipe: Descriptor,
+    /// The descriptor.
+    pub fd: i32,
+    /// Whether it is the end that is written.
+    pub writes: bool,
+}
 
 /// The sums over a group so far.
 #[derive(Debug, Default)]
@@ -19,8 +40,20 @@ pub struct Group {
     pub root: Pid,
     /// The group that started it, if it was found and not given.
     pub parent: Option<usize>,
+    /// The stage in which it was found, for a row of its own inside of a stage.
+    pub stage: usize,
     /// Its input and output.
     pub ends: Endpoints,
+    /// Other pipes that its first process had open.
+    pub more_ends: Vec<MoreEnd>,
+    /// Whether its descriptors are to be read again: it has just become another program.
+    pub ends_due: bool,
+    /// Half the time that the tick at which it was first seen represents.
+    pub margin_ns: u64,
+    /// The script that its first process reads, if that is a shell with one.
+    pub script: Option<PathBuf>,
+    /// The strongest state and the number of tasks in this tick, for a row inside of a stage.
+    pub tick: (Option<(TaskState, u32)>, usize),
     /// Samples of its state.
     pub samples: Samples,
     /// Most tasks seen at the same time.
@@ -90,6 +123,26 @@ impl Group {
         self.unreaped.cpu_ns
     }
 
+    /// Adds the strongest state that its tasks were in at a tick, and their number.
+    pub fn add_tick(
+        &mut self,
+        state: Option<(TaskState, u32)>,
+        tasks: usize,
+        now_ns: u64,
+        weight_ns: u64,
+    ) {
+        self.most_tasks = self.most_tasks.max(tasks);
+        self.several_ns += if tasks > 1 { weight_ns } else { 0 };
+        let Some((state, on_cpu_permille)) = state.filter(|_| !self.ended) else { return };
+        // A stopped task still shows its last call; the record of stops overrides that.
+        let state = if self.stopped { TaskState::Stopped } else { state };
+        self.samples.add(state, weight_ns, on_cpu_permille);
+        let falls_asleep = state == TaskState::Sleep && self.now != Some(TaskState::Sleep);
+        self.times_asleep += u64::from(falls_asleep);
+        self.now = Some(state);
+        self.last_ns = now_ns;
+    }
+
     /// Whether it was ever seen with several tasks.
     pub fn several(&self) -> bool {
         self.most_tasks > 1
@@ -99,5 +152,39 @@ impl Group {
     pub fn top_program(&self) -> &str {
         let top = self.programs.iter().max_by_key(|(_, cpu_ns)| **cpu_ns);
         top.filter(|(_, cpu_ns)| **cpu_ns > 0).map_or(&self.program, |(name, _)| name)
+    }
+}
+
+/// Whether a process is due for a reading of its name and memory: at its 1st, 2nd, 4th, ... look,
+/// since programs replace themselves (`exec`) early, and later at intervals.
+pub fn is_due(looks: u64, each: bool) -> bool {
+    let every = if each { FOUND_LOOKS } else { REFRESH_LOOKS };
+    looks.is_power_of_two() || looks.is_multiple_of(every)
+}
+
+/// Takes what is known of the first process of a group.
+pub fn describe(group: &mut Group, process: &Process) {
+    if group.program != process.name {
+        // What was open before is what the process that forked it had open.
+        group.more_ends.clear();
+        group.ends_due = true;
+    }
+    group.program.clone_from(&process.name);
+    group.command.clone_from(&process.command);
+    if group.first.0.is_empty() {
+        group.first = (process.name.clone(), process.command.clone());
+    }
+    group.locale.clone_from(&process.locale);
+    group.script.clone_from(&process.script);
+    group.io = process.last_io.or(group.io);
+    group.system_permille = process.system_permille;
+}
+
+/// Returns what the pipes of a group show now.
+pub fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
+    let of = |end: Option<Descriptor>| fills.iter().find(|(pipe, _)| Some(*pipe) == end);
+    Hints {
+        input_empty: of(ends.input).is_some_and(|(_, fill)| fill.bytes == 0),
+        output_full: of(ends.output).is_some_and(|(_, fill)| fill.full),
     }
 }

@@ -137,14 +137,14 @@ impl PipeWatch {
         self.reader = pidfd(pid).map(|pidfd| BorrowedEnd { pidfd, fd });
     }
 
-    /// Whether a process with the writing end is known.
+    /// Whether a process is known that still has the writing end.
     pub fn has_writer(&self) -> bool {
-        self.writer.is_some()
+        self.writer.as_ref().is_some_and(|end| end.borrow(&self.identity).is_some())
     }
 
-    /// Whether a process with the reading end is known.
+    /// Whether a process is known that still has the reading end.
     pub fn has_reader(&self) -> bool {
-        self.reader.is_some()
+        self.reader.as_ref().is_some_and(|end| end.borrow(&self.identity).is_some())
     }
 
     /// Whether some process has its writing end open, as its reader's descriptor shows; `None` when
@@ -162,7 +162,11 @@ impl PipeWatch {
             Some(_) => None,
             None => self.reader.as_ref().and_then(|end| end.borrow(&self.identity)),
         };
-        let end = writer.as_ref().or(reader.as_ref())?;
+        let Some(end) = writer.as_ref().or(reader.as_ref()) else {
+            // Both have ended. Another process may still come and have an end.
+            (self.writer, self.reader) = (None, None);
+            return None;
+        };
         if let Some(wanted) = self.wanted_bytes.take()
             && fcntl_getpipe_size(end).is_ok_and(|size| (size as u64) < wanted)
         {

@@ -8,7 +8,9 @@ use crate::proc::{
     Blocked, Identity, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes,
 };
 use rustix::io::Errno;
+use std::path::PathBuf;
 use weir_doctor::facts::Io;
+use weir_doctor::programs::is_posix_shell;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
@@ -24,6 +26,10 @@ pub struct Process {
     pub name: String,
     /// Its arguments, joined by spaces.
     pub command: String,
+    /// The script that it reads, if it is a shell with one.
+    pub script: Option<PathBuf>,
+    /// Its row inside of its stage.
+    pub row: Option<usize>,
     /// The locale it compares text in, unless C or POSIX.
     pub locale: Option<String>,
     /// Whether its program can move bytes by calls that the kernel does not count, if known.
@@ -84,6 +90,8 @@ pub struct TaskLook {
     pub uncounted: bool,
     /// What it waited for, if that is a socket, a file or a device.
     pub awaited: Option<Awaited>,
+    /// The call in which it was blocked.
+    pub call: Option<Call>,
 }
 
 /// The last known CPU time and bytes of processes that nobody has waited for.
@@ -165,6 +173,11 @@ impl Process {
         self.tasks.iter().fold(Sched::default(), |sum, task| sum.plus(task.last))
     }
 
+    /// Returns CPU time and waiting time of all its tasks, ended ones included.
+    pub fn own_sched(&self) -> Sched {
+        self.past.plus(self.sched())
+    }
+
     /// Looks at every task; `with_sched` also reads the CPU time of each. Returns the result, and
     /// the totals of the tasks that ended since the last look.
     pub fn look(
@@ -234,7 +247,9 @@ impl Process {
         let has_arguments = !text.is_empty();
         // An ended process has none any more.
         if is_new || has_arguments {
-            self.command = words_of(text).join(" ");
+            let words = words_of(text);
+            self.command = words.join(" ");
+            self.script = script_of(pid, &words);
             let text = read_small(&format!("/proc/{pid}/environ"), &mut buffer).unwrap_or(&[]);
             self.locale = locale_of(&words_of(text));
             self.described = has_arguments && !text.is_empty();
@@ -272,7 +287,7 @@ impl Process {
 
     /// Returns what it used, with those that it waited for, as of the last look.
     pub fn used(&self) -> Unreaped {
-        let cpu_ns = self.past.plus(self.sched()).cpu_ns;
+        let cpu_ns = self.own_sched().cpu_ns;
         let system_ns = cpu_ns / 1000 * self.system_permille + self.waited_system_ns;
         let cpu_ns = cpu_ns + self.waited_ns;
         Unreaped { processes: 1, cpu_ns, system_ns, io: self.last_io.unwrap_or_default() }
@@ -298,6 +313,7 @@ impl Task {
             hidden: false,
             uncounted: false,
             awaited: None,
+            call: None,
         };
         let mut buffer = [0; 256];
         let read = match &self.syscall {
@@ -313,6 +329,7 @@ impl Task {
             Some(Blocked::Running) => TaskState::Running,
             Some(Blocked::Call(number, args)) => {
                 let call = Call::decode(number, &args);
+                look.call = Some(call);
                 look.uncounted = call.moves_uncounted();
                 classify(pid, call, ends, hints)
             }
@@ -369,6 +386,33 @@ impl Task {
     }
 }
 
+/// Returns the file that a shell with these arguments reads as its script.
+fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
+    let file = script_word(words)?;
+    // A relative name is that from where the shell is.
+    let here = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
+    Some(here.join(file))
+}
+
+/// Returns the argument that names the script of a shell, if it has one.
+fn script_word(words: &[String]) -> Option<&String> {
+    let (shell, mut rest) = words.split_first()?;
+    if !is_posix_shell(shell.rsplit('/').next()?.trim_start_matches('-')) {
+        return None;
+    }
+    while let Some((word, after)) = rest.split_first() {
+        let takes_one =
+            matches!(word.as_str(), "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file");
+        match word.strip_prefix(['-', '+']) {
+            Some(flags) if flags.contains('c') && !flags.starts_with('-') => return None,
+            Some("-") => return after.first(),
+            Some(_) => rest = if takes_one { after.get(1..)? } else { after },
+            None => return Some(word),
+        }
+    }
+    None
+}
+
 fn words_of(text: &[u8]) -> Vec<String> {
     let words = text.split(|b| *b == 0).filter(|word| !word.is_empty());
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
@@ -400,6 +444,21 @@ mod tests {
         assert!(comes_to(&sleep, &Endpoints::default(), TaskState::Sleep));
         sleep.kill().expect("killed");
         sleep.wait().expect("waited");
+    }
+
+    #[test]
+    fn a_shell_tells_its_script() {
+        let of = |text: &str| {
+            let words: Vec<String> = text.split(' ').map(String::from).collect();
+            script_word(&words).cloned()
+        };
+        assert_eq!(of("bash report.sh in.csv").as_deref(), Some("report.sh"));
+        assert_eq!(of("/bin/sh -e -o pipefail ./x.sh -c").as_deref(), Some("./x.sh"));
+        assert_eq!(of("bash -- -odd").as_deref(), Some("-odd"));
+        assert_eq!(
+            (of("bash -ec x"), of("sort x"), of("bash"), of("sh -o")),
+            (None, None, None, None)
+        );
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! The sampler: at each tick, the state of each group of tasks and the fill of each pipe, weighted
 //! by time.
 
-use super::births::Census;
-use super::classify::{Awaited, Endpoints, Hints};
-use super::group::Group;
+use super::births::{Births, Census};
+use super::classify::{Awaited, Endpoints};
+use super::group::{Group, MOST_GROUPS, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
+use super::rows::{self, Rows};
 use super::tree::Discovery;
-use crate::proc::{Descriptor, descriptor};
+use crate::proc::Descriptor;
 use std::collections::{BTreeMap, BTreeSet};
+use weir_doctor::facts::Evidence;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 
@@ -31,28 +33,36 @@ pub struct Sampler {
     pub groups: Vec<Group>,
     /// The watched pipes.
     pub pipes: Vec<PipeWatch>,
+    /// The processes inside of stages, each by itself.
+    pub rows: Rows,
     /// Least capacity to give to pipes that are found in a script.
     found_pipe_bytes: u64,
     /// Number of ticks so far.
     pub ticks: u64,
+    /// Time that the present tick represents.
+    weight_ns: u64,
 }
 
-/// Interval, in looks, at which names, memory and bytes of a long-running process are read.
-const REFRESH_LOOKS: u64 = 64;
-/// This interval for a found process, whose totals cannot be read after its end.
-const FOUND_LOOKS: u64 = 8;
 /// How often to look again at a group that seems to wait for itself.
 const MORE_LOOKS: usize = 4;
-/// Most processes accounted in a script; later ones are only counted.
-const MOST_GROUPS: usize = 4096;
-
 impl Sampler {
     /// Creates a sampler for which processes started from now on are new. It raises pipes that it
     /// finds to a capacity of `found_pipe_bytes`.
     pub fn new(grouping: Grouping, found_pipe_bytes: u64) -> Sampler {
         let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
         let discovery = Discovery::new();
-        Sampler { grouping, discovery, processes, groups, pipes, found_pipe_bytes, ticks: 0 }
+        let (rows, ticks, weight_ns) = (Rows::default(), 0, 0);
+        Sampler {
+            grouping,
+            discovery,
+            processes,
+            groups,
+            pipes,
+            rows,
+            found_pipe_bytes,
+            ticks,
+            weight_ns,
+        }
     }
 
     /// Adds a group whose first process is `pid`; returns its position.
@@ -112,6 +122,13 @@ impl Sampler {
         self.discovery.census
     }
 
+    /// Estimates how many processes of the run were too brief to be seen, and the quality of that.
+    pub fn unseen(&self) -> (u64, Evidence) {
+        let mut all = Births::default();
+        self.groups.iter().for_each(|group| all.merge(&group.births));
+        all.unseen(&self.census(), all.once())
+    }
+
     /// Returns how many found processes were seen at one tick only.
     pub fn seen_once(&self) -> u64 {
         self.groups.iter().map(|group| group.births.once()).sum()
@@ -120,25 +137,37 @@ impl Sampler {
     /// Takes a sample of everything, which represents the `weight_ns` before `now_ns`.
     pub fn tick(&mut self, now_ns: u64, weight_ns: u64) {
         self.ticks += 1;
+        self.weight_ns = weight_ns;
         self.find(now_ns);
         let fills: Vec<(Descriptor, Fill)> = self
             .pipes
             .iter_mut()
             .filter_map(|pipe| Some((pipe.identity, pipe.look(weight_ns)?)))
             .collect();
+        self.rows.begin(weight_ns);
         let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
         let mut has_children = vec![false; self.groups.len()];
         let (mut dead, mut waits) = (Vec::new(), Vec::new());
         for process in self.processes.values_mut() {
             let group = &mut self.groups[process.group];
-            if self.grouping == Grouping::ByProcess {
-                refresh_ends(group, process, self.grouping);
+            let each = self.grouping == Grouping::ByProcess;
+            let due = is_due(process.looks + 1, each) || group.ends_due;
+            if each && due && rows::refresh_ends(group, process.pid) {
+                rows::watch(&mut self.pipes, process.pid, group, Some(self.found_pipe_bytes));
             }
             let hints = hints(&group.ends, &fills);
             let with_sched =
                 group.several() || process.was_found() || self.grouping == Grouping::ByProcess;
-            let (looks, gone) = process.look(&group.ends, hints, with_sched);
+            let (mut looks, gone) = process.look(&group.ends, hints, with_sched);
+            if !group.more_ends.is_empty() {
+                for look in &mut looks {
+                    look.state = rows::own_state(process.pid, look, group, hints, false);
+                }
+            }
+            if let Some(row) = process.row {
+                self.rows.look(row, process, &looks);
+            }
             group.gone = group.gone.plus(gone);
             counts[process.group] += looks.len();
             for look in &looks {
@@ -158,10 +187,11 @@ impl Sampler {
                 dead.push(process.pid);
                 continue;
             }
-            if is_due(process.looks, self.grouping) {
+            let each = each || process.row.is_some();
+            if is_due(process.looks, each) {
                 refresh(group, process);
             }
-            if self.grouping == Grouping::ByProcess {
+            if each {
                 // These cannot be read after its end.
                 process.refresh_totals();
             }
@@ -172,21 +202,10 @@ impl Sampler {
         waits.retain(|(group, _, state, _)| counts_for(*group, *state));
         self.note_waits(&waits, weight_ns);
         for (position, group) in self.groups.iter_mut().enumerate() {
-            group.most_tasks = group.most_tasks.max(counts[position]);
-            group.several_ns += if counts[position] > 1 { weight_ns } else { 0 };
             group.births.any_ns += if has_children[position] { weight_ns } else { 0 };
-            let state = strongest[position].map(|(state, on_cpu)| (stopped(group, state), on_cpu));
-            if let Some((state, on_cpu_permille)) = state.filter(|_| !group.ended) {
-                group.samples.add(state, weight_ns, on_cpu_permille);
-                let falls_asleep = state == TaskState::Sleep && group.now != Some(TaskState::Sleep);
-                group.times_asleep += u64::from(falls_asleep);
-                group.now = Some(state);
-                group.last_ns = now_ns;
-            }
+            group.add_tick(strongest[position], counts[position], now_ns, weight_ns);
         }
-        if self.grouping == Grouping::ByProcess {
-            self.watch_found_pipes();
-        }
+        self.rows.end(now_ns, weight_ns);
     }
 
     /// Notes what groups waited for: the task whose state is that of its group tells.
@@ -247,19 +266,41 @@ impl Sampler {
             let own = self.grouping == Grouping::ByProcess && self.groups.len() < MOST_GROUPS;
             let group = if own {
                 let group = Group::new(found.pid, Endpoints::default(), now_ns);
-                self.groups.push(Group { parent: Some(starter), ..group });
+                let margin_ns = self.weight_ns / 2;
+                self.groups.push(Group { parent: Some(starter), margin_ns, ..group });
                 self.groups.len() - 1
             } else {
                 starter
             };
             if own || !self.groups[starter].ended {
+                let parent = found.parent;
                 let mut process = Process::found(found, group, starter);
                 if own {
                     process.count_alone();
                 }
+                if self.grouping == Grouping::ByStage {
+                    let above = self.row_of(parent, starter);
+                    let row =
+                        above.and_then(|row| self.rows.add(&process, starter, Some(row), now_ns));
+                    if let Some(row) = row {
+                        self.rows.groups[row].margin_ns = self.weight_ns / 2;
+                    }
+                    process.row = row;
+                }
                 self.processes.insert(process.pid, process);
             }
         }
+    }
+
+    /// Returns the row of a process of a stage that has started another. The first process of a
+    /// stage gets one only then.
+    fn row_of(&mut self, pid: Pid, stage: usize) -> Option<usize> {
+        let process = self.processes.get_mut(&pid)?;
+        if process.row.is_none() && self.groups[stage].root == pid {
+            let from_ns = self.groups[stage].first_ns;
+            process.row = self.rows.add(process, stage, None, from_ns);
+        }
+        process.row
     }
 
     /// Iterates over all sampled processes.
@@ -312,42 +353,14 @@ impl Sampler {
     fn forget(&mut self, pid: Pid) {
         let Some(process) = self.processes.remove(&pid) else { return };
         settle(&mut self.groups[process.group], &process);
+        if let Some(row) = process.row {
+            self.rows.settle(row, &process);
+        }
         if process.was_found() {
             let births = &mut self.groups[process.starter].births;
             births.note(&process.name, process.ticks_alive, process.alive_ns);
         }
     }
-
-    /// In a script, starts to watch a pipe once a process has it as input or output.
-    fn watch_found_pipes(&mut self) {
-        for process in self.processes.values() {
-            let ends = &self.groups[process.group].ends;
-            for (end, fd) in [(ends.input, 0), (ends.output, 1)] {
-                let Some(pipe) = end.filter(Descriptor::is_pipe) else { continue };
-                let position = self.pipes.iter().position(|watch| watch.identity == pipe);
-                let position = position.unwrap_or_else(|| {
-                    self.pipes.push(PipeWatch::found(pipe, self.found_pipe_bytes));
-                    self.pipes.len() - 1
-                });
-                let watch = &mut self.pipes[position];
-                match fd {
-                    0 if !watch.has_reader() => watch.set_reader(process.pid, 0),
-                    1 if !watch.has_writer() => watch.set_writer(process.pid, 1),
-                    _ => {}
-                }
-            }
-        }
-    }
-}
-
-/// Whether a process is due for a reading of its name and memory: at its 1st, 2nd, 4th, ... look,
-/// since programs replace themselves (`exec`) early, and later at intervals.
-fn is_due(looks: u64, grouping: Grouping) -> bool {
-    let every = match grouping {
-        Grouping::ByStage => REFRESH_LOOKS,
-        Grouping::ByProcess => FOUND_LOOKS,
-    };
-    looks.is_power_of_two() || looks.is_multiple_of(every)
 }
 
 fn refresh(group: &mut Group, process: &mut Process) {
@@ -356,25 +369,6 @@ fn refresh(group: &mut Group, process: &mut Process) {
     if process.pid == group.root {
         describe(group, process);
     }
-}
-
-fn refresh_ends(group: &mut Group, process: &Process, grouping: Grouping) {
-    if is_due(process.looks + 1, grouping) {
-        let now = |fd| descriptor(process.pid, fd);
-        group.ends.input = now(0).or(group.ends.input);
-        group.ends.output = now(1).or(group.ends.output);
-    }
-}
-
-fn describe(group: &mut Group, process: &Process) {
-    group.program.clone_from(&process.name);
-    group.command.clone_from(&process.command);
-    if group.first.0.is_empty() {
-        group.first = (process.name.clone(), process.command.clone());
-    }
-    group.locale.clone_from(&process.locale);
-    group.io = process.last_io.or(group.io);
-    group.system_permille = process.system_permille;
 }
 
 /// Adds the figures of an ended process to the totals of its group.
@@ -393,22 +387,9 @@ fn settle(group: &mut Group, process: &Process) {
     }
 }
 
-fn hints(ends: &Endpoints, fills: &[(Descriptor, Fill)]) -> Hints {
-    let of = |end: Option<Descriptor>| fills.iter().find(|(pipe, _)| Some(*pipe) == end);
-    Hints {
-        input_empty: of(ends.input).is_some_and(|(_, fill)| fill.bytes == 0),
-        output_full: of(ends.output).is_some_and(|(_, fill)| fill.full),
-    }
-}
-
 fn note(group: &mut Group, look: &TaskLook) {
     group.hidden |= look.hidden;
     group.uncounted |= look.uncounted;
-}
-
-/// A stopped task still shows its last call; the record of stops overrides that.
-fn stopped(group: &Group, state: TaskState) -> TaskState {
-    if group.stopped { TaskState::Stopped } else { state }
 }
 
 #[cfg(test)]
@@ -416,7 +397,8 @@ mod tests {
     use super::*;
 
     fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
-        TaskLook { state, on_cpu_permille, hidden: false, uncounted: false, awaited: None }
+        let (hidden, uncounted) = (false, false);
+        TaskLook { state, on_cpu_permille, hidden, uncounted, awaited: None, call: None }
     }
 
     #[test]

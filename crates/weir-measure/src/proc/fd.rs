@@ -74,6 +74,15 @@ impl Descriptor {
     }
 }
 
+/// Whether a pipe has no name: then nobody can open it again once its ends are closed.
+pub fn is_anonymous_pipe(file: &Descriptor) -> bool {
+    thread_local! {
+        static PIPEFS: Option<u64> =
+            rustix::pipe::pipe().ok().and_then(|(r, _)| Some(Descriptor::of(r)?.device));
+    }
+    PIPEFS.with(|device| *device == Some(file.device))
+}
+
 /// Returns what descriptor `fd` of process `pid` refers to; `None` when it is closed or hidden.
 pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
     let path = format!("/proc/{pid}/fd/{fd}");

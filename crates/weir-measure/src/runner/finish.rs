@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use weir_doctor::ending::Ending;
+use weir_doctor::facts::Unseen;
 use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
@@ -188,6 +189,7 @@ impl RunningJob {
             bytes::set_crossed(&mut run.stages, &crossed);
             bytes::estimate(&mut run.stages, &hints);
             bytes::name_resizers(&mut run.pipes, &hints);
+            super::script::look_inside(&mut run, &self.sampler, self.limit_bytes, job);
         }
         let mut births = Births::default();
         self.sampler.groups.iter().for_each(|group| births.merge(&group.births));
@@ -196,7 +198,26 @@ impl RunningJob {
         run.started = births.started(shell, run.wall_ns, &self.sampler.census(), once);
         let unreaped_ns = self.sampler.groups.iter().map(Group::unreaped_ns).sum();
         (run.host, run.quota) = self.around.since(run.wall_ns, unreaped_ns);
+        for group in &mut run.groups {
+            (group.run.host, group.run.quota) = (run.host, run.quota);
+        }
+        run.unseen = job.script.then(|| self.unseen()).flatten();
         run
+    }
+
+    /// Returns what lived too briefly to be seen: the kernel's sums for the first process include
+    /// all that was waited for.
+    fn unseen(&self) -> Option<Unseen> {
+        let LiveState::Ended(ended) = &self.live.first()?.state else { return None };
+        let reaped = ended.reaped?;
+        let groups = || self.sampler.groups.iter();
+        // What nobody waited for is not in the sums.
+        let waited = groups().filter(|group| group.unreaped.processes == 0);
+        let seen_ns: u64 = waited.map(|group| group.gone.cpu_ns).sum();
+        let cpu_ns = (reaped.user_ns + reaped.system_ns).saturating_sub(seen_ns);
+        let (unseen, evidence) = self.sampler.unseen();
+        let processes = (evidence != Evidence::LowerBound).then_some(unseen);
+        Some(Unseen { processes, cpu_ns })
     }
 
     fn stages(&self, job: &Job) -> Vec<Stage> {

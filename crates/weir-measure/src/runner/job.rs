@@ -3,6 +3,7 @@
 use crate::attribution::Sampler;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use weir_doctor::graph::ScriptPipeline;
 
 /// A job to run.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,8 @@ pub struct Job {
     pub script: bool,
     /// Why it is a script and not stages, as printed before "ran whole under the shell".
     pub whole_because: String,
+    /// Reads the pipelines of a script's text, to find the lines of what it started.
+    pub script_pipelines: Option<fn(&str) -> Vec<ScriptPipeline>>,
     /// The shell for stages that need one.
     pub shell: PathBuf,
     /// Options of that shell, before `-c`.
@@ -26,6 +29,16 @@ pub struct Job {
     pub tick_ns: u64,
     /// Which of descriptors 0 to 2 the stages must have closed, as this process has.
     pub closed: [bool; 3],
+}
+
+impl Job {
+    /// Returns the text of a stage that is run by a shell.
+    pub(super) fn text(&self, stage: usize) -> Option<&str> {
+        match &self.stages.get(stage)?.launch {
+            Launch::Shell(text) => text.to_str(),
+            Launch::Exec { .. } => None,
+        }
+    }
 }
 
 /// One stage to run.

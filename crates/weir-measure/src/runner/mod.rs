@@ -5,12 +5,15 @@
 //! relays no bytes: plain pipes join the stages, and this process keeps no end of them.
 //!
 //! In the order of flow: `start` makes pipes and processes, this file has the loop, `finish` reads
-//! the kernel's final counters of each stage, `script` turns found processes into stages.
+//! the kernel's final counters of each stage, `found` and `script` turn found processes into groups
+//! of stages.
 
 mod around;
 mod bytes;
 mod finish;
+mod found;
 mod job;
+mod row;
 mod script;
 mod start;
 mod stops;

@@ -5,6 +5,7 @@
 //! time; `user_s` and `sys_s` are sums over its tasks.
 
 mod around;
+mod groups;
 
 use super::{Compared, Report, Said};
 use crate::json::seconds;
@@ -32,6 +33,9 @@ struct Document<'a> {
     exit_status: i32,
     stages: Vec<Value>,
     pipes: Vec<Value>,
+    groups: Vec<Value>,
+    critical_path: Option<Value>,
+    unseen: Option<Value>,
     verdict: Value,
     advice: Vec<Value>,
     memory_kills: Value,
@@ -59,7 +63,10 @@ fn document(report: &Report) -> Document<'_> {
             .map(|(at, stage)| self::stage(run, at, stage))
             .collect(),
         pipes: run.pipes.iter().map(pipe).collect(),
-        verdict: verdict(&report.verdict),
+        groups: groups::groups(run),
+        critical_path: run.critical_path.as_ref().map(groups::critical_path),
+        unseen: run.unseen.as_ref().map(groups::unseen),
+        verdict: verdict(&report.verdict.found, &report.verdict.text),
         advice: report.advice.iter().map(|advice| self::advice(report, advice)).collect(),
         memory_kills: json!({
             "group": run.memory_kills.group,
@@ -176,8 +183,8 @@ fn pipe(pipe: &Pipe) -> Value {
     })
 }
 
-fn verdict(verdict: &Said<Verdict>) -> Value {
-    let culprit = verdict.found.culprit.as_ref();
+fn verdict(verdict: &Verdict, text: &str) -> Value {
+    let culprit = verdict.culprit.as_ref();
     json!({
         "kind": if culprit.is_some() { "stage" } else { "none" },
         "stage": culprit.map(|culprit| culprit.stage + 1),
@@ -185,7 +192,7 @@ fn verdict(verdict: &Said<Verdict>) -> Value {
         "share": culprit.map(|culprit| culprit.share),
         "speedup_limit": culprit.and_then(|culprit| culprit.speedup_limit),
         "next_stage": culprit.and_then(|culprit| culprit.next_stage).map(|next| next + 1),
-        "text": verdict.text,
+        "text": text,
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod compared;
 mod fine;
+mod groups;
 mod json;
 pub mod layout;
 pub mod look;
@@ -17,7 +18,9 @@ pub use layout::cut;
 pub use look::{Detail, Look};
 pub use several::{Against, Pipeline, Several, json as several_json, text as several_text};
 pub use text::text;
-pub use words::{advice as advice_text, verdict as verdict_text};
+pub use words::{
+    advice as advice_text, groups as groups_text, inside as inside_text, verdict as verdict_text,
+};
 
 use weir_doctor::advice::Advice;
 use weir_doctor::facts::Run;

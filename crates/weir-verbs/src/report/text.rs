@@ -3,7 +3,7 @@
 
 use super::look::{Detail, Look};
 use super::words::{self, Ended};
-use super::{Report, fine, layout, rows, tables};
+use super::{Report, fine, groups, layout, rows, tables};
 use crate::units::{seconds, signal_name};
 use anstyle::{AnsiColor, Style};
 use weir_doctor::ending::Ending;
@@ -54,6 +54,7 @@ pub fn text(report: &Report, look: &Look) -> String {
 /// The tables and what they cannot say.
 fn body(report: &Report, page: &mut Page) {
     let run = &report.run;
+    page.table(&groups::table(run, page.look.columns));
     let rows = rows::choose(run, &report.verdict.found);
     for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
         // A head without rows says nothing.
@@ -62,7 +63,7 @@ fn body(report: &Report, page: &mut Page) {
             page.sentence(folded, Style::new());
         }
     }
-    for sentence in fine::gaps(run) {
+    for sentence in words::unseen(run).into_iter().chain(fine::gaps(run)) {
         page.sentence(&sentence, Style::new());
     }
     if page.look.detail == Detail::Verbose {

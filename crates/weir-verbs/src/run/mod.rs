@@ -19,13 +19,14 @@ mod watch;
 use crate::args::RunOptions;
 use crate::fault::{Fault, tell};
 use crate::places::find_program;
-use crate::report::{self, Report, Said, advice_text, verdict_text};
+use crate::report::{self, Report, Said, advice_text, groups_text, inside_text, verdict_text};
 use outputs::Outputs;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Host, Run};
+use weir_doctor::groups;
 use weir_doctor::programs::ALTERNATIVES;
 use weir_measure::machine;
 use weir_measure::proc::{Descriptor, FileKind};
@@ -95,11 +96,25 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
     (run.input_from_outside, run.output_to_outside) = (flows(input), flows(output));
     let installed = |name: &&'static str| find_program(Path::new(name)).is_some();
     run.installed = ALTERNATIVES.into_iter().filter(installed).collect();
-    let verdict = weir_doctor::verdict::judge(&run);
+    for group in &mut run.groups {
+        group.run.installed.clone_from(&run.installed);
+    }
     let past = elastic::past(&run, command);
-    let advice = weir_doctor::advice::advise(&run, &verdict, &past.refuted);
+    let parts = groups::parts(&run);
+    let whole = groups::whole(&run, &parts);
+    let parts = if whole.is_some() { parts } else { Vec::new() };
+    let verdict = whole.unwrap_or_else(|| weir_doctor::verdict::judge(&run));
+    let advice = match parts.is_empty() {
+        true => weir_doctor::advice::advise(&run, &verdict, &past.refuted),
+        false => groups::advise(&run, &parts, &past.refuted),
+    };
     let said = |found| Said { text: advice_text(&run, &found, past.remembers), found };
     let advice = advice.into_iter().map(said).collect();
-    let verdict = Said { text: verdict_text(&run, &verdict), found: verdict };
+    let text = match parts.is_empty() {
+        true => verdict_text(&run, &verdict),
+        false => groups_text(&run, &parts),
+    };
+    let inside = inside_text(&run, &verdict).map(|inside| format!("{text}\n{inside}"));
+    let verdict = Said { text: inside.unwrap_or(text), found: verdict };
     Report { run, command: command.to_owned(), verdict, advice, status, compared: None }
 }

@@ -34,6 +34,7 @@ fn job(options: &RunOptions) -> Job {
         pipe_auto: options.pipe_size == PipeSize::Auto,
         tick_ns: options.sample_ms * 1_000_000,
         closed: closed_standard_descriptors(),
+        script_pipelines: Some(shell::pipelines),
         ..Job::default()
     }
 }
@@ -84,7 +85,7 @@ fn starts_others(stages: &[StageSpec]) -> bool {
     let has_script = words.any(|word| !word.starts_with('-'));
     BUILDERS.contains(&name)
         || (is_posix_shell(name) && has_script)
-        || (first.contains('/') && is_shell_script(Path::new(first)))
+        || find_program(Path::new(first)).is_some_and(|file| is_shell_script(&file))
 }
 
 /// Whether a file begins by naming a shell, as it is or behind `env`.

@@ -6,38 +6,13 @@
 
 use super::fault::ScanStop;
 use super::scan::{MAX_DESCRIPTOR_DIGITS, Scanner, Token, TokenKind, is_name};
+use super::span::{PipelineSpan, Shape, StageSpan};
 
 /// Words that end a list when they stand where a command would.
 const CLOSERS: [&str; 8] = ["}", "then", "else", "elif", "fi", "do", "done", "esac"];
 
 /// Commands whose arguments bash reads as assignments.
 const DECLARATIONS: [&str; 6] = ["declare", "typeset", "local", "export", "readonly", "eval"];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    Simple,
-    Compound,
-    Function,
-}
-
-/// One command of a pipeline, in bytes of the text.
-#[derive(Clone, Debug)]
-pub(super) struct StageSpan {
-    pub start: usize,
-    pub end: usize,
-    pub shape: Shape,
-    /// The place after the `|` or `|&` that follows, if one does.
-    pub pipe_end: Option<usize>,
-    /// It is followed by `|&`.
-    pub with_stderr: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct PipelineSpan {
-    pub negations: usize,
-    pub timed: bool,
-    pub stages: Vec<StageSpan>,
-}
 
 /// What a list of commands holds.
 #[derive(Debug, Default)]
@@ -118,6 +93,7 @@ impl Scanner<'_> {
             let pipe = self.peek()?;
             let TokenKind::Op(op @ ("|" | "|&")) = pipe.kind else {
                 pipeline.stages.push(stage);
+                self.pipelines.push(pipeline.clone());
                 return Ok(pipeline);
             };
             stage.pipe_end = Some(pipe.end);

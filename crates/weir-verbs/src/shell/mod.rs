@@ -15,15 +15,18 @@ mod fault;
 mod grammar;
 mod replace;
 mod scan;
+mod script;
 mod second;
+mod span;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub use fault::SyntaxError;
+pub use script::pipelines;
 
 use fault::ScanStop;
-use grammar::{PipelineSpan, Shape, StageSpan};
+use span::{PipelineSpan, Shape, StageSpan};
 
 /// The longest text that is cut, in bytes; a longer one runs whole.
 const MAX_TEXT_BYTES: usize = 64 * 1024;

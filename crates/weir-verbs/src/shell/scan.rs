@@ -7,6 +7,7 @@
 //! Where they leave room for doubt the scanner gives up (`Stop::Whole`) and the shell decides.
 
 use super::fault::ScanStop;
+use super::span::PipelineSpan;
 
 /// Levels of nesting the scanner follows; a deeper text is left whole to the shell. It keeps
 /// the recursion here within any stack, and the time of brush-parser within bounds: it reads
@@ -46,6 +47,8 @@ pub(super) struct Scanner<'a> {
     pub pos: usize,
     /// Where the last token taken ends; the end of a stage is found with it.
     pub last_end: usize,
+    /// All pipelines that were read, the inner ones before the outer ones.
+    pub pipelines: Vec<PipelineSpan>,
     /// The text speaks of the process of the shell itself: `$$`, `$!`, `$?`, `$-`, `$_`.
     pub own_process: bool,
     depth: usize,
@@ -54,7 +57,15 @@ pub(super) struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     pub fn new(text: &'a str) -> Scanner<'a> {
-        Scanner { text, pos: 0, last_end: 0, own_process: false, depth: 0, ahead: None }
+        Scanner {
+            text,
+            pos: 0,
+            last_end: 0,
+            own_process: false,
+            pipelines: Vec::new(),
+            depth: 0,
+            ahead: None,
+        }
     }
 
     pub fn byte(&self) -> Option<u8> {

@@ -7,8 +7,8 @@
 
 use brush_parser::{ParserOptions, SourceInfo, Token, TokenizerOptions, ast};
 
-use super::grammar::{Shape, StageSpan};
 use super::scan::MAX_DESCRIPTOR_DIGITS;
+use super::span::{Shape, StageSpan};
 
 /// Openings a wrong text may hold and still be shown to brush-parser. Its grammar backtracks,
 /// and takes time exponential in the depth of what is never closed (`<(<(<(`).

@@ -2,6 +2,7 @@
 
 mod advice;
 mod ending;
+mod groups;
 mod hints;
 pub mod outside;
 mod tools;
@@ -9,6 +10,7 @@ mod verdict;
 
 pub use advice::{advice, gain};
 pub use ending::{Ended, remark};
+pub use groups::{groups, inside, name, unseen};
 pub use verdict::verdict;
 
 use crate::units::words::{count, of_cpus, percent, rough_count, short_time};

@@ -10,7 +10,12 @@ use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict};
 
 /// The verdict on a run.
 pub fn verdict(run: &Run, verdict: &Verdict) -> String {
-    let name = |position: usize| stage(position, &run.stages[position].label);
+    numbered(run, verdict, 0)
+}
+
+/// The verdict on a part of a run, whose first stage has this position in the run.
+pub(super) fn numbered(run: &Run, verdict: &Verdict, first: usize) -> String {
+    let name = |position: usize| stage(first + position, &run.stages[position].label);
     let mut around: Vec<String> =
         verdict.around.iter().map(|found| self::around(run, found)).collect();
     let first = match &verdict.finding {

@@ -1,0 +1,163 @@
+//! What `weir run` finds below a script, a build or a stage: pipelines and commands, each with its
+//! share of the time and its line, and the path that was waited for (docs/contracts/run.md).
+
+mod common;
+
+use common::{Ran, have, pipeline, truth, weir_run};
+use serde_json::Value;
+use std::path::Path;
+
+/// A perl program that works for this long.
+fn work(s: f64) -> String {
+    format!("perl -MTime::HiRes=time -e '$e=time+{s};1 while time<$e'")
+}
+
+fn groups(ran: &Ran) -> &Vec<Value> {
+    ran.json["groups"].as_array().expect("groups")
+}
+
+/// The group whose name holds this text.
+fn group<'a>(ran: &'a Ran, name: &str) -> &'a Value {
+    let found = groups(ran).iter().find(|g| g["name"].as_str().is_some_and(|n| n.contains(name)));
+    found.unwrap_or_else(|| panic!("no group {name}: {}", ran.stderr()))
+}
+
+fn write(directory: &Path, name: &str, text: &str) -> String {
+    let file = directory.join(name);
+    std::fs::write(&file, text).expect("written");
+    file.display().to_string()
+}
+
+#[test]
+fn a_script_s_pipelines_have_lines_shares_and_a_verdict() {
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "#!/bin/bash\nset -e\n{} | cat | wc -c\nsleep 0.2\n{} | cat\n",
+            work(0.3),
+            work(1.2)
+        );
+        let script = write(directory.path(), "report.sh", &text);
+        for args in [vec![format!("bash {script}")], vec![format!("cd /; bash {script}; true")]] {
+            let ran = weir_run(&args.iter().map(String::as_str).collect::<Vec<_>>());
+            let found: Vec<&Value> =
+                groups(&ran).iter().filter(|group| group["kind"] == "pipeline").collect();
+            assert_eq!(found.len(), 2, "{}", ran.stderr());
+            let lines: Vec<(Option<&str>, Option<u64>)> =
+                found.iter().map(|g| (g["script"].as_str(), g["line"].as_u64())).collect();
+            assert_eq!(lines, [(Some("report.sh"), Some(3)), (Some("report.sh"), Some(5))]);
+            assert!(found[1]["share"].as_f64() > Some(0.5), "{}", ran.stderr());
+            assert!(found[0]["end_s"].as_f64() <= found[1]["start_s"].as_f64());
+            assert_eq!(found[1]["verdict"]["stage"], 1, "{}", ran.stderr());
+            // The verdict of the whole is that of the group that took most of it.
+            let first = found[1]["first_stage"].as_u64().expect("a row");
+            assert_eq!(ran.json["verdict"]["stage"].as_u64(), Some(first), "{}", ran.stderr());
+            let said = ran.json["verdict"]["text"].as_str().expect("a text");
+            assert!(said.contains("line 5 of report.sh") && said.contains("of the time: pipeline"));
+            let all = ran.json["stages"].as_array().expect("stages").len() as u64;
+            let rows = |g: &Value| g["stages"].as_array().map_or(0, |rows| rows.len() as u64);
+            assert_eq!(groups(&ran).iter().map(rows).sum::<u64>(), all, "each row has a group");
+        }
+    });
+}
+
+#[test]
+fn what_a_loop_runs_is_one_group() {
+    truth(|| {
+        let text =
+            "for i in 1 2 3 4 5 6; do (sleep 0.05; seq $i 20000) | sort -n | tail -n 1; done";
+        let ran = pipeline(text);
+        let looped = group(&ran, "sort -n");
+        assert!(looped["instances"].as_u64() >= Some(5), "{}", ran.stderr());
+        let times = &looped["instance_s"];
+        assert!(times["min"].as_f64() <= times["median"].as_f64(), "{times}");
+        assert!(times["median"].as_f64() <= times["max"].as_f64(), "{times}");
+        assert!(times["sum"].as_f64() >= looped["wall_s"].as_f64().map(|s| s * 0.9), "{looped:#}");
+    });
+}
+
+#[test]
+fn process_substitutions_and_fifos_join() {
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let fifo = directory.path().join("fifo");
+        let slow = work(0.5);
+        let text = format!(
+            "cat <({slow}; echo a) <({slow}; echo b) | wc -l\n{slow} | tee >(md5sum >/dev/null) | cat\n\
+             mkfifo {0}\nmd5sum < {0} &\n{slow} > {0}\nwait\n",
+            fifo.display()
+        );
+        let script = write(directory.path(), "odd.sh", &text);
+        let ran = pipeline(&format!("bash {script}"));
+        let programs = |group: &Value| -> Vec<String> {
+            let rows = group["stages"].as_array().expect("rows");
+            rows.iter().map(|row| row["program"].as_str().unwrap_or("").to_owned()).collect()
+        };
+        let has = |names: &[&str]| {
+            let all = |group: &Value| {
+                let programs = programs(group);
+                names.iter().all(|name| programs.iter().any(|program| program == name))
+            };
+            groups(&ran).iter().any(all)
+        };
+        assert!(has(&["perl", "cat", "wc"]), "{}", ran.stderr());
+        assert!(has(&["perl", "tee", "md5sum", "cat"]), "{}", ran.stderr());
+        assert!(has(&["perl", "md5sum"]), "{}", ran.stderr());
+    });
+}
+
+#[test]
+fn a_stage_is_looked_into() {
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let script = write(directory.path(), "filter.sh", &format!("cat | {}\ncat\n", work(0.8)));
+        let ran = pipeline(&format!("seq 10 | bash {script} | wc -l"));
+        assert_eq!(ran.json["mode"], "pipeline");
+        let inside = group(&ran, "perl");
+        assert_eq!((&inside["inside_stage"], &inside["first_stage"]), (&2.into(), &Value::Null));
+        assert_eq!(ran.json["stages"].as_array().map(Vec::len), Some(3), "{}", ran.stderr());
+        assert!(ran.stderr().contains("inside 2 bash"), "{}", ran.stderr());
+        // A plain pipeline has nothing inside.
+        let plain = pipeline("seq 100000 | sort -n | tail -n 1");
+        assert_eq!(plain.json["groups"], serde_json::json!([]));
+    });
+}
+
+#[test]
+fn the_critical_path_of_a_build_is_told() {
+    if !have(&["make"]) {
+        eprintln!("SKIPPED: make is not installed");
+        return;
+    }
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let perl = |s| work(s).replace('$', "$$");
+        let text = format!(
+            "all: a b c\n\t@{} link\na b:\n\t@{} $@\nc:\n\t@{} $@\n",
+            perl(0.4),
+            perl(0.3),
+            perl(0.9)
+        );
+        let file = write(directory.path(), "Makefile", &text);
+        let ran = weir_run(&["make", "-j3", "-f", &file]);
+        let links = ran.json["critical_path"]["links"].as_array().expect("a path");
+        let ends = |at: usize, with: &str| {
+            links[at]["command"].as_str().is_some_and(|c| c.ends_with(with))
+        };
+        assert_eq!(links.len(), 2, "{}", ran.stderr());
+        assert!(ends(0, " c") && ends(1, " link"), "{}", ran.stderr());
+        assert!(ran.json["critical_path"]["share"].as_f64() > Some(0.7), "{}", ran.stderr());
+        assert!(ran.stderr().contains("critical path: perl"), "{}", ran.stderr());
+    });
+    assert!(pipeline("true; sleep 0.1").json["critical_path"].is_null());
+}
+
+#[test]
+fn what_lived_too_briefly_is_counted_with_its_cpu_time() {
+    let _alone = common::alone();
+    let ran = pipeline("for i in $(seq 400); do basename $i > /dev/null; done; true");
+    let unseen = &ran.json["unseen"];
+    assert!(unseen["cpu_s"].as_f64() > Some(0.0), "{unseen}");
+    assert!(ran.stderr().contains("lived too briefly to be seen"), "{}", ran.stderr());
+    assert!(!ran.stderr().contains("()"), "{}", ran.stderr());
+}

@@ -1,0 +1,113 @@
+//! The pipelines and commands found in a run: each has facts of its own, like a run.
+
+use super::{Evidence, Run};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The fewest processes whose starting is a reason.
+const OFTEN: u64 = 50;
+/// What takes longer does some work.
+const BRIEF_NS: u64 = 50_000_000;
+/// So does a process that uses more CPU time.
+const START_NS: u64 = 4_000_000;
+
+/// A pipeline, or a single command, that was found in a run.
+#[derive(Clone, Debug, Default)]
+pub struct FoundGroup {
+    /// Its stages and pipes; its wall time is the time in which at least one instance ran.
+    pub run: Run,
+    /// Its name: the commands that a person typed, without what these started themselves.
+    pub name: String,
+    /// Whether it started other groups: it may have done no more than wait for them.
+    pub starts_others: bool,
+    /// Position in the stages of the run of its first stage. None where it was found inside of one
+    /// stage of a pipeline: its stages are then its own.
+    pub first_stage: Option<usize>,
+    /// The stage of the run in which it was found, if it is not a stage itself.
+    pub inside: Option<usize>,
+    /// How often it ran.
+    pub instances: u64,
+    /// How that is known: exact, estimated where many were too brief to be seen, or a lower bound.
+    pub instances_evidence: Evidence,
+    /// When it first began, since the start of the run.
+    pub start_ns: u64,
+    /// When it last ended, since the start of the run.
+    pub end_ns: u64,
+    /// The times of its instances.
+    pub spread: Spread,
+    /// Where it stands in a script, if that is known.
+    pub line: Option<Line>,
+}
+
+/// The spread of the times of the instances of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// The shortest.
+    pub min_ns: u64,
+    /// The median.
+    pub median_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// All added up.
+    pub sum_ns: u64,
+}
+
+/// A line of a script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// The script, as it was named. Empty for the text of the run itself.
+    pub script: String,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+/// Processes that lived too briefly to be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Unseen {
+    /// Their likely number; `None` where it is not known.
+    pub processes: Option<u64>,
+    /// CPU time that the kernel counted for the run and that no process had used when it was last
+    /// seen.
+    pub cpu_ns: u64,
+}
+
+impl Spread {
+    /// Returns the spread of these times.
+    pub fn of(mut times_ns: Vec<u64>) -> Spread {
+        times_ns.sort_unstable();
+        let at = |position: usize| times_ns.get(position).copied().unwrap_or(0);
+        let last = times_ns.len().saturating_sub(1);
+        Spread {
+            min_ns: at(0),
+            median_ns: at(last / 2).midpoint(at(times_ns.len() / 2)),
+            max_ns: at(last),
+            sum_ns: times_ns.iter().sum(),
+        }
+    }
+}
+
+impl FoundGroup {
+    /// Whether it ran often, and for so short a time that starting its processes is what it took.
+    pub fn is_starting(&self) -> bool {
+        let each_ns = self.spread.sum_ns / self.instances.max(1);
+        let processes = self.instances * self.run.stages.len() as u64;
+        let seen: u64 = self.run.stages.iter().map(|stage| stage.processes).sum();
+        // Of what is known of those that were seen.
+        let cpu_ns = self.run.cpu_sum_ns() / seen.max(1);
+        processes >= OFTEN && each_ns <= BRIEF_NS && cpu_ns <= START_NS
+    }
+
+    /// Whether it is a single command.
+    pub fn is_single(&self) -> bool {
+        self.run.stages.len() == 1
+    }
+
+    /// Returns the time that counts as its own: the time that it ran, but of one that starts other
+    /// groups only the time in which it worked itself.
+    pub fn own_ns(&self) -> u64 {
+        match self.starts_others {
+            true => self.run.stages.iter().map(|stage| stage.times.busy_ns()).max().unwrap_or(0),
+            false => self.run.wall_ns,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The graph of the processes that a run started: which of them form pipelines, which pipelines
+//! are the same one again, and which line of a script started them.
+
+use crate::programs::{is_shell, starts_anything};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+mod classes;
+mod critical;
+mod lines;
+
+pub use classes::{Class, Span, classes, label};
+pub use critical::{CriticalPath, Link, critical_path};
+pub use lines::{Piece, ScriptCommand, ScriptPipeline, line_of};
+
+/// One end of a pipe that a process had open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Which pipe it is; any number that tells two apart.
+    pub pipe: usize,
+    /// Whether it is the end that is written.
+    pub writes: bool,
+    /// Whether the pipe has a name (a FIFO), so that others may use it again later.
+    pub named: bool,
+}
+
+/// One process that was seen in a run.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The process that started it, by its position; none for the first process.
+    pub parent: Option<usize>,
+    /// Name of its program.
+    pub program: String,
+    /// Its command as it is shown.
+    pub command: String,
+    /// Its command as it was executed, for a comparison with the text of a script.
+    pub executed: String,
+    /// Whether its command is known, and not only the name of its program: it was seen for long
+    /// enough to tell what it belongs to.
+    pub known: bool,
+    /// How long it may have lived before it was first seen, and as long after it was last seen.
+    pub margin_ns: u64,
+    /// When it was first seen.
+    pub start_ns: u64,
+    /// When it was last seen.
+    pub end_ns: u64,
+    /// The ends of pipes that it had open.
+    pub ends: Vec<End>,
+    /// Whether it is part of the machinery only: a shell that waited for its children.
+    pub waits: bool,
+}
+
+impl Seen {
+    fn overlaps(&self, other: &Seen) -> bool {
+        self.start_ns <= other.end_ns && other.start_ns <= self.end_ns
+    }
+
+    fn has(&self, end: End) -> bool {
+        self.ends.contains(&end)
+    }
+}
+
+/// Processes that pipes joined, in the order of the pipes, or a single one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instance {
+    /// Positions of the processes, writers before their readers. Shells that only waited are left
+    /// out.
+    pub members: Vec<usize>,
+    /// Whether a pipe leads to a process that was not seen, or a process was seen too briefly to
+    /// tell.
+    pub partial: bool,
+}
+
+/// Finds the pipelines among the processes. Each process that did not only wait is in one of them;
+/// a process that no pipe joins with others is alone.
+pub fn instances(seen: &[Seen]) -> Vec<Instance> {
+    let mut sets = Sets((0..seen.len()).collect());
+    let owned: Vec<Vec<End>> = (0..seen.len()).map(|at| own_ends(seen, at)).collect();
+    let joints = joints(seen, &owned);
+    for (writer, reader) in &joints {
+        sets.unite(*writer, *reader);
+    }
+    let joined: Vec<bool> =
+        (0..seen.len()).map(|at| joints.iter().any(|(w, r)| *w == at || *r == at)).collect();
+    // What a compound command of a pipeline starts, and that has no pipe of its own, works for it.
+    for at in 0..seen.len() {
+        let Some(parent) = seen[at].parent.filter(|parent| *parent < at) else { continue };
+        // The body of a loop has pipelines of its own; the end of a subshell's pipeline is the
+        // subshell's output.
+        let shell = is_fork(seen, parent);
+        let shares = seen[at]
+            .ends
+            .iter()
+            .any(|end| seen[parent].has(*end) && (!joined[at] || (end.writes && shell)));
+        let within = joined[parent] || sets.of(parent) != parent;
+        if (shares && within) || is_driver(seen, parent) {
+            sets.unite(parent, at);
+        }
+    }
+    collect(seen, &owned, &joints, &mut sets)
+}
+
+/// Whether a process is a part of a shell that never became another program.
+fn is_fork(seen: &[Seen], at: usize) -> bool {
+    let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
+    let mut above = core::iter::successors(parent(&at), parent).take(seen.len());
+    seen[at].waits
+        && above.any(|above| seen.get(above).is_some_and(|of| of.executed == seen[at].executed))
+}
+
+/// Whether what a process starts is a part of its own work: a compiler's driver, xargs, a program
+/// that runs another. The first process of all is the run.
+fn is_driver(seen: &[Seen], at: usize) -> bool {
+    seen[at].parent.is_some() && !seen[at].waits && !starts_anything(&seen[at].program)
+}
+
+/// Returns the ends that a process has, and that the process that started it has not.
+fn own_ends(seen: &[Seen], at: usize) -> Vec<End> {
+    let parent = seen[at].parent.and_then(|parent| seen.get(parent));
+    let inherited = |end: &End| parent.is_some_and(|parent| parent.has(*end));
+    seen[at].ends.iter().copied().filter(|end| !inherited(end)).collect()
+}
+
+/// Finds the pairs of writer and reader.
+fn joints(seen: &[Seen], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
+    let mut readers: alloc::collections::BTreeMap<usize, Vec<usize>> = Default::default();
+    for (at, ends) in owned.iter().enumerate() {
+        for end in ends.iter().filter(|end| !end.writes) {
+            readers.entry(end.pipe).or_default().push(at);
+        }
+    }
+    let mut joints = Vec::new();
+    for (writer, ends) in owned.iter().enumerate() {
+        for end in ends.iter().filter(|end| end.writes) {
+            for reader in readers.get(&end.pipe).into_iter().flatten() {
+                let together = !end.named || seen[writer].overlaps(&seen[*reader]);
+                let apart = writer != *reader && !is_sink(seen, writer, *reader);
+                if together && apart && !joints.contains(&(writer, *reader)) {
+                    joints.push((writer, *reader));
+                }
+            }
+        }
+    }
+    joints
+}
+
+/// Whether one of two is a shell that started the other: a script that sends all its output
+/// through a process of its own (`exec > >(tee log)`) is no stage of a pipeline.
+fn is_sink(seen: &[Seen], one: usize, other: usize) -> bool {
+    let started =
+        |shell: usize, child: usize| is_shell(&seen[shell].program) && is_below(seen, child, shell);
+    started(one, other) || started(other, one)
+}
+
+/// Whether a process was started by another, or by a process below that.
+fn is_below(seen: &[Seen], at: usize, ancestor: usize) -> bool {
+    let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
+    core::iter::successors(parent(&at), parent).take(seen.len()).any(|above| above == ancestor)
+}
+
+fn collect(
+    seen: &[Seen],
+    owned: &[Vec<End>],
+    joints: &[(usize, usize)],
+    sets: &mut Sets,
+) -> Vec<Instance> {
+    let mut places: alloc::collections::BTreeMap<usize, Instance> = Default::default();
+    for at in 0..seen.len() {
+        let instance = places.entry(sets.of(at)).or_default();
+        if !seen[at].waits {
+            instance.members.push(at);
+        }
+        let open = |end: &End| {
+            !joints.iter().any(|(w, r)| {
+                let other =
+                    if end.writes { (*w == at).then_some(*r) } else { (*r == at).then_some(*w) };
+                other.is_some_and(|other| owned[other].iter().any(|their| their.pipe == end.pipe))
+            })
+        };
+        let found = seen[at].parent.is_some();
+        instance.partial |= found && (!seen[at].known || owned[at].iter().any(open));
+    }
+    let mut found: Vec<Instance> = places.into_values().collect();
+    found.retain(|instance| !instance.members.is_empty());
+    for instance in &mut found {
+        instance.members = downstream(seen, joints, &instance.members);
+    }
+    found.sort_by_key(|instance| instance.members.iter().map(|at| seen[*at].start_ns).min());
+    found
+}
+
+/// Orders processes so that writers come before their readers, and else by their start.
+fn downstream(seen: &[Seen], joints: &[(usize, usize)], members: &[usize]) -> Vec<usize> {
+    let mut left = members.to_vec();
+    left.sort_by_key(|at| (seen[*at].start_ns, *at));
+    // A compound command stands where its shell stands.
+    let stands = |at: usize, of: usize| at == of || (seen[of].waits && is_below(seen, at, of));
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let waits = |at: usize| {
+            joints.iter().any(|(writer, reader)| {
+                stands(at, *reader)
+                    && left.iter().any(|other| *other != at && stands(*other, *writer))
+            })
+        };
+        // A ring of pipes has no first process: then the earliest goes first.
+        let next = left.iter().position(|at| !waits(*at)).unwrap_or(0);
+        order.push(left.remove(next));
+    }
+    order
+}
+
+/// Disjoint sets of positions.
+struct Sets(Vec<usize>);
+
+impl Sets {
+    fn of(&self, mut at: usize) -> usize {
+        while self.0[at] != at {
+            at = self.0[at];
+        }
+        at
+    }
+
+    fn unite(&mut self, one: usize, other: usize) {
+        let (one, other) = (self.of(one), self.of(other));
+        self.0[one.max(other)] = one.min(other);
+    }
+}
+
+#[cfg(test)]
+mod tests;

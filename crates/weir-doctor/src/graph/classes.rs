@@ -1,0 +1,336 @@
+//! Pipelines that are the same one again: those of a loop are accounted together.
+
+use super::lines::place_of;
+use super::{Instance, ScriptPipeline, Seen, line_of};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Commands of one program are shown as one from this number on.
+const MANY: usize = 3;
+
+/// Spans of time are good to some ticks.
+const CLOSE_NS: u64 = 20_000_000;
+
+/// From its first start to its last end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The start.
+    pub start_ns: u64,
+    /// The end.
+    pub end_ns: u64,
+}
+
+/// A pipeline, with all times that it ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// The processes of each row, in the order of the pipes.
+    pub rows: Vec<Vec<usize>>,
+    /// When each instance ran.
+    pub spans: Vec<Span>,
+    /// Position in the list of the script's pipelines, if only one fits.
+    pub line: Option<(usize, usize)>,
+}
+
+impl Class {
+    fn merge(&mut self, seen: &[Seen], mut other: Class) {
+        if other.rows.len() > self.rows.len() {
+            // The order of the pipes is that of the one of which most was seen.
+            core::mem::swap(&mut self.rows, &mut other.rows);
+        }
+        let mut taken: Vec<usize> = Vec::new();
+        for row in other.rows {
+            let same = |mine: &usize, of: fn(&Seen) -> &str| {
+                let mine = self.rows[*mine].first();
+                mine.is_some_and(|mine| of(&seen[*mine]) == of(&seen[row[0]]))
+            };
+            let free = |at: &usize| !taken.contains(at);
+            let exact = (0..self.rows.len()).filter(free).find(|at| same(at, |of| &of.command));
+            let like = || (0..self.rows.len()).filter(free).find(|at| same(at, |of| &of.program));
+            let place = exact.or_else(like).unwrap_or_else(|| {
+                self.rows.push(Vec::new());
+                self.rows.len() - 1
+            });
+            taken.push(place);
+            self.rows[place].extend(row);
+        }
+        self.spans.extend(other.spans);
+    }
+
+    /// Returns the time in which at least one instance ran.
+    pub fn alive_ns(&self) -> u64 {
+        let mut spans = self.spans.clone();
+        spans.sort_by_key(|span| (span.start_ns, span.end_ns));
+        let (mut total, mut end) = (0, 0);
+        for span in spans {
+            total += span.end_ns.max(end) - span.start_ns.max(end).min(span.end_ns.max(end));
+            end = end.max(span.end_ns);
+        }
+        total
+    }
+
+    /// Returns how long an instance ran on average.
+    fn mean_ns(&self) -> u64 {
+        let sum: u64 = self.spans.iter().map(|span| span.end_ns - span.start_ns).sum();
+        sum / self.spans.len().max(1) as u64
+    }
+
+    /// Returns its first start and its last end.
+    pub fn whole(&self) -> Span {
+        Span {
+            start_ns: self.spans.iter().map(|span| span.start_ns).min().unwrap_or(0),
+            end_ns: self.spans.iter().map(|span| span.end_ns).max().unwrap_or(0),
+        }
+    }
+}
+
+fn program<'a>(seen: &'a [Seen], row: &[usize]) -> &'a str {
+    row.first().map_or("", |at| seen[*at].program.as_str())
+}
+
+/// What makes two instances the same pipeline.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Line((usize, usize)),
+    Commands(Vec<String>),
+}
+
+/// Puts instances of the same pipeline together. `scripts` holds the pipelines of each script, and
+/// `script_of` tells the script that a process works for.
+///
+/// Instances are the same pipeline if they fit the same line of a script, or if their commands are
+/// the same. Those that fit no line are also put together if three or more differ only in their
+/// arguments, as in a loop over files; so are those that `brief` tells to be too short to matter.
+pub fn classes(
+    seen: &[Seen],
+    instances: &[Instance],
+    scripts: &[Vec<ScriptPipeline>],
+    script_of: &dyn Fn(usize) -> Option<usize>,
+    brief: &dyn Fn(&Class) -> bool,
+) -> Vec<Class> {
+    let mut classes: Vec<(Key, bool, Class)> = Vec::new();
+    let mut places: BTreeMap<Key, usize> = BTreeMap::new();
+    for instance in instances {
+        let class = class_of(seen, instance);
+        let commands: Vec<&str> =
+            class.rows.iter().map(|row| seen[row[0]].executed.as_str()).collect();
+        let script = script_of(instance.members[0]).filter(|at| *at < scripts.len());
+        let line = script.and_then(|at| Some((at, line_of(&scripts[at], &commands)?)));
+        let key = match line {
+            Some(line) => Key::Line(line),
+            None => {
+                Key::Commands(class.rows.iter().map(|row| seen[row[0]].command.clone()).collect())
+            }
+        };
+        let place = *places.entry(key.clone()).or_insert_with(|| {
+            classes.push((key, instance.partial, Class { line, ..Class::default() }));
+            classes.len() - 1
+        });
+        classes[place].1 &= instance.partial;
+        classes[place].2.merge(seen, class);
+    }
+    for (_, _, class) in &mut classes {
+        if let Some((script, line)) = class.line {
+            let pipeline = &scripts[script][line];
+            class.rows.sort_by_key(|row| place_of(pipeline, &seen[row[0]].executed));
+        }
+    }
+    let classes = fold_arguments(seen, classes, brief);
+    let mut classes = fold_parts(seen, classes);
+    classes.sort_by_key(|class| class.whole().start_ns);
+    classes
+}
+
+/// Makes a class of one instance: processes of one command share a row.
+fn class_of(seen: &[Seen], instance: &Instance) -> Class {
+    let mut rows: Vec<Vec<usize>> = Vec::new();
+    for at in &instance.members {
+        let same = |row: &&mut Vec<usize>| is_one_row(&seen[row[0]], &seen[*at]);
+        match rows.iter_mut().find(same) {
+            Some(row) => row.push(*at),
+            None => rows.push(Vec::from([*at])),
+        }
+    }
+    let rows = fold_rows(seen, rows);
+    let members = || rows.iter().flatten().map(|at| &seen[*at]);
+    let span = Span {
+        start_ns: members()
+            .map(|process| process.start_ns.saturating_sub(process.margin_ns))
+            .min()
+            .unwrap_or(0),
+        end_ns: members().map(|process| process.end_ns + process.margin_ns).max().unwrap_or(0),
+    };
+    Class { rows, spans: Vec::from([span]), line: None }
+}
+
+/// Whether two processes of a pipeline are one row: the same command at the same pipes.
+fn is_one_row(one: &Seen, other: &Seen) -> bool {
+    let apart = one.ends.is_empty() && other.ends.is_empty();
+    one.command == other.command && (apart || one.ends.iter().any(|end| other.has(*end)))
+}
+
+/// Puts rows of one program together where there are many: a loop within a pipeline.
+fn fold_rows(seen: &[Seen], rows: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    let of = |name: &str| rows.iter().filter(|row| program(seen, row) == name).count();
+    let many: Vec<String> = rows
+        .iter()
+        .map(|row| program(seen, row))
+        .filter(|name| of(name) >= MANY)
+        .map(String::from)
+        .collect();
+    let mut folded: Vec<Vec<usize>> = Vec::new();
+    for row in rows {
+        let name = program(seen, &row);
+        let of_many = many.iter().any(|known| known == name);
+        match folded.iter_mut().find(|other| of_many && program(seen, other) == name) {
+            Some(other) => other.extend(row),
+            None => folded.push(row),
+        }
+    }
+    folded
+}
+
+/// What instances have in common that differ only in the files that they work on.
+type Kind = (Vec<String>, Option<usize>);
+
+/// Returns the programs that a person typed, with their options, and who started them. Without the
+/// options where these are not worth a row of their own.
+fn kind(seen: &[Seen], class: &Class, options: bool) -> Kind {
+    let is_member = |at: usize| class.rows.iter().any(|row| row.contains(&at));
+    let typed = |row: &&Vec<usize>| {
+        !row.iter().all(|at| seen[*at].parent.is_some_and(is_member)) || class.rows.len() == 1
+    };
+    let name = |row: &Vec<usize>| typed_name(seen, row, options);
+    let first = class.rows.iter().find(typed).map(|row| seen[row[0]].parent);
+    (class.rows.iter().filter(typed).map(name).collect(), first.flatten())
+}
+
+/// Returns the program of a row, with the options of its first process whose command is known.
+fn typed_name(seen: &[Seen], row: &[usize], options: bool) -> String {
+    let mut name = String::from(program(seen, row));
+    let known = row.iter().find(|at| seen[**at].known).filter(|_| options);
+    let words = known.map_or("", |at| seen[*at].command.as_str()).split(' ').skip(1);
+    for word in words.filter(|word| word.starts_with('-')) {
+        name.push(' ');
+        name.push_str(word);
+    }
+    name
+}
+
+/// Puts together what differs only in its arguments.
+fn fold_arguments(
+    seen: &[Seen],
+    classes: Vec<(Key, bool, Class)>,
+    brief: &dyn Fn(&Class) -> bool,
+) -> Vec<(bool, Class)> {
+    let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+    let free = |key: &Key, class: &Class| {
+        matches!(key, Key::Commands(_)) && seen[class.rows[0][0]].parent.is_some()
+    };
+    for (_, _, class) in classes.iter().filter(|(key, _, class)| free(key, class)) {
+        *counts.entry(kind(seen, class, true)).or_default() += 1;
+        if brief(class) {
+            *counts.entry(kind(seen, class, false)).or_default() += 1;
+        }
+    }
+    let mut folded: Vec<(bool, Class)> = Vec::new();
+    let mut places: BTreeMap<Kind, usize> = BTreeMap::new();
+    for (key, partial, class) in classes {
+        let of = |options| kind(seen, &class, options);
+        let many = |place: &Kind, least| counts.get(place).is_some_and(|count| *count >= least);
+        let short = brief(&class) && many(&of(false), 2) && !many(&of(true), MANY);
+        let place = of(!short);
+        let folds = free(&key, &class) && (short || many(&place, MANY));
+        match places.get(&place).filter(|_| folds) {
+            Some(at) => {
+                let (whole, into): &mut (bool, Class) = &mut folded[*at];
+                *whole &= partial;
+                into.merge(seen, class);
+            }
+            None => {
+                if folds {
+                    places.insert(place, folded.len());
+                }
+                folded.push((partial, class));
+            }
+        }
+    }
+    folded
+}
+
+/// Adds pipelines of which not all processes were seen to the one that they are a part of: the same
+/// programs with the same options, and no longer-lived.
+fn fold_parts(seen: &[Seen], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
+    // The smallest parts go first, so that none is added to one that has been added itself.
+    let mut at = 0;
+    classes.sort_by_key(|(_, class)| class.rows.len());
+    while at < classes.len() {
+        let (partial, class) = &classes[at];
+        let fits = |other: &Class| {
+            let lives = class.mean_ns() <= 2 * other.mean_ns() + CLOSE_NS;
+            let is_known = |class: &Class| class.rows.iter().flatten().any(|at| seen[*at].known);
+            let named_only = !is_known(class) && is_known(other);
+            let longer = other.rows.len() + usize::from(named_only) > class.rows.len();
+            longer && lives && is_part(seen, class, other) && parents_fit(seen, class, other)
+        };
+        let whole = (0..classes.len())
+            .filter(|other| *other != at && fits(&classes[*other].1))
+            .filter(|other| *partial || is_same_part(seen, class, &classes[*other].1))
+            .max_by_key(|other| classes[*other].1.spans.len());
+        match whole {
+            Some(whole) => {
+                let part = core::mem::take(&mut classes[at].1);
+                classes[whole].1.merge(seen, part);
+                classes.remove(at);
+            }
+            None => at += 1,
+        }
+    }
+    classes.into_iter().map(|(_, class)| class).collect()
+}
+
+fn parents_fit(seen: &[Seen], one: &Class, other: &Class) -> bool {
+    let parent = |class: &Class| seen[class.rows[0][0]].parent;
+    parent(one) == parent(other)
+}
+
+/// Whether a pipeline is another one, word by word, of which some processes of a compound command
+/// were too brief to be seen.
+fn is_same_part(seen: &[Seen], part: &Class, whole: &Class) -> bool {
+    let has = |row: &Vec<usize>| {
+        let mine = &seen[row[0]].command;
+        whole.rows.iter().flatten().any(|at| seen[*at].command == *mine)
+    };
+    part.rows.len() > 1 && part.rows.iter().all(has)
+}
+
+/// Whether the rows are those of the other with some left out.
+fn is_part(seen: &[Seen], part: &Class, whole: &Class) -> bool {
+    let mut rows = whole.rows.iter();
+    part.rows.iter().all(|row| {
+        let known = row.iter().any(|at| seen[*at].known);
+        rows.any(|other| typed_name(seen, row, known) == typed_name(seen, other, known))
+    })
+}
+
+/// Returns one label for commands that may differ in some words: these are shown as `...`.
+pub fn label<'a>(mut commands: impl Iterator<Item = &'a str>) -> String {
+    let Some(first) = commands.next() else { return String::new() };
+    let mut words: Vec<Option<&str>> = first.split(' ').map(Some).collect();
+    for command in commands {
+        let mut other = command.split(' ');
+        let mut same = 0;
+        for mine in &mut words {
+            let Some(theirs) = other.next() else { break };
+            *mine = mine.filter(|word| *word == theirs);
+            same += 1;
+        }
+        if same < words.len() || other.next().is_some() {
+            words.truncate(same);
+            words.push(None);
+        }
+    }
+    words.dedup_by(|next, before| next.is_none() && before.is_none());
+    let words: Vec<&str> = words.into_iter().map(|word| word.unwrap_or("...")).collect();
+    words.join(" ")
+}

@@ -1,0 +1,158 @@
+//! The critical path: which process was waited for, one after the other, from the end of the run
+//! backwards.
+
+use super::Seen;
+use crate::programs::is_organizer;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A process that starts within this time after another's end may have waited for it.
+const SLACK_NS: u64 = 50_000_000;
+/// Both times are good to a tick, and a busy host delays these.
+const SLACK_TICKS: u64 = 4;
+/// Links that are shorter than this share of the run are not told.
+const WORTH: f64 = 0.01;
+
+/// A process that was waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Positions of the processes: more than one where the same command followed itself.
+    pub processes: Vec<usize>,
+    /// Its command.
+    pub command: String,
+    /// How long it was waited for.
+    pub waited_ns: u64,
+}
+
+/// The processes that were waited for, the first one first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CriticalPath {
+    /// The links that are worth a word.
+    pub links: Vec<Link>,
+    /// How long the run waited for all links together, as a share of its time.
+    pub share: f64,
+}
+
+/// Finds the critical path of a run that lasted from `start_ns` to `end_ns`. `None` where nothing ran beside
+/// something else, or where the last process that ended is not known.
+///
+/// From the end backwards: the process that ended last was waited for since its start, and that
+/// start was the consequence of an end under the same parent. Where no sibling ended just before,
+/// the parent itself was started then, and its siblings are looked at.
+pub fn critical_path(
+    seen: &[Seen],
+    (start_ns, end_ns): (u64, u64),
+    tick_ns: u64,
+) -> Option<CriticalPath> {
+    let slack_ns = SLACK_NS.max(SLACK_TICKS * tick_ns);
+    let works: Vec<usize> = (0..seen.len()).filter(|at| works(seen, *at)).collect();
+    if !is_parallel(seen, &works) {
+        return None;
+    }
+    let mut path: Vec<(usize, u64)> = Vec::new();
+    let mut until_ns = end_ns;
+    let mut next = last_before(seen, &works, until_ns, &|_| true);
+    while let Some(at) = next {
+        let from_ns = seen[at].start_ns;
+        let waited_ns = seen[at].end_ns.min(until_ns).saturating_sub(from_ns);
+        path.push((at, waited_ns));
+        if path.len() > seen.len() {
+            break;
+        }
+        until_ns = from_ns;
+        next = before(seen, &works, at, &path, slack_ns);
+    }
+    path.reverse();
+    let wall_ns = end_ns.saturating_sub(start_ns).max(1) as f64;
+    let total_ns: u64 = path.iter().map(|(_, waited_ns)| waited_ns).sum();
+    let mut links = links(seen, &path);
+    links.retain(|link| link.waited_ns as f64 >= WORTH * wall_ns);
+    let share = (total_ns as f64 / wall_ns).min(1.0);
+    (!links.is_empty()).then_some(CriticalPath { links, share })
+}
+
+/// Whether a process works on its own, and was not started by one that does: a compiler's
+/// driver counts, and the compiler that it starts does not. The first process organizes the others
+/// whatever it is.
+fn works(seen: &[Seen], at: usize) -> bool {
+    let is_first = |at: usize| seen[at].parent.is_none() && seen.len() > 1;
+    let organizes = |at: usize| is_first(at) || seen[at].waits || is_organizer(&seen[at].program);
+    let parent = |at: &usize| seen[*at].parent.filter(|parent| *parent < seen.len());
+    let mut above = core::iter::successors(parent(&at), parent).take(seen.len());
+    !organizes(at) && above.all(organizes)
+}
+
+/// Whether two processes that no pipe joins ran at the same time.
+fn is_parallel(seen: &[Seen], works: &[usize]) -> bool {
+    let joined = |one: &Seen, other: &Seen| {
+        let opposite = |end: &super::End| {
+            other.ends.iter().any(|their| their.pipe == end.pipe && their.writes != end.writes)
+        };
+        one.ends.iter().any(opposite)
+    };
+    let mut order = works.to_vec();
+    order.sort_by_key(|at| seen[*at].start_ns);
+    order.windows(2).any(|pair| {
+        let (one, other) = (&seen[pair[0]], &seen[pair[1]]);
+        let both_ns = one.end_ns.min(other.end_ns).saturating_sub(other.start_ns);
+        both_ns > SLACK_NS && !joined(one, other)
+    })
+}
+
+/// Returns the process that ended last, up to a time.
+fn last_before(
+    seen: &[Seen],
+    works: &[usize],
+    until_ns: u64,
+    among: &dyn Fn(usize) -> bool,
+) -> Option<usize> {
+    let fit = works.iter().copied().filter(|at| seen[*at].end_ns <= until_ns && among(*at));
+    fit.max_by_key(|at| (seen[*at].end_ns, seen[*at].end_ns - seen[*at].start_ns))
+}
+
+/// Returns the process whose end the start of another followed.
+fn before(
+    seen: &[Seen],
+    works: &[usize],
+    at: usize,
+    path: &[(usize, u64)],
+    slack_ns: u64,
+) -> Option<usize> {
+    let is_new = |other: usize| path.iter().all(|(known, _)| *known != other);
+    let mut child = at;
+    loop {
+        let parent = seen[child].parent.filter(|parent| *parent < seen.len())?;
+        let from_ns = seen[child].start_ns;
+        let among = |other: usize| is_new(other) && is_at_or_below(seen, other, parent);
+        let found = last_before(seen, works, from_ns, &among);
+        // After a longer pause something else was waited for, which was not seen.
+        if let Some(found) = found.filter(|at| seen[*at].end_ns + slack_ns >= from_ns) {
+            return Some(found);
+        }
+        child = parent;
+    }
+}
+
+fn is_at_or_below(seen: &[Seen], at: usize, ancestor: usize) -> bool {
+    at == ancestor || super::is_below(seen, at, ancestor)
+}
+
+/// Makes links, one for a command that followed itself.
+fn links(seen: &[Seen], path: &[(usize, u64)]) -> Vec<Link> {
+    let mut links: Vec<Link> = Vec::new();
+    for (at, waited_ns) in path {
+        let command = &seen[*at].command;
+        match links.last_mut().filter(|link| link.command == *command) {
+            Some(link) => {
+                link.processes.push(*at);
+                link.waited_ns += waited_ns;
+            }
+            None => links.push(Link {
+                processes: Vec::from([*at]),
+                command: command.clone(),
+                waited_ns: *waited_ns,
+            }),
+        }
+    }
+    links
+}

@@ -1,0 +1,365 @@
+//! Processes written down by hand, and the pipelines and paths among them.
+
+use super::*;
+use alloc::string::ToString;
+use alloc::vec;
+
+const MS: u64 = 1_000_000;
+
+fn process(parent: Option<usize>, command: &str, ms: (u64, u64)) -> Seen {
+    let program = command.split(' ').next().unwrap_or_default().to_string();
+    let (start_ns, end_ns) = (ms.0 * MS, ms.1 * MS);
+    let (command, executed) = (command.to_string(), command.to_string());
+    let waits = program == "bash";
+    let known = true;
+    Seen { parent, program, command, executed, known, start_ns, end_ns, waits, ..Seen::default() }
+}
+
+fn reads(pipe: usize, of: Seen) -> Seen {
+    end(pipe, false, of)
+}
+
+fn writes(pipe: usize, of: Seen) -> Seen {
+    end(pipe, true, of)
+}
+
+fn end(pipe: usize, writes: bool, mut of: Seen) -> Seen {
+    of.ends.push(End { pipe, writes, named: false });
+    of
+}
+
+fn members(seen: &[Seen]) -> Vec<Vec<usize>> {
+    instances(seen).into_iter().map(|instance| instance.members).collect()
+}
+
+fn classed(seen: &[Seen], script: &[ScriptPipeline]) -> Vec<Class> {
+    let scripts = [script.to_vec()];
+    let brief = |class: &Class| class.alive_ns() <= 10 * MS;
+    classes(seen, &instances(seen), &scripts, &|_| Some(0), &brief)
+}
+
+#[test]
+fn pipelines_one_after_the_other_are_apart() {
+    let seen = [
+        process(None, "bash report.sh", (0, 300)),
+        reads(1, process(Some(0), "sort", (1, 100))),
+        writes(1, process(Some(0), "cut -f1 a", (1, 90))),
+        process(Some(0), "gzip a", (101, 200)),
+        writes(2, process(Some(0), "cut -f2 a", (201, 290))),
+        reads(2, process(Some(0), "sort", (201, 300))),
+    ];
+    assert_eq!(members(&seen), [vec![2, 1], vec![3], vec![4, 5]]);
+    let classes = classed(&seen, &[]);
+    assert_eq!(classes.len(), 3);
+    assert_eq!(classes[0].whole(), Span { start_ns: MS, end_ns: 100 * MS });
+}
+
+#[test]
+fn a_compound_command_stands_for_what_it_starts() {
+    // { head a; tail b; } | gzip, and a loop over what cat gives with a pipeline in its body.
+    let seen = [
+        process(None, "bash x", (0, 300)),
+        writes(1, process(Some(0), "bash x", (1, 100))),
+        writes(1, process(Some(1), "head a", (1, 50))),
+        writes(1, process(Some(1), "tail b", (51, 100))),
+        reads(1, process(Some(0), "gzip", (1, 110))),
+        writes(2, process(Some(0), "cat list", (111, 120))),
+        reads(2, process(Some(0), "bash x", (111, 300))),
+        writes(3, reads(2, process(Some(6), "cut -f1 a", (112, 130)))),
+        reads(3, process(Some(6), "sort", (112, 140))),
+    ];
+    assert_eq!(members(&seen), [vec![2, 3, 4], vec![5], vec![7, 8]]);
+}
+
+#[test]
+fn a_log_for_all_output_joins_nothing() {
+    // exec > >(tee log): all that the script starts writes into tee's pipe.
+    let seen = [
+        writes(1, process(None, "bash x", (0, 300))),
+        reads(1, process(Some(0), "tee log", (1, 300))),
+        writes(1, process(Some(0), "sort a", (2, 100))),
+        writes(1, process(Some(0), "gzip a", (101, 200))),
+    ];
+    assert_eq!(members(&seen), [vec![1], vec![2], vec![3]]);
+    // tee >(gzip) is one pipeline, although gzip is its child.
+    let seen = [
+        process(None, "bash x", (0, 300)),
+        writes(7, process(Some(0), "tee /dev/fd/63", (1, 100))),
+        reads(7, process(Some(1), "gzip", (1, 110))),
+    ];
+    assert_eq!(members(&seen), [vec![1, 2]]);
+}
+
+#[test]
+fn a_fifo_joins_only_those_that_live_at_the_same_time() {
+    let fifo = |writes, of| {
+        let mut of: Seen = of;
+        of.ends.push(End { pipe: 1, writes, named: true });
+        of
+    };
+    let seen = [
+        process(None, "bash x", (0, 300)),
+        fifo(true, process(Some(0), "cut a", (1, 50))),
+        fifo(false, process(Some(0), "gzip", (1, 60))),
+        fifo(true, process(Some(0), "cut b", (101, 150))),
+        fifo(false, process(Some(0), "gzip", (101, 160))),
+    ];
+    assert_eq!(members(&seen), [vec![1, 2], vec![3, 4]]);
+}
+
+/// A loop of pipelines over files, of which some were seen only in part.
+fn looped() -> Vec<Seen> {
+    let mut all = vec![process(None, "bash x", (0, 1000))];
+    for n in 0..30 {
+        let ms = (n as u64 * 10, n as u64 * 10 + 8 + n as u64 % 3);
+        if n % 5 != 4 {
+            all.push(writes(n, process(Some(0), &alloc::format!("cut -f1 f{n}.csv"), ms)));
+        }
+        all.push(reads(n, process(Some(0), "sort", ms)));
+    }
+    all
+}
+
+#[test]
+fn what_a_loop_runs_is_one_pipeline() {
+    let seen = looped();
+    let classes = classed(&seen, &[]);
+    assert_eq!(classes.len(), 1, "{classes:?}");
+    assert_eq!((classes[0].spans.len(), classes[0].rows.len()), (30, 2));
+    assert_eq!((classes[0].rows[0].len(), classes[0].rows[1].len()), (24, 30));
+    let first = classes[0].rows[0].iter().map(|at| seen[*at].command.as_str());
+    assert_eq!(label(first), "cut -f1 ...");
+    // They take 8, 9 and 10 ms in turn.
+    assert_eq!(classes[0].alive_ns(), 270 * MS);
+}
+
+#[test]
+fn two_that_differ_stay_two_and_a_single_command_is_no_part_of_a_pipeline() {
+    let seen = [
+        process(None, "bash x", (0, 300)),
+        writes(1, process(Some(0), "grep foo a", (1, 50))),
+        reads(1, process(Some(0), "sort", (1, 60))),
+        writes(2, process(Some(0), "grep bar a", (61, 150))),
+        reads(2, process(Some(0), "sort", (61, 160))),
+        process(Some(0), "sort", (161, 200)),
+    ];
+    assert_eq!(classed(&seen, &[]).len(), 3);
+}
+
+fn simple(text: &str) -> ScriptCommand {
+    let mut pieces = Vec::new();
+    for (at, part) in text.split('*').enumerate() {
+        if at > 0 {
+            pieces.push(Piece::Any);
+        }
+        if !part.is_empty() {
+            pieces.push(Piece::Text(part.to_string()));
+        }
+    }
+    ScriptCommand::Simple(pieces)
+}
+
+fn line(line: usize, commands: &[&str]) -> ScriptPipeline {
+    ScriptPipeline { line, commands: commands.iter().map(|text| simple(text)).collect() }
+}
+
+#[test]
+fn a_line_is_told_only_where_one_alone_fits() {
+    let script = [
+        line(2, &["cut -f1 *", "sort"]),
+        line(5, &["cut -f2 *", "sort"]),
+        line(7, &["sort"]),
+        line(9, &["./clean.sh *", "wc -l"]),
+    ];
+    assert_eq!(line_of(&script, &["cut -f2 a b", "sort"]), Some(1));
+    assert_eq!(line_of(&script, &["cut -f2 a b"]), Some(1));
+    assert_eq!(line_of(&script, &["sort"]), Some(2), "the complete one before a part");
+    assert_eq!(line_of(&script, &["/bin/sh ./clean.sh a", "wc -l"]), Some(3));
+    assert_eq!(line_of(&script, &["/usr/bin/sort"]), Some(2));
+    assert_eq!(line_of(&script, &["uniq"]), None);
+    let twice = [line(2, &["sort *"]), line(3, &["sort *"])];
+    assert_eq!(line_of(&twice, &["sort a"]), None);
+    assert_eq!(line_of(&[line(1, &["* a"])], &["sort a"]), None, "a command that nobody knows");
+    // The lines tell apart what otherwise looks like one loop.
+    let seen = looped();
+    let apart =
+        classed(&seen, &[line(1, &["cut -f1 f7*", "sort"]), line(2, &["cut -f1 *2*", "sort"])]);
+    assert!(apart.len() > 1, "{apart:?}");
+}
+
+#[test]
+fn an_expansion_fits_anything_but_what_stands_around_it_stays() {
+    let fits = |pattern: &str, text: &str| line_of(&[line(1, &[pattern])], &[text]).is_some();
+    assert!(fits("cut -d, -f1 *.csv", "cut -d, -f1 /tmp/a b.csv"));
+    assert!(!fits("cut -d, -f1 *.csv", "cut -d, -f1 a.txt"));
+    assert!(fits("gzip * a * b", "gzip -9 a x b"));
+    assert!(!fits("gzip *", "bzip2 x"));
+    assert!(fits("sort *", "sort "));
+}
+
+#[test]
+fn labels_keep_the_words_that_are_the_same() {
+    assert_eq!(label(["cc -c a.c", "cc -c b.c"].into_iter()), "cc -c ...");
+    assert_eq!(label(["cc -c a.c -o a.o", "cc -c b.c -o b.o"].into_iter()), "cc -c ... -o ...");
+    assert_eq!(label(["gzip a", "gzip a b"].into_iter()), "gzip a ...");
+    assert_eq!(label(["sort", "sort"].into_iter()), "sort");
+    assert_eq!(label(core::iter::empty()), "");
+}
+
+/// `make -j2` of four files and a link: a and b start at once, c follows a, d follows b, the link
+/// follows d. Each cc starts a compiler of its own.
+fn build() -> Vec<Seen> {
+    let mut all = vec![process(None, "make -j2", (0, 1000))];
+    for (name, ms) in
+        [("a.c", (1, 100)), ("b.c", (1, 600)), ("c.c", (103, 200)), ("d.c", (602, 800))]
+    {
+        all.push(process(Some(0), &alloc::format!("cc -c {name}"), ms));
+        let parent = all.len() - 1;
+        all.push(process(Some(parent), "cc1", (ms.0 + 1, ms.1 - 5)));
+    }
+    all.push(process(Some(0), "bash -c ld", (803, 1000)));
+    all.push(process(Some(9), "ld -o x", (804, 1000)));
+    all
+}
+
+#[test]
+fn the_critical_path_of_a_build_is_what_was_waited_for() {
+    let path = critical_path(&build(), (0, 1000 * MS), MS).expect("parallel");
+    let links: Vec<(&str, u64)> =
+        path.links.iter().map(|link| (link.command.as_str(), link.waited_ns / MS)).collect();
+    assert_eq!(links, [("cc -c b.c", 599), ("cc -c d.c", 198), ("ld -o x", 196)]);
+    assert!((path.share - 0.993).abs() < 1e-9, "{}", path.share);
+}
+
+#[test]
+fn what_ran_one_after_the_other_has_no_critical_path() {
+    let seen = [
+        process(None, "bash x", (0, 300)),
+        process(Some(0), "sort a", (1, 100)),
+        process(Some(0), "gzip a", (101, 300)),
+    ];
+    assert_eq!(critical_path(&seen, (0, 300 * MS), MS), None);
+    // Nor have the stages of a pipeline.
+    let piped = [
+        seen[0].clone(),
+        writes(1, process(Some(0), "cat", (1, 300))),
+        reads(1, process(Some(0), "wc", (1, 300))),
+    ];
+    assert_eq!(critical_path(&piped, (0, 300 * MS), MS), None);
+    assert_eq!(critical_path(&[], (0, 0), MS), None);
+}
+
+#[test]
+fn a_pause_that_nothing_explains_ends_the_path() {
+    // Two in parallel, then a second of something that was not seen, then the link.
+    let seen = [
+        process(None, "python3 build.py", (0, 2000)),
+        process(Some(0), "cc a", (1, 300)),
+        process(Some(0), "cc b", (1, 400)),
+        process(Some(0), "ld", (1400, 2000)),
+    ];
+    let path = critical_path(&seen, (0, 2000 * MS), MS).expect("parallel");
+    assert_eq!(path.links.len(), 1, "{path:?}");
+    assert_eq!((path.links[0].command.as_str(), path.share), ("ld", 0.3));
+}
+
+#[test]
+fn a_ring_and_strange_parents_end() {
+    let mut odd = vec![
+        writes(1, reads(2, process(Some(1), "a", (0, 10)))),
+        writes(2, reads(1, process(Some(0), "b", (0, 10)))),
+        writes(3, reads(3, process(Some(99), "c", (0, 10)))),
+    ];
+    assert_eq!(members(&odd).concat().len(), 3);
+    odd[0].parent = Some(0);
+    assert_eq!(members(&odd).concat().len(), 3);
+    let _ = critical_path(&odd, (0, 10 * MS), MS);
+}
+
+#[test]
+fn what_a_driver_starts_is_a_part_of_its_work() {
+    let seen = build();
+    let found = members(&seen);
+    // Each cc with its compiler; the shell that only waited is not shown, and make is alone.
+    assert_eq!(found, [vec![0], vec![1, 2], vec![3, 4], vec![5, 6], vec![7, 8], vec![10]]);
+    let classes = classed(&seen, &[]);
+    let rows: Vec<usize> = classes.iter().map(|class| class.rows.len()).collect();
+    assert_eq!((rows.as_slice(), classes[1].spans.len()), (&[1, 2, 1][..], 4), "{classes:?}");
+}
+
+#[test]
+fn a_command_that_stands_twice_in_a_pipeline_is_two_rows() {
+    let mut seen = vec![process(None, "bash x", (0, 300))];
+    for n in [0, 10] {
+        seen.push(writes(n + 1, process(Some(0), "sort", (n as u64, n as u64 + 5))));
+        let uniq = process(Some(0), "uniq", (n as u64, n as u64 + 5));
+        seen.push(writes(n + 2, reads(n + 1, uniq)));
+        seen.push(reads(n + 2, process(Some(0), "sort", (n as u64, n as u64 + 5))));
+    }
+    let classes = classed(&seen, &[]);
+    assert_eq!(classes.len(), 1);
+    assert_eq!(classes[0].rows, [vec![1, 4], vec![2, 5], vec![3, 6]]);
+}
+
+#[test]
+fn what_was_seen_only_by_its_name_is_a_part_of_what_it_may_be() {
+    let mut seen = looped();
+    let mut brief = process(Some(0), "sort", (400, 400));
+    (brief.command, brief.known, brief.margin_ns) = (String::from("(sort)"), false, MS);
+    seen.push(brief.clone());
+    (brief.program, brief.command) = (String::from("tail"), String::from("(tail)"));
+    seen.push(brief);
+    let classes = classed(&seen, &[]);
+    assert_eq!(classes.len(), 2, "{classes:?}");
+    assert_eq!((classes[0].rows[1].len(), classes[0].spans.len()), (31, 31));
+    // Half a tick before it was seen, and half a tick after.
+    assert_eq!(classes[1].alive_ns(), 2 * MS);
+}
+
+#[test]
+fn a_single_command_too_is_found_again_by_its_name_alone() {
+    let mut seen = vec![process(None, "xargs", (0, 100))];
+    seen.extend((0..4).map(|n| process(Some(0), &alloc::format!("xz -9 f{n}"), (n, n + 8))));
+    let mut brief = process(Some(0), "xz", (60, 60));
+    (brief.command, brief.known) = (String::from("(xz)"), false);
+    seen.push(brief);
+    let classes = classed(&seen, &[]);
+    assert_eq!((classes.len(), classes[1].spans.len()), (2, 5), "{classes:?}");
+}
+
+#[test]
+fn compilations_are_one_and_the_link_another() {
+    let mut seen = vec![process(None, "make", (0, 1000))];
+    for n in 0..5 {
+        let ms = (n * 10, n * 10 + 9);
+        seen.push(process(Some(0), &alloc::format!("cc -c f{n}.c -o f{n}.o"), ms));
+        let parent = seen.len() - 1;
+        seen.push(process(Some(parent), "cc1", ms));
+        if n % 2 == 0 {
+            seen.push(process(Some(parent), "as", ms));
+        }
+    }
+    seen.push(process(Some(0), "cc -o prog f0.o", (60, 70)));
+    let classes = classed(&seen, &[]);
+    let counts: Vec<usize> = classes.iter().map(|class| class.spans.len()).collect();
+    assert_eq!(counts, [1, 5, 1], "{classes:?}");
+}
+
+#[test]
+fn a_subshell_s_last_output_is_the_subshell_s() {
+    // join <(cut a | sort) b | wc, where the subshell was forked by what became join.
+    let mut seen = vec![
+        process(None, "bash x", (0, 300)),
+        writes(9, reads(1, process(Some(0), "join - b", (1, 300)))),
+        writes(1, process(Some(1), "bash x", (1, 290))),
+        writes(2, process(Some(2), "cut a", (2, 280))),
+        writes(1, reads(2, process(Some(2), "sort", (2, 290)))),
+        reads(9, process(Some(0), "wc", (1, 300))),
+    ];
+    assert_eq!(members(&seen), [vec![3, 4, 1, 5]]);
+    // A script that pipes its own pipelines into a log keeps them apart.
+    seen[1] = reads(1, process(Some(0), "tee log", (1, 300)));
+    seen[2] = writes(1, process(Some(0), "bash step.sh", (1, 290)));
+    seen.truncate(5);
+    assert_eq!(members(&seen), [vec![1], vec![3, 4]]);
+}

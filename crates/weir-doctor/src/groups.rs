@@ -1,0 +1,147 @@
+//! The groups of a run: the pipelines and single commands found in what it started, each with its
+//! share of the time, and the verdict of the whole.
+
+use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
+use crate::facts::{FoundGroup, Run};
+use crate::verdict::{self, Busy, Finding, Verdict};
+use alloc::vec::Vec;
+
+/// A group that took a part of the run, and what held it up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Position of the group.
+    pub group: usize,
+    /// Its share of the run.
+    pub share: f64,
+    /// What held it up. Its positions are those in the group.
+    pub verdict: Verdict,
+}
+
+/// Parts below this share are not mentioned, unless nothing is larger.
+const WORTH: f64 = 0.10;
+/// The most parts that are mentioned.
+const MOST: usize = 4;
+
+/// Returns the groups that took most of the run, the largest first; the first of those that are
+/// equal. Nothing where the run has fewer than two groups: then its stages are judged.
+pub fn parts(run: &Run) -> Vec<Part> {
+    let share = |group: &FoundGroup| run.share(group.own_ns());
+    let mut parts: Vec<(usize, f64)> = run
+        .groups
+        .iter()
+        .enumerate()
+        .filter(|(_, group)| group.first_stage.is_some())
+        .map(|(at, group)| (at, share(group)))
+        .collect();
+    if parts.len() < 2 {
+        return Vec::new();
+    }
+    // A shell that did nothing itself is no part of the time.
+    parts.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    let most = parts.first().map_or(0.0, |part| part.1);
+    // Of equal parts the first is named first.
+    let equal = |part: &(usize, f64)| most - part.1 < verdict::MARGIN / 2.0;
+    let count = parts.iter().take_while(|part| equal(part)).count();
+    parts[..count].sort_by_key(|part| part.0);
+    let worth = parts.into_iter().enumerate().filter(|(at, part)| *at == 0 || part.1 >= WORTH);
+    worth
+        .take(MOST)
+        .map(|(_, (group, share))| {
+            let verdict = verdict::judge(&run.groups[group].run);
+            Part { group, share, verdict }
+        })
+        .collect()
+}
+
+/// Returns the verdict of the whole run in terms of its stages, from that of its largest part.
+/// `None` where the stages themselves tell more: without several groups, or where starting
+/// processes took the time.
+pub fn whole(run: &Run, parts: &[Part]) -> Option<Verdict> {
+    let flat = verdict::judge(run);
+    let largest = parts.first()?;
+    if matches!(flat.finding, Finding::HeldUp(Busy::Starting(_))) {
+        let starting = run.groups[largest.group].is_starting() && parts.len() > 1;
+        let mut verdict = flat;
+        let culprit = verdict.culprit.as_mut().filter(|_| starting)?;
+        culprit.share = largest.share;
+        (culprit.speedup_limit, culprit.next_stage) = (None, None);
+        return Some(verdict);
+    }
+    let held = matches!(flat.finding, Finding::Blind | Finding::TooShort | Finding::Quota)
+        || matches!(flat.finding, Finding::QuotaTie(_) | Finding::Hidden(..));
+    if held {
+        return None;
+    }
+    let first = run.groups[largest.group].first_stage?;
+    let mut verdict = largest.verdict.clone();
+    if let Some(culprit) = &mut verdict.culprit {
+        culprit.stage += first;
+        culprit.share *= largest.share;
+        // Other groups may need what this one leaves free, or run beside it.
+        culprit.speedup_limit = None;
+        culprit.next_stage = None;
+        culprit.crowded_speedup = None;
+    }
+    verdict.finding = match verdict.finding {
+        Finding::Tie(both) => Finding::Tie(both.map(|(at, share)| (at + first, share))),
+        other => other,
+    };
+    Some(verdict)
+}
+
+/// The share of a run from which advice on a group is worth it.
+const ADVISED: f64 = 0.25;
+/// Advice below this gain is not given.
+const LEAST_GAIN: f64 = 1.05;
+
+/// Returns advice on the run from that on its larger parts. What a part could gain is what the
+/// whole could gain by it at most, weighed by its share.
+pub fn advise(run: &Run, parts: &[Part], refuted: &[Refuted]) -> Vec<Advice> {
+    let flat = advice::advise(run, &verdict::judge(run), refuted);
+    let starting = run.groups.iter().filter(|group| group.is_starting());
+    let starting = run.share(starting.map(FoundGroup::own_ns).sum()).min(0.99);
+    let mut found: Vec<Advice> =
+        flat.into_iter().filter(|advice| advice.kind == AdviceKind::FewerProcesses).collect();
+    for advice in &mut found {
+        // What starts took of the run is what fewer of them could save.
+        let most = 1.0 / (1.0 - starting);
+        advice.gain = Gain::About(advice.gain.factor().min(most));
+    }
+    found.retain(|advice| advice.gain.factor() >= LEAST_GAIN);
+    for part in parts.iter().filter(|part| part.share >= ADVISED) {
+        let group = &run.groups[part.group];
+        let (Some(first), alone) = (group.first_stage, !overlaps(run, part.group)) else {
+            continue;
+        };
+        let first_pipe = run.pipes.iter().position(|pipe| pipe.from >= first);
+        for mut advice in advice::advise(&group.run, &part.verdict, &[]) {
+            advice.stage = advice.stage.map(|at| at + first);
+            advice.pipe = advice.pipe.zip(first_pipe).map(|(at, first)| at + first);
+            let whole = |factor: f64| 1.0 / (1.0 - part.share * (1.0 - 1.0 / factor)).max(0.01);
+            advice.gain = match advice.gain {
+                Gain::AtMost(factor) if alone => Gain::AtMost(whole(factor)),
+                Gain::AtMost(factor) | Gain::About(factor) => Gain::About(whole(factor)),
+            };
+            let same = |other: &Advice| (other.kind, other.stage) == (advice.kind, advice.stage);
+            let known = found.iter().any(same) || advice::is_refuted(&advice, refuted);
+            if !known && advice.gain.factor() >= LEAST_GAIN {
+                found.push(advice);
+            }
+        }
+    }
+    found.sort_by(|one, other| other.gain.factor().total_cmp(&one.gain.factor()));
+    found.truncate(advice::MOST);
+    found
+}
+
+/// Whether a group ran at the same time as another that worked.
+fn overlaps(run: &Run, position: usize) -> bool {
+    let mine = &run.groups[position];
+    run.groups.iter().enumerate().any(|(at, other)| {
+        let beside = other.start_ns < mine.end_ns && mine.start_ns < other.end_ns;
+        at != position && beside && other.inside.is_none() && run.share(other.own_ns()) >= 0.02
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Runs of groups written down by hand, and what is said of them.
+
+use super::*;
+use crate::facts::{Pipe, Spread, Stage};
+use crate::partition::Times;
+use alloc::string::ToString;
+use alloc::vec;
+
+const MS: u64 = 1_000_000;
+
+fn stage(label: &str, wall_ms: u64, cpu_ms: u64) -> Stage {
+    let times =
+        Times { cpu_ns: cpu_ms * MS, input_ns: (wall_ms - cpu_ms) * MS, ..Times::default() };
+    Stage {
+        label: label.to_string(),
+        program: label.split(' ').next().unwrap_or_default().to_string(),
+        processes: 1,
+        wall_ns: wall_ms * MS,
+        times,
+        single_task: true,
+        user_ns: cpu_ms * MS,
+        samples: 500,
+        ..Stage::default()
+    }
+}
+
+/// A run of groups one after the other.
+fn run(groups: &[&[Stage]]) -> Run {
+    let mut run = Run { cpus: 2.0, script: true, ..Run::default() };
+    for stages in groups {
+        let wall_ns = stages.iter().map(|stage| stage.wall_ns).max().unwrap_or(0);
+        let first = run.stages.len();
+        let of =
+            Run { wall_ns, cpus: 2.0, stages: stages.to_vec(), script: true, ..Run::default() };
+        run.pipes.extend((1..stages.len()).map(|to| Pipe {
+            from: first + to - 1,
+            to: first + to,
+            ..Pipe::default()
+        }));
+        run.stages.extend(stages.iter().cloned());
+        run.groups.push(FoundGroup {
+            run: of,
+            first_stage: Some(first),
+            instances: 1,
+            start_ns: run.wall_ns,
+            end_ns: run.wall_ns + wall_ns,
+            ..FoundGroup::default()
+        });
+        run.wall_ns += wall_ns;
+    }
+    run
+}
+
+fn three() -> Run {
+    run(&[
+        &[stage("cut", 300, 20), stage("sort", 300, 280)],
+        &[stage("gzip -9 a", 600, 580)],
+        &[stage("cat", 50, 20), stage("wc", 50, 20)],
+    ])
+}
+
+#[test]
+fn the_group_that_took_most_of_the_time_is_named_and_what_held_it_up() {
+    let run = three();
+    let parts = parts(&run);
+    let shares: Vec<(usize, u64)> =
+        parts.iter().map(|part| (part.group, (part.share * 100.0) as u64)).collect();
+    assert_eq!(shares, [(1, 63), (0, 31)], "what took 5 % is not worth a word");
+    let whole = whole(&run, &parts).expect("several groups");
+    let culprit = whole.culprit.expect("gzip");
+    // Its place is that among all stages, and its share that of the whole run.
+    assert_eq!(culprit.stage, 2);
+    assert!((culprit.share - 580.0 / 950.0).abs() < 1e-9, "{}", culprit.share);
+}
+
+#[test]
+fn of_equal_groups_the_first_is_named_first() {
+    let run = run(&[&[stage("sort a", 300, 290)], &[stage("sort b", 305, 290)]]);
+    assert_eq!(parts(&run).iter().map(|part| part.group).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn one_group_is_judged_by_its_stages() {
+    let run = run(&[&[stage("cut", 300, 20), stage("sort", 300, 280)]]);
+    assert!(parts(&run).is_empty() && whole(&run, &[]).is_none());
+}
+
+#[test]
+fn a_shell_counts_with_the_time_in_which_it_worked_itself() {
+    let mut run = three();
+    let mut shell = stage("bash (the script itself)", 950, 10);
+    (shell.times.input_ns, shell.times.child_ns) = (0, 940 * MS);
+    shell.times.stage_child_ns = 940 * MS;
+    let of = Run { wall_ns: 950 * MS, stages: vec![shell], script: true, ..Run::default() };
+    run.groups.push(FoundGroup {
+        run: of,
+        first_stage: Some(5),
+        starts_others: true,
+        ..FoundGroup::default()
+    });
+    assert_eq!(run.groups[3].own_ns(), 10 * MS);
+    assert_eq!(parts(&run)[0].group, 1);
+}
+
+#[test]
+fn advice_on_a_part_gains_no_more_than_its_share() {
+    let mut run = three();
+    run.host.idle_cpus = Some(1.0);
+    for group in &mut run.groups {
+        group.run.host = run.host;
+    }
+    let parts = parts(&run);
+    let advice = advise(&run, &parts, &[]);
+    let pigz = advice.iter().find(|advice| advice.kind == AdviceKind::ParallelCompressor);
+    let pigz = pigz.unwrap_or_else(|| panic!("{advice:?}"));
+    assert_eq!(pigz.stage, Some(2));
+    // The rest of the run takes 350 of 950 ms, whatever gzip does.
+    assert!(pigz.gain.factor() <= 950.0 / 350.0 + 1e-9, "{pigz:?}");
+    let refuted = Refuted { kind: pigz.kind, stage: pigz.stage, pipe: None };
+    assert!(!advise(&run, &parts, &[refuted]).contains(pigz));
+}
+
+#[test]
+fn the_spread_of_times_is_their_median_and_ends() {
+    let spread = Spread::of(vec![5, 1, 9]);
+    assert_eq!((spread.min_ns, spread.median_ns, spread.max_ns, spread.sum_ns), (1, 5, 9, 15));
+    assert_eq!(Spread::of(vec![4, 8]).median_ns, 6);
+    assert_eq!(Spread::of(vec![]), Spread::default());
+}

@@ -1,0 +1,182 @@
+//! A look inside of stages: the processes that a stage starts, each accounted by itself beside the
+//! account of its stage.
+//!
+//! Nothing is done for a stage of one process. Once a stage has started another process, its first
+//! process and all that it starts get a row each: times by state relative to their own input and
+//! output, and the pipes that they have open.
+
+use super::calls::Call;
+use super::classify::{Endpoints, Hints, classify};
+use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
+use super::pipes::{Fill, PipeWatch};
+use super::process::{Process, TaskLook, combine};
+use crate::proc::{Descriptor, descriptor, is_anonymous_pipe};
+use rustix::fs::AtFlags;
+use weir_doctor::state::TaskState;
+use weir_sys::Pid;
+
+/// Most descriptors beyond standard input and output at which a process is looked at.
+const MOST_DESCRIPTORS: usize = 64;
+
+/// The rows of all stages, and the pipes among them.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// The rows; the parent of a row is another row of the same stage.
+    pub groups: Vec<Group>,
+    /// The pipes that these processes have as input or output.
+    pub pipes: Vec<PipeWatch>,
+    fills: Vec<(Descriptor, Fill)>,
+}
+
+impl Rows {
+    /// Adds a row for a process of a stage that `parent` started; `None` when there are too many.
+    pub fn add(
+        &mut self,
+        process: &Process,
+        stage: usize,
+        parent: Option<usize>,
+        now_ns: u64,
+    ) -> Option<usize> {
+        if self.groups.len() >= MOST_GROUPS {
+            return None;
+        }
+        let group = Group::new(process.pid, Endpoints::default(), now_ns);
+        self.groups.push(Group { parent, stage, ..group });
+        let row = self.groups.len() - 1;
+        describe(&mut self.groups[row], process);
+        Some(row)
+    }
+
+    /// Begins a tick: looks at the pipes.
+    pub fn begin(&mut self, weight_ns: u64) {
+        let seen = |pipe: &mut PipeWatch| Some((pipe.identity, pipe.look(weight_ns)?));
+        self.fills = self.pipes.iter_mut().filter_map(seen).collect();
+    }
+
+    /// Takes the looks at the tasks of a process, whose row this is.
+    pub fn look(&mut self, row: usize, process: &Process, looks: &[TaskLook]) {
+        let group = &mut self.groups[row];
+        if (is_due(process.looks, true) || group.ends_due) && refresh_ends(group, process.pid) {
+            watch(&mut self.pipes, process.pid, group, None);
+        }
+        let hints = hints(&group.ends, &self.fills);
+        group.tick.1 += looks.len();
+        for look in looks {
+            let state = own_state(process.pid, look, group, hints, true);
+            group.hidden |= look.hidden;
+            group.uncounted |= look.uncounted;
+            combine(&mut group.tick.0, &TaskLook { state, ..*look });
+        }
+        if is_due(process.looks, true) {
+            describe(group, process);
+        }
+    }
+
+    /// Ends a tick: adds what was seen to the sums of each row.
+    pub fn end(&mut self, now_ns: u64, weight_ns: u64) {
+        for group in self.groups.iter_mut().filter(|group| !group.ended) {
+            let (state, tasks) = std::mem::take(&mut group.tick);
+            group.add_tick(state, tasks, now_ns, weight_ns);
+        }
+    }
+
+    /// Ends the row of a process.
+    pub fn settle(&mut self, row: usize, process: &Process) {
+        let group = &mut self.groups[row];
+        group.gone = process.own_sched();
+        group.ended = true;
+        describe(group, process);
+    }
+}
+
+/// Returns the state of a task relative to the pipes of its own process. `anew`: it was classified
+/// by the input and output of others.
+pub fn own_state(pid: Pid, look: &TaskLook, group: &Group, hints: Hints, anew: bool) -> TaskState {
+    let Some(call) = look.call else { return look.state };
+    let fixed = matches!(look.state, TaskState::Running | TaskState::Disk | TaskState::Stopped);
+    if fixed || look.hidden {
+        return look.state;
+    }
+    let state = match (anew, classify(pid, call, &group.ends, hints)) {
+        (true, state) if state != TaskState::Disk => state,
+        _ => look.state,
+    };
+    let (fd, writes) = match call {
+        Call::Read(fd) => (fd, false),
+        Call::Write(fd) => (fd, true),
+        _ => return state,
+    };
+    if !matches!(state, TaskState::Child | TaskState::File) {
+        return state;
+    }
+    let at = group.more_ends.iter().any(|end| end.fd == fd && end.writes == writes);
+    match (at, writes) {
+        (false, _) => state,
+        (true, false) => TaskState::BlockedIn,
+        (true, true) => TaskState::BlockedOut,
+    }
+}
+
+/// Reads what a process has open; returns whether that has changed.
+pub fn refresh_ends(group: &mut Group, pid: Pid) -> bool {
+    let before = (group.ends, group.more_ends.len());
+    group.ends_due = false;
+    group.ends.input = descriptor(pid, 0).or(group.ends.input);
+    group.ends.output = descriptor(pid, 1).or(group.ends.output);
+    // What is open changes when a program starts, hardly later.
+    if group.samples.count() < 64 {
+        for end in more_ends(pid) {
+            let known = |mine: &MoreEnd| mine.pipe == end.pipe && mine.writes == end.writes;
+            if !group.more_ends.iter().any(known) {
+                group.more_ends.push(end);
+            }
+        }
+    }
+    before != (group.ends, group.more_ends.len())
+}
+
+/// Finds the pipes among the other descriptors of a process.
+fn more_ends(pid: Pid) -> Vec<MoreEnd> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let others = numbers.filter(|fd: &i32| *fd > 1).take(MOST_DESCRIPTORS);
+    others.filter_map(|fd| more_end(pid, fd)).collect()
+}
+
+fn more_end(pid: Pid, fd: i32) -> Option<MoreEnd> {
+    let pipe = descriptor(pid, fd).filter(Descriptor::is_pipe)?;
+    // The bits of the link tell how the file was opened.
+    let path = format!("/proc/{pid}/fd/{fd}");
+    let link = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let (reads, writes) = (link.st_mode & 0o400 != 0, link.st_mode & 0o200 != 0);
+    // Standard error belongs to nobody's pipeline, and both ends at once to a shell's own use.
+    (reads != writes && fd != 2).then_some(MoreEnd { pipe, fd, writes })
+}
+
+/// Watches the pipes that a process has as its input or output.
+pub fn watch(pipes: &mut Vec<PipeWatch>, pid: Pid, group: &Group, enlarge: Option<u64>) {
+    let main = [(group.ends.input, 0, false), (group.ends.output, 1, true)];
+    let main = main.into_iter().filter_map(|(end, fd, writes)| Some((end?, fd, writes)));
+    let more = group.more_ends.iter().map(|end| (end.pipe, end.fd, end.writes));
+    for (pipe, fd, writes) in main.chain(more).filter(|(pipe, ..)| pipe.is_pipe()) {
+        let position = pipes.iter().position(|watch| watch.identity == pipe);
+        let position = position.unwrap_or_else(|| {
+            pipes.push(match enlarge {
+                Some(bytes) => PipeWatch::found(pipe, bytes),
+                None => PipeWatch::new(pipe, None),
+            });
+            pipes.len() - 1
+        });
+        let watch = &mut pipes[position];
+        if writes && !watch.has_writer() {
+            watch.set_writer(pid, fd);
+        } else if !writes && !watch.has_reader() {
+            watch.set_reader(pid, fd);
+        }
+    }
+}
+
+/// Whether a pipe has a name, so that it may be used again.
+pub fn is_named(pipe: &Descriptor) -> bool {
+    !is_anonymous_pipe(pipe)
+}

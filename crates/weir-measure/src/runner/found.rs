@@ -1,0 +1,282 @@
+//! The pipelines and commands found in what a run started: policy finds them among the processes
+//! that were seen, and here each gets its stages and pipes.
+
+use super::job::Job;
+use crate::attribution::{Births, Group, PipeWatch, Sampler, is_named};
+use crate::proc::Descriptor;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage};
+use weir_doctor::graph::{
+    self, Class, CriticalPath, End, ScriptPipeline, Seen, classes, instances, label,
+};
+use weir_doctor::programs::is_posix_shell;
+
+/// Pipelines seen no more often than this are put together with others of their programs.
+const FEW_SAMPLES: u64 = 2;
+/// Scripts longer than this are not read for their lines.
+const LONGEST_SCRIPT: u64 = 1 << 20;
+
+/// The processes of a run, or of one of its stages.
+pub(super) struct Processes<'a> {
+    groups: &'a [Group],
+    /// Positions in `groups`.
+    members: Vec<usize>,
+    /// The same processes for policy; a parent is a position among these.
+    seen: Vec<Seen>,
+    /// The name of each as it is shown; none for a shell that only waited.
+    labels: Vec<Option<String>>,
+    pipes: &'a [PipeWatch],
+    scripts: Scripts,
+}
+
+/// The scripts that the processes read.
+#[derive(Default)]
+struct Scripts {
+    /// Their names and pipelines.
+    known: Vec<(String, Vec<ScriptPipeline>)>,
+    /// The script of each process.
+    of: Vec<Option<usize>>,
+}
+
+impl<'a> Processes<'a> {
+    /// Takes the processes of a script, or those inside of one stage. `labels` has their names.
+    pub fn new(
+        sampler: &'a Sampler,
+        inside: Option<usize>,
+        label: &dyn Fn(usize) -> Option<String>,
+        job: &Job,
+    ) -> Processes<'a> {
+        let (groups, pipes) = match inside {
+            None => (&sampler.groups, &sampler.pipes),
+            Some(_) => (&sampler.rows.groups, &sampler.rows.pipes),
+        };
+        let is_member = |at: &usize| inside.is_none_or(|stage| groups[*at].stage == stage);
+        let members: Vec<usize> = (0..groups.len()).filter(is_member).collect();
+        let place: HashMap<usize, usize> =
+            members.iter().enumerate().map(|(place, at)| (*at, place)).collect();
+        let labels: Vec<Option<String>> = members.iter().map(|at| label(*at)).collect();
+        let mut numbers: HashMap<Descriptor, usize> = HashMap::new();
+        let seen = members
+            .iter()
+            .zip(&labels)
+            .map(|(at, label)| {
+                let parent = groups[*at].parent.and_then(|parent| place.get(&parent).copied());
+                seen(&groups[*at], parent, label.as_deref(), &mut numbers)
+            })
+            .collect();
+        let mut processes =
+            Processes { groups, members, seen, labels, pipes, scripts: Scripts::default() };
+        processes.scripts = processes.read_scripts(inside, job);
+        processes
+    }
+
+    /// Whether there is nothing but the first process.
+    pub fn are_none(&self) -> bool {
+        self.members.len() < 2
+    }
+
+    fn group(&self, place: usize) -> &'a Group {
+        &self.groups[self.members[place]]
+    }
+
+    /// Reads the scripts that the shells among the processes were given.
+    fn read_scripts(&self, inside: Option<usize>, job: &Job) -> Scripts {
+        let mut scripts = Scripts::default();
+        let Some(read) = job.script_pipelines else { return scripts };
+        if let Some(text) = job.text(inside.unwrap_or(0)).filter(|text| text.contains('\n')) {
+            scripts.known.push((String::new(), read(text)));
+        }
+        let inline = scripts.known.len().checked_sub(1);
+        let mut files: HashMap<PathBuf, Option<usize>> = HashMap::new();
+        for (place, process) in self.seen.iter().enumerate() {
+            let above = process.parent.filter(|parent| *parent < place);
+            let above = above.map_or(inline, |parent| scripts.of[parent]);
+            let own = self.group(place).script.clone().map(|path| {
+                *files.entry(path).or_insert_with_key(|path| {
+                    let short = std::fs::metadata(path)
+                        .is_ok_and(|file| file.is_file() && file.len() <= LONGEST_SCRIPT);
+                    let text = short.then(|| std::fs::read_to_string(path).ok()).flatten()?;
+                    let name = path.file_name()?.to_string_lossy().into_owned();
+                    scripts.known.push((name, read(&text)));
+                    Some(scripts.known.len() - 1)
+                })
+            });
+            scripts.of.push(own.unwrap_or(above));
+        }
+        scripts
+    }
+
+    /// Finds the groups among them, in the order of their starts.
+    pub fn groups(&self, run: &Run, sampler: &Sampler, limit_bytes: u64) -> Vec<FoundGroup> {
+        let pipelines: Vec<Vec<ScriptPipeline>> =
+            self.scripts.known.iter().map(|(_, pipelines)| pipelines.clone()).collect();
+        let brief = |class: &Class| {
+            let all = || class.rows.iter().flatten();
+            let samples: u64 = all().map(|at| self.group(*at).samples.count()).sum();
+            let found = all().all(|at| self.seen[*at].parent.is_some());
+            found && (samples <= FEW_SAMPLES || class.alive_ns() < run.wall_ns / 100)
+        };
+        // A process works for the script of the process that started it.
+        let script_of = |at: usize| {
+            let parent = self.seen[at].parent.and_then(|parent| self.scripts.of.get(parent));
+            parent.copied().flatten()
+        };
+        let found = instances(&self.seen);
+        let classes = classes(&self.seen, &found, &pipelines, &script_of, &brief);
+        classes.iter().map(|class| self.found(class, run, sampler, limit_bytes)).collect()
+    }
+
+    /// Finds which processes were waited for one after the other.
+    pub fn critical_path(&self, run: &Run) -> Option<CriticalPath> {
+        let start_ns = self.seen.first()?.start_ns;
+        let tick_ns = run.wall_ns / run.ticks.max(1);
+        graph::critical_path(&self.seen, (start_ns, start_ns + run.wall_ns), tick_ns)
+    }
+
+    fn found(&self, class: &Class, run: &Run, sampler: &Sampler, limit_bytes: u64) -> FoundGroup {
+        let (census, once) = (sampler.census(), sampler.seen_once());
+        let mut stages = Vec::new();
+        for row in &class.rows {
+            let groups: Vec<&Group> = row.iter().map(|at| self.group(*at)).collect();
+            // Of those that were seen only briefly no more than the program's name is known.
+            let known = row.iter().any(|at| self.seen[*at].known);
+            let named = row.iter().filter(|at| !known || self.seen[**at].known);
+            let names = named.filter_map(|at| self.labels[*at].as_deref());
+            let mut stage: Stage = super::row::stage(&label(names), &groups);
+            let mut births = Births::default();
+            groups.iter().for_each(|group| births.merge(&group.births));
+            stage.started = births.started(&stage.program, stage.wall_ns, &census, once);
+            stages.push(stage);
+        }
+        let is_member = |at: usize| class.rows.iter().any(|row| row.contains(&at));
+        let inner =
+            |row: &Vec<usize>| row.iter().all(|at| self.seen[*at].parent.is_some_and(is_member));
+        let tops = class.rows.iter().zip(&stages).filter(|(row, _)| !inner(row));
+        let name = tops.map(|(_, stage)| stage.label.as_str()).collect::<Vec<_>>().join(" | ");
+        let starts =
+            |(at, process): (usize, &Seen)| !is_member(at) && process.parent.is_some_and(is_member);
+        let begun_ns = self.seen.first().map_or(0, |first| first.start_ns);
+        let whole = class.whole();
+        let lives = class.spans.iter().map(|span| span.end_ns - span.start_ns).collect();
+        let line = class.line.map(|(script, at)| {
+            let (name, pipelines) = &self.scripts.known[script];
+            Line { script: name.clone(), line: pipelines[at].line }
+        });
+        let alive_ns = class.alive_ns();
+        let (instances, instances_evidence) = self.instances(class, sampler);
+        let stage_run = Run {
+            wall_ns: alive_ns,
+            cpus: run.cpus,
+            pipes: self.joints(class, limit_bytes),
+            stages,
+            script: true,
+            ..Run::default()
+        };
+        FoundGroup {
+            run: stage_run,
+            name,
+            starts_others: self.seen.iter().enumerate().any(starts),
+            instances,
+            instances_evidence,
+            start_ns: whole.start_ns.saturating_sub(begun_ns),
+            end_ns: whole.end_ns.saturating_sub(begun_ns),
+            spread: Spread::of(lives),
+            line,
+            ..FoundGroup::default()
+        }
+    }
+
+    /// Returns how often a group ran. The processes that were too brief to be seen are divided
+    /// among the groups as those that were seen once: an instance is as likely as its processes.
+    fn instances(&self, class: &Class, sampler: &Sampler) -> (u64, Evidence) {
+        let seen = class.spans.len() as u64;
+        let is_brief = |at: &usize| self.group(*at).samples.count() <= 1;
+        let once: usize =
+            class.rows.iter().map(|row| row.iter().filter(|at| is_brief(at)).count()).sum();
+        let (unseen, evidence) = sampler.unseen();
+        match evidence {
+            _ if once == 0 => (seen, Evidence::Exact),
+            Evidence::Estimated => {
+                let more = unseen as f64 / sampler.seen_once().max(1) as f64;
+                let of = |row: &Vec<usize>| {
+                    let once = row.iter().filter(|at| is_brief(at)).count();
+                    row.len() as f64 + more * once as f64
+                };
+                let mean = class.rows.iter().map(of).sum::<f64>() / class.rows.len().max(1) as f64;
+                ((mean as u64).max(1), Evidence::Estimated)
+            }
+            other => (seen, other),
+        }
+    }
+
+    /// Finds the pipes that join the rows of a group.
+    fn joints(&self, class: &Class, limit_bytes: u64) -> Vec<Pipe> {
+        let mut ends: HashMap<Descriptor, (Option<usize>, Option<usize>)> = HashMap::new();
+        for (position, row) in class.rows.iter().enumerate() {
+            for group in row.iter().map(|at| self.group(*at)) {
+                for (pipe, writes) in pipe_ends(group) {
+                    let (from, to) = ends.entry(pipe).or_default();
+                    (if writes { from } else { to }).get_or_insert(position);
+                }
+            }
+        }
+        let mut joints: BTreeMap<(usize, usize), PipeWatch> = BTreeMap::new();
+        for watch in self.pipes {
+            if let Some((Some(from), Some(to))) = ends.get(&watch.identity).copied()
+                && from != to
+            {
+                let whole = joints
+                    .entry((from, to))
+                    .or_insert_with(|| PipeWatch::new(watch.identity, None));
+                whole.totals.merge(&watch.totals);
+            }
+        }
+        joints.iter().map(|((from, to), watch)| watch.record(*from, *to, limit_bytes)).collect()
+    }
+}
+
+fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
+    let main = [(group.ends.input, false), (group.ends.output, true)];
+    let main = main.into_iter().filter_map(|(end, writes)| Some((end?, writes)));
+    // A shell keeps ends for what it starts (`<(...)`) only until that has begun.
+    let more = group.more_ends.iter().filter(|_| shell_of(group).is_none());
+    let more = more.map(|end| (end.pipe, end.writes));
+    main.chain(more).filter(|(pipe, _)| pipe.is_pipe())
+}
+
+/// The shell that a process is, also where it has the name of its script.
+pub(super) fn shell_of(group: &Group) -> Option<&str> {
+    let first = group.command.split(' ').next().unwrap_or_default();
+    let names = [group.program.as_str(), first.rsplit('/').next().unwrap_or_default()];
+    names.into_iter().find(|name| is_posix_shell(name))
+}
+
+fn seen(
+    group: &Group,
+    parent: Option<usize>,
+    label: Option<&str>,
+    numbers: &mut HashMap<Descriptor, usize>,
+) -> Seen {
+    let mut ends = Vec::new();
+    for (pipe, writes) in pipe_ends(group) {
+        let next = numbers.len();
+        let number = *numbers.entry(pipe).or_insert(next);
+        let end = End { pipe: number, writes, named: is_named(&pipe) };
+        if !ends.contains(&end) {
+            ends.push(end);
+        }
+    }
+    Seen {
+        parent,
+        program: shell_of(group).unwrap_or(&group.program).to_owned(),
+        command: label.unwrap_or(&group.command).to_owned(),
+        executed: group.command.clone(),
+        known: !group.command.is_empty() || label.is_none(),
+        margin_ns: group.margin_ns,
+        start_ns: group.first_ns,
+        end_ns: group.last_ns,
+        ends,
+        waits: label.is_none(),
+    }
+}

@@ -1,0 +1,66 @@
+//! The groups of a run, its critical path, and what was not seen.
+
+use super::super::words;
+use super::{pipe, stage, verdict};
+use crate::json::seconds;
+use serde_json::{Value, json};
+use weir_doctor::facts::Run;
+use weir_doctor::facts::{FoundGroup, Unseen};
+use weir_doctor::graph::{CriticalPath, Link};
+
+pub fn groups(run: &Run) -> Vec<Value> {
+    run.groups.iter().enumerate().map(|(at, found)| group(run, at, found)).collect()
+}
+
+fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
+    let of = &group.run;
+    let judged = weir_doctor::verdict::judge(of);
+    let text = words::verdict(of, &judged);
+    let whole_ns = group.inside.map_or(run.wall_ns, |stage| run.stages[stage].wall_ns);
+    let share = if whole_ns == 0 { 0.0 } else { group.own_ns() as f64 / whole_ns as f64 };
+    let stages = of.stages.iter().enumerate().map(|(at, row)| stage(of, at, row));
+    json!({
+        "index": position + 1,
+        "name": group.name,
+        "kind": if group.is_single() { "command" } else { "pipeline" },
+        "script": group.line.as_ref().map(|line| &line.script),
+        "line": group.line.as_ref().map(|line| line.line),
+        "inside_stage": group.inside.map(|stage| stage + 1),
+        "first_stage": group.first_stage.map(|stage| stage + 1),
+        "instances": group.instances,
+        "instances_evidence": group.instances_evidence.as_ref(),
+        "starts_others": group.starts_others,
+        "start_s": seconds(group.start_ns),
+        "end_s": seconds(group.end_ns),
+        "wall_s": seconds(of.wall_ns),
+        "own_s": seconds(group.own_ns()),
+        "share": share.min(1.0),
+        "instance_s": {
+            "median": seconds(group.spread.median_ns),
+            "min": seconds(group.spread.min_ns),
+            "max": seconds(group.spread.max_ns),
+            "sum": seconds(group.spread.sum_ns),
+        },
+        "stages": stages.collect::<Vec<_>>(),
+        "pipes": of.pipes.iter().map(pipe).collect::<Vec<_>>(),
+        "verdict": verdict(&judged, &text),
+    })
+}
+
+pub fn critical_path(path: &CriticalPath) -> Value {
+    let link = |link: &Link| {
+        json!({
+            "command": link.command,
+            "processes": link.processes.len(),
+            "waited_s": seconds(link.waited_ns),
+        })
+    };
+    json!({
+        "share": path.share,
+        "links": path.links.iter().map(link).collect::<Vec<_>>(),
+    })
+}
+
+pub fn unseen(unseen: &Unseen) -> Value {
+    json!({ "processes": unseen.processes, "cpu_s": seconds(unseen.cpu_ns) })
+}

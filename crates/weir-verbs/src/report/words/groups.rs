@@ -1,0 +1,172 @@
+//! The groups of a run in sentences: which took how much of its time, and what held each up.
+
+use super::verdict::numbered;
+use crate::units::seconds;
+use crate::units::words::{count, percent, short_time, stage};
+use weir_doctor::facts::{Evidence, Run};
+use weir_doctor::facts::{FoundGroup, Unseen};
+use weir_doctor::groups::Part;
+use weir_doctor::verdict::{Verdict, judge};
+use weir_policy::text::printable;
+
+/// Longest name of a group in a sentence.
+const LONGEST: usize = 48;
+/// Most links of a critical path in a sentence.
+const MOST_LINKS: usize = 8;
+/// A group inside of a stage is mentioned from this share of the stage's time on.
+const INSIDE: f64 = 0.25;
+
+/// The verdict on a run of several groups: a line for each that took much of the time.
+pub fn groups(run: &Run, parts: &[Part]) -> String {
+    let line = |part: &Part| {
+        let group = &run.groups[part.group];
+        let held = match group.is_starting() {
+            true => starting(group),
+            false => held_up(&group.run, &part.verdict, group.first_stage),
+        };
+        let what = if group.is_single() { "command" } else { "pipeline" };
+        let who = format!("{what} {} {}", part.group + 1, described(group));
+        format!("{} of the time: {who}: {held}", percent(part.share))
+    };
+    let path = critical_path(run);
+    parts.iter().map(line).chain(path).collect::<Vec<_>>().join("\n")
+}
+
+/// What was found inside of the stage that held a pipeline up.
+pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
+    let position = match (&verdict.culprit, run.stages.as_slice()) {
+        (Some(culprit), _) => culprit.stage,
+        (None, [_]) => 0,
+        _ => return None,
+    };
+    let of = run.stages.get(position)?;
+    let found = run.groups.iter().filter(|group| group.inside == Some(position));
+    let share = |group: &FoundGroup| group.own_ns() as f64 / of.wall_ns.max(1) as f64;
+    let group = found.max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    // What is the stage itself says nothing new.
+    let itself = group.is_single() && group.run.stages[0].label == of.label;
+    let share = share(group);
+    if share < INSIDE || itself {
+        return None;
+    }
+    let held = held_up(&group.run, &judge(&group.run), None);
+    let (name, part) = (stage(position, &of.label), percent(share.min(1.0)));
+    let mut line = format!("inside {name}: {part} of its time: {}: {held}", described(group));
+    line.extend(critical_path(run).map(|path| format!("\n{path}")));
+    Some(line)
+}
+
+/// What a group took that ran often and briefly.
+fn starting(group: &FoundGroup) -> String {
+    let each = short_time(group.spread.sum_ns / group.instances.max(1));
+    let of = match group.run.stages.len() {
+        1 => String::from("starting its process is most of that"),
+        n => format!("starting its {n} processes is most of that"),
+    };
+    match group.instances_evidence {
+        // Divided among fewer than there were it would be too much.
+        Evidence::LowerBound => of,
+        _ => format!("it took about {each} each time; {of}"),
+    }
+}
+
+/// What held a group up. The stages inside of a stage have no numbers.
+fn held_up(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
+    let text = numbered(run, verdict, first.unwrap_or(0));
+    // Shares are those of the group's own time.
+    let line = text.lines().next().unwrap_or_default().replace(" of the time", " of its time");
+    let line = line.as_str();
+    let Some(held) = line.strip_prefix("held up by ") else { return line.to_owned() };
+    let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
+    let name = stage(first.unwrap_or(0) + position, &run.stages[position].label);
+    let why = held.strip_prefix(&name).and_then(|rest| rest.strip_prefix(": "));
+    match (why, first) {
+        // A single command has just been named.
+        (Some(why), _) if run.stages.len() == 1 => why.to_owned(),
+        (Some(_), None) => {
+            let number = (position + 1).to_string();
+            format!("held up by {}", held[number.len()..].trim_start())
+        }
+        _ => line.to_owned(),
+    }
+}
+
+/// `sort a | uniq -c (line 14 of report.sh, 300 times)`.
+fn described(group: &FoundGroup) -> String {
+    let more = match group.instances_evidence {
+        Evidence::Exact => "",
+        Evidence::LowerBound => "at least ",
+        _ => "about ",
+    };
+    let times = (group.instances > 1).then(|| format!("{more}{} times", count(group.instances)));
+    let about: Vec<String> = place(group).into_iter().chain(times).collect();
+    match about.is_empty() {
+        true => short(&group.name),
+        false => format!("{} ({})", short(&group.name), about.join(", ")),
+    }
+}
+
+/// `line 14 of report.sh`.
+fn place(group: &FoundGroup) -> Option<String> {
+    let line = group.line.as_ref()?;
+    Some(match line.script.as_str() {
+        "" => format!("line {}", line.line),
+        script => format!("line {} of {}", line.line, printable(script)),
+    })
+}
+
+fn short(name: &str) -> String {
+    let line: String = name.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = printable(&line);
+    let mut short: String = line.chars().take(LONGEST).collect();
+    if short.len() < line.len() {
+        short.push_str("...");
+    }
+    short
+}
+
+/// How a group is named in the table: its line before its commands.
+pub fn name(group: &FoundGroup) -> String {
+    match place(group) {
+        Some(place) => format!("{place}: {}", group.name),
+        None => group.name.clone(),
+    }
+}
+
+/// `critical path: cc -c b.c 0.60s, then ld 0.20s: 80 % of the time`.
+fn critical_path(run: &Run) -> Option<String> {
+    let path = run.critical_path.as_ref()?;
+    let said = path.links.iter().take(MOST_LINKS).map(|link| {
+        let times = match link.processes.len() {
+            1 => String::new(),
+            n => format!(" (x{n})"),
+        };
+        format!("{}{times} {}", short(&link.command), seconds(link.waited_ns))
+    });
+    let mut said = said.collect::<Vec<_>>().join(", then ");
+    if path.links.len() > MOST_LINKS {
+        said.push_str(", ...");
+    }
+    Some(format!("critical path: {said}: {} of the time", percent(path.share)))
+}
+
+/// What lived too briefly to be seen.
+pub fn unseen(run: &Run) -> Option<String> {
+    /// Less than this share of the run's CPU time is not worth a word.
+    const LITTLE: f64 = 0.05;
+    let Unseen { processes, cpu_ns } = run.unseen?;
+    let share = cpu_ns as f64 / (run.cpu_sum_ns() + cpu_ns).max(1) as f64;
+    if share < LITTLE || processes == Some(0) || seconds(cpu_ns) == "-" {
+        return None;
+    }
+    let who = match processes {
+        Some(1) => String::from("about 1 process"),
+        Some(n) => format!("about {} processes", count(n)),
+        None => String::from("processes"),
+    };
+    let (took, part) = (seconds(cpu_ns), percent(share));
+    Some(format!(
+        "{who} lived too briefly to be seen: with the last moments of the others they took {took} \
+         of CPU time, {part} of the run's"
+    ))
+}

@@ -1,0 +1,271 @@
+//! The pipelines of a script, each with its line and the words of its commands, to find the line
+//! that started what was seen.
+//!
+//! Unlike a text that is to be cut, a script is read as far as it can be: what the scanner gives up
+//! on (a here-document, `[[` with a comment) is skipped to the next line. A line that is not found
+//! costs its number in the report, nothing else.
+
+use super::fault::ScanStop;
+use super::scan::{Scanner, TokenKind};
+use super::span::{PipelineSpan, Shape};
+use weir_doctor::graph::{Piece, ScriptCommand, ScriptPipeline};
+
+/// Most times that reading is taken up again.
+const MOST_STARTS: usize = 10_000;
+
+/// Reads the pipelines of a script, in the order of their lines; single commands count.
+pub fn pipelines(text: &str) -> Vec<ScriptPipeline> {
+    let mut found: Vec<(usize, ScriptPipeline)> = Vec::new();
+    let mut from = 0;
+    for _ in 0..MOST_STARTS {
+        let Some(rest) = text.get(from..).filter(|rest| !rest.is_empty()) else { break };
+        let mut scanner = Scanner::new(rest);
+        let complete = read(&mut scanner);
+        for pipeline in std::mem::take(&mut scanner.pipelines) {
+            found.extend(described(text, rest, from, &pipeline));
+        }
+        if complete {
+            break;
+        }
+        from += after(rest, scanner.pos);
+    }
+    found.sort_by_key(|(at, _)| *at);
+    found.dedup_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, pipeline)| pipeline).collect()
+}
+
+/// Reads lists up to the end; false where the scanner gave up.
+fn read(scanner: &mut Scanner) -> bool {
+    let end = scanner.list().and_then(|_| scanner.next());
+    matches!(end, Ok(token) if token.kind == TokenKind::End)
+}
+
+/// Returns where reading goes on: on the line behind a place, or behind a here-document there.
+fn after(text: &str, pos: usize) -> usize {
+    let next_line = |from: usize| text[from..].find('\n').map_or(text.len(), |at| from + at + 1);
+    let pos = (0..=pos.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let line_end = next_line(pos);
+    let here = text[pos..].strip_prefix("<<").filter(|rest| !rest.starts_with('<'));
+    let Some(rest) = here else { return line_end };
+    let word = rest.trim_start_matches('-').trim_start_matches([' ', '\t']);
+    let ends = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '<' | '>' | ')');
+    let word = word.split(ends).next().unwrap_or_default();
+    let delimiter: String = word.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let mut at = line_end;
+    for line in text[line_end..].split_inclusive('\n') {
+        at += line.len();
+        if line.trim_end_matches('\n').trim_start_matches('\t') == delimiter {
+            return at;
+        }
+    }
+    // Not closed, or not a here-document.
+    line_end
+}
+
+fn described(
+    text: &str,
+    rest: &str,
+    from: usize,
+    pipeline: &PipelineSpan,
+) -> Option<(usize, ScriptPipeline)> {
+    let start = from + pipeline.stages.first()?.start;
+    let line = text.get(..start)?.matches('\n').count() + 1;
+    let commands = pipeline.stages.iter().map(|stage| match stage.shape {
+        Shape::Simple => command(rest.get(stage.start..stage.end).unwrap_or_default()),
+        _ => ScriptCommand::Compound,
+    });
+    let commands: Vec<ScriptCommand> = commands.collect();
+    Some((start, ScriptPipeline { line, commands }))
+}
+
+/// The words of a simple command, without assignments before it and redirections.
+fn command(source: &str) -> ScriptCommand {
+    words(source).unwrap_or(ScriptCommand::Compound)
+}
+
+fn words(source: &str) -> Option<ScriptCommand> {
+    let mut scanner = Scanner::new(source);
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut begun = false;
+    loop {
+        let token = scanner.next().map_err(|_: ScanStop| ()).ok()?;
+        let word = source.get(token.start..token.end)?;
+        match token.kind {
+            TokenKind::End => break,
+            TokenKind::Op(_) => {
+                scanner.next().map_err(|_: ScanStop| ()).ok()?;
+            }
+            TokenKind::Word if is_number_of_redirection(source, token.end, word) => {}
+            TokenKind::Word if !begun && is_assignment(word) => {}
+            TokenKind::Word => {
+                if begun {
+                    push(&mut pieces, ' ');
+                }
+                begun = true;
+                expand(word, &mut pieces);
+            }
+        }
+    }
+    begun.then_some(ScriptCommand::Simple(pieces))
+}
+
+fn is_number_of_redirection(source: &str, end: usize, word: &str) -> bool {
+    let touches = matches!(source.as_bytes().get(end), Some(b'<' | b'>'));
+    touches && word.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| super::scan::is_name(name))
+}
+
+fn push(pieces: &mut Vec<Piece>, c: char) {
+    match pieces.last_mut() {
+        Some(Piece::Text(text)) => text.push(c),
+        _ => pieces.push(Piece::Text(String::from(c))),
+    }
+}
+
+fn any(pieces: &mut Vec<Piece>) {
+    if pieces.last() != Some(&Piece::Any) {
+        pieces.push(Piece::Any);
+    }
+}
+
+/// Takes the quotes off a word; what the shell would expand may be anything.
+fn expand(word: &str, pieces: &mut Vec<Piece>) {
+    let mut rest = word.chars();
+    let (mut double, mut start) = (false, true);
+    while let Some(c) = rest.next() {
+        match c {
+            '\'' if !double => {
+                rest.by_ref().take_while(|c| *c != '\'').for_each(|c| push(pieces, c))
+            }
+            '"' => double = !double,
+            '\\' => match rest.next() {
+                Some('\n') | None => {}
+                Some(c) if double && !matches!(c, '$' | '`' | '"' | '\\') => {
+                    push(pieces, '\\');
+                    push(pieces, c);
+                }
+                Some(c) => push(pieces, c),
+            },
+            '$' => {
+                if expands(&mut rest) {
+                    any(pieces)
+                } else {
+                    push(pieces, '$')
+                }
+            }
+            '`' => {
+                rest.by_ref().take_while(|c| *c != '`').for_each(drop);
+                any(pieces);
+            }
+            '<' | '>' if !double && rest.as_str().starts_with('(') => {
+                rest.next();
+                close(&mut rest, '(', ')');
+                any(pieces);
+            }
+            '*' | '?' | '[' if !double => any(pieces),
+            '{' if !double && rest.as_str().contains([',', '.']) => {
+                close(&mut rest, '{', '}');
+                any(pieces);
+            }
+            '~' if start => any(pieces),
+            c => push(pieces, c),
+        }
+        start = false;
+    }
+}
+
+/// Skips what a `$` expands; false where it stands for itself.
+fn expands(rest: &mut std::str::Chars) -> bool {
+    let Some(c) = rest.as_str().chars().next() else { return false };
+    match c {
+        '(' | '{' => {
+            rest.next();
+            close(rest, c, if c == '(' { ')' } else { '}' });
+        }
+        // $'...' and $"..." are quotes, which may hold escapes.
+        '\'' | '"' => {
+            rest.next();
+            rest.take_while(|next| *next != c).for_each(drop);
+        }
+        c if c == '_' || c.is_ascii_alphabetic() => {
+            let name = rest.as_str();
+            let end = name.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            *rest = name[end.unwrap_or(name.len())..].chars();
+        }
+        c if c.is_ascii_digit() || "@*#?-$!".contains(c) => {
+            rest.next();
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Skips to the end of a bracket that is open.
+fn close(rest: &mut std::str::Chars, open: char, end: char) {
+    let mut depth = 1;
+    for c in rest.by_ref() {
+        depth += i32::from(c == open) - i32::from(c == end);
+        if depth == 0 {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_doctor::graph::line_of;
+
+    const SCRIPT: &str = r#"#!/bin/bash
+set -e
+in=$1
+cut -d, -f1 "$in" | LC_ALL=C sort | uniq -c > names.txt
+for f in *.csv; do
+    gzip -c "$f" 2>>log | wc -c >> sizes
+done
+cat <<EOF | sort -r
+cut -d, -f1 x | sort | uniq -c
+EOF
+if [[ $x # odd
+then true; fi
+total=$(grep -c 'a b' "$in" | tail -1)
+{ head -1 a; tail +2 a; } | \
+    gzip > out
+"#;
+
+    fn line(executed: &[&str]) -> Option<usize> {
+        let pipelines = pipelines(SCRIPT);
+        line_of(&pipelines, executed).map(|at| pipelines[at].line)
+    }
+
+    #[test]
+    fn commands_are_found_by_what_was_executed() {
+        assert_eq!(line(&["cut -d, -f1 in.csv", "sort", "uniq -c"]), Some(4));
+        assert_eq!(line(&["gzip -c a b.csv", "wc -c"]), Some(6));
+        assert_eq!(line(&["grep -c a b in.csv", "tail -1"]), Some(13));
+        assert_eq!(line(&["tail +2 a"]), Some(14));
+        assert_eq!(line(&["tar c ."]), None);
+    }
+
+    #[test]
+    fn a_here_document_is_no_command() {
+        let pipelines = pipelines("cat <<-'A'\nsort x\n\tA\nsort y\n");
+        let found: Vec<usize> = pipelines.iter().map(|pipeline| pipeline.line).collect();
+        assert!(found.contains(&4) && !found.contains(&2), "{pipelines:?}");
+    }
+
+    #[test]
+    fn whatever_stands_there_the_reader_ends() {
+        for text in ["", "fi fi fi", "<<", "a <<\n", "((", "'", "a | | b\nc\n", "\u{e9}<<\u{e9}\n"]
+        {
+            let _ = pipelines(text);
+        }
+        let deep = "( ".repeat(5000);
+        let _ = pipelines(&deep);
+        let odd = "x=(\n".repeat(3000);
+        let _ = pipelines(&odd);
+    }
+}
