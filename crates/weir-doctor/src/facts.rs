@@ -5,6 +5,7 @@
 
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
 use crate::partition::Times;
+use crate::phases::Phase;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -69,6 +70,8 @@ pub struct Run {
     /// The processes that the run started, all its stages together, if any were seen. In a pipeline
     /// the first process of each stage does not count.
     pub started: Option<Started>,
+    /// Who held the run up when; empty for a script, and where nothing was sampled.
+    pub phases: Vec<Phase>,
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
     /// known, and their times by state mean nothing.
     pub blind: bool,

@@ -8,6 +8,7 @@
 //! - `peers`: finds the other end of a socket for which a task waits;
 //! - `births`: estimates how many processes were started, most of them never seen;
 //! - `locale`: finds the locale by which a program compares text;
+//! - `course`: keeps what each stage spent its time on, from which phases are cut;
 //! - `sampler`: at each tick, the state of each group of tasks, weighted by time.
 //!
 //! The runner reads the exact figures (CPU time, waiting for a CPU, bytes, memory) when a stage
@@ -16,6 +17,7 @@
 mod births;
 mod calls;
 mod classify;
+mod course;
 mod group;
 mod locale;
 mod peers;

@@ -3,6 +3,7 @@
 
 use super::births::Census;
 use super::classify::{Endpoints, Hints};
+use super::course::{Course, Seen};
 use super::group::Group;
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook};
@@ -11,6 +12,7 @@ use crate::proc::{Descriptor, descriptor};
 use std::collections::BTreeMap;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
+use weir_sys::proc::Sched;
 
 /// How found processes are put into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub struct Sampler {
     pub pipes: Vec<PipeWatch>,
     /// Least capacity to give to pipes that are found in a script.
     found_pipe_bytes: u64,
+    /// What the stages spent their time on; nothing for the processes of a script.
+    pub course: Course,
     /// Number of ticks so far.
     pub ticks: u64,
 }
@@ -52,7 +56,8 @@ impl Sampler {
     pub fn new(grouping: Grouping, found_pipe_bytes: u64) -> Sampler {
         let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
         let discovery = Discovery::new();
-        Sampler { grouping, discovery, processes, groups, pipes, found_pipe_bytes, ticks: 0 }
+        let (course, ticks) = (Course::default(), 0);
+        Sampler { grouping, discovery, processes, groups, pipes, found_pipe_bytes, course, ticks }
     }
 
     /// Adds a group whose first process is `pid`; returns its position.
@@ -128,6 +133,7 @@ impl Sampler {
         let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
         let mut has_children = vec![false; self.groups.len()];
+        let mut totals = vec![Sched::default(); self.groups.len()];
         let mut dead = Vec::new();
         for process in self.processes.values_mut() {
             let group = &mut self.groups[process.group];
@@ -135,10 +141,9 @@ impl Sampler {
                 refresh_ends(group, process, self.grouping);
             }
             let hints = hints(&group.ends, &fills);
-            let with_sched =
-                group.several() || process.was_found() || self.grouping == Grouping::ByProcess;
-            let (looks, gone) = process.look(&group.ends, hints, with_sched);
+            let (looks, gone) = process.look(&group.ends, hints, true);
             group.gone = group.gone.plus(gone);
+            totals[process.group] = totals[process.group].plus(process.sched());
             counts[process.group] += looks.len();
             for look in &looks {
                 note(group, look);
@@ -165,6 +170,9 @@ impl Sampler {
                 process.refresh_totals();
             }
         }
+        for (total, group) in totals.iter_mut().zip(&self.groups) {
+            *total = total.plus(group.gone);
+        }
         self.bury(&dead);
         self.look_again(&mut strongest, &counts, &fills);
         for (position, group) in self.groups.iter_mut().enumerate() {
@@ -180,8 +188,12 @@ impl Sampler {
                 group.last_ns = now_ns;
             }
         }
-        if self.grouping == Grouping::ByProcess {
-            self.watch_found_pipes();
+        match self.grouping {
+            Grouping::ByProcess => self.watch_found_pipes(),
+            Grouping::ByStage => self.course.add(now_ns, weight_ns, &totals, |group| Seen {
+                tasks: counts[group],
+                state: strongest[group].filter(|_| !self.groups[group].ended),
+            }),
         }
     }
 

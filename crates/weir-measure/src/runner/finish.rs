@@ -12,6 +12,7 @@ use std::process::ExitStatus;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 use weir_doctor::partition::Sums;
+use weir_doctor::phases::Phase;
 use weir_doctor::programs::is_relay;
 use weir_measure_sys::wait::{Reaped, reap};
 use weir_sys::Pid;
@@ -123,6 +124,15 @@ impl LiveStage {
         self.state = LiveState::Ended(Box::new(ended));
     }
 
+    /// Returns the group of a stage that was started.
+    fn started_group(&self) -> Option<usize> {
+        match &self.state {
+            LiveState::Failed(_) => None,
+            LiveState::Running(files) => Some(files.group),
+            LiveState::Ended(ended) => Some(ended.group),
+        }
+    }
+
     fn ending(&self) -> Option<Ending> {
         match &self.state {
             LiveState::Failed(failure) => Some(Ending::Code(failure.status)),
@@ -182,6 +192,7 @@ impl RunningJob {
                 bytes::check_pipe(&mut run.stages, left, &watch.totals);
             }
             bytes::cross_pipes(&mut run.stages);
+            run.phases = if blind { Vec::new() } else { self.phases(&run, start_ns) };
         }
         let mut births = Births::default();
         self.sampler.groups.iter().for_each(|group| births.merge(&group.births));
@@ -191,6 +202,22 @@ impl RunningJob {
         let unreaped_ns = self.sampler.groups.iter().map(Group::unreaped_ns).sum();
         (run.host, run.quota) = self.around.since(run.wall_ns, unreaped_ns);
         run
+    }
+
+    /// Cuts the run into phases.
+    fn phases(&self, run: &Run, start_ns: u64) -> Vec<Phase> {
+        // A stage that could not be started has no group.
+        let of = |group| self.live.iter().position(|live| live.started_group() == Some(group));
+        let place = |group: usize| of(group).unwrap_or(group);
+        let is_relay = |group: usize| run.stages.get(place(group)).is_some_and(|one| one.relay);
+        let timeline = self.sampler.course.timeline();
+        let mut phases = timeline.phases(start_ns + run.wall_ns, &is_relay);
+        for phase in &mut phases {
+            phase.start_ns = phase.start_ns.saturating_sub(start_ns);
+            phase.end_ns = phase.end_ns.saturating_sub(start_ns);
+            phase.holder = phase.holder.at(&place);
+        }
+        phases
     }
 
     fn stages(&self, job: &Job) -> Vec<Stage> {

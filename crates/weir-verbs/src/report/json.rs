@@ -5,6 +5,7 @@
 //! time; `user_s` and `sys_s` are sums over its tasks.
 
 mod around;
+mod phases;
 
 use super::{Compared, Report, Said};
 use crate::json::seconds;
@@ -33,6 +34,7 @@ struct Document<'a> {
     stages: Vec<Value>,
     pipes: Vec<Value>,
     verdict: Value,
+    phases: Vec<Value>,
     advice: Vec<Value>,
     memory_kills: Value,
     notes: &'a [String],
@@ -60,6 +62,7 @@ fn document(report: &Report) -> Document<'_> {
             .collect(),
         pipes: run.pipes.iter().map(pipe).collect(),
         verdict: verdict(&report.verdict),
+        phases: run.phases.iter().map(|phase| phases::phase(run, phase)).collect(),
         advice: report.advice.iter().map(|advice| self::advice(run, advice)).collect(),
         memory_kills: json!({
             "group": run.memory_kills.group,

@@ -3,10 +3,12 @@
 mod advice;
 mod ending;
 mod hints;
+mod phases;
 mod verdict;
 
 pub use advice::{advice, gain};
 pub use ending::{Ended, remark};
+pub use phases::phases;
 pub use verdict::verdict;
 
 use crate::units::words::{count, of_cpus, percent, rough_count, short_time};
