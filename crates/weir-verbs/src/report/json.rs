@@ -22,6 +22,11 @@ pub fn json(report: &Report) -> String {
     crate::json::document("weir.run/1", document(report)).unwrap_or_default()
 }
 
+/// Writes the same on one line.
+pub fn json_line(report: &Report) -> String {
+    crate::json::line("weir.run/1", document(report)).unwrap_or_default()
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     command: &'a str,
