@@ -5,8 +5,11 @@
 //! - [`tree`](self): finds the processes and threads of each stage as they come and go;
 //! - `pipes`: samples the fill of each pipe, and enlarges one in use;
 //! - `classify`: finds the state of one task from the system call in which it is blocked;
-//! - `peers`: finds the other end of a socket for which a task waits;
+//! - `peers`, `diag`: find the other end of a socket for which a task waits;
+//! - `outside`, `tcp`: look at what is there while somebody waits for it;
+//! - `files`: names the files and devices for which a task waits;
 //! - `births`: estimates how many processes were started, most of them never seen;
+//! - `position`: how far a process came in the file that it reads;
 //! - `locale`: finds the locale by which a program compares text;
 //! - `sampler`: at each tick, the state of each group of tasks, weighted by time.
 //!
@@ -16,18 +19,24 @@
 mod births;
 mod calls;
 mod classify;
+mod diag;
+mod files;
 mod group;
 mod locale;
+mod outside;
 mod peers;
 mod pipes;
+mod position;
 mod process;
 mod sampler;
+mod tcp;
 mod tree;
 
 pub use births::{Births, Census};
 pub use classify::{Endpoints, Hints};
-pub use group::{Group, Unreaped};
-pub use peers::Peers;
+pub use files::Files;
+pub use group::Group;
+pub use outside::Peers;
 pub use pipes::{Fill, PipeTotals, PipeWatch};
-pub use process::Process;
+pub use process::{Process, Unreaped};
 pub use sampler::{Grouping, Sampler};

@@ -3,7 +3,7 @@
 use super::RunningJob;
 use super::finish::{LiveStage, StartFailure};
 use super::job::{Job, Launch, StageSpec, Watcher};
-use crate::attribution::{Endpoints, PipeWatch};
+use crate::attribution::{Endpoints, PipeTotals, PipeWatch};
 use crate::machine;
 use crate::proc::Descriptor;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
@@ -37,7 +37,7 @@ impl RunningJob {
             if let Some(identity) = pipe.identity {
                 let sizing = self.sizing(job);
                 let mut watch = PipeWatch::new(identity, sizing);
-                watch.totals.seen.capacity_bytes = pipe.capacity_bytes;
+                watch.totals = PipeTotals::made(pipe.capacity_bytes);
                 self.sampler.pipes.push(watch);
             }
         }

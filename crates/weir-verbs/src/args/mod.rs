@@ -45,7 +45,7 @@ pub use words::parse;
     before_help = concat!("weir ", env!("CARGO_PKG_VERSION")),
     after_help = FIRST_STEPS,
 )]
-pub struct Options {
+pub struct CommandLine {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -126,7 +126,7 @@ pub enum PipeSize {
 /// Value of `--elastic`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Elastic {
-    /// Where an earlier run has shown that it would help.
+    /// Into the pipes for which an earlier run has shown that it would help.
     Evidence,
     /// Into these pipes, counted from 1.
     Pipes(Vec<usize>),
@@ -143,8 +143,8 @@ fn elastic(text: &str) -> Result<Elastic, String> {
         .map_err(|_| String::from("not a list of pipe numbers; write 1 or 1,3"))
 }
 
-/// Capacity of the pipes unless another is asked for. Measured on cat|wc: half the time of
-/// Linux's own 64 KiB; 1 MiB gains little more.
+/// Default capacity of the pipes. Measured on cat|wc: it takes half the time of Linux's own 64 KiB;
+/// 1 MiB gains little more.
 pub const PIPE_BYTES: u64 = 256 * 1024;
 
 /// Milliseconds between two samples unless others are asked for.
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Options::command().debug_assert();
+        CommandLine::command().debug_assert();
     }
 
     #[test]

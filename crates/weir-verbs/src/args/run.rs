@@ -6,7 +6,7 @@ use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What is to be run.
+/// What to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Texts for the shell: one, or several that are compared.
@@ -109,7 +109,7 @@ fn runs(text: &str) -> Result<usize, String> {
 }
 
 impl RunOptions {
-    /// How much the report is to say.
+    /// How detailed the report is.
     pub fn detail(&self) -> Detail {
         match (self.brief, self.verbose) {
             (true, _) => Detail::Brief,
