@@ -5,8 +5,7 @@ use super::sentinel::Sentinel;
 use super::watch::Watch;
 use super::{judge, runner};
 use crate::args::{PIPE_BYTES, SAMPLE_MS, When};
-use crate::fault::{Fault, tell};
-use crate::output::die;
+use crate::fault::{Fault, die, tell};
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
