@@ -244,7 +244,7 @@ fn signals_reach_the_script_once_and_weir_ends_as_bash_does() {
     // Builtins only: a bash that is just starting a child may lose a signal.
     const COUNTS: &str = "n=0; trap 'n=$((n+1))' INT TERM HUP USR1 USR2 QUIT; exec 3<>fifo; \
         echo up; for i in {1..40}; do read -t 0.01 -u 3; done; echo $n; exit 3";
-    const DIES: &str = "exec 3<>fifo; echo up; read -u 3";
+    const DIES: &str = "exec 3<>fifo; echo up; read -t 2 -u 3";
     let place = Place::new();
     let fifo = place.path().join("fifo");
     assert!(Command::new("mkfifo").arg(fifo).status().expect("mkfifo").success());
