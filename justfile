@@ -24,6 +24,14 @@ bench *ARGS:
 peers *ARGS:
     cargo run --release --locked --manifest-path bench/compare/Cargo.toml -- {{ARGS}}
 
+# Real pipelines: the truth about each by experiment, weir's verdict beside it, what weir costs, and what its advice
+# gains. About an hour; nothing else may run. `just corpus --append` goes on where it ended.
+#
+# The corpus of real pipelines (bench/corpus)
+corpus *ARGS:
+    cargo build --release --locked -p weir-cli
+    cargo run --release --locked --manifest-path bench/corpus/Cargo.toml -- {{ARGS}}
+
 # The API documentation, the manual pages and the completions
 docs: man completions
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked

@@ -155,3 +155,17 @@ fn a_quota_is_the_reason_and_nothing_is_advised_that_it_makes_useless() {
         assert!(limit <= 1.01 * wall / ((cpu(2) + cpu(3)) / 0.2), "{limit}\n{}", ran.stderr());
     });
 }
+
+#[test]
+fn a_command_that_follows_advice_does_the_same_in_less_time() {
+    truth(|| {
+        let lines = "perl -e 'print \"a line of $_ words\\n\" for 1..700000'";
+        let ran = pipeline(&format!("{lines} | grep --line-buffered 'line of' | tail -n 1"));
+        let all = ran.json["advice"].as_array().expect("advice");
+        let piece = all.iter().find(|piece| piece["kind"] == "larger-writes");
+        let piece = piece.unwrap_or_else(|| panic!("{}", ran.stderr()));
+        let wanted = format!("{lines} | grep 'line of' | tail -n 1");
+        assert_eq!(piece["command"], wanted, "{piece}");
+        assert_eq!(pipeline(&wanted).output.stdout, ran.output.stdout);
+    });
+}

@@ -14,9 +14,13 @@ use alloc::vec::Vec;
 
 mod cpus;
 mod pipes;
+mod rewrite;
 mod stages;
+mod tools;
 
 pub use cpus::{Scarcity, scarcity};
+pub use rewrite::{Change, apply, rewrite};
+pub use tools::threads;
 
 /// Kinds of advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr, strum::EnumString)]
@@ -32,6 +36,14 @@ pub enum AdviceKind {
     CLocale,
     /// A (de)compressor that uses several CPUs.
     ParallelCompressor,
+    /// More threads, by the program's own option.
+    MoreThreads,
+    /// Records passed on uncompressed to a stage that unpacks them at once.
+    UncompressedStream,
+    /// A file opened as standard input, without a `cat` before it.
+    DirectInput,
+    /// A cipher that the CPU has instructions for.
+    FasterCipher,
     /// Fewer, larger writes.
     LargerWrites,
     /// Fewer, larger reads.
@@ -97,11 +109,15 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
     for position in 0..run.stages.len() {
         all.extend(stages::fewer_processes(run, position));
         all.extend(stages::larger_transfers(run, verdict, position));
+        all.extend(tools::faster_cipher(run, position));
     }
     if let Some(culprit) = &verdict.culprit {
         all.extend(stages::c_locale(run, culprit.stage));
         all.extend(stages::parallel_compressor(run, culprit));
+        all.extend(tools::more_threads(run, culprit));
     }
+    all.extend(tools::uncompressed_stream(run));
+    all.extend(tools::direct_input(run, verdict));
     all.extend(cpus::more_cpus(run));
     let least = resolution(run);
     all.retain(|advice| advice.gain.factor() >= least && !is_refuted(advice, refuted));

@@ -10,8 +10,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 mod around;
+mod outside;
 
-pub use around::{Host, Peer, PeerKind, Program, Quota, Started};
+pub use around::{Host, Program, Quota, Started};
+pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 
 /// The quality of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
@@ -72,6 +74,8 @@ pub struct Run {
     pub started: Option<Started>,
     /// Who held the run up when; empty for a script, and where nothing was sampled.
     pub phases: Vec<Phase>,
+    /// Of the programs that advice names ([`crate::programs::ALTERNATIVES`]), the installed ones.
+    pub installed: Vec<&'static str>,
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
     /// known, and their times by state mean nothing.
     pub blind: bool,
@@ -143,6 +147,8 @@ pub struct Stage {
     pub started: Option<Started>,
     /// The peer for which it waited longest on a socket.
     pub peer: Option<Peer>,
+    /// The files and devices for which it waited, the longest wait first.
+    pub files: Vec<FileWait>,
 }
 
 /// Bytes and calls of processes' read and write calls, on whatever file: their pipe, files, their
@@ -169,6 +175,12 @@ pub struct Pipe {
     pub to: usize,
     /// Its capacity at the end.
     pub capacity_bytes: u64,
+    /// The capacity that weir gave it; `None` for a pipe of another maker.
+    pub given_bytes: Option<u64>,
+    /// The last other capacity that was found, which a stage gave it.
+    pub resized_bytes: Option<u64>,
+    /// Position of the stage that did that, if only one of its two can have done it.
+    pub resized_by: Option<usize>,
     /// The largest capacity that it can have here.
     pub limit_bytes: u64,
     /// Mean fill as a share of the capacity, if it was ever sampled.

@@ -6,9 +6,11 @@
 //! - [`state`]: the state of a stage at an instant, and which of several states counts.
 //! - [`partition`]: samples of states, adjusted to exact totals.
 //! - [`facts`]: the measurements of one run, the input of the next two.
+//! - [`command`]: the words of a command as typed, and the command changed.
 //! - [`programs`]: knowledge about common programs.
 //! - `load`: how much of the run each stage was busy.
 //! - [`around`]: causes that took the run's CPU time: a quota, others, its own stages.
+//! - [`outside`]: what a stage waited for outside the run.
 //! - [`phases`]: where the stage that holds a run up changes.
 //! - [`verdict`]: which stage was the bottleneck, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports it.
@@ -23,10 +25,12 @@ extern crate alloc;
 
 pub mod advice;
 pub mod around;
+pub mod command;
 pub mod ending;
 pub mod facts;
 mod limits;
 mod load;
+pub mod outside;
 pub mod partition;
 pub mod phases;
 pub mod programs;

@@ -55,14 +55,28 @@ pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
     Some(factor(run, rests, run.usable_cpus()))
 }
 
-/// Returns how many times faster the run could be, at most, if the stage at `position` needed no
-/// user CPU time: its kernel time and its waits remain.
-pub fn without_user_time(run: &Run, position: usize) -> f64 {
+/// Returns how many times faster the run could be, at most, if the stages at `positions` needed no
+/// user CPU time: their kernel time and their waits remain.
+pub fn without_user_time(run: &Run, positions: &[usize]) -> f64 {
     let rests = run.stages.iter().enumerate().map(|(at, stage)| {
         let mut rest = whole(run, at);
-        if at == position {
+        if positions.contains(&at) {
             rest.own_ns = (rest.own_ns - stage.user_ns as f64).max(0.0);
             rest.cpu_ns = stage.system_ns as f64;
+        }
+        rest
+    });
+    factor(run, rests, run.usable_cpus())
+}
+
+/// Returns how many times faster the run could be, at most, if the first stage, which only passes
+/// on a file, were left out: its reader then needs no more time in the kernel, at best.
+pub fn without_source(run: &Run) -> f64 {
+    let rests = run.stages.iter().enumerate().skip(1).map(|(at, stage)| {
+        let mut rest = whole(run, at);
+        if at == 1 {
+            rest.own_ns = (rest.own_ns - stage.system_ns as f64).max(0.0);
+            rest.cpu_ns = (rest.cpu_ns - stage.system_ns as f64).max(0.0);
         }
         rest
     });

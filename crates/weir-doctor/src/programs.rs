@@ -3,6 +3,15 @@
 
 use alloc::vec::Vec;
 
+mod changed;
+
+pub use changed::{
+    AES_CIPHER, cat_of_one_file, parallel, uncompressed, with_buffer, with_threads, without_cat,
+};
+
+/// Programs that advice names only where they are installed, or says that they are not.
+pub const ALTERNATIVES: [&str; 3] = ["pigz", "rapidgzip", "lbzip2"];
+
 /// Whether the program's speed depends on the locale.
 pub fn locale_matters(program: &str) -> bool {
     const SENSITIVE: [&str; 13] = [
@@ -111,6 +120,23 @@ pub enum Parallel {
     Unxz,
     /// `zstd` with threads.
     Zstd,
+}
+
+impl Parallel {
+    /// Whether it shares out blocks of some megabytes, so that little input is one block.
+    pub fn needs_blocks(self) -> bool {
+        matches!(self, Parallel::Xz | Parallel::Unxz | Parallel::Zstd)
+    }
+
+    /// How much more it does in the same CPU time than what it replaces; measured on tar archives
+    /// and reads of a genome (docs/design/advice.md).
+    pub fn efficiency(self) -> f64 {
+        match self {
+            Parallel::Pigz => 1.25,
+            Parallel::Lbzip2 => 1.8,
+            _ => 1.0,
+        }
+    }
 }
 
 /// Returns the variant of a one-CPU (de)compressor that uses several, if one is known.

@@ -3,6 +3,7 @@
 //! - [`wait`], [`usage`]: reap a child with its resource use; report this process's own use.
 //! - [`spawn`], [`fork`]: start a child with some standard descriptors closed, or a forked copy.
 //! - [`signals`]: changes how signals are handled, and dies of a signal.
+//! - [`socket`]: reads the kernel's figures on a TCP connection.
 //! - [`sched`], [`memory`], [`locale`]: set scheduling classes, read a few bytes of another process,
 //!   find installed locales.
 
@@ -11,6 +12,7 @@ pub mod locale;
 pub mod memory;
 pub mod sched;
 pub mod signals;
+pub mod socket;
 pub mod spawn;
 pub mod usage;
 pub mod wait;

@@ -1,10 +1,10 @@
 //! `weir compare`: two runs of `weir bench`, or a saved one and now.
 //!
-//! The runs were not interleaved, so every difference may be the hour's; that is said each time.
-//! Both are brought to one speed of the reference loop, and each process of a run is one value.
-//! Three things keep an unchanged host from being called changed: intervals are widened by how far
-//! hosts drift between runs, p values are corrected for the number of cases, and where the host was
-//! in two states no case is called faster or slower. [`text`] prints it.
+//! The runs were not interleaved, so any difference may come from the time of day; the report says so.
+//! Both runs are normalised to one speed of the reference loop, and each process gives one value.
+//! Three rules keep an unchanged host from being called changed: intervals are widened by how far
+//! hosts drift between runs, p values are corrected for the number of cases, and if the state of the
+//! host differed, no case is called faster or slower. [`text`] formats the report.
 
 mod text;
 
@@ -24,12 +24,12 @@ use weir_measure::pairs::{Unpaired, Verdict, holm, p_of_intervals};
 
 const SCHEMA: &str = "weir.compare/2";
 const UNPAIRED: &str = "unpaired: the two runs were not interleaved; a difference may come from the time of day, not from the host";
-/// The share of comparisons of a host with itself in which any case is called different.
+/// The share of comparisons of a host with itself in which some case is called different.
 const ERROR_SHARE: f64 = 0.05;
 
-/// The document of the schema.
+/// The comparison of two runs: the document of the schema.
 #[derive(Debug, Serialize)]
-struct Compared {
+struct RunComparison {
     a: String,
     b: String,
     text: &'static str,
@@ -37,24 +37,24 @@ struct Compared {
     correction: &'static str,
     error_share: f64,
     state: States,
-    host_differences: Vec<Difference>,
-    cases: Vec<Row>,
+    host_differences: Vec<HostDifference>,
+    cases: Vec<ComparedCase>,
     only_a: Vec<String>,
     only_b: Vec<String>,
 }
 
-/// What the host did beside the two runs.
+/// What others did on the host during the two runs.
 #[derive(Debug, Serialize)]
 struct States {
     a: HostState,
     b: HostState,
-    /// In what they differ so much that differences of figures may be theirs.
+    /// The difference of the states, if it is large enough to explain differences of figures.
     difference: Option<String>,
 }
 
-/// Something in which the two runs differ beside their figures.
+/// A property in which the hosts of the two runs differ.
 #[derive(Debug, Serialize)]
-struct Difference {
+struct HostDifference {
     what: &'static str,
     a: String,
     b: String,
@@ -62,7 +62,7 @@ struct Difference {
 
 /// One case in both runs.
 #[derive(Debug, Serialize)]
-struct Row {
+struct ComparedCase {
     suite: String,
     case: String,
     placement: Placement,
@@ -94,7 +94,7 @@ pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
             "--fail-on slower cannot fail here: the host's state differed ({difference})"
         ));
     }
-    let failed = |row: &Row| match options.fail_on {
+    let failed = |row: &ComparedCase| match options.fail_on {
         None => false,
         Some(FailOn::Slower) => row.is(Verdict::Slower),
         Some(FailOn::Changed) => !row.is(Verdict::Equivalent),
@@ -102,11 +102,11 @@ pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::from(u8::from(compared.cases.iter().any(failed))))
 }
 
-/// A file, if the word looks like one; else a saved run.
+/// Loads a file, if the word looks like one, or else a saved run.
 fn load(name: &str) -> Result<Report, Fault> {
     if name.contains('/') || name.ends_with(".json") {
         let text = std::fs::read_to_string(name)
-            .map_err(|error| Fault::failed(format!("cannot read '{name}': {error}")))?;
+            .map_err(|error| Fault::unreadable(Some(name.as_ref()), error))?;
         return read(&text, name);
     }
     match History::open_existing()? {
@@ -121,7 +121,7 @@ fn compared(
     a_name: &str,
     b_name: &str,
     band: f64,
-) -> Result<Compared, Fault> {
+) -> Result<RunComparison, Fault> {
     let mut pairs = Vec::new();
     for one in &a.cases {
         let Some(other) = b.cases.iter().find(|other| other.key() == one.key()) else { continue };
@@ -150,7 +150,7 @@ fn compared(
     }
     let difference = a.host.state.differs(&b.host.state);
     let judge = Judge { nominal_ns: a.reference.nominal_ns, band, state: difference.as_deref() };
-    Ok(Compared {
+    Ok(RunComparison {
         a: a_name.into(),
         b: b_name.into(),
         text: UNPAIRED,
@@ -170,7 +170,7 @@ fn full_name(case: &CaseRecord) -> String {
     format!("{}: {} ({}{stratum})", case.suite, case.case, case.placement)
 }
 
-fn differences(a: &Report, b: &Report) -> Vec<Difference> {
+fn differences(a: &Report, b: &Report) -> Vec<HostDifference> {
     let list = |report: &Report| -> Vec<(&'static str, String)> {
         let host = &report.host;
         let mitigations: Vec<String> =
@@ -194,11 +194,11 @@ fn differences(a: &Report, b: &Report) -> Vec<Difference> {
     let pairs = list(a).into_iter().zip(list(b));
     pairs
         .filter(|((_, a), (_, b))| a != b)
-        .map(|((what, a), (_, b))| Difference { what, a, b })
+        .map(|((what, a), (_, b))| HostDifference { what, a, b })
         .collect()
 }
 
-/// One value a process, at the common speed of the reference loop.
+/// One value for each process, normalised to the common speed of the reference loop.
 fn values(case: &CaseRecord, nominal_ns: f64) -> Vec<f64> {
     let beside = &case.beside;
     let mut processes: Vec<(u64, Vec<f64>)> = Vec::new();
@@ -218,7 +218,7 @@ fn values(case: &CaseRecord, nominal_ns: f64) -> Vec<f64> {
         }
     }
     let of_process = |values: &Vec<f64>| match case.unit {
-        // Differences and shares may be 0 or below: their better quarter says nothing.
+        // Differences and shares may be 0 or below, so their better quarter has no meaning.
         Unit::Percent => median(values),
         _ if case.low <= 0.0 || case.params.operation.as_deref() == Some("phase") => median(values),
         unit => typical(values, unit),
@@ -226,15 +226,15 @@ fn values(case: &CaseRecord, nominal_ns: f64) -> Vec<f64> {
     processes.iter().map(|(_, values)| of_process(values)).collect()
 }
 
-/// What verdicts depend on.
+/// The facts on which verdicts depend.
 struct Judge<'a> {
     nominal_ns: f64,
     band: f64,
     state: Option<&'a str>,
 }
 
-/// What two runs say of a case, before all cases are looked at together.
-struct Found {
+/// The comparison of one case, before the p values are corrected.
+struct Unjudged {
     ratio: f64,
     low: f64,
     high: f64,
@@ -243,36 +243,41 @@ struct Found {
 }
 
 impl Judge<'_> {
-    fn rows(&self, pairs: &[(&CaseRecord, &CaseRecord)]) -> Vec<Row> {
-        let found: Vec<Found> = pairs.iter().map(|(one, other)| self.look(one, other)).collect();
+    fn rows(&self, pairs: &[(&CaseRecord, &CaseRecord)]) -> Vec<ComparedCase> {
+        let found: Vec<Unjudged> = pairs.iter().map(|(one, other)| self.look(one, other)).collect();
         let corrected = holm(&found.iter().map(|found| found.p).collect::<Vec<_>>());
         let all = pairs.iter().zip(found).zip(corrected);
         all.map(|(((one, other), found), p)| self.row(one, other, found, p)).collect()
     }
 
-    /// The ratio with what one run cannot see of itself: how far hosts drift between runs, once for
-    /// each of the two.
-    fn look(&self, one: &CaseRecord, other: &CaseRecord) -> Found {
+    /// Compares a case. The interval is widened by how far hosts drift between runs, once for each run.
+    fn look(&self, one: &CaseRecord, other: &CaseRecord) -> Unjudged {
         let (a, b) = (values(one, self.nominal_ns), values(other, self.nominal_ns));
         match Unpaired::from_samples(&a, &b) {
             Ok(found) => {
                 let found = found.widened(drift_between(one.placement, &a, &b) * SQRT_2);
                 let equivalent = found.verdict(self.band) == Verdict::Equivalent;
                 let Unpaired { ratio, low, high, p, .. } = found;
-                Found { ratio, low, high, p: Some(p), equivalent }
+                Unjudged { ratio, low, high, p: Some(p), equivalent }
             }
-            // Differences and shares may be 0 or below: only what lies apart is told apart. Their
-            // intervals have the drift already.
+            // Differences and shares may be 0 or below, so they differ only if their intervals do.
+            // These intervals include the drift already.
             Err(_) => {
                 let interval = |case: &CaseRecord| (case.estimate, case.low, case.high);
                 let ratio = other.estimate / one.estimate;
                 let p = p_of_intervals(interval(one), interval(other));
-                Found { ratio, low: ratio, high: ratio, p, equivalent: false }
+                Unjudged { ratio, low: ratio, high: ratio, p, equivalent: false }
             }
         }
     }
 
-    fn row(&self, one: &CaseRecord, other: &CaseRecord, found: Found, p: Option<f64>) -> Row {
+    fn row(
+        &self,
+        one: &CaseRecord,
+        other: &CaseRecord,
+        found: Unjudged,
+        p: Option<f64>,
+    ) -> ComparedCase {
         let more = other.estimate > one.estimate;
         let (verdict, why) = match p {
             _ if found.equivalent => (Verdict::Equivalent, String::new()),
@@ -293,9 +298,9 @@ impl Judge<'_> {
             }
             _ => (Verdict::Inconclusive, String::new()),
         };
-        let Found { ratio, low, high, .. } = found;
+        let Unjudged { ratio, low, high, .. } = found;
         let text = format!("{ratio:.3}x ({low:.3} to {high:.3}): {verdict}{why}");
-        Row {
+        ComparedCase {
             suite: one.suite.clone(),
             case: one.case.clone(),
             placement: one.placement,
@@ -313,13 +318,13 @@ impl Judge<'_> {
     }
 }
 
-impl Row {
+impl ComparedCase {
     fn is(&self, verdict: Verdict) -> bool {
         self.verdict.kind == verdict.to_string()
     }
 }
 
-/// Of rates, more is faster.
+/// Swaps faster and slower for rates, where more is faster.
 fn turned(verdict: Verdict, unit: Unit) -> Verdict {
     match (verdict, unit.more_is_better()) {
         (Verdict::Faster, true) => Verdict::Slower,

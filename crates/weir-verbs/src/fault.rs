@@ -1,10 +1,14 @@
 //! Errors of the command itself: a sentence on stderr and an exit status of 1 or 2.
 
+use signal_hook::consts::SIGPIPE;
+use std::fmt::Display;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
+use weir_measure_sys::signals::die_of;
 use weir_policy::text::printable_lines;
 
-/// What went wrong.
+/// An error of the command.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct Fault {
@@ -12,7 +16,7 @@ pub struct Fault {
     text: String,
 }
 
-/// What a shell shows of a command that died of SIGINT.
+/// The status that a shell reports for a command that died of SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
 impl Fault {
@@ -26,24 +30,73 @@ impl Fault {
         Fault { status: 1, text: text.into() }
     }
 
-    /// Someone asked to stop: exit status 130.
+    /// The user interrupted the command: exit status 130.
     pub fn interrupted() -> Fault {
         Fault { status: INTERRUPTED, text: String::from("interrupted") }
     }
 
-    /// Prints it; nobody to read it is no further error.
+    /// Turns an error into `cannot WHAT: error`, exit status 1.
+    pub fn cannot<E: Display>(what: &str) -> impl Fn(E) -> Fault + '_ {
+        move |error| Fault::failed(format!("cannot {what}: {error}"))
+    }
+
+    /// A file, or standard input if it is `None`, cannot be read: exit status 1.
+    pub fn unreadable(file: Option<&Path>, why: impl Display) -> Fault {
+        let name = file.map(|path| format!("'{}'", path.display()));
+        Fault::cannot(&format!("read {}", name.as_deref().unwrap_or("standard input")))(why)
+    }
+
+    /// A file, or standard output if it is `None`, cannot be written: exit status 1.
+    pub fn unwritable(file: Option<&Path>, why: impl Display) -> Fault {
+        let name = file.map(|path| format!("'{}'", path.display()));
+        Fault::cannot(&format!("write {}", name.as_deref().unwrap_or("to standard output")))(why)
+    }
+
+    /// The reader of the output has left: the command prints nothing and dies of SIGPIPE.
+    pub fn reader_gone() -> Fault {
+        Fault { status: 128 + SIGPIPE as u8, text: String::new() }
+    }
+
+    /// Prints the error and ends the command: gives the exit status, or dies of SIGPIPE.
+    pub fn end(&self) -> ExitCode {
+        if self.text.is_empty() {
+            return die(SIGPIPE);
+        }
+        self.tell();
+        ExitCode::from(self.status)
+    }
+
+    /// Prints the error. If nobody reads standard error, that is not a further error.
     pub fn tell(&self) {
         tell(&self.text);
     }
+}
 
-    /// The exit status that goes with it.
-    pub fn code(&self) -> ExitCode {
-        ExitCode::from(self.status)
+impl From<weir::Error> for Fault {
+    fn from(error: weir::Error) -> Fault {
+        Fault::failed(error.to_string())
     }
 }
 
-/// Prints `weir: TEXT` on stderr, in one write so that lines of stages do not tear it. Names and
-/// reports of others stand in what is said: nothing in it makes the terminal do anything.
+impl From<weir_net::Error> for Fault {
+    fn from(error: weir_net::Error) -> Fault {
+        Fault::failed(error.to_string())
+    }
+}
+
+/// Dies of a signal.
+pub fn die(signal: i32) -> ExitCode {
+    // If the signal is blocked, the exit status says the same.
+    let _ = die_of(signal);
+    ExitCode::from(128 + signal as u8)
+}
+
+/// Warning of a build that measures too slow a weir.
+pub const UNOPTIMIZED: &str = "this build is not optimized: figures of weir's own mechanisms are too \
+    slow (for true ones: cargo build --release)";
+
+/// Prints `weir: TEXT` on stderr, in one write, so that lines of stages do not mix with it. The text
+/// may hold names and reports of others: no character of it acts on the terminal.
 pub fn tell(text: &str) {
     let line = format!("weir: {}\n", printable_lines(text));
     let _ = std::io::stderr().lock().write_all(line.as_bytes());

@@ -1,7 +1,7 @@
 //! `weir history`: the saved runs of `weir bench`.
 
 use crate::args::{Export, HistoryCommand, HistoryShowOptions, HistoryVerb, JsonOption};
-use crate::bench::history::{Entry, History, unknown};
+use crate::bench::history::{History, SavedRun, unknown};
 use crate::bench::{self, export};
 use crate::fault::{Fault, tell};
 use crate::json;
@@ -30,7 +30,7 @@ pub fn history(command: &HistoryCommand) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The history in which a run of this name is looked for.
+/// Opens the history in which to look for the run.
 fn opened(name: &str) -> Result<History, Fault> {
     History::open_existing()?.ok_or_else(|| unknown(name, None))
 }
@@ -78,12 +78,12 @@ fn export(name: &str, format: Export) -> Result<(), Fault> {
     }
 }
 
-/// A report, or what is wrong with the text under this name.
+/// Parses a report; `name` is for the error.
 pub fn read(text: &str, name: &str) -> Result<Report, Fault> {
-    Report::from_json(text).map_err(|error| Fault::failed(format!("cannot read '{name}': {error}")))
+    Report::from_json(text).map_err(Fault::cannot(&format!("read '{name}'")))
 }
 
-fn table(entries: &[Entry]) -> String {
+fn table(entries: &[SavedRun]) -> String {
     let mut table = aligned(["name", "when (UTC)", "cases", "resolves", "kernel", "CPU"], [2, 3]);
     for entry in entries {
         table.add_row([

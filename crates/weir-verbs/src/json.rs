@@ -1,4 +1,4 @@
-//! The JSON documents of all verbs: how they begin, and what the same thing is called in each.
+//! The JSON documents of all verbs: how they begin, and the names that they share.
 //!
 //! `docs/contracts/json.md` states the grammar: a document is an object that begins with `schema`
 //! and `weir_version`, and its keys keep the order in which they are written.
@@ -10,41 +10,41 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use weir_policy::text::is_unsafe_to_print;
 
-/// What every document begins with, and then what a verb says.
+/// A document: the keys that all begin with, then those of the verb.
 #[derive(Serialize)]
-struct Document<'a, B> {
+struct Envelope<'a, B> {
     schema: &'a str,
     weir_version: &'static str,
     #[serde(flatten)]
     body: B,
 }
 
-/// The document of a schema as indented text, with a newline at its end.
+/// Writes the document of a schema as indented text, with a newline at its end.
 pub fn document(schema: &str, body: impl Serialize) -> Result<String, Fault> {
     ended(serde_json::to_string_pretty(&begun(schema, body)))
 }
 
-/// The same on one line, for documents that follow one another.
+/// Writes the document of a schema on one line, for documents that follow one another.
 pub fn line(schema: &str, body: impl Serialize) -> Result<String, Fault> {
     ended(serde_json::to_string(&begun(schema, body)))
 }
 
-fn begun<B>(schema: &str, body: B) -> Document<'_, B> {
-    Document { schema, weir_version: env!("CARGO_PKG_VERSION"), body }
+fn begun<B>(schema: &str, body: B) -> Envelope<'_, B> {
+    Envelope { schema, weir_version: env!("CARGO_PKG_VERSION"), body }
 }
 
-/// A value that is a document by itself, on one line.
+/// Writes a value that is a whole document by itself, on one line.
 pub fn whole(value: &impl Serialize) -> Result<String, Fault> {
     ended(serde_json::to_string(value))
 }
 
 fn ended(text: serde_json::Result<String>) -> Result<String, Fault> {
-    let text = text.map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
+    let text = text.map_err(Fault::cannot("make JSON"))?;
     Ok(escaped(&text).into_owned() + "\n")
 }
 
-/// JSON that says the same and can be looked at: what a terminal would act on can only stand in
-/// strings, where JSON has escapes for it.
+/// Escapes the characters on which a terminal would act, so that the JSON can be printed. They occur
+/// only in strings, where JSON has escapes for them.
 pub fn escaped(json: &str) -> Cow<'_, str> {
     let is_unsafe = |c: char| !matches!(c, '\n' | '\t') && is_unsafe_to_print(c);
     if !json.contains(is_unsafe) {
@@ -53,7 +53,7 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(json.len() + 32);
     for c in json.chars() {
         match c {
-            // It can only stand between values.
+            // It can only occur between values.
             '\r' => out.push(' '),
             c if is_unsafe(c) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
@@ -67,13 +67,13 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Seconds, as every duration is given.
+/// Converts a duration to seconds, the unit of all durations in JSON.
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A process, such as the reader of something: `pid`, `command` and `uid`, and then what the verb
-/// adds. What is not known is null; the user is looked up where the verb does not know it.
+/// An object for a process: `pid`, `command` and `uid`, then what the verb adds. Unknown values are
+/// null. The user is looked up if the verb does not know it.
 pub fn process(pid: i32, known_uid: Option<u32>, more: Value) -> Value {
     let pid = Some(pid).filter(|pid| *pid > 0);
     let uid = known_uid.or_else(|| pid.and_then(uid));
@@ -87,7 +87,7 @@ pub fn process(pid: i32, known_uid: Option<u32>, more: Value) -> Value {
     Value::Object(object)
 }
 
-/// The name of a process, as it chose it: for programs, not for a terminal. 15 bytes at most.
+/// The name of a process, as the process chose it, so not safe for a terminal. At most 15 bytes.
 pub fn command(pid: i32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())

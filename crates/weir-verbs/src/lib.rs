@@ -1,10 +1,9 @@
 //! The verbs of the `weir` command.
 //!
-//! One file or folder a verb: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
-//! [`tune`], [`port`], [`mod@buffer`], [`net`], [`pages`] (completions and manual pages). What they
-//! share: [`args`] (the command line), [`shell`] (cutting a pipeline's text into stages),
-//! [`report`] (what people and programs read of a run), [`json`] and
-//! [`output`] (what all verbs print), [`fault`] (errors of the command).
+//! Each verb has a file or folder: [`run`], [`mod@bench`], [`compare`], [`history`], [`stat`],
+//! [`tune`], [`port`], [`mod@buffer`], [`net`], [`pages`] (completions and manual pages). They share
+//! [`args`] (the command line), [`shell`] (cuts a pipeline's text into stages), [`report`] (the report
+//! of a run), [`json`] and [`output`] (the output of all verbs), and [`fault`] (errors).
 
 #![forbid(unsafe_code)]
 
@@ -30,15 +29,18 @@ mod units;
 use args::Command;
 use std::process::ExitCode;
 
-/// Runs the command with the arguments of this process, and gives the status that the process should end with.
+/// Runs the command with the arguments of this process, and returns the exit status.
 pub fn main() -> ExitCode {
-    // Started by itself through /proc/self/exe, it would be called that in ps and in weir net stat.
+    // A process that weir starts through /proc/self/exe is named "exe" in ps and in weir net stat.
     if rustix::thread::name().is_ok_and(|name| name.as_c_str() == c"exe") {
         let _ = rustix::thread::set_name(c"weir");
     }
-    // No verb for people: weir bench starts itself with this word.
+    // weir bench starts itself with this word; it is not a verb for people.
     if std::env::args_os().skip(1).eq([bench::CELL]) {
         return end(bench::cell());
+    }
+    if let Some(words) = args::shell_words() {
+        return end(run::sh(words));
     }
     let options = match args::parse() {
         Ok(options) => options,
@@ -46,6 +48,7 @@ pub fn main() -> ExitCode {
     };
     end(match options.command {
         Command::Run(run) => run::run(&run),
+        Command::Sh(options) => run::sh(options.words),
         Command::Bench(options) => bench::bench(&options),
         Command::Compare(options) => compare::compare(&options),
         Command::History(options) => history::history(&options),
@@ -60,11 +63,5 @@ pub fn main() -> ExitCode {
 }
 
 fn end(result: Result<ExitCode, fault::Fault>) -> ExitCode {
-    match result {
-        Ok(code) => code,
-        Err(fault) => {
-            fault.tell();
-            fault.code()
-        }
-    }
+    result.unwrap_or_else(|fault| fault.end())
 }

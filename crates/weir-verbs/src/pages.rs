@@ -1,4 +1,4 @@
-//! `weir completions` and `weir man`: made from the command line's own definition.
+//! `weir completions` and `weir man`, generated from the definition of the command line.
 
 use crate::args::{CompletionsOptions, ManOptions, command};
 use crate::fault::Fault;
@@ -16,20 +16,16 @@ pub fn completions(options: &CompletionsOptions) -> Result<ExitCode, Fault> {
 pub fn man(options: &ManOptions) -> Result<ExitCode, Fault> {
     match &options.out {
         Some(directory) => {
-            let cannot = |error| {
-                Fault::failed(format!(
-                    "cannot write manual pages to {}: {error}",
-                    directory.display()
-                ))
-            };
-            std::fs::create_dir_all(directory).map_err(cannot)?;
+            let what = format!("write manual pages to {}", directory.display());
+            let cannot = Fault::cannot(&what);
+            std::fs::create_dir_all(directory).map_err(&cannot)?;
             clap_mangen::generate_to(command(), directory).map_err(cannot)?;
             Ok(ExitCode::SUCCESS)
         }
         None => {
             let mut page = Vec::new();
             let rendered = clap_mangen::Man::new(command()).render(&mut page);
-            rendered.map_err(|error| Fault::failed(format!("cannot make the page: {error}")))?;
+            rendered.map_err(Fault::cannot("make the page"))?;
             print(&page)
         }
     }

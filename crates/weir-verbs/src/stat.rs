@@ -1,4 +1,4 @@
-//! `weir stat`: the accounts of pipes, mpxes and flags in use.
+//! `weir stat`: shows the accounts of pipes, mpxes and flags in use.
 
 mod shared;
 
@@ -9,10 +9,9 @@ use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::{Outlet, aligned, trimmed};
 use crate::report::layout::cut;
-use crate::units::columns;
-use crate::units::{bytes, capacity, count, seconds};
+use crate::units::{bytes, capacity, columns, count, seconds};
 use serde_json::{Value, json};
-use shared::{Row, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
+use shared::{StatRow, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
@@ -32,7 +31,7 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?.in_lines(watches).in_place(watches);
     let mut before = BTreeMap::new();
     let mut seen = Instant::now();
-    // Until an interrupt, or nobody reads on.
+    // Until an interrupt, or until the reader leaves.
     loop {
         let found = look(options.pid);
         let elapsed_s = seen.elapsed().as_secs_f64();
@@ -66,21 +65,21 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
 
 const NONE: &str = "no pipe of weir is in use";
 
-/// What is in use.
-struct Found {
+/// The pipes, mpxes and flags in use.
+struct InUse {
     pipes: Vec<PipeStat>,
     mpx: Vec<MpxStat>,
     flags: Vec<FlagsStat>,
 }
 
-impl Found {
+impl InUse {
     fn is_empty(&self) -> bool {
         self.pipes.is_empty() && self.mpx.is_empty() && self.flags.is_empty()
     }
 }
 
-fn look(pid: Option<i32>) -> Found {
-    let mut found = Found { pipes: pipes(), mpx: mpxes(), flags: clusters() };
+fn look(pid: Option<i32>) -> InUse {
+    let mut found = InUse { pipes: pipes(), mpx: mpxes(), flags: clusters() };
     if let Some(pid) = pid {
         let is_held = |holders: &[(i32, i32)]| holders.iter().any(|(holder, _)| *holder == pid);
         found.pipes.retain(|pipe| is_held(&pipe.holders));
@@ -90,14 +89,14 @@ fn look(pid: Option<i32>) -> Found {
     found
 }
 
-/// A command of weir at work: it has no pipes of the library, and accounts of its own.
+/// A running command of weir, which has no pipes of the library.
 struct Running {
     pid: i32,
-    /// Its words.
+    /// Its command line.
     command: String,
 }
 
-/// The runs and buffers at work that this user may look at.
+/// Lists the running `weir run` and `weir buffer` commands that this user may inspect.
 fn running(only: Option<i32>) -> Vec<Running> {
     let program = |pid: &str| {
         let found = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
@@ -121,8 +120,8 @@ fn running_json(running: &Running) -> Value {
     json!({"pid": running.pid, "command": running.command, "uid": json::uid(running.pid)})
 }
 
-/// All there is to see, as wide as the terminal.
-fn text(found: &Found, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
+/// The whole text, as wide as the terminal.
+fn text(found: &InUse, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
     let stdout = std::io::stdout();
     let width = stdout.is_terminal().then(|| columns(stdout).unwrap_or(80));
     let mut text = match found.is_empty() {
@@ -142,15 +141,15 @@ const HEADER: [&str; 13] = [
     "pipe", "end", "process", "bytes", "rate", "records", "waits", "spun", "slept", "asleep",
     "woke", "woken", "",
 ];
-/// Columns that go, in this order, where there is no room for all.
+/// Columns that are dropped, in this order, if the table is too wide.
 const LESSER: [usize; 7] = [11, 10, 7, 5, 8, 9, 6];
 
-/// A row for each end, with as many columns as fit.
-fn table(found: &Found, rate: impl Fn(&PipeStat) -> Option<f64>, width: Option<usize>) -> String {
+/// A table with a row for each end and as many columns as fit.
+fn table(found: &InUse, rate: impl Fn(&PipeStat) -> Option<f64>, width: Option<usize>) -> String {
     let mut rows = Vec::new();
     for pipe in &found.pipes {
         let rate = rate(pipe).map(|rate| format!("{}/s", bytes(rate as u64)));
-        let kind = if pipe.kind == Kind::Stream { "stream" } else { "records" };
+        let kind = kind(pipe);
         let fill = pipe.fill_bytes.map_or_else(
             || format!("{kind}, {}", capacity(pipe.capacity_bytes)),
             |fill| format!("{kind}, {} of {}", bytes(fill), capacity(pipe.capacity_bytes)),
@@ -179,7 +178,7 @@ fn table(found: &Found, rate: impl Fn(&PipeStat) -> Option<f64>, width: Option<u
     }
 }
 
-fn laid_out(rows: &[Row], shown: &[usize]) -> String {
+fn laid_out(rows: &[StatRow], shown: &[usize]) -> String {
     let figures = shown.iter().enumerate().filter(|(_, at)| (3..12).contains(*at));
     let header = shown.iter().map(|at| HEADER[*at]);
     let mut table = aligned(header, figures.map(|(place, _)| place));
@@ -189,7 +188,7 @@ fn laid_out(rows: &[Row], shown: &[usize]) -> String {
     trimmed(&table)
 }
 
-/// What the backlog of an elastic reader has come to, where it has.
+/// A line about the backlog of an elastic reader, if it was used.
 fn backlog(pipe: &PipeStat) -> Option<String> {
     let account = &pipe.reader.account;
     let name = name(&pipe.holders);
@@ -208,7 +207,7 @@ fn backlog(pipe: &PipeStat) -> Option<String> {
     })
 }
 
-fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> Row {
+fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> StatRow {
     let account = &stat.account;
     let state = match (stat.closed, stat.waits) {
         (true, _) => "closed",
@@ -232,10 +231,14 @@ fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> Row {
     ]
 }
 
+fn kind(pipe: &PipeStat) -> &'static str {
+    if pipe.kind == Kind::Stream { "stream" } else { "records" }
+}
+
 fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
     json!({
         "inode": pipe.inode,
-        "kind": if pipe.kind == Kind::Stream { "stream" } else { "records" },
+        "kind": kind(pipe),
         "capacity_bytes": pipe.capacity_bytes,
         "segment_bytes": pipe.segment_bytes,
         "atomic_bytes": pipe.atomic_bytes,
@@ -248,7 +251,7 @@ fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {
     })
 }
 
-/// An end, with the name that its bytes have: those of a reader come in.
+/// An end as JSON; `bytes_name` is the key of its bytes.
 fn end_json(stat: &EndStat, bytes_name: &str) -> Value {
     let account = &stat.account;
     let pid = i32::try_from(account.pid).unwrap_or(0);

@@ -1,10 +1,10 @@
-//! `weir tune`: the defaults of weir's pipes, and the sizes of pipes in use.
+//! `weir tune`: sets the defaults of weir's pipes, or the sizes of a pipe in use.
 
 use crate::args::TuneOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::{Outlet, progress_bar};
-use crate::port::asked as fault;
+use crate::port::asked;
 use crate::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
 
 const SCHEMA: &str = "weir.tune/2";
-/// Of a pipe in use.
+/// The schema for a pipe in use.
 const PIPE_SCHEMA: &str = "weir.tune.pipe/1";
 
 pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
@@ -20,10 +20,10 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
         return live(options);
     }
     let mut outlet = Outlet::open(&options.json)?;
-    let mut settings = if options.reset { Settings::default() } else { read()? };
+    let mut settings = if options.reset { Settings::default() } else { Settings::read()? };
     if let Some(size) = size(options) {
         settings.capacity_bytes = Some(size);
-        // What no longer fits goes back to following from the size.
+        // A segment that no longer fits follows from the size again.
         settings.segment_bytes = settings.segment_bytes.filter(|bytes| *bytes <= size);
     }
     let capacity = settings.capacity_bytes.unwrap_or(settings.habits().capacity_bytes);
@@ -33,30 +33,20 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     let segment = settings.segment_bytes.unwrap_or(capacity >> 3);
     settings.atomic_bytes =
         options.atomic.or(settings.atomic_bytes.filter(|bytes| *bytes <= segment));
-    let sizes = settings.sizes().map_err(fault)?;
+    let sizes = settings.sizes().map_err(asked)?;
     if size(options).is_some() {
         settings.capacity_bytes = Some(sizes.capacity_bytes);
     }
     if options.calibrate {
         settings.measured = Some(measure()?);
     }
-    let changed = options.reset || options.calibrate || sizes_asked(options);
-    if changed {
-        settings.write().map_err(fault)?;
+    let sizes_asked = size(options).is_some()
+        || options.segment.or(options.atomic).or(options.shift.map(u64::from)).is_some();
+    if options.reset || options.calibrate || sizes_asked {
+        settings.write().map_err(asked)?;
     }
     show(&mut outlet, &settings)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn sizes_asked(options: &TuneOptions) -> bool {
-    size(options).is_some()
-        || options.segment.is_some()
-        || options.shift.is_some()
-        || options.atomic.is_some()
-}
-
-fn read() -> Result<Settings, Fault> {
-    Settings::read().map_err(fault)
 }
 
 fn page_bytes() -> u64 {
@@ -74,8 +64,8 @@ fn segment(options: &TuneOptions, capacity: u64) -> Option<u64> {
 fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
     let (pid, descriptor) = options.pipe.unwrap_or_default();
-    let file = weir::stat::open(pid, descriptor, true).map_err(fault)?;
-    let now = weir::stat::read(&file).map_err(fault)?;
+    let file = weir::stat::open(pid, descriptor, true).map_err(asked)?;
+    let now = weir::stat::read(&file).map_err(asked)?;
     if now.writer.closed || now.reader.closed {
         return Err(Fault::failed(format!("cannot set {pid}/{descriptor}: it is closed")));
     }
@@ -85,9 +75,9 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     }
     let capacity_bytes = size(options);
     let segment_bytes = segment(options, capacity_bytes.unwrap_or(now.capacity_bytes));
-    let asked = Ask { capacity_bytes, segment_bytes, atomic_bytes: options.atomic };
-    let sizes = ask(file.as_fd(), asked).map_err(fault)?;
-    let asked = || {
+    let wanted = Ask { capacity_bytes, segment_bytes, atomic_bytes: options.atomic };
+    let sizes = ask(file.as_fd(), wanted).map_err(asked)?;
+    let body = || {
         json!({
             "pipe": {"pid": pid, "fd": descriptor},
             "asked": {
@@ -97,7 +87,7 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
             },
         })
     };
-    outlet.say(PIPE_SCHEMA, asked, String::new)?;
+    outlet.say(PIPE_SCHEMA, body, String::new)?;
     if outlet.has_text() {
         tell(&format!(
             "asked for {}, segments of {}, atomic bound {}; the writer adopts them",
@@ -115,11 +105,11 @@ fn measure() -> Result<weir::tune::Habits, Fault> {
         bar.set_position((100 * step.done / step.total) as u64);
     });
     bar.finish_and_clear();
-    habits.map_err(fault)
+    habits.map_err(asked)
 }
 
 fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
-    let sizes = settings.sizes().map_err(fault)?;
+    let sizes = settings.sizes().map_err(asked)?;
     let habits = settings.habits();
     let measured = settings.measured.is_some();
     let from = |set: bool, otherwise: &'static str| if set { "set" } else { otherwise };
@@ -154,14 +144,15 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
         ),
         other => other.to_owned(),
     };
-    let mut text = String::from("sizes of new pipes of weir\n");
-    text += &format!("  size     {:>8}  page << {order:<2}  {why}\n", capacity(size));
-    text += &format!("  segment  {:>8}  size >> {shift:<2}  {segment_from}\n", capacity(segment));
-    text += &format!("  atomic   {:>8}              {atomic_from}\n", capacity(atomic));
     let habit = if habits.dirties { "writes to" } else { "does not write to" };
-    text += &format!(
-        "  a reader {habit} the cache lines it has read; one that finds a stream empty lets the\n  \
+    let mut text = format!(
+        "sizes of new pipes of weir\n  size     {:>8}  page << {order:<2}  {why}\n  \
+         segment  {:>8}  size >> {shift:<2}  {segment_from}\n  \
+         atomic   {:>8}              {atomic_from}\n  a reader {habit} the cache lines it has read; one that finds a stream empty lets the\n  \
          writer get ahead for {} ns; waking an end costs {} ns: {}\n",
+        capacity(size),
+        capacity(segment),
+        capacity(atomic),
         habits.backoff_ns,
         habits.wake_ns,
         if measured { "measured" } else { "not measured, see weir tune --calibrate" }

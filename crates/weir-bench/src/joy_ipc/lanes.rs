@@ -83,7 +83,7 @@ impl<'a> BareLane<'a> {
             let head = self.shared.half_at(at).load(Ordering::Relaxed);
             let mut record = [0; BYTES];
             self.shared.copy_out(at + HEAD_BYTES, &mut record);
-            let is_right = head == DATA | BYTES as u32 && record.iter().all(|byte| *byte == 7);
+            let is_right = head == DATA | BYTES as u32 && record == [7; BYTES];
             *wrong += u64::from(!is_right);
             self.own += footprint(BYTES) as u64;
             count += 1;

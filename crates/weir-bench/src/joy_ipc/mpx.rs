@@ -20,6 +20,9 @@ const CHANNELS: [u64; 3] = [10, 1_000, 10_000];
 /// Number of channels that send.
 const BUSY: usize = 8;
 const BYTES: usize = 64;
+/// The bytes of a record. They are compared as a whole: one after the other, the check took two
+/// fifths of the owner's time.
+const EXPECTED: [u8; BYTES] = [7; BYTES];
 /// How long the owner may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -66,7 +69,7 @@ fn own(place: &PortDirectory, control: &Control) -> Result<(), CaseError> {
             Kind::Open => asking.push(record.channel),
             Kind::Data => {
                 bytes += record.bytes.len() as u64;
-                wrong += u64::from(record.bytes.iter().any(|byte| *byte != 7));
+                wrong += u64::from(EXPECTED.get(..record.bytes.len()) != Some(record.bytes));
             }
             _ => {}
         });
@@ -115,7 +118,7 @@ impl MpxSender {
         let channel = self.busy[at % BUSY];
         let mut left = BYTES;
         while left > 0 {
-            left -= self.peer.send(channel, &[7; BYTES][..left]).map_err(trouble)?;
+            left -= self.peer.send(channel, &EXPECTED[..left]).map_err(trouble)?;
             if left > 0 {
                 // Waits until some channel has room again; it may be another one.
                 self.peer.receive_each(&mut self.buffer, |_| {}).map_err(trouble)?;

@@ -234,7 +234,8 @@ pub struct Process {
 }
 
 impl Process {
-    fn start(mut command: Command) -> Process {
+    /// Starts a command whose output is heard.
+    pub fn start(mut command: Command) -> Process {
         let mut child = command.spawn().expect("it starts");
         bound(&child);
         let heard = Arc::new(Heard::default());

@@ -9,6 +9,11 @@ use crate::programs;
 
 /// A pipe full (or empty) for less than this share is no evidence.
 const OFTEN: f64 = 0.10;
+/// A pipe of this size or more gains little from growing: with an estimate of 1.12 to 1.34, five
+/// pipelines gained 1.03 to 1.10 or nothing (docs/design/advice.md).
+const LARGE_PIPE_BYTES: u64 = 262_144;
+/// It is advised from this estimate on.
+const LARGE_PIPE_GAIN: f64 = 1.5;
 /// Waits longer than this come from bursts too large for any pipe.
 const LONG_WAIT_NS: u64 = 50_000_000;
 /// A bound that is this many times the estimate is too loose to state.
@@ -48,6 +53,10 @@ pub(super) fn pipe_advice(run: &Run, position: usize) -> Option<Advice> {
         AdviceKind::LargerPipe
     };
     let gain = gain(run, writer, reader);
+    let large = pipe.capacity_bytes >= LARGE_PIPE_BYTES && kind == AdviceKind::LargerPipe;
+    if large && gain.factor() < LARGE_PIPE_GAIN {
+        return None;
+    }
     Some(Advice { kind, stage: None, pipe: Some(position), gain })
 }
 

@@ -1,5 +1,6 @@
 //! Advice on the work of a single stage.
 
+use super::tools::{ENOUGH_BYTES, used_one_cpu};
 use super::{Advice, AdviceKind, Gain, estimate, weight};
 use crate::around::is_short_of_cpu;
 use crate::facts::{Run, Stage};
@@ -106,7 +107,7 @@ pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
     if !programs::locale_matters(&stage.program) || share < MUCH_CPU {
         return None;
     }
-    let gain = Gain::AtMost(limits::without_user_time(run, position));
+    let gain = Gain::AtMost(limits::without_user_time(run, &[position]));
     Some(Advice { kind: AdviceKind::CLocale, stage: Some(position), pipe: None, gain })
 }
 
@@ -119,12 +120,18 @@ fn is_plain(locale: &str) -> bool {
 pub(super) fn parallel_compressor(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
     let stage = &run.stages[culprit.stage];
     let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
-    programs::parallel_form(&stage.label)?;
-    if culprit.reason != BusyReason::Cpu || !stage.single_task || is_short_of_cpu(run) {
+    let form = programs::parallel_form(&stage.label)?;
+    if form.needs_blocks()
+        && run.passed(culprit.stage).0.is_some_and(|passed| passed < ENOUGH_BYTES)
+    {
         return None;
     }
-    // The work is shared with the idle CPUs; another program may also be better or worse at it.
-    let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus));
+    if culprit.reason != BusyReason::Cpu || !used_one_cpu(stage) || is_short_of_cpu(run) {
+        return None;
+    }
+    // The work is shared with the idle CPUs, and another program needs less or more of them for it.
+    let shared = (1.0 + idle_cpus) * form.efficiency();
+    let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / shared);
     let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
     let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
     let (kind, stage) = (AdviceKind::ParallelCompressor, Some(culprit.stage));

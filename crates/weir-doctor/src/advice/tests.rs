@@ -7,6 +7,8 @@ use crate::verdict::{Busy, Finding, judge};
 use alloc::string::{String, ToString};
 use alloc::vec;
 
+mod tools;
+
 const MS: u64 = 1_000_000;
 
 /// A stage by milliseconds: on CPU, queue, input, output.

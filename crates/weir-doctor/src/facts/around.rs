@@ -3,7 +3,6 @@
 use super::Evidence;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 /// What the CPUs that the run may use did meanwhile: averages over the run, in CPUs.
 ///
@@ -21,6 +20,8 @@ pub struct Host {
     pub idle_cpus: Option<f64>,
     /// Taken away by the hypervisor for other virtual machines.
     pub steal_cpus: Option<f64>,
+    /// Whether the CPUs have instructions for the cipher AES.
+    pub aes: bool,
 }
 
 /// A limit that a control group sets on the run's CPU time.
@@ -83,79 +84,4 @@ pub struct Program {
     pub processes: u64,
     /// Its share of the summed lifetimes of all the processes started; sampled.
     pub share: f64,
-}
-
-/// The other end of a socket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
-    /// What kind of peer.
-    pub kind: PeerKind,
-    /// Its address: `127.0.0.1:42022`, `[2001:db8::1]:443`, `/run/postgresql/.s.PGSQL.5432`.
-    pub address: Option<String>,
-    /// The name of its program, if that is on this host and can be found.
-    pub program: Option<String>,
-    /// Its process id, under the same condition.
-    pub pid: Option<i32>,
-    /// Time that samples found the stage waiting for it.
-    pub waited_ns: u64,
-}
-
-/// Kinds of peers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
-#[strum(serialize_all = "lowercase")]
-pub enum PeerKind {
-    /// A process on this host, reached by a unix socket.
-    Unix,
-    /// A process on this host, reached by an address of this host.
-    Local,
-    /// Another host.
-    Remote,
-    /// None yet: the socket waits for a connection.
-    Listening,
-    /// The peer could not be found.
-    #[default]
-    Unknown,
-}
-
-/// The peer's name in a sentence, after "waiting for": `127.0.0.1:42022 (sshd 123)`, `the unix
-/// socket of postgres 8123`, `a connection to 0.0.0.0:80`, `a socket`.
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.address, &self.program, self.pid) {
-            (_, Some(program), Some(pid)) if self.kind == PeerKind::Unix => {
-                write!(f, "the unix socket of {program} {pid}")
-            }
-            (Some(address), ..) if self.kind == PeerKind::Listening => {
-                write!(f, "a connection to {address}")
-            }
-            (Some(address), Some(program), Some(pid)) => write!(f, "{address} ({program} {pid})"),
-            (Some(address), ..) if self.kind == PeerKind::Unix => {
-                write!(f, "the unix socket {address}")
-            }
-            (Some(address), ..) => f.write_str(address),
-            _ => f.write_str("a socket"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::string::ToString;
-
-    #[test]
-    fn a_peer_is_named_as_far_as_it_is_known() {
-        let address = Some(String::from("127.0.0.1:42022"));
-        let mut peer = Peer { kind: PeerKind::Local, address, ..Peer::default() };
-        assert_eq!(peer.to_string(), "127.0.0.1:42022");
-        (peer.program, peer.pid) = (Some(String::from("sshd")), Some(123));
-        assert_eq!(peer.to_string(), "127.0.0.1:42022 (sshd 123)");
-        peer.kind = PeerKind::Unix;
-        assert_eq!(peer.to_string(), "the unix socket of sshd 123");
-        (peer.program, peer.address) = (None, Some(String::from("/run/x")));
-        assert_eq!(peer.to_string(), "the unix socket /run/x");
-        peer.kind = PeerKind::Listening;
-        assert_eq!(peer.to_string(), "a connection to /run/x");
-        assert_eq!(Peer::default().to_string(), "a socket");
-    }
 }

@@ -47,10 +47,19 @@ pub enum Call {
     Child,
     /// A timer or a signal: `nanosleep`, `pause`, `sigsuspend`.
     Sleep,
-    /// A socket: `recv*`, `send*`, `accept`, `connect`.
+    /// A socket: `recv*`, `accept`, `connect`.
     Network(i32),
-    /// Storage that is synchronised or whose names are looked up: `fsync`, `open`, `stat`.
-    Storage,
+    /// Room in a socket: `send*`.
+    Send(i32),
+    /// Storage that is synchronised or changed: `fsync`, `ftruncate`.
+    Storage(i32),
+    /// Storage whose names are looked up: `open`, `stat`.
+    Lookup {
+        /// Where the path is in the caller's memory.
+        path: u64,
+    },
+    /// `ioctl` on the descriptor.
+    Control(i32),
     /// `io_uring_enter` or `io_getevents`: completions of some input or output.
     Completion,
     /// Any other call, by its number.
@@ -95,27 +104,28 @@ impl Call {
             libc::SYS_recvfrom
             | libc::SYS_recvmsg
             | libc::SYS_recvmmsg
-            | libc::SYS_sendto
-            | libc::SYS_sendmsg
-            | libc::SYS_sendmmsg
             | libc::SYS_accept
             | libc::SYS_accept4
             | libc::SYS_connect => Call::Network(args[0] as u32 as i32),
+            libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_sendmmsg => {
+                Call::Send(args[0] as u32 as i32)
+            }
+            libc::SYS_ioctl => Call::Control(args[0] as u32 as i32),
             libc::SYS_fsync
             | libc::SYS_fdatasync
             | libc::SYS_syncfs
-            | libc::SYS_sync
             | libc::SYS_sync_file_range
-            | libc::SYS_msync
             | libc::SYS_fallocate
             | libc::SYS_ftruncate
-            | libc::SYS_openat
+            | libc::SYS_getdents64
+            | libc::SYS_close => Call::Storage(args[0] as u32 as i32),
+            // These name no file.
+            libc::SYS_sync | libc::SYS_msync => Call::Storage(-1),
+            libc::SYS_openat
             | libc::SYS_newfstatat
             | libc::SYS_statx
-            | libc::SYS_getdents64
             | libc::SYS_unlinkat
-            | libc::SYS_renameat2
-            | libc::SYS_close => Call::Storage,
+            | libc::SYS_renameat2 => Call::Lookup { path: args[1] },
             libc::SYS_semop
             | libc::SYS_semtimedop
             | libc::SYS_msgrcv
@@ -129,7 +139,7 @@ impl Call {
 
     /// Whether bytes moved by this call are missing from `rchar` and `wchar` of `/proc/PID/io`.
     pub fn moves_uncounted(&self) -> bool {
-        matches!(self, Call::Move { .. } | Call::Completion | Call::Network(_))
+        matches!(self, Call::Move { .. } | Call::Completion | Call::Network(_) | Call::Send(_))
     }
 }
 
@@ -148,7 +158,9 @@ fn old_calls(nr: c_long, args: &[u64; 6]) -> Option<Call> {
         libc::SYS_select => Call::Select { count: args[0], read: args[1], write: args[2] },
         libc::SYS_epoll_wait => Call::Epoll(args[0] as u32 as i32),
         libc::SYS_pause => Call::Sleep,
-        libc::SYS_open | libc::SYS_stat | libc::SYS_lstat | libc::SYS_unlink => Call::Storage,
+        libc::SYS_open | libc::SYS_stat | libc::SYS_lstat | libc::SYS_unlink => {
+            Call::Lookup { path: args[0] }
+        }
         _ => return None,
     })
 }
@@ -168,6 +180,10 @@ mod tests {
         assert_eq!(Call::decode(libc::SYS_read, &args), Call::Read(3));
         assert_eq!(Call::decode(libc::SYS_splice, &args), Call::Move { from: 3, to: 5 });
         assert_eq!(Call::decode(libc::SYS_sendfile, &args), Call::Move { from: 4, to: 3 });
+        assert_eq!(Call::decode(libc::SYS_sendto, &args), Call::Send(3));
+        assert_eq!(Call::decode(libc::SYS_fsync, &args), Call::Storage(3));
+        assert_eq!(Call::decode(libc::SYS_openat, &args), Call::Lookup { path: 4 });
+        assert_eq!(Call::decode(libc::SYS_ioctl, &args), Call::Control(3));
         assert_eq!(Call::decode(99_999, &args), Call::Other(99_999));
     }
 

@@ -52,26 +52,88 @@ pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> TaskSta
         Call::FileLock | Call::Futex => TaskState::Lock,
         Call::Child => TaskState::Child,
         Call::Sleep => TaskState::Sleep,
-        Call::Network(_) => TaskState::Network,
-        Call::Storage | Call::Completion => TaskState::Disk,
+        Call::Network(_) | Call::Send(_) => TaskState::Network,
+        Call::Storage(_) | Call::Lookup { .. } | Call::Completion => TaskState::Disk,
+        Call::Control(fd) => match waits_for(pid, fd, 0, ends) {
+            state @ (TaskState::Device | TaskState::Disk) => state,
+            _ => TaskState::Unknown,
+        },
         Call::Other(_) => TaskState::Unknown,
     }
 }
 
-/// Returns the socket for which a task of process `pid` waits in `call`, unless the process itself
-/// is the other end.
-pub fn socket(pid: Pid, call: Call) -> Option<i32> {
-    let set = match call {
-        Call::Network(fd) | Call::Read(fd) | Call::Write(fd) => vec![(fd, POLLIN)],
+/// What a blocked task waits for, beyond its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// A socket.
+    Socket {
+        /// Its descriptor.
+        fd: i32,
+        /// Whether it waits for room to write.
+        writes: bool,
+        /// Whether it waits for no other socket.
+        alone: bool,
+    },
+    /// A file or a device, by its descriptor.
+    File(i32),
+    /// A file whose name is looked up; the path is at this address in its memory.
+    Path(u64),
+    /// Something that the call does not name.
+    Unknown {
+        /// The id of the task.
+        task: Pid,
+    },
+}
+
+/// Returns what a task of process `pid` waits for in `call`, in which it is in this state. A socket
+/// whose other end is in the same process does not count.
+pub fn awaited(
+    pid: Pid,
+    task: Pid,
+    call: Call,
+    state: TaskState,
+    ends: &Endpoints,
+) -> Option<Awaited> {
+    match state {
+        TaskState::Network => socket(pid, call),
+        TaskState::Disk | TaskState::File | TaskState::Device => Some(match call {
+            Call::Storage(fd) | Call::Control(fd) if fd >= 0 => Awaited::File(fd),
+            Call::Lookup { path } => Awaited::Path(path),
+            call => {
+                let of = |(fd, events): &(i32, u32)| {
+                    let event = if events & POLLIN != 0 { POLLIN } else { POLLOUT };
+                    // Whether a wait for storage is one shows only later.
+                    let found = waits_for(pid, *fd, event, ends);
+                    found == state || found == TaskState::Disk && state == TaskState::File
+                };
+                let found = set_of(pid, call).into_iter().find(of);
+                found.map_or(Awaited::Unknown { task }, |(fd, _)| Awaited::File(fd))
+            }
+        }),
+        _ => None,
+    }
+}
+
+fn socket(pid: Pid, call: Call) -> Option<Awaited> {
+    let is_socket = |fd: i32| descriptor(pid, fd).is_some_and(|file| file.is_socket());
+    let set = set_of(pid, call).into_iter();
+    let mut sockets = set.filter(|(fd, _)| is_socket(*fd) && !is_own_socket(pid, *fd));
+    let (fd, events) = sockets.next()?;
+    let alone = sockets.next().is_none();
+    Some(Awaited::Socket { fd, writes: events & POLLOUT != 0, alone })
+}
+
+/// Returns the descriptors for which a call waits, each with its events.
+fn set_of(pid: Pid, call: Call) -> Vec<(i32, u32)> {
+    match call {
+        Call::Network(fd) | Call::Read(fd) => vec![(fd, POLLIN)],
+        Call::Send(fd) | Call::Write(fd) => vec![(fd, POLLOUT)],
         Call::Move { from, to } => vec![(from, POLLIN), (to, POLLOUT)],
         Call::Poll { address, count } => poll_set(pid, address, count),
         Call::Select { count, read, write } => select_sets(pid, count, read, write),
         Call::Epoll(fd) => epoll_interest(pid, fd),
         _ => Vec::new(),
-    };
-    let is_socket = |fd: i32| descriptor(pid, fd).is_some_and(|file| file.is_socket());
-    let mut sockets = set.into_iter().map(|(fd, _)| fd);
-    sockets.find(|fd| is_socket(*fd) && !is_own_socket(pid, *fd))
+    }
 }
 
 /// Returns the state of a task that waits for one event of one descriptor.
@@ -104,6 +166,11 @@ fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> Ta
         }
     }
     let has = |state| states.contains(&state);
+    let typed = |file: Descriptor| file.kind == FileKind::Device;
+    if has(TaskState::Network) && !has(TaskState::BlockedOut) && ends.input.is_some_and(typed) {
+        // A program that would also read from the terminal, like ssh, waits for its socket.
+        return TaskState::Network;
+    }
     if has(TaskState::BlockedIn) && has(TaskState::BlockedOut) {
         // It waits for both sides: with data to pass on, the output blocks it.
         let input = hints.input_empty || !hints.output_full;

@@ -2,36 +2,15 @@
 
 use super::births::Births;
 use super::classify::Endpoints;
-use super::peers::Peers;
+use super::files::Files;
+use super::outside::Peers;
+use super::process::Unreaped;
 use std::collections::BTreeMap;
 use weir_doctor::facts::Io;
 use weir_doctor::partition::Samples;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
-
-/// The last known CPU time and bytes of processes that nobody has waited for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unreaped {
-    /// Number of processes.
-    pub processes: u64,
-    /// Their CPU time.
-    pub cpu_ns: u64,
-    /// The system part of it.
-    pub system_ns: u64,
-    /// The bytes and calls of their reads and writes.
-    pub io: Io,
-}
-
-impl Unreaped {
-    /// Adds other processes.
-    pub fn add(&mut self, other: Unreaped) {
-        self.processes += other.processes;
-        self.cpu_ns += other.cpu_ns;
-        self.system_ns += other.system_ns;
-        self.io = self.io.plus(other.io);
-    }
-}
 
 /// The sums over a group so far.
 #[derive(Debug, Default)]
@@ -78,12 +57,18 @@ pub struct Group {
     pub births: Births,
     /// The peers for which it waited on sockets.
     pub peers: Peers,
+    /// The files and devices for which it waited.
+    pub files: Files,
     /// How often it was found asleep after another state.
     pub times_asleep: u64,
     /// Whether some task's state could not be read.
     pub hidden: bool,
     /// Whether some task moved bytes by calls that the kernel does not count.
     pub uncounted: bool,
+    /// Whether some program of it can do so, `None` where no program's file could be read.
+    pub may_splice: Option<bool>,
+    /// How far its processes came in the files that they read.
+    pub position_bytes: u64,
     /// Whether it was stopped by job control.
     pub stopped: bool,
     /// Whether it has ended: its tasks are no longer sampled.

@@ -1,11 +1,12 @@
 //! Finding the other end of a socket for which a task waits.
 //!
 //! The socket is borrowed from its owner with `pidfd_getfd(2)` for one look, like the ends of
-//! pipes. A unix socket names its peer's process. For other sockets the tables of TCP connections
-//! in `/proc/PID/net` give the peer's socket if it is on this host, and a walk over the descriptors
-//! of accessible processes finds its owner.
+//! pipes. The kernel names the other end of a unix socket (`diag`). For other sockets the tables of
+//! TCP connections in `/proc/PID/net` give the peer's socket if it is on this host. A walk over the
+//! descriptors of accessible processes then finds its owners.
 
-use crate::proc::{Descriptor, borrow, descriptor};
+use super::diag::unix_peer;
+use crate::proc::{borrow, identity, read_whole};
 use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use std::net::{IpAddr, SocketAddr as InetAddr};
@@ -14,84 +15,93 @@ use weir_doctor::facts::{Peer, PeerKind};
 use weir_sys::Pid;
 use weir_sys::proc::{processes, read_small};
 
-/// Most sockets of a group that are tracked; time on others is not counted.
-const MOST_SOCKETS: usize = 16;
 /// Most processes whose descriptors are searched for a socket.
 const MOST_PROCESSES: usize = 4096;
 /// Most bytes read of a table of connections.
 const TABLE_BYTES: usize = 1 << 20;
 
-/// The sockets for which a group waited.
+/// Most processes that share a socket and are looked at.
+const MOST_OWNERS: usize = 8;
+
+/// What is at the other end of a socket.
 #[derive(Clone, Debug, Default)]
-pub struct Peers {
-    known: Vec<(Descriptor, Peer)>,
+pub struct Found {
+    /// Its name.
+    pub peer: Peer,
+    /// The inode of the other end, if it is a socket of this host.
+    pub inode: Option<u64>,
+    /// The processes that have it open.
+    pub owners: Vec<Pid>,
 }
 
-impl Peers {
-    /// Records that a task of process `pid` was found waiting for its socket `fd`, with
-    /// `weight_ns`.
-    pub fn note(&mut self, pid: Pid, fd: i32, weight_ns: u64) {
-        let Some(socket) = descriptor(pid, fd) else { return };
-        if let Some((_, peer)) = self.known.iter_mut().find(|(known, _)| *known == socket) {
-            // A socket may have been unconnected when it was first seen.
-            if matches!(peer.kind, PeerKind::Unknown) && peer.waited_ns < ASK_AGAIN_NS {
-                *peer = Peer { waited_ns: peer.waited_ns, ..peer_of(pid, fd) };
-            }
-            peer.waited_ns += weight_ns;
-        } else if self.known.len() < MOST_SOCKETS {
-            let peer = Peer { waited_ns: weight_ns, ..peer_of(pid, fd) };
-            self.known.push((socket, peer));
+impl Found {
+    /// A socket of this host, with the processes that have it open.
+    fn here(kind: PeerKind, address: Option<String>, inode: Option<u64>) -> Found {
+        let mut owners = inode.map(owners_of).unwrap_or_default();
+        // A child that a server started works for this connection; its parent only keeps it open.
+        let parents: Vec<Pid> =
+            owners.iter().filter_map(|pid| Some(identity(*pid)?.parent)).collect();
+        if owners.iter().any(|pid| !parents.contains(pid)) {
+            owners.retain(|pid| !parents.contains(pid));
         }
-    }
-
-    /// Returns the peer with the longest wait. Sockets with the same peer count as one.
-    pub fn longest<'a>(of: impl Iterator<Item = &'a Peers>) -> Option<Peer> {
-        let mut merged: Vec<Peer> = Vec::new();
-        for (_, peer) in of.flat_map(|peers| &peers.known) {
-            let same = |other: &&mut Peer| {
-                Peer { waited_ns: peer.waited_ns, ..(**other).clone() } == *peer
-            };
-            match merged.iter_mut().find(same) {
-                Some(known) => known.waited_ns += peer.waited_ns,
-                None => merged.push(peer.clone()),
-            }
-        }
-        merged.into_iter().max_by_key(|peer| peer.waited_ns)
+        let program = owners.first().copied().and_then(name_of);
+        let pid = owners.first().copied().filter(|_| program.is_some());
+        Found { peer: Peer { kind, address, program, pid, ..Peer::default() }, inode, owners }
     }
 }
 
-/// While the wait is no longer than this, an unknown peer is looked up again.
-const ASK_AGAIN_NS: u64 = 200_000_000;
+impl From<Peer> for Found {
+    fn from(peer: Peer) -> Found {
+        Found { peer, ..Found::default() }
+    }
+}
 
-fn peer_of(pid: Pid, fd: i32) -> Peer {
+/// Finds what is at the other end of the socket that process `pid` has as its descriptor `fd`.
+pub fn find(pid: Pid, fd: i32) -> Found {
     borrow(pid, fd).and_then(|socket| of_socket(pid, &socket)).unwrap_or_default()
 }
 
-fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Peer> {
+/// Whether process `pid` has the socket with this inode open.
+pub fn holds(pid: Pid, inode: u64) -> bool {
+    let target = format!("socket:[{inode}]");
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let mut entries = entries.flatten();
+    entries.any(|entry| {
+        std::fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == target.as_str())
+    })
+}
+
+fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Found> {
     let own = getsockname(socket).ok()?;
     if socket_acceptconn(socket).unwrap_or(false) {
         let address = text_of(&own);
-        return Some(Peer { kind: PeerKind::Listening, address, ..Peer::default() });
+        return Some(Peer { kind: PeerKind::Listening, address, ..Peer::default() }.into());
     }
     if let Ok(own) = SocketAddrUnix::try_from(own.clone()) {
-        let address = getpeername(socket).ok().flatten().and_then(|peer| text_of(&peer));
-        let address = address.or_else(|| path_of(&own));
-        let peer = socket_peercred(socket).ok().map(|peer| peer.pid.as_raw_nonzero().get());
-        let program = peer.and_then(name_of);
-        let pid = peer.filter(|_| program.is_some());
-        return Some(Peer { kind: PeerKind::Unix, address, program, pid, waited_ns: 0 });
+        return Some(of_unix(socket, &own));
     }
     let own = InetAddr::try_from(own).ok()?;
     let far = InetAddr::try_from(getpeername(socket).ok()??).ok()?;
     let (far, own) = (plain(far), plain(own));
     let address = Some(far.to_string());
     if !is_of_this_host(far.ip(), own.ip()) {
-        return Some(Peer { kind: PeerKind::Remote, address, ..Peer::default() });
+        return Some(Peer { kind: PeerKind::Remote, address, ..Peer::default() }.into());
     }
-    let owner = inode_of(pid, far, own).and_then(owner_of);
-    let program = owner.and_then(name_of);
-    let pid = owner.filter(|_| program.is_some());
-    Some(Peer { kind: PeerKind::Local, address, program, pid, waited_ns: 0 })
+    Some(Found::here(PeerKind::Local, address, inode_of(pid, far, own)))
+}
+
+fn of_unix(socket: &OwnedFd, own: &SocketAddrUnix) -> Found {
+    let address = getpeername(socket).ok().flatten().and_then(|peer| text_of(&peer));
+    let address = address.or_else(|| path_of(own));
+    let inode = rustix::fs::fstat(socket).ok().and_then(|stat| unix_peer(stat.st_ino));
+    let mut found = Found::here(PeerKind::Unix, address, inode);
+    if found.peer.pid.is_none() {
+        // Hidden, or not accepted yet: then whoever listens is known, and no more.
+        let peer = socket_peercred(socket).ok().map(|peer| peer.pid.as_raw_nonzero().get());
+        found.peer.program = peer.and_then(name_of);
+        found.peer.pid = peer.filter(|_| found.peer.program.is_some());
+    }
+    found
 }
 
 fn text_of(address: &SocketAddrAny) -> Option<String> {
@@ -127,19 +137,6 @@ fn inode_of(pid: Pid, far: InetAddr, own: InetAddr) -> Option<u64> {
     })
 }
 
-fn read_whole<'b>(path: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
-    use std::io::Read;
-    let file = std::fs::File::open(path).ok()?;
-    let (mut file, mut filled) = (file.take(buffer.len() as u64), 0);
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]).ok()? {
-            0 => break,
-            n => filled += n,
-        }
-    }
-    Some(&buffer[..filled])
-}
-
 /// Searches the text of `/proc/net/tcp` or `tcp6` for a connection.
 fn find_connection(table: &str, local: InetAddr, remote: InetAddr) -> Option<u64> {
     let mut lines = table.lines().skip(1).map(|line| {
@@ -173,17 +170,10 @@ fn parse_address(text: &str) -> Option<InetAddr> {
     Some(plain(InetAddr::new(ip, port)))
 }
 
-/// Finds the process that has the socket with this inode, among the accessible ones.
-fn owner_of(inode: u64) -> Option<Pid> {
-    let target = format!("socket:[{inode}]");
-    let has = |pid: &Pid| {
-        let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-        let mut entries = entries.flatten();
-        entries.any(|entry| {
-            std::fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == target.as_str())
-        })
-    };
-    processes().into_iter().take(MOST_PROCESSES).find(has)
+/// Finds the processes that have the socket with this inode, among the accessible ones.
+fn owners_of(inode: u64) -> Vec<Pid> {
+    let all = processes().into_iter().take(MOST_PROCESSES);
+    all.filter(|pid| holds(*pid, inode)).take(MOST_OWNERS).collect()
 }
 
 fn name_of(pid: Pid) -> Option<String> {
@@ -201,6 +191,10 @@ mod tests {
 
     fn me() -> Pid {
         std::process::id() as Pid
+    }
+
+    fn peer_of(pid: Pid, fd: i32) -> Peer {
+        find(pid, fd).peer
     }
 
     #[test]
@@ -235,18 +229,26 @@ mod tests {
     }
 
     #[test]
-    fn the_peer_of_a_unix_socket_is_a_process() {
+    fn the_peer_of_a_unix_socket_is_who_has_it_open() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("s");
-        let _listener = UnixListener::bind(&path).expect("a listener");
+        let listener = UnixListener::bind(&path).expect("a listener");
         let near = UnixStream::connect(&path).expect("connected");
-        let mut peers = Peers::default();
-        peers.note(me(), near.as_raw_fd(), 5);
-        peers.note(me(), near.as_raw_fd(), 6);
-        let peer = Peers::longest([&peers].into_iter()).expect("a peer");
-        assert_eq!((peer.kind, peer.waited_ns, peer.pid), (PeerKind::Unix, 11, Some(me())));
-        assert_eq!(peer.address.as_deref(), path.to_str());
-        assert!(peer.program.is_some());
+        // Not accepted: who listens is known.
+        let found = find(me(), near.as_raw_fd());
+        assert_eq!((found.peer.kind, found.peer.pid), (PeerKind::Unix, Some(me())));
+        assert_eq!(found.owners, [] as [Pid; 0]);
+        // Another process has the other end, as a server's child has.
+        let (far, _) = listener.accept().expect("accepted");
+        let far = std::process::Stdio::from(OwnedFd::from(far));
+        let mut child = std::process::Command::new("sleep").arg("60").stdin(far).spawn();
+        let child = child.as_mut().expect("sleep");
+        let found = find(me(), near.as_raw_fd());
+        child.kill().expect("killed");
+        child.wait().expect("waited");
+        assert_eq!(found.owners, [child.id() as Pid]);
+        assert_eq!(found.peer.pid, Some(child.id() as Pid));
+        assert_eq!(found.peer.address.as_deref(), path.to_str());
     }
 
     #[test]
@@ -254,6 +256,5 @@ mod tests {
         let (reader, _writer) = rustix::pipe::pipe().expect("a pipe");
         assert_eq!(peer_of(me(), reader.as_raw_fd()), Peer::default());
         assert_eq!(peer_of(me(), 9_999), Peer::default());
-        assert_eq!(Peers::longest([].into_iter()), None);
     }
 }

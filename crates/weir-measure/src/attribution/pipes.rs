@@ -66,6 +66,8 @@ pub struct PipeTotals {
     /// Bytes that were read between two looks, at least.
     pub drained_bytes: u64,
     last_bytes: u64,
+    /// The capacity that weir gave to the pipe, or found at the first look.
+    set_bytes: Option<u64>,
     full_since_ns: u64,
     empty_since_ns: u64,
     turn: PipeTurn,
@@ -171,6 +173,7 @@ impl PipeWatch {
         // then.
         let bytes = ioctl_fionread(end).ok()?;
         let capacity_bytes = fcntl_getpipe_size(end).ok()? as u64;
+        self.totals.note_capacity(capacity_bytes);
         let full = match &writer {
             Some(writer) => !writable(writer),
             None => bytes >= capacity_bytes,
@@ -189,7 +192,10 @@ impl PipeWatch {
             && let Some(larger) = sizing.sample(capacity_bytes, full, bytes == 0)
         {
             match fcntl_setpipe_size(end, larger as usize) {
-                Ok(_) => self.totals.seen.capacity_bytes = larger,
+                Ok(_) => {
+                    self.totals.seen.capacity_bytes = larger;
+                    self.totals.set_bytes = Some(larger);
+                }
                 Err(_) => sizing.refuse(),
             }
         }
@@ -198,6 +204,21 @@ impl PipeWatch {
 }
 
 impl PipeTotals {
+    /// Creates the totals of a pipe that weir made, with this capacity.
+    pub fn made(capacity_bytes: u64) -> PipeTotals {
+        let seen = Pipe { capacity_bytes, given_bytes: Some(capacity_bytes), ..Pipe::default() };
+        PipeTotals { seen, set_bytes: Some(capacity_bytes), ..PipeTotals::default() }
+    }
+
+    /// Notes the present capacity: if it is not what weir gave, somebody else changed it.
+    fn note_capacity(&mut self, capacity_bytes: u64) {
+        let set_bytes = *self.set_bytes.get_or_insert(capacity_bytes);
+        if capacity_bytes != set_bytes {
+            self.seen.resized_bytes = Some(capacity_bytes);
+            self.seen.capacity_bytes = capacity_bytes;
+        }
+    }
+
     fn add(&mut self, fill: &Fill, weight_ns: u64) {
         self.watched_ns += weight_ns;
         self.seen.samples += 1;
@@ -218,6 +239,11 @@ impl PipeTotals {
         self.turn.add(fill.full, empty, weight_ns);
         self.seen.longest_turn_ns =
             self.seen.longest_turn_ns.max(self.turn.full_ns.min(self.turn.empty_ns));
+    }
+
+    /// Returns how many bytes crossed the pipe at least.
+    pub fn moved(&self) -> u64 {
+        self.filled_bytes.max(self.drained_bytes)
     }
 
     /// Merges the samples of another pipe, as if both had been one.
@@ -311,6 +337,7 @@ mod tests {
             watch.look(1);
         }
         assert_eq!(watch.look(1).expect("seen").capacity_bytes, 131_072);
+        assert_eq!(watch.totals.seen.resized_bytes, None, "weir did it");
     }
 
     #[test]
@@ -319,7 +346,9 @@ mod tests {
         assert_eq!(watch.look(10).expect("seen").capacity_bytes, 65_536);
         fcntl_setpipe_size(&writer, 1 << 20).expect("enlarged");
         rustix::io::write(&writer, &vec![7; 1 << 19]).expect("room");
+        assert_eq!(watch.totals.seen.resized_bytes, None);
         let fill = watch.look(10).expect("seen");
+        assert_eq!(watch.totals.seen.resized_bytes, Some(1 << 20));
         assert_eq!((fill.bytes, fill.capacity_bytes, fill.full), (1 << 19, 1 << 20, false));
         assert_eq!(
             (watch.totals.mean_fill(), watch.totals.seen.capacity_bytes),

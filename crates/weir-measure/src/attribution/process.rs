@@ -1,11 +1,14 @@
 //! One process of a stage and its tasks.
 
-use super::classify::{Endpoints, Hints, classify, socket};
-use super::group::Unreaped;
+use super::classify::{Awaited, Endpoints, Hints, awaited, classify};
 use super::locale::locale_of;
+use super::position::Positions;
 use crate::attribution::calls::Call;
-use crate::proc::{Blocked, Identity, field, is_taken, parse_io, peak_rss_bytes};
+use crate::proc::{
+    Blocked, Identity, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes,
+};
 use rustix::io::Errno;
+use weir_doctor::facts::Io;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
@@ -23,6 +26,10 @@ pub struct Process {
     pub command: String,
     /// The locale it compares text in, unless C or POSIX.
     pub locale: Option<String>,
+    /// Whether its program can move bytes by calls that the kernel does not count, if known.
+    pub may_splice: Option<bool>,
+    /// How far it came in the file that it reads, where its program can do so.
+    positions: Positions,
     /// Number of times it was looked at.
     pub looks: u64,
     /// Whether its arguments and environment were available when they were read.
@@ -75,8 +82,45 @@ pub struct TaskLook {
     pub hidden: bool,
     /// Whether it was in a call whose bytes the kernel does not count.
     pub uncounted: bool,
-    /// The socket that it waited for.
-    pub socket: Option<i32>,
+    /// What it waited for, if that is a socket, a file or a device.
+    pub awaited: Option<Awaited>,
+}
+
+/// The last known CPU time and bytes of processes that nobody has waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unreaped {
+    /// Number of processes.
+    pub processes: u64,
+    /// Their CPU time.
+    pub cpu_ns: u64,
+    /// The system part of it.
+    pub system_ns: u64,
+    /// The bytes and calls of their reads and writes.
+    pub io: Io,
+}
+
+impl Unreaped {
+    /// Adds other processes.
+    pub fn add(&mut self, other: Unreaped) {
+        self.processes += other.processes;
+        self.cpu_ns += other.cpu_ns;
+        self.system_ns += other.system_ns;
+        self.io = self.io.plus(other.io);
+    }
+}
+
+/// Keeps the strongest state; for several running tasks, the chance that one had a CPU.
+pub fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
+    let (state, on_cpu) = (look.state, look.on_cpu_permille);
+    *strongest = match *strongest {
+        Some((TaskState::Running, before)) if state == TaskState::Running => {
+            let neither = (1000 - before.min(1000)) * (1000 - on_cpu.min(1000)) / 1000;
+            Some((state, 1000 - neither))
+        }
+        Some((before, _)) if state > before => Some((state, on_cpu)),
+        None => Some((state, on_cpu)),
+        unchanged => unchanged,
+    };
 }
 
 impl Process {
@@ -131,6 +175,9 @@ impl Process {
     ) -> (Vec<TaskLook>, Sched) {
         self.looks += 1;
         let pid = self.pid;
+        if self.may_splice == Some(true) {
+            self.positions.look(pid, self.looks);
+        }
         let (mut seen, mut gone) = (Vec::with_capacity(self.tasks.len()), Sched::default());
         self.tasks.retain_mut(|task| match task.look(pid, ends, hints, with_sched) {
             Some(look) => {
@@ -155,11 +202,27 @@ impl Process {
         let (name, peak) =
             (field(&String::from_utf8_lossy(status), "Name")?.to_owned(), peak_rss_bytes(status));
         let is_new = name != self.name;
+        // Libraries are mapped after the start.
+        if is_new || self.looks.is_power_of_two() {
+            self.see_program();
+        }
         if is_new || !self.described {
             self.name = name;
             self.describe(is_new);
         }
         peak
+    }
+
+    /// Looks into the file of its program.
+    pub fn see_program(&mut self) {
+        if self.may_splice != Some(true) {
+            self.may_splice = may_move_uncounted(self.pid).or(self.may_splice);
+        }
+    }
+
+    /// Returns how far it came in the files that it read, if it was watched.
+    pub fn position_bytes(&self) -> u64 {
+        self.positions.bytes()
     }
 
     /// Reads the arguments and the locale. In the middle of execve(2) a process has its new name
@@ -234,7 +297,7 @@ impl Task {
             on_cpu_permille,
             hidden: false,
             uncounted: false,
-            socket: None,
+            awaited: None,
         };
         let mut buffer = [0; 256];
         let read = match &self.syscall {
@@ -251,9 +314,7 @@ impl Task {
             Some(Blocked::Call(number, args)) => {
                 let call = Call::decode(number, &args);
                 look.uncounted = call.moves_uncounted();
-                let state = classify(pid, call, ends, hints);
-                look.socket = (state == TaskState::Network).then(|| socket(pid, call)).flatten();
-                state
+                classify(pid, call, ends, hints)
             }
             Some(Blocked::NotInCall) => TaskState::Disk,
             None => {
@@ -281,6 +342,11 @@ impl Task {
                 _ => TaskState::Unknown,
             };
         }
+        let call = match blocked {
+            Some(Blocked::Call(number, args)) => Call::decode(number, &args),
+            _ => Call::Other(-1),
+        };
+        look.awaited = awaited(pid, self.id, call, look.state, ends);
         Some(look)
     }
 

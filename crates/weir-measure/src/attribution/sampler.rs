@@ -2,14 +2,14 @@
 //! by time.
 
 use super::births::Census;
-use super::classify::{Endpoints, Hints};
+use super::classify::{Awaited, Endpoints, Hints};
 use super::course::{Course, Seen};
 use super::group::Group;
 use super::pipes::{Fill, PipeWatch};
-use super::process::{Process, TaskLook};
+use super::process::{Process, TaskLook, combine};
 use super::tree::Discovery;
 use crate::proc::{Descriptor, descriptor};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
@@ -65,6 +65,7 @@ impl Sampler {
         let group = self.groups.len();
         self.groups.push(Group::new(pid, ends, now_ns));
         let mut process = Process::new(pid, group);
+        process.see_program();
         if self.grouping == Grouping::ByProcess {
             process.count_alone();
         }
@@ -134,7 +135,7 @@ impl Sampler {
         let mut counts = vec![0; self.groups.len()];
         let mut has_children = vec![false; self.groups.len()];
         let mut totals = vec![Sched::default(); self.groups.len()];
-        let mut dead = Vec::new();
+        let (mut dead, mut waits) = (Vec::new(), Vec::new());
         for process in self.processes.values_mut() {
             let group = &mut self.groups[process.group];
             if self.grouping == Grouping::ByProcess {
@@ -149,9 +150,9 @@ impl Sampler {
                 note(group, look);
                 combine(&mut strongest[process.group], look);
             }
-            for fd in looks.iter().filter_map(|look| look.socket) {
-                group.peers.note(process.pid, fd, weight_ns);
-            }
+            let found =
+                |look: &TaskLook| Some((process.group, process.pid, look.state, look.awaited?));
+            waits.extend(looks.iter().filter_map(found));
             // A process that ended before its first look existed all the same.
             if !looks.is_empty() || process.looks == 1 {
                 process.ticks_alive += 1;
@@ -175,6 +176,9 @@ impl Sampler {
         }
         self.bury(&dead);
         self.look_again(&mut strongest, &counts, &fills);
+        let counts_for = |group: usize, state| strongest[group].is_some_and(|(of, _)| of == state);
+        waits.retain(|(group, _, state, _)| counts_for(*group, *state));
+        self.note_waits(&waits, weight_ns);
         for (position, group) in self.groups.iter_mut().enumerate() {
             group.most_tasks = group.most_tasks.max(counts[position]);
             group.several_ns += if counts[position] > 1 { weight_ns } else { 0 };
@@ -194,6 +198,26 @@ impl Sampler {
                 tasks: counts[group],
                 state: strongest[group].filter(|_| !self.groups[group].ended),
             }),
+        }
+    }
+
+    /// Notes what groups waited for: the task whose state is that of its group tells.
+    fn note_waits(&mut self, waits: &[(usize, Pid, TaskState, Awaited)], weight_ns: u64) {
+        let mut noted = BTreeSet::new();
+        for (position, pid, state, awaited) in waits {
+            // Of several tasks in that state the first counts.
+            if !noted.insert(*position) {
+                continue;
+            }
+            let group = &mut self.groups[*position];
+            match awaited {
+                Awaited::Socket { fd, writes, .. } => {
+                    let processes = &self.processes;
+                    let inside = |pid: Pid| processes.contains_key(&pid);
+                    group.peers.note(*pid, (*fd, *writes), weight_ns, &inside);
+                }
+                awaited => group.files.note(*pid, *state, *awaited, weight_ns),
+            }
         }
     }
 
@@ -368,6 +392,9 @@ fn describe(group: &mut Group, process: &Process) {
 /// Adds the figures of an ended process to the totals of its group.
 fn settle(group: &mut Group, process: &Process) {
     let sched = process.sched();
+    group.position_bytes += process.position_bytes();
+    let may = [group.may_splice, process.may_splice];
+    group.may_splice = may.into_iter().flatten().reduce(|one, other| one || other);
     group.gone = group.gone.plus(sched);
     if process.orphan {
         group.unreaped.add(process.used());
@@ -391,20 +418,6 @@ fn note(group: &mut Group, look: &TaskLook) {
     group.uncounted |= look.uncounted;
 }
 
-/// Keeps the strongest state; for several running tasks, the chance that one had a CPU.
-fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
-    let (state, on_cpu) = (look.state, look.on_cpu_permille);
-    *strongest = match *strongest {
-        Some((TaskState::Running, before)) if state == TaskState::Running => {
-            let neither = (1000 - before.min(1000)) * (1000 - on_cpu.min(1000)) / 1000;
-            Some((state, 1000 - neither))
-        }
-        Some((before, _)) if state > before => Some((state, on_cpu)),
-        None => Some((state, on_cpu)),
-        unchanged => unchanged,
-    };
-}
-
 /// A stopped task still shows its last call; the record of stops overrides that.
 fn stopped(group: &Group, state: TaskState) -> TaskState {
     if group.stopped { TaskState::Stopped } else { state }
@@ -415,7 +428,7 @@ mod tests {
     use super::*;
 
     fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
-        TaskLook { state, on_cpu_permille, hidden: false, uncounted: false, socket: None }
+        TaskLook { state, on_cpu_permille, hidden: false, uncounted: false, awaited: None }
     }
 
     #[test]

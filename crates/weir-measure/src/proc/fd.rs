@@ -1,10 +1,11 @@
 //! What a descriptor of another process refers to, and the descriptors of an epoll set.
 
+use super::io::field;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::os::fd::OwnedFd;
 use weir_sys::Pid;
-use weir_sys::proc::refuse_foreign;
+use weir_sys::proc::{read_small, refuse_foreign};
 
 /// The file behind a descriptor, enough to distinguish two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +98,31 @@ pub fn epoll_interest(pid: Pid, fd: i32) -> Vec<(i32, u32)> {
     parse_epoll(&buffer[..n])
 }
 
+/// Returns the device that descriptor `fd` of process `pid` is: its two numbers, and whether it is
+/// one of blocks; `None` for anything else.
+pub fn special(pid: Pid, fd: i32) -> Option<(u32, u32, bool)> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    refuse_foreign(&path).ok()?;
+    let stat = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::empty()).ok()?;
+    let block = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::CharacterDevice => false,
+        FileType::BlockDevice => true,
+        _ => return None,
+    };
+    Some((rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev), block))
+}
+
+/// Returns the position in the file behind descriptor `fd` of process `pid`, and whether the file is
+/// only read.
+pub fn position(pid: Pid, fd: i32) -> Option<(u64, bool)> {
+    let mut buffer = [0; 512];
+    let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer).ok()?;
+    let text = std::str::from_utf8(text).ok()?;
+    let flags = u32::from_str_radix(field(text, "flags")?, 8).ok()?;
+    const ACCESS: u32 = 3;
+    Some((field(text, "pos")?.parse().ok()?, flags & ACCESS == 0))
+}
+
 fn parse_epoll(text: &[u8]) -> Vec<(i32, u32)> {
     let text = String::from_utf8_lossy(text);
     let entry = |line: &str| {
@@ -117,6 +143,21 @@ mod tests {
         let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
         assert_eq!(Descriptor::of(&reader), Descriptor::of(&writer));
         assert!(Descriptor::of(&reader).expect("known").is_pipe());
+    }
+
+    #[test]
+    fn a_position_is_that_of_the_open_file() {
+        use std::io::{Read, Write};
+        use std::os::fd::AsRawFd;
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(&[7; 100]).expect("written");
+        let mut again = file.reopen().expect("opened");
+        again.read_exact(&mut [0; 60]).expect("read");
+        let me = std::process::id() as Pid;
+        assert_eq!(position(me, again.as_raw_fd()), Some((60, false)));
+        let only = std::fs::File::open(file.path()).expect("opened");
+        assert_eq!(position(me, only.as_raw_fd()), Some((0, true)));
+        assert_eq!(position(me, 9_999), None);
     }
 
     #[test]

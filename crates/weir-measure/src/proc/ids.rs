@@ -53,11 +53,18 @@ pub fn is_taken(id: Pid) -> bool {
 /// Whether `child` is a child of process `parent`, even a hidden one; `false` where the kernel was
 /// built without `CONFIG_PROC_CHILDREN`.
 pub fn is_child(child: Pid, parent: Pid) -> bool {
-    tasks(parent).into_iter().any(|task| {
+    children(parent).contains(&child)
+}
+
+/// Returns the children of process `parent`, even hidden ones; none where the kernel was built
+/// without `CONFIG_PROC_CHILDREN`.
+pub fn children(parent: Pid) -> Vec<Pid> {
+    let of = |task: Pid| {
         let path = format!("/proc/{parent}/task/{task}/children");
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.split_ascii_whitespace().any(|id| id.parse() == Ok(child))
-    })
+        text.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()
+    };
+    tasks(parent).into_iter().flat_map(of).collect()
 }
 
 #[cfg(test)]

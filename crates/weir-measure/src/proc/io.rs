@@ -34,6 +34,20 @@ pub fn number(text: &str, name: &str) -> Option<u64> {
     pairs.find(|(known, _)| *known == name)?.1.trim().parse().ok()
 }
 
+/// Reads a file of `/proc` that may be longer than one read returns, as far as the buffer reaches.
+pub fn read_whole<'b>(path: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+    use std::io::Read;
+    let file = std::fs::File::open(path).ok()?;
+    let (mut file, mut filled) = (file.take(buffer.len() as u64), 0);
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..]).ok()? {
+            0 => break,
+            n => filled += n,
+        }
+    }
+    Some(&buffer[..filled])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

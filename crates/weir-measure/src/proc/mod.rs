@@ -1,12 +1,14 @@
 //! Files of `/proc` beyond those that [`weir_sys::proc`] reads: who a process is, what its
 //! descriptors refer to, what it moved, and the call in which it is blocked.
 
+mod elf;
 mod fd;
 mod ids;
 mod io;
 mod syscall;
 
-pub use fd::{Descriptor, FileKind, borrow, descriptor, epoll_interest, pidfd};
-pub use ids::{Identity, identity, is_child, is_taken, largest_id, last_id};
-pub use io::{field, number, parse_io, peak_rss_bytes};
+pub use elf::may_move_uncounted;
+pub use fd::{Descriptor, FileKind, borrow, descriptor, epoll_interest, pidfd, position, special};
+pub use ids::{Identity, children, identity, is_child, is_taken, largest_id, last_id};
+pub use io::{field, number, parse_io, peak_rss_bytes, read_whole};
 pub use syscall::Blocked;

@@ -27,6 +27,7 @@ impl RunSurroundings {
         let mut host = Host {
             online_cpus: machine::online_cpus(),
             cpus: allowed.len() as u32,
+            aes: machine::has_aes(),
             ..Host::default()
         };
         let now = HostCpu::read(&allowed);

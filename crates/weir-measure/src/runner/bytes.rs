@@ -3,13 +3,23 @@
 //! These are two different figures. The bytes that a stage's processes read and wrote are the
 //! kernel's own count (`rchar`, `wchar`) and complete, unless some of them used uncounted calls.
 //! Nobody counts the bytes that cross a pipe: the counts of its two sides bound them.
+//!
+//! `splice` and similar calls move bytes that nobody counts. A stage is known to use them when it
+//! was found in such a call, when the fill of a pipe changed by more than it counted, or when its
+//! program can make them and its neighbour counted far more. Its own count is then a lower bound,
+//! and the neighbour's count or the position in a file that it reads are an estimate.
 
 use crate::attribution::PipeTotals;
-use weir_doctor::facts::{Evidence, Io, Stage};
+use weir_doctor::facts::{Evidence, Io, Pipe, Stage};
 
 /// Counts of the two sides of a pipe agree if they differ by no more than this plus 1/64 of the
 /// larger: the reader's include the loading of its program, the writer's its messages.
 const LOADING_BYTES: u64 = 1 << 18;
+
+/// A neighbour that counted this many times as much is evidence of uncounted calls.
+const FAR_MORE: u64 = 4;
+/// A stage with fewer samples may not have been found in a call that it made.
+const FEW_SAMPLES: u64 = 8;
 
 /// Returns the quality of a stage's bytes; `last` tells whether they were read after its end.
 pub(super) fn evidence(stage: &Stage, last: bool) -> Evidence {
@@ -39,16 +49,24 @@ pub(super) fn check_pipe(stages: &mut [Stage], left: usize, totals: &PipeTotals)
     check(left + 1, |io| io.read_bytes, totals.drained_bytes);
 }
 
+/// The bytes that crossed a pipe, and how they are known.
+pub(super) type Crossed = (Option<u64>, Evidence);
+
 /// Computes the bytes that crossed each pipe.
 ///
 /// Each side counted what it moved, including other data (files, messages, its own loading), so
 /// neither can have moved more through the pipe than it counted, and the smaller count is the
 /// tighter bound. The count of a side that was seen in uncounted calls is no evidence. If the
 /// counts differ by much, one side may have used such calls unseen: then the bound is only an
-/// estimate.
-pub(super) fn cross_pipes(stages: &mut [Stage]) {
-    let crossed: Vec<(Option<u64>, Evidence)> =
-        stages.windows(2).map(|pair| crossed(&pair[0], &pair[1])).collect();
+/// estimate. Where neither side counted, the changes in fill of the pipe (`moved`) are a lower
+/// bound.
+pub(super) fn crossed(stages: &[Stage], moved: &[u64]) -> Vec<Crossed> {
+    let moved = moved.iter().copied().chain(std::iter::repeat(0));
+    stages.windows(2).zip(moved).map(|(pair, moved)| between(&pair[0], &pair[1], moved)).collect()
+}
+
+/// Gives each stage the bytes of its pipes.
+pub(super) fn set_crossed(stages: &mut [Stage], crossed: &[Crossed]) {
     for (position, stage) in stages.iter_mut().enumerate() {
         let before = position.checked_sub(1).and_then(|left| crossed.get(left));
         let behind = crossed.get(position);
@@ -59,7 +77,99 @@ pub(super) fn cross_pipes(stages: &mut [Stage]) {
     }
 }
 
-fn crossed(writer: &Stage, reader: &Stage) -> (Option<u64>, Evidence) {
+/// What else is known of a stage's bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hint {
+    /// Whether its program can make uncounted calls; `None` where that is not known.
+    pub may_splice: Option<bool>,
+    /// How far it came in the files that it reads.
+    pub position_bytes: u64,
+}
+
+/// Doubts the count of a stage whose program can make uncounted calls, where its neighbour counted
+/// far more, where it came further in its file than it counted, or where it and its neighbours
+/// were hardly looked at. What crossed its pipes is then at most what the other side counted.
+pub(super) fn doubt(stages: &mut [Stage], hints: &[Hint], crossed: &mut [Crossed]) {
+    let doubted: Vec<bool> = (0..stages.len()).map(|at| is_doubted(stages, hints, at)).collect();
+    for (at, _) in doubted.iter().enumerate().filter(|(_, doubted)| **doubted) {
+        stages[at].bytes_evidence = Evidence::LowerBound;
+    }
+    for ((sides, doubted), crossed) in stages.windows(2).zip(doubted.windows(2)).zip(crossed) {
+        if !doubted.contains(&true) {
+            continue;
+        }
+        let counted = |stage: &Stage| stage.io.filter(|_| stage.bytes_evidence == Evidence::Exact);
+        let (written, read) = (counted(&sides[0]), counted(&sides[1]));
+        let most = written.map(|io| io.write_bytes).or(read.map(|io| io.read_bytes));
+        let evidence = most.map_or(Evidence::Unknown, |_| Evidence::UpperBound);
+        *crossed = (most, evidence);
+    }
+}
+
+fn is_doubted(stages: &[Stage], hints: &[Hint], at: usize) -> bool {
+    let stage = &stages[at];
+    let (Some(io), Evidence::Exact) = (stage.io, stage.bytes_evidence) else { return false };
+    let hint = |at: usize| hints.get(at).copied().unwrap_or_default();
+    // What lived too briefly to be looked at cannot have moved much.
+    if hint(at).may_splice != Some(true) {
+        return false;
+    }
+    let of = |at: Option<usize>| at.and_then(|at| stages.get(at)?.io).unwrap_or_default();
+    let (written, read) = (of(at.checked_sub(1)).write_bytes, of(Some(at + 1)).read_bytes);
+    let read_less = FAR_MORE * (io.read_bytes + LOADING_BYTES) < written;
+    let wrote_less = FAR_MORE * (io.write_bytes + LOADING_BYTES) < read;
+    let came_further = io.read_bytes < hint(at).position_bytes;
+    read_less || wrote_less || came_further || is_unseen(stages, hints, at)
+}
+
+/// Whether a stage that can make uncounted calls counted little, was hardly looked at, and has no
+/// neighbour that must have counted what passed between them.
+fn is_unseen(stages: &[Stage], hints: &[Hint], at: usize) -> bool {
+    let unseen = |at: usize| {
+        let io = stages[at].io.unwrap_or_default();
+        let little = io.read_bytes.max(io.write_bytes) < LOADING_BYTES;
+        let may = hints.get(at).is_some_and(|hint| hint.may_splice == Some(true));
+        may && little && stages[at].samples < FEW_SAMPLES
+    };
+    let near = at.saturating_sub(1)..(at + 2).min(stages.len());
+    near.into_iter().all(unseen)
+}
+
+/// Puts estimates in place of the counts of stages that moved more than they counted: what crossed
+/// the pipes beside them, and the position in the file that they read. Where what such a stage
+/// wrote is not known at all, its counts stay lower bounds.
+pub(super) fn estimate(stages: &mut [Stage], hints: &[Hint]) {
+    let last = stages.len().saturating_sub(1);
+    for (at, stage) in stages.iter_mut().enumerate().filter(|(_, stage)| stage.uncounted) {
+        let hint = hints.get(at).copied().unwrap_or_default();
+        let Some(io) = stage.io.filter(|_| stage.bytes_evidence == Evidence::LowerBound) else {
+            continue;
+        };
+        let known = |bytes: Option<u64>| match stage.pipe_evidence {
+            Evidence::Unknown | Evidence::LowerBound => None,
+            _ => bytes,
+        };
+        let (into, out) = (known(stage.pipe_in_bytes), known(stage.pipe_out_bytes));
+        let can_tell = out.is_some() || at == last && io.write_bytes > 0;
+        if can_tell && (at == 0 || into.is_some()) {
+            let read_bytes = io.read_bytes.max(hint.position_bytes).max(into.unwrap_or(0));
+            let write_bytes = io.write_bytes.max(out.unwrap_or(0));
+            stage.io = Some(Io { read_bytes, write_bytes, ..io });
+            stage.bytes_evidence = Evidence::Estimated;
+        }
+    }
+}
+
+/// Names the stage that resized a pipe, if only one of the two has a program of the kind that does.
+pub(super) fn name_resizers(pipes: &mut [Pipe], hints: &[Hint]) {
+    for pipe in pipes.iter_mut().filter(|pipe| pipe.resized_bytes.is_some()) {
+        let may = |at: &usize| hints.get(*at).is_some_and(|hint| hint.may_splice != Some(false));
+        let mut sides = [pipe.from, pipe.to].into_iter().filter(may);
+        pipe.resized_by = sides.next().filter(|_| sides.next().is_none());
+    }
+}
+
+fn between(writer: &Stage, reader: &Stage, moved: u64) -> Crossed {
     if writer.failure.is_some() {
         // A stage that was never started wrote nothing.
         return (Some(0), Evidence::Exact);
@@ -86,18 +196,30 @@ fn crossed(writer: &Stage, reader: &Stage) -> (Option<u64>, Evidence) {
             (Some(seen.map_or(read, |seen| seen.min(read))), Evidence::Estimated)
         }
         (Some(one), None) => (Some(one), Evidence::Estimated),
+        (None, None) if moved > 0 => (Some(moved), Evidence::LowerBound),
         (None, None) => (None, Evidence::Unknown),
     }
 }
 
 fn weaker(one: Evidence, other: Evidence) -> Evidence {
-    let order = [Evidence::Unknown, Evidence::Estimated, Evidence::UpperBound, Evidence::Exact];
+    let order = [
+        Evidence::Unknown,
+        Evidence::LowerBound,
+        Evidence::Estimated,
+        Evidence::UpperBound,
+        Evidence::Exact,
+    ];
     order.into_iter().find(|evidence| [one, other].contains(evidence)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn cross_pipes(stages: &mut [Stage], moved: &[u64]) {
+        let crossed = crossed(stages, moved);
+        set_crossed(stages, &crossed);
+    }
 
     fn stage(read_bytes: u64, write_bytes: u64) -> Stage {
         let io = Some(Io { read_bytes, write_bytes, read_calls: 1, write_calls: 1 });
@@ -107,7 +229,7 @@ mod tests {
     #[test]
     fn what_crossed_a_pipe_is_bounded_by_both_sides() {
         let mut stages = [stage(0, 6_000_000), stage(6_005_000, 40_000_000), stage(62_000_000, 9)];
-        cross_pipes(&mut stages);
+        cross_pipes(&mut stages, &[]);
         assert_eq!(stages[0].pipe_in_bytes, None);
         assert_eq!(stages[0].pipe_out_bytes, Some(6_000_000));
         assert_eq!(stages[0].pipe_evidence, Evidence::UpperBound);
@@ -123,7 +245,7 @@ mod tests {
         // The reader's count is the loading of its program.
         let mut stages = [Stage::default(), stage(7_000, 0)];
         stages[0].failure = Some(String::from("command not found"));
-        cross_pipes(&mut stages);
+        cross_pipes(&mut stages, &[]);
         assert_eq!((stages[1].pipe_in_bytes, stages[1].pipe_evidence), (Some(0), Evidence::Exact));
     }
 
@@ -131,10 +253,10 @@ mod tests {
     fn a_side_that_did_not_count_all_tells_nothing() {
         let mut stages = [stage(0, 70), stage(5_000_000, 0)];
         stages[0].bytes_evidence = Evidence::LowerBound;
-        cross_pipes(&mut stages);
+        cross_pipes(&mut stages, &[]);
         assert_eq!(stages[1].pipe_in_bytes, Some(5_000_000));
         stages[1].bytes_evidence = Evidence::Unknown;
-        cross_pipes(&mut stages);
+        cross_pipes(&mut stages, &[]);
         assert_eq!((stages[1].pipe_in_bytes, stages[1].pipe_evidence), (None, Evidence::Unknown));
     }
 
@@ -142,7 +264,7 @@ mod tests {
     fn what_a_writer_that_reads_a_socket_was_seen_to_write_is_not_the_readers_loading() {
         let mut stages = [stage(1_500_000, 11), stage(7_000, 11)];
         stages[0].bytes_evidence = Evidence::LowerBound;
-        cross_pipes(&mut stages);
+        cross_pipes(&mut stages, &[]);
         assert_eq!(
             (stages[1].pipe_in_bytes, stages[1].pipe_evidence),
             (Some(11), Evidence::Estimated)
@@ -165,9 +287,88 @@ mod tests {
         let uncounted: Vec<bool> = stages.iter().map(|stage| stage.uncounted).collect();
         assert_eq!(uncounted, [false, true, false]);
         assert_eq!(stages[1].bytes_evidence, Evidence::LowerBound);
-        cross_pipes(&mut stages);
+        cross_pipes(&mut stages, &[]);
         assert_eq!(stages[1].pipe_in_bytes, Some(5_000_000));
         assert_eq!(stages[1].pipe_out_bytes, Some(5_000_000));
+    }
+
+    #[test]
+    fn a_pipe_between_two_that_count_nothing_is_bounded_by_its_fill() {
+        let mut stages = [stage(9, 0), stage(7_000, 8), stage(9_000, 0)];
+        (stages[0].bytes_evidence, stages[1].bytes_evidence) =
+            (Evidence::LowerBound, Evidence::LowerBound);
+        cross_pipes(&mut stages, &[600_000, 0]);
+        assert_eq!(stages[0].pipe_out_bytes, Some(600_000));
+        assert_eq!(stages[0].pipe_evidence, Evidence::LowerBound);
+        assert_eq!(stages[1].pipe_evidence, Evidence::LowerBound);
+        assert_eq!(stages[2].pipe_evidence, Evidence::Estimated);
+    }
+
+    #[test]
+    fn a_count_far_below_the_neighbour_s_is_exact_only_where_the_program_must_count() {
+        let hint = |may_splice, position_bytes| Hint { may_splice, position_bytes };
+        let of = |hints: [Hint; 2], mut stages: [Stage; 2]| {
+            stages.iter_mut().for_each(|stage| stage.samples = 100);
+            doubt(&mut stages, &hints, &mut []);
+            stages.map(|stage| stage.bytes_evidence)
+        };
+        let (counts, may) = (hint(Some(false), 0), hint(Some(true), 0));
+        let (exact, bound) = (Evidence::Exact, Evidence::LowerBound);
+        // A writer of names before a reader of files, and one that moves all without counting.
+        let unlike = || [stage(0, 21), stage(62_000_000, 0)];
+        assert_eq!(of([counts, may], unlike()), [exact, exact]);
+        assert_eq!(of([may, counts], unlike()), [bound, exact]);
+        assert_eq!(of([hint(None, 0), counts], unlike()), [exact, exact]);
+        // A reader that leaves early, `tee`, and a reader that does not count.
+        let early = || [stage(0, 200_000), stage(7_000, 0)];
+        assert_eq!(of([may, may], early()), [exact, exact]);
+        assert_eq!(of([may, may], [stage(0, 20_000_000), stage(10_000_000, 0)]), [exact, exact]);
+        assert_eq!(of([counts, may], [stage(0, 20_000_000), stage(7_000, 0)]), [exact, bound]);
+        // A position beyond what was counted.
+        assert_eq!(
+            of([hint(Some(true), 90_000), may], [stage(7_000, 9), stage(7_000, 0)]),
+            [bound, exact]
+        );
+    }
+
+    #[test]
+    fn two_programs_that_may_splice_and_were_hardly_seen_have_no_exact_count() {
+        let hint = |may_splice| Hint { may_splice: Some(may_splice), position_bytes: 0 };
+        let of = |hints: [Hint; 2], mut stages: [Stage; 2]| {
+            let mut crossed = crossed(&stages, &[]);
+            doubt(&mut stages, &hints, &mut crossed);
+            set_crossed(&mut stages, &crossed);
+            let [writer, reader] = stages;
+            (
+                writer.bytes_evidence,
+                reader.bytes_evidence,
+                writer.pipe_out_bytes,
+                reader.pipe_evidence,
+            )
+        };
+        let (exact, bound) = (Evidence::Exact, Evidence::LowerBound);
+        let (unknown, most) = (Evidence::Unknown, Evidence::UpperBound);
+        let small = || [stage(9, 9), stage(9, 9)];
+        assert_eq!(of([hint(true), hint(true)], small()), (bound, bound, None, unknown));
+        assert_eq!(of([hint(true), hint(false)], small()), (exact, exact, Some(9), most));
+        let unlike = [stage(9, 9), stage(70_000_000, 9)];
+        assert_eq!(of([hint(true), hint(false)], unlike), (bound, exact, Some(70_000_000), most));
+    }
+
+    #[test]
+    fn what_was_not_counted_is_estimated_from_the_neighbours_and_the_position() {
+        let mut stages = [stage(9, 0), stage(5_000_000, 9)];
+        stages[0].uncounted = true;
+        stages[0].bytes_evidence = Evidence::LowerBound;
+        cross_pipes(&mut stages, &[]);
+        estimate(&mut stages, &[Hint { may_splice: Some(true), position_bytes: 4_900_000 }; 2]);
+        let io = stages[0].io.expect("known");
+        assert_eq!((io.read_bytes, io.write_bytes), (4_900_000, 5_000_000));
+        assert_eq!(stages[0].bytes_evidence, Evidence::Estimated);
+        assert_eq!(
+            (stages[1].io, stages[1].bytes_evidence),
+            (stage(5_000_000, 9).io, Evidence::Exact)
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The end of a stage: reads the kernel's final counters and makes the stage's record.
 
+use super::bytes::Hint;
 use super::job::{Job, StageSpec};
 use super::{RunningJob, bytes, sums};
 use crate::attribution::{Births, Group, Peers, Sampler};
@@ -191,7 +192,12 @@ impl RunningJob {
             for (left, watch) in self.sampler.pipes.iter().enumerate() {
                 bytes::check_pipe(&mut run.stages, left, &watch.totals);
             }
-            bytes::cross_pipes(&mut run.stages);
+            let moved: Vec<u64> = self.sampler.pipes.iter().map(|w| w.totals.moved()).collect();
+            let (mut crossed, hints) = (bytes::crossed(&run.stages, &moved), self.hints());
+            bytes::doubt(&mut run.stages, &hints, &mut crossed);
+            bytes::set_crossed(&mut run.stages, &crossed);
+            bytes::estimate(&mut run.stages, &hints);
+            bytes::name_resizers(&mut run.pipes, &hints);
             run.phases = if blind { Vec::new() } else { self.phases(&run, start_ns) };
         }
         let mut births = Births::default();
@@ -223,6 +229,19 @@ impl RunningJob {
     fn stages(&self, job: &Job) -> Vec<Stage> {
         let pairs = self.live.iter().zip(&job.stages);
         pairs.map(|(live, spec)| stage(live, spec, &self.sampler)).collect()
+    }
+
+    /// Returns what is known of the stages' bytes besides their counts.
+    fn hints(&self) -> Vec<Hint> {
+        let hint = |live: &LiveStage| match &live.state {
+            LiveState::Ended(ended) => {
+                let group = &self.sampler.groups[ended.group];
+                let (may_splice, position_bytes) = (group.may_splice, group.position_bytes);
+                Hint { may_splice, position_bytes }
+            }
+            _ => Hint { may_splice: Some(false), position_bytes: 0 },
+        };
+        self.live.iter().map(hint).collect()
     }
 
     fn pipes(&self) -> Vec<Pipe> {
@@ -273,6 +292,7 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
     stage.bytes_evidence = bytes::evidence(&stage, ended.io.is_some());
     stage.times_asleep = group.times_asleep;
     stage.peer = Peers::longest(std::iter::once(&group.peers));
+    stage.files = group.files.longest();
     let (census, once) = (sampler.census(), sampler.seen_once());
     stage.started = group.births.started(&group.program, stage.wall_ns, &census, once);
     stage.single_task = is_single(ended, group.several_ns, &stage);

@@ -5,7 +5,7 @@
 //! figures are those last seen while a process lived, so all are sampled.
 
 use super::job::Job;
-use crate::attribution::{Births, Group, Peers, PipeWatch, Sampler};
+use crate::attribution::{Births, Files, Group, Peers, PipeWatch, Sampler};
 use crate::proc::Descriptor;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_doctor::facts::{Evidence, Io, Run, Stage};
@@ -256,6 +256,7 @@ fn stage(label: &str, groups: &[&Group]) -> Stage {
         relay: is_relay(label),
         times_asleep: groups.iter().map(|group| group.times_asleep).sum(),
         peer: Peers::longest(groups.iter().map(|group| &group.peers)),
+        files: Files::of(groups.iter().map(|group| &group.files)),
         ..Stage::default()
     }
 }

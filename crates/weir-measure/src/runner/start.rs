@@ -3,7 +3,7 @@
 use super::RunningJob;
 use super::finish::{LiveStage, StartFailure};
 use super::job::{Job, Launch, StageSpec, Watcher};
-use crate::attribution::{Endpoints, PipeWatch};
+use crate::attribution::{Endpoints, PipeTotals, PipeWatch};
 use crate::machine;
 use crate::proc::Descriptor;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
@@ -37,7 +37,7 @@ impl RunningJob {
             if let Some(identity) = pipe.identity {
                 let sizing = self.sizing(job);
                 let mut watch = PipeWatch::new(identity, sizing);
-                watch.totals.seen.capacity_bytes = pipe.capacity_bytes;
+                watch.totals = PipeTotals::made(pipe.capacity_bytes);
                 self.sampler.pipes.push(watch);
             }
         }
@@ -49,7 +49,8 @@ impl RunningJob {
             let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
             let closed =
                 [job.closed[0] && position == 0, job.closed[1] && position == last, job.closed[2]];
-            let differences = Differences { closed, file_limit: self.file_limit };
+            let differences =
+                Differences { closed, file_limit: self.file_limit, pipe_ignored: job.pipe_ignored };
             let start_ns = self.clock.now_ns();
             let spawned = spawn(spec, job, stdin, stdout, differences);
             let live = match spawned {

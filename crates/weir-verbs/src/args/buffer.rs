@@ -92,12 +92,6 @@ Passes standard input, or a file, on to standard output. While the output takes 
 of the two is a pipe, the bytes are moved without being copied. Bytes the output cannot take yet are
 kept in memory, then in a file, so the writer need not wait.
 
-Examples:
-  tar c src | weir buffer | ssh host 'cat > src.tar'
-  ./produce | weir buffer --memory 2G --spill /scratch | ./consume
-  weir buffer --rate 10M < big.img | ssh host 'cat > big.img'
-  ./produce | weir buffer --no-spill --stats | ./consume
-
 On a terminal it shows progress: bytes passed on, time, rates in and out over the last three
 seconds, share of the memory in use, and bytes spilled (written to the file). If the size is known
 (from a file, from --size, or once all input was read), it also shows a bar, the share done and the

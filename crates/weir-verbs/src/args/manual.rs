@@ -1,16 +1,16 @@
-//! The texts below the options, as wide as the terminal.
+//! Wraps the texts below the options to the width of the terminal.
 //!
-//! In the source a paragraph is several lines. clap wraps each line of a text for itself, so that
-//! lines of 100 columns would break into long and short ones on a narrower terminal. Here the lines
-//! of a paragraph become one, which clap then wraps.
+//! In the source, a paragraph has several lines. clap wraps each line separately, so on a narrow
+//! terminal lines of 100 columns would become long and short ones. Therefore the lines of a paragraph
+//! are joined here, and clap wraps the result.
 
-use super::Options;
+use super::CommandLine;
 use clap::builder::StyledStr;
 use clap::{Command, CommandFactory};
 
-/// The command line, its texts ready for any width.
+/// The command line, with texts for any width.
 pub fn command() -> Command {
-    reflowed(Options::command())
+    reflowed(CommandLine::command())
 }
 
 fn reflowed(command: Command) -> Command {
@@ -20,7 +20,7 @@ fn reflowed(command: Command) -> Command {
         command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
     let mut command = command;
     if let Some(mut text) = long {
-        // A manual without examples begins with those of the short help.
+        // A manual without examples begins with the text of the short help.
         if let Some(examples) = short.as_ref().filter(|_| !text.contains("Examples:\n")) {
             text.insert_str(0, &format!("{examples}\n\n"));
         }
@@ -32,8 +32,8 @@ fn reflowed(command: Command) -> Command {
     names.iter().fold(command, |command, name| command.mut_subcommand(name, reflowed))
 }
 
-/// Joins the lines of each paragraph. Lines that are indented, that are rows of a table (two blanks
-/// in a row stand between columns) and headings (a colon at the end) stay lines of their own.
+/// Joins the lines of each paragraph. Indented lines, rows of a table (with two consecutive blanks
+/// between columns) and headings (with a colon at the end) stay separate.
 fn paragraphs(text: &str) -> String {
     let mut joined = String::new();
     let mut open = false;
@@ -67,7 +67,7 @@ mod tests {
             let verb = command.find_subcommand_mut(verb).expect("a verb");
             verb.render_long_help().to_string()
         };
-        for verb in ["run", "bench", "buffer", "port", "stat", "tune", "net", "compare"] {
+        for verb in ["run", "sh", "bench", "buffer", "port", "stat", "tune", "net", "compare"] {
             let text = help(&mut command(), verb);
             assert!(text.contains("\nExamples"), "{verb}: {text}");
         }

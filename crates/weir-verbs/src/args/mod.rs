@@ -11,6 +11,7 @@ mod port;
 mod relay;
 mod run;
 mod saved;
+mod sh;
 mod words;
 
 pub use bench::BenchOptions;
@@ -30,6 +31,7 @@ pub use port::{
 pub use relay::RelayOptions;
 pub use run::{Asked, RunOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryCommand, HistoryShowOptions, HistoryVerb};
+pub use sh::{ShOptions, shell_words};
 use std::path::PathBuf;
 pub use words::parse;
 
@@ -43,7 +45,7 @@ pub use words::parse;
     before_help = concat!("weir ", env!("CARGO_PKG_VERSION")),
     after_help = FIRST_STEPS,
 )]
-pub struct Options {
+pub struct CommandLine {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -64,6 +66,8 @@ Manual: https://github.com/weir-project/weir (README.md, docs/contracts/), or we
 pub enum Command {
     /// Run a pipeline and say which stage holds it up, and why
     Run(RunOptions),
+    /// Run a script as bash does, and append a report: for use in place of a shell
+    Sh(ShOptions),
     /// Measure how fast bytes and messages pass between processes on this host, repeatably
     Bench(BenchOptions),
     /// Compare two saved runs of weir bench, or one with a new run
@@ -122,7 +126,7 @@ pub enum PipeSize {
 /// Value of `--elastic`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Elastic {
-    /// Where an earlier run has shown that it would help.
+    /// Into the pipes for which an earlier run has shown that it would help.
     Evidence,
     /// Into these pipes, counted from 1.
     Pipes(Vec<usize>),
@@ -139,9 +143,12 @@ fn elastic(text: &str) -> Result<Elastic, String> {
         .map_err(|_| String::from("not a list of pipe numbers; write 1 or 1,3"))
 }
 
-/// Capacity of the pipes unless another is asked for. Measured on cat|wc: half the time of
-/// Linux's own 64 KiB; 1 MiB gains little more.
+/// Default capacity of the pipes. Measured on cat|wc: it takes half the time of Linux's own 64 KiB;
+/// 1 MiB gains little more.
 pub const PIPE_BYTES: u64 = 256 * 1024;
+
+/// Milliseconds between two samples unless others are asked for.
+pub const SAMPLE_MS: u64 = 10;
 
 fn pipe_size(text: &str) -> Result<PipeSize, String> {
     if text == "auto" {
@@ -164,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Options::command().debug_assert();
+        CommandLine::command().debug_assert();
     }
 
     #[test]

@@ -83,7 +83,6 @@ pub struct NetLogOptions {
     pub cost: bool,
 }
 
-/// Options that read the log: they do not go with those that change it.
 const LOG_JSON: &str = "\
 Write each event as a line of JSON (schema weir.net.log/1), or with --cost the measurement \
 (weir.net.log.cost/2), to FILE; - is standard output";
@@ -93,6 +92,7 @@ Write the summary as JSON (schema weir.net.ping/2) to FILE; - is standard output
 
 const STAT_JSON: &str = "Write JSON (schema weir.net.stat/2) to FILE; - is standard output";
 
+/// Options that read the log. They conflict with those that change it.
 const READS: [&str; 6] = ["follow", "json", "pcap", "kinds", "since_start", "last"];
 
 #[derive(Debug, Args)]
@@ -272,7 +272,7 @@ Examples:
   weir net ping 10.9.0.1 -c 10 -i 100ms            from the host behind the switch to the kernel
   weir net ping --timestamp -c 3 10.9.0.1          ask for the time of day";
 
-/// Options that do not go with measuring.
+/// Options that conflict with measuring.
 const NOT_WITH_COST: [&str; 7] = ["set", "sync", "follow", "pcap", "kinds", "since_start", "last"];
 
 const LOG_EXAMPLES: &str = "\

@@ -149,14 +149,7 @@ Examples:
   weir port stat log";
 
 const MANUAL: &str = "\
-A port has a name, one reader and any number of writers. Each message arrives whole, whatever other
-writers send at the same time. This lets many jobs write to one file: no line is torn, and the lines
-of each job stay in order.
-
-Examples:
-  weir port read log > log.txt &
-  for job in 1 2 3; do ./job $job 2>&1 | weir port write log --wait 5s & done
-  weir port stat log
+This lets many jobs write to one file: no line is torn, and the lines of each job stay in order.
 
 A name without a / lies in $XDG_RUNTIME_DIR/weir or, if that is not set, in a directory of this user
 for temporary files. A name with a / is a path, such as ./log. The file NAME.lock lies beside it.

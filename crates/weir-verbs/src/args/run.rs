@@ -6,7 +6,7 @@ use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What is to be run.
+/// What to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Texts for the shell: one, or several that are compared.
@@ -84,7 +84,7 @@ pub struct RunOptions {
     pub live: When,
 
     /// Milliseconds between two samples; samples are closer together in the first 200 ms
-    #[arg(long, value_name = "MS", default_value = "10",
+    #[arg(long, value_name = "MS", default_value_t = super::SAMPLE_MS,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub sample_ms: u64,
 
@@ -109,7 +109,7 @@ fn runs(text: &str) -> Result<usize, String> {
 }
 
 impl RunOptions {
-    /// How much the report is to say.
+    /// How detailed the report is.
     pub fn detail(&self) -> Detail {
         match (self.brief, self.verbose) {
             (true, _) => Detail::Brief,

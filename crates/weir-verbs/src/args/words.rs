@@ -1,11 +1,11 @@
-//! What the arguments of `weir run` stand for: one text for the shell, or the words of a command.
+//! Decides what the arguments of `weir run` are: one text for the shell, or the words of a command.
 //!
 //! `weir run 'a | b'` is a text; `weir run ls -l` is a command and its arguments, as `time` and
-//! `strace` take them, and every argument after the first belongs to it. What tells them apart is
-//! the first argument alone: one with blanks or signs of the shell in it is a text, and options
-//! behind it are weir's. Behind `--` all arguments are words; with `--compare` each is a text.
+//! `strace` take them, and every argument after the first belongs to it. The first argument alone
+//! decides: if it contains blanks or special characters of the shell, it is a text, and options after
+//! it are weir's. After `--` all arguments are words; with `--compare` each is a text.
 
-use super::{Asked, Command, Elastic, Options, RunOptions, elastic};
+use super::{Asked, Command, CommandLine, Elastic, RunOptions, elastic};
 use crate::fault::Fault;
 use crate::places::find_program;
 use clap::FromArgMatches;
@@ -13,13 +13,13 @@ use clap::error::{ContextKind, ErrorKind};
 use std::ffi::{OsStr, OsString};
 
 /// Reads the command line; help and most mistakes end the program here.
-pub fn parse() -> Result<Options, Fault> {
+pub fn parse() -> Result<CommandLine, Fault> {
     let args: Vec<OsString> = std::env::args_os().collect();
     read(&args).map_err(|error| no_verb(&args, &error).unwrap_or_else(|| error.exit()))
 }
 
-fn read(args: &[OsString]) -> Result<Options, clap::Error> {
-    let mut options = Options::from_arg_matches(&super::command().try_get_matches_from(args)?)?;
+fn read(args: &[OsString]) -> Result<CommandLine, clap::Error> {
+    let mut options = CommandLine::from_arg_matches(&super::command().try_get_matches_from(args)?)?;
     let Command::Run(run) = &mut options.command else { return Ok(options) };
     // The words are the last arguments, taken as they are.
     let first = args.len() - run.words.len();
@@ -40,11 +40,11 @@ fn read(args: &[OsString]) -> Result<Options, clap::Error> {
 }
 
 /// Reads a command line whose arguments are texts, with options anywhere between them.
-fn read_texts(args: &[OsString]) -> Result<Options, clap::Error> {
+fn read_texts(args: &[OsString]) -> Result<CommandLine, clap::Error> {
     let mut command = super::command()
         .mut_subcommand("run", |run| run.mut_arg("words", |words| words.trailing_var_arg(false)));
     let matches = command.try_get_matches_from_mut(args)?;
-    let mut options = Options::from_arg_matches(&matches)?;
+    let mut options = CommandLine::from_arg_matches(&matches)?;
     let Command::Run(run) = &mut options.command else { return Ok(options) };
     let texts = std::mem::take(&mut run.words);
     if let ([text, more, ..], false) = (texts.as_slice(), run.compare) {
@@ -66,7 +66,7 @@ fn read_texts(args: &[OsString]) -> Result<Options, clap::Error> {
     Ok(options)
 }
 
-/// `--elastic 1 TEXT`, with a blank for the equals sign: nobody's command is called `1`.
+/// Accepts `--elastic 1 TEXT`, with a blank for the equals sign: no command is called `1`.
 fn joined_elastic(args: &[OsString], first: usize, run: &RunOptions) -> Option<Vec<OsString>> {
     let detached = run.elastic == Some(Elastic::Evidence)
         && run.words.len() > 1
@@ -85,7 +85,7 @@ fn is_text(argument: &OsStr) -> bool {
     bytes.is_empty() || bytes.iter().any(speaks_shell) || bytes == b"!" || bytes == b"{"
 }
 
-/// `weir 'a | b'`, `weir ls -l` and `weir rnu`: what was meant is clear.
+/// Suggests what was meant by `weir 'a | b'`, `weir ls -l` or `weir rnu`.
 fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
     let unlike = error.kind() == ErrorKind::InvalidSubcommand
         && error.get(ContextKind::SuggestedSubcommand).is_none();
@@ -110,9 +110,9 @@ fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
     Some(Fault::usage(format!("there is no verb '{shown}'; did you mean '{meant}'?")))
 }
 
-/// The verb that differs from a word by one letter, or by two that changed places; of longer words,
-/// by two such slips. (clap compares the letters that two words share, and of short words with
-/// letters in another order it finds none alike.)
+/// Finds the verb that differs from a word by one letter or by two letters in the wrong order, or for
+/// longer words by two such mistakes. (clap compares the letters that two words share, and does not
+/// find short words whose letters are in another order.)
 fn misspelt<'a>(verbs: &'a clap::Command, word: &str) -> Option<&'a str> {
     const SHORT: usize = 5;
     let most = if word.len() < SHORT { 1 } else { 2 };
@@ -126,7 +126,7 @@ fn all_quoted(words: &[OsString]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell has to be given it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./,:=@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

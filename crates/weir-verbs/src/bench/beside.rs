@@ -1,15 +1,15 @@
-//! Published figures beside those measured: what the reports of 1980 and 2001 had, and Allen's,
-//! where the same experiment was run.
+//! Published figures beside those measured, for the experiments that the reports of 1980 and 2001 and
+//! Allen's report describe.
 
 mod allen;
 
 use crate::output::{aligned, trimmed};
-use crate::units::figure;
+use crate::units::{figure, words::percent};
 use weir_bench::published::{FRANKE, JOY_IPC, JOY_SWITCH, JOY_SYSCALL, PublishedRow, lines};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
 
-/// What goes below the table of a suite, if anything. The comparisons are those of all suites.
+/// The text below the table of a suite, if there is any. `comparisons` are those of all suites.
 pub fn beside(
     suite: &str,
     cases: &[&CaseRecord],
@@ -33,7 +33,7 @@ pub fn is_phase(case: &CaseRecord) -> bool {
     case.params.operation.as_deref() == Some("phase")
 }
 
-/// The getppid path is another call than the read path the other phases add up to.
+/// Whether a phase belongs to a read. The getppid path is another call.
 pub fn in_read(case: &CaseRecord) -> bool {
     !case.case.contains("getppid")
 }
@@ -42,7 +42,7 @@ pub fn phase_name(case: &CaseRecord) -> &str {
     case.case.trim_start_matches("phase: ")
 }
 
-/// Joy's parts of a call on the left, the phases measured on the right; each with its share.
+/// A table of Joy's parts of a call and the phases measured here, each with its share.
 fn syscall(cases: &[&CaseRecord]) -> String {
     let then = lines(JOY_SYSCALL);
     let all_then: f64 = then.iter().map(first).sum();
@@ -71,10 +71,6 @@ fn syscall(cases: &[&CaseRecord]) -> String {
     trimmed(&table)
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
 fn find<'c>(cases: &[&'c CaseRecord], name: &str, placement: Placement) -> Option<&'c CaseRecord> {
     let mut cases = cases.iter();
     cases.find(|case| case.case == name && case.placement == placement).copied()
@@ -93,12 +89,12 @@ fn switch(cases: &[&CaseRecord]) -> Option<String> {
     ))
 }
 
-/// Packets of 4 bytes a second.
+/// A table of packets of 4 bytes per second.
 fn ipc(cases: &[&CaseRecord]) -> Option<String> {
     let header = ["  4-byte packets a second", "to self", "one-way", "two-way", "", ""];
     let mut table = aligned(header, [1, 2, 3]);
     for line in lines(JOY_IPC) {
-        let figures = line.figures.iter().map(|figure| figure.map_or(0.0, |figure| figure));
+        let figures = line.figures.iter().map(|figure| figure.unwrap_or(0.0));
         let row = figures.map(|figure| format!("{figure:.0} /s"));
         table.add_row(std::iter::once(format!("  {} (Joy, 1980)", line.name)).chain(row));
     }
@@ -112,7 +108,7 @@ fn ipc(cases: &[&CaseRecord]) -> Option<String> {
     Some(trimmed(&table))
 }
 
-/// Improvement over a pipe of 4 KiB, in percent.
+/// A table of the improvement over a pipe of 4 KiB, in percent.
 fn franke(cases: &[&CaseRecord]) -> Option<String> {
     let of = |kib: u64| {
         let fits = |case: &&&CaseRecord| {

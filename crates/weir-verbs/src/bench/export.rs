@@ -5,14 +5,14 @@ use std::fmt::Write;
 use weir_measure::bench::params::Unit;
 use weir_measure::bench::record::{CaseRecord, Report};
 
-/// "suite/case/placement", with the stratum where there is one of its own.
+/// The name "suite/case/placement", with "/far" for the far stratum.
 fn name(case: &CaseRecord) -> String {
     let far = case.stratum.as_deref() == Some("far");
     let stratum = if far { "/far" } else { "" };
     format!("{}/{}/{}{stratum}", case.suite, case.case, case.placement)
 }
 
-/// hyperfine's JSON, of the cases that are times, in seconds.
+/// hyperfine's JSON, with the cases that measure a time, in seconds.
 pub fn hyperfine(report: &Report) -> String {
     let seconds = |ns: f64| ns / 1e9;
     let results: Vec<Value> = report
@@ -56,7 +56,7 @@ pub fn bencher(report: &Report) -> String {
     pretty(&Value::Object(document))
 }
 
-/// Go's benchmark text, a line a sample: what benchstat reads.
+/// Go's benchmark text, one line per sample, for benchstat.
 pub fn go(report: &Report) -> String {
     let mut text = String::new();
     for case in &report.cases {

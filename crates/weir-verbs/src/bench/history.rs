@@ -1,8 +1,8 @@
 //! Saved runs: an SQLite database in the user's state directory.
 //!
-//! One table, one row a run, the report as JSON text beside the columns that are listed. Saving is
-//! one transaction with full synchronisation: killed at any moment, the database holds the run or
-//! does not.
+//! One table has a row for each run: the report as JSON text, and the columns of the list. Saving is
+//! one transaction with full synchronisation: after a kill at any moment, the database holds the run
+//! completely or not at all.
 
 use crate::fault::Fault;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -12,7 +12,7 @@ use weir_measure::bench::record::Report;
 
 /// Version of the table.
 const VERSION: i64 = 1;
-/// How long to wait for another weir that is saving.
+/// How long to wait while another weir saves.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The saved runs.
@@ -23,7 +23,7 @@ pub struct History {
 
 /// A saved run, as it is listed.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Entry {
+pub struct SavedRun {
     /// The name it was saved under.
     pub name: String,
     /// When it began, in seconds since 1970.
@@ -34,18 +34,18 @@ pub struct Entry {
     pub cpu: String,
     /// How many figures it has.
     pub cases: u64,
-    /// What the host resolved.
+    /// The smallest difference that the host resolved.
     pub resolves_share: Option<f64>,
 }
 
-/// Where the history is: `WEIR_HISTORY`, or below `XDG_STATE_HOME` or `~/.local/state`.
+/// The path of the history: `WEIR_HISTORY`, or below `XDG_STATE_HOME` or `~/.local/state`.
 pub fn place() -> Result<PathBuf, Fault> {
     crate::places::kept("WEIR_HISTORY", "history.db").ok_or_else(|| {
         Fault::failed("cannot locate the history: neither WEIR_HISTORY nor HOME is set")
     })
 }
 
-/// A name by which a run can be asked for: not a path, not an option.
+/// Refuses names that would be taken for a path or an option.
 pub fn check_name(name: &str) -> Result<(), Fault> {
     let bad = name.is_empty()
         || name.starts_with('-')
@@ -63,7 +63,7 @@ pub fn check_name(name: &str) -> Result<(), Fault> {
 }
 
 impl History {
-    /// Opens it to be written, making it if there is none.
+    /// Opens the history for writing, and creates it if there is none.
     pub fn open() -> Result<History, Fault> {
         let path = place()?;
         if let Some(directory) = path.parent() {
@@ -74,7 +74,7 @@ impl History {
         History { connection, path }.prepare()
     }
 
-    /// Opens it to be read; `None` where there is none yet.
+    /// Opens the history for reading; `None` if there is none yet.
     pub fn open_existing() -> Result<Option<History>, Fault> {
         let path = place()?;
         match path.try_exists() {
@@ -121,7 +121,7 @@ impl History {
         Ok(self)
     }
 
-    /// Whether a run can be saved under a name.
+    /// Refuses a name that is taken, unless it may be replaced.
     pub fn check_free(&self, name: &str, replace: bool) -> Result<(), Fault> {
         let same = self.connection.prepare("SELECT 1 FROM runs WHERE name = ?1");
         let there = same.and_then(|mut same| same.exists([name]));
@@ -133,13 +133,12 @@ impl History {
         }
     }
 
-    /// Saves a run. A name that is there is refused unless it may be replaced.
+    /// Saves a run. Refuses a name that is taken, unless it may be replaced.
     pub fn save(&self, name: &str, report: &Report, replace: bool) -> Result<(), Fault> {
         check_name(name)?;
-        let text = serde_json::to_string(report)
-            .map_err(|error| Fault::failed(format!("cannot make JSON: {error}")))?;
+        let text = serde_json::to_string(report).map_err(Fault::cannot("make JSON"))?;
         let cannot = |error: rusqlite::Error| cannot("write", &self.path, &error);
-        // Unchecked, so that `check_free` can be asked within it: no other one is open.
+        // Unchecked, so that `check_free` can run within it. No other transaction is open.
         let transaction = self.connection.unchecked_transaction().map_err(cannot)?;
         self.check_free(name, replace)?;
         let insert = "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -168,19 +167,19 @@ impl History {
     }
 
     /// All saved runs, the newest first.
-    pub fn list(&self) -> Result<Vec<Entry>, Fault> {
+    pub fn list(&self) -> Result<Vec<SavedRun>, Fault> {
         let cannot = |error: rusqlite::Error| cannot("read", &self.path, &error);
         let select = "SELECT name, started_unix_s, kernel, cpu, cases, resolves_percent
             FROM runs ORDER BY started_unix_s DESC, name";
         let mut statement = self.connection.prepare(select).map_err(cannot)?;
         let rows = statement.query_map([], |row| {
-            Ok(Entry {
+            Ok(SavedRun {
                 name: row.get(0)?,
                 started_unix_s: row.get::<_, i64>(1)?.max(0).cast_unsigned(),
                 kernel: row.get(2)?,
                 cpu: row.get(3)?,
                 cases: row.get::<_, i64>(4)?.max(0).cast_unsigned(),
-                // 0 stands for a run without a self-test: no host resolves that.
+                // 0 stands for a run without a self-test; no host resolves 0.
                 resolves_share: Some(row.get::<_, f64>(5)? / 100.0).filter(|share| *share > 0.0),
             })
         });
@@ -204,7 +203,7 @@ impl History {
     }
 }
 
-/// There is no run of that name; perhaps one of another.
+/// The error that there is no run of this name; it may suggest another name.
 pub fn unknown(name: &str, nearest: Option<&str>) -> Fault {
     Fault::failed(match nearest {
         Some(nearest) => format!("there is no saved run '{name}'; did you mean '{nearest}'?"),

@@ -1,4 +1,4 @@
-//! `weir bench --list`: the suites and their cases, and what a plan will take.
+//! `weir bench --list`: lists the suites and their cases, and the time that they take.
 
 use crate::args::JsonOption;
 use crate::fault::Fault;
@@ -22,11 +22,11 @@ struct ListedSuite<'a> {
     text: &'a str,
     source: &'a str,
     expected_s: f64,
-    cases: Vec<Listed<'a>>,
+    cases: Vec<ListedCase<'a>>,
 }
 
 #[derive(Serialize)]
-struct Listed<'a> {
+struct ListedCase<'a> {
     case: &'a str,
     params: &'a Params,
     measures: Vec<ListedMeasure>,
@@ -63,7 +63,7 @@ pub fn list(suites: &[Suite], picks: &Picks, option: &JsonOption) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// A suite with those of its cases that are asked for: all, where nothing is.
+/// A suite with the cases that were picked, or with all if nothing was picked.
 fn listed<'a>(suite: &'a Suite, picks: &Picks, topology: &Topology) -> ListedSuite<'a> {
     let whole = Picks { suites: Pick::parse(suite.name).into_iter().collect(), filter: None };
     let picks = if picks.is_standard() { &whole } else { picks };
@@ -72,7 +72,7 @@ fn listed<'a>(suite: &'a Suite, picks: &Picks, topology: &Topology) -> ListedSui
         for index in picks.of_group(suite, group) {
             let case = &group.cases[index];
             let measure = |m: &Measure| ListedMeasure { quantity: m.quantity, unit: m.unit };
-            cases.push(Listed {
+            cases.push(ListedCase {
                 case: &case.name,
                 params: &case.params,
                 measures: case.measures.iter().map(measure).collect(),
@@ -85,12 +85,12 @@ fn listed<'a>(suite: &'a Suite, picks: &Picks, topology: &Topology) -> ListedSui
     ListedSuite { suite: suite.name, text: suite.about, source: suite.source, expected_s, cases }
 }
 
-/// How long a run of this would take; nothing, where it cannot be.
+/// How long a run of these cases would take; zero if they cannot be planned.
 fn expected(suites: &[Suite], picks: Picks, topology: &Topology) -> Duration {
     Plan::new(suites, super::wish(picks), topology).map_or(Duration::ZERO, |plan| plan.expected())
 }
 
-/// What a plan will do and take, as a sentence.
+/// A sentence about the cases of a plan and its time.
 pub fn promise(plan: &Plan) -> String {
     let (cases, cells) = (things(plan.cases() as u64, "case"), plan.cells());
     let time = round(plan.expected());
@@ -104,7 +104,7 @@ pub fn promise(plan: &Plan) -> String {
     format!("{cases} in up to {cells} fresh processes, about {time}")
 }
 
-/// "48s", "13m 34s".
+/// Formats a time as "48s" or "13m 34s".
 pub fn round(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match seconds {

@@ -13,10 +13,10 @@ use crate::output::{Output, print, print_err};
 pub use table::{placements, text};
 
 use crate::args::BenchOptions;
-use crate::fault::{Fault, INTERRUPTED, tell};
+use crate::fault::{Fault, INTERRUPTED, UNOPTIMIZED, tell};
 use crate::json;
 use history::History;
-use progress::Progress;
+use progress::BenchProgress;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -35,18 +35,18 @@ use weir_measure::bench::record::{Host, HostState, Report};
 use weir_measure::bench::state::HostWatch;
 use weir_measure::host_cpu::HostUse;
 
-/// The word with which the command starts itself for a cell.
+/// The word with which the command starts itself to run a cell.
 pub const CELL: &str = "bench-cell";
-/// How long the host is watched before the run.
+/// The most time that the host is watched before the run.
 const WATCH: Duration = Duration::from_secs(1);
-/// ... and for how long at the least: the kernel counts in ticks of up to 10 ms.
+/// The least time that it is watched: the kernel counts in ticks of up to 10 ms.
 const LOOK: Duration = Duration::from_millis(200);
-/// Passes of which an interrupted run is worth a report: one value has no interval.
+/// An interrupted run needs this many passes for a report: a single value has no interval.
 const PASSES_KEPT: u64 = 2;
-/// Names as near as this are taken for misspelt ones (Jaro and Winkler); "nosuch" and "joy-switch"
-/// are not.
+/// Names at least this similar (Jaro and Winkler) count as misspelt. "nosuch" and "joy-switch" are
+/// less similar.
 const NEAR: f64 = 0.8;
-/// The default set, with the watching, takes less than a minute.
+/// The budget of the default set. With the watching, it takes less than a minute.
 const STANDARD_BUDGET: Duration = Duration::from_secs(48);
 
 pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
@@ -63,7 +63,7 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
         seed: options.seed.unwrap_or_else(seed),
         ..wish(picks)
     };
-    // What would be refused after a minute is refused before it.
+    // Refuse bad names now, not after the run.
     if let Some(name) = &options.save {
         history::check_name(name)?;
         History::open()?.check_free(name, options.replace)?;
@@ -71,13 +71,13 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode, Fault> {
     for path in options.json.file.iter().chain(&options.html) {
         check_writable(path)?;
     }
-    let mut progress = Progress::new(options.quiet);
+    let mut progress = BenchProgress::new(options.quiet);
     let report = measure(&suites, wish, &mut progress)?;
     progress.end();
     give(options, &report)
 }
 
-/// These cases, and nothing else that is asked for.
+/// A request for these cases, with defaults for all else.
 fn wish(picks: Picks) -> PlanRequest {
     PlanRequest {
         picks,
@@ -91,12 +91,12 @@ fn wish(picks: Picks) -> PlanRequest {
     }
 }
 
-/// Measures the cases of a report once more, as they were measured.
+/// Measures the cases of a report again, with the same options.
 pub fn measure_again(report: &Report) -> Result<Report, Fault> {
     let suites = weir_bench::catalogue();
     let mut asked: Vec<String> = report.suites_asked.clone();
     if asked.is_empty() && report.filter.is_none() && !report.standard {
-        // A report that does not say what was asked for: all suites that it has.
+        // The report does not say which suites were asked for, so take all that it has.
         let names: BTreeSet<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
         asked = suites.iter().map(|s| s.name.to_owned()).filter(|n| names.contains(&**n)).collect();
     }
@@ -108,14 +108,18 @@ pub fn measure_again(report: &Report) -> Result<Report, Fault> {
         seed: seed(),
         ..wish(picked(&asked, report.filter.as_deref())?)
     };
-    let mut progress = Progress::new(false);
+    let mut progress = BenchProgress::new(false);
     let now = measure(&suites, wish, &mut progress)?;
     progress.end();
     if now.interrupted { Err(Fault::interrupted()) } else { Ok(now) }
 }
 
 /// Runs the cases and makes the report.
-fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Result<Report, Fault> {
+fn measure(
+    suites: &[Suite],
+    wish: PlanRequest,
+    progress: &mut BenchProgress,
+) -> Result<Report, Fault> {
     let topology = Topology::read();
     let plan = Plan::new(suites, wish, &topology).map_err(|error| plan_fault(&error))?;
     progress.begin(&plan)?;
@@ -123,8 +127,8 @@ fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Resu
         tell(&list::promise(&plan));
     }
     let begun = Instant::now();
-    // What a cell leaves behind when it is killed is this process's to reap, and its CPU time this
-    // run's; where the kernel refuses that, it counts as the host's.
+    // This process reaps the children of a killed cell, so that their CPU time counts as this run's.
+    // If the kernel refuses, it counts as the host's.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let host = host::fingerprint(&topology);
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -132,10 +136,7 @@ fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Resu
     let rates = host::present_rates((plan.budget / 20).clamp(LOOK, WATCH));
     let before = watch.seen();
     if cfg!(unoptimized) {
-        progress.warn(
-            "this build is not optimized: figures of weir's own mechanisms are too slow \
-             (for true ones: cargo build --release)",
-        );
+        progress.warn(UNOPTIMIZED);
     }
     if let Some(before) = before.filter(HostUse::is_busy) {
         progress.warn(&format!(
@@ -149,9 +150,9 @@ fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Resu
         command
     };
     let mut watch = HostWatch::begin(topology.allowed());
-    let mut observer = Watched { progress, watch: &mut watch };
+    let mut observer = RunWatcher { progress, watch: &mut watch };
     let driven = drive::run(suites, &plan, begun, &launch, &mut observer)
-        .map_err(|error| Fault::failed(format!("cannot start a cell: {error}")))?;
+        .map_err(Fault::cannot("start a cell"))?;
     let state = HostState::new(before, watch.seen());
     let floors = plan.blocks.iter().zip(&driven.floors);
     nominal::keep_floors(
@@ -174,13 +175,13 @@ fn measure(suites: &[Suite], wish: PlanRequest, progress: &mut Progress) -> Resu
     Ok(report)
 }
 
-/// Shows progress, and looks at the host beside.
-struct Watched<'a> {
-    progress: &'a mut Progress,
+/// Shows progress and watches the host.
+struct RunWatcher<'a> {
+    progress: &'a mut BenchProgress,
     watch: &'a mut HostWatch,
 }
 
-impl RunObserver for Watched<'_> {
+impl RunObserver for RunWatcher<'_> {
     fn cell(&mut self, what: &str, left: Duration) {
         self.watch.look();
         self.progress.cell(what, left);
@@ -195,7 +196,7 @@ impl RunObserver for Watched<'_> {
     }
 }
 
-/// Writes the report wherever it was asked for. What cannot be written is told after the rest is.
+/// Writes the report to all outputs that were asked for. Errors are reported after the rest.
 fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
     let mut fault = None;
     let mut keep = |result: Result<(), Fault>| {
@@ -213,7 +214,7 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
         }
     }
     keep(Output::open(&options.json).and_then(|file| match file {
-        // On one line: most of it is samples.
+        // On one line, since most of it is samples.
         Some(mut file) => file.write(json::whole(report)?).map(drop),
         None => Ok(()),
     }));
@@ -236,13 +237,13 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs one cell: the request comes on standard input.
+/// Runs one cell. The request comes on standard input.
 pub fn cell() -> Result<ExitCode, Fault> {
     let parent_died = rustix::process::Signal::KILL;
     let _ = rustix::process::set_parent_process_death_signal(Some(parent_died));
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(|error| Fault::failed(format!("cannot read the request: {error}")))?;
+    read.map_err(Fault::cannot("read the request"))?;
     let request: CellRequest = serde_json::from_str(&text)
         .map_err(|error| Fault::usage(format!("this verb is internal to weir bench: {error}")))?;
     let suites = weir_bench::catalogue();
@@ -256,7 +257,7 @@ pub fn cell() -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the words of the command line ask for; suites that do not exist are refused.
+/// The cases that the command line picks. Refuses suites that do not exist.
 fn picks(suites: &[Suite], options: &BenchOptions) -> Result<Picks, Fault> {
     let picks = picked(&options.suites, options.filter.as_deref())?;
     match picks.suites.iter().find(|pick| suites.iter().all(|s| s.name != pick.suite())) {
@@ -271,7 +272,7 @@ fn picked(asked: &[String], filter: Option<&str>) -> Result<Picks, Fault> {
     Ok(Picks { suites: suites.map_err(Fault::usage)?, filter: filter.map_err(Fault::usage)? })
 }
 
-/// A name may be misspelt, or be that of something that cases have in their names.
+/// The error for an unknown suite. It suggests a similar name, or a filter if cases match the word.
 fn unknown_suite(suites: &[Suite], unknown: &str) -> Fault {
     let near = suites.iter().map(|suite| (strsim::jaro_winkler(unknown, suite.name), suite.name));
     let nearest = near.filter(|(score, _)| *score > NEAR).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -315,16 +316,16 @@ fn seed() -> u64 {
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
 }
 
-/// Writes a report as a page.
+/// Writes a report as an HTML page.
 pub fn write_page(path: &Path, report: &Report) -> Result<(), Fault> {
     page::html(report).and_then(|text| Output::create(path)?.write(text).map(drop))
 }
 
-/// Whether a report can be written there later on. Leaves nothing behind.
+/// Checks that a report can be written to the path later. Leaves nothing behind.
 fn check_writable(path: &Path) -> Result<(), Fault> {
     let new = match std::fs::metadata(path) {
         Ok(found) if found.is_file() => false,
-        // "-", or one that opening changes: a FIFO's reader would see its end.
+        // Opening would change it: the reader of a FIFO would see its end.
         Ok(found) if !found.is_dir() => return Ok(()),
         Err(_) if path == Path::new("-") => return Ok(()),
         found => found.is_err(),
@@ -333,9 +334,9 @@ fn check_writable(path: &Path) -> Result<(), Fault> {
         .append(true)
         .create(true)
         .open(path)
-        .map_err(|error| Fault::failed(format!("cannot write '{}': {error}", path.display())))?;
+        .map_err(|error| Fault::unwritable(Some(path), error))?;
     if new {
-        // Only what was just made.
+        // Only a file that this function created.
         let _ = std::fs::remove_file(path);
     }
     Ok(())

@@ -1,12 +1,11 @@
-//! What later runs go by, in small files beside the history.
+//! Figures that later runs use, in small files beside the history.
 //!
-//! - `reference.json`: the reference loop's step in the first run on a CPU, to which later runs are
-//!   normalised.
-//! - `cells.json`: what cells of each group took at the least, by which the time of a run is
-//!   foretold.
+//! - `reference.json`: the step of the reference loop in the first run on a CPU. Later runs are
+//!   normalised to it.
+//! - `cells.json`: the least time that cells of each group took. It predicts the time of a run.
 //!
-//! A directory that cannot be written costs nothing but that: each run is then normalised to its
-//! own middle and says so, and foretells by guesses.
+//! If the directory cannot be written, each run is normalised to its own median and says so, and
+//! predicts its time by guesses.
 
 use super::history;
 use std::collections::BTreeMap;
@@ -16,10 +15,10 @@ use weir_measure::bench::record::{Host, Report};
 
 const REFERENCE: &str = "reference.json";
 const CELLS: &str = "cells.json";
-/// What is measured now counts as much as all that was measured before.
+/// The weight of a new figure; all earlier figures together have the rest.
 const NEW: f64 = 0.5;
 
-/// Names and numbers.
+/// Numbers by their names.
 type Known = BTreeMap<String, f64>;
 
 fn file(name: &str) -> Option<PathBuf> {
@@ -40,12 +39,12 @@ fn write(name: &str, known: &Known) {
     }
 }
 
-/// The step of this host's first run.
+/// The step of the first run on this host.
 pub fn known(host: &Host) -> Option<f64> {
     read(REFERENCE).get(&host.cpu).copied()
 }
 
-/// Keeps the nominal step of a run that had to find its own.
+/// Keeps the nominal step of a run, if it is the first on this host.
 pub fn keep(report: &Report) {
     let reference = &report.reference;
     if reference.from_first_run || reference.nominal_ns <= 0.0 {
@@ -56,12 +55,12 @@ pub fn keep(report: &Report) {
     write(REFERENCE, &known);
 }
 
-/// What cells took at the least in earlier runs, in seconds.
+/// The least times of cells in earlier runs, in seconds.
 pub fn floors_s() -> BTreeMap<String, f64> {
     read(CELLS)
 }
 
-/// Keeps what cells took at the least in this run.
+/// Keeps the least times of cells in this run.
 pub fn keep_floors(floors: impl Iterator<Item = (String, Duration)>) {
     let mut known = read(CELLS);
     for (name, floor) in floors {

@@ -1,4 +1,4 @@
-//! How a run goes: a bar on a terminal, nothing elsewhere; and whether to stop.
+//! The progress of a run: a bar on a terminal, nothing elsewhere; and whether to stop.
 
 use super::list;
 use crate::fault::{Fault, INTERRUPTED, tell};
@@ -12,21 +12,21 @@ use weir_measure::bench::plan::Plan;
 
 /// Shows progress on standard error.
 #[derive(Debug)]
-pub struct Progress {
+pub struct BenchProgress {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
     begun: Instant,
 }
 
-impl Progress {
-    /// A bar, unless nothing is to be shown or nobody looks.
-    pub fn new(quiet: bool) -> Progress {
+impl BenchProgress {
+    /// Creates the bar. It is hidden if `quiet` or without a terminal.
+    pub fn new(quiet: bool) -> BenchProgress {
         let bar = progress_bar(!quiet, 0, "{bar:24} {percent:>3} %  {msg}");
-        Progress { bar, stop: Arc::default(), begun: Instant::now() }
+        BenchProgress { bar, stop: Arc::default(), begun: Instant::now() }
     }
 
-    /// Says what will be done, and listens for interrupts from here on. The first interrupt ends
-    /// the run and keeps what it has measured, a second one the command.
+    /// Prints what will be done, and listens for interrupts from here on. The first interrupt ends the
+    /// run and keeps what it has measured. A second one ends the command.
     pub fn begin(&mut self, plan: &Plan) -> Result<(), Fault> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         use signal_hook::flag;
@@ -34,7 +34,7 @@ impl Progress {
             let again = i32::from(INTERRUPTED);
             flag::register_conditional_shutdown(signal, again, self.stop.clone())
                 .and_then(|_| flag::register(signal, self.stop.clone()))
-                .map_err(|error| Fault::failed(format!("cannot listen for signals: {error}")))?;
+                .map_err(Fault::cannot("listen for signals"))?;
         }
         self.begun = Instant::now();
         if !self.bar.is_hidden() {
@@ -46,23 +46,23 @@ impl Progress {
         Ok(())
     }
 
-    /// Whether anybody sees how it goes.
+    /// Whether the bar is visible.
     pub fn is_shown(&self) -> bool {
         !self.bar.is_hidden()
     }
 
-    /// A line of its own above the bar, also where there is none.
+    /// Prints a line above the bar, or just a line if the bar is hidden.
     pub fn warn(&self, text: &str) {
         self.bar.suspend(|| tell(text));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-impl RunObserver for Progress {
+impl RunObserver for BenchProgress {
     fn cell(&mut self, what: &str, left: Duration) {
         let spent = self.begun.elapsed();
         self.bar.set_length((spent + left).as_millis() as u64);

@@ -68,7 +68,7 @@ pub fn placements(host: &Host) -> String {
     pinned.collect::<Vec<_>>().join(", ")
 }
 
-/// What else the host did, and what the run put on it.
+/// What others did on the host, and the load of the run itself.
 pub fn state(report: &Report) -> String {
     let state = &report.host.state;
     let busy = if state.busy == Some(true) { " (busy: figures of a busy host)" } else { "" };
@@ -84,12 +84,12 @@ pub fn state(report: &Report) -> String {
     format!("{seen}{busy}; {own}")
 }
 
-/// Whether a figure says something, so that it stands in the tables.
+/// Whether a figure is precise enough for the tables.
 pub fn is_shown(case: &CaseRecord, report: &Report) -> bool {
     !case.is_too_rare(&report.cases) && !case.is_too_vague()
 }
 
-/// What is left out of the tables since it says nothing, a sentence each.
+/// Sentences about the figures that are left out of the tables.
 pub fn not_shown(report: &Report) -> Vec<String> {
     let cases = || report.cases.iter();
     let (rare, vague): (Vec<&CaseRecord>, Vec<&CaseRecord>) = cases()
@@ -143,7 +143,7 @@ fn table(cases: &[&CaseRecord]) -> Table {
     table
 }
 
-/// Where a case ran, as it is shown.
+/// The placement of a case, as text.
 pub fn place(case: &CaseRecord) -> String {
     match &case.stratum {
         Some(stratum) if stratum == "far" => format!("{} (far)", case.placement),
@@ -151,7 +151,7 @@ pub fn place(case: &CaseRecord) -> String {
     }
 }
 
-/// A figure, or what it lies below.
+/// The estimate of a case, or its upper bound.
 pub fn estimate(case: &CaseRecord) -> String {
     if case.below_resolution {
         format!("< {}", figure(case.high.max(0.0), case.unit))
@@ -160,8 +160,8 @@ pub fn estimate(case: &CaseRecord) -> String {
     }
 }
 
-/// The interval of a figure: its half in percent, or its two ends where that says nothing; of one
-/// process there is none.
+/// The interval of a figure: half its width in percent, or its two ends if the percentage would be
+/// meaningless. A single process has no interval.
 pub fn interval(case: &CaseRecord) -> String {
     if case.processes < 2 {
         return String::from("-");
@@ -174,7 +174,7 @@ pub fn interval(case: &CaseRecord) -> String {
     format!("+-{percent:.digits$} %")
 }
 
-/// What is to be known of a figure beside it.
+/// The notes beside a figure.
 pub fn labels(case: &CaseRecord) -> String {
     let labels: Vec<&str> =
         case.perspective.iter().chain(&case.labels).map(String::as_str).collect();

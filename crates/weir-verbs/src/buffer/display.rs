@@ -1,9 +1,9 @@
 //! A line of progress on the terminal.
 
-use super::rows::Row;
+use super::rows::TerminalRow;
+use crate::args::BufferOptions;
 use crate::fault::tell;
-use crate::units::columns;
-use crate::units::{binary as bytes, clock};
+use crate::units::{binary as bytes, clock, columns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stderr;
 use rustix::termios::tcgetpgrp;
@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use weir::PoolAccount;
 use weir_policy::text::printable;
 
-/// Rates are those of this time.
+/// The time over which rates are averaged.
 const RATE_TIME: Duration = Duration::from_secs(3);
-/// A bar that is shorter says nothing.
+/// The shortest bar that is worth showing.
 const LEAST_BAR: usize = 10;
-/// Of a terminal that does not say.
+/// The width of a terminal that does not report one.
 const WIDTH: usize = 80;
 
 /// What has passed so far.
@@ -26,90 +26,80 @@ const WIDTH: usize = 80;
 pub struct Shown {
     pub in_bytes: u64,
     pub out_bytes: u64,
-    /// Of these, moved within the kernel.
+    /// The part of `out_bytes` that was moved within the kernel.
     pub moved_bytes: u64,
-    /// When the input had been read to its end, since the beginning.
+    /// The time from the beginning until the input was read to its end.
     pub input_ended: Option<Duration>,
     pub pool: PoolAccount,
 }
 
-/// What stays the same.
+/// The facts about a stream that do not change.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub struct StreamFacts {
     pub memory_bytes: u64,
     pub spills: bool,
-    /// Where it is known.
+    /// `None` if the size is unknown.
     pub size_bytes: Option<u64>,
-}
-
-/// What the user wants to see.
-#[derive(Clone, Debug)]
-pub struct Wishes {
-    pub quiet: bool,
-    /// Also where standard error is no terminal.
-    pub force: bool,
-    pub interval: Duration,
-    pub name: Option<String>,
 }
 
 /// Where progress goes.
 #[derive(Debug)]
-enum Place {
+enum Target {
     Nowhere,
-    /// A row of a terminal.
-    Row(Row),
-    /// A line each time.
+    Row(TerminalRow),
+    /// One line for each update.
     Lines,
 }
 
-/// Whether a line of progress stands on the terminal: for who dies in the midst of it.
+/// Whether a line of progress is on the terminal. The thread that dies of a signal must know.
 static DRAWN: AtomicBool = AtomicBool::new(false);
 
-/// A line of progress, or nothing.
+/// Shows progress, if anybody can see it.
 #[derive(Debug)]
-pub struct Display {
-    place: Place,
-    wishes: Wishes,
-    frame: Frame,
+pub struct Display<'a> {
+    place: Target,
+    options: &'a BufferOptions,
+    facts: StreamFacts,
     begun: Instant,
     recent: VecDeque<(Instant, u64, u64)>,
 }
 
-impl Display {
-    /// A line where somebody sees it: on a terminal that output does not go to.
-    pub fn new(wishes: Wishes, frame: Frame, now: Instant) -> Display {
+impl<'a> Display<'a> {
+    /// Shows progress on standard error if that is a terminal and standard output is not, or if
+    /// the user forces it.
+    pub fn new(options: &'a BufferOptions, facts: StreamFacts, now: Instant) -> Display<'a> {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let terminal = std::io::stderr().is_terminal() && !dumb;
-        let place = match (wishes.quiet, terminal, wishes.force) {
-            (true, ..) | (_, false, false) => Place::Nowhere,
-            (_, false, true) => Place::Lines,
+        let place = match (options.quiet, terminal, options.force) {
+            (true, ..) | (_, false, false) => Target::Nowhere,
+            (_, false, true) => Target::Lines,
             (_, true, force) if force || !std::io::stdout().is_terminal() => {
-                Place::Row(Row::claim())
+                Target::Row(TerminalRow::claim())
             }
-            _ => Place::Nowhere,
+            _ => Target::Nowhere,
         };
         let recent = VecDeque::from([(now, 0, 0)]);
-        Display { place, wishes, frame, begun: now, recent }
+        Display { place, options, facts, begun: now, recent }
     }
 
-    /// Ends the line of progress, where one stands, so that what comes next has a line of its own.
+    /// Ends the line of progress, if there is one, so that the next output starts on a new line.
     pub fn end_line() {
-        // Relaxed: a hint; a line that is just being drawn is one too many or too few.
+        // Relaxed: a hint. If a line is being drawn right now, one newline is missing or extra.
         if DRAWN.swap(false, Ordering::Relaxed) && is_ours() && takes_bytes() {
             put("\n");
         }
     }
 
     pub fn is_shown(&self) -> bool {
-        !matches!(self.place, Place::Nowhere)
+        !matches!(self.place, Target::Nowhere)
     }
 
-    /// Time between two lines.
+    /// Time between two updates.
     pub fn interval(&self) -> Duration {
-        self.wishes.interval
+        self.options.interval
     }
 
-    /// Shows how it goes, unless the terminal is another job's at the moment, or takes nothing.
+    /// Shows the progress, unless another job has the terminal or the terminal is stopped.
     pub fn show(&mut self, shown: &Shown, now: Instant) {
         if !self.is_shown() {
             return;
@@ -117,18 +107,18 @@ impl Display {
         let line = self.line(shown, now);
         let name = self.prefix();
         match &mut self.place {
-            Place::Row(row) if is_ours() && takes_bytes() => {
+            Target::Row(row) if is_ours() && takes_bytes() => {
                 put(&row.draw(&line.render(&name, width())));
                 // Relaxed: as in `end_line`.
                 DRAWN.store(true, Ordering::Relaxed);
             }
-            // A reader of standard error that takes nothing must not hold up the bytes.
-            Place::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
+            // The bytes must not wait for a slow reader of standard error.
+            Target::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
             _ => {}
         }
     }
 
-    /// Says how it goes, whether progress is shown or not.
+    /// Prints the progress, whether it is shown or not.
     pub fn report(&mut self, shown: &Shown) {
         let line = self.line(shown, Instant::now());
         let text = format!("{}{}", self.prefix(), line.whole());
@@ -137,14 +127,14 @@ impl Display {
         }
     }
 
-    /// Leaves a last line.
+    /// Draws the last line, which stays.
     pub fn finish(&mut self, shown: &Shown) {
-        let place = std::mem::replace(&mut self.place, Place::Nowhere);
-        // Relaxed: as in `end_line`. From here on the line ends itself.
+        let place = std::mem::replace(&mut self.place, Target::Nowhere);
+        // Relaxed: as in `end_line`. From here on this function ends the line.
         let drawn = DRAWN.swap(false, Ordering::Relaxed);
         let elapsed = self.begun.elapsed();
-        let line = Line {
-            frame: self.frame,
+        let line = ProgressLine {
+            facts: self.facts,
             shown: *shown,
             elapsed,
             in_rate: rate(shown.in_bytes, shown.input_ended.unwrap_or(elapsed)),
@@ -153,19 +143,19 @@ impl Display {
         };
         let name = self.prefix();
         match place {
-            Place::Row(mut row) if (drawn || is_ours()) && takes_bytes() => {
+            Target::Row(mut row) if (drawn || is_ours()) && takes_bytes() => {
                 let last = row.draw(&line.render(&name, width()));
                 let rest = row.leave();
-                // Relaxed: as in `end_line`. The line is another's now.
+                // Relaxed: as in `end_line`. Another buffer ends the line.
                 DRAWN.store(rest.is_empty(), Ordering::Relaxed);
                 put(&(last + &rest));
             }
-            Place::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
+            Target::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
             _ => {}
         }
     }
 
-    /// Prints a message, in place of the line of progress if there is one, which then moves down.
+    /// Prints a message. It replaces the line of progress, which is drawn again below it.
     pub fn say(&self, text: &str) {
         // Relaxed: this thread sets it.
         if DRAWN.load(Ordering::Relaxed) && takes_bytes() {
@@ -175,18 +165,18 @@ impl Display {
     }
 
     fn prefix(&self) -> String {
-        self.wishes.name.as_ref().map_or_else(String::new, |name| format!("{}: ", printable(name)))
+        self.options.name.as_ref().map_or_else(String::new, |name| format!("{}: ", printable(name)))
     }
 
-    /// How it goes now, with the rates of the last seconds.
-    fn line(&mut self, shown: &Shown, now: Instant) -> Line {
+    /// The present line, with the rates of the last seconds.
+    fn line(&mut self, shown: &Shown, now: Instant) -> ProgressLine {
         while self.recent.len() > 1 && now - self.recent[1].0 >= RATE_TIME {
             self.recent.pop_front();
         }
         let (then, in_bytes, out_bytes) = self.recent.front().copied().unwrap_or((now, 0, 0));
         self.recent.push_back((now, shown.in_bytes, shown.out_bytes));
-        Line {
-            frame: self.frame,
+        ProgressLine {
+            facts: self.facts,
             shown: *shown,
             elapsed: now - self.begun,
             in_rate: rate(shown.in_bytes - in_bytes, now - then),
@@ -196,7 +186,7 @@ impl Display {
     }
 }
 
-/// Writes to standard error. Nobody to read it is no error.
+/// Writes to standard error and ignores errors.
 fn put(text: &str) {
     let _ = rustix::io::write(stderr(), text.as_bytes());
 }
@@ -205,9 +195,9 @@ fn width() -> usize {
     columns(stderr()).unwrap_or(WIDTH)
 }
 
-/// What a line is made from.
-struct Line {
-    frame: Frame,
+/// The figures of a line of progress.
+struct ProgressLine {
+    facts: StreamFacts,
     shown: Shown,
     elapsed: Duration,
     in_rate: u64,
@@ -215,7 +205,7 @@ struct Line {
     ended: bool,
 }
 
-/// A line that fits.
+/// A line that fits into the width.
 #[derive(Debug, PartialEq, Eq)]
 struct Laid {
     text: String,
@@ -224,8 +214,8 @@ struct Laid {
     share: String,
 }
 
-impl Line {
-    /// The line as it is drawn, behind a name.
+impl ProgressLine {
+    /// The line as it is drawn, after the name.
     fn render(&self, name: &str, width: usize) -> String {
         let laid = self.lay(width.saturating_sub(name.chars().count()));
         let Laid { text, bar, share } = &laid;
@@ -240,12 +230,12 @@ impl Line {
         }
     }
 
-    /// All there is to say, of any length.
+    /// The line with all its parts, of any length.
     fn whole(&self) -> String {
         format!("{}  {}", self.text(5), self.share()).trim().to_owned()
     }
 
-    /// How much is done, in so many characters.
+    /// A bar of `room` characters that shows how much is done.
     fn bar(&self, room: usize) -> String {
         let size = self.size_bytes().unwrap_or(0).max(1);
         let done = self.shown.out_bytes.min(size);
@@ -255,7 +245,7 @@ impl Line {
         format!("{line}{tip}{}", " ".repeat(room - filled))
     }
 
-    /// The richest line that fits; what says least goes first.
+    /// The longest line that fits. The least informative parts are dropped first.
     fn lay(&self, width: usize) -> Laid {
         let most = width.saturating_sub(1);
         let share = self.share();
@@ -275,7 +265,7 @@ impl Line {
         Laid { text, bar: false, share: String::new() }
     }
 
-    /// The first so many parts of the line.
+    /// The first `parts` parts of the line.
     fn text(&self, parts: usize) -> String {
         let pool = &self.shown.pool;
         let mut text = format!("{:>7}", bytes(self.shown.out_bytes));
@@ -289,20 +279,20 @@ impl Line {
         if parts >= 4 {
             let word = if self.ended { "memory at most" } else { "memory" };
             text += &format!("  {word} {:>3}%", self.fill());
-            if self.frame.spills {
+            if self.facts.spills {
                 text += &format!("  spilled {:>7}", bytes(pool.spilled_bytes));
             }
         }
-        if parts >= 5 && self.frame.spills && !self.ended {
+        if parts >= 5 && self.facts.spills && !self.ended {
             text += &format!(", {:>7} in file", bytes(pool.file_bytes));
         }
         text
     }
 
-    /// The same closer together, with or without the time.
+    /// A denser form of the line, with or without the time.
     fn close(&self, time: bool) -> String {
         let time = if time { format!(" {}", clock(self.elapsed)) } else { String::new() };
-        let spilled = match self.frame.spills {
+        let spilled = match self.facts.spills {
             true => format!(" spilled {:>7}", bytes(self.shown.pool.spilled_bytes)),
             false => String::new(),
         };
@@ -311,7 +301,7 @@ impl Line {
         format!("{out:>7}{time} in {input} out {output:>7}/s mem {fill:>3}%{spilled}")
     }
 
-    /// The rate of the input, as long as there is one.
+    /// The rate of the input, or that it has ended.
     fn input(&self) -> String {
         match self.shown.input_ended {
             Some(_) if !self.ended => format!("{:>9}", "ended"),
@@ -319,20 +309,20 @@ impl Line {
         }
     }
 
-    /// What passes in all: where it was known from the beginning, or once all has come in.
+    /// The size of the whole stream, if it was given or once all input was read.
     fn size_bytes(&self) -> Option<u64> {
         let came = self.shown.input_ended.map(|_| self.shown.in_bytes);
-        came.filter(|_| !self.ended).or(self.frame.size_bytes)
+        came.filter(|_| !self.ended).or(self.facts.size_bytes)
     }
 
-    /// Memory in use, in the end the most that was, in percent.
+    /// Memory in use, in percent; at the end, the most that was in use.
     fn fill(&self) -> u128 {
         let pool = &self.shown.pool;
         let held = if self.ended { pool.most_memory_bytes } else { pool.memory_bytes };
-        100 * u128::from(held) / u128::from(self.frame.memory_bytes.max(1))
+        100 * u128::from(held) / u128::from(self.facts.memory_bytes.max(1))
     }
 
-    /// How much is done, and how long the rest takes at the present rate.
+    /// The share done, and the time that the rest takes at the present rate.
     fn share(&self) -> String {
         let Some(size) = self.size_bytes().filter(|size| *size > 0) else {
             return String::new();
@@ -353,12 +343,13 @@ fn rate(bytes: u64, time: Duration) -> u64 {
     (bytes as f64 / time.as_secs_f64().max(1e-6)) as u64
 }
 
-/// Whether the terminal is this job's: a line in the midst of another's screen helps nobody.
+/// Whether this job has the terminal: a line must not appear on another job's screen.
 fn is_ours() -> bool {
     tcgetpgrp(stderr()).map_or(true, |group| group == rustix::process::getpgrp())
 }
 
-/// Whether the terminal was not stopped (Ctrl-S): the bytes must not wait for the display.
+/// Whether standard error takes bytes. A terminal that was stopped (Ctrl-S) does not, and the
+/// stream must not wait for the display.
 fn takes_bytes() -> bool {
     let terminal = stderr();
     let mut asked = [PollFd::new(&terminal, PollFlags::OUT)];
@@ -370,7 +361,7 @@ fn takes_bytes() -> bool {
 mod tests {
     use super::*;
 
-    fn line(size_bytes: Option<u64>, ended: bool) -> Line {
+    fn line(size_bytes: Option<u64>, ended: bool) -> ProgressLine {
         let mut pool = PoolAccount::default();
         pool.memory_bytes = 120 << 20;
         pool.most_memory_bytes = 256 << 20;
@@ -383,8 +374,8 @@ mod tests {
             input_ended: None,
             pool,
         };
-        Line {
-            frame: Frame { memory_bytes: 256 << 20, spills: true, size_bytes },
+        ProgressLine {
+            facts: StreamFacts { memory_bytes: 256 << 20, spills: true, size_bytes },
             shown,
             elapsed: Duration::from_secs(3725),
             in_rate: 104_000_000,
@@ -430,7 +421,7 @@ mod tests {
         assert_eq!(line.share(), " 30%  -:--:-- left");
         line.shown.out_bytes = 5_000_000_000;
         assert!(line.share().starts_with("100%"));
-        line.frame.size_bytes = Some(0);
+        line.facts.size_bytes = Some(0);
         assert_eq!(line.share(), "");
     }
 }

@@ -1,10 +1,10 @@
-//! Standard input and output: of what kind they are, and how they never make weir wait.
+//! Standard input and output: their kinds, and calls on them that never wait.
 //!
-//! `O_NONBLOCK` belongs to the open file description, which others share: setting it on standard
-//! input would make the shell's next command fail. A pipe or a terminal is opened anew instead,
-//! through `/proc`, and takes the place of the descriptor inherited; where that is refused, each
-//! call says that it must not wait (`RWF_NOWAIT`), and where the kernel does not know that, `poll`
-//! is asked first, and no more is written than a pipe then takes.
+//! `O_NONBLOCK` belongs to the open file description, which other processes share: setting it on
+//! standard input would make the shell's next command fail. Therefore weir opens a pipe or a terminal
+//! anew through `/proc`, and the new descriptor replaces the inherited one. If that is refused, each
+//! call has a flag that it must not wait (`RWF_NOWAIT`). If the kernel does not know the flag, weir
+//! calls `poll` first, and writes no more than a pipe then takes.
 
 use crate::fault::Fault;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat, fcntl_getfl, fstat, open, seek};
@@ -17,87 +17,81 @@ use std::io::{IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
 use weir_cli_sys::closed_standard_descriptors;
 
-/// What pipes are enlarged to, as far as this user may.
+/// Sizes to which pipes are enlarged; the first that this user may have.
 const PIPE_BYTES: [usize; 3] = [1 << 20, 512 << 10, 256 << 10];
-/// What a pipe takes without waiting once `poll` said that it is writable.
+/// Bytes that a pipe takes without waiting once `poll` reports it writable.
 const SURE_BYTES: usize = 4096;
-/// Most that is asked to be moved at once.
+/// Most bytes that one call of splice is asked to move.
 const SPLICE_BYTES: u64 = 16 << 20;
 
-/// What lies behind a descriptor.
+/// The kind of file behind a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// With a name or without.
+pub enum DescriptorKind {
+    /// A pipe, with or without a name.
     Pipe,
-    /// Of any family.
     Socket,
     /// A regular file or a block device: it is always ready.
     File,
-    /// Somebody's.
     Terminal,
-    /// Devices, and whatever else there may be.
+    /// A device, or anything else.
     Other,
 }
 
-/// How a call is kept from waiting.
+/// How weir keeps a call from waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
-    /// By `O_NONBLOCK` on a description of our own.
+enum CallMode {
+    /// By `O_NONBLOCK` on an open file description that only weir has.
     Own,
     /// By a flag of the call.
     Flag,
-    /// By one for sockets.
+    /// By a flag for sockets.
     Socket,
-    /// By asking `poll` first.
+    /// By calling `poll` first.
     Poll,
-    /// There is no waiting.
+    /// Calls never wait.
     Plain,
 }
 
-impl Kind {
-    fn of(stat: &Stat, is_terminal: bool) -> Kind {
+impl DescriptorKind {
+    fn of(stat: &Stat, is_terminal: bool) -> DescriptorKind {
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Fifo => Kind::Pipe,
-            FileType::Socket => Kind::Socket,
-            FileType::RegularFile | FileType::BlockDevice => Kind::File,
-            _ if is_terminal => Kind::Terminal,
-            _ => Kind::Other,
+            FileType::Fifo => DescriptorKind::Pipe,
+            FileType::Socket => DescriptorKind::Socket,
+            FileType::RegularFile | FileType::BlockDevice => DescriptorKind::File,
+            _ if is_terminal => DescriptorKind::Terminal,
+            _ => DescriptorKind::Other,
         }
     }
 
-    fn manner(self, opened_anew: bool) -> Manner {
+    fn mode(self, opened_anew: bool) -> CallMode {
         match self {
-            Kind::Pipe | Kind::Terminal if opened_anew => Manner::Own,
-            Kind::Pipe => Manner::Flag,
-            Kind::Socket => Manner::Socket,
-            Kind::File => Manner::Plain,
-            Kind::Terminal | Kind::Other => Manner::Poll,
+            DescriptorKind::Pipe | DescriptorKind::Terminal if opened_anew => CallMode::Own,
+            DescriptorKind::Pipe => CallMode::Flag,
+            DescriptorKind::Socket => CallMode::Socket,
+            DescriptorKind::File => CallMode::Plain,
+            DescriptorKind::Terminal | DescriptorKind::Other => CallMode::Poll,
         }
     }
 }
 
-/// Puts files in the place of standard input and output, where they were named.
+/// Replaces standard input and output by the files that were named.
 pub fn take_files(input: Option<&Path>, output: Option<&Path>) -> Result<(), Fault> {
-    let cannot = |verb: &str, path: &Path, error: Errno| {
-        Fault::failed(format!("cannot {verb} '{}': {error}", path.display()))
-    };
     if let Some(path) = input {
         let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        file.and_then(dup2_stdin).map_err(|error| cannot("read", path, error))?;
+        file.and_then(dup2_stdin).map_err(|error| Fault::unreadable(input, error))?;
     }
     if let Some(path) = output {
         if is_input(path) {
-            let path = path.display();
-            return Err(Fault::failed(format!("cannot write '{path}': it is also the input")));
+            return Err(Fault::unwritable(output, "it is also the input"));
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
-        file.and_then(dup2_stdout).map_err(|error| cannot("write", path, error))?;
+        file.and_then(dup2_stdout).map_err(|error| Fault::unwritable(output, error))?;
     }
     Ok(())
 }
 
-/// Whether opening it for writing would empty the input.
+/// Whether this output is the input, which opening it for writing would empty.
 fn is_input(path: &Path) -> bool {
     let (Ok(input), Ok(output)) = (fstat(stdin()), rustix::fs::stat(path)) else { return false };
     let is_file = FileType::from_raw_mode(output.st_mode) == FileType::RegularFile;
@@ -106,77 +100,79 @@ fn is_input(path: &Path) -> bool {
 
 /// Standard input.
 #[derive(Debug)]
-pub struct Input {
-    /// The file in its place, where one was named.
+pub struct BufferInput {
+    /// The file that replaces it, if one was named.
     file: Option<PathBuf>,
-    pub kind: Kind,
-    manner: Manner,
-    /// What is left of a file.
+    pub kind: DescriptorKind,
+    mode: CallMode,
+    /// Bytes of a file that are not read yet.
     pub remaining_bytes: Option<u64>,
 }
 
-impl Input {
-    /// Makes it ready for use.
-    pub fn new(file: Option<&Path>) -> Result<Input, Fault> {
-        let unreadable = |why: &dyn Display| unreadable(file, why);
-        // One that was named has taken its place.
+impl BufferInput {
+    /// Prepares standard input.
+    pub fn new(file: Option<&Path>) -> Result<BufferInput, Fault> {
+        let unreadable = |why: &dyn Display| Fault::unreadable(file, why);
+        // A named file has replaced it.
         if closed_standard_descriptors()[0] && file.is_none() {
             return Err(unreadable(&"it is closed"));
         }
         let stat = fstat(stdin()).map_err(|error| unreadable(&error))?;
-        let kind = Kind::of(&stat, rustix::termios::isatty(stdin()));
+        let kind = DescriptorKind::of(&stat, rustix::termios::isatty(stdin()));
         let write_only = fcntl_getfl(stdin()).is_ok_and(|flags| flags.contains(OFlags::WRONLY));
-        let opened = matches!(kind, Kind::Pipe | Kind::Terminal)
+        let opened = matches!(kind, DescriptorKind::Pipe | DescriptorKind::Terminal)
             && !write_only
             && anew("/proc/self/fd/0", OFlags::RDONLY).and_then(dup2_stdin).is_ok();
-        if kind == Kind::Pipe {
+        if kind == DescriptorKind::Pipe {
             enlarge(stdin());
         }
         let mut remaining_bytes = None;
         if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
             let at = seek(stdin(), SeekFrom::Current(0)).unwrap_or(0);
-            // Files of /proc have none.
+            // Files in /proc have the size 0.
             let size = u64::try_from(stat.st_size).ok().filter(|size| *size > 0);
             remaining_bytes = size.map(|size| size.saturating_sub(at));
         }
-        Ok(Input {
+        Ok(BufferInput {
             file: file.map(Path::to_path_buf),
             kind,
-            manner: kind.manner(opened),
+            mode: kind.mode(opened),
             remaining_bytes,
         })
     }
 
-    /// The fault that it cannot be read.
+    /// The error that it cannot be read.
     pub fn unreadable(&self, why: impl Display) -> Fault {
-        unreadable(self.file.as_deref(), &why)
+        Fault::unreadable(self.file.as_deref(), why)
     }
 
-    /// Whether `poll` has to say that it is readable before each call.
+    /// Whether `poll` must report it readable before each call.
     pub fn must_ask(&self) -> bool {
-        self.manner == Manner::Poll
+        self.mode == CallMode::Poll
     }
 
-    /// Whether `poll` has to say that it is readable before it is spliced: of all that may be
-    /// empty only a pipe keeps to `SPLICE_F_NONBLOCK`.
+    /// Whether `poll` must report it readable before each splice: of the inputs that may be empty,
+    /// only a pipe obeys `SPLICE_F_NONBLOCK`.
     pub fn must_ask_to_splice(&self) -> bool {
-        !matches!(self.kind, Kind::Pipe | Kind::File)
+        !matches!(self.kind, DescriptorKind::Pipe | DescriptorKind::File)
     }
 
-    /// Reads what is there; `AGAIN` where that is nothing.
+    /// Reads what is there; `AGAIN` if there is nothing.
     pub fn read(&mut self, space: &mut [u8]) -> Result<usize, Errno> {
-        let read = retry_on_intr(|| match self.manner {
-            Manner::Flag => {
+        let read = retry_on_intr(|| match self.mode {
+            CallMode::Flag => {
                 let mut one = [IoSliceMut::new(space)];
                 preadv2(stdin(), &mut one, u64::MAX, ReadWriteFlags::NOWAIT)
             }
-            Manner::Socket => recv(stdin(), &mut *space, RecvFlags::DONTWAIT).map(|(_, got)| got),
-            Manner::Own | Manner::Poll | Manner::Plain => rustix::io::read(stdin(), &mut *space),
+            CallMode::Socket => recv(stdin(), &mut *space, RecvFlags::DONTWAIT).map(|(_, got)| got),
+            CallMode::Own | CallMode::Poll | CallMode::Plain => {
+                rustix::io::read(stdin(), &mut *space)
+            }
         });
-        fall_back(&mut self.manner, read)
+        fall_back(&mut self.mode, read)
     }
 
-    /// Lets go of it: whoever still writes must not take it for read.
+    /// Closes it, so that a process that still writes learns that nobody reads.
     pub fn close(self) {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let _ = open("/dev/null", flags, Mode::empty()).and_then(dup2_stdin);
@@ -185,96 +181,96 @@ impl Input {
 
 /// Standard output.
 #[derive(Debug)]
-pub struct Output {
-    /// The file in its place, where one was named.
+pub struct BufferOutput {
+    /// The file that replaces it, if one was named.
     file: Option<PathBuf>,
-    pub kind: Kind,
-    manner: Manner,
+    pub kind: DescriptorKind,
+    mode: CallMode,
 }
 
-impl Output {
-    /// Makes it ready for use.
-    pub fn new(file: Option<&Path>) -> Result<Output, Fault> {
-        let unwritable = |why: &dyn Display| unwritable(file, why);
+impl BufferOutput {
+    /// Prepares standard output.
+    pub fn new(file: Option<&Path>) -> Result<BufferOutput, Fault> {
+        let unwritable = |why: &dyn Display| Fault::unwritable(file, why);
         if closed_standard_descriptors()[1] && file.is_none() {
             return Err(unwritable(&"it is closed"));
         }
         let stat = fstat(stdout()).map_err(|error| unwritable(&error))?;
-        let kind = Kind::of(&stat, rustix::termios::isatty(stdout()));
+        let kind = DescriptorKind::of(&stat, rustix::termios::isatty(stdout()));
         let flags = fcntl_getfl(stdout()).map_err(|error| unwritable(&error))?;
         let read_only = !flags.intersects(OFlags::WRONLY | OFlags::RDWR);
-        // A FIFO without a reader is refused here, and told by the first write.
-        let opened = matches!(kind, Kind::Pipe | Kind::Terminal)
+        // A FIFO without a reader is refused here; the first write reports it.
+        let opened = matches!(kind, DescriptorKind::Pipe | DescriptorKind::Terminal)
             && !read_only
             && anew("/proc/self/fd/1", OFlags::WRONLY).and_then(dup2_stdout).is_ok();
-        if kind == Kind::Pipe {
+        if kind == DescriptorKind::Pipe {
             enlarge(stdout());
         }
         let input = fstat(stdin()).ok();
         let same = input.is_some_and(|it| (it.st_dev, it.st_ino) == (stat.st_dev, stat.st_ino));
-        if same && kind == Kind::File && flags.contains(OFlags::APPEND) {
+        if same && kind == DescriptorKind::File && flags.contains(OFlags::APPEND) {
             return Err(Fault::failed(
                 "standard input is the same file that standard output appends to",
             ));
         }
-        Ok(Output { file: file.map(Path::to_path_buf), kind, manner: kind.manner(opened) })
+        Ok(BufferOutput { file: file.map(Path::to_path_buf), kind, mode: kind.mode(opened) })
     }
 
-    /// The fault that it cannot be written.
+    /// The error that it cannot be written.
     pub fn unwritable(&self, why: impl Display) -> Fault {
-        unwritable(self.file.as_deref(), &why)
+        Fault::unwritable(self.file.as_deref(), why)
     }
 
-    /// Whether `poll` has to say that it is writable before each call.
+    /// Whether `poll` must report it writable before each call.
     pub fn must_ask(&self) -> bool {
-        self.manner == Manner::Poll
+        self.mode == CallMode::Poll
     }
 
-    /// Writes as much as is taken at once; `AGAIN` where that is nothing.
+    /// Writes as much as it takes at once; `AGAIN` if that is nothing.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
-        let written = retry_on_intr(|| match self.manner {
-            Manner::Flag => {
+        let written = retry_on_intr(|| match self.mode {
+            CallMode::Flag => {
                 pwritev2(stdout(), &[IoSlice::new(bytes)], u64::MAX, ReadWriteFlags::NOWAIT)
             }
-            Manner::Socket => send(stdout(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
-            Manner::Poll if self.kind != Kind::Other => {
+            CallMode::Socket => send(stdout(), bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            CallMode::Poll if self.kind != DescriptorKind::Other => {
                 rustix::io::write(stdout(), &bytes[..bytes.len().min(SURE_BYTES)])
             }
-            Manner::Own | Manner::Poll | Manner::Plain => rustix::io::write(stdout(), bytes),
+            CallMode::Own | CallMode::Poll | CallMode::Plain => rustix::io::write(stdout(), bytes),
         });
-        fall_back(&mut self.manner, written)
+        fall_back(&mut self.mode, written)
     }
 }
 
-/// A kernel that does not know the flag: from now on `poll` is asked.
-fn fall_back(manner: &mut Manner, result: Result<usize, Errno>) -> Result<usize, Errno> {
+/// Switches to `poll` if the kernel does not know the flag.
+fn fall_back(mode: &mut CallMode, result: Result<usize, Errno>) -> Result<usize, Errno> {
     match result {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if *manner == Manner::Flag => {
-            *manner = Manner::Poll;
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if *mode == CallMode::Flag => {
+            *mode = CallMode::Poll;
             Err(Errno::AGAIN)
         }
         result => result,
     }
 }
 
-/// Whether bytes can be moved from one to the other within the kernel, and without waiting.
-pub fn can_splice(input: &Input, output: &Output) -> bool {
+/// Whether the kernel can move bytes from one to the other without waiting.
+pub fn can_splice(input: &BufferInput, output: &BufferOutput) -> bool {
     match (input.kind, output.kind) {
-        (Kind::Terminal, _) | (_, Kind::Terminal) => false,
-        (Kind::Pipe, Kind::Socket) => splices_to_sockets(),
-        (Kind::Pipe, _) | (_, Kind::Pipe) => true,
+        (DescriptorKind::Terminal, _) | (_, DescriptorKind::Terminal) => false,
+        (DescriptorKind::Pipe, DescriptorKind::Socket) => splices_to_sockets(),
+        (DescriptorKind::Pipe, _) | (_, DescriptorKind::Pipe) => true,
         _ => false,
     }
 }
 
-/// Moves what is there, at most so much; 0 at the end of the input.
+/// Moves what is there, at most `most_bytes`; 0 at the end of the input.
 pub fn move_on(most_bytes: u64) -> Result<u64, Errno> {
     let most = most_bytes.min(SPLICE_BYTES) as usize;
     let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
     splice(stdin(), None, stdout(), None, most, flags).map(|moved| moved as u64)
 }
 
-/// Linux before 6.5 waits for a socket whatever the flags of splice say.
+/// Whether splice to a socket obeys its flags: Linux before 6.5 waits whatever they say.
 fn splices_to_sockets() -> bool {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();
@@ -288,23 +284,9 @@ fn anew(path: &str, access: OFlags) -> Result<rustix::fd::OwnedFd, Errno> {
     open(path, flags, Mode::empty())
 }
 
-/// What a user may have is a matter of `fs.pipe-max-size` and `fs.pipe-user-pages-soft`.
+/// Enlarges a pipe as far as `fs.pipe-max-size` and `fs.pipe-user-pages-soft` allow this user.
 fn enlarge(pipe: rustix::fd::BorrowedFd<'_>) {
     let now = fcntl_getpipe_size(pipe).unwrap_or(0);
     let larger = PIPE_BYTES.iter().filter(|size| **size > now);
     let _ = larger.into_iter().find(|size| fcntl_setpipe_size(pipe, **size).is_ok());
-}
-
-fn unreadable(file: Option<&Path>, why: &dyn Display) -> Fault {
-    Fault::failed(match file {
-        Some(path) => format!("cannot read '{}': {why}", path.display()),
-        None => format!("cannot read standard input: {why}"),
-    })
-}
-
-fn unwritable(file: Option<&Path>, why: &dyn Display) -> Fault {
-    Fault::failed(match file {
-        Some(path) => format!("cannot write '{}': {why}", path.display()),
-        None => format!("cannot write to standard output: {why}"),
-    })
 }

@@ -1,73 +1,72 @@
-//! How the bytes go: one thread, one loop.
+//! The loop that carries the bytes, in one thread.
 //!
-//! While nothing is kept back, bytes are moved from input to output within the kernel (`pass`).
-//! Where the output holds their writer up, or they cannot be moved, they are read into the backlog
-//! and written from it (`relay`); once that is empty again they are moved as before. Every call is
-//! one that does not wait: waiting is for `wait` alone.
+//! While the backlog is empty, the kernel moves bytes from input to output (`pass`). If the output
+//! holds up the writer, or bytes cannot be moved, the loop reads them into the backlog and writes
+//! from it (`relay`). Once the backlog is empty, bytes are moved again. No call but `wait` waits.
 
 use super::display::{Display, Shown};
-use super::ends::{Input, Kind, Output, can_splice, move_on};
+use super::ends::{BufferInput, BufferOutput, DescriptorKind, can_splice, move_on};
 use super::rate::Rate;
 use super::signals::Heard;
-use super::wait::{Ready, Want, wait_for};
+use super::wait::{Each, wait_for};
 use crate::fault::Fault;
 use rustix::event::{PollFlags, Timespec};
 use rustix::io::Errno;
 use std::time::{Duration, Instant};
 use weir::{BacklogReader, BacklogWriter, ErrorKind, Pool};
 
-/// How long the writer may be held up by the output before bytes are kept: what that takes
-/// meanwhile need not be copied. About what a reader waits for a CPU where there are more tasks
-/// than CPUs.
+/// How long the output may hold up the writer before bytes are kept: bytes that it takes in that
+/// time need not be copied. A reader waits about as long for a CPU when there are more tasks than
+/// CPUs.
 const PATIENCE: Duration = Duration::from_millis(4);
-/// An output that takes so many bytes a second is not slow: copying would be no faster.
+/// An output that takes this many bytes a second is not slow: copying would be no faster.
 const FAST_BYTES_PER_S: f64 = 500e6;
-/// Time between two looks at why there is no room.
+/// Time between two checks why there is no room.
 const LOOK_FULL: Duration = Duration::from_millis(100);
 /// Time between two attempts to read back, and their number.
 const READ_AGAIN: Duration = Duration::from_millis(200);
 const READ_ATTEMPTS: u32 = 5;
-/// Times a move may fail though both sides are ready, before the bytes are copied once.
+/// How often a move may fail although both sides are ready, before bytes are copied instead.
 const VAIN_MOVES: u32 = 16;
 
-/// Most writes from the backlog to one read into it: what the output takes goes first, so that the
-/// backlog drains though its writer is as fast as its reader, and bytes can be moved again.
+/// Most writes from the backlog for each read into it. With more writes than reads, the backlog
+/// drains although its writer is as fast as its reader, and bytes can be moved again.
 const WRITES_A_READ: u32 = 4;
 
-/// How it ended.
+/// How the buffer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// All was passed on.
+pub enum BufferEnd {
+    /// All input was passed on.
     Done,
     /// Nobody reads the output any more.
     ReaderGone,
-    /// By this signal.
+    /// This signal ended it.
     Signal(i32),
 }
 
-/// Whether to go on.
-type Step = Result<Option<End>, Fault>;
+/// The result of a step of the loop: the end, or `None` to go on.
+type Step = Result<Option<BufferEnd>, Fault>;
 
-/// The bytes on their way.
+/// The state of the loop.
 pub struct Flow<'a> {
     pool: &'a Pool,
-    input: Option<Input>,
-    output: Output,
-    /// Goes with the input.
+    input: Option<BufferInput>,
+    output: BufferOutput,
+    /// Closed together with the input.
     writer: Option<BacklogWriter>,
     reader: BacklogReader,
     rate: Option<Rate>,
-    display: Display,
+    display: Display<'a>,
     heard: &'a Heard,
-    /// Bytes that have to be there before the first is passed on.
+    /// Bytes that must have come before the first is passed on.
     start_bytes: u64,
-    ready: Ready,
-    /// Whether bytes can be moved within the kernel.
+    ready: Each<bool>,
+    /// Whether the kernel can move bytes.
     moves: bool,
-    /// Whether `poll` has to say that there is input before it is read or moved.
+    /// Whether `poll` must report input before it is read or moved.
     asks: bool,
     vain_moves: u32,
-    /// Since when the output has held up the writer, and the bytes that had been moved then.
+    /// The time since which the output holds up the writer, and the bytes moved until then.
     held: Option<(Instant, u64)>,
     failed_reads: u32,
     moved_bytes: u64,
@@ -76,25 +75,25 @@ pub struct Flow<'a> {
     begun: Instant,
     input_ended: Option<Duration>,
     next_look: Instant,
-    /// What went wrong first, while what was accepted is still passed on.
+    /// The first error; bytes that were accepted before are still passed on.
     pub failure: Option<Fault>,
-    /// What could not be done, and kept no byte from passing.
+    /// A failure that keeps no byte from passing.
     pub trouble: Option<String>,
 }
 
 impl<'a> Flow<'a> {
     pub fn new(
         pool: &'a Pool,
-        (input, output): (Input, Output),
+        (input, output): (BufferInput, BufferOutput),
         (rate, start_bytes): (Option<Rate>, u64),
-        (display, heard): (Display, &'a Heard),
+        (display, heard): (Display<'a>, &'a Heard),
     ) -> Result<Flow<'a>, Fault> {
-        let (writer, reader) = pool.backlog().map_err(|error| Fault::failed(error.to_string()))?;
+        let (writer, reader) = pool.backlog()?;
         let moves = can_splice(&input, &output);
         let asks = input.must_ask() || moves && input.must_ask_to_splice();
         let begun = Instant::now();
         let next_look = begun + display.interval();
-        let ready = Ready { input: !asks, output: !output.must_ask(), room: true, here: true };
+        let ready = Each { input: !asks, output: !output.must_ask(), room: true, here: true };
         Ok(Flow {
             pool,
             moves,
@@ -122,17 +121,17 @@ impl<'a> Flow<'a> {
         })
     }
 
-    /// Passes on all there is.
-    pub fn run(&mut self) -> Result<End, Fault> {
+    /// Passes on all input.
+    pub fn run(&mut self) -> Result<BufferEnd, Fault> {
         loop {
             if let Some(signal) = self.heard.came() {
-                return Ok(End::Signal(signal));
+                return Ok(BufferEnd::Signal(signal));
             }
             self.look();
             let backlog = self.backlog_bytes();
             if self.input.is_none() && backlog == 0 {
                 self.heed_trouble();
-                return Ok(End::Done);
+                return Ok(BufferEnd::Done);
             }
             let passes = self.moves && backlog == 0 && self.has_started();
             let end = if passes { self.pass()? } else { self.relay()? };
@@ -142,23 +141,23 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Leaves the last line of progress.
+    /// Shows the last line of progress.
     pub fn finish(&mut self) {
         let shown = self.shown();
         self.display.finish(&shown);
     }
 
-    /// The fault that the output cannot be written.
+    /// The error that the output cannot be written.
     pub fn unwritable(&self, error: Errno) -> Fault {
         self.output.unwritable(error)
     }
 
-    /// Says something beside the progress.
+    /// Prints a message above the line of progress.
     pub fn say(&self, text: &str) {
         self.display.say(text);
     }
 
-    /// Bytes that passed, and those of them that were moved within the kernel.
+    /// What has passed so far.
     pub fn shown(&self) -> Shown {
         Shown {
             in_bytes: self.moved_bytes + self.put_bytes,
@@ -173,7 +172,7 @@ impl<'a> Flow<'a> {
         self.put_bytes - self.taken_bytes
     }
 
-    /// Whether bytes may be passed on: as many as were asked for had come, or no more can.
+    /// Whether bytes may be passed on: the bytes to begin with have come, or no more can come.
     fn has_started(&mut self) -> bool {
         if self.start_bytes > 0 {
             let full = !self.ready.room || self.input.is_none();
@@ -185,7 +184,7 @@ impl<'a> Flow<'a> {
         true
     }
 
-    /// Shows how it goes, every now and then, and when it is asked.
+    /// Shows the progress at its interval, and when a signal asks for it.
     fn look(&mut self) {
         if self.heard.asks_for_report() {
             self.display.report(&self.shown());
@@ -237,14 +236,14 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Moves bytes straight on. Nothing is in the backlog.
+    /// Moves bytes from input to output. The backlog is empty.
     fn pass(&mut self) -> Step {
         let allowed = self.allowed_bytes();
         if allowed == 0 {
             return self.relay();
         }
         if self.asks && !self.ready.input {
-            return self.wait(Want { input: true, ..Want::default() }, None);
+            return self.wait(Each { input: true, ..Each::default() }, None);
         }
         match move_on(allowed) {
             Ok(0) => self.end_input(),
@@ -256,22 +255,22 @@ impl<'a> Flow<'a> {
             }
             Err(Errno::AGAIN) => return self.held_up(),
             Err(Errno::INTR) => {}
-            Err(Errno::PIPE) => return Ok(Some(End::ReaderGone)),
+            Err(Errno::PIPE) => return Ok(Some(BufferEnd::ReaderGone)),
             Err(error) => self.move_failed(error)?,
         }
         Ok(None)
     }
 
-    /// Not for these two; or an error, and reading and writing will say of which. Only a socket
-    /// tells its errors once: they would be lost.
+    /// Stops moving bytes: it does not work between these two, or one of them has an error, which
+    /// reading or writing will report. But a socket reports an error once, so it is reported here.
     fn move_failed(&mut self, error: Errno) -> Result<(), Fault> {
-        let from_socket = self.input.as_ref().filter(|input| input.kind == Kind::Socket);
+        let from_socket = self.input.as_ref().filter(|input| input.kind == DescriptorKind::Socket);
         if matches!(error, Errno::INVAL | Errno::OPNOTSUPP) {
             self.moves = false;
         } else if let Some(input) = from_socket {
             self.failure = Some(input.unreadable(error));
             self.end_input();
-        } else if self.output.kind == Kind::Socket {
+        } else if self.output.kind == DescriptorKind::Socket {
             return Err(self.output.unwritable(error));
         } else {
             self.moves = false;
@@ -282,40 +281,39 @@ impl<'a> Flow<'a> {
     /// Nothing could be moved: the input is empty or the output full.
     fn held_up(&mut self) -> Step {
         let Some(kind) = self.input.as_ref().map(|input| input.kind) else { return Ok(None) };
-        self.ready.input = kind == Kind::File;
+        self.ready.input = kind == DescriptorKind::File;
         if !self.ready.input {
-            // Where the output is full, there is something.
+            // If the output is full, there is input.
             let mut end =
-                self.wait(Want { input: true, ..Want::default() }, Some(Duration::ZERO))?;
+                self.wait(Each { input: true, ..Each::default() }, Some(Duration::ZERO))?;
             if end.is_none() && !self.ready.input {
                 // The reader has kept up.
                 self.held = None;
-                end = self.wait(Want { input: true, ..Want::default() }, None)?;
+                end = self.wait(Each { input: true, ..Each::default() }, None)?;
             }
             if end.is_some() || !self.ready.input {
                 return Ok(end);
             }
         }
-        // A file keeps its bytes itself.
-        let patience = (kind != Kind::File).then(|| self.patience());
+        // A file has no writer that could be held up.
+        let patience = (kind != DescriptorKind::File).then(|| self.patience());
         if patience == Some(Duration::ZERO) {
             return self.relay();
         }
         self.ready.output = false;
-        let end = self.wait(Want { output: true, ..Want::default() }, patience)?;
+        let end = self.wait(Each { output: true, ..Each::default() }, patience)?;
         self.vain_moves += u32::from(self.ready.output);
         if end.is_some() || self.ready.output && self.vain_moves < VAIN_MOVES {
             return Ok(end);
         }
-        if kind == Kind::File && !self.ready.output {
+        if kind == DescriptorKind::File && !self.ready.output {
             return Ok(None);
         }
         self.vain_moves = 0;
         self.relay()
     }
 
-    /// How much longer the writer may be held up; not at all by an output that has been slow for
-    /// long enough.
+    /// How much longer the output may hold up the writer; zero once it has been slow for long enough.
     fn patience(&mut self) -> Duration {
         let now = Instant::now();
         let (since, moved_bytes) = *self.held.get_or_insert((now, self.moved_bytes));
@@ -329,7 +327,7 @@ impl<'a> Flow<'a> {
         if is_fast { PATIENCE } else { Duration::ZERO }
     }
 
-    /// Writes from the backlog and reads into it, where it can, and else waits.
+    /// Writes from the backlog and reads into it; waits if it can do neither.
     fn relay(&mut self) -> Step {
         let mut written = false;
         for _ in 0..WRITES_A_READ {
@@ -345,16 +343,16 @@ impl<'a> Flow<'a> {
         let read = self.absorb();
         let limited = self.allowed_bytes() == 0;
         let some = self.backlog_bytes() > 0 && self.has_started();
-        let want = Want {
+        let want = Each {
             input: self.may_absorb() && self.ready.room && !self.ready.input,
             output: some && !limited && !self.ready.output,
             room: self.input.is_some() && !self.ready.room,
             here: some && !self.ready.here,
         };
         if written || read {
-            // On with what is ready; of the rest it is asked whether it is by now.
+            // Go on with what is ready, and check without waiting whether the rest is ready by now.
             let zero = Some(Duration::ZERO);
-            return if want.anything() { self.wait(want, zero) } else { Ok(None) };
+            return if want.any() { self.wait(want, zero) } else { Ok(None) };
         }
         let mut most = self.rate.as_ref().filter(|_| limited).map(|it| it.wait(Instant::now()));
         if self.failed_reads > 0 {
@@ -367,8 +365,8 @@ impl<'a> Flow<'a> {
         end
     }
 
-    /// Writes from the backlog; whether anything was.
-    fn emit(&mut self) -> Result<(bool, Option<End>), Fault> {
+    /// Writes from the backlog; whether it wrote anything, and the end, if this is it.
+    fn emit(&mut self) -> Result<(bool, Option<BufferEnd>), Fault> {
         let some = self.backlog_bytes() > 0 && self.has_started();
         if !some || !self.ready.output || !self.ready.here {
             return Ok((false, None));
@@ -400,28 +398,28 @@ impl<'a> Flow<'a> {
                 self.ready.output = false;
                 return Ok((false, None));
             }
-            Err(Errno::PIPE) => return Ok((false, Some(End::ReaderGone))),
+            Err(Errno::PIPE) => return Ok((false, Some(BufferEnd::ReaderGone))),
             Err(error) => return Err(self.output.unwritable(error)),
         }
         Ok((true, None))
     }
 
-    /// What could not be read back stays where it is, and may be read yet.
+    /// Counts a failed attempt to read back. The bytes are still there, so it is tried again.
     fn read_back_failed(&mut self, error: weir::Error) -> Result<(), Fault> {
         self.failed_reads += 1;
         if self.failed_reads >= READ_ATTEMPTS {
-            return Err(Fault::failed(error.to_string()));
+            return Err(error.into());
         }
         Ok(())
     }
 
-    /// A file keeps its bytes itself: no more of it is read than is written next.
+    /// Whether to read into the backlog. A file keeps its bytes itself, so it is not read ahead.
     fn may_absorb(&self) -> bool {
         let Some(input) = &self.input else { return false };
-        input.kind != Kind::File || self.backlog_bytes() == 0 || self.start_bytes > 0
+        input.kind != DescriptorKind::File || self.backlog_bytes() == 0 || self.start_bytes > 0
     }
 
-    /// Reads into the backlog; whether anything was, or the end.
+    /// Reads into the backlog; whether it read anything or found the end.
     fn absorb(&mut self) -> bool {
         if !self.may_absorb() || !self.ready.input || !self.ready.room {
             return false;
@@ -450,8 +448,8 @@ impl<'a> Flow<'a> {
         true
     }
 
-    /// The pool says once why there is no room, if that is not how it should be; whether to ask
-    /// for room again now.
+    /// Handles that the pool has no room; whether to ask for room again at once. The pool reports a
+    /// failure once.
     fn no_room(&mut self, error: weir::Error) -> bool {
         if error.kind() != ErrorKind::WouldBlock && self.trouble.is_none() {
             self.tell_trouble(error);
@@ -462,9 +460,9 @@ impl<'a> Flow<'a> {
         false
     }
 
-    /// Waits for what is wanted, and for the reader of the output to go; no longer than `most`, or
-    /// than nobody has to be told anything.
-    fn wait(&mut self, want: Want, most: Option<Duration>) -> Step {
+    /// Waits for what is wanted, or until the reader of the output has left; at most `most`, and at
+    /// most until the next update of the progress.
+    fn wait(&mut self, want: Each<bool>, most: Option<Duration>) -> Step {
         let shows = self.display.is_shown() || self.backlog_bytes() > 0;
         let look = shows.then(|| self.next_look.saturating_duration_since(Instant::now()));
         let full = (!self.ready.room).then_some(LOOK_FULL);
@@ -475,24 +473,26 @@ impl<'a> Flow<'a> {
         self.ready.learn(want, told);
         if !self.ready.room {
             self.heed_trouble();
-            // A pool in trouble need not say when there is room.
+            // A pool with a failure need not report when there is room.
             self.ready.room = self.trouble.is_some();
         }
         Ok(self.is_gone(told.output))
     }
 
-    /// Whether the reader of the output has gone.
-    fn is_gone(&mut self, told: PollFlags) -> Option<End> {
+    /// The end, if the reader of the output has left.
+    fn is_gone(&mut self, told: PollFlags) -> Option<BufferEnd> {
         let gone = match self.output.kind {
-            Kind::Pipe => told.contains(PollFlags::ERR),
-            Kind::Socket | Kind::Terminal => told.intersects(PollFlags::ERR | PollFlags::HUP),
-            Kind::File | Kind::Other => false,
+            DescriptorKind::Pipe => told.contains(PollFlags::ERR),
+            DescriptorKind::Socket | DescriptorKind::Terminal => {
+                told.intersects(PollFlags::ERR | PollFlags::HUP)
+            }
+            DescriptorKind::File | DescriptorKind::Other => false,
         };
-        if gone && self.output.kind != Kind::Pipe && self.backlog_bytes() > 0 {
-            // Writing says what there is to say.
+        if gone && self.output.kind != DescriptorKind::Pipe && self.backlog_bytes() > 0 {
+            // Writing reports the error.
             self.ready.output = true;
             return None;
         }
-        gone.then_some(End::ReaderGone)
+        gone.then_some(BufferEnd::ReaderGone)
     }
 }

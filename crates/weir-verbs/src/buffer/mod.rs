@@ -1,9 +1,9 @@
 //! `weir buffer`: an elastic buffer as a stage of any pipeline.
 //!
-//! In the order of flow: [`ends`] are standard input and output, [`flow`] carries the bytes from
-//! one to the other, within the bounds of [`rate`], and sleeps in [`wait`]; [`display`] shows how
-//! it goes, in its row of [`rows`], and [`stats`] says how it went, also when it is interrupted
-//! ([`signals`]).
+//! [`ends`] prepares standard input and output. [`flow`] carries the bytes from one to the other,
+//! within the bounds of [`rate`], and sleeps in [`wait`]. [`display`] shows the progress in a row of
+//! the terminal ([`rows`]), and [`stats`] prints the figures at the end, even if the buffer is
+//! interrupted ([`signals`]).
 
 mod display;
 mod ends;
@@ -15,12 +15,12 @@ mod stats;
 mod wait;
 
 use crate::args::BufferOptions;
-use crate::fault::{Fault, tell};
-use crate::output::{Output as JsonOutput, die, print_err};
+use crate::fault::{Fault, UNOPTIMIZED, die, tell};
+use crate::output::{Output, print_err};
 use crate::units::{binary, capacity};
-use display::{Display, Frame, Wishes};
-use ends::{Input, Output};
-use flow::{End, Flow};
+use display::{Display, StreamFacts};
+use ends::{BufferInput, BufferOutput};
+use flow::{BufferEnd, Flow};
 use rate::Rate;
 use rustix::io::Errno;
 use signal_hook::consts::SIGPIPE;
@@ -38,26 +38,20 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         return Err(Fault::usage("standard output carries the data: --json needs a file"));
     }
     let (pool, spills) = make_pool(options)?;
-    // Before anything is read: a bad name is told at once, and costs nobody any bytes.
-    let mut json = JsonOutput::open(&options.json)?;
+    // Opened before anything is read, so that a bad name costs no bytes.
+    let mut json = Output::open(&options.json)?;
     let input_file = named(options.file.as_deref());
     let output_file = named(options.output.as_deref());
     ends::take_files(input_file, output_file)?;
-    let (input, output) = (Input::new(input_file)?, Output::new(output_file)?);
+    let (input, output) = (BufferInput::new(input_file)?, BufferOutput::new(output_file)?);
     let heard = Heard::new()?;
     let begun = Instant::now();
-    let frame = Frame {
+    let facts = StreamFacts {
         memory_bytes: options.memory,
         spills,
         size_bytes: options.size.or(input.remaining_bytes),
     };
-    let wishes = Wishes {
-        quiet: options.quiet,
-        force: options.force,
-        interval: options.interval,
-        name: options.name.clone(),
-    };
-    let display = Display::new(wishes, frame, begun);
+    let display = Display::new(options, facts, begun);
     let rate = options.rate.map(|bytes_per_s| Rate::new(bytes_per_s, begun));
     let start_bytes = options.start.map_or(0, |percent| options.memory / 100 * u64::from(percent));
     let told = (display, &*heard);
@@ -66,15 +60,18 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if let Some(failure) = flow.failure.take().filter(|_| end.is_ok()) {
         end = Err(failure);
     }
-    if matches!(end, Ok(End::ReaderGone)) && sigpipe_was_ignored() {
+    if matches!(end, Ok(BufferEnd::ReaderGone)) && sigpipe_was_ignored() {
         end = Err(flow.unwritable(Errno::PIPE));
     }
     flow.finish();
     let mut stats = sum_up(&flow, &end, begun, (&pool, options.memory));
     stats.name.clone_from(&options.name);
-    if matches!(end, Ok(End::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
+    if matches!(end, Ok(BufferEnd::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
         let lost = binary(stats.not_passed_on_bytes);
         flow.say(&format!("interrupted: {lost} were lost: read, but not passed on"));
+    }
+    if cfg!(unoptimized) && (options.stats || json.is_some()) {
+        flow.say(UNOPTIMIZED);
     }
     if options.stats {
         print_err(&stats.table());
@@ -84,26 +81,26 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         None => Ok(()),
     };
     match end? {
-        End::Done => written.map(|()| ExitCode::SUCCESS),
-        End::ReaderGone => {
+        BufferEnd::Done => written.map(|()| ExitCode::SUCCESS),
+        BufferEnd::ReaderGone => {
             written?;
             Ok(die(SIGPIPE))
         }
-        End::Signal(signal) => {
-            // Who interrupted it sees that, whatever became of the figures.
+        BufferEnd::Signal(signal) => {
+            // The status is the signal's, even if the figures could not be written.
             written.unwrap_or_else(|fault| fault.tell());
             Ok(die(signal))
         }
     }
 }
 
-/// A file in the place of standard input or output; `-` is that itself.
+/// The file that replaces standard input or output; `-` stands for standard input or output.
 fn named(file: Option<&Path>) -> Option<&Path> {
     file.filter(|path| *path != Path::new("-"))
 }
 
-/// The pool, and whether it spills. A directory that nobody named and that cannot be used is said,
-/// and no end: memory alone is what most streams need.
+/// Creates the pool, and tells whether it spills. If the default directory cannot be used, a message
+/// says so and the pool has memory only, which is enough for most streams.
 fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
     let wanted = PoolOptions::new().memory_bytes(options.memory).limit_bytes(options.limit);
     let wanted = wanted.verify(options.verify);
@@ -129,7 +126,7 @@ fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
         }
         Err(error) => error,
     };
-    // Where it cannot be had without a file either, it was not for the file.
+    // If this fails too, the file was not the reason.
     let pool = in_memory().map_err(too_large)?;
     if options.spill.is_some() {
         let how = "name another directory with --spill, or use --no-spill";
@@ -141,7 +138,7 @@ fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
 
 fn sum_up(
     flow: &Flow<'_>,
-    end: &Result<End, Fault>,
+    end: &Result<BufferEnd, Fault>,
     begun: Instant,
     (pool, memory_bytes): (&Pool, u64),
 ) -> Stats {
@@ -151,12 +148,12 @@ fn sum_up(
     let mut stats = Stats::new(&flow.shown(), begun.elapsed(), cpu_s, pool);
     stats.warning.clone_from(&flow.trouble);
     match end {
-        Ok(End::Done) => {}
-        Ok(End::Signal(signal)) => {
+        Ok(BufferEnd::Done) => {}
+        Ok(BufferEnd::Signal(signal)) => {
             stats.ended = "interrupted";
             stats.signal = Some(*signal);
         }
-        Ok(End::ReaderGone) => stats.ended = "reader gone",
+        Ok(BufferEnd::ReaderGone) => stats.ended = "reader gone",
         Err(fault) => {
             stats.ended = "failed";
             stats.error = Some(fault.to_string());

@@ -1,22 +1,22 @@
-//! How much may be passed on now, so that a rate holds over any second.
+//! Limits how much may pass now, so that a rate holds over any second.
 //!
-//! Credit comes in at the rate and is bounded, so that what was not used for a while does not
-//! come as a burst. Bounded credit alone would still let a tenth too much pass in the second
-//! after a pause: what passed within the last second is remembered, and counts too.
+//! Credit grows at the rate and is bounded, so that a pause is not followed by a burst. Bounded credit
+//! alone would let a tenth too much pass in the second after a pause. So what passed within the last
+//! second is remembered and counts as well.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Over how long the rate holds.
+/// The time over which the rate holds.
 const WINDOW: Duration = Duration::from_secs(1);
-/// What passes within this time is remembered as one.
+/// Bytes that pass within this time are remembered together.
 const SLOT: Duration = Duration::from_millis(5);
-/// Credit kept, as a part of a second.
+/// The most credit, in seconds at the rate.
 const BURST: f64 = 0.1;
-/// Portions a second, about: passing on single bytes would cost more than they are worth.
+/// Portions a second, about: passing single bytes would cost too much.
 const PORTIONS: f64 = 100.0;
 const PAGE_BYTES: f64 = 4096.0;
-/// Shortest wait: a time that is all but over.
+/// The shortest wait.
 const LEAST_WAIT: Duration = Duration::from_micros(100);
 
 /// A bound on a rate.
@@ -32,10 +32,10 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// At most so many bytes a second, from now on.
+    /// Allows at most `bytes_per_s`, from now on.
     pub fn new(bytes_per_s: u64, now: Instant) -> Rate {
         let rate = bytes_per_s.max(1) as f64;
-        // A quarter at most: what of a second is less than a portion would be lost.
+        // A quarter at most: the rest of a second that is shorter than a portion is lost.
         let least = PAGE_BYTES.min(rate / 4.0).floor().max(1.0);
         Rate {
             bytes_per_s: rate,
@@ -48,7 +48,7 @@ impl Rate {
         }
     }
 
-    /// Bytes that may pass now; 0 until it is worth the while.
+    /// Bytes that may pass now; 0 if that is less than a portion.
     pub fn allowed(&mut self, now: Instant) -> u64 {
         let gained = now.saturating_duration_since(self.counted).as_secs_f64() * self.bytes_per_s;
         self.counted = now;
@@ -62,22 +62,21 @@ impl Rate {
         }
         let room = self.bytes_per_s - self.recent_bytes as f64;
         let allowed = self.credit_bytes.min(room);
-        // Sums of fractions: a hair below a portion is a portion.
+        // The tolerance absorbs the rounding of sums of fractions.
         if allowed + 1e-6 < self.portion_bytes { 0 } else { (allowed + 1e-6) as u64 }
     }
 
-    /// So many have passed.
+    /// Counts bytes that have passed.
     pub fn passed(&mut self, bytes: u64, now: Instant) {
         self.credit_bytes -= bytes as f64;
         self.recent_bytes += bytes;
         match self.recent.back_mut() {
-            // The later time: they are forgotten late rather than early.
             Some((last, sum)) if now.saturating_duration_since(*last) < SLOT => *sum += bytes,
             _ => self.recent.push_back((now, bytes)),
         }
     }
 
-    /// Time until something may pass.
+    /// The time until something may pass.
     pub fn wait(&self, now: Instant) -> Duration {
         let lacking = self.portion_bytes - self.credit_bytes;
         let for_credit = Duration::from_secs_f64((lacking / self.bytes_per_s).max(0.0));
@@ -98,7 +97,7 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// Bytes passed at each time in `for_s` seconds by who takes all it may, pausing in between.
+    /// The bytes that pass at each time in `for_s` seconds if all that is allowed is taken.
     fn taken(rate: u64, for_s: u64, pauses: bool) -> Vec<(Duration, u64)> {
         let begun = Instant::now();
         let end = begun + Duration::from_secs(for_s);

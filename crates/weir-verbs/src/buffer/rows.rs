@@ -1,9 +1,9 @@
-//! Rows of a terminal that several buffers share, one for each, as in `a | weir buffer | b | weir
-//! buffer > c`.
+//! Rows of a terminal for several buffers, one row each, as in `a | weir buffer | b | weir buffer >
+//! c`.
 //!
-//! A row is claimed by binding an abstract unix socket, so that nothing is left of it however its
-//! process ends. The cursor rests in row 0. Who draws goes down to its own row and back up in one
-//! write, which the terminal takes as one. The last to end leaves the cursor below all rows.
+//! A buffer claims a row by binding an abstract unix socket, so that the claim ends with its process.
+//! The cursor rests in row 0. To draw, a buffer moves down to its row and back up in one write, which
+//! the terminal does not interleave. The last buffer leaves the cursor below all rows.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -13,36 +13,36 @@ use rustix::net::{
 use rustix::stdio::stderr;
 use std::time::Duration;
 
-/// Buffers that can have a row; more share the last.
+/// The number of rows. A buffer that finds no free row draws in row 0.
 const MOST_ROWS: usize = 8;
-/// How long who ends waits for another who is just ending, and how often it looks.
+/// How long an ending buffer waits for another one that is ending, and how often it looks.
 const ENDING: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A row of this terminal.
 #[derive(Debug)]
-pub struct Row {
-    /// Holds the row as long as it is open; none where all were taken, or there are no sockets.
+pub struct TerminalRow {
+    /// Holds the row while it is open; `None` if all rows were taken or sockets are unavailable.
     claim: Option<OwnedFd>,
     row: usize,
-    /// The lowest row on the screen that any buffer was seen to have.
+    /// The lowest row on the screen that any buffer was seen to hold.
     lowest: usize,
     terminal: String,
 }
 
-impl Row {
-    /// The first that is free.
-    pub fn claim() -> Row {
+impl TerminalRow {
+    /// Claims the first free row.
+    pub fn claim() -> TerminalRow {
         let of = rustix::fs::fstat(stderr()).map_or(0, |stat| stat.st_rdev);
         let user = rustix::process::getuid().as_raw();
         let terminal = format!("weir-buffer-{user}-{of}");
         let claimed =
             (0..MOST_ROWS).find_map(|row| Some((row, take(&terminal, &row.to_string())?)));
         let (row, claim) = claimed.map_or((0, None), |(row, claim)| (row, Some(claim)));
-        Row { claim, row, lowest: row, terminal }
+        TerminalRow { claim, row, lowest: row, terminal }
     }
 
-    /// What draws a line there, where nothing was drawn below it.
+    /// The text that draws a line in this row and returns to row 0.
     pub fn draw(&mut self, line: &str) -> String {
         self.look();
         let down = "\n".repeat(self.row);
@@ -53,13 +53,13 @@ impl Row {
         format!("\r{down}\r{line}\x1b[K{up}")
     }
 
-    /// What leaves the screen once the last line was drawn: nothing, if others still draw.
+    /// The text that moves the cursor below all rows; nothing if other buffers still draw.
     pub fn leave(mut self) -> String {
         self.look();
         let ends = (0..ENDING.as_millis() / LOOK.as_millis()).find_map(|_| {
             let alone = take(&self.terminal, "end");
             if alone.is_none() {
-                // sleep: another buffer ends at this moment; it takes some microseconds.
+                // sleep: another buffer is ending right now, which takes some microseconds.
                 std::thread::sleep(LOOK);
             }
             alone
@@ -79,7 +79,7 @@ impl Row {
         let Some((socket, address)) = address(&self.terminal, &row.to_string()) else {
             return false;
         };
-        // Another user's refuses, and is there.
+        // A socket of another user gives another error, and its row is taken.
         !matches!(connect(&socket, &address), Err(Errno::CONNREFUSED))
     }
 }
@@ -100,10 +100,10 @@ fn address(terminal: &str, what: &str) -> Option<(OwnedFd, SocketAddrUnix)> {
 mod tests {
     use super::*;
 
-    fn row(terminal: &str) -> Row {
+    fn row(terminal: &str) -> TerminalRow {
         let claimed = (0..MOST_ROWS).find_map(|row| Some((row, take(terminal, &row.to_string())?)));
         let (row, claim) = claimed.expect("a row");
-        Row { claim: Some(claim), row, lowest: row, terminal: terminal.into() }
+        TerminalRow { claim: Some(claim), row, lowest: row, terminal: terminal.into() }
     }
 
     #[test]

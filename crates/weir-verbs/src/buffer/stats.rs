@@ -1,4 +1,4 @@
-//! What is said at the end: to people (`table`) and to programs (`json`).
+//! The figures at the end, for people (`table`) and for programs (`json`).
 
 use super::display::Shown;
 use crate::fault::Fault;
@@ -7,28 +7,28 @@ use crate::units::{binary as bytes, capacity, seconds};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Bytes from which on the CPU time for each of them says something.
+/// With fewer bytes, the CPU time per GB would mostly be the time that a process takes to start.
 const WORTH_BYTES: u64 = 100_000_000;
 
-/// All that there is to say.
+/// The figures of a buffer.
 #[derive(Debug, Serialize)]
 pub struct Stats {
     /// `done`, `reader gone`, `interrupted`, or `failed`.
     pub ended: &'static str,
-    /// What failed.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// What could not be done, though all bytes passed.
+    /// A failure that kept no byte from passing.
     pub warning: Option<String>,
-    /// What interrupted it.
+    /// The signal that interrupted it.
     pub signal: Option<i32>,
-    /// Which buffer it is, where it was given a name.
+    /// The name that the user gave it.
     pub name: Option<String>,
     wall_s: f64,
-    /// When the input had been read to its end: its writer was done by then.
+    /// When the input had been read to its end; its writer was done by then.
     input_ended_s: Option<f64>,
     bytes_in: u64,
     bytes_out: u64,
-    /// Read, and lost with the buffer, which was ended before its output took them.
+    /// Bytes that were read and lost because the buffer ended before its output took them.
     pub not_passed_on_bytes: u64,
     bytes_in_per_s: f64,
     bytes_out_per_s: f64,
@@ -48,8 +48,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Of what passed in so much time, which took so much CPU time in user mode and in the kernel,
-    /// through so much memory and by such an engine.
+    /// Computes the figures from what has passed, the time, the CPU time in user mode and in the
+    /// kernel, the size of the memory, and the engine.
     pub fn new(
         shown: &Shown,
         wall: Duration,
@@ -88,7 +88,7 @@ impl Stats {
         }
     }
 
-    /// As a short table.
+    /// The figures as a short table.
     pub fn table(&self) -> String {
         let time = |s: f64| seconds((s * 1e9) as u64);
         let rate = |per_s: f64| format!("{}/s", bytes(per_s as u64));
@@ -106,7 +106,6 @@ impl Stats {
             format!("{}\n", line.trim_end())
         };
         let cpu = format!("{} user, {} system", time(self.user_s), time(self.sys_s));
-        // Of less it says how long a process takes to start.
         let worth = self.bytes_out >= WORTH_BYTES;
         let cpu = match self.cpu_s_per_gb.filter(|_| worth) {
             Some(s) => format!("{cpu}: {s:.2}s per GB"),
@@ -145,7 +144,7 @@ impl Stats {
         .concat()
     }
 
-    /// As JSON.
+    /// The figures as JSON.
     pub fn json(&self) -> Result<String, Fault> {
         json::document("weir.buffer/2", self)
     }

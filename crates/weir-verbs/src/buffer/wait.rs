@@ -7,47 +7,28 @@ use rustix::io::Errno;
 use rustix::stdio::{stdin, stdout};
 use weir::{BacklogReader, BacklogWriter};
 
-/// What is known of the four that can be waited for. What is not ready is asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Ready {
-    pub input: bool,
-    pub output: bool,
-    /// The backlog takes bytes.
-    pub room: bool,
-    /// The backlog's next bytes are in memory.
-    pub here: bool,
-}
-
-/// What is waited for.
+/// A value for each of the four things that the loop can wait for: whether it is ready, whether it
+/// is wanted, or what `poll` reported.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Want {
-    pub input: bool,
-    pub output: bool,
-    pub room: bool,
-    pub here: bool,
+pub struct Each<T> {
+    pub input: T,
+    pub output: T,
+    /// The backlog takes bytes.
+    pub room: T,
+    /// The backlog's next bytes are in memory.
+    pub here: T,
 }
 
-/// What `poll` says of each.
-#[derive(Clone, Copy, Debug)]
-pub struct Told {
-    pub input: PollFlags,
-    pub output: PollFlags,
-    pub room: PollFlags,
-    pub here: PollFlags,
-}
-
-impl Want {
-    pub fn anything(self) -> bool {
+impl Each<bool> {
+    pub fn any(self) -> bool {
         self.input || self.output || self.room || self.here
     }
-}
 
-impl Ready {
-    /// Takes over what was told of what was asked for.
-    pub fn learn(&mut self, want: Want, told: Told) {
+    /// Updates what is ready by what `poll` reported about what was wanted.
+    pub fn learn(&mut self, want: Each<bool>, told: Each<PollFlags>) {
         for (wanted, ready, told) in [
             (want.input, &mut self.input, told.input),
-            // Its errors are for `wait`'s caller.
+            // The caller of `wait_for` handles its errors.
             (want.output, &mut self.output, told.output & PollFlags::OUT),
             (want.room, &mut self.room, told.room),
             (want.here, &mut self.here, told.here),
@@ -59,39 +40,38 @@ impl Ready {
     }
 }
 
-/// Waits for what is wanted, for errors of the output, for a signal, or until the time is over.
+/// Waits for what is wanted, an error of the output, a signal, or the timeout.
 pub fn wait_for(
-    want: Want,
+    want: Each<bool>,
     writer: Option<&mut BacklogWriter>,
     reader: &mut BacklogReader,
     heard: &Heard,
     timeout: Option<&Timespec>,
-) -> Result<Told, Fault> {
-    let cannot = |error: weir::Error| Fault::failed(error.to_string());
+) -> Result<Each<PollFlags>, Fault> {
     let (input, output) = (stdin(), stdout());
     let events = if want.output { PollFlags::OUT } else { PollFlags::empty() };
     let mut asked = vec![
         PollFd::from_borrowed_fd(output, events),
         PollFd::from_borrowed_fd(heard.bell(), PollFlags::IN),
     ];
-    // What is not wanted stays out: a hang-up is told whether it is asked for or not.
+    // What is not wanted stays out: poll reports a hang-up whether it was asked for or not.
     if want.input {
         asked.push(PollFd::from_borrowed_fd(input, PollFlags::IN));
     }
     let writer = writer.filter(|_| want.room);
     let asks_room = writer.is_some();
     if let Some(writer) = writer {
-        let room = writer.poll_descriptor().map_err(cannot)?;
+        let room = writer.poll_descriptor()?;
         asked.push(PollFd::from_borrowed_fd(room, PollFlags::IN));
     }
     if want.here {
-        let here = reader.poll_descriptor().map_err(cannot)?;
+        let here = reader.poll_descriptor()?;
         asked.push(PollFd::from_borrowed_fd(here, PollFlags::IN));
     }
     match poll(&mut asked, timeout) {
-        // A signal that was taken: the next look is soon enough.
+        // A signal was handled. The next call sees the rest.
         Ok(_) | Err(Errno::INTR) => {}
-        Err(error) => return Err(Fault::failed(format!("cannot wait: {error}"))),
+        Err(error) => return Err(Fault::cannot("wait")(error)),
     }
     let mut told = asked.iter().map(PollFd::revents);
     let mut next = |wanted: bool| {
@@ -100,8 +80,8 @@ pub fn wait_for(
     };
     // In the order they were asked.
     let output = next(true);
-    // The bell rings until the loop has looked at what came.
+    // The loop looks at the signals itself.
     let _ = next(true);
     let (input, room) = (next(want.input), next(asks_room));
-    Ok(Told { input, output, room, here: next(want.here) })
+    Ok(Each { input, output, room, here: next(want.here) })
 }

@@ -1,6 +1,6 @@
 //! A comparison as text for people.
 
-use super::{Compared, Difference, Row};
+use super::{ComparedCase, HostDifference, RunComparison};
 use crate::output::{aligned, trimmed};
 use crate::units::figure;
 use crate::units::words::things;
@@ -8,22 +8,22 @@ use comfy_table::Table;
 use std::fmt::Write;
 use weir_measure::pairs::Verdict;
 
-/// What is printed; with `verbose` also what is equivalent or only in one of the two.
-pub fn text(compared: &Compared, verbose: bool) -> String {
+/// Formats the report; with `verbose`, also equivalent cases and cases that only one run has.
+pub fn text(compared: &RunComparison, verbose: bool) -> String {
     let mut text = format!("{} against {}\n{}\n", compared.b, compared.a, compared.text);
     for difference in &compared.host_differences {
-        let Difference { what, a, b } = difference;
+        let HostDifference { what, a, b } = difference;
         let _ = writeln!(text, "differs: {what}: {a} -> {b}");
     }
     text += &state(compared);
-    let is = |verdict| move |row: &&&Row| row.is(verdict);
-    let rows: Vec<&Row> = compared.cases.iter().collect();
+    let is = |verdict| move |row: &&&ComparedCase| row.is(verdict);
+    let rows: Vec<&ComparedCase> = compared.cases.iter().collect();
     let count = |verdict| rows.iter().filter(is(verdict)).count();
-    let told = |row: &&Row| {
+    let told = |row: &&ComparedCase| {
         let settled = row.is(Verdict::Faster) || row.is(Verdict::Slower);
         verbose || settled || is_held_back(compared, row)
     };
-    let shown: Vec<&Row> = compared.cases.iter().filter(told).collect();
+    let shown: Vec<&ComparedCase> = compared.cases.iter().filter(told).collect();
     if !shown.is_empty() {
         let _ = write!(text, "\n{}\n\n", trimmed(&table(&shown, compared)));
     }
@@ -59,13 +59,13 @@ fn cases(count: usize) -> String {
     things(count as u64, "case")
 }
 
-/// Whether a case would have been called different but for the state of the host.
-fn is_held_back(compared: &Compared, row: &Row) -> bool {
+/// Whether only the state of the host keeps a case from being called faster or slower.
+fn is_held_back(compared: &RunComparison, row: &ComparedCase) -> bool {
     let sure = row.p_corrected.is_some_and(|p| p <= compared.error_share);
     compared.state.difference.is_some() && sure && row.is(Verdict::Inconclusive)
 }
 
-fn state(compared: &Compared) -> String {
+fn state(compared: &RunComparison) -> String {
     let states = &compared.state;
     let mut text = String::new();
     match &states.difference {
@@ -94,7 +94,7 @@ fn state(compared: &Compared) -> String {
     text
 }
 
-fn table(rows: &[&Row], compared: &Compared) -> Table {
+fn table(rows: &[&ComparedCase], compared: &RunComparison) -> Table {
     let mut table =
         aligned(["case", "place", &compared.a, &compared.b, "ratio", "95 %", "verdict"], 2..=5);
     for row in rows {

@@ -1,13 +1,11 @@
-//! `weir net log --cost`: what an event of each kind costs on this host, in ns.
+//! `weir net log --cost`: measures what an event of each kind costs on this host, in ns.
 //!
-//! Rounds: in each every case once, in random order, a batch of events. The figure of a case is the
-//! median over the rounds, with its 95 % interval by ranks; the loop around the events is included.
+//! Each round runs a batch of events of every case once, in random order. The figure of a case is the
+//! median over the rounds, with its 95 % interval by ranks. It includes the loop around the events.
 
-use super::failed;
 use crate::args::JsonOption;
 use crate::fault::Fault;
-use crate::output::Outlet;
-use crate::output::{aligned, trimmed};
+use crate::output::{Outlet, aligned, trimmed};
 use crate::units::three_digits;
 use serde::Serialize;
 use serde_json::json;
@@ -23,30 +21,30 @@ use weir_net::log::{
     Transaction,
 };
 
-/// Rounds. With so many, ranks 10 and 22 (from 1) bound the median with 97 % (binomial).
+/// Number of rounds. With these, ranks 10 and 22 (from 1) bound the median with 97 % (binomial).
 const ROUNDS: usize = 31;
-/// Shares of the rounds below these ranks.
+/// The shares of the rounds below these ranks.
 const BOUNDS: (f64, f64) = (9.0 / 30.0, 21.0 / 30.0);
 /// Bytes of the ring that is measured.
 const RING_BYTES: u64 = 4 << 20;
-/// Events of a batch, of one unit each.
+/// Events in a batch, of one unit each.
 const EVENTS: u32 = 20_000;
-/// Those that wait for the disk.
+/// Events in a batch that waits for the disk.
 const SYNCED_EVENTS: u32 = 4;
 
-/// A case.
-struct Case {
+/// A case to measure.
+struct CostCase {
     name: &'static str,
-    /// What is logged, and what waits for the disk.
+    /// The kinds that are logged, and those that wait for the disk.
     logged: Kinds,
     synced: Kinds,
-    /// Somebody else writes at the same time.
+    /// Whether another thread writes at the same time.
     beside: bool,
     events: u32,
-    event: fn(&Log, &Samples),
+    event: fn(&Log, &SampleEvents),
 }
 
-/// A case's result.
+/// The result of a case.
 #[derive(Debug, Serialize)]
 struct Cost {
     case: &'static str,
@@ -56,19 +54,19 @@ struct Cost {
     high_s: f64,
 }
 
-/// What is logged.
-struct Samples {
+/// The events that are logged.
+struct SampleEvents {
     transaction: Transaction,
     dropped: Dropped,
     failure: FailureEvent,
     station: StationEvent,
-    /// A whole packet of an echo request, and one as long as an ethernet carries.
+    /// A whole echo request, and a packet of the length of an Ethernet frame's payload.
     echo: [u8; 84],
     long: [u8; 1500],
 }
 
-impl Samples {
-    fn new() -> Samples {
+impl SampleEvents {
+    fn new() -> SampleEvents {
         let mut long = [0; 1500];
         let header = [0x45, 0, 5, 220, 0, 1, 0, 0, 64, 1, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, 8, 0];
         long[..header.len()].copy_from_slice(&header);
@@ -77,7 +75,7 @@ impl Samples {
         let packet = Packet::of(&echo);
         let (source, target) = (packet.source, packet.target);
         let protocol = packet.protocol;
-        Samples {
+        SampleEvents {
             transaction: Transaction { direction: Direction::In, packet },
             dropped: Dropped { reason: DropReason::NoPort.into(), packet },
             failure: FailureEvent {
@@ -94,11 +92,12 @@ impl Samples {
     }
 }
 
-/// The cases, in the order in which they are shown.
-fn cases() -> Vec<Case> {
-    let transaction: fn(&Log, &Samples) = |log, of| log.transaction(black_box(&of.transaction));
-    let long: fn(&Log, &Samples) = |log, of| log.dump_out(black_box(&of.long));
-    let logged = |name, kind, event| Case {
+/// The cases, in the order of the table.
+fn cases() -> Vec<CostCase> {
+    let transaction: fn(&Log, &SampleEvents) =
+        |log, of| log.transaction(black_box(&of.transaction));
+    let long: fn(&Log, &SampleEvents) = |log, of| log.dump_out(black_box(&of.long));
+    let logged = |name, kind, event| CostCase {
         name,
         logged: kind,
         synced: Kinds::NONE,
@@ -118,19 +117,19 @@ fn cases() -> Vec<Case> {
         logged("errors", Kinds::ERRORS, |log, of| log.error(black_box(&of.failure))),
         logged("drops", Kinds::DROPS, |log, of| log.dropped(black_box(&of.dropped))),
         logged("stations", Kinds::STATIONS, |log, of| log.station(black_box(&of.station))),
-        Case {
+        CostCase {
             events: EVENTS / 4,
             ..logged("dumps-in, 84 bytes", Kinds::DUMPS_IN, |log, of| {
                 log.dump_in(black_box(&of.echo));
             })
         },
-        Case { events: EVENTS / 40, ..logged("dumps-out, 1500 bytes", Kinds::DUMPS_OUT, long) },
-        Case {
+        CostCase { events: EVENTS / 40, ..logged("dumps-out, 1500 bytes", Kinds::DUMPS_OUT, long) },
+        CostCase {
             synced: Kinds::TRANSACTIONS,
             events: SYNCED_EVENTS,
             ..logged("transactions, on the disk", Kinds::TRANSACTIONS, transaction)
         },
-        Case {
+        CostCase {
             synced: Kinds::DUMPS_OUT,
             events: SYNCED_EVENTS,
             ..logged("dumps-out, 1500 bytes, on the disk", Kinds::DUMPS_OUT, long)
@@ -138,19 +137,19 @@ fn cases() -> Vec<Case> {
     ];
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
         let name = "transactions, beside another writer";
-        let beside = Case { beside: true, ..logged(name, Kinds::TRANSACTIONS, transaction) };
+        let beside = CostCase { beside: true, ..logged(name, Kinds::TRANSACTIONS, transaction) };
         cases.insert(3, beside);
     }
     cases
 }
 
-/// Measures, in a log of its own in this directory, and prints.
+/// Measures in a new log in this directory, and prints the results.
 pub fn cost(directory: &Path, json: &JsonOption) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(json)?;
     let path = directory.join(format!("log.cost.{}", std::process::id()));
-    let log = Log::create(&path, RING_BYTES).map_err(failed)?;
+    let log = Log::create(&path, RING_BYTES)?;
     let in_memory = is_in_memory(&path);
-    // It lives as long as it is mapped.
+    // The log stays usable while it is mapped.
     let _ = std::fs::remove_file(&path);
     let costs = measure(&log);
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
@@ -167,14 +166,14 @@ pub fn cost(directory: &Path, json: &JsonOption) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a file is in memory, so that waiting for its disk is none.
+/// Whether a file is in memory, so that there is no disk to wait for.
 pub fn is_in_memory(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| found.f_type as u64 == weir_sys::TMPFS_MAGIC)
 }
 
 fn measure(log: &Log) -> Vec<Cost> {
-    let (cases, samples) = (cases(), Samples::new());
-    // A lap, so that no page of the ring is touched for the first time later.
+    let (cases, samples) = (cases(), SampleEvents::new());
+    // One lap, so that no page of the ring is touched for the first time later.
     log.set_mask(Kinds::ALL);
     (0..RING_BYTES / 32).for_each(|_| log.station(&samples.station));
     let mut figures: Vec<Vec<f64>> = cases.iter().map(|_| Vec::with_capacity(ROUNDS)).collect();
@@ -186,7 +185,7 @@ fn measure(log: &Log) -> Vec<Cost> {
             figures[*case].push(batch(log, &cases[*case], &samples));
         }
     }
-    let cost = |(case, figures): (&Case, Vec<f64>)| Cost {
+    let cost = |(case, figures): (&CostCase, Vec<f64>)| Cost {
         case: case.name,
         events_per_batch: case.events,
         median_s: quantile(&figures, 0.5) / 1e9,
@@ -196,8 +195,8 @@ fn measure(log: &Log) -> Vec<Cost> {
     cases.iter().zip(figures).map(cost).collect()
 }
 
-/// One batch, in ns an event.
-fn batch(log: &Log, case: &Case, samples: &Samples) -> f64 {
+/// Measures one batch, in ns per event.
+fn batch(log: &Log, case: &CostCase, samples: &SampleEvents) -> f64 {
     log.set_mask(case.logged);
     log.set_sync_mask(case.synced);
     let count = case.events;
@@ -212,7 +211,7 @@ fn batch(log: &Log, case: &Case, samples: &Samples) -> f64 {
     let (runs, over) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Relaxed, as the others here: nothing but the flag is passed.
+            // Relaxed, like the others here: only the flag is passed.
             while !over.load(Ordering::Relaxed) {
                 (case.event)(log, samples);
                 runs.store(true, Ordering::Relaxed);

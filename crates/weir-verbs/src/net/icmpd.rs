@@ -1,6 +1,6 @@
 //! `weir net icmpd`: attaches to a switch and answers ICMP.
 
-use super::{device, failed, not_attached, publish, stop_flag, switch_of};
+use super::{device, not_attached, publish, stop_flag, switch_of};
 use crate::args::NetIcmpdOptions;
 use crate::fault::{Fault, tell};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
     let tun = device(options.tun.as_deref())?;
     let (switch, directory) = switch_of(&tun)?;
-    // The switch made it; where it did not, nothing is logged.
+    // The switch creates the log. Without one, nothing is logged.
     let log = Log::open(directory.join(names::LOG)).ok();
     let attached = Icmpd::attach(&switch, &directory, options.ggp, log, |settings| {
         settings.replies = options.echo_rate.map(|per_s| TokenRate { per_s, burst: per_s });
@@ -21,7 +21,7 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     let mut daemon = attached.map_err(|error| not_attached(&tun, error))?;
     let _published = publish(&tun, "icmpd")?;
     tell(&format!("icmpd answers for {}", daemon.address()));
-    daemon.run(&stop).map_err(failed)?;
+    daemon.run(&stop)?;
     let counts: Vec<String> = daemon
         .counts()
         .filter(|(_, count)| *count > 0)

@@ -1,6 +1,6 @@
 //! `weir net log`: prints and follows the log of a switch, and chooses what is logged.
 
-use super::{asked, cost, device, failed, those_up};
+use super::{asked, cost, device, those_up};
 use crate::args::NetLogOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
@@ -15,11 +15,11 @@ use weir_net::log::format::{self, SCHEMA, Zone, pcap, pcap_header, text};
 use weir_net::log::{Event, IDLE, Kinds, Log, LogCounts, LogReader};
 use weir_net::{ErrorKind, names};
 
-/// What is gathered before it is printed while more comes.
+/// Bytes that are gathered before they are printed, while more events come.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Events that a follower begins with where nothing else is said.
+/// The default number of events with which `--follow` begins.
 const LAST: usize = 10;
-/// Between two looks whether a gap in a log is filled, or to be given up.
+/// Time between two checks whether a gap in a log is filled or must be given up.
 const LOOK: Duration = Duration::from_millis(5);
 
 pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
@@ -37,21 +37,22 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
     }
     let wanted = kinds(&options.kinds)?.unwrap_or(Kinds::ALL);
     tell_ended(options, &path)?;
-    let mut session = Session {
+    let mut printer = LogPrinter {
         options,
         wanted,
         zone: Zone::local(),
-        reader: LogReader::open(&path).map_err(failed)?,
+        reader: LogReader::open(&path)?,
         output: Output::of_records(&options.json)?,
         text: String::new(),
         bytes: Vec::new(),
         told: LogCounts::default(),
         printed: 0,
     };
-    session.run()
+    printer.print()?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Which log.
+/// The path of the log to use.
 fn path(options: &NetLogOptions) -> Result<PathBuf, Fault> {
     match &options.file {
         Some(file) => Ok(file.clone()),
@@ -65,8 +66,7 @@ fn path(options: &NetLogOptions) -> Result<PathBuf, Fault> {
     }
 }
 
-/// The device whose log is meant: where none is named and no switch is up, the only one that has a
-/// log.
+/// Chooses the device of the log: if none is named and no switch is up, the only one that has a log.
 fn logged_device(options: &NetLogOptions) -> Result<String, Fault> {
     let tun = device(options.tun.as_deref())?;
     if options.tun.is_some() || names::is_up(&tun) {
@@ -76,7 +76,7 @@ fn logged_device(options: &NetLogOptions) -> Result<String, Fault> {
     Ok(if logged.len() == 1 { logged.remove(0) } else { tun })
 }
 
-/// Says that a log is of a switch that has ended, and when: it looks like that of one that is up.
+/// Tells the user if the switch of this log has ended, and when: the log itself does not show it.
 fn tell_ended(options: &NetLogOptions, path: &Path) -> Result<(), Fault> {
     if options.file.is_some() {
         return Ok(());
@@ -85,11 +85,11 @@ fn tell_ended(options: &NetLogOptions, path: &Path) -> Result<(), Fault> {
     if names::is_up(&tun) {
         return Ok(());
     }
-    let mut reader = LogReader::open(path).map_err(failed)?;
+    let mut reader = LogReader::open(path)?;
     let (end, mut last_ns) = (reader.head(), reader.created_ns());
     while reader.position() < end {
-        // What is unfinished stays so: nobody writes.
-        let Some(event) = reader.next().map_err(failed)? else { break };
+        // An unfinished event stays unfinished, since nobody writes.
+        let Some(event) = reader.next()? else { break };
         last_ns = event.time_ns;
     }
     let last = Zone::local().second(last_ns);
@@ -98,7 +98,7 @@ fn tell_ended(options: &NetLogOptions, path: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Where a log would lie.
+/// The directory in which the log lies or would lie.
 fn directory(options: &NetLogOptions) -> Result<PathBuf, Fault> {
     match &options.file {
         None => names::directory(&device(options.tun.as_deref())?).map_err(asked),
@@ -113,9 +113,9 @@ fn kinds(text: &Option<String>) -> Result<Option<Kinds>, Fault> {
     text.as_deref().map(str::parse).transpose().map_err(asked)
 }
 
-/// Chooses what is logged, and what waits for the disk, and says what was before.
+/// Sets which kinds are logged and which wait for the disk, and prints the previous settings.
 fn choose(path: &Path, set: Option<Kinds>, sync: Option<Kinds>) -> Result<ExitCode, Fault> {
-    let log = Log::open(path).map_err(failed)?;
+    let log = Log::open(path)?;
     let mut said = String::new();
     if let Some(kinds) = set {
         let before = log.set_mask(kinds);
@@ -132,43 +132,23 @@ fn choose(path: &Path, set: Option<Kinds>, sync: Option<Kinds>) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-struct Session<'a> {
+/// Prints the events of a log.
+struct LogPrinter<'a> {
     options: &'a NetLogOptions,
     wanted: Kinds,
     zone: Zone,
     reader: LogReader,
     output: Output,
-    /// Lines that are to be printed, or a capture file's bytes.
+    /// The gathered lines, or bytes of a capture file.
     text: String,
     bytes: Vec<u8>,
-    /// What was said to be missing.
+    /// The missing events that were reported.
     told: LogCounts,
     printed: u64,
 }
 
-/// Why printing ends early.
-enum Stop {
-    /// Nobody reads the output any more.
-    Unread,
-    Fault(Fault),
-}
-
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Stop {
-        Stop::Fault(fault)
-    }
-}
-
-impl Session<'_> {
-    fn run(&mut self) -> Result<ExitCode, Fault> {
-        match self.print() {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(Stop::Unread) => Ok(Output::die()),
-            Err(Stop::Fault(fault)) => Err(fault),
-        }
-    }
-
-    fn print(&mut self) -> Result<(), Stop> {
+impl LogPrinter<'_> {
+    fn print(&mut self) -> Result<(), Fault> {
         if self.options.pcap {
             self.bytes.extend_from_slice(&pcap_header());
         }
@@ -190,52 +170,55 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Prints what there is now.
-    fn print_present(&mut self) -> Result<(), Stop> {
+    /// Takes each event that the log holds now.
+    fn each_present(
+        &mut self,
+        mut take: impl FnMut(&mut Self, Event) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let end = self.reader.head();
         while self.reader.position() < end {
-            match self.reader.next().map_err(failed)? {
-                Some(event) => self.put(&event)?,
+            match self.reader.next()? {
+                Some(event) => take(self, event)?,
                 None => self.pause(LOOK)?,
             }
         }
+        Ok(())
+    }
+
+    /// Prints the events that the log holds now.
+    fn print_present(&mut self) -> Result<(), Fault> {
+        self.each_present(|printer, event| printer.put(&event))?;
         self.tell_missing()?;
         self.flush()
     }
 
-    /// Prints the last events of those that there are now.
-    fn print_last(&mut self, most: usize) -> Result<(), Stop> {
+    /// Prints the last `most` events that the log holds now.
+    fn print_last(&mut self, most: usize) -> Result<(), Fault> {
         let mut last: VecDeque<Event> = VecDeque::new();
-        let end = self.reader.head();
-        while self.reader.position() < end {
-            match self.reader.next().map_err(failed)? {
-                Some(event) if self.is_wanted(&event) => {
-                    if last.len() >= most {
-                        last.pop_front();
-                    }
-                    if most > 0 {
-                        last.push_back(event);
-                    }
+        self.each_present(|printer, event| {
+            if printer.is_wanted(&event) {
+                last.push_back(event);
+                if last.len() > most {
+                    last.pop_front();
                 }
-                Some(_) => {}
-                None => self.pause(LOOK)?,
             }
-        }
-        // What lies before those is missing because it was not asked for.
-        self.told = self.reader.counts().map_err(failed)?;
+            Ok(())
+        })?;
+        // The events before these are not missing, since they were not asked for.
+        self.told = self.reader.counts()?;
         last.iter().try_for_each(|event| self.put(event))?;
         self.flush()
     }
 
-    /// Goes on for ever, also when another log takes the place of this one.
-    fn follow(&mut self) -> Result<(), Stop> {
+    /// Prints new events without end, even if another log replaces this one.
+    fn follow(&mut self) -> Result<(), Fault> {
         loop {
-            while let Some(event) = self.reader.next().map_err(failed)? {
+            while let Some(event) = self.reader.next()? {
                 self.put(&event)?;
             }
             self.tell_missing()?;
             self.flush()?;
-            if !(self.reader.is_at_end() && self.reader.reopen().map_err(failed)?) {
+            if !(self.reader.is_at_end() && self.reader.reopen()?) {
                 self.pause(IDLE)?;
             }
         }
@@ -245,8 +228,8 @@ impl Session<'_> {
         self.wanted.has(event.kind())
     }
 
-    /// Gathers an event, and prints what was gathered once it is much.
-    fn put(&mut self, event: &Event) -> Result<(), Stop> {
+    /// Gathers an event, and prints what was gathered once it is a block.
+    fn put(&mut self, event: &Event) -> Result<(), Fault> {
         if !self.is_wanted(event) {
             return Ok(());
         }
@@ -262,21 +245,21 @@ impl Session<'_> {
     }
 
     /// Prints what was gathered.
-    fn flush(&mut self) -> Result<(), Stop> {
+    fn flush(&mut self) -> Result<(), Fault> {
         let read = self.output.write(self.text.as_bytes())? && self.output.write(&self.bytes)?;
         self.text.clear();
         self.bytes.clear();
-        if read { Ok(()) } else { Err(Stop::Unread) }
+        if read { Ok(()) } else { Err(Fault::reader_gone()) }
     }
 
-    fn pause(&self, time: Duration) -> Result<(), Stop> {
-        if self.output.wait(time)? { Ok(()) } else { Err(Stop::Unread) }
+    fn pause(&self, time: Duration) -> Result<(), Fault> {
+        if self.output.wait(time)? { Ok(()) } else { Err(Fault::reader_gone()) }
     }
 
-    /// Says what was missing since this was said last: among the lines of JSON, else on standard
-    /// error.
+    /// Reports which events are missing since the last report: among the lines of JSON, or else on
+    /// standard error.
     fn tell_missing(&mut self) -> Result<(), Fault> {
-        let now = self.reader.counts().map_err(failed)?;
+        let now = self.reader.counts()?;
         let overwritten = now.overwritten_units - self.told.overwritten_units;
         let unfinished = now.unfinished - self.told.unfinished;
         let unsynced = now.unsynced.saturating_sub(self.told.unsynced);

@@ -1,9 +1,8 @@
 //! `weir net`: a packet switch at user level, and what attaches to it.
 //!
-//! [`up`] is the switch, [`icmpd`] the daemon that answers, [`ping`] asks, [`stat`] shows what the
-//! switch has counted, [`log`] prints and follows the log that they share; [`profile`] counts
-//! and times what they do; [`relay`] impairs packets on purpose. [`cost`]
-//! measures what logging costs.
+//! [`up`] runs the switch and [`icmpd`] the daemon that answers. [`ping`] sends requests, [`stat`]
+//! shows the counters of the switch, [`log`] prints and follows their common log, and [`cost`] measures
+//! what logging costs. [`profile`] shows where CPU time goes. [`relay`] impairs packets on purpose.
 
 mod cost;
 mod icmpd;
@@ -37,30 +36,27 @@ pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
     }
 }
 
-/// A flag that INT, TERM and HUP set, those aside that were ignored before.
+/// A flag that INT, TERM and HUP set, except those that were ignored before.
 fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if !is_ignored(signal) {
-            let heard = signal_hook::flag::register(signal, stop.clone());
-            heard.map_err(|error| Fault::failed(format!("cannot listen for signals: {error}")))?;
-        }
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
+        let registered = signal_hook::flag::register(signal, stop.clone());
+        registered.map_err(Fault::cannot("listen for signals"))?;
     }
     Ok(stop)
 }
 
-/// Lets `weir net profile` look into this process.
+/// Publishes the profile of this process for `weir net profile`.
 fn publish(tun: &str, who: &str) -> Result<weir_profile::Published, Fault> {
     let path = weir_net::names::profile(tun, who, std::process::id()).map_err(asked)?;
-    weir_profile::publish(&path, who).map_err(|error| {
-        Fault::failed(format!("cannot publish a profile at '{}': {error}", path.display()))
-    })
+    let published = weir_profile::publish(&path, who);
+    published.map_err(Fault::cannot(&format!("publish a profile at '{}'", path.display())))
 }
 
-/// The device whose switch is meant where none was named.
+/// The default device, if several switches or none are up.
 const USUAL: &str = "weir0";
 
-/// The device whose switch is meant: the one that was named, else the only one that is up.
+/// Chooses the device of the switch: the one that was named, or else the only one that is up.
 fn device(named: Option<&str>) -> Result<String, Fault> {
     if let Some(name) = named {
         weir_net::names::check(name).map_err(asked)?;
@@ -78,7 +74,7 @@ fn device(named: Option<&str>) -> Result<String, Fault> {
     }
 }
 
-/// Which switches are up, as the end of a sentence that one is not.
+/// Which switches are up, for the end of a message that one is not.
 fn those_up() -> String {
     match weir_net::names::up() {
         Ok(up) if !up.is_empty() => format!(" (up: {})", up.join(", ")),
@@ -86,13 +82,13 @@ fn those_up() -> String {
     }
 }
 
-/// The port of the switch on a device, and the directory of its stations.
+/// Finds the port of the switch on a device, and the directory of its stations.
 fn switch_of(tun: &str) -> Result<(PathBuf, PathBuf), Fault> {
     let directory = weir_net::names::find(tun).map_err(|error| not_attached(tun, error))?;
     Ok((directory.join("switch"), directory))
 }
 
-/// An error of attaching: that nobody is there is said by the device's name.
+/// Converts an error of attaching. If no switch is up, the message names the device.
 fn not_attached(tun: &str, error: Error) -> Fault {
     match error.kind() {
         ErrorKind::NoSwitch => {
@@ -103,14 +99,10 @@ fn not_attached(tun: &str, error: Error) -> Fault {
     }
 }
 
-/// An error of what was asked for: what cannot be is wrong usage.
+/// Converts an error about what the user asked for: what is invalid is wrong usage.
 fn asked(error: Error) -> Fault {
     match error.kind() {
         ErrorKind::Invalid => Fault::usage(error.to_string()),
-        _ => failed(error),
+        _ => error.into(),
     }
-}
-
-fn failed(error: Error) -> Fault {
-    Fault::failed(error.to_string())
 }

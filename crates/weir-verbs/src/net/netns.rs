@@ -1,5 +1,5 @@
-//! A network namespace with a name, as `ip netns` has them, that goes when the switch ends. What a
-//! switch that was killed has left is taken away by the next.
+//! A network namespace with a name, as `ip netns` makes them. It is removed when the switch ends. If
+//! a switch was killed, the next one removes its namespace.
 
 use crate::fault::{Fault, tell};
 use rustix::fs::{Mode, OFlags};
@@ -10,25 +10,25 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use weir_sys::{namespace, tun};
 
-/// Where `ip netns` looks for them.
+/// Where `ip netns` looks for namespaces.
 const DIRECTORY: &str = "/run/netns";
 
-/// Where it is noted which of them are ours: for each a lock that its maker holds, and in it which
-/// namespace it made. What a maker that was killed has left is told by that from what others made.
+/// Where weir notes which namespaces are its own. Each note is a file that its creator locks, and it
+/// names the namespace. This distinguishes what a killed switch has left from what others created.
 const OURS: &str = "/run/weir-netns";
 
-/// A namespace that this process made and is in.
+/// A namespace that this process created and entered.
 #[derive(Debug)]
 pub struct Netns {
     path: PathBuf,
     note: PathBuf,
-    /// Held as long as this process lives.
+    /// Held while this process lives.
     lock: File,
 }
 
 impl Netns {
-    /// Makes it and moves this process, which must have one thread, into it. One of the same name
-    /// whose maker has died gives way.
+    /// Creates a namespace and moves this process, which must have one thread, into it. Replaces one
+    /// of the same name whose creator has died.
     pub fn make(name: &str) -> Result<Netns, Fault> {
         let is_name = !name.is_empty()
             && name.len() <= 255
@@ -54,7 +54,7 @@ impl Netns {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(OURS).map_err(failed)?;
         let mut lock = take_lock(&note, name).map_err(failed)??;
         let mut said = String::new();
-        // What is no text is no note of ours.
+        // A note that is not text is not ours.
         let _ = lock.read_to_string(&mut said);
         if !said.is_empty() && Some(said) == identity(&path) {
             tell(&format!(
@@ -76,7 +76,7 @@ impl Netns {
         Ok(made)
     }
 
-    /// Notes which namespace (before it is mounted: which file) is ours.
+    /// Notes which namespace is ours; before it is mounted, which file.
     fn say(&self) -> io::Result<()> {
         let identity = identity(&self.path).unwrap_or_default();
         self.lock.set_len(0)?;
@@ -84,7 +84,7 @@ impl Netns {
     }
 }
 
-/// The lock of a name, unless a switch that lives has it.
+/// Takes the lock of a name, unless a living switch holds it.
 fn take_lock(note: &Path, name: &str) -> io::Result<Result<File, Fault>> {
     loop {
         let mut options = File::options();
@@ -98,7 +98,7 @@ fn take_lock(note: &Path, name: &str) -> io::Result<Result<File, Fault>> {
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Who had it may have taken it away since it was opened.
+        // The previous holder may have removed the file since it was opened.
         let there = std::fs::metadata(note).map(|it| (it.dev(), it.ino())).ok();
         let own = file.metadata()?;
         if there == Some((own.dev(), own.ino())) {
@@ -107,7 +107,7 @@ fn take_lock(note: &Path, name: &str) -> io::Result<Result<File, Fault>> {
     }
 }
 
-/// Which namespace is mounted at a path.
+/// The identity of the namespace that is mounted at a path.
 fn identity(path: &Path) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
     Some(format!("{}:{}\n", found.dev(), found.ino()))
@@ -121,7 +121,7 @@ fn take_away(path: &Path) {
 impl Drop for Netns {
     fn drop(&mut self) {
         take_away(&self.path);
-        // While it is locked, so that it is still ours.
+        // Removed while it is locked, so that it is still ours.
         let _ = std::fs::remove_file(&self.note);
     }
 }

@@ -1,6 +1,6 @@
-//! `weir net ping`: asks a host for an echo or the time, from the host behind a switch.
+//! `weir net ping`: asks a host for an echo or the time of day, from the host behind a switch.
 
-use super::{device, failed, not_attached, stop_flag, switch_of};
+use super::{device, not_attached, stop_flag, switch_of};
 use crate::args::NetPingOptions;
 use crate::fault::Fault;
 use crate::output::Outlet;
@@ -17,10 +17,10 @@ use weir_net::station::{Arrival, Station};
 use weir_net::switch::ms_since_midnight;
 use weir_net::wire::ipv4::{Datagram, protocol};
 
-/// The longest wait at a time, so that an interrupt is seen.
+/// The longest single wait, so that an interrupt is seen.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Carries out the verb: status 1 where nothing answered.
+/// Runs the verb. The status is 1 if nothing answered.
 pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     let outlet = Outlet::open(&options.json)?;
     let stop = stop_flag()?;
@@ -45,7 +45,7 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     };
     let (mut sent, mut next) = (0, Instant::now());
     let mut until = None;
-    // Relaxed: it only says that it is over.
+    // Relaxed: no other data depends on the flag.
     while !stop.load(Ordering::Relaxed) {
         let now = Instant::now();
         if options.count.is_none_or(|count| sent < count) && now >= next {
@@ -80,10 +80,10 @@ impl Asking<'_> {
         let to = Outgoing::new(self.options.destination, protocol::ICMP);
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let request = self.pinger.request(now_ns, ms_since_midnight());
-        self.station.send(&to, request).map_err(failed)
+        Ok(self.station.send(&to, request)?)
     }
 
-    /// Takes what comes in that time.
+    /// Handles what comes within this time.
     fn hear(&mut self, time: Duration) -> Result<(), Fault> {
         let Asking { options, station, outlet, pinger, begun, answered } = self;
         let mut lines = String::new();
@@ -91,7 +91,7 @@ impl Asking<'_> {
             Arrival::Packet { bytes, .. } => {
                 let Ok(datagram) = Datagram::check(bytes) else { return };
                 let header = datagram.header();
-                // Whoever answers must be the one who was asked.
+                // Only the host that was asked may answer.
                 if header.source != options.destination {
                     return;
                 }
@@ -107,7 +107,7 @@ impl Asking<'_> {
             }
             _ => {}
         });
-        heard.map_err(failed)?;
+        heard?;
         if !options.quiet {
             outlet.tell(&lines)?;
         }
@@ -147,7 +147,7 @@ fn trouble(notice: &Notice) -> String {
     format!("from {from}: {what} (code {code}), sequence {remote_port}\n")
 }
 
-/// The summary for programs.
+/// The summary as JSON.
 fn json(destination: Ipv4Addr, summary: &PingSummary) -> Value {
     let PingSummary { probe, counts, lost, loss_share, rtt, clock } = summary;
     let probe = match probe {

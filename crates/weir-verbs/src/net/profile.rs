@@ -1,11 +1,11 @@
-//! `weir net profile`: switches the profiles of a switch's processes on, waits, and says what a
+//! `weir net profile`: switches on the profiles of a switch's processes, waits, and prints what a
 //! packet costs, and where.
 
 use super::{device, not_attached};
 use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
-use crate::output::{Outlet, Output, progress_bar};
+use crate::output::{Outlet, progress_bar};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ use weir_profile::{LEASE, Observation, Observed, Report};
 const SCHEMA: &str = "weir.net.profile/2";
 /// The process and the subroutine whose calls are packets.
 const PACKETS: (&str, &str) = ("switch", "ip.verify");
-/// Most files that are looked at.
+/// The most files that are read.
 const MOST_FILES: usize = 256;
 
 pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
@@ -28,17 +28,16 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?.in_lines(options.interval.is_some());
     let mut observed = open_all(options)?;
     let length = options.interval.unwrap_or(options.seconds);
-    let mut before = begin(&mut observed)?;
+    renew(&mut observed)?;
+    let mut before = look(&observed)?;
     loop {
-        if !count(&mut observed, length, &stop, &outlet)? {
-            return Ok(Output::die());
-        }
+        count(&mut observed, length, &stop, &outlet)?;
         let after = look(&observed)?;
         let outcome = Outcome::new(&before, &after)?;
-        // Relaxed: the flag says it all.
+        // Relaxed: no other data depends on the flag.
         let go_on = options.interval.is_some() && !stop.load(Ordering::Relaxed);
         if !outlet.say(SCHEMA, || outcome.json(), || outcome.text())? {
-            return Ok(Output::die());
+            return Err(Fault::reader_gone());
         }
         if !go_on || after.iter().all(Observation::is_gone) {
             return Ok(ExitCode::SUCCESS);
@@ -47,19 +46,19 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
     }
 }
 
-/// A flag that is set by an interrupt; the second one kills.
+/// A flag that the first interrupt sets; the second interrupt kills.
 fn interrupts() -> Result<Arc<AtomicBool>, Fault> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(|error| Fault::failed(format!("cannot listen for signals: {error}")))?;
+            .map_err(Fault::cannot("listen for signals"))?;
     }
     Ok(stop)
 }
 
-/// The profiles that were asked for. Of all of a switch, those that cannot be read are named and
-/// left out.
+/// Opens the profiles that were asked for. If these are all of a switch, those that cannot be read
+/// are named and left out.
 fn open_all(options: &NetProfileOptions) -> Result<Vec<(PathBuf, Observed)>, Fault> {
     let mut observed = Vec::new();
     for path in files(options)? {
@@ -104,19 +103,19 @@ fn files(options: &NetProfileOptions) -> Result<Vec<PathBuf>, Fault> {
     Ok(files)
 }
 
-/// A number alone; a file that has one for a name is written ./4711.
+/// A number is a process; a file with a number for a name is written ./4711.
 fn pid(which: &OsStr) -> Option<u32> {
     which.to_str()?.parse().ok()
 }
 
-/// Files of profiles in the directory of a switch.
+/// Lists the files of profiles in the directory of a switch.
 fn published(tun: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Fault> {
     let directory = names::find(tun).map_err(|error| not_attached(tun, error))?;
-    let read =
-        |error| Fault::failed(format!("cannot read directory '{}': {error}", directory.display()));
+    let what = format!("read directory '{}'", directory.display());
+    let read = Fault::cannot(&what);
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(&directory).map_err(read)? {
-        let name = entry.map_err(read)?.file_name();
+    for entry in std::fs::read_dir(&directory).map_err(&read)? {
+        let name = entry.map_err(&read)?.file_name();
         let of_profile = |name: &&str| name.starts_with("profile.") && wanted(name);
         if name.to_str().as_ref().is_some_and(of_profile) {
             files.push(directory.join(name));
@@ -127,12 +126,7 @@ fn published(tun: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, F
     Ok(files)
 }
 
-/// Switches all on and looks for the first time.
-fn begin(observed: &mut [(PathBuf, Observed)]) -> Result<Vec<Observation>, Fault> {
-    renew(observed)?;
-    look(observed)
-}
-
+/// Switches all profiles on, or keeps them on.
 fn renew(observed: &mut [(PathBuf, Observed)]) -> Result<(), Fault> {
     for (path, profile) in observed {
         let on = profile.renew();
@@ -148,13 +142,13 @@ fn look(observed: &[(PathBuf, Observed)]) -> Result<Vec<Observation>, Fault> {
     observed.iter().map(one).collect()
 }
 
-/// Keeps all on for so long, or until an interrupt. False when nobody reads what will be printed.
+/// Keeps all profiles on for this time, or until an interrupt.
 fn count(
     observed: &mut [(PathBuf, Observed)],
     length: Duration,
     stop: &AtomicBool,
     outlet: &Outlet,
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     let begun = Instant::now();
     let template = "{bar:24} {percent:>3} %  counting; an interrupt ends it";
     let bar = progress_bar(true, length.as_millis() as u64, template);
@@ -163,34 +157,34 @@ fn count(
         if left.is_zero() {
             break;
         }
-        // An interrupt ends it, which the loop sees.
+        // An interrupt ends the wait, and the loop sees the flag.
         if !outlet.wait(left.min(LEASE / 8))? {
-            return Ok(false);
+            return Err(Fault::reader_gone());
         }
         renew(observed)?;
         bar.set_position(begun.elapsed().as_millis() as u64);
     }
     bar.finish_and_clear();
-    Ok(true)
+    Ok(())
 }
 
-/// What was found.
+/// The profiles of one interval.
 #[derive(Debug)]
 struct Outcome {
     reports: Vec<Report>,
-    /// Processes that were gone before it began: all they ever counted.
+    /// Processes that had ended before the interval: everything that they counted.
     gone: Vec<Report>,
     sum: Report,
 }
 
-/// CPU time a packet.
+/// The CPU time of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Packet {
-    /// Without what the profile took.
+struct PacketCost {
+    /// The time without that of the profile itself.
     cpu_ns: f64,
-    /// The share of it that is in rows.
+    /// The share of it that the rows explain.
     explained: f64,
-    /// What the profile took.
+    /// The time that the profile itself took.
     profile_ns: f64,
 }
 
@@ -211,7 +205,7 @@ impl Outcome {
         Ok(Outcome::of(reports, gone))
     }
 
-    /// Divides by the packets, if they were counted.
+    /// Divides by the number of packets, if it is known.
     fn of(reports: Vec<Report>, gone: Vec<Report>) -> Outcome {
         let (process, call) = PACKETS;
         let switches = reports.iter().filter(|report| report.process == process);
@@ -222,13 +216,13 @@ impl Outcome {
         Outcome { reports, gone, sum }
     }
 
-    /// What a packet took; nothing where packets or CPU time are not known.
-    fn packet(&self) -> Option<Packet> {
+    /// What a packet took; `None` if the number of packets or the CPU time is unknown.
+    fn packet(&self) -> Option<PacketCost> {
         let (unit, cpu) = (self.sum.unit.as_ref()?, self.sum.cpu?);
         let own_ns = self.sum.own_ns();
         let without = |ns: u64| ns.saturating_sub(own_ns) as f64;
         let count = unit.count as f64;
-        Some(Packet {
+        Some(PacketCost {
             cpu_ns: without(cpu.total_ns) / count,
             explained: without(self.sum.explained_ns()) / without(cpu.total_ns).max(1.0),
             profile_ns: own_ns as f64 / count,
@@ -266,7 +260,7 @@ impl Outcome {
     }
 }
 
-/// A report with what follows from it.
+/// A report as JSON, with derived figures.
 fn report(report: &Report) -> Value {
     json!({
         "process": report.process,

@@ -1,10 +1,9 @@
 //! `weir net relay`: passes packets between two devices, impaired as asked.
 
-use super::{asked, failed};
+use super::asked;
 use crate::args::RelayOptions;
 use crate::fault::{Fault, tell};
-use crate::output::Outlet;
-use crate::output::{aligned, trimmed};
+use crate::output::{Outlet, aligned, trimmed};
 use crate::units::count;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -18,8 +17,7 @@ use weir_net::relay::{DirectionCounts, Impairments, Relay, RelayEnd};
 
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
-    let stop = hear_signals()
-        .map_err(|error| Fault::failed(format!("cannot listen for signals: {error}")))?;
+    let stop = hear_signals().map_err(Fault::cannot("listen for signals"))?;
     let seed = options.seed.unwrap_or_else(seed_of_the_clock);
     let settings = settings(options, seed);
     let mut relay =
@@ -30,12 +28,12 @@ pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let [to_right, to_left] = &counts;
     let body = || json!({"seed": seed, "to_right": to_right, "to_left": to_left});
     outlet.say("weir.net.relay/2", body, || text(seed, &counts))?;
-    ran.map_err(failed)?;
+    ran?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn settings(options: &RelayOptions, seed: u64) -> Impairments {
-    // At most an hour, the command line has seen to that.
+    // Fits: the command line allows at most an hour.
     let nanoseconds = |time: Duration| time.as_nanos() as u64;
     let (least, most) = options.delay;
     let most_packets = options.queue as usize;
@@ -54,13 +52,13 @@ fn settings(options: &RelayOptions, seed: u64) -> Impairments {
     }
 }
 
-/// One that will not be the same soon; it is printed, so that it can be used again.
+/// A seed from the clock. It is printed, so that it can be used again.
 fn seed_of_the_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// The end of a pipe that has something to read once there was a signal to end.
+/// The read end of a pipe that becomes readable when a signal asks the relay to end.
 fn hear_signals() -> io::Result<OwnedFd> {
     let (stop, signalled) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)) {

@@ -1,6 +1,6 @@
-//! `weir net stat`: what a switch has counted.
+//! `weir net stat`: shows the counters of a switch.
 
-use super::{device, failed, not_attached, switch_of};
+use super::{device, not_attached, switch_of};
 use crate::args::NetStatOptions;
 use crate::fault::Fault;
 use crate::json;
@@ -17,7 +17,7 @@ pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     let (switch, directory) = switch_of(&tun)?;
     let attached = Station::attach(&switch, &directory, &[]);
     let mut station = attached.map_err(|error| not_attached(&tun, error))?;
-    let text = station.statistics().map_err(failed)?;
+    let text = station.statistics()?;
     let mut body = understood(&text).ok_or_else(|| {
         let why = format!("its answer is not of schema {STATISTICS_SCHEMA}");
         Fault::failed(format!("cannot understand the switch of '{tun}': {why}"))
@@ -27,7 +27,7 @@ pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the switch said, without what a document begins with.
+/// The answer of the switch, without the keys with which a document begins.
 fn understood(text: &str) -> Option<Value> {
     let mut said: Value = serde_json::from_str(text).ok()?;
     let object = said.as_object_mut()?;
@@ -35,7 +35,7 @@ fn understood(text: &str) -> Option<Value> {
     (object.shift_remove("schema")? == STATISTICS_SCHEMA).then_some(said)
 }
 
-/// The same with the names of the stations' processes.
+/// The answer with the names of the stations' processes.
 fn named(said: &Value) -> Value {
     let mut said = said.clone();
     for station in said["stations"].as_array_mut().into_iter().flatten() {
@@ -51,7 +51,7 @@ fn named(said: &Value) -> Value {
     said
 }
 
-/// Who asks is attached for that only.
+/// Removes the station of this process, which is attached only to ask.
 fn leave_out_this_process(stat: &mut Value) {
     if let Some(stations) = stat["stations"].as_array_mut() {
         let own = u64::from(std::process::id());
@@ -59,7 +59,7 @@ fn leave_out_this_process(stat: &mut Value) {
     }
 }
 
-/// As people read it.
+/// The answer as text.
 fn table(stat: &Value) -> String {
     let number = |name: &str| stat[name].as_u64().unwrap_or(0);
     let text = |name: &str| stat[name].as_str().unwrap_or("?");
@@ -91,7 +91,7 @@ fn table(stat: &Value) -> String {
     let held_bytes = waiting["held_bytes"].as_u64().unwrap_or(0);
     line("waiting", format!("{datagrams} datagrams for fragments, {held_bytes} bytes"));
     let drops = stat["drops"].as_object().into_iter().flatten();
-    // The kernel's own, on any device, says nothing of what goes wrong.
+    // The kernel sends IPv6 by itself on any device, so these drops are no sign of a fault.
     let (ipv6, drops): (Vec<_>, Vec<_>) = drops.partition(|(why, _)| *why == "ipv6");
     let drops: Vec<String> =
         drops.iter().map(|(why, count)| format!("{} {count}", why.replace('_', "-"))).collect();

@@ -1,10 +1,10 @@
-//! `weir net up`: the packet switch.
+//! `weir net up`: runs the packet switch.
 
 use super::netns::Netns;
-use super::{asked, failed, publish, stop_flag};
+use super::{asked, publish, stop_flag};
 use crate::args::NetUpOptions;
 use crate::fault::{Fault, tell};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -18,13 +18,13 @@ use weir_net::wire::ipv4::protocol;
 
 /// How long a command waits for the daemon beside the switch.
 const ATTACHED: Duration = Duration::from_secs(5);
-/// How often it looks.
+/// The time between two checks.
 const LOOK: Duration = Duration::from_millis(5);
 
 pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let settings = settings(options)?;
     let stop = stop_flag()?;
-    // Before there is a second thread, which would be left behind in the old one.
+    // Before a second thread starts, which would stay in the old namespace.
     let netns = options.netns.as_deref().map(Netns::make).transpose()?;
     let kinds = options.log.parse::<Kinds>().map_err(asked)?;
     let mut switch = Switch::new(settings).map_err(asked)?;
@@ -44,11 +44,11 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let ran = switch.run(&stop);
     let status = command.finish();
     if let Some(daemon) = &mut daemon {
-        let _ = signal(daemon, Signal::TERM);
+        let _ = kill_process(Pid::from_child(daemon), Signal::TERM);
         let _ = daemon.wait();
     }
     drop(netns);
-    ran.map_err(failed)?;
+    ran?;
     Ok(status)
 }
 
@@ -68,7 +68,7 @@ fn settings(options: &NetUpOptions) -> Result<SwitchSettings, Fault> {
     };
     let inline = options.inline.then(|| icmp::IcmpSettings {
         ggp: options.ggp,
-        // The switch takes nothing from outside that says it is from us.
+        // The switch accepts no packet from outside that claims to come from this host.
         loopback: true,
         ..icmp::IcmpSettings::new(address, prefix_bits)
     });
@@ -90,7 +90,7 @@ fn settings(options: &NetUpOptions) -> Result<SwitchSettings, Fault> {
     })
 }
 
-/// The log of this switch; that of the one before it is kept beside.
+/// Creates the log of this switch. The log of the previous switch is kept beside it.
 fn log(options: &NetUpOptions, kinds: Kinds) -> Result<Log, Fault> {
     let path = names::log(&options.tun).map_err(asked)?;
     let log = Log::create(path, options.log_size).map_err(asked)?;
@@ -98,22 +98,17 @@ fn log(options: &NetUpOptions, kinds: Kinds) -> Result<Log, Fault> {
     Ok(log)
 }
 
-/// The daemon beside the switch: it ends when the switch does, however that ends.
+/// Starts the daemon beside the switch. It ends when the switch ends, for whatever reason.
 fn start_icmpd(options: &NetUpOptions) -> Result<Child, Fault> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["net", "icmpd", "--tun", &options.tun]);
     if options.ggp {
         command.arg("--ggp");
     }
-    command.spawn().map_err(|error| Fault::failed(format!("cannot start icmpd: {error}")))
+    command.spawn().map_err(Fault::cannot("start icmpd"))
 }
 
-fn signal(child: &Child, signal: Signal) -> Result<(), rustix::io::Errno> {
-    let pid = Pid::from_child(child);
-    rustix::process::kill_process(pid, signal)
-}
-
-/// The command that the switch is for, if there is one.
+/// The command that runs while the switch is up, if there is one.
 struct Commanded {
     waiting: Option<std::thread::JoinHandle<ExitCode>>,
     pid: Arc<AtomicI32>,
@@ -122,7 +117,7 @@ struct Commanded {
 }
 
 impl Commanded {
-    /// Starts it; when it ends, `stop` is set.
+    /// Starts the command. When it ends, `stop` is set.
     fn start(
         options: &NetUpOptions,
         watch: SwitchHandle,
@@ -141,11 +136,11 @@ impl Commanded {
         let started = pid.clone();
         let waiting = std::thread::spawn(move || {
             let begun = Instant::now();
-            // So that its first packet is answered.
+            // Wait for the daemon, so that the first packet of the command is answered.
             while awaited && !watch.has_station_for(protocol::ICMP) && begun.elapsed() < ATTACHED {
                 std::thread::sleep(LOOK);
             }
-            // Release: `finish` waits for this thread, and sees all that it did.
+            // Acquire: pairs with the Release store in `finish`.
             if stop.load(Ordering::Acquire) {
                 return ExitCode::SUCCESS;
             }
@@ -160,7 +155,7 @@ impl Commanded {
                 Ok(status) => exit_code(status),
                 Err(error) => {
                     tell(&format!("cannot start '{object}': {error}"));
-                    // As shells have it.
+                    // The statuses that shells give.
                     let is_missing = error.kind() == std::io::ErrorKind::NotFound;
                     ExitCode::from(if is_missing { 127 } else { 126 })
                 }
@@ -169,15 +164,15 @@ impl Commanded {
         Ok(Commanded { waiting: Some(waiting), pid, over, stop: kept })
     }
 
-    /// Ends it, if it goes on, and gives its status.
+    /// Ends the command, if it is still running, and returns its status.
     fn finish(self) -> ExitCode {
         self.stop.store(true, Ordering::Release);
         while self.waiting.as_ref().is_some_and(|waiting| !waiting.is_finished()) {
-            // Acquire: as it was stored by the thread that started it.
+            // Acquire: pairs with the Release store of the thread that started it.
             if let Some(pid) = Pid::from_raw(self.pid.load(Ordering::Acquire))
                 && !self.over.load(Ordering::Acquire)
             {
-                let _ = rustix::process::kill_process(pid, Signal::TERM);
+                let _ = kill_process(pid, Signal::TERM);
             }
             std::thread::sleep(LOOK);
         }
@@ -186,7 +181,7 @@ impl Commanded {
     }
 }
 
-/// The status of a command as a shell has it.
+/// The status that a shell would give for a command.
 fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let of_signal = status.signal().map_or(1, |signal| 128 + signal as u8);

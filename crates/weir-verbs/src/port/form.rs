@@ -1,4 +1,4 @@
-//! How messages are printed.
+//! The forms in which messages are printed.
 
 use crate::args::PortReadOptions;
 use crate::json;
@@ -9,30 +9,30 @@ use weir::Received;
 
 const SCHEMA: &str = "weir.port.read/1";
 
-/// How messages are printed.
+/// The form in which messages are printed.
 #[derive(Debug)]
 pub enum Form {
-    /// This after each; with the writer and its count before each line, if asked.
+    /// This byte after each message; if true, the writer and its sequence number before each line.
     Ended(u8, bool),
-    /// The length before each.
+    /// The length before each message.
     Prefixed,
-    /// Nothing but the messages.
+    /// The messages alone.
     Raw,
-    /// A line of JSON each, with the names of the writers' processes.
+    /// A line of JSON for each message, with the names of the writers' processes.
     Json(Commands),
 }
 
-/// The names of processes, by the number of the writer; looked up at its first message.
+/// The names of the writers' processes by the writer's number, looked up at its first message.
 pub type Commands = HashMap<u64, Option<String>>;
 
 /// A message as JSON.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct MessageLine<'a> {
     writer: WriterBody<'a>,
     sequence: u64,
-    /// Nothing where it is no UTF-8.
+    /// `None` if the message is not UTF-8.
     text: Option<&'a str>,
-    /// Nothing where there is text.
+    /// `None` if there is text.
     base64: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Form {
         }
     }
 
-    /// Puts a message into what is to be printed.
+    /// Appends a message to the output.
     pub fn put(&mut self, out: &mut Vec<u8>, received: &Received, message: &[u8]) {
         let (writer, sequence) = (received.writer, received.sequence);
         match self {
@@ -64,8 +64,8 @@ impl Form {
                     out.push(*end);
                     return;
                 }
-                // A message may hold what ends a line. Were the header before its first line alone,
-                // it could make others look like those of another writer.
+                // A message may hold line ends. Each line gets the header, so that no line can pass
+                // for another writer's.
                 let header = format!("{writer}:{sequence}\t");
                 for line in message.split(|byte| *byte == *end) {
                     out.extend_from_slice(header.as_bytes());
@@ -74,7 +74,7 @@ impl Form {
                 }
             }
             Form::Prefixed => {
-                // A message has at most 1 GiB.
+                // Fits: a message has at most 1 GiB.
                 out.extend_from_slice(&(message.len() as u32).to_le_bytes());
                 out.extend_from_slice(message);
             }
@@ -96,13 +96,13 @@ fn put_line(out: &mut Vec<u8>, commands: &mut Commands, received: &Received, mes
     let pid = Some(received.identity.pid).filter(|pid| *pid > 0);
     let command = commands.entry(number).or_insert_with(|| pid.and_then(json::command));
     let text = std::str::from_utf8(message).ok();
-    let line = Line {
+    let line = MessageLine {
         writer: WriterBody { pid, command: command.as_deref(), uid: received.identity.uid, number },
         sequence: received.sequence,
         text,
         base64: text.is_none().then(|| BASE64.encode(message)),
     };
-    // Numbers and texts can always be written.
+    // Serializing numbers and strings cannot fail.
     out.extend_from_slice(json::line(SCHEMA, line).unwrap_or_default().as_bytes());
 }
 

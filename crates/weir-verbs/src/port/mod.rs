@@ -1,7 +1,7 @@
-//! `weir port`: many writers, one reader, a name, from the shell.
+//! `weir port`: many writers and one reader under a name, from the shell.
 //!
-//! [`read`] makes a port and prints what comes, in the forms of [`form`]; [`write`] sends what it
-//! reads; [`names`] lists, shows and removes.
+//! [`read`] creates a port and prints its messages in the forms of [`form`]. [`write`] sends what it
+//! reads. [`names`] lists, shows and removes ports.
 
 mod form;
 mod names;
@@ -24,19 +24,15 @@ pub fn port(command: &PortCommand) -> Result<ExitCode, Fault> {
     }
 }
 
-/// Refuses what cannot be a name, so that a later `Invalid` is about something else.
+/// Refuses an invalid name, so that a later `Invalid` is about something else.
 fn check_name(name: &Path) -> Result<(), Fault> {
     weir::PortName::path_of(name).map(drop).map_err(asked)
 }
 
-/// An error of what was asked for: what cannot be is wrong usage.
+/// Converts an error about what the user asked for: what is invalid is wrong usage.
 pub fn asked(error: weir::Error) -> Fault {
     match error.kind() {
         ErrorKind::Invalid => Fault::usage(error.to_string()),
-        _ => failed(error),
+        _ => error.into(),
     }
-}
-
-fn failed(error: weir::Error) -> Fault {
-    Fault::failed(error.to_string())
 }

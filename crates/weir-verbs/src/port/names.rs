@@ -1,6 +1,6 @@
 //! `weir port list`, `stat` and `remove`.
 
-use super::{check_name, failed};
+use super::check_name;
 use crate::args::{PortListOptions, PortStatOptions};
 use crate::fault::{Fault, tell};
 use crate::json;
@@ -19,7 +19,7 @@ use weir_policy::text::printable;
 pub fn list(options: &PortListOptions) -> Result<ExitCode, Fault> {
     let directory = options.directory.as_deref();
     let mut outlet = Outlet::open(&options.json)?;
-    let found = weir::PortName::list(directory).map_err(failed)?;
+    let found = weir::PortName::list(directory)?;
     if found.is_empty() && outlet.has_text() {
         let of = directory.map_or_else(String::new, |path| format!(" in '{}'", path.display()));
         tell(&format!("there is no port{of}"));
@@ -35,7 +35,7 @@ fn list_text(directory: Option<&Path>, found: &[PortName]) -> String {
     }
     let mut table = aligned(["port", "reader"], []);
     for port in found {
-        // As it is to be written in the next command.
+        // As the user writes it in the next command.
         let name = match (directory, port.path.file_name()) {
             (None, Some(name)) => printable(&name.to_string_lossy()),
             _ => printable(&port.path.to_string_lossy()),
@@ -54,7 +54,7 @@ fn name_json(port: &PortName) -> Value {
     })
 }
 
-/// The reader: of one in another pid namespace nothing is known but that it is there.
+/// The reader. Nothing else is known of one in another pid namespace.
 fn reader_json(pid: i32) -> Value {
     json::process(pid, None, Value::Null)
 }
@@ -62,15 +62,15 @@ fn reader_json(pid: i32) -> Value {
 /// Shows one port.
 pub fn stat(options: &PortStatOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
-    let found = weir::stat::port(&options.name).map_err(failed)?;
+    let found = weir::stat::port(&options.name)?;
     Outlet::open(&options.json)?.say("weir.port.stat/2", || stat_json(&found), || text(&found))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Removes what a dead reader has left.
+/// Removes the port of a dead reader.
 pub fn remove(name: &Path) -> Result<ExitCode, Fault> {
     check_name(name)?;
-    weir::Port::remove(name).map_err(failed)?;
+    weir::Port::remove(name)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -171,13 +171,8 @@ fn writer_json(writer: &PortWriterStat) -> Value {
 }
 
 fn reader(pid: i32) -> String {
-    match known(pid) {
-        Some(pid) => process(pid as u32),
-        None => String::from("a process of another pid namespace"),
+    match pid {
+        0 => String::from("a process of another pid namespace"),
+        pid => process(pid as u32),
     }
-}
-
-/// The number of a process, where it has one in this pid namespace.
-fn known(pid: i32) -> Option<i32> {
-    (pid != 0).then_some(pid)
 }

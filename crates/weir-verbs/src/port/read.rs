@@ -1,10 +1,10 @@
-//! `weir port read`: makes a port and prints what comes.
+//! `weir port read`: creates a port and prints its messages.
 
 use super::form::Form;
-use super::{asked, check_name, failed};
+use super::{asked, check_name};
 use crate::args::PortReadOptions;
-use crate::fault::Fault;
-use crate::output::{Output, die, hear_beside};
+use crate::fault::{Fault, die};
+use crate::output::{Output, hear_beside};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -13,50 +13,50 @@ use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, Received, Timeout};
 use weir_measure_sys::signals::die_of;
 
-/// What is gathered before it is printed while more comes.
+/// Bytes that are gathered before they are printed, while more messages come.
 const BLOCK_BYTES: usize = 256 << 10;
-/// What is kept of memory that a long message took.
+/// The most memory that is kept after a long message.
 const KEPT_BYTES: usize = 1 << 20;
-/// Buffer for messages before a longer one comes.
+/// The first size of the buffer; a longer message enlarges it.
 const MESSAGE_BYTES: usize = 64 << 10;
-/// How often an idle reader looks for an interrupt, and whether anyone reads its output.
+/// How often an idle reader checks for an interrupt, and whether anybody reads its output.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long an interrupted reader has to print what it has received.
+/// How long an interrupted reader may take to print what it has received.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often one that was told to end tries to close the port, and what is between two tries: a
-/// call that receives takes no longer than a tenth of a second.
+/// How often the signal thread tries to close the port, and the pause between two tries. A call that
+/// receives holds the port for at most a tenth of a second.
 const CLOSE_TRIES: u32 = 100;
 const CLOSE_PAUSE: Duration = Duration::from_millis(2);
 
-/// How it ended.
+/// How the reader ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// As asked.
+enum ReadEnd {
+    /// As the options say.
     Done,
-    /// By this signal.
+    /// This signal ended it.
     Signal(i32),
 }
 
-/// What the thread that prints and the one that hears signals share.
+/// The state shared by the thread that prints and the thread that handles signals.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedPort {
     port: Mutex<Option<Port>>,
     /// The signal that came, or 0.
     came: AtomicI32,
 }
 
-impl Shared {
+impl SharedPort {
     fn port(&self) -> MutexGuard<'_, Option<Port>> {
         self.port.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name goes.
+    /// Closes the port, which removes its name.
     fn close(&self) {
         drop(self.port().take());
     }
 
-    /// The same, where whoever receives gives the port up soon.
+    /// Closes the port once the thread that receives releases it.
     fn close_soon(&self) {
         for _ in 0..CLOSE_TRIES {
             if let Ok(mut port) = self.port.try_lock() {
@@ -65,31 +65,32 @@ impl Shared {
             }
             std::thread::sleep(CLOSE_PAUSE);
         }
-        // The name stays, as that of a reader that died: the next reader replaces it.
+        // The name stays, like that of a reader that died; the next reader replaces it.
     }
 }
 
 pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
     let output = Output::of_records(&options.json)?;
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedPort::default());
     hear_signals(&shared)?;
     let wanted = PortOptions::new()
         .mode(options.mode)
         .most_message_bytes(options.max_message)
         .most_writers(options.max_writers);
     *shared.port() = Some(Port::create(&options.name, &wanted).map_err(asked)?);
-    let end = Session::new(options, &shared, output).run();
+    let end = PortPrinter::new(options, &shared, output).run();
     shared.close();
     match end? {
-        End::Done => Ok(ExitCode::SUCCESS),
-        End::Signal(signal) => Ok(die(signal)),
+        ReadEnd::Done => Ok(ExitCode::SUCCESS),
+        ReadEnd::Signal(signal) => Ok(die(signal)),
     }
 }
 
-/// Takes signals from now on, except those ignored when weir was started. Who prints ends at the
-/// next look; where it hangs, since nobody takes what it prints, the port is closed all the same.
-fn hear_signals(shared: &Arc<Shared>) -> Result<(), Fault> {
+/// Handles signals from now on, except those that were ignored when weir was started. The thread that
+/// prints ends at its next check. If it hangs because nobody reads its output, the signal thread
+/// closes the port and ends the process.
+fn hear_signals(shared: &Arc<SharedPort>) -> Result<(), Fault> {
     let shared = Arc::clone(shared);
     let hear = move |signal| {
         shared.came.store(signal, Ordering::Relaxed);
@@ -97,26 +98,29 @@ fn hear_signals(shared: &Arc<Shared>) -> Result<(), Fault> {
         shared.close_soon();
         let _ = die_of(signal);
     };
-    let cannot = |error| Fault::failed(format!("cannot listen for signals: {error}"));
-    hear_beside(&[SIGHUP, SIGINT, SIGTERM], hear).map_err(cannot)
+    hear_beside(&[SIGHUP, SIGINT, SIGTERM], hear)
 }
 
-struct Session<'a> {
+struct PortPrinter<'a> {
     options: &'a PortReadOptions,
-    shared: &'a Shared,
+    shared: &'a SharedPort,
     form: Form,
     buffer: Vec<u8>,
     out: Vec<u8>,
     output: Output,
-    /// Writers that have come and gone.
+    /// Writers that have closed.
     closed: u64,
-    /// When something came last.
+    /// When the last message came.
     last: Instant,
 }
 
-impl<'a> Session<'a> {
-    fn new(options: &'a PortReadOptions, shared: &'a Shared, output: Output) -> Session<'a> {
-        Session {
+impl<'a> PortPrinter<'a> {
+    fn new(
+        options: &'a PortReadOptions,
+        shared: &'a SharedPort,
+        output: Output,
+    ) -> PortPrinter<'a> {
+        PortPrinter {
             options,
             shared,
             form: Form::new(options),
@@ -128,7 +132,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn run(&mut self) -> Result<End, Fault> {
+    fn run(&mut self) -> Result<ReadEnd, Fault> {
         loop {
             let came = self.shared.came.load(Ordering::Relaxed);
             let over = self.is_over()?;
@@ -137,35 +141,35 @@ impl<'a> Session<'a> {
                 continue;
             }
             if !self.print()? {
-                return Ok(End::Signal(SIGPIPE));
+                return Ok(ReadEnd::Signal(SIGPIPE));
             }
             match (came, over) {
                 (0, false) => {}
-                (0, true) => return Ok(End::Done),
-                _ => return Ok(End::Signal(came)),
+                (0, true) => return Ok(ReadEnd::Done),
+                _ => return Ok(ReadEnd::Signal(came)),
             }
             if more || self.take(self.patience())? {
                 continue;
             }
             if self.options.until_idle.is_some_and(|time| self.last.elapsed() >= time) {
-                return Ok(End::Done);
+                return Ok(ReadEnd::Done);
             }
             if !self.output.wait(Duration::ZERO)? {
-                return Ok(End::Signal(SIGPIPE));
+                return Ok(ReadEnd::Signal(SIGPIPE));
             }
         }
     }
 
-    /// How long to wait now.
+    /// How long to wait for the next message.
     fn patience(&self) -> Duration {
         let idle = self.options.until_idle;
         idle.map_or(LOOK, |idle| LOOK.min(idle.saturating_sub(self.last.elapsed())))
     }
 
-    /// Receives what is there, waiting for it that long; whether there was anything.
+    /// Receives messages, waiting for them for at most `time`; whether there were any.
     fn take(&mut self, time: Duration) -> Result<bool, Fault> {
         let mut port = self.shared.port();
-        // Closed already: weir is about to die.
+        // The signal thread has closed it: weir is about to die.
         let Some(port) = port.as_mut() else { return Ok(false) };
         let (form, out, closed) = (&mut self.form, &mut self.out, &mut self.closed);
         let see = |received: Received, bytes: &[u8]| match received.event {
@@ -191,22 +195,22 @@ impl<'a> Session<'a> {
                     self.buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
                     Ok(true)
                 }
-                _ => Err(failed(error)),
+                _ => Err(error.into()),
             },
         }
     }
 
-    /// Whether enough writers have come and gone.
+    /// Whether enough writers have closed and none is left.
     fn is_over(&self) -> Result<bool, Fault> {
         if self.options.until_closed.is_none_or(|wanted| self.closed < wanted) {
             return Ok(false);
         }
         let mut port = self.shared.port();
         let Some(port) = port.as_mut() else { return Ok(true) };
-        Ok(port.counts().map_err(failed)?.open == 0)
+        Ok(port.counts()?.open == 0)
     }
 
-    /// Prints what there is. False when nobody reads it any more.
+    /// Prints what was gathered. False if the reader has left.
     fn print(&mut self) -> Result<bool, Fault> {
         if self.out.is_empty() {
             return Ok(true);
@@ -216,7 +220,7 @@ impl<'a> Session<'a> {
         }
         self.out.clear();
         self.out.shrink_to(KEPT_BYTES);
-        // A reader of the output that is slow is no idle port.
+        // Time that a slow reader of the output took does not make the port idle.
         self.last = Instant::now();
         Ok(true)
     }

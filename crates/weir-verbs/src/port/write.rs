@@ -1,6 +1,6 @@
-//! `weir port write`: sends what it reads, each line as soon as it was read.
+//! `weir port write`: sends what it reads, each line as soon as it is read.
 
-use super::{asked, check_name, failed};
+use super::{asked, check_name};
 use crate::args::PortWriteOptions;
 use crate::fault::Fault;
 use rustix::fd::{AsFd, OwnedFd};
@@ -10,9 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use weir::{ErrorKind, PortWriter, PortWriterOptions};
 
-/// Most that is read at once.
+/// Most bytes that are read at once.
 const BLOCK_BYTES: usize = 256 << 10;
-/// No port takes longer messages.
+/// The longest message that any port takes.
 const MOST_BYTES: u64 = weir_policy::pipe::MOST_BYTES;
 
 pub fn write(options: &PortWriteOptions) -> Result<ExitCode, Fault> {
@@ -24,7 +24,7 @@ pub fn write(options: &PortWriteOptions) -> Result<ExitCode, Fault> {
     let opened = PortWriter::connect(&options.name, &wanted);
     let mut writer = opened.map_err(|error| no_reader(error, options))?;
     for message in &options.message {
-        writer.send(message.as_bytes()).map_err(failed)?;
+        writer.send(message.as_bytes())?;
     }
     if options.message.is_empty() {
         send_input(&mut writer, options)?;
@@ -32,7 +32,7 @@ pub fn write(options: &PortWriteOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An error of opening, with the way out where nobody listens.
+/// Converts an error of connecting. If no reader is listening, it says how to start one.
 fn no_reader(error: weir::Error, options: &PortWriteOptions) -> Fault {
     if error.kind() != ErrorKind::NoReader {
         return asked(error);
@@ -61,15 +61,15 @@ fn send_input(writer: &mut PortWriter, options: &PortWriteOptions) -> Result<(),
             ErrorKind::Invalid => {
                 Fault::failed(format!("{error} (message {count} of standard input)"))
             }
-            _ => failed(error),
+            _ => error.into(),
         })?;
     }
     Ok(())
 }
 
-/// The next message, up to its end, or to the end of the input; false where there is none.
+/// Reads the next message, up to its end or the end of the input; false if there is none.
 fn next_ended(input: &mut impl BufRead, message: &mut Vec<u8>, end: u8) -> Result<bool, Fault> {
-    // One too long is refused as it is sent: no more of it is read than that takes.
+    // Of a message that is too long, only enough is read for the send to refuse it.
     let mut bounded = input.take(MOST_BYTES + 2);
     if bounded.read_until(end, message).map_err(unreadable)? == 0 {
         return Ok(false);
@@ -92,11 +92,11 @@ fn next_prefixed(input: &mut impl BufRead, message: &mut Vec<u8>) -> Result<bool
         let why = format!("cannot send a message of {length} bytes: the limit is {MOST_BYTES}");
         return Err(Fault::failed(format!("{why}; does each message follow its length?")));
     }
-    // Not made for the length said, which may be wrong, but as it comes.
+    // The buffer grows as bytes come, since the length may be wrong.
     input.take(length.into()).read_to_end(message).map_err(unreadable)?;
     if message.len() == length as usize { Ok(true) } else { Err(torn()) }
 }
 
 fn unreadable(error: io::Error) -> Fault {
-    Fault::failed(format!("cannot read standard input: {error}"))
+    Fault::unreadable(None, error)
 }

@@ -1,9 +1,10 @@
 //! The fine print: what the tables cannot say, and how each figure is known.
 
 use super::layout::cut;
+use super::words::outside;
 use crate::units::words;
-use crate::units::{percent, seconds};
-use weir_doctor::facts::{Run, Stage};
+use crate::units::{capacity, percent, seconds};
+use weir_doctor::facts::{Pipe, Run, Stage};
 
 /// Longest name of a stage in a remark.
 const NAME: usize = 24;
@@ -17,8 +18,25 @@ pub fn gaps(run: &Run) -> Vec<String> {
             gaps.push(format!("weir may not inspect {name}: why it waited is not known"));
         }
     }
+    gaps.extend(run.pipes.iter().filter_map(|pipe| resized(run, pipe)));
     gaps.extend(run.notes.iter().map(|note| format!("note: {note}")));
     gaps
+}
+
+/// What a stage did to the capacity of its pipe. A buffer of weir does so of right.
+fn resized(run: &Run, pipe: &Pipe) -> Option<String> {
+    let (given, now) = (pipe.given_bytes?, pipe.resized_bytes?);
+    let by = pipe.resized_by.or_else(|| {
+        [pipe.from, pipe.to].into_iter().find(|at| run.stages.get(*at).is_some_and(|s| s.relay))
+    });
+    let of = by.and_then(|at| Some((at, run.stages.get(at)?)));
+    if of.is_some_and(|(_, stage)| stage.relay) {
+        return None;
+    }
+    let did = if now > given { "enlarged" } else { "shrank" };
+    let (from, to, given, now) = (pipe.from + 1, pipe.to + 1, capacity(given), capacity(now));
+    let who = of.map_or_else(|| format!("stage {from} or {to}"), |(at, stage)| name(at, stage));
+    Some(format!("{who} {did} pipe {from}->{to} to {now}: the {given} of --pipe-size did not hold"))
 }
 
 /// The rest, for `--verbose`.
@@ -36,7 +54,11 @@ pub fn print(run: &Run) -> Vec<String> {
             remarks.push(format!("{name}: other is {parts}"));
         }
         if let Some(peer) = &stage.peer {
-            remarks.push(format!("{name}: it waited on a socket for {peer}"));
+            let found = outside::finding(run, peer).map_or_else(String::new, |f| format!(": {f}"));
+            remarks.push(format!("{name}: it waited on a socket for {peer}{found}"));
+        }
+        for file in stage.files.iter().filter(|file| file.waited_ns >= 1_000_000) {
+            remarks.push(format!("{name}: it waited {} for {file}", seconds(file.waited_ns)));
         }
         if !stage.single_task && stage.failure.is_none() && stage.processes <= 1 {
             let tasks = match stage.most_tasks {

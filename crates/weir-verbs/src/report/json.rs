@@ -11,7 +11,7 @@ use super::{Compared, Report, Said};
 use crate::json::seconds;
 use serde::Serialize;
 use serde_json::{Value, json};
-use weir_doctor::advice::{Advice, Gain};
+use weir_doctor::advice::{Advice, Gain, apply, rewrite};
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Pipe, Run, Stage};
 use weir_doctor::verdict::Verdict;
@@ -21,6 +21,11 @@ use weir_measure::machine;
 pub fn json(report: &Report) -> String {
     // Numbers and texts can always be written.
     crate::json::document("weir.run/1", document(report)).unwrap_or_default()
+}
+
+/// Writes the same on one line.
+pub fn json_line(report: &Report) -> String {
+    crate::json::line("weir.run/1", document(report)).unwrap_or_default()
 }
 
 #[derive(Serialize)]
@@ -63,7 +68,7 @@ fn document(report: &Report) -> Document<'_> {
         pipes: run.pipes.iter().map(pipe).collect(),
         verdict: verdict(&report.verdict),
         phases: run.phases.iter().map(|phase| phases::phase(run, phase)).collect(),
-        advice: report.advice.iter().map(|advice| self::advice(run, advice)).collect(),
+        advice: report.advice.iter().map(|advice| self::advice(report, advice)).collect(),
         memory_kills: json!({
             "group": run.memory_kills.group,
             "host": run.memory_kills.host,
@@ -124,7 +129,8 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "closed_by_downstream": stage.closed_by_downstream(),
         "times_asleep": stage.times_asleep,
         "started": stage.started.as_ref().map(around::started),
-        "peer": stage.peer.as_ref().map(around::peer),
+        "peer": stage.peer.as_ref().map(|peer| around::peer(run, peer)),
+        "files": stage.files.iter().map(around::file).collect::<Vec<_>>(),
         "relay": stage.relay,
         "inserted": stage.inserted,
         "evidence": evidence(run, stage),
@@ -162,6 +168,9 @@ fn pipe(pipe: &Pipe) -> Value {
         "to": pipe.to + 1,
         "capacity_bytes": capacity,
         "limit_bytes": pipe.limit_bytes,
+        "given_bytes": pipe.given_bytes,
+        "resized_bytes": pipe.resized_bytes,
+        "resized_by": pipe.resized_by.map(|stage| stage + 1),
         "mean_fill": pipe.mean_fill,
         "max_fill": capacity.map(|capacity| pipe.max_bytes as f64 / capacity as f64),
         "full_share": pipe.full_share,
@@ -188,8 +197,10 @@ fn verdict(verdict: &Said<Verdict>) -> Value {
     })
 }
 
-fn advice(run: &Run, said: &Said<Advice>) -> Value {
-    let advice = &said.found;
+fn advice(report: &Report, said: &Said<Advice>) -> Value {
+    let (run, advice) = (&report.run, &said.found);
+    let labels: Vec<&str> = run.stages.iter().map(|stage| stage.label.as_str()).collect();
+    let changes = rewrite(run, advice);
     let (gain, at_most) = match advice.gain {
         Gain::AtMost(factor) => ("bound", Some(factor)),
         Gain::About(_) => ("estimate", None),
@@ -203,5 +214,6 @@ fn advice(run: &Run, said: &Said<Advice>) -> Value {
         "expected_speedup": advice.gain.factor(),
         "expected_speedup_at_most": at_most,
         "text": said.text,
+        "command": changes.and_then(|changes| apply(&report.command, &labels, &changes)),
     })
 }

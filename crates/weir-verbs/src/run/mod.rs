@@ -12,18 +12,24 @@ mod live;
 mod outputs;
 mod plan;
 mod rounds;
+mod sentinel;
 mod several;
+mod sh;
 mod status;
 mod watch;
 
 use crate::args::RunOptions;
 use crate::fault::{Fault, tell};
+use crate::places::find_program;
 use crate::report::{self, Report, Said, advice_text, verdict_text};
 use outputs::Outputs;
+pub use sh::sh;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Host, Run};
+use weir_doctor::programs::ALTERNATIVES;
 use weir_measure::machine;
 use weir_measure::proc::{Descriptor, FileKind};
 use weir_measure::runner;
@@ -42,7 +48,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let plan::Planned { job, negated, command } = planned;
     let standard = options.compare.then(rounds::Standard::keep).transpose()?;
     let outputs = Outputs::open(options);
-    let mut watch = watch::Watch::new(options.live, &job);
+    let mut watch = watch::Watch::new(options.live, &job, &watch::TAKEN);
     let mut run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
     watch.finish();
@@ -90,6 +96,8 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
     };
     let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
     (run.input_from_outside, run.output_to_outside) = (flows(input), flows(output));
+    let installed = |name: &&'static str| find_program(Path::new(name)).is_some();
+    run.installed = ALTERNATIVES.into_iter().filter(installed).collect();
     let verdict = weir_doctor::verdict::judge(&run);
     let past = elastic::past(&run, command);
     let advice = weir_doctor::advice::advise(&run, &verdict, &past.refuted);

@@ -1,6 +1,6 @@
 //! The exit status a shell would have had, and how weir itself ends.
 
-use crate::output::die;
+use crate::fault::die;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::process::ExitCode;
 use weir_doctor::ending::Ending;

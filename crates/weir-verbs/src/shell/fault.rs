@@ -1,9 +1,8 @@
-//! What is wrong with a pipeline's text, and where: the message a person gets, with the line
-//! and a caret under the place.
+//! Syntax errors of a pipeline's text: the message, the line, and a caret under the place.
 
 use std::fmt;
 
-/// A text the shell would refuse, with the place it goes wrong.
+/// A text that the shell would refuse, and the place of the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
     /// What is wrong, as one phrase: `nothing after '|'`.
@@ -16,32 +15,32 @@ pub struct SyntaxError {
     pub source_line: String,
 }
 
-/// A fault as the scanner sees it: a byte offset, which only becomes a line and a column when
-/// it is shown.
+/// An error as the scanner reports it: with a byte offset, which becomes a line and a column when it
+/// is shown.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct FaultPlace {
     pub at: usize,
     pub message: String,
 }
 
 /// Why scanning stopped early.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum ScanStop {
     /// The text is wrong here.
-    Fault(Fault),
-    /// The text may be right, but it is not ours to cut: a here-document, a coprocess, nesting
-    /// past the limit, or a corner where shells differ. The shell itself must read it.
+    Fault(FaultPlace),
+    /// The text may be right, but weir cannot cut it: a here-document, a coprocess, nesting beyond
+    /// the limit, or a construct that shells read differently. The shell itself must read it.
     Whole,
 }
 
-impl Stop {
-    pub fn fault(at: usize, message: impl Into<String>) -> Stop {
-        Stop::Fault(Fault { at, message: message.into() })
+impl ScanStop {
+    pub fn fault(at: usize, message: impl Into<String>) -> ScanStop {
+        ScanStop::Fault(FaultPlace { at, message: message.into() })
     }
 }
 
 impl SyntaxError {
-    pub(super) fn new(text: &str, fault: Fault) -> SyntaxError {
+    pub(super) fn new(text: &str, fault: FaultPlace) -> SyntaxError {
         let before = &text[..fault.at];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let source_line = text[line_start..].split('\n').next().unwrap_or_default();

@@ -4,8 +4,8 @@
 //! Nothing is built but the places of the stages of the first pipeline. Flow: `list` reads
 //! pipelines, a pipeline reads commands, a compound command reads lists again.
 
-use super::fault::Stop;
-use super::scan::{Kind, MAX_DESCRIPTOR_DIGITS, Scanner, Token, is_name};
+use super::fault::ScanStop;
+use super::scan::{MAX_DESCRIPTOR_DIGITS, Scanner, Token, TokenKind, is_name};
 
 /// Words that end a list when they stand where a command would.
 const CLOSERS: [&str; 8] = ["}", "then", "else", "elif", "fi", "do", "done", "esac"];
@@ -22,7 +22,7 @@ pub(super) enum Shape {
 
 /// One command of a pipeline, in bytes of the text.
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
+pub(super) struct StageSpan {
     pub start: usize,
     pub end: usize,
     pub shape: Shape,
@@ -36,23 +36,23 @@ pub(super) struct Stage {
 pub(super) struct PipelineSpan {
     pub negations: usize,
     pub timed: bool,
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageSpan>,
 }
 
 /// What a list of commands holds.
 #[derive(Debug, Default)]
-pub(super) struct List {
+pub(super) struct CommandList {
     pub pipelines: usize,
     pub background: bool,
     pub first: Option<PipelineSpan>,
 }
 
 /// Reads a whole text. The flag says whether it speaks of the shell's own process.
-pub(super) fn read(text: &str) -> Result<(List, bool), Stop> {
+pub(super) fn read(text: &str) -> Result<(CommandList, bool), ScanStop> {
     let mut scanner = Scanner::new(text);
     let list = scanner.list()?;
     let end = scanner.next()?;
-    if end.kind != Kind::End {
+    if end.kind != TokenKind::End {
         return Err(scanner.unexpected(end));
     }
     Ok((list, scanner.own_process))
@@ -60,8 +60,8 @@ pub(super) fn read(text: &str) -> Result<(List, bool), Stop> {
 
 impl Scanner<'_> {
     /// Reads up to whatever ends a list; the caller checks that it is its own ending.
-    pub fn list(&mut self) -> Result<List, Stop> {
-        let mut list = List::default();
+    pub fn list(&mut self) -> Result<CommandList, ScanStop> {
+        let mut list = CommandList::default();
         loop {
             self.newlines()?;
             if self.at_list_end()? {
@@ -70,8 +70,8 @@ impl Scanner<'_> {
             self.and_or(&mut list)?;
             let token = self.peek()?;
             match token.kind {
-                Kind::Op(";" | "\n") => {}
-                Kind::Op("&") => list.background = true,
+                TokenKind::Op(";" | "\n") => {}
+                TokenKind::Op("&") => list.background = true,
                 _ if self.at_list_end()? => return Ok(list),
                 _ => return Err(self.unexpected(token)),
             }
@@ -79,13 +79,13 @@ impl Scanner<'_> {
         }
     }
 
-    fn and_or(&mut self, list: &mut List) -> Result<(), Stop> {
+    fn and_or(&mut self, list: &mut CommandList) -> Result<(), ScanStop> {
         let mut after = None;
         loop {
             let pipeline = self.pipeline(after)?;
             list.pipelines += 1;
             list.first.get_or_insert(pipeline);
-            if !matches!(self.peek()?.kind, Kind::Op("&&" | "||")) {
+            if !matches!(self.peek()?.kind, TokenKind::Op("&&" | "||")) {
                 return Ok(());
             }
             after = Some(self.next()?);
@@ -93,7 +93,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn pipeline(&mut self, mut after: Option<Token>) -> Result<PipelineSpan, Stop> {
+    fn pipeline(&mut self, mut after: Option<Token>) -> Result<PipelineSpan, ScanStop> {
         let mut pipeline = PipelineSpan::default();
         loop {
             let token = self.peek()?;
@@ -107,16 +107,16 @@ impl Scanner<'_> {
         }
         // `!` and `time` may stand alone, as if before an empty command.
         let prefixed = pipeline.timed || pipeline.negations > 0;
-        if prefixed && matches!(self.peek()?.kind, Kind::Op("\n" | ";") | Kind::End) {
+        if prefixed && matches!(self.peek()?.kind, TokenKind::Op("\n" | ";") | TokenKind::End) {
             return Ok(pipeline);
         }
         loop {
             let start = self.peek()?.start;
             let shape = self.command(after)?;
             let mut stage =
-                Stage { start, end: self.last_end, shape, pipe_end: None, with_stderr: false };
+                StageSpan { start, end: self.last_end, shape, pipe_end: None, with_stderr: false };
             let pipe = self.peek()?;
-            let Kind::Op(op @ ("|" | "|&")) = pipe.kind else {
+            let TokenKind::Op(op @ ("|" | "|&")) = pipe.kind else {
                 pipeline.stages.push(stage);
                 return Ok(pipeline);
             };
@@ -129,13 +129,13 @@ impl Scanner<'_> {
     }
 
     /// One command; `after` is the operator that asks for it.
-    fn command(&mut self, after: Option<Token>) -> Result<Shape, Stop> {
+    fn command(&mut self, after: Option<Token>) -> Result<Shape, ScanStop> {
         let token = self.peek()?;
         match token.kind {
-            Kind::Op("(") => self.parenthesis()?,
-            Kind::Op(op) if is_redirection(op) => return self.simple(),
-            Kind::Op(_) | Kind::End => return Err(self.missing(after, token)),
-            Kind::Word => match self.reserved(token) {
+            TokenKind::Op("(") => self.parenthesis()?,
+            TokenKind::Op(op) if is_redirection(op) => return self.simple(),
+            TokenKind::Op(_) | TokenKind::End => return Err(self.missing(after, token)),
+            TokenKind::Word => match self.reserved(token) {
                 "{" => {
                     self.next()?;
                     self.block(token, &["}"])?;
@@ -151,7 +151,7 @@ impl Scanner<'_> {
                 "[[" => self.condition()?,
                 "function" => return self.function_command(),
                 // It hands variables back to the shell that reads the rest of the text.
-                "coproc" => return Err(Stop::Whole),
+                "coproc" => return Err(ScanStop::Whole),
                 "!" | "]]" => return Err(self.unexpected(token)),
                 word if CLOSERS.contains(&word) => return Err(self.unexpected(token)),
                 _ => return self.simple(),
@@ -161,33 +161,33 @@ impl Scanner<'_> {
         Ok(Shape::Compound)
     }
 
-    fn simple(&mut self) -> Result<Shape, Stop> {
+    fn simple(&mut self) -> Result<Shape, ScanStop> {
         let mut words = 0;
         let mut assignable = true;
         loop {
             let token = self.peek()?;
             match token.kind {
-                Kind::Word => {
+                TokenKind::Word => {
                     self.next()?;
                     words += 1;
                     self.check_number(token)?;
                     let word = &self.text[token.start..token.end];
                     if assignable && has_odd_subscript(word) {
-                        return Err(Stop::Whole);
+                        return Err(ScanStop::Whole);
                     }
                     // In `2>f a`, the `2` is not the command.
                     assignable &= word.contains('=')
                         || DECLARATIONS.contains(&word)
                         || matches!(self.byte(), Some(b'<' | b'>'));
                 }
-                Kind::Op(op) if is_redirection(op) => {
+                TokenKind::Op(op) if is_redirection(op) => {
                     self.redirection()?;
                     words += 2;
                 }
-                Kind::Op("(") if words == 1 => {
+                TokenKind::Op("(") if words == 1 => {
                     self.next()?;
                     let close = self.next()?;
-                    if close.kind != Kind::Op(")") {
+                    if close.kind != TokenKind::Op(")") {
                         return Err(self.unexpected(token));
                     }
                     return self.function_body(close);
@@ -199,20 +199,24 @@ impl Scanner<'_> {
 
     /// A descriptor such as `99999999999>` overflows in brush-parser 0.4, which panics; to bash
     /// it is a word.
-    fn check_number(&self, word: Token) -> Result<(), Stop> {
+    fn check_number(&self, word: Token) -> Result<(), ScanStop> {
         let digits = &self.text[word.start..word.end];
         let number =
             digits.len() > MAX_DESCRIPTOR_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
-        if number && matches!(self.byte(), Some(b'<' | b'>')) { Err(Stop::Whole) } else { Ok(()) }
+        if number && matches!(self.byte(), Some(b'<' | b'>')) {
+            Err(ScanStop::Whole)
+        } else {
+            Ok(())
+        }
     }
 
-    fn redirections(&mut self) -> Result<(), Stop> {
+    fn redirections(&mut self) -> Result<(), ScanStop> {
         loop {
             let token = self.peek()?;
             match token.kind {
-                Kind::Op(op) if is_redirection(op) => self.redirection()?,
+                TokenKind::Op(op) if is_redirection(op) => self.redirection()?,
                 // `2>file` or `{name}>file`: the word belongs to the operator it touches.
-                Kind::Word if matches!(self.byte(), Some(b'<' | b'>')) => {
+                TokenKind::Word if matches!(self.byte(), Some(b'<' | b'>')) => {
                     let word = &self.text[token.start..token.end];
                     let number = word.bytes().all(|b| b.is_ascii_digit());
                     let variable = word.starts_with('{') && word.ends_with('}');
@@ -227,17 +231,17 @@ impl Scanner<'_> {
         }
     }
 
-    fn redirection(&mut self) -> Result<(), Stop> {
+    fn redirection(&mut self) -> Result<(), ScanStop> {
         let op = self.next()?;
         let target = self.peek()?;
-        if target.kind != Kind::Word {
+        if target.kind != TokenKind::Word {
             return Err(self.missing(Some(op), target));
         }
         self.next()?;
         Ok(())
     }
 
-    fn parenthesis(&mut self) -> Result<(), Stop> {
+    fn parenthesis(&mut self) -> Result<(), ScanStop> {
         let open = self.next()?;
         if self.byte() == Some(b'(') {
             self.pos += 1;
@@ -249,18 +253,18 @@ impl Scanner<'_> {
 
     /// A list that must hold something, up to one of `endings`. The first ending is the one
     /// named when none is found.
-    fn block(&mut self, opener: Token, endings: &[&str]) -> Result<Token, Stop> {
+    fn block(&mut self, opener: Token, endings: &[&str]) -> Result<Token, ScanStop> {
         self.enter()?;
         let list = self.list()?;
         let end = self.next()?;
         let found = endings.contains(&&self.text[end.start..end.end]);
-        if end.kind == Kind::End {
+        if end.kind == TokenKind::End {
             let opener_text = &self.text[opener.start..opener.end];
             let message = match opener_text {
                 "(" | "{" => format!("'{opener_text}' is never closed"),
                 _ => format!("'{opener_text}' without '{}'", endings[0]),
             };
-            return Err(Stop::fault(opener.start, message));
+            return Err(ScanStop::fault(opener.start, message));
         }
         if !found || list.pipelines == 0 {
             return Err(self.unexpected(end));
@@ -269,7 +273,7 @@ impl Scanner<'_> {
         Ok(end)
     }
 
-    fn if_command(&mut self) -> Result<(), Stop> {
+    fn if_command(&mut self) -> Result<(), ScanStop> {
         let opener = self.next()?;
         self.block(opener, &["then"])?;
         loop {
@@ -285,23 +289,23 @@ impl Scanner<'_> {
         }
     }
 
-    fn for_command(&mut self) -> Result<(), Stop> {
+    fn for_command(&mut self) -> Result<(), ScanStop> {
         let opener = self.next()?;
         let name = self.next()?;
-        if name.kind == Kind::Op("(") && self.byte() == Some(b'(') {
+        if name.kind == TokenKind::Op("(") && self.byte() == Some(b'(') {
             self.pos += 1;
             self.arithmetic(name.start, "((")?;
-        } else if name.kind != Kind::Word {
+        } else if name.kind != TokenKind::Word {
             return Err(self.missing(Some(opener), name));
         }
-        if self.peek()?.kind == Kind::Op("\n") {
+        if self.peek()?.kind == TokenKind::Op("\n") {
             self.newlines()?;
         }
         let token = self.peek()?;
         if self.reserved(token) == "in" {
-            while self.next()?.kind == Kind::Word && self.peek()?.kind == Kind::Word {}
+            while self.next()?.kind == TokenKind::Word && self.peek()?.kind == TokenKind::Word {}
         }
-        if self.peek()?.kind == Kind::Op(";") {
+        if self.peek()?.kind == TokenKind::Op(";") {
             self.next()?;
         }
         self.newlines()?;
@@ -309,20 +313,20 @@ impl Scanner<'_> {
         match self.reserved(body) {
             "do" => self.block(opener, &["done"])?,
             "{" => self.block(body, &["}"])?,
-            _ if body.kind == Kind::End => {
+            _ if body.kind == TokenKind::End => {
                 let name = &self.text[opener.start..opener.end];
-                return Err(Stop::fault(opener.start, format!("'{name}' without 'do'")));
+                return Err(ScanStop::fault(opener.start, format!("'{name}' without 'do'")));
             }
             _ => return Err(self.unexpected(body)),
         };
         Ok(())
     }
 
-    fn case_command(&mut self) -> Result<(), Stop> {
+    fn case_command(&mut self) -> Result<(), ScanStop> {
         let opener = self.next()?;
         self.enter()?;
         let subject = self.next()?;
-        if subject.kind != Kind::Word {
+        if subject.kind != TokenKind::Word {
             return Err(self.missing(Some(opener), subject));
         }
         self.newlines()?;
@@ -340,7 +344,7 @@ impl Scanner<'_> {
             self.list()?;
             let end = self.peek()?;
             match end.kind {
-                Kind::Op(";;" | ";&" | ";;&") => {
+                TokenKind::Op(";;" | ";&" | ";;&") => {
                     self.next()?;
                 }
                 _ if self.reserved(end) == "esac" => {}
@@ -352,46 +356,46 @@ impl Scanner<'_> {
     }
 
     /// `(a|b)` or `a|b)`, from its first token on.
-    fn case_patterns(&mut self, opener: Token, first: Token) -> Result<(), Stop> {
-        let mut pattern = if first.kind == Kind::Op("(") { self.next()? } else { first };
+    fn case_patterns(&mut self, opener: Token, first: Token) -> Result<(), ScanStop> {
+        let mut pattern = if first.kind == TokenKind::Op("(") { self.next()? } else { first };
         loop {
-            if pattern.kind != Kind::Word {
+            if pattern.kind != TokenKind::Word {
                 return Err(self.unclosed_case(opener, pattern, "esac"));
             }
             let token = self.next()?;
             match token.kind {
-                Kind::Op(")") => return Ok(()),
-                Kind::Op("|") => pattern = self.next()?,
+                TokenKind::Op(")") => return Ok(()),
+                TokenKind::Op("|") => pattern = self.next()?,
                 _ => return Err(self.unclosed_case(opener, token, "esac")),
             }
         }
     }
 
-    fn unclosed_case(&self, opener: Token, found: Token, wanted: &str) -> Stop {
-        if found.kind == Kind::End {
-            Stop::fault(opener.start, format!("'case' without '{wanted}'"))
+    fn unclosed_case(&self, opener: Token, found: Token, wanted: &str) -> ScanStop {
+        if found.kind == TokenKind::End {
+            ScanStop::fault(opener.start, format!("'case' without '{wanted}'"))
         } else {
             self.unexpected(found)
         }
     }
 
     /// `[[ ... ]]`, read without its grammar: only quoting matters until `]]` stands as a word.
-    fn condition(&mut self) -> Result<(), Stop> {
+    fn condition(&mut self) -> Result<(), ScanStop> {
         let opener = self.next()?;
         loop {
             match self.byte() {
-                None => return Err(Stop::fault(opener.start, "'[[' is never closed")),
+                None => return Err(ScanStop::fault(opener.start, "'[[' is never closed")),
                 Some(b' ' | b'\t' | b'\n' | b'(' | b')' | b'<' | b'>' | b'&' | b'|') => {
                     self.pos += 1;
                 }
                 // A comment or a pattern, by context; and `;` is an error only a parser can tell.
-                Some(b'#' | b';') => return Err(Stop::Whole),
+                Some(b'#' | b';') => return Err(ScanStop::Whole),
                 Some(_) => {
                     let word = self.word()?;
                     if word.plain && &self.text[word.start..word.end] == "]]" {
                         // bash 5.2 stops reading at `[[ ]]`, and says nothing.
                         if self.text[opener.end..word.start].trim().is_empty() {
-                            return Err(Stop::Whole);
+                            return Err(ScanStop::Whole);
                         }
                         self.last_end = word.end;
                         return Ok(());
@@ -401,20 +405,20 @@ impl Scanner<'_> {
         }
     }
 
-    fn function_command(&mut self) -> Result<Shape, Stop> {
+    fn function_command(&mut self) -> Result<Shape, ScanStop> {
         let keyword = self.next()?;
         let mut last = self.next()?;
-        if last.kind != Kind::Word {
+        if last.kind != TokenKind::Word {
             return Err(self.missing(Some(keyword), last));
         }
-        if self.peek()?.kind == Kind::Op("(") && self.byte() == Some(b')') {
+        if self.peek()?.kind == TokenKind::Op("(") && self.byte() == Some(b')') {
             self.next()?;
             last = self.next()?;
         }
         self.function_body(last)
     }
 
-    fn function_body(&mut self, after: Token) -> Result<Shape, Stop> {
+    fn function_body(&mut self, after: Token) -> Result<Shape, ScanStop> {
         self.enter()?;
         self.newlines()?;
         let token = self.peek()?;
@@ -426,8 +430,8 @@ impl Scanner<'_> {
         Ok(Shape::Function)
     }
 
-    fn newlines(&mut self) -> Result<(), Stop> {
-        while self.peek()?.kind == Kind::Op("\n") {
+    fn newlines(&mut self) -> Result<(), ScanStop> {
+        while self.peek()?.kind == TokenKind::Op("\n") {
             // Not a token of any stage: the end of the last one stays where it was.
             let last_end = self.last_end;
             self.next()?;
@@ -438,19 +442,19 @@ impl Scanner<'_> {
 
     /// The text of a word that may be reserved, or nothing.
     fn reserved(&self, token: Token) -> &str {
-        if token.kind == Kind::Word && token.plain {
+        if token.kind == TokenKind::Word && token.plain {
             &self.text[token.start..token.end]
         } else {
             ""
         }
     }
 
-    fn at_list_end(&mut self) -> Result<bool, Stop> {
+    fn at_list_end(&mut self) -> Result<bool, ScanStop> {
         let token = self.peek()?;
         Ok(match token.kind {
-            Kind::End | Kind::Op(")" | ";;" | ";&" | ";;&") => true,
-            Kind::Op(_) => false,
-            Kind::Word => CLOSERS.contains(&self.reserved(token)),
+            TokenKind::End | TokenKind::Op(")" | ";;" | ";&" | ";;&") => true,
+            TokenKind::Op(_) => false,
+            TokenKind::Word => CLOSERS.contains(&self.reserved(token)),
         })
     }
 }

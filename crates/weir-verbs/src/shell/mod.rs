@@ -1,10 +1,10 @@
 //! From the text of `weir run 'TEXT'` to a plan: the stages of its pipeline, each as a text for
 //! the shell and, where no shell is needed, as arguments to execute.
 //!
-//! Nothing is interpreted. The text is cut at its top-level `|` and `|&`, and what lies between
-//! is handed on as it was typed. When a text is more than one pipeline, or when a stage could
-//! tell that it was cut out, the plan is to run the whole text under the shell and to find the
-//! processes from outside. So wrong guesses cost a finer report, never a wrong result.
+//! weir does not interpret the text. It cuts it at its top-level `|` and `|&`, and passes on each part
+//! as it was typed. If a text is more than one pipeline, or if a stage could notice that it was cut
+//! out, the whole text runs under the shell, and weir finds the processes from outside. So a wrong
+//! guess makes the report less detailed, never the result wrong.
 //!
 //! Flow: grammar.rs reads the text (with scan.rs for its tokens), second.rs has brush-parser
 //! read it again, words.rs looks for the stages that need no shell, replace.rs for those in whose
@@ -22,15 +22,15 @@ mod words;
 
 pub use fault::SyntaxError;
 
-use fault::Stop;
-use grammar::{PipelineSpan, Shape, Stage};
+use fault::ScanStop;
+use grammar::{PipelineSpan, Shape, StageSpan};
 
 /// The longest text that is cut, in bytes; a longer one runs whole.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// The most stages that are measured apart.
+/// The most stages that are measured separately.
 const MAX_STAGES: usize = 128;
 
-/// How a text is to be run.
+/// How to run a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Stage by stage.
@@ -42,7 +42,7 @@ pub enum Plan {
 /// One pipeline; a single command counts as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
-    /// It was preceded by `!` (an odd number of them).
+    /// Whether an odd number of `!` precedes it.
     pub negated: bool,
     /// At least one.
     pub stages: Vec<StageText>,
@@ -51,13 +51,13 @@ pub struct Pipeline {
 /// One command of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageText {
-    /// What a person typed for it, without blanks and comments around it: its label.
+    /// The text as it was typed, without blanks and comments around it. It is the stage's label.
     pub source: String,
     /// What to give to `SHELL -c`: the source, and ` 2>&1` when `|&` follows.
     pub shell_text: String,
-    /// The stage with no shell, when it means exactly the same.
+    /// The stage without a shell, if that means exactly the same.
     pub direct: Option<Direct>,
-    /// The text with `exec` before the command, where that can be found and started.
+    /// The text with `exec` before the command, if weir can find the command.
     pub replaced: Option<Replaced>,
 }
 
@@ -66,7 +66,7 @@ pub struct StageText {
 pub struct Replaced {
     /// What to give to `SHELL -c`.
     pub shell_text: String,
-    /// The program that must be there: `exec` words its errors its own way.
+    /// The program, which must exist, since `exec` reports errors differently.
     pub program: String,
 }
 
@@ -90,17 +90,19 @@ pub enum PlanError {
     Syntax(SyntaxError),
 }
 
-/// Plans a text. `is_exported_function` tells of a command word whether the environment holds a
-/// shell function of that name, which bash would run instead of the program.
+/// Plans a text. `is_exported_function` tells whether the environment holds a shell function of this
+/// name, which bash would run instead of the program.
 pub fn plan(text: &str, is_exported_function: &dyn Fn(&str) -> bool) -> Result<Plan, PlanError> {
     if text.len() > MAX_TEXT_BYTES || text.contains('\0') {
         return Ok(Plan::Whole);
     }
     let (list, own_process) = match grammar::read(text) {
         Ok(read) => read,
-        Err(Stop::Whole) => return Ok(Plan::Whole),
-        Err(Stop::Fault(_)) if second::accepts(text) => return Ok(Plan::Whole),
-        Err(Stop::Fault(fault)) => return Err(PlanError::Syntax(SyntaxError::new(text, fault))),
+        Err(ScanStop::Whole) => return Ok(Plan::Whole),
+        Err(ScanStop::Fault(_)) if second::accepts(text) => return Ok(Plan::Whole),
+        Err(ScanStop::Fault(fault)) => {
+            return Err(PlanError::Syntax(SyntaxError::new(text, fault)));
+        }
     };
     let Some(pipeline) = list.first else {
         return Err(PlanError::Empty);
@@ -120,7 +122,7 @@ pub fn plan(text: &str, is_exported_function: &dyn Fn(&str) -> bool) -> Result<P
     }))
 }
 
-/// Whether there is something to cut and each part can run in a shell of its own.
+/// Whether there is something to cut and each part can run in a separate shell.
 fn can_be_cut(pipeline: &PipelineSpan) -> bool {
     let stages = &pipeline.stages;
     let lone_compound = stages.len() == 1 && stages[0].shape != Shape::Simple;
@@ -131,11 +133,11 @@ fn can_be_cut(pipeline: &PipelineSpan) -> bool {
         && stages.iter().all(|stage| stage.shape != Shape::Function)
 }
 
-/// Whether the text names what belongs to the one shell that would have run it: its process,
-/// its depth, its line, the text it was given, the statuses of the other stages. Anywhere in the
-/// text, in quotes as well, since names are also read without a `$` (`declare -p`, arithmetic).
-/// The short parameters such as `$$` are another matter: quoted, they belong to perl and awk,
-/// so the scanner looks for them, unless `eval` may take the quotes off again.
+/// Whether the text names properties of the one shell that would have run it: its process, its depth,
+/// its line, its text, the statuses of the other stages. Names count anywhere in the text, even in
+/// quotes, since names are also read without a `$` (`declare -p`, arithmetic). Short parameters such
+/// as `$$` differ: in quotes they belong to perl and awk. The scanner looks for those, unless `eval`
+/// may remove the quotes.
 fn speaks_of_shell(text: &str) -> bool {
     const NAMES: [&str; 8] = [
         "PIPESTATUS",
@@ -153,11 +155,11 @@ fn speaks_of_shell(text: &str) -> bool {
 
 fn cut(
     text: &str,
-    stage: &Stage,
+    stage: &StageSpan,
     is_exported_function: &dyn Fn(&str) -> bool,
 ) -> Option<StageText> {
     let source = &text[stage.start..stage.end];
-    // The source ends with its last token, so no comment or escaped blank can take this in.
+    // The source ends with its last token, so no comment or escaped blank can absorb this.
     let shell_text = if stage.with_stderr { format!("{source} 2>&1") } else { source.to_owned() };
     if !stands_alone(&shell_text, stage.shape) {
         return None;
@@ -172,8 +174,8 @@ fn cut(
     Some(StageText { source: source.to_owned(), shell_text, direct, replaced })
 }
 
-/// Whether a stage, cut out, reads as the same single command from its first byte to its last,
-/// to both readers. `time` is where this matters: a program after `|`, a reserved word here.
+/// Whether both readers read the cut stage as the same single command from its first byte to its last.
+/// This matters for `time`, which is a program after `|` but a reserved word at the start.
 fn stands_alone(shell_text: &str, shape: Shape) -> bool {
     let Ok((list, _)) = grammar::read(shell_text) else {
         return false;

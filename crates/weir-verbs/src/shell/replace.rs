@@ -1,9 +1,9 @@
 //! Stages that need a shell for their redirections only: a simple command in whose place the shell
 //! can put itself (`exec`). Otherwise it forks, waits, and is measured with its program as one.
 //!
-//! The rule is to refuse, as in words.rs. What stands before the command must be plain assignments
-//! and plain redirections, and the command a plain word that means nothing to a shell. What follows
-//! is the shell's to read: `exec` changes nothing about arguments and redirections.
+//! In case of doubt it refuses, as words.rs does. Only plain assignments and redirections may precede
+//! the command, and the command must be a plain word without a meaning to a shell. The shell reads
+//! what follows: `exec` changes nothing about arguments and redirections.
 
 use super::builtins::{is_plain_variable, is_shell_word};
 use super::scan::is_name;
@@ -13,8 +13,8 @@ pub(super) fn replaced(
     text: &str,
     is_exported_function: &dyn Fn(&str) -> bool,
 ) -> Option<(String, String)> {
-    // Without a redirection shells do this by themselves. A process substitution is waited for by
-    // a shell that stays; a descriptor that a shell is to number itself is one it keeps.
+    // Without a redirection, shells do this by themselves. A shell with a process substitution stays
+    // to wait for it, and a shell keeps a descriptor that it numbers itself.
     let redirected = text.contains(['<', '>']);
     let stays = ["<(", ">(", "}<", "}>"].iter().any(|sign| text.contains(sign));
     if !redirected || stays {
@@ -39,7 +39,7 @@ pub(super) fn replaced(
     Some((format!("{}exec {}", &text[..start], &text[start..]), command.to_owned()))
 }
 
-/// Where the command word starts: behind assignments and redirections.
+/// Where the command word starts: after assignments and redirections.
 fn command_start(text: &str) -> Option<usize> {
     let mut at = 0;
     loop {

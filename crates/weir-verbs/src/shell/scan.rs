@@ -6,7 +6,7 @@
 //! The rules are those of POSIX.1-2024 XCU 2.3 and of bash 5.2's parse.y where it goes further.
 //! Where they leave room for doubt the scanner gives up (`Stop::Whole`) and the shell decides.
 
-use super::fault::Stop;
+use super::fault::ScanStop;
 
 /// Levels of nesting the scanner follows; a deeper text is left whole to the shell. It keeps
 /// the recursion here within any stack, and the time of brush-parser within bounds: of a `case`
@@ -26,7 +26,7 @@ const OPERATORS: [&str; 24] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Word,
     Op(&'static str),
     End,
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
-    pub kind: Kind,
+    pub kind: TokenKind,
     pub start: usize,
     pub end: usize,
     /// A word with no quoting and no expansion in it: only such a word can be reserved.
@@ -69,9 +69,9 @@ impl<'a> Scanner<'a> {
         self.text.as_bytes()[self.pos..].starts_with(what.as_bytes())
     }
 
-    pub fn enter(&mut self) -> Result<(), Stop> {
+    pub fn enter(&mut self) -> Result<(), ScanStop> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH { Err(Stop::Whole) } else { Ok(()) }
+        if self.depth > MAX_DEPTH { Err(ScanStop::Whole) } else { Ok(()) }
     }
 
     pub fn leave(&mut self) {
@@ -80,7 +80,7 @@ impl<'a> Scanner<'a> {
 
     /// The next token, left in place. It is kept, so no word is ever scanned twice: scanning
     /// twice at each of the levels of nesting would cost 2 to the power of the depth.
-    pub fn peek(&mut self) -> Result<Token, Stop> {
+    pub fn peek(&mut self) -> Result<Token, ScanStop> {
         match self.ahead {
             Some(token) => Ok(token),
             None => {
@@ -91,21 +91,21 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub fn next(&mut self) -> Result<Token, Stop> {
+    pub fn next(&mut self) -> Result<Token, ScanStop> {
         let token = self.peek()?;
         self.ahead = None;
-        if token.kind != Kind::End {
+        if token.kind != TokenKind::End {
             self.last_end = token.end;
         }
         Ok(token)
     }
 
-    fn token(&mut self) -> Result<Token, Stop> {
+    fn token(&mut self) -> Result<Token, ScanStop> {
         self.blanks();
         let start = self.pos;
         let process = self.looking_at("<(") || self.looking_at(">(");
         if self.byte().is_none() {
-            return Ok(Token { kind: Kind::End, start, end: start, plain: false });
+            return Ok(Token { kind: TokenKind::End, start, end: start, plain: false });
         }
         if !process && let Some(token) = self.operator()? {
             return Ok(token);
@@ -128,7 +128,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn operator(&mut self) -> Result<Option<Token>, Stop> {
+    fn operator(&mut self) -> Result<Option<Token>, ScanStop> {
         let start = self.pos;
         let rest = &self.text[start..];
         let Some(op) = OPERATORS.iter().find(|op| rest.starts_with(**op)) else {
@@ -136,7 +136,7 @@ impl<'a> Scanner<'a> {
         };
         // The body of a here-document lies outside the command it belongs to: nothing to cut.
         if matches!(*op, "<<" | "<<-") {
-            return Err(Stop::Whole);
+            return Err(ScanStop::Whole);
         }
         let end = start + op.len();
         let mut after = end;
@@ -147,14 +147,14 @@ impl<'a> Scanner<'a> {
         if after > end
             && matches!(self.byte_at(after), Some(b'|' | b'&' | b';' | b'<' | b'>' | b'('))
         {
-            return Err(Stop::Whole);
+            return Err(ScanStop::Whole);
         }
         self.pos = end;
-        Ok(Some(Token { kind: Kind::Op(op), start, end, plain: false }))
+        Ok(Some(Token { kind: TokenKind::Op(op), start, end, plain: false }))
     }
 
     /// A word. Its end is that of its last character, not of a continued line after it.
-    pub fn word(&mut self) -> Result<Token, Stop> {
+    pub fn word(&mut self) -> Result<Token, ScanStop> {
         let start = self.pos;
         let (mut end, mut plain) = (start, true);
         while let Some(byte) = self.byte() {
@@ -180,30 +180,30 @@ impl<'a> Scanner<'a> {
             plain = false;
             end = self.pos;
         }
-        Ok(Token { kind: Kind::Word, start, end, plain })
+        Ok(Token { kind: TokenKind::Word, start, end, plain })
     }
 
     /// A backslash and the character after it. One at the very end of the text is a literal
     /// backslash to bash and an error to others.
-    fn escaped(&mut self) -> Result<(), Stop> {
+    fn escaped(&mut self) -> Result<(), ScanStop> {
         let mut rest = self.text[self.pos + 1..].chars();
-        self.pos += 1 + rest.next().ok_or(Stop::Whole)?.len_utf8();
+        self.pos += 1 + rest.next().ok_or(ScanStop::Whole)?.len_utf8();
         Ok(())
     }
 
-    fn single_quote(&mut self, at: usize) -> Result<(), Stop> {
+    fn single_quote(&mut self, at: usize) -> Result<(), ScanStop> {
         match self.text[self.pos + 1..].find('\'') {
             Some(length) => self.pos += length + 2,
-            None => return Err(Stop::fault(at, "unterminated single quote")),
+            None => return Err(ScanStop::fault(at, "unterminated single quote")),
         }
         Ok(())
     }
 
-    fn ansi_quote(&mut self, at: usize) -> Result<(), Stop> {
+    fn ansi_quote(&mut self, at: usize) -> Result<(), ScanStop> {
         self.pos += 1;
         loop {
             match self.byte() {
-                None => return Err(Stop::fault(at, "unterminated $' quote")),
+                None => return Err(ScanStop::fault(at, "unterminated $' quote")),
                 Some(b'\'') => break,
                 Some(b'\\') => self.escaped()?,
                 Some(_) => self.pos += 1,
@@ -213,12 +213,12 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn double_quote(&mut self) -> Result<(), Stop> {
+    fn double_quote(&mut self) -> Result<(), ScanStop> {
         let at = self.pos;
         self.pos += 1;
         loop {
             match self.byte() {
-                None => return Err(Stop::fault(at, "unterminated double quote")),
+                None => return Err(ScanStop::fault(at, "unterminated double quote")),
                 Some(b'"') => break,
                 Some(b'\\') if self.pos + 1 < self.text.len() => self.escaped()?,
                 Some(b'$') => self.dollar(true)?,
@@ -232,12 +232,12 @@ impl<'a> Scanner<'a> {
 
     /// Up to the next backquote that is not escaped: quotes inside do not hide one. The inside
     /// is only searched as a string for what would need the whole text.
-    fn backquote(&mut self) -> Result<(), Stop> {
+    fn backquote(&mut self) -> Result<(), ScanStop> {
         let at = self.pos;
         self.pos += 1;
         loop {
             match self.byte() {
-                None => return Err(Stop::fault(at, "unterminated backquote")),
+                None => return Err(ScanStop::fault(at, "unterminated backquote")),
                 Some(b'`') => break,
                 Some(b'\\') if self.pos + 1 < self.text.len() => self.escaped()?,
                 Some(_) => self.pos += 1,
@@ -245,14 +245,14 @@ impl<'a> Scanner<'a> {
         }
         let inside = &self.text[at + 1..self.pos];
         if inside.contains("<<") {
-            return Err(Stop::Whole);
+            return Err(ScanStop::Whole);
         }
         self.own_process |= speaks_of_own_process(inside);
         self.pos += 1;
         Ok(())
     }
 
-    fn dollar(&mut self, in_double: bool) -> Result<(), Stop> {
+    fn dollar(&mut self, in_double: bool) -> Result<(), ScanStop> {
         let at = self.pos;
         self.pos += 1;
         match self.byte() {
@@ -266,8 +266,8 @@ impl<'a> Scanner<'a> {
             }
             Some(b'{') => self.parameter(at, in_double)?,
             // `$[...]` is long out of every manual, and a broken line after `$` is a riddle.
-            Some(b'[') => return Err(Stop::Whole),
-            Some(b'\\') if self.looking_at("\\\n") => return Err(Stop::Whole),
+            Some(b'[') => return Err(ScanStop::Whole),
+            Some(b'\\') if self.looking_at("\\\n") => return Err(ScanStop::Whole),
             Some(b'\'') if !in_double => self.ansi_quote(at)?,
             Some(b'$' | b'!' | b'?' | b'-') => {
                 self.own_process = true;
@@ -285,7 +285,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn parameter(&mut self, at: usize, in_double: bool) -> Result<(), Stop> {
+    fn parameter(&mut self, at: usize, in_double: bool) -> Result<(), ScanStop> {
         self.enter()?;
         self.pos += 1;
         let name = self.text[self.pos..].trim_start_matches('#');
@@ -299,17 +299,17 @@ impl<'a> Scanner<'a> {
         }
         loop {
             match self.byte() {
-                None => return Err(Stop::fault(at, "'${' is never closed")),
+                None => return Err(ScanStop::fault(at, "'${' is never closed")),
                 Some(b'}') => break,
                 Some(b'\\') if self.pos + 1 < self.text.len() => self.escaped()?,
                 // Whether `'` quotes inside "${x:-'}'}" depends on the operator and the shell.
-                Some(b'\'') if in_double => return Err(Stop::Whole),
+                Some(b'\'') if in_double => return Err(ScanStop::Whole),
                 Some(b'\'') => self.single_quote(self.pos)?,
                 Some(b'"') => self.double_quote()?,
                 Some(b'`') => self.backquote()?,
                 Some(b'$') => self.dollar(in_double)?,
                 Some(b'<' | b'>') if self.byte_at(self.pos + 1) == Some(b'(') => {
-                    return Err(Stop::Whole);
+                    return Err(ScanStop::Whole);
                 }
                 Some(_) => self.pos += 1,
             }
@@ -322,30 +322,30 @@ impl<'a> Scanner<'a> {
     /// The rest of `((...))` or `$((...))`. When the parentheses do not close together it was a
     /// subshell in a subshell after all; a portable text puts a blank between, so give up. So it
     /// does on a fault inside, which bash finds only when it evaluates the expression.
-    pub fn arithmetic(&mut self, at: usize, opener: &str) -> Result<(), Stop> {
+    pub fn arithmetic(&mut self, at: usize, opener: &str) -> Result<(), ScanStop> {
         self.enter()?;
         let mut open = 0_usize;
         loop {
             match self.byte() {
-                None => return Err(Stop::fault(at, format!("'{opener}' is never closed"))),
+                None => return Err(ScanStop::fault(at, format!("'{opener}' is never closed"))),
                 Some(b'(') => open += 1,
                 Some(b')') if open > 0 => open -= 1,
                 Some(b')') if self.byte_at(self.pos + 1) == Some(b')') => break,
-                Some(b')' | b'\'') => return Err(Stop::Whole),
+                Some(b')' | b'\'') => return Err(ScanStop::Whole),
                 Some(b'\\') if self.pos + 1 < self.text.len() => {
                     self.escaped()?;
                     continue;
                 }
                 Some(b'"') => {
-                    self.double_quote().map_err(|_| Stop::Whole)?;
+                    self.double_quote().map_err(|_| ScanStop::Whole)?;
                     continue;
                 }
                 Some(b'`') => {
-                    self.backquote().map_err(|_| Stop::Whole)?;
+                    self.backquote().map_err(|_| ScanStop::Whole)?;
                     continue;
                 }
                 Some(b'$') => {
-                    self.dollar(true).map_err(|_| Stop::Whole)?;
+                    self.dollar(true).map_err(|_| ScanStop::Whole)?;
                     continue;
                 }
                 Some(_) => {}
@@ -358,27 +358,29 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn process(&mut self) -> Result<(), Stop> {
+    fn process(&mut self) -> Result<(), ScanStop> {
         let at = self.pos;
         let opener = &self.text[at..at + 2];
         self.pos += 2;
         // bash reads `<((` its own way, and takes even `<(())`.
         if self.byte() == Some(b'(') {
-            return Err(Stop::Whole);
+            return Err(ScanStop::Whole);
         }
         self.substitution(at, opener)
     }
 
     /// A list of commands up to its `)`, for `$(`, `<(` and `>(`.
-    fn substitution(&mut self, at: usize, opener: &str) -> Result<(), Stop> {
+    fn substitution(&mut self, at: usize, opener: &str) -> Result<(), ScanStop> {
         self.enter()?;
         // A word is being scanned, so nothing can have been looked at beyond it.
         assert!(self.ahead.is_none(), "a substitution is read with no token ahead");
         self.list()?;
         let close = self.next()?;
         match close.kind {
-            Kind::Op(")") => {}
-            Kind::End => return Err(Stop::fault(at, format!("'{opener}' is never closed"))),
+            TokenKind::Op(")") => {}
+            TokenKind::End => {
+                return Err(ScanStop::fault(at, format!("'{opener}' is never closed")));
+            }
             _ => return Err(self.unexpected(close)),
         }
         self.leave();
@@ -386,19 +388,21 @@ impl<'a> Scanner<'a> {
     }
 
     /// The elements of `name=(...)`.
-    fn array(&mut self) -> Result<(), Stop> {
+    fn array(&mut self) -> Result<(), ScanStop> {
         let at = self.pos;
         self.enter()?;
         self.pos += 1;
         loop {
             let token = self.next()?;
             match token.kind {
-                Kind::Op(")") => break,
+                TokenKind::Op(")") => break,
                 // `[subscript]=value`, where the subscript may hold anything.
-                Kind::Word if self.text[token.start..].starts_with('[') => return Err(Stop::Whole),
-                Kind::Op("\n") | Kind::Word => {}
-                Kind::End => return Err(Stop::fault(at, "'(' is never closed")),
-                Kind::Op(_) => return Err(self.unexpected(token)),
+                TokenKind::Word if self.text[token.start..].starts_with('[') => {
+                    return Err(ScanStop::Whole);
+                }
+                TokenKind::Op("\n") | TokenKind::Word => {}
+                TokenKind::End => return Err(ScanStop::fault(at, "'(' is never closed")),
+                TokenKind::Op(_) => return Err(self.unexpected(token)),
             }
         }
         self.leave();
@@ -433,25 +437,25 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 impl Scanner<'_> {
-    pub fn unexpected(&self, token: Token) -> Stop {
-        if token.kind == Kind::End {
-            return Stop::fault(token.start, "the text ends too soon");
+    pub fn unexpected(&self, token: Token) -> ScanStop {
+        if token.kind == TokenKind::End {
+            return ScanStop::fault(token.start, "the text ends too soon");
         }
-        Stop::fault(token.start, format!("unexpected {}", self.shown(token)))
+        ScanStop::fault(token.start, format!("unexpected {}", self.shown(token)))
     }
 
     /// A command or a file name is wanted where `found` stands, because of `after`.
-    pub fn missing(&self, after: Option<Token>, found: Token) -> Stop {
+    pub fn missing(&self, after: Option<Token>, found: Token) -> ScanStop {
         match (after, found.kind) {
-            (Some(after), Kind::End) => {
-                Stop::fault(after.start, format!("nothing after {}", self.shown(after)))
+            (Some(after), TokenKind::End) => {
+                ScanStop::fault(after.start, format!("nothing after {}", self.shown(after)))
             }
-            (Some(after), _) => Stop::fault(
+            (Some(after), _) => ScanStop::fault(
                 found.start,
                 format!("nothing between {} and {}", self.shown(after), self.shown(found)),
             ),
-            (None, Kind::Op("|" | "|&" | "&&" | "||" | ";" | "&")) => {
-                Stop::fault(found.start, format!("nothing before {}", self.shown(found)))
+            (None, TokenKind::Op("|" | "|&" | "&&" | "||" | ";" | "&")) => {
+                ScanStop::fault(found.start, format!("nothing before {}", self.shown(found)))
             }
             (None, _) => self.unexpected(found),
         }

@@ -7,14 +7,14 @@
 
 use brush_parser::{ParserOptions, SourceInfo, Token, TokenizerOptions, ast};
 
-use super::grammar::{Shape, Stage};
+use super::grammar::{Shape, StageSpan};
 use super::scan::MAX_DESCRIPTOR_DIGITS;
 
 /// Openings a wrong text may hold and still be shown to brush-parser. Its grammar backtracks,
 /// and takes time exponential in the depth of what is never closed (`<(<(<(`).
 const MAX_OPENINGS: usize = 8;
 
-/// Whether it takes the text at all, or cannot be asked. For a text our scanner calls wrong.
+/// Whether brush-parser accepts a text that our scanner refuses, or cannot be asked.
 pub(super) fn accepts(text: &str) -> bool {
     let brackets = text.bytes().filter(|b| matches!(b, b'(' | b'{' | b'[')).count();
     let words = text
@@ -24,14 +24,14 @@ pub(super) fn accepts(text: &str) -> bool {
     // A descriptor too large for 32 bits makes it panic; grammar.rs sees to that in other texts.
     let mut digits = text.split(|c: char| !c.is_ascii_digit());
     let large = digits.any(|number| number.len() > MAX_DESCRIPTOR_DIGITS);
-    // A here-document without a name, in a `$(...)` that ends with the text, it reads for ever, and
-    // takes all memory: a wrong text with a here-document is the shell's.
+    // brush-parser reads a here-document without a name in a `$(...)` at the end of the text forever
+    // and takes all memory. So a wrong text with a here-document is left to the shell.
     let has_here_document = text.replace("<<<", "").contains("<<");
     has_here_document || brackets + words <= MAX_OPENINGS && !large && parse(text).is_some()
 }
 
-/// Whether it finds the same stages, of the same shape, cut at the same places.
-pub(super) fn agrees(text: &str, negations: usize, stages: &[Stage]) -> bool {
+/// Whether brush-parser finds the same stages, of the same shape, cut at the same places.
+pub(super) fn agrees(text: &str, negations: usize, stages: &[StageSpan]) -> bool {
     let Some((tokens, commands)) = single_pipeline(text, negations % 2 == 1) else {
         return false;
     };
@@ -40,7 +40,7 @@ pub(super) fn agrees(text: &str, negations: usize, stages: &[Stage]) -> bool {
         && cuts_are_pipes(text, &tokens, stages)
 }
 
-/// Whether it takes a stage, cut out, for one command of this shape.
+/// Whether brush-parser reads a cut stage as one command of this shape.
 pub(super) fn stands_alone(stage_text: &str, shape: Shape) -> bool {
     single_pipeline(stage_text, false).is_some_and(|(_, commands)| commands == [shape])
 }
@@ -77,7 +77,7 @@ fn shape(command: &ast::Command) -> Shape {
     }
 }
 
-fn cuts_are_pipes(text: &str, tokens: &[Token], stages: &[Stage]) -> bool {
+fn cuts_are_pipes(text: &str, tokens: &[Token], stages: &[StageSpan]) -> bool {
     let mut pipes = tokens.iter().filter_map(|token| match token {
         Token::Operator(op, place) if op == "|" || op == "|&" => Some(place.end.index),
         _ => None,

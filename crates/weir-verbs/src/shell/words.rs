@@ -1,15 +1,15 @@
 //! Stages that need no shell: a simple command of literal words, with the quotes taken off as
 //! the shell takes them off (POSIX.1-2024 XCU 2.2), ready to be executed.
 //!
-//! The rule is to refuse: whatever is not known to stand for itself in every shell is left to
-//! the shell, which costs one `exec` and nothing else.
+//! Whatever is not known to stand for itself in every shell is left to the shell. That costs one
+//! `exec` and nothing else.
 
 use super::Direct;
 use super::builtins::{is_plain_variable, is_shell_word};
 
 /// The stage as an environment and arguments, if it means the same without a shell.
 pub(super) fn direct(source: &str, is_exported_function: &dyn Fn(&str) -> bool) -> Option<Direct> {
-    let mut reader = Reader { rest: source };
+    let mut reader = WordReader { rest: source };
     let mut direct = Direct { env: Vec::new(), argv: Vec::new() };
     while let Some(word) = reader.word()? {
         match word.name_length {
@@ -35,13 +35,13 @@ struct Word {
     name_length: Option<usize>,
 }
 
-struct Reader<'a> {
+struct WordReader<'a> {
     rest: &'a str,
 }
 
-/// What has been seen of a word so far.
+/// The part of a word that has been read.
 #[derive(Default)]
-struct State {
+struct WordState {
     value: String,
     started: bool,
     name_length: Option<usize>,
@@ -51,10 +51,10 @@ struct State {
     comma: bool,
 }
 
-impl Reader<'_> {
-    /// The next word; `Some(None)` at the end, `None` when it is not for us.
+impl WordReader<'_> {
+    /// Reads the next word; `Some(None)` at the end, `None` if the word needs a shell.
     fn word(&mut self) -> Option<Option<Word>> {
-        let mut state = State::default();
+        let mut state = WordState::default();
         while let Some(c) = self.take() {
             match c {
                 ' ' | '\t' if !state.started => {}
@@ -79,11 +79,11 @@ impl Reader<'_> {
         if state.brace && state.comma {
             return None;
         }
-        let State { value, name_length, started, .. } = state;
+        let WordState { value, name_length, started, .. } = state;
         Some(started.then_some(Word { value, name_length }))
     }
 
-    fn double_quote(&mut self, state: &mut State) -> Option<()> {
+    fn double_quote(&mut self, state: &mut WordState) -> Option<()> {
         state.quoted();
         loop {
             match self.take()? {
@@ -111,7 +111,7 @@ impl Reader<'_> {
     }
 }
 
-impl State {
+impl WordState {
     fn quoted(&mut self) {
         self.started = true;
         self.beyond_name = true;

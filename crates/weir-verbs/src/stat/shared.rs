@@ -1,4 +1,4 @@
-//! Of `weir stat`: owners and peers of mpxes, and clusters of flags.
+//! The rows and JSON of mpxes and clusters of flags in `weir stat`.
 
 use crate::json;
 use crate::units::{bytes, capacity, count, seconds};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use weir::stat::{FlagsStat, MpxStat};
 use weir_policy::text::printable;
 
-/// A line of the table.
-pub type Row = [String; 13];
+/// A row of the table.
+pub type StatRow = [String; 13];
 
-/// A process with its name.
+/// A process with its name, as text.
 pub fn process(pid: u32) -> String {
     if pid == 0 {
         return String::from("not open");
@@ -18,18 +18,18 @@ pub fn process(pid: u32) -> String {
     format!("{pid} {}", name.as_deref().unwrap_or("(gone)"))
 }
 
-/// The first name by which a memory is known.
+/// The first holder of a memory, as PID/FD.
 pub fn name(holders: &[(i32, i32)]) -> String {
     holders.first().map_or_else(String::new, |(pid, at)| format!("{pid}/{at}"))
 }
 
-/// Who holds a memory.
+/// The holders of a memory.
 pub fn holders_json(holders: &[(i32, i32)]) -> Vec<Value> {
     holders.iter().map(|(pid, fd)| json!({"pid": pid, "fd": fd})).collect()
 }
 
-/// What a participant has sent, and what it has received.
-pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
+/// Two rows for a participant: what it has sent, and what it has received.
+pub fn mpx_rows(stat: &MpxStat) -> [StatRow; 2] {
     let account = &stat.account;
     let role = if stat.is_owner { "owner" } else { "peer" };
     let arena = match account.arena_bytes {
@@ -41,7 +41,7 @@ pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
         0 => String::new(),
         blocked => format!("{} blocked", count(blocked)),
     };
-    let mut sent: Row = [const { String::new() }; 13];
+    let mut sent: StatRow = [const { String::new() }; 13];
     sent[0] = name(&stat.holders);
     sent[1] = format!("{role} out");
     sent[2] = process(account.pid);
@@ -49,7 +49,7 @@ pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
     sent[5] = count(account.records_out);
     sent[10] = count(account.wakes_given);
     sent[12] = state;
-    let mut received: Row = [const { String::new() }; 13];
+    let mut received: StatRow = [const { String::new() }; 13];
     received[..2].clone_from_slice(&[channels, format!("{role} in")]);
     received[3] = bytes(account.bytes_in);
     received[5..10].clone_from_slice(&[
@@ -63,8 +63,8 @@ pub fn mpx_rows(stat: &MpxStat) -> [Row; 2] {
     [sent, received]
 }
 
-/// What those who wait for flags have done.
-pub fn flags_row(stat: &FlagsStat) -> Row {
+/// A row for the waits of a cluster of flags.
+pub fn flags_row(stat: &FlagsStat) -> StatRow {
     let state = match stat.sleepers {
         0 => String::new(),
         sleepers => format!("{} wait", count(sleepers.into())),

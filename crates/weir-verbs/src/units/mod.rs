@@ -1,18 +1,15 @@
-//! How figures are written: times, sizes, rates, counts; and, in `parse`, how they are read. How wide a
-//! terminal is.
+//! Formats figures: times, sizes, rates, counts. [`parse`] parses them.
 
 pub mod parse;
-mod terminal;
 pub mod words;
 
 use std::time::Duration;
-pub use terminal::columns;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::Stage;
 use weir_measure::bench::params::Unit;
 pub use words::count;
 
-/// A time in a table cell: seconds, `-` for nothing worth a digit.
+/// Formats a time for a table cell; `-` if it would round to nothing.
 pub fn seconds(ns: u64) -> String {
     let s = ns as f64 / 1e9;
     match s {
@@ -23,18 +20,18 @@ pub fn seconds(ns: u64) -> String {
     }
 }
 
-/// Hours, minutes and seconds.
+/// Formats a time as hours, minutes and seconds.
 pub fn clock(time: Duration) -> String {
     let s = time.as_secs();
     format!("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
 }
 
-/// A size in decimal units.
+/// Formats a size in decimal units.
 pub fn bytes(count: u64) -> String {
     scaled(count, 1000.0, &["B", "kB", "MB", "GB", "TB"])
 }
 
-/// A size in binary units, in which sizes are given (64K is 64 KiB).
+/// Formats a size in binary units, as options take sizes (64K is 64 KiB).
 pub fn binary(count: u64) -> String {
     scaled(count, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
@@ -53,7 +50,7 @@ fn scaled(count: u64, step: f64, units: &[&str; 5]) -> String {
     }
 }
 
-/// A size in binary units, as pipes have them.
+/// Formats the capacity of a pipe in binary units; `?` for 0, which is unknown.
 pub fn capacity(count: u64) -> String {
     match count {
         0 => String::from("?"),
@@ -61,7 +58,7 @@ pub fn capacity(count: u64) -> String {
     }
 }
 
-/// A rate in MB/s, for a column that says so.
+/// Formats a rate in MB/s, without the unit.
 pub fn rate(bytes_per_s: f64) -> String {
     match bytes_per_s / 1e6 {
         0.0 => String::from("-"),
@@ -71,12 +68,12 @@ pub fn rate(bytes_per_s: f64) -> String {
     }
 }
 
-/// A share as a percentage; `?` where it is not known.
+/// Formats a share as a percentage; `?` if it is unknown.
 pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| String::from("?"), words::percent)
 }
 
-/// How a stage ended.
+/// Formats how a stage ended.
 pub fn ending(stage: &Stage) -> String {
     match stage.ending {
         _ if stage.closed_by_downstream() => String::from("reader left"),
@@ -86,13 +83,13 @@ pub fn ending(stage: &Stage) -> String {
     }
 }
 
-/// The name of a signal.
+/// Formats the name of a signal.
 pub fn signal_name(signal: i32) -> String {
     let name = signal_hook::low_level::signal_name(signal);
     name.map_or_else(|| format!("signal {signal}"), String::from)
 }
 
-/// A figure with three significant digits and a unit that suits its size.
+/// Formats a figure with three significant digits and a unit that suits its size.
 pub fn figure(value: f64, unit: Unit) -> String {
     let (scaled, name) = match unit {
         Unit::Ns => scale(value, &[(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")]),
@@ -104,7 +101,7 @@ pub fn figure(value: f64, unit: Unit) -> String {
     format!("{} {name}", three_digits(scaled))
 }
 
-/// A number with three significant digits.
+/// Formats a number with three significant digits.
 pub fn three_digits(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 100.0 => 0,
@@ -120,10 +117,16 @@ fn scale<'n>(value: f64, steps: &[(f64, &'n str)]) -> (f64, &'n str) {
     (value / factor, name)
 }
 
-/// A time by the calendar, in UTC: "2026-11-21 08:15".
+/// Formats a date and time in UTC: "2026-11-21 08:15".
 pub fn utc(unix_s: u64) -> String {
     let time = i64::try_from(unix_s).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
     time.map_or_else(|| String::from("?"), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
+}
+
+/// The number of columns of a terminal, if it reports one.
+pub fn columns(terminal: impl std::os::fd::AsFd) -> Option<usize> {
+    let columns = rustix::termios::tcgetwinsize(terminal).ok()?.ws_col;
+    (columns > 0).then_some(usize::from(columns))
 }
 
 #[cfg(test)]

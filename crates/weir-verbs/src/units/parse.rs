@@ -1,14 +1,14 @@
-//! Values of options: sizes and times. All verbs read them here.
+//! Parses the sizes and times of all options.
 
 use std::time::Duration;
 
-/// A size in bytes, as `weir::tune::parse_size` has it.
+/// Parses a size in bytes, as `weir::tune::parse_size` does.
 pub fn size(text: &str) -> Result<u64, String> {
     weir::tune::parse_size(text)
         .ok_or_else(|| String::from("not a size; write 65536, 64K, 1.5G or 2T"))
 }
 
-/// A time: "5s", "200ms", "50us", "1.5m", "2h", "1d"; a number alone is seconds.
+/// Parses a time: "5s", "200ms", "50us", "1.5m", "2h", "1d"; a number alone is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
@@ -26,7 +26,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| String::from("not a time; write 20s, 500ms or 5m"))
 }
 
-/// How long something is to take: more than nothing, and at most a day.
+/// Parses how long something may take: more than nothing, and at most a day.
 pub fn budget(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err(String::from("must be more than 0")),
@@ -35,7 +35,7 @@ pub fn budget(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Time between two looks.
+/// Parses the time between two updates: from 50 ms to a day.
 pub fn period(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         time if time < LEAST_PERIOD => Err(String::from("too short: at least 50ms")),

@@ -1,15 +1,15 @@
-//! How numbers read in sentences.
+//! Formats numbers for sentences.
 
 use weir_policy::text::printable;
 
-/// A share as a percentage: `93 %`.
+/// Formats a share as a percentage: `93 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// A factor that bounds from above, rounded up so that "at most" stays true: `1.9x`, `13x`.
+/// Formats an upper bound, rounded up so that "at most" stays true: `1.9x`, `13x`.
 pub fn factor_at_most(value: f64) -> String {
-    // What lies above a step only by the rounding of floating-point numbers is not rounded up.
+    // A value that exceeds a step only by floating-point rounding is not rounded up.
     const NOISE: f64 = 1e-6;
     if value <= 9.9 + NOISE {
         format!("{:.1}x", (value * 10.0 - NOISE).ceil() / 10.0)
@@ -18,23 +18,23 @@ pub fn factor_at_most(value: f64) -> String {
     }
 }
 
-/// A factor that is an estimate, rounded to the nearest: `1.9x`, `13x`.
+/// Formats an estimate, rounded to the nearest: `1.9x`, `13x`.
 pub fn factor_about(value: f64) -> String {
     if value < 9.95 { format!("{value:.1}x") } else { format!("{value:.0}x") }
 }
 
-/// A number of CPUs: `2`, `1.8`, `0.25`.
+/// Formats a number of CPUs: `2`, `1.8`, `0.25`.
 pub fn cpus(value: f64) -> String {
     let digits = if value < 0.95 { 100.0 } else { 10.0 };
     format!("{}", (value * digits).round() / digits)
 }
 
-/// A number of CPUs with its noun: `one CPU`, `2 CPUs`, `0.2 CPUs`.
+/// Formats a number of CPUs with its noun: `1 CPU`, `2 CPUs`, `0.2 CPUs`.
 pub fn of_cpus(value: f64) -> String {
     if value == 1.0 { String::from("1 CPU") } else { format!("{} CPUs", cpus(value)) }
 }
 
-/// A count, written as the tables write it: `950`, `35 k`, `34 M`.
+/// Formats a count as the tables do: `950`, `35 k`, `34 M`.
 pub fn count(value: u64) -> String {
     match value {
         0..=9_999 => format!("{value}"),
@@ -43,19 +43,19 @@ pub fn count(value: u64) -> String {
     }
 }
 
-/// A count that is only roughly known, with one digit: `2000`, `30 k`.
+/// Formats a count that is only roughly known, with one digit: `2000`, `30 k`.
 pub fn rough_count(value: u64) -> String {
     let step = 10_u64.pow(value.checked_ilog10().unwrap_or(0));
     count((value + step / 2) / step * step)
 }
 
-/// A number of things: `1 byte`, `24 bytes`.
+/// Formats a count with its noun: `1 byte`, `24 bytes`.
 pub fn things(value: u64, noun: &str) -> String {
     let plural = if value == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(value))
 }
 
-/// A short time: `under 1 ms`, `12 ms`.
+/// Formats a short time: `under 1 ms`, `12 ms`.
 pub fn short_time(ns: u64) -> String {
     match ns {
         0..750_000 => String::from("under 1 ms"),
@@ -63,8 +63,8 @@ pub fn short_time(ns: u64) -> String {
     }
 }
 
-/// A stage as it is named in sentences: `2 grep host7`, cut to a readable length. One without a
-/// name is named by its place.
+/// The name of a stage in sentences: `2 grep host7`, cut to a readable length, or `stage 2` if it has
+/// no name.
 pub fn stage(position: usize, label: &str) -> String {
     const LONGEST: usize = 40;
     let line: String = label.split_whitespace().collect::<Vec<_>>().join(" ");

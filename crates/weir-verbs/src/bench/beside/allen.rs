@@ -1,4 +1,4 @@
-//! Allen's figures beside an echo at user level of today, and what such an echo may cost.
+//! Allen's figures beside an echo at user level of today, and the bounds on its cost.
 
 use super::first;
 use crate::output::{aligned, trimmed};
@@ -9,7 +9,7 @@ use weir_bench::published::{ALLEN, PublishedRow, lines};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
 
-/// What Allen had, and which case of today stands beside it.
+/// Allen's quantities, and the cases of today beside them.
 const ROWS: [(&str, &str); 9] = [
     ("turnaround goal for an echo", "icmp, weir, turnaround"),
     ("round trip to self with logging off", "icmp, weir, log off, turnaround"),
@@ -24,14 +24,14 @@ const ROWS: [(&str, &str); 9] = [
 const COPIES: &str = "slow-down of send and receive with four copies";
 const FOUR: &str = "icmp, bare, 4 copies at once";
 
-/// The tables that have rows.
+/// The text of the tables that have rows.
 pub fn echo(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<String> {
     let tables = [published(cases, comparisons), bounds(comparisons)];
     let tables: Vec<String> = tables.into_iter().flatten().map(|table| trimmed(&table)).collect();
     (!tables.is_empty()).then(|| tables.join("\n\n"))
 }
 
-/// Figures of both sides on one CPU, as it was then.
+/// The published figures, with both sides on one CPU, as then.
 fn published(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<Table> {
     let then = lines(ALLEN);
     let header = ["  PDP-11/45 (L. Allen, MIT)", "", "this host, same-cpu", "", "", ""];
@@ -49,7 +49,7 @@ fn published(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<
     (table.row_count() > 0).then_some(table)
 }
 
-/// What begins so, with its figure, or with the lower and the upper one.
+/// The published quantity that begins with this text, with its figure or its lower and upper figure.
 fn published_of(
     then: &[PublishedRow],
     quantity: &str,
@@ -62,7 +62,7 @@ fn published_of(
     (format!("  {name}"), figures.join(" to "))
 }
 
-/// The bounds, and what was measured in the same rounds.
+/// The bounds, and the ratios measured in the same rounds.
 fn bounds(comparisons: &[ComparisonRecord]) -> Option<Table> {
     let mut table =
         aligned(["  in the same rounds", "place", "ratio", "interval", "goal", ""], [2]);
@@ -88,7 +88,7 @@ fn times(ratio: f64) -> String {
     format!("{ratio:.3}x")
 }
 
-/// What the whole interval says.
+/// Whether the whole interval meets the bound.
 fn verdict(row: &ComparisonRecord, bound: f64) -> &'static str {
     let (low, high) = if row.unit.more_is_better() {
         (bound / row.high, bound / row.low)

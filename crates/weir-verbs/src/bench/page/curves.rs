@@ -10,17 +10,17 @@ use weir_measure::bench::estimate::median;
 use weir_measure::bench::params::Unit;
 use weir_measure::bench::record::{CaseRecord, Report};
 
-/// Fewer sizes are no curve.
+/// The least number of sizes in a curve.
 const POINTS_MIN: usize = 3;
 const HEIGHT: u32 = 300;
-/// Distributions shown.
+/// The number of distributions shown.
 const DISTRIBUTIONS: usize = 6;
 
-/// Points by what they were measured with.
+/// Points of each series.
 type Panel = BTreeMap<String, Vec<(f64, f64)>>;
 type Curve = (String, Vec<(f64, f64)>);
 
-/// A drawing for each suite and placement that has curves.
+/// Draws each suite and placement that has curves.
 pub fn chunks(report: &Report) -> Result<String, DrawError> {
     let mut panels: BTreeMap<(String, String), Panel> = BTreeMap::new();
     for case in &report.cases {
@@ -53,7 +53,7 @@ fn points_of(name: &str, points: &[(f64, f64)]) -> Vec<String> {
     points.iter().map(|(x, y)| format!("{name}, {} B a write: {}", bytes(*x), rate(*y))).collect()
 }
 
-/// The chunk of a case, and which curve it belongs to: all else that it was measured with.
+/// The chunk of a case, and its curve: the other parameters of the case.
 fn point(case: &CaseRecord) -> Option<(f64, String)> {
     let sound = case.unit == Unit::MegabytesPerSecond && case.estimate > 0.0;
     let chunk = case.params.chunk_bytes.filter(|_| sound)?;
@@ -110,7 +110,7 @@ fn curve_chart(curves: &[Curve], copy: &[(f64, f64)]) -> Result<String, DrawErro
             .bold_line_style(GRID.mix(0.25))
             .light_line_style(TRANSPARENT)
             .draw()?;
-        // Beyond the sizes that were copied the line goes on level.
+        // Beyond the sizes that were copied, the line is level.
         if let (Some(first), Some(last)) = (copy.first(), copy.last()) {
             let inside = copy.iter().copied().filter(|(x, _)| (left..=right).contains(x));
             let begin = (left, first.1);
@@ -126,12 +126,12 @@ fn curve_chart(curves: &[Curve], copy: &[(f64, f64)]) -> Result<String, DrawErro
     })
 }
 
-/// The line at `x`: that of the next size below.
+/// The height of the line at `x`: that of the next smaller size.
 fn level(copy: &[(f64, f64)], x: f64, last: (f64, f64)) -> f64 {
     copy.iter().rfind(|(size, _)| *size <= x).map_or(last.1, |(_, y)| *y)
 }
 
-/// Empirical distribution functions of the samples of some cases, over their medians.
+/// Draws empirical distribution functions of the samples of some cases, relative to their medians.
 pub fn distributions(report: &Report) -> Result<String, DrawError> {
     let sound = |case: &&CaseRecord| {
         case.samples.len() >= 30 && case.low > 0.0 && case.samples.iter().all(|s| *s > 0.0)
@@ -198,7 +198,7 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
     Ok(key(&names) + &scrolled(&svg) + &rest)
 }
 
-/// From where to where the axis goes: nearly all batches, but no further than tenfold.
+/// The range of the axis: nearly all batches, but at most a factor of ten.
 fn reach(curves: &[Curve]) -> (f64, f64) {
     let all: Vec<f64> = curves.iter().flat_map(|(_, points)| points).map(|(x, _)| *x).collect();
     let end = |share: f64| weir_measure::bench::estimate::quantile(&all, share);

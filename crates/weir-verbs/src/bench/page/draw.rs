@@ -1,22 +1,24 @@
-//! What the drawings share: colours, words, and a drawing as text.
+//! Colours, texts and helpers that the drawings share.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::Pos;
+pub use plotters::style::text_anchor::{HPos, VPos};
 use weir_measure::bench::params::Unit;
 
 /// Why a drawing failed.
 pub type DrawError = Box<dyn std::error::Error>;
 
-/// The area a drawing is made on.
-pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// The area of a drawing.
+pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Width of a drawing that takes the page's width.
+/// Width of a drawing as wide as the page.
 pub const FULL: u32 = 1072;
-/// Width of one of two beside each other.
+/// Width of one of two drawings side by side.
 pub const HALF: u32 = 524;
-/// Of lines between figures; light on white and on black.
+/// Colour of grid lines, visible on white and on black.
 pub const GRID: RGBColor = RGBColor(0x9a, 0xa1, 0xab);
-/// Colours of series, told apart by those who confuse red and green too (Okabe and Ito).
+/// Colours of series, distinct for people who confuse red and green, too (Okabe and Ito).
 pub const SERIES: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -27,7 +29,7 @@ pub const SERIES: [RGBColor; 8] = [
     RGBColor(0x80, 0x6a, 0x4d),
     RGBColor(0x7a, 0x7f, 0x87),
 ];
-/// Colours of a second set of series beside the first, none of them in it (Tol's muted ones).
+/// Colours of a second set of series, none of them in the first set (Tol's muted colours).
 pub const OTHERS: [RGBColor; 8] = [
     RGBColor(0x33, 0x22, 0x88),
     RGBColor(0x88, 0x22, 0x55),
@@ -38,20 +40,20 @@ pub const OTHERS: [RGBColor; 8] = [
     RGBColor(0xaa, 0x44, 0x99),
     RGBColor(0x66, 0x11, 0x00),
 ];
-/// A better figure, a worse one, the same, and not known.
+/// A better figure.
 pub const GOOD: RGBColor = RGBColor(0x1f, 0x93, 0x60);
 /// A worse figure.
 pub const BAD: RGBColor = RGBColor(0xd5, 0x5e, 0x00);
-/// The same.
+/// An equivalent figure.
 pub const SAME: RGBColor = RGBColor(0x5b, 0x84, 0xb1);
-/// Not known.
+/// An inconclusive figure.
 pub const UNKNOWN: RGBColor = RGBColor(0x9a, 0xa1, 0xab);
 
-/// Draws on a fresh area of so many pixels.
+/// Draws on a new area of `width` by `height` pixels, and returns the SVG.
 pub fn drawing(
     width: u32,
     height: u32,
-    paint: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+    paint: impl FnOnce(&Canvas<'_>) -> Result<(), DrawError>,
 ) -> Result<String, DrawError> {
     let mut svg = String::new();
     {
@@ -59,16 +61,21 @@ pub fn drawing(
         paint(&area)?;
         area.present()?;
     }
-    // The page's styles decide about the colour of text, and about the width.
+    // The style sheet of the page sets the colour of text.
     Ok(svg.replace(" fill=\"#000000\"", ""))
 }
 
-/// Plain text for HTML.
+/// A style for text of this size, placed relative to its point.
+pub fn text_style<'a>(canvas: &Canvas<'_>, size: u32, x: HPos, y: VPos) -> TextStyle<'a> {
+    ("sans-serif", size).into_text_style(canvas).pos(Pos::new(x, y))
+}
+
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A part of the page; nothing, if there is nothing in it.
+/// A section of the page; empty if it has no content.
 pub fn section(title: &str, why: &str, inside: String) -> String {
     if inside.is_empty() {
         return inside;
@@ -77,8 +84,8 @@ pub fn section(title: &str, why: &str, inside: String) -> String {
     format!("<section>\n<h2>{title}</h2>\n{why}{inside}</section>\n")
 }
 
-/// Gives the elements of a drawing that have this name their texts, in their order: browsers show
-/// them where the pointer is.
+/// Gives the elements of this name in a drawing their titles, in order. Browsers show a title at the
+/// pointer.
 pub fn titled(svg: &str, element: &str, titles: &[String]) -> String {
     let opening = format!("<{element} ");
     let mut parts = svg.split(&opening);
@@ -96,12 +103,12 @@ pub fn titled(svg: &str, element: &str, titles: &[String]) -> String {
     text
 }
 
-/// A drawing that is moved sideways where the page is narrower than its words bear.
+/// A drawing that scrolls sideways if the page is too narrow for its text.
 pub fn scrolled(svg: &str) -> String {
     format!("<div class=\"draw\">{svg}</div>\n")
 }
 
-/// What colours mean.
+/// A key to the colours.
 pub fn key(entries: &[(RGBColor, &str)]) -> String {
     let entries: String = entries
         .iter()
@@ -118,7 +125,7 @@ pub fn figure(caption: &str, svg: &str) -> String {
     format!("<figure><figcaption>{}</figcaption>\n{svg}</figure>\n", escape(caption))
 }
 
-/// "64", "4K", "1M".
+/// Formats a size as "64", "4K" or "1M".
 pub fn bytes(bytes: f64) -> String {
     match bytes {
         b if b >= 1_048_576.0 => format!("{:.0}M", b / 1_048_576.0),
@@ -127,7 +134,7 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A throughput at an axis.
+/// Formats a throughput at an axis.
 pub fn rate(megabytes_per_s: f64) -> String {
     match megabytes_per_s {
         v if v >= 1_000.0 => format!("{} GB/s", trim(v / 1_000.0)),
@@ -135,13 +142,13 @@ pub fn rate(megabytes_per_s: f64) -> String {
     }
 }
 
-/// A number without noughts behind.
+/// Formats a number without trailing zeros.
 pub fn trim(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Least and greatest of finite values above 0.
+/// The least and the greatest of the finite values above 0.
 pub fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.filter(|value| value.is_finite() && *value > 0.0).fold(None, |range, value| {
         let (low, high) = range.unwrap_or((value, value));

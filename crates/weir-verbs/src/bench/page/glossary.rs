@@ -1,4 +1,4 @@
-//! What the page says in a sentence, and what the words on it mean: for who meets it first.
+//! The page in a sentence, and a glossary for those who read it first.
 
 use super::draw::{escape, section};
 use super::ratios::asks_the_same;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use weir_measure::bench::params::Placement;
 use weir_measure::bench::record::{ComparisonRecord, Report};
 
-/// The page in a sentence.
+/// Summarizes the page in a sentence.
 pub fn says(report: &Report) -> String {
     let suites: BTreeSet<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
     if suites.is_empty() {
@@ -36,7 +36,7 @@ pub fn says(report: &Report) -> String {
     text
 }
 
-/// The suites and places that are on the page, and the words of its tables.
+/// Explains the suites, the placements and the terms on the page.
 pub fn glossary(report: &Report) -> String {
     let shown = |suite: &str| report.cases.iter().any(|case| case.suite == suite);
     let mut html = String::from("<dl class=\"glossary\">\n");

@@ -1,6 +1,6 @@
-//! Every case over the time of the run: how far its batches were from its median.
+//! A heat map of the run: how far the batches of each case were from its median, over time.
 
-use super::draw::{Area, DrawError, FULL, drawing, scrolled, trim};
+use super::draw::{Canvas, DrawError, FULL, HPos, VPos, drawing, scrolled, text_style, trim};
 use plotters::prelude::*;
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::record::{CaseRecord, Report};
@@ -8,14 +8,14 @@ use weir_measure::bench::record::{CaseRecord, Report};
 const COLUMNS: usize = 110;
 const ROW: i32 = 13;
 const NAMES: i32 = 360;
-/// More rows than this are not looked at: the widest are shown.
+/// The most rows. If there are more cases, those with the widest intervals are shown.
 const ROWS: usize = 60;
-/// A quarter off is the full colour.
+/// A difference of a quarter has the full colour.
 const FULL_COLOUR: f64 = 0.25;
 
-type Row = (String, Vec<Option<f64>>);
+type HeatRow = (String, Vec<Option<f64>>);
 
-/// The map; nothing without samples.
+/// Draws the map; empty without samples.
 pub fn heat(report: &Report) -> Result<String, DrawError> {
     let at = report.cases.iter().flat_map(|case| &case.beside.at_s);
     let end_s = at.copied().filter(|at| at.is_finite()).fold(0.0, f64::max) + 1e-3;
@@ -37,7 +37,7 @@ pub fn heat(report: &Report) -> Result<String, DrawError> {
     Ok(scrolled(&drawing(FULL, height, |area| paint(area, &rows, end_s))?))
 }
 
-/// Medians by column of values over their middle; of rates, inverted, so that red is slower.
+/// The median of the values in each column.
 fn binned(samples: impl Iterator<Item = (f64, f64)>, end_s: f64) -> Vec<Option<f64>> {
     let mut bins: Vec<Vec<f64>> = vec![Vec::new(); COLUMNS];
     for (at_s, value) in samples {
@@ -47,7 +47,7 @@ fn binned(samples: impl Iterator<Item = (f64, f64)>, end_s: f64) -> Vec<Option<f
     bins.iter().map(|bin| (!bin.is_empty()).then(|| median(bin))).collect()
 }
 
-fn reference(report: &Report, end_s: f64) -> Row {
+fn reference(report: &Report, end_s: f64) -> HeatRow {
     let steps = report.cases.iter().flat_map(|case| {
         case.beside.at_s.iter().copied().zip(case.beside.reference_ns.iter().copied())
     });
@@ -56,7 +56,7 @@ fn reference(report: &Report, end_s: f64) -> Row {
     (String::from("reference loop"), binned(steps, end_s))
 }
 
-fn row(case: &CaseRecord, end_s: f64) -> Row {
+fn row(case: &CaseRecord, end_s: f64) -> HeatRow {
     let middle = median(&case.samples);
     let slower = |sample: f64| match case.unit.more_is_better() {
         true if sample > 0.0 => middle / sample,
@@ -68,7 +68,7 @@ fn row(case: &CaseRecord, end_s: f64) -> Row {
     (name, binned(samples, end_s))
 }
 
-/// Blue is faster than usual, red slower, grey as usual.
+/// Blue is faster than usual, red is slower, grey is as usual.
 fn colour(ratio: f64) -> RGBColor {
     const USUAL: (f64, f64, f64) = (222.0, 225.0, 230.0);
     let strength = (ratio.ln() / (1.0 + FULL_COLOUR).ln()).clamp(-1.0, 1.0);
@@ -78,10 +78,8 @@ fn colour(ratio: f64) -> RGBColor {
     RGBColor(mix(USUAL.0, to.0), mix(USUAL.1, to.1), mix(USUAL.2, to.2))
 }
 
-fn paint(area: &Area<'_>, rows: &[Row], seconds: f64) -> Result<(), DrawError> {
-    use plotters::style::text_anchor::{HPos, Pos, VPos};
-    let right = Pos::new(HPos::Right, VPos::Center);
-    let style = ("sans-serif", 11).into_text_style(area).pos(right);
+fn paint(area: &Canvas<'_>, rows: &[HeatRow], seconds: f64) -> Result<(), DrawError> {
+    let style = text_style(area, 11, HPos::Right, VPos::Center);
     let width = f64::from(FULL as i32 - NAMES - 10) / COLUMNS as f64;
     let x = |column: usize| NAMES + (column as f64 * width) as i32;
     for (index, (name, cells)) in rows.iter().enumerate() {
@@ -97,7 +95,7 @@ fn paint(area: &Area<'_>, rows: &[Row], seconds: f64) -> Result<(), DrawError> {
         }
     }
     let bottom = 4 + rows.len() as i32 * ROW + 12;
-    let below = ("sans-serif", 11).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
+    let below = text_style(area, 11, HPos::Center, VPos::Top);
     for tick in 0..=5 {
         let at = NAMES + (f64::from(tick) / 5.0 * width * COLUMNS as f64) as i32;
         let text = format!("{} s", trim((f64::from(tick) / 5.0 * seconds).round()));
@@ -106,18 +104,15 @@ fn paint(area: &Area<'_>, rows: &[Row], seconds: f64) -> Result<(), DrawError> {
     scale(area, bottom + 18)
 }
 
-/// What the colours mean.
-fn scale(area: &Area<'_>, top: i32) -> Result<(), DrawError> {
-    use plotters::style::text_anchor::{HPos, Pos, VPos};
-    let middle = Pos::new(HPos::Left, VPos::Center);
-    let style = ("sans-serif", 11).into_text_style(area).pos(middle);
+/// Draws the key to the colours.
+fn scale(area: &Canvas<'_>, top: i32) -> Result<(), DrawError> {
+    let style = text_style(area, 11, HPos::Left, VPos::Center);
     for step in 0..40 {
         let ratio = (1.0 + FULL_COLOUR).powf(f64::from(step) / 19.5 - 1.0);
         let left = NAMES + 120 + step * 4;
         area.draw(&Rectangle::new([(left, top), (left + 4, top + 10)], colour(ratio).filled()))?;
     }
-    let text = |text: &str| text.to_owned();
-    area.draw(&Text::new(text("a fifth faster"), (NAMES + 36, top + 5), style.clone()))?;
-    area.draw(&Text::new(text("a quarter slower"), (NAMES + 288, top + 5), style))?;
+    area.draw(&Text::new("a fifth faster", (NAMES + 36, top + 5), style.clone()))?;
+    area.draw(&Text::new("a quarter slower", (NAMES + 288, top + 5), style))?;
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! The report as one HTML page that needs nothing else: styles and drawings are in it, no script,
-//! no request.
+//! The report as one HTML page that contains its styles and drawings, and has no scripts and makes no
+//! requests.
 //!
-//! - [`draw`]: axes, colours and words that the drawings share.
-//! - [`glossary`]: what the page says, what the suites measure, where the sides ran.
+//! - [`draw`]: colours, texts and helpers that the drawings share.
+//! - [`glossary`]: a summary, the suites, the placements.
 //! - [`ratios`]: dots with intervals, for comparisons and for the self-test.
 //! - [`curves`]: throughput by chunk, beside memcpy; distributions of samples.
 //! - [`phases`]: Joy's system call, then and now.
@@ -26,7 +26,7 @@ use weir_measure::bench::record::Report;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page.
+/// Writes the page.
 pub fn html(report: &Report) -> Result<String, Fault> {
     let cannot = |error: draw::DrawError| Fault::failed(format!("cannot draw the page: {error}"));
     let mut body = head(report);

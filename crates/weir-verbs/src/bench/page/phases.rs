@@ -1,6 +1,9 @@
-//! Joy's parts of a system call in 1980, and this host's phases, each bar the whole.
+//! Two bars: the parts of a system call as Joy measured them in 1980, and the phases on this host.
 
-use super::draw::{Area, DrawError, FULL, OTHERS, SERIES, drawing, escape, key, scrolled, titled};
+use super::draw::{
+    Canvas, DrawError, FULL, HPos, OTHERS, SERIES, VPos, drawing, escape, key, scrolled,
+    text_style, titled,
+};
 use crate::bench::beside::{first, in_read, is_phase, phase_name};
 use plotters::prelude::*;
 use weir_bench::published::{JOY_SYSCALL, lines};
@@ -9,13 +12,13 @@ use weir_measure::bench::record::Report;
 const BAR: i32 = 40;
 const LEFT: i32 = 150;
 
-/// A part: its name, how long, and in what unit that is written.
-type Part = (String, f64);
+/// The name of a part and its duration.
+type PhasePart = (String, f64);
 
-/// The two bars; nothing, if the phases were not measured.
+/// Draws the two bars; empty if the phases were not measured.
 pub fn phases(report: &Report) -> Result<String, DrawError> {
     let of_suite = report.cases.iter().filter(|case| case.suite == "joy-syscall");
-    let now: Vec<Part> = of_suite
+    let now: Vec<PhasePart> = of_suite
         .filter(|case| is_phase(case) && in_read(case))
         .map(|case| (phase_name(case).to_owned(), case.estimate.max(0.0)))
         .collect();
@@ -23,7 +26,7 @@ pub fn phases(report: &Report) -> Result<String, DrawError> {
         return Ok(String::new());
     }
     let then = lines(JOY_SYSCALL).into_iter();
-    let then: Vec<Part> = then.map(|line| (line.name.clone(), first(&line))).collect();
+    let then: Vec<PhasePart> = then.map(|line| (line.name.clone(), first(&line))).collect();
     let svg = drawing(FULL, 130, |area| {
         bar(area, 8, "VAX-11/780, 1980", "us", &then, &SERIES)?;
         bar(area, 72, "this host", "ns", &now, &OTHERS)
@@ -34,12 +37,12 @@ pub fn phases(report: &Report) -> Result<String, DrawError> {
     Ok(format!("{svg}{then}{now}"))
 }
 
-fn texts(parts: &[Part], unit: &str) -> Vec<String> {
+fn texts(parts: &[PhasePart], unit: &str) -> Vec<String> {
     parts.iter().map(|(name, value)| format!("{name} {value:.1} {unit}")).collect()
 }
 
-/// The phases of then and now are not the same ones, so they have no colour in common.
-fn legend(when: &str, parts: &[Part], unit: &str, colours: &[RGBColor]) -> String {
+/// The key to a bar. The two bars have different phases, and no colour in common.
+fn legend(when: &str, parts: &[PhasePart], unit: &str, colours: &[RGBColor]) -> String {
     let texts = texts(parts, unit);
     let entries: Vec<(RGBColor, &str)> =
         colours.iter().copied().zip(texts.iter().map(String::as_str)).collect();
@@ -47,26 +50,24 @@ fn legend(when: &str, parts: &[Part], unit: &str, colours: &[RGBColor]) -> Strin
 }
 
 fn bar(
-    area: &Area<'_>,
+    area: &Canvas<'_>,
     top: i32,
     name: &str,
     unit: &str,
-    parts: &[Part],
+    parts: &[PhasePart],
     colours: &[RGBColor],
 ) -> Result<(), DrawError> {
-    use plotters::style::text_anchor::{HPos, Pos, VPos};
     let all: f64 = parts.iter().map(|(_, value)| value).sum();
     if all <= 0.0 {
         return Ok(());
     }
     let middle = top + BAR / 2;
-    let right = ("sans-serif", 13).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Bottom));
-    area.draw(&Text::new(name.to_owned(), (LEFT - 12, middle), right.clone()))?;
-    let below = right.pos(Pos::new(HPos::Right, VPos::Top));
+    let above = text_style(area, 13, HPos::Right, VPos::Bottom);
+    area.draw(&Text::new(name.to_owned(), (LEFT - 12, middle), above))?;
+    let below = text_style(area, 13, HPos::Right, VPos::Top);
     area.draw(&Text::new(format!("{all:.0} {unit} in all"), (LEFT - 12, middle + 2), below))?;
     let scale = f64::from(FULL as i32 - LEFT - 8) / all;
-    let white = ("sans-serif", 12).into_text_style(area).color(&WHITE);
-    let inside = white.pos(Pos::new(HPos::Center, VPos::Center));
+    let inside = text_style(area, 12, HPos::Center, VPos::Center).color(&WHITE);
     let mut from = 0.0;
     for ((_, value), colour) in parts.iter().zip(colours.iter().cycle()) {
         let (x0, x1) = (from * scale, (from + value) * scale);

@@ -1,15 +1,15 @@
-//! Ratios as dots with their intervals, a row each, on a logarithmic axis around 1.
+//! Ratios as dots with their intervals, one per row, on a logarithmic axis around 1.
 
 use super::draw::{
-    Area, BAD, DrawError, FULL, GOOD, GRID, SAME, UNKNOWN, drawing, figure, key, scrolled, titled,
-    trim,
+    BAD, Canvas, DrawError, FULL, GOOD, GRID, HPos, SAME, UNKNOWN, VPos, drawing, figure, key,
+    scrolled, text_style, titled, trim,
 };
 use plotters::prelude::*;
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord, Report, SelfTestEntry};
 
 const ROW: u32 = 20;
 const NAMES: u32 = 380;
-/// Of a name: what fits in front of the axis.
+/// The characters of a name that fit in front of the axis.
 const NAME_CHARS: usize = 62;
 
 struct Dot {
@@ -20,7 +20,7 @@ struct Dot {
     colour: RGBColor,
 }
 
-/// Cases against the baselines of their groups, a drawing a suite and placement.
+/// Draws the cases against the baselines of their groups, for each suite and placement.
 pub fn comparisons(report: &Report) -> Result<String, DrawError> {
     let mut html = String::new();
     let all = &report.comparisons;
@@ -42,8 +42,8 @@ pub fn comparisons(report: &Report) -> Result<String, DrawError> {
     Ok(key(&colours) + &html)
 }
 
-/// Whether a case and its baseline answer one question: bytes of the same size, sent the same way.
-/// A pipe to oneself is no faster switch, and a larger message no slower one.
+/// Whether a case and its baseline answer one question: chunks of the same size in the same direction.
+/// A pipe to oneself is not a faster switch, and a larger message is not a slower one.
 pub fn asks_the_same(report: &Report, row: &ComparisonRecord) -> bool {
     let of = |name: &str| {
         let is_it = |case: &&CaseRecord| {
@@ -70,7 +70,7 @@ fn of_comparison(row: &ComparisonRecord) -> Option<Dot> {
     dot(row.b.clone(), row.ratio, row.low, row.high, colour)
 }
 
-/// The twins.
+/// Draws the cases that were compared with themselves.
 pub fn self_test(report: &Report) -> Result<String, DrawError> {
     let of_entry = |entry: &SelfTestEntry| {
         let holds = entry.low <= 1.0 && entry.high >= 1.0;
@@ -90,12 +90,12 @@ fn chart(caption: &str, dots: &[Dot], band: Option<f64>) -> Result<String, DrawE
     if dots.is_empty() {
         return Ok(String::new());
     }
-    // As far to one side as to the other, so that 1 is in the middle of what can be seen.
+    // The axis reaches equally far to both sides, so that 1 is in the middle.
     let far = dots.iter().flat_map(|dot| [dot.high, 1.0 / dot.low]).fold(1.02, f64::max) * 1.05;
     let low = dots.iter().map(|dot| dot.low).fold(1.0, f64::min).min(0.98) / 1.05;
     let high = dots.iter().map(|dot| dot.high).fold(1.0, f64::max).max(1.02) * 1.05;
     let (low, high) = if far < 1.5 { (1.0 / far, far) } else { (low, high) };
-    // What is above the first row and below the last: see `paint`.
+    // For the space above the first row and below the last, see `paint`.
     let height = ROW * dots.len() as u32 + 34;
     let svg = drawing(FULL, height, |area| paint(area, dots, band, low, high))?;
     let title =
@@ -105,7 +105,7 @@ fn chart(caption: &str, dots: &[Dot], band: Option<f64>) -> Result<String, DrawE
 }
 
 fn paint(
-    area: &Area<'_>,
+    area: &Canvas<'_>,
     dots: &[Dot],
     band: Option<f64>,
     low: f64,
@@ -140,7 +140,7 @@ fn paint(
     names(area, dots)
 }
 
-/// Round ratios between the ends, no more than fit.
+/// Round ratios between the ends, as many as fit.
 pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     const ROUND: [f64; 27] = [
         0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0, 1.01, 1.02,
@@ -161,19 +161,17 @@ pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     ticks
 }
 
-pub fn scale(area: &Area<'_>, places: &[(i32, f64)], top: i32) -> Result<(), DrawError> {
-    use plotters::style::text_anchor::{HPos, Pos, VPos};
-    let style = ("sans-serif", 12).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
+pub fn scale(area: &Canvas<'_>, places: &[(i32, f64)], top: i32) -> Result<(), DrawError> {
+    let style = text_style(area, 12, HPos::Center, VPos::Top);
     for (x, tick) in places {
         area.draw(&Text::new(format!("{}x", trim(*tick)), (*x, top), style.clone()))?;
     }
     Ok(())
 }
 
-/// Names stand to the left of the axis, flush right.
-fn names(area: &Area<'_>, dots: &[Dot]) -> Result<(), DrawError> {
-    use plotters::style::text_anchor::{HPos, Pos, VPos};
-    let style = ("sans-serif", 13).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Center));
+/// Draws the names to the left of the axis, aligned to the right.
+fn names(area: &Canvas<'_>, dots: &[Dot]) -> Result<(), DrawError> {
+    let style = text_style(area, 13, HPos::Right, VPos::Center);
     for (row, dot) in dots.iter().enumerate() {
         let mut name: String = dot.name.chars().take(NAME_CHARS).collect();
         if name.len() < dot.name.len() {

@@ -10,7 +10,7 @@ use weir_measure::host_cpu::HostUse;
 /// An interval is marked when it is wider than this on each side, as a fraction.
 const WIDE: f64 = 0.15;
 
-/// A table a suite.
+/// A table for each suite.
 pub fn tables(report: &Report) -> String {
     let mut html = String::new();
     for cases in report.cases.chunk_by(|a, b| a.suite == b.suite) {
@@ -64,7 +64,7 @@ pub fn notes(report: &Report) -> String {
     format!("<ul class=\"remarks\">\n{items}</ul>\n")
 }
 
-/// The host's fingerprint, folded away.
+/// The fingerprint of the host, in a part of the page that unfolds.
 pub fn host(report: &Report) -> String {
     let host = &report.host;
     let reference = &report.reference;

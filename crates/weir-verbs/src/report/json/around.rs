@@ -1,8 +1,12 @@
 //! What was around a run: the host, the quota, the processes it started, the peers of its sockets.
 
+use super::super::words;
 use crate::json::seconds;
 use serde_json::{Value, json};
-use weir_doctor::facts::{Host, Peer, Program, Quota, Started};
+use weir_doctor::facts::{
+    FileWait, Host, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook, TcpWaits,
+};
+use weir_doctor::outside;
 
 pub fn host(host: &Host) -> Value {
     json!({
@@ -41,13 +45,75 @@ pub fn started(started: &Started) -> Value {
     })
 }
 
-pub fn peer(peer: &Peer) -> Value {
+pub fn peer(run: &Run, peer: &Peer) -> Value {
     json!({
         "kind": peer.kind.as_ref(),
         "address": peer.address,
         "program": peer.program,
         "pid": peer.pid,
         "waited_s": seconds(peer.waited_ns),
+        "limit": outside::limit(peer).map(|limit| limit.word()),
+        "finding": words::outside::finding(run, peer),
+        "process": peer.process.as_ref().map(|process| self::process(process)),
+        "tcp": peer.tcp.as_ref().map(tcp),
         "text": peer.to_string(),
+    })
+}
+
+fn process(process: &OutsideProcess) -> Value {
+    let times = &process.times;
+    json!({
+        "program": process.program,
+        "pid": process.pid,
+        "samples": process.samples,
+        "cpu_s": seconds(times.cpu_ns),
+        "runq_s": seconds(times.queue_ns),
+        "disk_s": seconds(times.disk_ns),
+        "file_s": seconds(times.file_ns),
+        "lock_s": seconds(times.lock_ns),
+        "child_s": seconds(times.child_ns),
+        "sleep_s": seconds(times.sleep_ns),
+        "network_s": seconds(times.network_ns),
+        "device_s": seconds(times.device_ns),
+        "stopped_s": seconds(times.stopped_ns),
+        "unknown_s": seconds(times.unknown_ns),
+        "waits_for": process.peer.as_ref().map(|peer| peer.to_string()),
+        "file": process.file.as_ref().map(file),
+    })
+}
+
+fn tcp(tcp: &TcpWaits) -> Value {
+    let since = |of: fn(&TcpLook) -> u64| of(&tcp.last).saturating_sub(of(&tcp.first));
+    json!({
+        "read_s": seconds(tcp.read_ns),
+        "unanswered_s": seconds(tcp.unanswered_ns),
+        "gap_s": seconds(tcp.gap_ns),
+        "own_window_s": seconds(tcp.own_window_ns),
+        "queued_s": seconds(tcp.queued_ns),
+        "flowing_s": seconds(tcp.flowing_ns),
+        "silent_s": seconds(tcp.silent_ns),
+        "write_s": seconds(tcp.write_ns),
+        "busy_s": seconds(since(|look| look.busy_ns)),
+        "far_window_s": seconds(since(|look| look.far_window_ns)),
+        "own_buffer_s": seconds(since(|look| look.own_buffer_ns)),
+        "sent_segments": since(|look| look.sent_segments),
+        "resent_segments": since(|look| look.resent_segments),
+        "out_of_order_segments": since(|look| look.out_of_order),
+        "received_bytes": since(|look| look.received_bytes),
+        "acked_bytes": since(|look| look.acked_bytes),
+        "delivery_bytes_per_s": tcp.last.delivery_bytes_per_s,
+        "rtt_s": seconds(tcp.last.rtt_ns),
+        "min_rtt_s": seconds(tcp.last.min_rtt_ns),
+    })
+}
+
+pub fn file(file: &FileWait) -> Value {
+    json!({
+        "kind": file.kind.as_ref(),
+        "path": file.path,
+        "on": file.on,
+        "kernel": file.kernel,
+        "waited_s": seconds(file.waited_ns),
+        "text": file.to_string(),
     })
 }

@@ -1,6 +1,6 @@
 //! Advice in sentences: what to do and why, and what it could gain.
 
-use super::{hints, quota, started, verdict};
+use super::{hints, quota, started, tools, verdict};
 use crate::units::capacity;
 use crate::units::words::{count, factor_about, factor_at_most, of_cpus, percent, stage, things};
 use weir_doctor::advice::{Advice, AdviceKind, Gain, Scarcity, scarcity};
@@ -62,9 +62,13 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
         AdviceKind::ParallelCompressor => {
             let idle = of_cpus((run.host.idle_cpus.unwrap_or(0.0) * 10.0).round() / 10.0);
             let were = if idle == "1 CPU" { "was" } else { "were" };
-            let (instead, note) = hints::parallel(&of.label);
+            let (instead, note) = hints::parallel(&of.label, &run.installed);
             format!("{instead} in place of {name}{note}: it used one CPU while {idle} {were} idle")
         }
+        AdviceKind::MoreThreads
+        | AdviceKind::UncompressedStream
+        | AdviceKind::FasterCipher
+        | AdviceKind::DirectInput => tools::advice(run, kind, position, &name),
         AdviceKind::LargerReads => {
             transfers(of, kind, &name, "reads", io.read_calls, io.read_bytes)
         }

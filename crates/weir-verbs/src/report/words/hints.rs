@@ -32,12 +32,15 @@ pub(super) fn instead_of_processes<'a>(
 }
 
 /// What to use in place of a (de)compressor that uses one CPU, and a note on it.
-pub(super) fn parallel(label: &str) -> (&'static str, &'static str) {
+pub(super) fn parallel(label: &str, installed: &[&str]) -> (&'static str, &'static str) {
     const SAME: &str = " (same format)";
+    const ABSENT: &str = " (same format; it is not installed here)";
+    let note = |name: &str| if installed.contains(&name) { SAME } else { ABSENT };
     match parallel_form(label) {
-        Some(Parallel::Pigz) => ("pigz", SAME),
-        Some(Parallel::Rapidgzip) => ("rapidgzip -d -c or pigz -dc", SAME),
-        Some(Parallel::Lbzip2) => ("lbzip2", SAME),
+        Some(Parallel::Pigz) => ("pigz", note("pigz")),
+        Some(Parallel::Rapidgzip) if note("rapidgzip") == SAME => ("rapidgzip -d -c", SAME),
+        Some(Parallel::Rapidgzip) => ("pigz -dc", note("pigz")),
+        Some(Parallel::Lbzip2) => ("lbzip2", note("lbzip2")),
         Some(Parallel::Xz) => ("xz -T0", ""),
         Some(Parallel::Unxz) => ("xz -T0 -dc", " (helps if the file was compressed in blocks)"),
         Some(Parallel::Zstd) => ("zstd -T0", ""),
@@ -74,6 +77,16 @@ pub(super) fn buffering(label: &str, kind: AdviceKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_installed_is_never_named_before_what_is() {
+        assert_eq!(parallel("gzip -dc f", &["pigz"]), ("pigz -dc", " (same format)"));
+        assert_eq!(parallel("zcat f", &["pigz", "rapidgzip"]).0, "rapidgzip -d -c");
+        let (program, note) = parallel("bzip2", &["pigz"]);
+        assert_eq!(program, "lbzip2");
+        assert!(note.contains("not installed here"), "{note}");
+        assert!(parallel("gzip", &[]).1.contains("not installed here"));
+    }
 
     #[test]
     fn hints_name_the_flag_that_was_given() {

@@ -3,7 +3,9 @@
 mod advice;
 mod ending;
 mod hints;
+pub mod outside;
 mod phases;
+mod tools;
 mod verdict;
 
 pub use advice::{advice, gain};
@@ -13,6 +15,24 @@ pub use verdict::verdict;
 
 use crate::units::words::{count, of_cpus, percent, rough_count, short_time};
 use weir_doctor::facts::{Evidence, Run, Started};
+use weir_doctor::verdict::BusyPart;
+
+/// The words for a part of a stage's time of which no more is known.
+fn part_word(part: BusyPart) -> &'static str {
+    match part {
+        BusyPart::Cpu => "on CPU",
+        BusyPart::Queue => "waiting for a CPU",
+        BusyPart::Disk => "waiting for the disk",
+        BusyPart::Sleep => "asleep",
+        BusyPart::Socket => "waiting for a socket",
+        BusyPart::Lock => "waiting for a lock",
+        BusyPart::Child => "waiting for a child",
+        BusyPart::File => "waiting for another file",
+        BusyPart::Device => "waiting for a terminal or device",
+        BusyPart::Stopped => "stopped",
+        BusyPart::Unknown => "blocked on something unknown",
+    }
+}
 
 /// `throttled by a CPU quota of 0.2 CPUs in 98 % of the periods`.
 fn quota(cpus: f64, share: f64) -> String {

@@ -1,10 +1,10 @@
 //! The verdict in sentences, a line each: who held the run up, what else took its CPU time, and
 //! what the next limit is.
 
-use super::{all_cpus, quota, started};
+use super::{all_cpus, outside, part_word, quota, started};
 use crate::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
 use weir_doctor::around::CpuCause;
-use weir_doctor::facts::Run;
+use weir_doctor::facts::{FileWait, FileWaitKind, Run, Stage};
 use weir_doctor::programs::program_name;
 use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict};
 
@@ -64,7 +64,9 @@ pub fn verdict(run: &Run, verdict: &Verdict) -> String {
         Finding::InTurn(held) => in_turn(run, held),
         Finding::HeldUp(busy) => {
             let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
-            format!("held up by {}: {}", name(position), self::busy(run, position, busy))
+            by_outside(run, position, busy).unwrap_or_else(|| {
+                format!("held up by {}: {}", name(position), self::busy(run, position, busy))
+            })
         }
     };
     let next = verdict.culprit.as_ref().and_then(|culprit| next_limit(run, culprit));
@@ -108,6 +110,29 @@ pub(super) fn around(run: &Run, around: &CpuCause) -> String {
     }
 }
 
+/// The sentence on a stage that mostly waited for a socket, where it is known for what.
+fn by_outside(run: &Run, position: usize, busy: &Busy) -> Option<String> {
+    match busy {
+        Busy::Parts(parts) => match parts.first()? {
+            (BusyPart::Socket, share) => outside::held_up(run, position, *share),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The file or device that a stage waited for in most of such a part.
+fn file_of(stage: &Stage, part: BusyPart) -> Option<&FileWait> {
+    let (kind, ns) = match part {
+        BusyPart::Disk => (FileWaitKind::Disk, stage.times.disk_ns),
+        BusyPart::File => (FileWaitKind::File, stage.times.file_ns),
+        BusyPart::Device => (FileWaitKind::Device, stage.times.device_ns),
+        _ => return None,
+    };
+    let most = |wait: &&FileWait| wait.kind == kind && wait.waited_ns * 2 >= ns;
+    stage.files.iter().find(most)
+}
+
 /// What a stage was busy with.
 fn busy(run: &Run, position: usize, busy: &Busy) -> String {
     let stage = &run.stages[position];
@@ -122,27 +147,26 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
     let said: Vec<String> = parts
         .iter()
         .map(|(part, share)| {
-            let socket = || stage.peer.as_ref().map(ToString::to_string);
-            let what = match part {
-                BusyPart::Cpu => "on CPU",
-                BusyPart::Queue => "waiting for a CPU",
-                BusyPart::Disk => "waiting for the disk",
-                BusyPart::Sleep => "asleep",
-                BusyPart::Socket => {
-                    let peer = socket().unwrap_or_else(|| String::from("a socket"));
-                    return format!("waiting for {peer} {}", percent(*share));
+            let what = match (part, file_of(stage, *part)) {
+                (BusyPart::Socket, _) => {
+                    let peer = stage.peer.as_ref().map(ToString::to_string);
+                    format!("waiting for {}", peer.unwrap_or_else(|| String::from("a socket")))
                 }
-                BusyPart::Lock => "waiting for a lock",
-                BusyPart::Child => "waiting for a child",
-                BusyPart::File => "waiting for another file",
-                BusyPart::Device => "waiting for a terminal or device",
-                BusyPart::Stopped => "stopped",
-                BusyPart::Unknown => "blocked on something unknown",
+                (_, Some(file)) => format!("waiting for {file}"),
+                (BusyPart::Cpu, _) if encrypts(&stage.label) => {
+                    return format!("on CPU {} (its cipher and compression)", percent(*share));
+                }
+                _ => String::from(part_word(*part)),
             };
             format!("{what} {}", percent(*share))
         })
         .collect();
     format!("{prefix}{} of the time", said.join(", "))
+}
+
+/// Whether a program spends its CPU time on encryption.
+fn encrypts(label: &str) -> bool {
+    matches!(program_name(label), Some("ssh" | "scp" | "sftp" | "sshfs"))
 }
 
 /// `if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster`.

@@ -1,0 +1,137 @@
+//! Advice that goes by programs and their options, and the commands it leads to.
+
+use super::*;
+
+/// A pipeline of these stages, in which the one at `busy` is held up by nobody.
+fn pipeline(labels: &[&str], busy: usize) -> Run {
+    let of = |(at, label): (usize, &&str)| match at {
+        at if at == busy => stage(label, [950, 0, 0, 50]),
+        at if at < busy => stage(label, [150, 0, 0, 850]),
+        _ => stage(label, [150, 0, 850, 0]),
+    };
+    let mut run = run(labels.iter().enumerate().map(of).collect());
+    let pipe = |from| Pipe { from, to: from + 1, capacity_bytes: 262_144, ..Pipe::default() };
+    run.pipes = (1..labels.len()).map(|to| pipe(to - 1)).collect();
+    run
+}
+
+/// What was advised, with the whole command that follows it.
+fn commands(run: &Run) -> Vec<(AdviceKind, Option<String>)> {
+    let labels: Vec<&str> = run.stages.iter().map(|stage| stage.label.as_str()).collect();
+    let command = labels.join(" | ");
+    let whole = |advice: &Advice| {
+        rewrite(run, advice).and_then(|changes| apply(&command, &labels, &changes))
+    };
+    advice(run).iter().map(|advice| (advice.kind, whole(advice))).collect()
+}
+
+fn typed(text: &str) -> Option<String> {
+    Some(text.to_string())
+}
+
+#[test]
+fn records_are_not_packed_for_a_stage_that_unpacks_them() {
+    let found = commands(&pipeline(&["bcftools view -Ob a.bcf", "bcftools stats"], 0));
+    let wanted = typed("bcftools view -Ou a.bcf | bcftools stats");
+    assert!(found.contains(&(AdviceKind::UncompressedStream, wanted)), "{found:?}");
+    // Each of a chain is changed, in one piece of advice.
+    let chain = ["bcftools view a.bcf", "bcftools norm -Oz", "bcftools query -f x"];
+    let found = commands(&pipeline(&chain, 1));
+    let wanted = typed("bcftools view -Ou a.bcf | bcftools norm -Ou | bcftools query -f x");
+    assert!(found.contains(&(AdviceKind::UncompressedStream, wanted)), "{found:?}");
+    // What takes little time is left as it is, and so is what another program reads.
+    let mut idle = pipeline(&["bcftools view -Ob a.bcf", "bcftools stats"], 0);
+    idle.stages.iter_mut().for_each(|stage| stage.user_ns = 100 * MS);
+    assert!(!kinds(&idle).contains(&AdviceKind::UncompressedStream));
+    let others = pipeline(&["bcftools view -Ob a.bcf", "md5sum"], 0);
+    assert!(!kinds(&others).contains(&AdviceKind::UncompressedStream));
+}
+
+#[test]
+fn a_program_with_threads_gets_those_that_are_idle() {
+    let found = commands(&pipeline(&["samtools view -h a.bam", "bgzip"], 1));
+    let wanted = typed("samtools view -h a.bam | bgzip -@ 2");
+    assert!(found.contains(&(AdviceKind::MoreThreads, wanted)), "{found:?}");
+    // It already has two, others use the CPUs, or its work is too small a part of theirs.
+    let told = pipeline(&["samtools view -h a.bam", "bgzip -@2"], 1);
+    assert!(!kinds(&told).contains(&AdviceKind::MoreThreads));
+    let mut crowded = pipeline(&["samtools view -h a.bam", "bgzip"], 1);
+    crowded.host.idle_cpus = Some(0.1);
+    assert!(!kinds(&crowded).contains(&AdviceKind::MoreThreads));
+}
+
+#[test]
+fn threads_are_shared_out_by_what_the_stages_used() {
+    let mut run = pipeline(&["minimap2 -t 1 a b", "samtools sort -"], 0);
+    run.cpus = 8.0;
+    run.stages[0].user_ns = 3000 * MS;
+    run.stages[1].user_ns = 1000 * MS;
+    assert_eq!((threads(&run, 0), threads(&run, 1)), (6, 2));
+    run.stages[1].user_ns = 0;
+    assert_eq!(threads(&run, 1), 1, "no stage gets none");
+}
+
+#[test]
+fn a_copy_that_costs_nothing_stays() {
+    let mut costs = pipeline(&["cat big.log", "grep -c x", "cat"], 1);
+    in_kernel(&mut costs.stages[1], 300 * MS);
+    let found = commands(&costs);
+    assert!(found.contains(&(AdviceKind::DirectInput, typed("grep -c x < big.log | cat"))));
+    writes(&mut costs.stages[1], 1_000_000, 30_000_000);
+    assert!(
+        !kinds(&costs).contains(&AdviceKind::DirectInput),
+        "the kernel's time is for its writes"
+    );
+    let mut free = pipeline(&["cat big.log", "grep -c x", "cat"], 1);
+    free.stages[0].user_ns = 10 * MS;
+    assert!(!kinds(&free).contains(&AdviceKind::DirectInput));
+    assert!(!kinds(&pipeline(&["cat a b", "grep -c x"], 1)).contains(&AdviceKind::DirectInput));
+}
+
+#[test]
+fn ssh_gets_another_cipher_only_where_the_cpu_has_it() {
+    let mut run = pipeline(&["cat f", "ssh there 'cat > f'"], 1);
+    assert!(!kinds(&run).contains(&AdviceKind::FasterCipher));
+    run.host.aes = true;
+    let wanted = typed("cat f | ssh -c aes128-gcm@openssh.com there 'cat > f'");
+    assert!(commands(&run).contains(&(AdviceKind::FasterCipher, wanted)));
+    run.stages[1].label = "ssh -c aes256-ctr there 'cat > f'".to_string();
+    assert!(!kinds(&run).contains(&AdviceKind::FasterCipher), "a cipher was chosen");
+}
+
+#[test]
+fn no_command_is_made_of_what_is_not_installed_or_not_understood() {
+    let mut run = pipeline(&["cat f", "gzip -9"], 1);
+    let of = |run: &Run| {
+        commands(run).into_iter().find(|(kind, _)| *kind == AdviceKind::ParallelCompressor)
+    };
+    assert_eq!(of(&run), Some((AdviceKind::ParallelCompressor, None)));
+    run.installed = vec!["pigz"];
+    assert_eq!(of(&run), Some((AdviceKind::ParallelCompressor, typed("cat f | pigz -9"))));
+    let advice = &advice(&run)[0];
+    let changes = rewrite(&run, advice).expect("a change");
+    // The text had more in it than these stages.
+    assert_eq!(apply("! cat f | gzip -9", &["cat f", "gzip -9"], &changes), None);
+    run.script = true;
+    assert_eq!(rewrite(&run, advice), None);
+}
+
+#[test]
+fn little_input_is_not_shared_out_in_blocks() {
+    let mut small = pipeline(&["tar c d", "zstd -19"], 1);
+    small.stages[1].pipe_in_bytes = Some(1 << 20);
+    assert!(!kinds(&small).contains(&AdviceKind::ParallelCompressor));
+    small.stages[1].pipe_in_bytes = Some(1 << 30);
+    assert!(kinds(&small).contains(&AdviceKind::ParallelCompressor));
+}
+
+#[test]
+fn a_large_pipe_grows_only_where_much_is_to_be_gained() {
+    let mut waits = with_pipe(0.4, 0.4, 5 * MS);
+    waits.pipes[0].capacity_bytes = 262_144;
+    assert_eq!(kinds(&waits), vec![AdviceKind::LargerPipe]);
+    waits.stages[0].times.output_ns = 200 * MS;
+    waits.stages[0].times.cpu_ns = 800 * MS;
+    waits.stages[0].user_ns = 800 * MS;
+    assert!(!kinds(&waits).contains(&AdviceKind::LargerPipe), "at most 1.25x");
+}

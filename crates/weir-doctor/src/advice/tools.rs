@@ -1,0 +1,109 @@
+//! Advice that goes by what a program is and which options it was given.
+
+use super::{Advice, AdviceKind, Gain, estimate};
+use crate::around::{cpus_full, is_short_of_cpu};
+use crate::command::Command;
+use crate::facts::{Pipe, Run, Stage};
+use crate::limits;
+use crate::programs;
+use crate::verdict::{Bottleneck, BusyReason, Verdict};
+use alloc::vec::Vec;
+
+/// User time below this share of the run is not worth saving.
+const MUCH_CPU: f64 = 0.2;
+/// CPU time for a copy below this share of the run is not worth saving.
+const MUCH_COPYING: f64 = 0.15;
+/// Fewer idle CPUs than this are not worth sharing work with.
+const IDLE_CPUS: f64 = 0.5;
+/// A program that handled fewer bytes than this has not enough work for several threads: zstd and xz
+/// cut their input into blocks of some megabytes.
+pub(super) const ENOUGH_BYTES: u64 = 32 << 20;
+
+/// Advises against compressing, or formatting as text, what the next stage reads at once: for all
+/// stages at once, since each of them that goes on packs what the next one unpacks.
+pub(super) fn uncompressed_stream(run: &Run) -> Option<Advice> {
+    let writers = packers(run);
+    let first = *writers.first()?;
+    let mut both: Vec<usize> = writers.iter().flat_map(|at| [*at, at + 1]).collect();
+    both.dedup();
+    if !both.iter().any(|at| run.share(run.stages[*at].user_ns) >= MUCH_CPU) {
+        return None;
+    }
+    let gain = Gain::AtMost(limits::without_user_time(run, &both));
+    let kind = AdviceKind::UncompressedStream;
+    Some(Advice { kind, stage: Some(first), pipe: None, gain })
+}
+
+/// Returns the stages that pack records for a next stage that unpacks them at once.
+pub(super) fn packers(run: &Run) -> Vec<usize> {
+    let packs = |pipe: &&Pipe| {
+        let ends = run.stages.get(pipe.from).zip(run.stages.get(pipe.to));
+        let next = pipe.to == pipe.from + 1;
+        ends.is_some_and(|(writer, reader)| {
+            next && programs::uncompressed(&writer.label, &reader.label).is_some()
+        })
+    };
+    run.pipes.iter().filter(packs).map(|pipe| pipe.from).collect()
+}
+
+/// Advises more threads for a program that has an option for them.
+pub(super) fn more_threads(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
+    let stage = &run.stages[culprit.stage];
+    let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
+    if culprit.reason != BusyReason::Cpu || is_short_of_cpu(run) || !used_one_cpu(stage) {
+        return None;
+    }
+    programs::with_threads(&stage.label, threads(run, culprit.stage))?;
+    let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus));
+    let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
+    let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
+    let kind = AdviceKind::MoreThreads;
+    Some(Advice { kind, stage: Some(culprit.stage), pipe: None, gain })
+}
+
+/// Whether a stage never used more than about one CPU: programs that read and compress in two
+/// threads that take turns count too.
+pub(super) fn used_one_cpu(stage: &Stage) -> bool {
+    const SLIGHTLY_MORE: f64 = 1.15;
+    stage.single_task || stage.cpu_sum_ns() as f64 <= SLIGHTLY_MORE * stage.wall_ns as f64
+}
+
+/// Returns the threads that a stage should have: the CPUs shared out by the CPU time that each
+/// stage used.
+pub fn threads(run: &Run, position: usize) -> u32 {
+    let share = run.stages[position].cpu_sum_ns() as f64 / run.cpu_sum_ns().max(1) as f64;
+    libm::round(run.usable_cpus() * share).max(1.0) as u32
+}
+
+/// Advises a cipher that the CPU has instructions for.
+pub(super) fn faster_cipher(run: &Run, position: usize) -> Option<Advice> {
+    let stage = &run.stages[position];
+    let command = Command::read(&stage.label)?;
+    let chosen = command.option(&["-c", "-o"]).is_some();
+    if command.program() != "ssh" || chosen || !run.host.aes || run.share(stage.user_ns) < MUCH_CPU
+    {
+        return None;
+    }
+    let gain = Gain::AtMost(limits::without_user_time(run, &[position]));
+    Some(Advice { kind: AdviceKind::FasterCipher, stage: Some(position), pipe: None, gain })
+}
+
+/// Advises to open the file instead of reading it through `cat`, where the copy costs time: its
+/// reader holds the run up, or no CPU was free for both.
+pub(super) fn direct_input(run: &Run, verdict: &Verdict) -> Option<Advice> {
+    let (cat, reader) = (run.stages.first()?, run.stages.get(1)?);
+    let named = verdict.culprit.as_ref().is_some_and(|culprit| culprit.stage <= 1);
+    let saved_ns = cat.cpu_sum_ns() + reader.system_ns;
+    if !(named || cpus_full(run)) || run.share(saved_ns) < MUCH_COPYING {
+        return None;
+    }
+    // Time in the kernel for tiny writes is no time for reading.
+    let io = reader.io.unwrap_or_default();
+    if limits::are_tiny(io.write_calls, io.write_bytes) {
+        return None;
+    }
+    programs::cat_of_one_file(&cat.label)?;
+    programs::without_cat(&cat.label, &reader.label)?;
+    let gain = Gain::AtMost(limits::without_source(run));
+    Some(Advice { kind: AdviceKind::DirectInput, stage: Some(0), pipe: None, gain })
+}

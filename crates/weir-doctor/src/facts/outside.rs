@@ -1,0 +1,239 @@
+//! What a stage waited for outside the run: the process at the other end of a socket, a connection
+//! to another host, a file or a device.
+
+use crate::partition::Times;
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt;
+
+/// A process outside the run, as it was seen while a stage waited for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutsideProcess {
+    /// Name of the program that was found in the state that counts: its own, or that of one of its
+    /// descendants.
+    pub program: String,
+    /// The id of that process.
+    pub pid: i32,
+    /// The time for which the stage waited, by the state of the process and its descendants.
+    pub times: Times,
+    /// Number of samples behind this.
+    pub samples: u64,
+    /// What it waited for itself on a socket.
+    pub peer: Option<Box<Peer>>,
+    /// The file or device for which it waited longest.
+    pub file: Option<FileWait>,
+}
+
+/// A file or a device for which a stage waited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileWait {
+    /// What kind of wait.
+    pub kind: FileWaitKind,
+    /// Its path, as its user sees it.
+    pub path: Option<String>,
+    /// Where it is: `ext4 on vda1`; for a device, its driver.
+    pub on: Option<String>,
+    /// The function of the kernel in which the wait was, where it can be read.
+    pub kernel: Option<String>,
+    /// Time that samples found the stage waiting for it.
+    pub waited_ns: u64,
+}
+
+/// Kinds of waits for files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum FileWaitKind {
+    /// For storage: uninterruptible.
+    #[default]
+    Disk,
+    /// For another file, a FIFO or a pipe.
+    File,
+    /// For a device.
+    Device,
+}
+
+impl FileWait {
+    /// Whether both are the same but for the time.
+    pub fn is_same(&self, other: &FileWait) -> bool {
+        let key = |wait: &FileWait| (wait.kind, wait.path.clone(), wait.on.clone());
+        key(self) == key(other)
+    }
+}
+
+/// The wait in a sentence, after "waiting for": `the disk: /data/x (ext4 on vda1)`,
+/// `/dev/nvidia0 (nvidia)`, `the terminal /dev/pts/3`, `the disk (in folio_wait_bit_common)`.
+impl fmt::Display for FileWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.as_deref();
+        let terminal = |path: &str| {
+            path == "/dev/tty"
+                || ["/dev/pts/", "/dev/ttyS"].iter().any(|start| path.starts_with(start))
+        };
+        match (self.kind, path) {
+            (FileWaitKind::Disk, Some(path)) => write!(f, "the disk: {path}")?,
+            (FileWaitKind::Disk, None) => f.write_str("the disk")?,
+            (FileWaitKind::Device, Some(path)) if terminal(path) => {
+                return write!(f, "the terminal {path}");
+            }
+            (_, Some(path)) => f.write_str(path)?,
+            (FileWaitKind::File, None) => f.write_str("another file")?,
+            (FileWaitKind::Device, None) => f.write_str("a terminal or device")?,
+        }
+        match (&self.on, &self.kernel) {
+            (Some(on), _) => write!(f, " ({on})"),
+            (None, Some(kernel)) if path.is_none() => write!(f, " (in {kernel})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One look at a TCP connection: what the kernel counts on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpLook {
+    /// Segments that were sent and not acknowledged yet.
+    pub unacked: u64,
+    /// Bytes that wait to be sent for the first time.
+    pub unsent_bytes: u64,
+    /// Time since data came last.
+    pub silent_ns: u64,
+    /// Round trip time, smoothed.
+    pub rtt_ns: u64,
+    /// Shortest round trip time.
+    pub min_rtt_ns: u64,
+    /// Round trip time that the receiver of data estimated.
+    pub receiver_rtt_ns: u64,
+    /// Window that this end offers to the other.
+    pub own_window_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent and acknowledged.
+    pub acked_bytes: u64,
+    /// Time in which data were under way.
+    pub busy_ns: u64,
+    /// Part of that in which the other end's window was full.
+    pub far_window_ns: u64,
+    /// Part of that in which this end's send buffer was full.
+    pub own_buffer_ns: u64,
+    /// Segments with data that were sent.
+    pub sent_segments: u64,
+    /// Segments that were sent again.
+    pub resent_segments: u64,
+    /// Segments that came before others that had been sent earlier.
+    pub out_of_order: u64,
+    /// Rate at which data arrived at the other end, at last.
+    pub delivery_bytes_per_s: u64,
+}
+
+/// The time that a stage waited for a TCP connection, by what the connection showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpWaits {
+    /// It waited to read.
+    pub read_ns: u64,
+    /// Of that: what it had sent was not acknowledged yet.
+    pub unanswered_ns: u64,
+    /// Of that: later data had come, earlier data were missing.
+    pub gap_ns: u64,
+    /// Of that: data came as fast as its own window lets them.
+    pub own_window_ns: u64,
+    /// Of that: data came, and each piece had stood in a queue on its way.
+    pub queued_ns: u64,
+    /// Of that: data came; whether the network or the other end limits them does not show.
+    pub flowing_ns: u64,
+    /// Of that: nothing came, and nothing was missing.
+    pub silent_ns: u64,
+    /// It waited to write.
+    pub write_ns: u64,
+    /// Whether later data had come and earlier data are missing, at the last look.
+    pub missing: bool,
+    /// The connection when it was first looked at.
+    pub first: TcpLook,
+    /// The connection when it was last looked at.
+    pub last: TcpLook,
+}
+
+/// The other end of a socket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// What kind of peer.
+    pub kind: PeerKind,
+    /// Its address: `127.0.0.1:42022`, `[2001:db8::1]:443`, `/run/postgresql/.s.PGSQL.5432`.
+    pub address: Option<String>,
+    /// The name of its program, if that is on this host and can be found.
+    pub program: Option<String>,
+    /// Its process id, under the same condition.
+    pub pid: Option<i32>,
+    /// Time that samples found the stage waiting for it.
+    pub waited_ns: u64,
+    /// What the process at the other end did meanwhile, if it is on this host and not of the run.
+    pub process: Option<Box<OutsideProcess>>,
+    /// What the connection showed meanwhile, if it is one of TCP.
+    pub tcp: Option<TcpWaits>,
+}
+
+impl Peer {
+    /// Whether both are the same but for what was measured.
+    pub fn is_same(&self, other: &Peer) -> bool {
+        let key = |peer: &Peer| (peer.kind, peer.address.clone(), peer.program.clone(), peer.pid);
+        key(self) == key(other)
+    }
+}
+
+/// Kinds of peers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum PeerKind {
+    /// A process on this host, reached by a unix socket.
+    Unix,
+    /// A process on this host, reached by an address of this host.
+    Local,
+    /// Another host.
+    Remote,
+    /// None yet: the socket waits for a connection.
+    Listening,
+    /// The peer could not be found.
+    #[default]
+    Unknown,
+}
+
+/// The peer's name in a sentence, after "waiting for": `127.0.0.1:42022 (sshd 123)`, `the unix
+/// socket of postgres 8123`, `a connection to 0.0.0.0:80`, `a socket`.
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.address, &self.program, self.pid) {
+            (_, Some(program), Some(pid)) if self.kind == PeerKind::Unix => {
+                write!(f, "the unix socket of {program} {pid}")
+            }
+            (Some(address), ..) if self.kind == PeerKind::Listening => {
+                write!(f, "a connection to {address}")
+            }
+            (Some(address), Some(program), Some(pid)) => write!(f, "{address} ({program} {pid})"),
+            (Some(address), ..) if self.kind == PeerKind::Unix => {
+                write!(f, "the unix socket {address}")
+            }
+            (Some(address), ..) => f.write_str(address),
+            _ => f.write_str("a socket"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_peer_is_named_as_far_as_it_is_known() {
+        let address = Some(String::from("127.0.0.1:42022"));
+        let mut peer = Peer { kind: PeerKind::Local, address, ..Peer::default() };
+        assert_eq!(peer.to_string(), "127.0.0.1:42022");
+        (peer.program, peer.pid) = (Some(String::from("sshd")), Some(123));
+        assert_eq!(peer.to_string(), "127.0.0.1:42022 (sshd 123)");
+        peer.kind = PeerKind::Unix;
+        assert_eq!(peer.to_string(), "the unix socket of sshd 123");
+        (peer.program, peer.address) = (None, Some(String::from("/run/x")));
+        assert_eq!(peer.to_string(), "the unix socket /run/x");
+        peer.kind = PeerKind::Listening;
+        assert_eq!(peer.to_string(), "a connection to /run/x");
+        assert_eq!(Peer::default().to_string(), "a socket");
+    }
+}

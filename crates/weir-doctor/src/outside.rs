@@ -1,0 +1,200 @@
+//! What limited a stage that waited for a socket: a process of this host, the network, the other
+//! end, or its own buffer.
+//!
+//! A process of this host is looked at as a stage is. Of another host only the connection tells. A
+//! writer's kernel divides the time: the other end's window was full, its own buffer was full, or
+//! the network had not delivered what was sent. A reader's kernel does not know why nothing comes.
+//! But what it sent itself is acknowledged or not; data that came out of order show a loss; and a
+//! long silence with nothing missing is the other end's.
+
+use crate::facts::{OutsideProcess, Peer, TcpLook, TcpWaits};
+use crate::verdict::BusyPart;
+
+/// What a stage waited for on a socket.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Limit<'a> {
+    /// A process of this host, with the parts of its time, the largest first.
+    Process(&'a OutsideProcess, [(BusyPart, u64); 2]),
+    /// The network lost segments: this share of those that were sent, if this end sent them.
+    Loss(Option<f64>),
+    /// The network delivers no faster: its rate, or the time that each round trip takes.
+    Network,
+    /// The other end does not read fast enough: its window is full.
+    FarWindow,
+    /// The other end sends nothing.
+    FarEnd,
+    /// The stage's own buffers are too small for this round trip time.
+    OwnBuffer,
+    /// Data came in steadily: the network or the other end.
+    Either,
+}
+
+impl Limit<'_> {
+    /// Its name in JSON.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Limit::Process(..) => "process",
+            Limit::Loss(_) => "loss",
+            Limit::Network => "network",
+            Limit::FarWindow => "far-window",
+            Limit::FarEnd => "far-end",
+            Limit::OwnBuffer => "own-buffer",
+            Limit::Either => "network-or-far-end",
+        }
+    }
+}
+
+/// The fewest samples of a process that are evidence.
+const ENOUGH_SAMPLES: u64 = 8;
+/// A part of the wait that is at least this share of it is the reason.
+const MOST: f64 = 0.5;
+/// A connection that sent this share of its segments again lost them.
+const LOSSY: f64 = 0.01;
+/// Silence for longer than this, and than two round trips, is the other end's.
+const SILENCE_NS: u64 = 20_000_000;
+/// The kernel knows the time since data came no better than this.
+const RESOLUTION_NS: u64 = 8_000_000;
+/// A queue on the way multiplies the round trip time by this at least.
+const QUEUED: u64 = 4;
+
+/// Returns what a stage waited for, if it can be said.
+pub fn limit(peer: &Peer) -> Option<Limit<'_>> {
+    match &peer.process {
+        Some(process) if process.samples >= ENOUGH_SAMPLES => of_process(process),
+        _ => of_connection(peer.tcp.as_ref()?),
+    }
+}
+
+/// Follows a process that waits for another one.
+fn of_process(process: &OutsideProcess) -> Option<Limit<'_>> {
+    let times = &process.times;
+    let parts = [
+        (BusyPart::Cpu, times.cpu_ns),
+        (BusyPart::Queue, times.queue_ns),
+        (BusyPart::Disk, times.disk_ns),
+        (BusyPart::Sleep, times.sleep_ns),
+        (BusyPart::Lock, times.lock_ns),
+        (BusyPart::Child, times.child_ns),
+        (BusyPart::File, times.file_ns),
+        (BusyPart::Device, times.device_ns),
+        (BusyPart::Stopped, times.stopped_ns),
+        (BusyPart::Socket, times.network_ns),
+        (BusyPart::Unknown, times.unknown_ns),
+    ];
+    let [first, second] = largest(&parts);
+    match &process.peer {
+        Some(next) if first.0 == BusyPart::Socket => {
+            limit(next).or(Some(Limit::Process(process, [first, second])))
+        }
+        _ => Some(Limit::Process(process, [first, second])),
+    }
+}
+
+/// Returns the two largest parts; of equal ones the first.
+fn largest(parts: &[(BusyPart, u64)]) -> [(BusyPart, u64); 2] {
+    let mut best = [(BusyPart::Unknown, 0); 2];
+    for part in parts {
+        if part.1 > best[0].1 {
+            best = [*part, best[0]];
+        } else if part.1 > best[1].1 {
+            best[1] = *part;
+        }
+    }
+    best
+}
+
+fn of_connection(tcp: &TcpWaits) -> Option<Limit<'static>> {
+    if tcp.write_ns > tcp.read_ns { of_writer(tcp) } else { of_reader(tcp) }
+}
+
+fn of_writer(tcp: &TcpWaits) -> Option<Limit<'static>> {
+    let since = |of: fn(&TcpLook) -> u64| of(&tcp.last).saturating_sub(of(&tcp.first));
+    let busy = since(|look| look.busy_ns) as f64;
+    if busy < MOST * tcp.write_ns as f64 / 2.0 {
+        return None;
+    }
+    let far = since(|look| look.far_window_ns) as f64 / busy;
+    let own = since(|look| look.own_buffer_ns) as f64 / busy;
+    if far >= MOST && far >= own {
+        return Some(Limit::FarWindow);
+    }
+    if own >= MOST {
+        return Some(Limit::OwnBuffer);
+    }
+    Some(resent(tcp).map_or(Limit::Network, |share| Limit::Loss(Some(share))))
+}
+
+/// Returns the share of segments that were sent again, if it is notable.
+fn resent(tcp: &TcpWaits) -> Option<f64> {
+    let sent = tcp.last.sent_segments.saturating_sub(tcp.first.sent_segments);
+    let again = tcp.last.resent_segments.saturating_sub(tcp.first.resent_segments);
+    let share = again as f64 / sent.max(1) as f64;
+    (share >= LOSSY).then_some(share.min(1.0))
+}
+
+fn of_reader(tcp: &TcpWaits) -> Option<Limit<'static>> {
+    let parts = [
+        (Limit::Network, tcp.unanswered_ns + tcp.gap_ns + tcp.queued_ns),
+        (Limit::OwnBuffer, tcp.own_window_ns),
+        (Limit::FarEnd, tcp.silent_ns),
+        (Limit::Either, tcp.flowing_ns),
+    ];
+    let most = parts.into_iter().max_by_key(|(_, ns)| *ns)?;
+    match most {
+        (_, ns) if ns == 0 || (ns as f64) < MOST * tcp.read_ns as f64 => None,
+        (Limit::Network, ns) if tcp.gap_ns * 2 >= ns => Some(Limit::Loss(None)),
+        (Limit::Network, _) => {
+            Some(resent(tcp).map_or(Limit::Network, |share| Limit::Loss(Some(share))))
+        }
+        (limit, _) => Some(limit),
+    }
+}
+
+impl TcpWaits {
+    /// Starts with the first look at a connection.
+    pub fn new(first: TcpLook) -> TcpWaits {
+        TcpWaits { first, last: first, ..TcpWaits::default() }
+    }
+
+    /// Adds a wait of `weight_ns` that ended with the look `now`: to write, or else to read.
+    pub fn add(&mut self, now: TcpLook, writes: bool, weight_ns: u64) {
+        let before = core::mem::replace(&mut self.last, now);
+        if writes {
+            self.write_ns += weight_ns;
+            return;
+        }
+        self.read_ns += weight_ns;
+        let came = now.received_bytes.saturating_sub(before.received_bytes);
+        let came_late = now.out_of_order > before.out_of_order;
+        self.missing = came_late || self.missing && came == 0;
+        let unqueued_ns = now.min_rtt_ns.max(now.silent_ns).max(RESOLUTION_NS);
+        let part = if now.unacked > 0 || now.unsent_bytes > 0 {
+            &mut self.unanswered_ns
+        } else if self.missing {
+            &mut self.gap_ns
+        } else if came == 0 && now.silent_ns > SILENCE_NS.max(2 * now.rtt_ns) {
+            &mut self.silent_ns
+        } else if fills_window(came, weight_ns, &now) {
+            &mut self.own_window_ns
+        } else if now.receiver_rtt_ns > QUEUED * unqueued_ns && came > 0 {
+            &mut self.queued_ns
+        } else {
+            &mut self.flowing_ns
+        };
+        *part += weight_ns;
+    }
+}
+
+/// Whether what came in this time is most of what the own window lets come: a window each round
+/// trip. On a path of less than a millisecond no window is too small.
+fn fills_window(came: u64, time_ns: u64, now: &TcpLook) -> bool {
+    const SHORT_NS: u64 = 2_000_000;
+    if now.min_rtt_ns < SHORT_NS || now.own_window_bytes == 0 {
+        return false;
+    }
+    let each_trip = came as f64 * now.min_rtt_ns as f64 / time_ns.max(1) as f64;
+    each_trip >= 0.8 * now.own_window_bytes as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The files and devices for which a group waited.
+
+use super::classify::Awaited;
+use crate::proc::{Descriptor, descriptor, field, read_whole, special};
+use std::path::Path;
+use weir_doctor::facts::{FileWait, FileWaitKind};
+use weir_doctor::state::TaskState;
+use weir_measure_sys::memory::read_remote;
+use weir_sys::Pid;
+use weir_sys::proc::read_small;
+
+/// Most files of a group that are tracked; time on others is not counted.
+const MOST_FILES: usize = 16;
+/// Most files that are reported.
+const MOST_SHOWN: usize = 3;
+/// Most bytes of a path.
+const PATH_BYTES: usize = 1024;
+/// Most bytes read of a table of mounts.
+const MOUNTS_BYTES: usize = 1 << 18;
+
+/// The files for which a group waited.
+#[derive(Debug, Default)]
+pub struct Files {
+    known: Vec<(Key, FileWait)>,
+}
+
+/// What makes a file the same as at the last look.
+#[derive(Clone, Debug, PartialEq)]
+enum Key {
+    Open(Descriptor),
+    Path(String),
+    Kernel(Option<String>),
+}
+
+impl Files {
+    /// Notes that a task of process `pid` was found waiting in this state for a file, with
+    /// `weight_ns`.
+    pub fn note(&mut self, pid: Pid, state: TaskState, awaited: Awaited, weight_ns: u64) {
+        let kind = match state {
+            TaskState::Disk => FileWaitKind::Disk,
+            TaskState::File => FileWaitKind::File,
+            TaskState::Device => FileWaitKind::Device,
+            _ => return,
+        };
+        let key = match awaited {
+            Awaited::File(fd) => match descriptor(pid, fd) {
+                Some(file) => Key::Open(file),
+                None => return,
+            },
+            Awaited::Path(address) => path_in(pid, address).map_or(Key::Kernel(None), Key::Path),
+            Awaited::Unknown { task } => Key::Kernel(function(pid, task)),
+            Awaited::Socket { .. } => return,
+        };
+        let is_same = |(known, wait): &&mut (Key, FileWait)| *known == key && wait.kind == kind;
+        if let Some((_, wait)) = self.known.iter_mut().find(is_same) {
+            wait.waited_ns += weight_ns;
+        } else if self.known.len() < MOST_FILES {
+            let named = name(pid, &key, awaited);
+            self.known.push((key, FileWait { kind, waited_ns: weight_ns, ..named }));
+        }
+    }
+
+    /// Returns the longest waits, the longest first.
+    pub fn longest(&self) -> Vec<FileWait> {
+        Files::of([self].into_iter())
+    }
+
+    /// Returns the longest waits of several groups.
+    pub fn of<'a>(all: impl Iterator<Item = &'a Files>) -> Vec<FileWait> {
+        let mut merged: Vec<FileWait> = Vec::new();
+        for (_, wait) in all.flat_map(|files| &files.known) {
+            match merged.iter_mut().find(|other| other.is_same(wait)) {
+                Some(other) => other.waited_ns += wait.waited_ns,
+                None => merged.push(wait.clone()),
+            }
+        }
+        merged.sort_by_key(|wait| std::cmp::Reverse(wait.waited_ns));
+        merged.truncate(MOST_SHOWN);
+        merged
+    }
+}
+
+fn name(pid: Pid, key: &Key, awaited: Awaited) -> FileWait {
+    match (key, awaited) {
+        (Key::Open(_), Awaited::File(fd)) => {
+            let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok();
+            let path = link.map(|path| path.to_string_lossy().into_owned());
+            let driver = || driver(special(pid, fd)?);
+            let on = driver().or_else(|| mount_of(pid, fd));
+            FileWait { path, on, ..FileWait::default() }
+        }
+        (Key::Path(path), _) => FileWait { path: Some(path.clone()), ..FileWait::default() },
+        (Key::Kernel(kernel), _) => FileWait { kernel: kernel.clone(), ..FileWait::default() },
+        _ => FileWait::default(),
+    }
+}
+
+/// Reads the path that a call of the process was given.
+fn path_in(pid: Pid, address: u64) -> Option<String> {
+    const PAGE: u64 = 4096;
+    let mut buffer = [0; PATH_BYTES];
+    // The page behind it need not be there.
+    let in_page = (PAGE - address % PAGE).min(PATH_BYTES as u64) as usize;
+    let whole = read_remote(pid, address, &mut buffer).unwrap_or(0);
+    let got = match whole {
+        0 => read_remote(pid, address, &mut buffer[..in_page]).ok()?,
+        got => got,
+    };
+    let end = buffer[..got].iter().position(|byte| *byte == 0)?;
+    Some(String::from_utf8_lossy(&buffer[..end]).into_owned()).filter(|path| !path.is_empty())
+}
+
+/// Returns the function of the kernel in which a task waits, where it may be read.
+fn function(pid: Pid, task: Pid) -> Option<String> {
+    let mut buffer = [0; 256];
+    let text = read_small(&format!("/proc/{pid}/task/{task}/wchan"), &mut buffer).ok()?;
+    let text = String::from_utf8_lossy(text).trim().to_owned();
+    Some(text).filter(|text| !text.is_empty() && text != "0")
+}
+
+/// Returns the driver of a device: of the hardware behind it, or else by its number.
+fn driver((major, minor, block): (u32, u32, bool)) -> Option<String> {
+    let kind = if block { "block" } else { "char" };
+    let device = format!("/sys/dev/{kind}/{major}:{minor}");
+    let last = |link: &str| {
+        let target = std::fs::read_link(Path::new(&device).join(link)).ok()?;
+        Some(target.file_name()?.to_string_lossy().into_owned())
+    };
+    let listed = || {
+        let text = std::fs::read_to_string("/proc/devices").unwrap_or_default();
+        driver_of(&text, major, block)
+    };
+    last("device/driver").or_else(listed).or_else(|| last("subsystem"))
+}
+
+/// Searches the text of `/proc/devices` for the driver of a major number.
+fn driver_of(text: &str, major: u32, block: bool) -> Option<String> {
+    let (chars, blocks) = text.split_once("Block devices:").unwrap_or((text, ""));
+    let lines = if block { blocks } else { chars }.lines();
+    let entry = |line: &str| {
+        let (number, name) = line.trim().split_once(' ')?;
+        (number.parse() == Ok(major)).then(|| name.trim().to_owned())
+    };
+    lines.filter_map(entry).next()
+}
+
+/// Returns the file system of a descriptor and what it lies on: `ext4 on vda1`.
+fn mount_of(pid: Pid, fd: i32) -> Option<String> {
+    let mut buffer = [0; 512];
+    let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer).ok()?;
+    let id = field(std::str::from_utf8(text).ok()?, "mnt_id")?.to_owned();
+    let mut table = vec![0; MOUNTS_BYTES];
+    let table = read_whole(&format!("/proc/{pid}/mountinfo"), &mut table)?;
+    mount_in(&String::from_utf8_lossy(table), &id)
+}
+
+/// Searches the text of `mountinfo`: after `-` stand the type and the source.
+fn mount_in(table: &str, id: &str) -> Option<String> {
+    let line = table.lines().find(|line| line.split(' ').next() == Some(id))?;
+    let (_, rest) = line.split_once(" - ")?;
+    let mut fields = rest.split(' ');
+    let (kind, source) = (fields.next()?, fields.next()?);
+    // Without a device, the source only repeats the type.
+    Some(match source.strip_prefix("/dev/") {
+        Some(device) => format!("{kind} on {device}"),
+        None if source.contains('/') || source.contains(':') => format!("{kind} on {source}"),
+        None => kind.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    const MOUNTS: &str = "\
+        22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n\
+        23 22 0:21 / /proc rw - proc proc rw\n\
+        24 22 0:50 / /nfs rw,noatime shared:7 master:2 - nfs4 server:/export rw,vers=4.2\n\
+        25 22 0:51 / /odd\\040name rw - overlay overlay rw,lowerdir=/a\n\
+        26 22 0:52 / /cut rw -\n";
+
+    #[test]
+    fn a_file_system_is_named_with_what_it_lies_on() {
+        assert_eq!(mount_in(MOUNTS, "22").as_deref(), Some("ext4 on vda1"));
+        assert_eq!(mount_in(MOUNTS, "24").as_deref(), Some("nfs4 on server:/export"));
+        assert_eq!(mount_in(MOUNTS, "25").as_deref(), Some("overlay"));
+        assert_eq!(mount_in(MOUNTS, "26"), None);
+        assert_eq!(mount_in(MOUNTS, "2"), None);
+        assert_eq!(mount_in("", "22"), None);
+    }
+
+    #[test]
+    fn a_driver_is_found_by_its_number() {
+        let text = "Character devices:\n  1 mem\n195 nvidia-frontend\n\nBlock devices:\n  7 loop\n195 other\n";
+        assert_eq!(driver_of(text, 195, false).as_deref(), Some("nvidia-frontend"));
+        assert_eq!(driver_of(text, 195, true).as_deref(), Some("other"));
+        assert_eq!(driver_of(text, 7, false), None);
+        assert_eq!(driver_of("nonsense", 7, true), None);
+    }
+
+    #[test]
+    fn waits_for_one_file_add_up_and_the_longest_is_first() {
+        let me = std::process::id() as Pid;
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let null = std::fs::File::open("/dev/null").expect("opened");
+        let mut files = Files::default();
+        let mut note = |state, awaited, ns| files.note(me, state, awaited, ns);
+        note(TaskState::Disk, Awaited::File(file.as_file().as_raw_fd()), 5);
+        note(TaskState::Device, Awaited::File(null.as_raw_fd()), 8);
+        note(TaskState::Disk, Awaited::File(file.as_file().as_raw_fd()), 6);
+        note(TaskState::Disk, Awaited::Path(c"/data/x".as_ptr() as u64), 2);
+        note(TaskState::Sleep, Awaited::File(file.as_file().as_raw_fd()), 90);
+        note(TaskState::File, Awaited::File(9_999), 90);
+        let waits = files.longest();
+        let seen: Vec<_> =
+            waits.iter().map(|wait| (wait.path.as_deref(), wait.waited_ns)).collect();
+        let path = file.path().to_str();
+        assert_eq!(seen, [(path, 11), (Some("/dev/null"), 8), (Some("/data/x"), 2)]);
+        assert!(waits[0].on.is_some());
+        assert_eq!(waits[1].to_string(), "/dev/null (mem)");
+        assert_eq!(path_in(me, 8), None);
+    }
+}

@@ -1,0 +1,353 @@
+//! The sockets for which a group waited, and what happened at their other ends meanwhile.
+//!
+//! A process of this host at the other end is looked at as a stage is, together with its
+//! descendants, and only while somebody waits for it. If it waits for a socket itself, the process
+//! behind that one is looked at too. Of other hosts the connection's own figures tell.
+
+use super::classify::{Awaited, Endpoints, Hints};
+use super::files::Files;
+use super::peers::{Found, find, holds};
+use super::process::{Process, TaskLook, combine};
+use super::tcp;
+use crate::proc::{Descriptor, borrow, children, descriptor, identity};
+use std::collections::BTreeMap;
+use weir_doctor::facts::{OutsideProcess, Peer, PeerKind, TcpWaits};
+use weir_doctor::partition::Samples;
+use weir_doctor::state::TaskState;
+use weir_sys::Pid;
+use weir_sys::proc::tasks;
+
+/// Most sockets of a group that are tracked; time on others is not counted.
+const MOST_SOCKETS: usize = 16;
+/// While the wait is no longer than this, an unknown peer is looked up again.
+const ASK_AGAIN_NS: u64 = 200_000_000;
+/// Most processes behind each other that are followed.
+const MOST_BEHIND: usize = 3;
+/// Most descendants of a process that are looked at.
+const MOST_DESCENDANTS: usize = 64;
+/// Interval, in looks, at which descendants are sought.
+const SEEK_LOOKS: u64 = 8;
+
+/// The sockets for which a group waited.
+#[derive(Debug, Default)]
+pub struct Peers {
+    known: Vec<Known>,
+    /// How many processes are before these in the chain.
+    depth: usize,
+}
+
+/// A socket and what is at its other end.
+#[derive(Debug)]
+struct Known {
+    socket: Descriptor,
+    peer: Peer,
+    found: Found,
+    notes: u64,
+    watched: Option<Box<Watched>>,
+}
+
+impl Peers {
+    /// Notes that a task of process `pid` was found waiting for its socket `fd`, to write or to
+    /// read, with `weight_ns`. `inside` tells whether a process belongs to the run.
+    pub fn note(
+        &mut self,
+        pid: Pid,
+        (fd, writes): (i32, bool),
+        weight_ns: u64,
+        inside: &dyn Fn(Pid) -> bool,
+    ) {
+        let Some(socket) = descriptor(pid, fd) else { return };
+        let position = self.known.iter().position(|known| known.socket == socket);
+        if position.is_none() && self.known.len() >= MOST_SOCKETS {
+            return;
+        }
+        let position = position.unwrap_or_else(|| {
+            self.known.push(Known::new(socket, pid, fd));
+            self.known.len() - 1
+        });
+        let depth = self.depth;
+        let known = &mut self.known[position];
+        known.notes += 1;
+        known.keep_up(pid, fd, inside);
+        known.peer.waited_ns += weight_ns;
+        if let Some(watched) = &mut known.watched {
+            watched.look(weight_ns, depth, inside);
+        } else if known.found.owners.is_empty()
+            && let Some(look) = borrow(pid, fd).and_then(|socket| tcp::look(&socket))
+        {
+            let waits = known.peer.tcp.get_or_insert_with(|| TcpWaits::new(look));
+            waits.add(look, writes, weight_ns);
+        }
+    }
+
+    /// Returns the peer with the longest wait. Sockets with the same peer count as one.
+    pub fn longest<'a>(of: impl Iterator<Item = &'a Peers>) -> Option<Peer> {
+        let mut merged: Vec<Peer> = Vec::new();
+        for known in of.flat_map(|peers| &peers.known) {
+            let peer = known.peer();
+            match merged.iter_mut().find(|other| other.is_same(&peer)) {
+                Some(other) => {
+                    // The figures are those of the longer wait.
+                    let waited_ns = other.waited_ns + peer.waited_ns;
+                    if peer.waited_ns > other.waited_ns {
+                        *other = peer;
+                    }
+                    other.waited_ns = waited_ns;
+                }
+                None => merged.push(peer),
+            }
+        }
+        merged.into_iter().max_by_key(|peer| peer.waited_ns)
+    }
+}
+
+impl Known {
+    fn new(socket: Descriptor, pid: Pid, fd: i32) -> Known {
+        let found = find(pid, fd);
+        Known { socket, peer: found.peer.clone(), found, notes: 0, watched: None }
+    }
+
+    /// Looks again for what is at the other end, where it was not known or may have changed: a
+    /// server hands a connection on to a child.
+    fn keep_up(&mut self, pid: Pid, fd: i32, inside: &dyn Fn(Pid) -> bool) {
+        let unknown = matches!(self.peer.kind, PeerKind::Unknown)
+            && self.peer.waited_ns < ASK_AGAIN_NS
+            && self.notes > 1;
+        let has_it = |owner: &Pid| self.found.inode.is_some_and(|inode| holds(*owner, inode));
+        let moved = self.notes > 1
+            && self.notes.is_power_of_two()
+            && self.found.inode.is_some()
+            && !self.found.owners.iter().any(has_it);
+        if unknown || moved {
+            let waited_ns = self.peer.waited_ns;
+            let tcp = self.peer.tcp;
+            self.found = find(pid, fd);
+            self.peer = Peer { waited_ns, tcp, ..self.found.peer.clone() };
+            self.watched = None;
+        }
+        let outside = self.found.owners.iter().all(|owner| !inside(*owner));
+        if self.watched.is_none() && outside && !self.found.owners.is_empty() {
+            self.watched = Some(Box::new(Watched::new(&self.found.owners)));
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        let process = self.watched.as_ref().and_then(|watched| watched.record());
+        Peer { process: process.map(Box::new), ..self.peer.clone() }
+    }
+}
+
+/// A process outside the run, with its descendants.
+#[derive(Debug)]
+struct Watched {
+    roots: Vec<Pid>,
+    members: BTreeMap<Pid, Process>,
+    /// Members that have children.
+    parents: Vec<Pid>,
+    samples: Samples,
+    looks: u64,
+    /// Names of the processes that were found in the state that counted, and for how long.
+    seen: BTreeMap<Pid, (String, u64)>,
+    peers: Peers,
+    files: Files,
+}
+
+impl Watched {
+    fn new(owners: &[Pid]) -> Watched {
+        Watched {
+            roots: owners.to_vec(),
+            members: BTreeMap::new(),
+            parents: Vec::new(),
+            samples: Samples::default(),
+            looks: 0,
+            seen: BTreeMap::new(),
+            peers: Peers::default(),
+            files: Files::default(),
+        }
+    }
+
+    /// Looks at the process and its descendants.
+    ///
+    /// A process that has children waits for them or for its clients, so only what it computes
+    /// counts, unless its children show nothing.
+    fn look(&mut self, weight_ns: u64, depth: usize, inside: &dyn Fn(Pid) -> bool) {
+        if self.looks.is_multiple_of(SEEK_LOOKS) {
+            self.seek(inside);
+        }
+        self.looks += 1;
+        let first = self.looks == 1;
+        let mut seen: Vec<(Pid, TaskLook)> = Vec::new();
+        for process in self.members.values_mut() {
+            let (looks, _) = process.look(&Endpoints::default(), Hints::default(), true);
+            // The first look has no CPU time to compare with.
+            let looks =
+                looks.into_iter().filter(|look| !look.hidden || look.state != TaskState::Unknown);
+            seen.extend(looks.map(|look| (process.pid, look)));
+        }
+        if first {
+            return;
+        }
+        let works = |(pid, look): &&(Pid, TaskLook)| {
+            look.state == TaskState::Running || !self.parents.contains(pid)
+        };
+        let some: Vec<&(Pid, TaskLook)> = seen.iter().filter(works).collect();
+        let among = if some.is_empty() { seen.iter().collect() } else { some };
+        let mut strongest = None;
+        among.iter().for_each(|(_, look)| combine(&mut strongest, look));
+        let Some((state, on_cpu_permille)) = strongest else { return };
+        self.samples.add(state, weight_ns, on_cpu_permille);
+        let Some((pid, look)) = among.iter().find(|(_, look)| look.state == state) else { return };
+        let name = || identity(*pid).map_or_else(String::new, |identity| identity.name);
+        self.seen.entry(*pid).or_insert_with(|| (name(), 0)).1 += weight_ns;
+        match look.awaited {
+            Some(Awaited::Socket { fd, writes, alone: true }) if depth < MOST_BEHIND => {
+                self.peers.depth = depth + 1;
+                // Whoever waits for this process is no one that it waits for in turn.
+                let roots = &self.roots;
+                let known = |other: Pid| inside(other) || roots.contains(&other);
+                self.peers.note(*pid, (fd, writes), weight_ns, &known);
+            }
+            Some(awaited) => self.files.note(*pid, state, awaited, weight_ns),
+            None => {}
+        }
+    }
+
+    /// Finds the descendants and the threads.
+    fn seek(&mut self, inside: &dyn Fn(Pid) -> bool) {
+        let mut family = self.roots.clone();
+        let mut at = 0;
+        self.parents.clear();
+        while at < family.len() {
+            let pid = family[at];
+            let children = children(pid).into_iter().filter(|pid| !inside(*pid));
+            let children: Vec<Pid> = children.collect();
+            if !children.is_empty() {
+                self.parents.push(pid);
+            }
+            let room = MOST_DESCENDANTS.saturating_sub(family.len());
+            let new = children.into_iter().filter(|pid| !family.contains(pid));
+            let new: Vec<Pid> = new.take(room).collect();
+            family.extend(new);
+            at += 1;
+        }
+        self.members.retain(|pid, _| family.contains(pid));
+        for pid in family {
+            let process = self.members.entry(pid).or_insert_with(|| Process::new(pid, 0));
+            tasks(pid).into_iter().take(MOST_DESCENDANTS).for_each(|task| process.add_task(task));
+        }
+    }
+
+    fn record(&self) -> Option<OutsideProcess> {
+        let (pid, (program, _)) = self.seen.iter().max_by_key(|(_, (_, ns))| *ns)?;
+        let total_ns = self.seen.values().map(|(_, ns)| *ns).sum();
+        Some(OutsideProcess {
+            program: program.clone(),
+            pid: *pid,
+            times: self.samples.divide_wall(total_ns),
+            samples: self.samples.count(),
+            peer: Peers::longest([&self.peers].into_iter()).map(Box::new),
+            file: self.files.longest().into_iter().next(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::process::{Child, Command, Stdio};
+
+    const MS: u64 = 1_000_000;
+
+    fn me() -> Pid {
+        std::process::id() as Pid
+    }
+
+    /// A process whose standard input is the other end of this socket.
+    fn server(script: &str) -> (Child, UnixStream) {
+        let (near, far) = UnixStream::pair().expect("a pair");
+        let mut command = Command::new("bash");
+        command.args(["-c", script]).stdin(Stdio::from(std::os::fd::OwnedFd::from(far)));
+        (command.spawn().expect("bash"), near)
+    }
+
+    fn noted(near: &UnixStream) -> Peer {
+        let mut peers = Peers::default();
+        for _ in 0..40 {
+            peers.note(me(), (near.as_raw_fd(), false), 10 * MS, &|_| false);
+            // sleep: what the other process uses in this time is what is looked at.
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        Peers::longest([&peers].into_iter()).expect("a peer")
+    }
+
+    #[test]
+    fn a_server_that_computes_is_seen_and_named_by_its_child() {
+        let (mut server, near) = server("echo up >&0; (while :; do :; done); :");
+        (&near).read_exact(&mut [0; 3]).expect("up");
+        let peer = noted(&near);
+        server.kill().expect("killed");
+        server.wait().expect("waited");
+        let process = peer.process.expect("looked at");
+        assert_eq!(process.program, "bash");
+        assert_ne!(process.pid, server.id() as Pid, "its child computes");
+        assert!(process.times.busy_ns() > 200 * MS && process.samples >= 30, "{process:?}");
+        let (cpu, queue) = (process.times.cpu_ns, process.times.queue_ns);
+        assert!(cpu + queue > 200 * MS, "{process:?}");
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_raw(process.pid).expect("an id"),
+            rustix::process::Signal::KILL,
+        );
+    }
+
+    #[test]
+    fn a_server_that_sleeps_is_asleep() {
+        let (mut server, near) = server("echo up >&0; exec sleep 60");
+        (&near).read_exact(&mut [0; 3]).expect("up");
+        let peer = noted(&near);
+        server.kill().expect("killed");
+        server.wait().expect("waited");
+        let process = peer.process.expect("looked at");
+        assert_eq!((process.program.as_str(), process.pid), ("sleep", server.id() as Pid));
+        assert!(process.times.sleep_ns > 300 * MS, "{process:?}");
+    }
+
+    #[test]
+    fn a_process_of_the_run_is_not_outside() {
+        let (near, far) = UnixStream::pair().expect("a pair");
+        let mut peers = Peers::default();
+        (0..4).for_each(|_| peers.note(me(), (near.as_raw_fd(), false), MS, &|_| true));
+        let peer = Peers::longest([&peers].into_iter()).expect("a peer");
+        assert_eq!((peer.process, peer.waited_ns), (None, 4 * MS));
+        drop(far);
+        // Nor is its connection: what it does is known.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+        let address = listener.local_addr().expect("known");
+        let near = std::net::TcpStream::connect(address).expect("connected");
+        let _far = listener.accept().expect("accepted");
+        let mut peers = Peers::default();
+        (0..4).for_each(|_| peers.note(me(), (near.as_raw_fd(), false), MS, &|_| true));
+        let peer = Peers::longest([&peers].into_iter()).expect("a peer");
+        assert_eq!((peer.kind, peer.pid, peer.tcp), (PeerKind::Local, Some(me()), None));
+    }
+
+    #[test]
+    fn sockets_of_one_peer_add_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let listener = UnixListener::bind(directory.path().join("s")).expect("a listener");
+        let near: Vec<UnixStream> = (0..2)
+            .map(|_| UnixStream::connect(directory.path().join("s")).expect("connected"))
+            .collect();
+        let mut peers = Peers::default();
+        for (socket, weight_ns) in near.iter().zip([5, 6]) {
+            peers.note(me(), (socket.as_raw_fd(), false), weight_ns, &|_| true);
+        }
+        let peer = Peers::longest([&peers].into_iter()).expect("a peer");
+        assert_eq!((peer.kind, peer.waited_ns, peer.pid), (PeerKind::Unix, 11, Some(me())));
+        let (mut served, _) = listener.accept().expect("accepted");
+        served.write_all(b"x").expect("written");
+        assert_eq!(Peers::longest([].into_iter()), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! How far a process came in the regular file that it reads.
+//!
+//! The position tells of bytes that the process moves by calls that nobody counts.
+
+use crate::proc::{Descriptor, FileKind, descriptor, position};
+use weir_sys::Pid;
+
+/// Descriptors among which the file is sought: standard input, and the first that a program opens.
+const SOUGHT: [i32; 6] = [0, 3, 4, 5, 6, 7];
+/// Interval, in looks, at which the file is sought.
+const SEEK_LOOKS: u64 = 8;
+
+/// The positions in the files that a process read one after the other.
+#[derive(Debug, Default)]
+pub struct Positions {
+    now: Option<(i32, Descriptor)>,
+    at_bytes: u64,
+    before_bytes: u64,
+}
+
+impl Positions {
+    /// Notes the present position of process `pid`, at its look number `looks`.
+    pub fn look(&mut self, pid: Pid, looks: u64) {
+        let same = |(fd, file): &(i32, Descriptor)| descriptor(pid, *fd) == Some(*file);
+        if self.now.filter(same).is_none() {
+            self.before_bytes = self.bytes();
+            (self.now, self.at_bytes) = (None, 0);
+            if !looks.is_power_of_two() && !looks.is_multiple_of(SEEK_LOOKS) {
+                return;
+            }
+            self.now = SOUGHT.into_iter().find_map(|fd| {
+                let file = descriptor(pid, fd).filter(|file| file.kind == FileKind::Storage)?;
+                position(pid, fd).filter(|(_, only_read)| *only_read).map(|_| (fd, file))
+            });
+        }
+        let at = self.now.and_then(|(fd, _)| position(pid, fd));
+        self.at_bytes = self.at_bytes.max(at.map_or(0, |(bytes, _)| bytes));
+    }
+
+    /// Returns the sum of the positions.
+    pub fn bytes(&self) -> u64 {
+        self.before_bytes + self.at_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn files_read_one_after_the_other_add_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for name in ["a", "b"] {
+            std::fs::write(directory.path().join(name), vec![7; 5000]).expect("written");
+        }
+        let script =
+            "exec <a; head -c 3000 >/dev/null; echo; read x; exec <b; cat; echo; read -u 5 x";
+        let mut shell = Command::new("bash")
+            .args(["-c", &format!("exec 5<&0; {}", script.replace("read x;", "read -u 5 x;"))])
+            .current_dir(directory.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("bash");
+        let mut lines = BufReader::new(shell.stdout.take().expect("piped"));
+        let (pid, mut positions, mut line) = (shell.id() as Pid, Positions::default(), Vec::new());
+        lines.read_until(b'\n', &mut line).expect("a line");
+        positions.look(pid, 1);
+        assert_eq!(positions.bytes(), 3000);
+        let mut input = shell.stdin.take().expect("piped");
+        std::io::Write::write_all(&mut input, b"\n").expect("written");
+        lines.read_until(b'\n', &mut line).expect("a line");
+        positions.look(pid, 2);
+        assert_eq!(positions.bytes(), 8000);
+        drop(input);
+        shell.wait().expect("waited");
+    }
+}
