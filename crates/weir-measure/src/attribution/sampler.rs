@@ -134,7 +134,6 @@ impl Sampler {
         let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
         let mut has_children = vec![false; self.groups.len()];
-        let mut totals = vec![Sched::default(); self.groups.len()];
         let (mut dead, mut waits) = (Vec::new(), Vec::new());
         for process in self.processes.values_mut() {
             let group = &mut self.groups[process.group];
@@ -144,7 +143,6 @@ impl Sampler {
             let hints = hints(&group.ends, &fills);
             let (looks, gone) = process.look(&group.ends, hints, true);
             group.gone = group.gone.plus(gone);
-            totals[process.group] = totals[process.group].plus(process.sched());
             counts[process.group] += looks.len();
             for look in &looks {
                 note(group, look);
@@ -171,9 +169,7 @@ impl Sampler {
                 process.refresh_totals();
             }
         }
-        for (total, group) in totals.iter_mut().zip(&self.groups) {
-            *total = total.plus(group.gone);
-        }
+        let totals = self.totals();
         self.bury(&dead);
         self.look_again(&mut strongest, &counts, &fills);
         let counts_for = |group: usize, state| strongest[group].is_some_and(|(of, _)| of == state);
@@ -199,6 +195,15 @@ impl Sampler {
                 state: strongest[group].filter(|_| !self.groups[group].ended),
             }),
         }
+    }
+
+    /// Returns the CPU and waiting time of each stage so far.
+    fn totals(&self) -> Vec<Sched> {
+        let mut totals: Vec<Sched> = self.groups.iter().map(|group| group.gone).collect();
+        for process in self.processes.values() {
+            totals[process.group] = totals[process.group].plus(process.sched());
+        }
+        totals
     }
 
     /// Notes what groups waited for: the task whose state is that of its group tells.
