@@ -6,6 +6,7 @@
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
 use crate::graph::CriticalPath;
 use crate::partition::Times;
+use crate::phases::Phase;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -80,6 +81,8 @@ pub struct Run {
     pub critical_path: Option<CriticalPath>,
     /// The processes that lived too briefly to be seen, where each process is accounted.
     pub unseen: Option<Unseen>,
+    /// Who held the run up when; empty for a script, and where nothing was sampled.
+    pub phases: Vec<Phase>,
     /// Of the programs that advice names ([`crate::programs::ALTERNATIVES`]), the installed ones.
     pub installed: Vec<&'static str>,
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are

@@ -13,6 +13,7 @@
 //! - `load`: how much of the run each stage was busy.
 //! - [`around`]: causes that took the run's CPU time: a quota, others, its own stages.
 //! - [`outside`]: what a stage waited for outside the run.
+//! - [`phases`]: where the stage that holds a run up changes.
 //! - [`verdict`]: which stage was the bottleneck, and why.
 //! - [`advice`]: what would make it faster, where the evidence supports it.
 //! - [`ending`]: whether the end of a stage is a failure, and whose input it cut short.
@@ -35,6 +36,7 @@ mod limits;
 mod load;
 pub mod outside;
 pub mod partition;
+pub mod phases;
 pub mod programs;
 pub mod sizing;
 pub mod state;

@@ -7,6 +7,9 @@
 //! the other stages bound what the pipeline could gain if the named stage were free (see `limits`),
 //! so "at most" holds however the stages overlap.
 //!
+//! Where the stage that holds the run up changes (see [`phases`]), time decides: the stage is named
+//! that held it up for longest, and then the others. Two stages that held it up in turn are no tie.
+//!
 //! Relays (`weir buffer`) are skipped: they work only because a neighbour does, so the bottleneck
 //! is sought among the other stages.
 
@@ -15,6 +18,7 @@ use crate::facts::{Run, Stage};
 use crate::limits;
 use crate::load::{self, StageLoad, lean};
 use crate::partition::Times;
+use crate::phases;
 use alloc::vec::Vec;
 
 mod reasons;
@@ -105,6 +109,9 @@ pub enum Finding {
     Quota,
     /// The bottleneck limited the run, and was busy with this.
     HeldUp(Busy),
+    /// These stages held the run up in turn, each for this share of it; the bottleneck, the first of
+    /// them, for longest.
+    InTurn(Vec<(usize, f64)>),
 }
 
 /// A stage whose own work takes less than this share is never equal to a busier one.
@@ -112,6 +119,36 @@ const WORKS: f64 = 0.25;
 
 /// Judges a run.
 pub fn judge(run: &Run) -> Verdict {
+    let verdict = judge_whole(run);
+    by_phases(run, &verdict).unwrap_or(verdict)
+}
+
+/// Judges a run whose stages held it up in turn, if the verdict on the whole does not name the one
+/// that did so for longest.
+fn by_phases(run: &Run, whole: &Verdict) -> Option<Verdict> {
+    if !matches!(whole.finding, Finding::Tie(_) | Finding::Idle | Finding::HeldUp(_)) {
+        return None;
+    }
+    let held = phases::by_time(&run.phases);
+    let (top, longest_ns) = *held.first()?;
+    if let Some(culprit) = &whole.culprit {
+        let its = held.iter().find(|(stage, _)| *stage == culprit.stage);
+        let its_ns = its.map_or(0, |(_, ns)| *ns);
+        if culprit.stage == top || run.share(longest_ns - its_ns) < MARGIN {
+            return None;
+        }
+    }
+    let loads = load::loads(run);
+    let mut culprit = accuse(run, &workers(run), top, loads.get(top)?);
+    culprit.share = run.share(longest_ns);
+    let shares = held.into_iter().map(|(stage, ns)| (stage, run.share(ns))).collect();
+    let mut around = around::explain(run);
+    around.retain(|found| culprit.reason == BusyReason::Queue || *found != CpuCause::Full);
+    Some(Verdict { culprit: Some(culprit), finding: Finding::InTurn(shares), around })
+}
+
+/// Judges a run by what each stage did in all of it.
+fn judge_whole(run: &Run) -> Verdict {
     let loads = load::loads(run);
     let work = workers(run);
     let busy: Vec<f64> = loads.iter().map(|load| load.busy).collect();

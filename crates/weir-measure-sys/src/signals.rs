@@ -26,7 +26,8 @@ pub fn restore_default(signal: i32) -> bool {
 /// # Errors
 /// `EINVAL` for a number that is no signal.
 pub fn die_of(signal: i32) -> io::Result<()> {
-    if !restore_default(signal) {
+    // SIGKILL has no other action, and none can be set.
+    if !restore_default(signal) && signal != libc::SIGKILL {
         return Err(io::Error::last_os_error());
     }
     // A core file of weir would tell nothing about the stage that died of the signal.
@@ -73,6 +74,14 @@ pub fn wait_for(signal: i32) -> io::Result<()> {
             return Err(error);
         }
     }
+}
+
+/// Takes a blocked `signal` if it is pending: whether it was.
+pub fn take_pending(signal: i32) -> bool {
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let Ok(set) = set_of(signal) else { return false };
+    // SAFETY: the pointers are to a live set and a live time; a null info is not written.
+    unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &now) == signal }
 }
 
 fn set_of(signal: i32) -> io::Result<libc::sigset_t> {

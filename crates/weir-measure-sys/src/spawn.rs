@@ -17,6 +17,9 @@ pub struct Differences {
     pub closed: [bool; 3],
     /// The child's soft limit of open files.
     pub file_limit: Option<u64>,
+    /// Whether the child ignores SIGPIPE. Otherwise it gets its default action, although the Rust
+    /// runtime makes this process ignore it.
+    pub pipe_ignored: bool,
 }
 
 /// Starts `command` with these differences.
@@ -24,21 +27,35 @@ pub struct Differences {
 /// # Errors
 /// Those of [`Command::spawn`].
 pub fn spawn_with(command: &mut Command, differences: Differences) -> io::Result<Child> {
-    let Differences { closed, file_limit } = differences;
-    if closed.contains(&true) || file_limit.is_some() {
+    differ(command, differences);
+    command.spawn()
+}
+
+/// Replaces this process by `command`, with these differences. Returns only when that fails.
+pub fn exec_with(command: &mut Command, differences: Differences) -> io::Error {
+    differ(command, differences);
+    command.exec()
+}
+
+fn differ(command: &mut Command, differences: Differences) {
+    let Differences { closed, file_limit, pipe_ignored } = differences;
+    if closed.contains(&true) || file_limit.is_some() || pipe_ignored {
         let differ = move || {
             for (fd, _) in closed.iter().enumerate().filter(|(_, closed)| **closed) {
                 // SAFETY: close(2) takes any number. The descriptor belongs to the child alone, and
                 // nothing in the child uses it between here and exec.
                 unsafe { libc::close(fd as libc::c_int) };
             }
+            if pipe_ignored {
+                // SAFETY: ignoring a signal runs no code of ours.
+                unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+            }
             file_limit.map_or(Ok(()), set_file_limit)
         };
-        // SAFETY: the closure only makes the system calls close(2), getrlimit(2) and setrlimit(2),
-        // and neither allocates nor takes a lock.
+        // SAFETY: the closure only makes the system calls close(2), sigaction(2), getrlimit(2) and
+        // setrlimit(2), and neither allocates nor takes a lock.
         unsafe { command.pre_exec(differ) };
     }
-    command.spawn()
 }
 
 fn set_file_limit(soft: u64) -> io::Result<()> {
@@ -54,7 +71,7 @@ mod tests {
     fn a_closed_descriptor_is_really_closed() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo lost 2>/dev/null"]);
-        let differences = Differences { closed: [false, true, false], file_limit: None };
+        let differences = Differences { closed: [false, true, false], ..Differences::default() };
         let status = spawn_with(&mut command, differences).expect("sh").wait();
         assert!(!status.expect("waited").success(), "writing to a closed descriptor succeeded");
     }
@@ -63,7 +80,7 @@ mod tests {
     fn a_limit_is_the_child_s_own() {
         let mut command = Command::new("sh");
         command.args(["-c", "test $(ulimit -S -n) = 50"]);
-        let differences = Differences { closed: [false; 3], file_limit: Some(50) };
+        let differences = Differences { file_limit: Some(50), ..Differences::default() };
         let status = spawn_with(&mut command, differences).expect("sh").wait();
         assert!(status.expect("waited").success());
     }

@@ -39,12 +39,16 @@ pub fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq([bench::CELL]) {
         return end(bench::cell());
     }
+    if let Some(words) = args::shell_words() {
+        return end(run::sh(words));
+    }
     let options = match args::parse() {
         Ok(options) => options,
         Err(fault) => return end(Err(fault)),
     };
     end(match options.command {
         Command::Run(run) => run::run(&run),
+        Command::Sh(options) => run::sh(options.words),
         Command::Bench(options) => bench::bench(&options),
         Command::Compare(options) => compare::compare(&options),
         Command::History(options) => history::history(&options),

@@ -361,3 +361,45 @@ fn stages_that_hardly_work_are_no_tie() {
         judge(&run(vec![stage("bash", [10, 0, 0, 0, 0]), stage("tail", [10, 0, 990, 0, 0])]));
     assert_eq!(idle.finding, Finding::Idle);
 }
+
+/// A phase from one ms to another, held up by one stage.
+fn phase(start_ms: u64, end_ms: u64, stage: usize) -> phases::Phase {
+    let holder = phases::Holder::Stage { stage, busy: 0.98, alone: true };
+    phases::Phase { start_ns: start_ms * MS, end_ns: end_ms * MS, holder }
+}
+
+#[test]
+fn two_stages_that_held_the_run_up_in_turn_are_no_tie() {
+    let stages = vec![stage("sort", [550, 0, 20, 430, 0]), stage("gzip", [520, 0, 480, 0, 0])];
+    let mut run = run(stages);
+    assert_eq!(judge(&run).culprit, None);
+    run.phases = vec![phase(0, 420, 0), phase(420, 1000, 1)];
+    let verdict = judge(&run);
+    assert_eq!(verdict.finding, Finding::InTurn(vec![(1, 0.58), (0, 0.42)]));
+    let culprit = verdict.culprit.expect("the one that held it up for longest");
+    assert_eq!((culprit.stage, culprit.reason, culprit.next_stage), (1, BusyReason::Cpu, Some(0)));
+    assert!((culprit.share - 0.58).abs() < 1e-9);
+    // One phase, or a pair of equals for longer, leaves the tie as it is.
+    run.phases = vec![phase(0, 1000, 0)];
+    assert_eq!(judge(&run).culprit, None);
+    run.phases = vec![phase(0, 420, 0), phase(420, 1000, 1)];
+    run.phases[1].holder = phases::Holder::Two([0, 1]);
+    assert_eq!(judge(&run).culprit, None);
+}
+
+#[test]
+fn time_decides_between_the_busiest_and_the_one_that_was_waited_for_longest() {
+    // grep worked beside gzip all the while, but gzip was what it waited for.
+    let stages = vec![stage("gzip", [600, 0, 0, 100, 0]), stage("grep", [750, 0, 250, 0, 0])];
+    let mut run = run(stages);
+    assert_eq!(judge(&run).culprit.expect("the busiest").stage, 1);
+    run.phases = vec![phase(0, 650, 0), phase(650, 1000, 1)];
+    assert_eq!(judge(&run).culprit.expect("the one that held it up for longest").stage, 0);
+    // Little more time decides nothing.
+    run.phases = vec![phase(0, 520, 0), phase(520, 1000, 1)];
+    let verdict = judge(&run);
+    assert!(
+        matches!(verdict.finding, Finding::HeldUp(_))
+            && verdict.culprit.is_some_and(|c| c.stage == 1)
+    );
+}

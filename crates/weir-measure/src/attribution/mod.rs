@@ -12,6 +12,7 @@
 //! - `births`: estimates how many processes were started, most of them never seen;
 //! - `position`: how far a process came in the file that it reads;
 //! - `locale`: finds the locale by which a program compares text;
+//! - `course`: keeps what each stage spent its time on, from which phases are cut;
 //! - `sampler`: at each tick, the state of each group of tasks, weighted by time.
 //!
 //! The runner reads the exact figures (CPU time, waiting for a CPU, bytes, memory) when a stage
@@ -20,6 +21,7 @@
 mod births;
 mod calls;
 mod classify;
+mod course;
 mod diag;
 mod files;
 mod group;

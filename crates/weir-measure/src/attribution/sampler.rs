@@ -3,6 +3,7 @@
 
 use super::births::{Births, Census};
 use super::classify::{Awaited, Endpoints};
+use super::course::{Course, Seen};
 use super::group::{Group, MOST_GROUPS, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_doctor::facts::Evidence;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
+use weir_sys::proc::Sched;
 
 /// How found processes are put into groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct Sampler {
     pub rows: Rows,
     /// Least capacity to give to pipes that are found in a script.
     found_pipe_bytes: u64,
+    /// What the stages spent their time on; nothing for the processes of a script.
+    pub course: Course,
     /// Number of ticks so far.
     pub ticks: u64,
     /// Time that the present tick represents.
@@ -51,7 +55,8 @@ impl Sampler {
     pub fn new(grouping: Grouping, found_pipe_bytes: u64) -> Sampler {
         let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
         let discovery = Discovery::new();
-        let (rows, ticks, weight_ns) = (Rows::default(), 0, 0);
+        let (rows, course) = (Rows::default(), Course::default());
+        let (ticks, weight_ns) = (0, 0);
         Sampler {
             grouping,
             discovery,
@@ -60,6 +65,7 @@ impl Sampler {
             pipes,
             rows,
             found_pipe_bytes,
+            course,
             ticks,
             weight_ns,
         }
@@ -157,9 +163,8 @@ impl Sampler {
                 rows::watch(&mut self.pipes, process.pid, group, Some(self.found_pipe_bytes));
             }
             let hints = hints(&group.ends, &fills);
-            let with_sched =
-                group.several() || process.was_found() || self.grouping == Grouping::ByProcess;
-            let (mut looks, gone) = process.look(&group.ends, hints, with_sched);
+            // Phases are cut by the CPU time between two looks.
+            let (mut looks, gone) = process.look(&group.ends, hints, true);
             if !group.more_ends.is_empty() {
                 for look in &mut looks {
                     look.state = rows::own_state(process.pid, look, group, hints, false);
@@ -196,6 +201,7 @@ impl Sampler {
                 process.refresh_totals();
             }
         }
+        let totals = self.totals();
         self.bury(&dead);
         self.look_again(&mut strongest, &counts, &fills);
         let counts_for = |group: usize, state| strongest[group].is_some_and(|(of, _)| of == state);
@@ -205,7 +211,22 @@ impl Sampler {
             group.births.any_ns += if has_children[position] { weight_ns } else { 0 };
             group.add_tick(strongest[position], counts[position], now_ns, weight_ns);
         }
+        if self.grouping == Grouping::ByStage {
+            self.course.add(now_ns, weight_ns, &totals, |group| Seen {
+                tasks: counts[group],
+                state: strongest[group].filter(|_| !self.groups[group].ended),
+            });
+        }
         self.rows.end(now_ns, weight_ns);
+    }
+
+    /// Returns the CPU and waiting time of each stage so far.
+    fn totals(&self) -> Vec<Sched> {
+        let mut totals: Vec<Sched> = self.groups.iter().map(|group| group.gone).collect();
+        for process in self.processes.values() {
+            totals[process.group] = totals[process.group].plus(process.sched());
+        }
+        totals
     }
 
     /// Notes what groups waited for: the task whose state is that of its group tells.

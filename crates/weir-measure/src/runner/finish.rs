@@ -14,6 +14,7 @@ use weir_doctor::ending::Ending;
 use weir_doctor::facts::Unseen;
 use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 use weir_doctor::partition::Sums;
+use weir_doctor::phases::Phase;
 use weir_doctor::programs::is_relay;
 use weir_measure_sys::wait::{Reaped, reap};
 use weir_sys::Pid;
@@ -125,6 +126,15 @@ impl LiveStage {
         self.state = LiveState::Ended(Box::new(ended));
     }
 
+    /// Returns the group of a stage that was started.
+    fn started_group(&self) -> Option<usize> {
+        match &self.state {
+            LiveState::Failed(_) => None,
+            LiveState::Running(files) => Some(files.group),
+            LiveState::Ended(ended) => Some(ended.group),
+        }
+    }
+
     fn ending(&self) -> Option<Ending> {
         match &self.state {
             LiveState::Failed(failure) => Some(Ending::Code(failure.status)),
@@ -190,6 +200,7 @@ impl RunningJob {
             bytes::estimate(&mut run.stages, &hints);
             bytes::name_resizers(&mut run.pipes, &hints);
             super::script::look_inside(&mut run, &self.sampler, self.limit_bytes, job);
+            run.phases = if blind { Vec::new() } else { self.phases(&run, start_ns) };
         }
         let mut births = Births::default();
         self.sampler.groups.iter().for_each(|group| births.merge(&group.births));
@@ -218,6 +229,22 @@ impl RunningJob {
         let (unseen, evidence) = self.sampler.unseen();
         let processes = (evidence != Evidence::LowerBound).then_some(unseen);
         Some(Unseen { processes, cpu_ns })
+    }
+
+    /// Cuts the run into phases.
+    fn phases(&self, run: &Run, start_ns: u64) -> Vec<Phase> {
+        // A stage that could not be started has no group.
+        let of = |group| self.live.iter().position(|live| live.started_group() == Some(group));
+        let place = |group: usize| of(group).unwrap_or(group);
+        let is_relay = |group: usize| run.stages.get(place(group)).is_some_and(|one| one.relay);
+        let timeline = self.sampler.course.timeline();
+        let mut phases = timeline.phases(start_ns + run.wall_ns, &is_relay);
+        for phase in &mut phases {
+            phase.start_ns = phase.start_ns.saturating_sub(start_ns);
+            phase.end_ns = phase.end_ns.saturating_sub(start_ns);
+            phase.holder = phase.holder.at(&place);
+        }
+        phases
     }
 
     fn stages(&self, job: &Job) -> Vec<Stage> {

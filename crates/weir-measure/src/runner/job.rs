@@ -1,6 +1,7 @@
 //! The job to run, and its observer.
 
 use crate::attribution::Sampler;
+use rustix::process::Signal;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use weir_doctor::graph::ScriptPipeline;
@@ -29,6 +30,8 @@ pub struct Job {
     pub tick_ns: u64,
     /// Which of descriptors 0 to 2 the stages must have closed, as this process has.
     pub closed: [bool; 3],
+    /// Whether the stages ignore SIGPIPE, and do not get its default action.
+    pub pipe_ignored: bool,
 }
 
 impl Job {
@@ -68,10 +71,26 @@ pub enum Launch {
     Shell(OsString),
 }
 
+/// To whom a signal to this process is passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// To nobody: the stages get it by themselves, or need not.
+    Nobody,
+    /// To the first process of each stage.
+    Stages,
+    /// To all known processes of the run: half a pipeline left running would help nobody.
+    All,
+}
+
 /// An observer of a running job.
 pub trait Watcher {
     /// Returns the signals that came since the last call.
     fn signals(&mut self) -> Vec<i32>;
+    /// Returns to whom a signal that came is passed on.
+    fn forward(&mut self, signal: i32) -> Forward {
+        let ends = [Signal::TERM.as_raw(), Signal::HUP.as_raw()].contains(&signal);
+        if ends { Forward::All } else { Forward::Nobody }
+    }
     /// Reports that a stage could not be started, for this reason.
     fn failed(&mut self, position: usize, label: &str, reason: &str);
     /// Reports progress, at most every 100 ms or so.

@@ -19,7 +19,7 @@ mod start;
 mod stops;
 mod sums;
 
-pub use job::{Job, Launch, StageSpec, Watcher};
+pub use job::{Forward, Job, Launch, StageSpec, Watcher};
 pub use start::{files_needed, files_suffice};
 
 use crate::attribution::{Grouping, Sampler};
@@ -154,8 +154,10 @@ impl RunningJob {
         let mut continued_here = false;
         for signal in watcher.signals() {
             continued_here |= signal == SIGCONT;
-            if matches!(signal, SIGTERM | SIGHUP) {
-                self.forward(signal);
+            match watcher.forward(signal) {
+                Forward::Nobody => {}
+                Forward::Stages => self.forward_to_stages(signal),
+                Forward::All => self.forward(signal),
             }
             if signal != SIGCONT {
                 self.signals.push(signal);
@@ -168,8 +170,15 @@ impl RunningJob {
         (continued_here, continued_there)
     }
 
-    /// Forwards a signal for the whole command to all known processes of the run: half a pipeline
-    /// left running would help nobody.
+    /// Forwards a signal to the first process of each stage.
+    fn forward_to_stages(&self, signal: i32) {
+        for pid in self.live.iter().filter_map(LiveStage::pid) {
+            // A process that has ended is not reaped before it counts as ended here.
+            let _ = signals::send(pid, signal);
+        }
+    }
+
+    /// Forwards a signal for the whole command to all known processes of the run.
     fn forward(&mut self, signal: i32) {
         // Twice, for processes that were just being started.
         for _ in 0..2 {
@@ -230,7 +239,5 @@ fn allow_all_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-const SIGHUP: i32 = Signal::HUP.as_raw();
-const SIGTERM: i32 = Signal::TERM.as_raw();
 const SIGCHLD: i32 = Signal::CHILD.as_raw();
 const SIGCONT: i32 = Signal::CONT.as_raw();

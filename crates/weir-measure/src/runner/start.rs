@@ -49,7 +49,8 @@ impl RunningJob {
             let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
             let closed =
                 [job.closed[0] && position == 0, job.closed[1] && position == last, job.closed[2]];
-            let differences = Differences { closed, file_limit: self.file_limit };
+            let differences =
+                Differences { closed, file_limit: self.file_limit, pipe_ignored: job.pipe_ignored };
             let start_ns = self.clock.now_ns();
             let spawned = spawn(spec, job, stdin, stdout, differences);
             let live = match spawned {

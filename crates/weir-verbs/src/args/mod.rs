@@ -11,6 +11,7 @@ mod port;
 mod relay;
 mod run;
 mod saved;
+mod sh;
 mod words;
 
 pub use bench::BenchOptions;
@@ -30,6 +31,7 @@ pub use port::{
 pub use relay::RelayOptions;
 pub use run::{Asked, RunOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryCommand, HistoryShowOptions, HistoryVerb};
+pub use sh::{ShOptions, shell_words};
 use std::path::PathBuf;
 pub use words::parse;
 
@@ -64,6 +66,8 @@ Manual: https://github.com/weir-project/weir (README.md, docs/contracts/), or we
 pub enum Command {
     /// Run a pipeline and say which stage holds it up, and why
     Run(RunOptions),
+    /// Run a script as bash does, and append a report: for use in place of a shell
+    Sh(ShOptions),
     /// Measure how fast bytes and messages pass between processes on this host, repeatably
     Bench(BenchOptions),
     /// Compare two saved runs of weir bench, or one with a new run
@@ -142,6 +146,9 @@ fn elastic(text: &str) -> Result<Elastic, String> {
 /// Default capacity of the pipes. Measured on cat|wc: it takes half the time of Linux's own 64 KiB;
 /// 1 MiB gains little more.
 pub const PIPE_BYTES: u64 = 256 * 1024;
+
+/// Milliseconds between two samples unless others are asked for.
+pub const SAMPLE_MS: u64 = 10;
 
 fn pipe_size(text: &str) -> Result<PipeSize, String> {
     if text == "auto" {

@@ -6,6 +6,7 @@
 
 mod around;
 mod groups;
+mod phases;
 
 use super::{Compared, Report, Said};
 use crate::json::seconds;
@@ -23,6 +24,11 @@ pub fn json(report: &Report) -> String {
     crate::json::document("weir.run/1", document(report)).unwrap_or_default()
 }
 
+/// Writes the same on one line.
+pub fn json_line(report: &Report) -> String {
+    crate::json::line("weir.run/1", document(report)).unwrap_or_default()
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     command: &'a str,
@@ -37,6 +43,7 @@ struct Document<'a> {
     critical_path: Option<Value>,
     unseen: Option<Value>,
     verdict: Value,
+    phases: Vec<Value>,
     advice: Vec<Value>,
     memory_kills: Value,
     notes: &'a [String],
@@ -67,6 +74,7 @@ fn document(report: &Report) -> Document<'_> {
         critical_path: run.critical_path.as_ref().map(groups::critical_path),
         unseen: run.unseen.as_ref().map(groups::unseen),
         verdict: verdict(&report.verdict.found, &report.verdict.text),
+        phases: run.phases.iter().map(|phase| phases::phase(run, phase)).collect(),
         advice: report.advice.iter().map(|advice| self::advice(report, advice)).collect(),
         memory_kills: json!({
             "group": run.memory_kills.group,

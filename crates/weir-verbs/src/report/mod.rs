@@ -13,7 +13,7 @@ mod text;
 mod words;
 
 pub use compared::Compared;
-pub use json::json;
+pub use json::{json, json_line};
 pub use layout::cut;
 pub use look::{Detail, Look};
 pub use several::{Against, Pipeline, Several, json as several_json, text as several_text};

@@ -12,7 +12,9 @@ mod live;
 mod outputs;
 mod plan;
 mod rounds;
+mod sentinel;
 mod several;
+mod sh;
 mod status;
 mod watch;
 
@@ -21,6 +23,7 @@ use crate::fault::{Fault, tell};
 use crate::places::find_program;
 use crate::report::{self, Report, Said, advice_text, groups_text, inside_text, verdict_text};
 use outputs::Outputs;
+pub use sh::sh;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,7 +49,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let plan::Planned { job, negated, command } = planned;
     let standard = options.compare.then(rounds::Standard::keep).transpose()?;
     let outputs = Outputs::open(options);
-    let mut watch = watch::Watch::new(options.live, &job);
+    let mut watch = watch::Watch::new(options.live, &job, &watch::TAKEN);
     let mut run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
     watch.finish();

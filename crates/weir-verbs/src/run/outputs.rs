@@ -1,12 +1,16 @@
 //! Where the report goes.
 
+use super::sh::is_json;
 use crate::args::RunOptions;
 use crate::fault::tell;
 use crate::output::print_json;
-use crate::report::{Detail, Look};
+use crate::report::{self, Detail, Look, Report};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use signal_hook::consts::SIGXFSZ;
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use weir_cli_sys::closed_standard_descriptors;
@@ -40,6 +44,32 @@ impl Outputs {
         Outputs { text, json, detail: options.detail() }
     }
 
+    /// Where `weir sh` reports: at the end of this file, or on standard error.
+    pub fn appended(file: Option<&OsStr>) -> Outputs {
+        let file = file.filter(|name| !name.is_empty());
+        let target = match file {
+            Some(path) => opened(append(Path::new(path)), Path::new(path), "report", "script"),
+            None if closed_standard_descriptors()[2] => None,
+            None => Some(Target::Stderr),
+        };
+        let (text, json) = if file.is_some_and(is_json) { (None, target) } else { (target, None) };
+        Outputs { text, json, detail: Detail::Usual }
+    }
+
+    /// Writes a report behind others, by one write: a text behind a line with its command, JSON on
+    /// a line of its own.
+    pub fn append(&self, report: &Report) {
+        if let Some(target) = &self.text {
+            let look = target.look(self.detail);
+            let text = report::text(report, &look);
+            let command = report::cut(&report.command, look.columns.saturating_sub(HEAD.len()));
+            target.write(&format!("{HEAD}{command}\n{text}"));
+        }
+        if let Some(target) = &self.json {
+            target.write(&report::json_line(report));
+        }
+    }
+
     /// Writes what was found: a report, or a comparison of several pipelines.
     pub fn write<T>(&self, found: &T, text: fn(&T, &Look) -> String, json: fn(&T) -> String) {
         if let Some(target) = &self.text {
@@ -51,14 +81,28 @@ impl Outputs {
     }
 }
 
+/// What stands before the command in a line above a report.
+const HEAD: &str = "weir sh: ";
+
+/// Opens a file to append to. A FIFO without a reader is an error: nobody may ever open it.
+fn append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let file = options.open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
 fn open(path: &Path, what: &str) -> Option<Target> {
-    match File::create(path) {
+    opened(File::create(path), path, what, "pipeline")
+}
+
+fn opened(file: io::Result<File>, path: &Path, what: &str, job: &str) -> Option<Target> {
+    match file {
         Ok(file) => Some(Target::File(file, path.display().to_string())),
         Err(error) => {
             let path = path.display();
-            tell(&format!(
-                "cannot write the {what} to '{path}': {error}; the pipeline runs anyway"
-            ));
+            tell(&format!("cannot write the {what} to '{path}': {error}; the {job} runs anyway"));
             None
         }
     }

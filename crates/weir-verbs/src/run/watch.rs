@@ -15,7 +15,7 @@ use weir_measure_sys::signals::is_ignored;
 
 /// Signals that weir takes itself while stages run. Handlers, not SIG_IGN: what is ignored would
 /// be ignored by the stages too, what is handled is reset to the default by exec.
-const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
+pub const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
 /// Nothing is shown of runs shorter than this.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
 /// How often it is looked whether a stage uses the terminal.
@@ -45,9 +45,9 @@ pub struct Watch {
 impl Watch {
     /// Takes the signals from now on, except those ignored when weir was started: those stay
     /// ignored, as a shell leaves them.
-    pub fn new(live: When, job: &Job) -> Watch {
+    pub fn new(live: When, job: &Job, signals: &[i32]) -> Watch {
         let mut came = Vec::new();
-        for signal in TAKEN.into_iter().filter(|signal| !is_ignored(*signal)) {
+        for signal in signals.iter().copied().filter(|signal| !is_ignored(*signal)) {
             let count = Arc::new(AtomicUsize::new(0));
             if signal_hook::flag::register_usize(signal, Arc::clone(&count), 1).is_ok() {
                 came.push((signal, count));

@@ -5,12 +5,14 @@ mod ending;
 mod groups;
 mod hints;
 pub mod outside;
+mod phases;
 mod tools;
 mod verdict;
 
 pub use advice::{advice, gain};
 pub use ending::{Ended, remark};
 pub use groups::{groups, inside, name, unseen};
+pub use phases::phases;
 pub use verdict::verdict;
 
 use crate::units::words::{count, of_cpus, percent, rough_count, short_time};

@@ -5,6 +5,7 @@ use weir_doctor::advice::{Advice, AdviceKind, Gain, advise};
 use weir_doctor::ending::{Ending, MemoryKills};
 use weir_doctor::facts::{Host, Pipe, Program, Quota, Stage};
 use weir_doctor::partition::Times;
+use weir_doctor::phases::{Holder, Phase};
 use weir_doctor::verdict::judge;
 
 const MS: u64 = 1_000_000;
@@ -277,4 +278,51 @@ fn an_end_names_who_read_too_little() {
     assert_eq!(of("nosuch", None, "command not found", false), said);
     let said = "1 sort failed with status 2: the stages after it may have had incomplete input";
     assert_eq!(of("sort", Some(Ending::Code(2)), "2", false), said);
+}
+
+/// A phase up to this many ms.
+fn phase(run: &mut Run, end_ms: u64, holder: Holder) {
+    let start_ns = run.phases.last().map_or(0, |last| last.end_ns);
+    run.phases.push(Phase { start_ns, end_ns: end_ms * MS, holder });
+}
+
+fn by(stage: usize, alone: bool) -> Holder {
+    Holder::Stage { stage, busy: 0.98, alone }
+}
+
+#[test]
+fn stages_that_held_the_run_up_in_turn_are_named_by_time() {
+    let mut two =
+        run(vec![stage("sort big", [550, 0, 20, 430, 0]), stage("gzip -9", [520, 0, 480, 0, 0])]);
+    phase(&mut two, 420, by(0, true));
+    assert_eq!(phases(&two), None, "one phase says nothing");
+    phase(&mut two, 1000, by(1, false));
+    let said = judged(&two);
+    assert!(
+        said.starts_with("held up by 2 gzip -9 for 58 % of the time, and by 1 sort big for 42 %\n")
+    );
+    assert!(said.contains("if 2 gzip took no time, the next limit would be 1 sort big"), "{said}");
+    assert_eq!(
+        phases(&two).as_deref(),
+        Some("phases: 0-0.4s held up by 1 sort alone; 0.4-1.0s by 2 gzip")
+    );
+}
+
+#[test]
+fn phases_are_told_with_as_many_digits_as_they_need() {
+    let mut three = run(vec![stage("a", [0; 5]), stage("b", [0; 5]), stage("c x", [0; 5])]);
+    phase(&mut three, 150, Holder::Nobody);
+    phase(&mut three, 700, Holder::Two([0, 2]));
+    phase(&mut three, 1000, by(1, true));
+    assert_eq!(
+        phases(&three).as_deref(),
+        Some(
+            "phases: 0-0.15s no stage was busy; 0.15-0.70s held up by 1 a and 3 c alike; \
+             0.70-1.00s by 2 b alone"
+        )
+    );
+    three.phases.clear();
+    (1..=12).for_each(|minute| phase(&mut three, 60_000 * minute, by(minute as usize % 3, false)));
+    let said = phases(&three).expect("many");
+    assert!(said.contains("60-120s by 3 c; ") && said.ends_with("; and 4 more"), "{said}");
 }

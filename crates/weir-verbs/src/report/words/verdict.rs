@@ -66,6 +66,7 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: usize) -> String {
             let (why, part) = (around.remove(0), percent(share));
             format!("held up by {}: {why}, and it used {part} of the CPU time", name(position))
         }
+        Finding::InTurn(held) => in_turn(run, held),
         Finding::HeldUp(busy) => {
             let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
             by_outside(run, position, busy).unwrap_or_else(|| {
@@ -76,6 +77,25 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: usize) -> String {
     let next = verdict.culprit.as_ref().and_then(|culprit| next_limit(run, culprit));
     let lines: Vec<String> = [first].into_iter().chain(around).chain(next).collect();
     lines.join("\n")
+}
+
+/// `held up by 2 sort for 55 % of the time, and by 1 gzip for 45 %`.
+fn in_turn(run: &Run, held: &[(usize, f64)]) -> String {
+    let part = |at: usize, (position, share): (usize, f64)| {
+        let name = stage(position, &run.stages[position].label);
+        let of_what = if at == 0 { " of the time" } else { "" };
+        format!("by {name} for {}{of_what}", percent(share))
+    };
+    let mut parts: Vec<String> = held.iter().enumerate().map(|(at, one)| part(at, *one)).collect();
+    let last = if parts.len() > 1 { parts.pop() } else { None };
+    let last = last.map(|last| format!(", and {last}")).unwrap_or_default();
+    format!("held up {}{last}", parts.join(", "))
+}
+
+/// A stage by its number and program.
+pub(super) fn short_stage(run: &Run, position: usize) -> String {
+    let label = &run.stages[position].label;
+    stage(position, program_name(label).unwrap_or(label))
 }
 
 /// What took CPU time of the run, in a clause.
@@ -157,8 +177,7 @@ fn encrypts(label: &str) -> bool {
 /// `if 2 grep took no time, the next limit would be 3 wc -l: at most 2.0x faster`.
 fn next_limit(run: &Run, culprit: &Bottleneck) -> Option<String> {
     let (next, limit) = (culprit.next_stage?, culprit.speedup_limit?);
-    let label = &run.stages[culprit.stage].label;
-    let short = stage(culprit.stage, program_name(label).unwrap_or(label));
+    let short = short_stage(run, culprit.stage);
     let next = stage(next, &run.stages[next].label);
     let gain = match (culprit.crowded_speedup, limit) {
         (Some(likely @ 1.05..), _) => {

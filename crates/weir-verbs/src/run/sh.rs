@@ -1,0 +1,188 @@
+//! `weir sh`: bash with a report at the end, to stand where a shell is configured.
+
+use super::outputs::Outputs;
+use super::sentinel::Sentinel;
+use super::watch::Watch;
+use super::{judge, runner};
+use crate::args::{PIPE_BYTES, SAMPLE_MS, When};
+use crate::fault::{Fault, die, tell};
+use signal_hook::consts::{
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal};
+use std::process::{Command, ExitCode};
+use weir_cli_sys::{closed_standard_descriptors, sigpipe_was_ignored};
+use weir_doctor::ending::Ending;
+use weir_measure::attribution::Sampler;
+use weir_measure::runner::{Forward, Job, Launch, StageSpec, Watcher};
+use weir_measure_sys::spawn::{Differences, exec_with};
+use weir_sys::proc::{Stat, read_small};
+
+const BASH: &str = "bash";
+/// The variable that names the `weir sh` that reports: its process, and when that started.
+const REPORTING: &str = "WEIR_SH";
+/// The variable that names the file of the report.
+const REPORT: &str = "WEIR_REPORT";
+
+/// Signals that are passed on to bash.
+const PASSED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH];
+
+/// Runs bash with these words.
+pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
+    let closed = closed_standard_descriptors();
+    let pipe_ignored = sigpipe_was_ignored();
+    if is_inner() || is_interactive(&words) {
+        let differences = Differences { closed, file_limit: None, pipe_ignored };
+        let error = exec_with(Command::new(BASH).args(words), differences);
+        tell(&format!("cannot start bash: {error}"));
+        return Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }));
+    }
+    let argv: Vec<OsString> = std::iter::once(BASH.into()).chain(words).collect();
+    let label = argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let env = vec![(REPORTING.into(), own_name().into())];
+    let launch = Launch::Exec { env, argv, text: None };
+    let job = Job {
+        stages: vec![StageSpec { label: label.clone(), launch, inserted: false }],
+        script: true,
+        shell: BASH.into(),
+        pipe_bytes: PIPE_BYTES,
+        tick_ns: SAMPLE_MS * 1_000_000,
+        closed,
+        pipe_ignored,
+        ..Job::default()
+    };
+    let outputs = Outputs::appended(std::env::var_os(REPORT).as_deref());
+    // Before there is a second thread.
+    let sentinel = Sentinel::start(&PASSED).ok();
+    let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();
+    let mut watch = ShWatch { watch: Watch::new(When::Never, &job, &signals), sentinel };
+    let run = runner::run(&job, &mut watch)
+        .map_err(|error| Fault::failed(format!("cannot run bash: {error}")))?;
+    // Nothing but bash's own children may keep the descriptors open from now on.
+    drop(watch);
+    let ending = run.ending.unwrap_or(Ending::Code(1));
+    let status = match ending {
+        Ending::Code(code) => code,
+        Ending::Signal(signal) => 128 + signal,
+    };
+    outputs.append(&judge(run, &label, job.closed, status));
+    Ok(match ending {
+        Ending::Code(code) => ExitCode::from(code as u8),
+        Ending::Signal(signal) => die(signal),
+    })
+}
+
+/// Looks on while bash runs.
+struct ShWatch {
+    watch: Watch,
+    sentinel: Option<Sentinel>,
+}
+
+impl Watcher for ShWatch {
+    fn signals(&mut self) -> Vec<i32> {
+        self.watch.signals()
+    }
+
+    /// bash gets what was sent to this process alone. It has already got what was sent to the whole
+    /// process group, such as an interrupt from the terminal.
+    fn forward(&mut self, signal: i32) -> Forward {
+        let by_itself = match &mut self.sentinel {
+            Some(sentinel) => sentinel.got(signal),
+            // Mostly the terminal sends these.
+            None => matches!(signal, SIGINT | SIGQUIT | SIGWINCH),
+        };
+        if by_itself || signal == SIGCONT { Forward::Nobody } else { Forward::Stages }
+    }
+
+    fn failed(&mut self, _: usize, _: &str, reason: &str) {
+        tell(&format!("cannot start bash: {reason}"));
+    }
+
+    fn progress(&mut self, _: u64, _: &Sampler) {}
+}
+
+/// The process and the time at which it started: another one may get the same number later.
+fn own_name() -> String {
+    let pid = std::process::id();
+    format!("{pid}:{}", started_ticks(pid).unwrap_or(0))
+}
+
+fn started_ticks(pid: u32) -> Option<u64> {
+    let mut buffer = [0; 1024];
+    let stat = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok().and_then(Stat::parse)?;
+    (stat.state != b'Z').then_some(stat.started_ticks)
+}
+
+/// Whether a `weir sh` that still runs reports what this process starts. One that has ended left
+/// this process behind.
+fn is_inner() -> bool {
+    let Some(named) = std::env::var(REPORTING).ok() else { return false };
+    let Some((pid, started)) = named.split_once(':') else { return false };
+    let (Ok(pid), Ok(started)) = (pid.parse::<u32>(), started.parse::<u64>()) else { return false };
+    started_ticks(pid) == Some(started) || (started == 0 && started_ticks(1).is_none())
+}
+
+/// Whether bash will talk with a person, as it decides that itself.
+fn is_interactive(words: &[OsString]) -> bool {
+    let mut words = words.iter().map(OsString::as_os_str);
+    let (mut text, mut input, mut operand) = (false, false, false);
+    while let Some(word) = words.next() {
+        match word.as_encoded_bytes() {
+            b"-" | b"--" => {
+                operand = words.next().is_some();
+                break;
+            }
+            b"--rcfile" | b"--init-file" => {
+                words.next();
+            }
+            [b'-', b'-', ..] => {}
+            [sign @ (b'-' | b'+'), letters @ ..] => {
+                if *sign == b'-' && letters.contains(&b'i') {
+                    return true;
+                }
+                text |= letters.contains(&b'c');
+                input |= letters.contains(&b's');
+                let named = letters.iter().filter(|letter| matches!(letter, b'o' | b'O')).count();
+                for _ in 0..named {
+                    words.next();
+                }
+            }
+            _ => {
+                operand = true;
+                break;
+            }
+        }
+    }
+    !text && (input || !operand) && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Whether a report in this file is JSON: by its name.
+pub(super) fn is_json(path: &OsStr) -> bool {
+    let name = path.as_encoded_bytes();
+    name.ends_with(b".json") || name.ends_with(b".jsonl")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_of_bash_decides_whether_it_is_interactive() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for line in ["-i", "-x -i -c :", "-xi x.sh", "-o pipefail -i", "--norc -i"] {
+            assert!(is_interactive(&words(line)), "{line}");
+        }
+        for line in ["x.sh -i", "-o i x.sh", "-c -- -i", "-- -i", "-ec : -i", "--rcfile -i x.sh"] {
+            assert!(!is_interactive(&words(line)), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_a_process_that_has_ended_does_not_count() {
+        let me = own_name();
+        let (pid, started) = me.split_once(':').expect("two numbers");
+        assert_eq!(started_ticks(pid.parse().expect("a number")), started.parse().ok());
+        assert_eq!(started_ticks(u32::MAX), None);
+    }
+}
