@@ -9,6 +9,10 @@
 //!   its routing.
 //! - [`station`]: how a process attaches to the switch, by the messages of [`message`].
 //! - [`icmpd`]: the daemon for ICMP and GGP.
+//! - [`udp`]: user datagrams to and from the ports of a station.
+//! - [`tftp`]: files by TFTP, over [`udp`] or the kernel's sockets.
+//! - [`tcp`]: connections, by smoltcp behind a trait.
+//! - [`jail`]: files below one directory.
 //! - [`names`]: where the files of a switch lie.
 //!
 //! The switch verifies IP headers and nothing above; each station checks its own protocol
@@ -22,6 +26,7 @@ mod error;
 pub mod fragment;
 pub mod icmp;
 pub mod icmpd;
+pub mod jail;
 pub mod log;
 pub mod message;
 pub mod names;
@@ -34,6 +39,9 @@ mod slab;
 mod spans;
 pub mod station;
 pub mod switch;
+pub mod tcp;
+pub mod tftp;
+pub mod udp;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};

@@ -8,6 +8,7 @@ use crate::message::{
 };
 use crate::outgoing::Outgoing;
 use crate::spans;
+use rustix::fd::BorrowedFd;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -157,6 +158,7 @@ impl Station {
                     port.receive_each_timeout(buffer, Timeout::Now, show)
                 })
             }
+            false if time.is_zero() => port.receive_each_timeout(buffer, Timeout::Now, show),
             false => port.receive_each_timeout(buffer, time, show),
         };
         if let Some(error) = sender.failure {
@@ -182,6 +184,15 @@ impl Station {
             Sender { writer: &mut self.writer, message: &mut self.message, failure: None };
         sender.send(out, payload);
         sender.failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Returns a descriptor for poll. It is readable when a message may have come, and stays so until
+    /// [`Station::receive_for`] with no time has returned 0.
+    ///
+    /// # Errors
+    /// The kernel has no descriptors left.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        Ok(self.port.poll_descriptor()?)
     }
 
     /// Returns the switch's counters as JSON: [`STATISTICS_SCHEMA`].

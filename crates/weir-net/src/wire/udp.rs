@@ -39,6 +39,20 @@ impl<'a> Datagram<'a> {
         destination: Ipv4Addr,
         payload: &'a [u8],
     ) -> Result<Datagram<'a>, Malformed> {
+        let datagram = Datagram::check_length(payload)?;
+        if datagram.has_checksum() {
+            let mut sum = pseudo_header(source, destination, word(payload, 4));
+            sum.add(datagram.bytes);
+            if sum.finish() != 0 {
+                return Err(Malformed::Checksum);
+            }
+        }
+        Ok(datagram)
+    }
+
+    /// Checks only the length of a payload whose checksum the sending kernel left out, since it is
+    /// the kernel of this machine.
+    pub fn check_length(payload: &'a [u8]) -> Result<Datagram<'a>, Malformed> {
         if payload.len() < HEADER_BYTES {
             return Err(Malformed::Short);
         }
@@ -46,15 +60,7 @@ impl<'a> Datagram<'a> {
         if length < HEADER_BYTES || length > payload.len() {
             return Err(Malformed::Length);
         }
-        let bytes = &payload[..length];
-        if word(bytes, 6) != 0 {
-            let mut sum = pseudo_header(source, destination, length as u16);
-            sum.add(bytes);
-            if sum.finish() != 0 {
-                return Err(Malformed::Checksum);
-            }
-        }
-        Ok(Datagram { bytes, surplus_bytes: payload.len() - length })
+        Ok(Datagram { bytes: &payload[..length], surplus_bytes: payload.len() - length })
     }
 
     /// Returns the source port; 0 if the sender wants no answer.

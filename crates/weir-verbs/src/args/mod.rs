@@ -5,6 +5,7 @@ mod buffer;
 mod json;
 mod manual;
 mod net;
+mod net_files;
 mod net_profile;
 mod pipes;
 mod port;
@@ -22,6 +23,10 @@ pub use manual::command;
 pub use net::{
     NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
     NetVerb,
+};
+pub use net_files::{
+    NetConnectOptions, NetServeOptions, NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions,
+    NetTftpVerb, NetTftpdOptions, TransferMode, TransferOptions,
 };
 pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};

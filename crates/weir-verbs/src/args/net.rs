@@ -2,6 +2,7 @@
 
 use super::JsonOption;
 use super::NetProfileOptions;
+use super::net_files::{NetConnectOptions, NetServeOptions, NetTftpCommand, NetTftpdOptions};
 use super::relay::RelayOptions;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
@@ -33,6 +34,14 @@ pub enum NetVerb {
     Relay(RelayOptions),
     /// Profile a switch: what a packet costs, and in which subroutines
     Profile(NetProfileOptions),
+    /// Serve the files of a directory by TFTP
+    Tftpd(NetTftpdOptions),
+    /// Fetch or send a file by TFTP
+    Tftp(NetTftpCommand),
+    /// Serve echo, discard, chargen or files by HTTP over TCP, on the host behind a switch
+    Serve(NetServeOptions),
+    /// Open a TCP connection from the host behind a switch, between standard input and output
+    Connect(NetConnectOptions),
 }
 
 #[derive(Debug, Args)]
@@ -242,7 +251,7 @@ fn net(text: &str) -> Result<(Ipv4Addr, u8), String> {
 
 const NO_ADDRESS: &str = "not an address; write 10.9.0.2";
 
-fn address(text: &str) -> Result<Ipv4Addr, String> {
+pub fn address(text: &str) -> Result<Ipv4Addr, String> {
     let is_ipv6 = text.parse::<Ipv6Addr>().is_ok();
     text.parse().map_err(|_| match is_ipv6 {
         true => String::from("only IPv4 is supported; write an address such as 10.9.0.2"),

@@ -3,7 +3,9 @@
 //! [`up`] runs the switch and [`icmpd`] the daemon that answers. [`ping`] sends requests, [`stat`]
 //! shows the counters of the switch, [`log`] prints and follows their common log, and [`cost`] measures
 //! what logging costs. [`profile`] shows where CPU time goes. [`relay`] impairs packets on purpose.
+//! [`tftpd`] and [`mod@tftp`] move files by TFTP; [`serve`] and [`connect`] have TCP.
 
+mod connect;
 mod cost;
 mod icmpd;
 mod log;
@@ -11,7 +13,10 @@ mod netns;
 mod ping;
 mod profile;
 mod relay;
+mod serve;
 mod stat;
+mod tftp;
+mod tftpd;
 mod up;
 
 use crate::args::{NetCommand, NetVerb};
@@ -33,6 +38,10 @@ pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
         NetVerb::Log(options) => log::log(options),
         NetVerb::Profile(options) => profile::profile(options),
         NetVerb::Relay(options) => relay::relay(options),
+        NetVerb::Tftpd(options) => tftpd::tftpd(options),
+        NetVerb::Tftp(command) => tftp::tftp(command),
+        NetVerb::Serve(options) => serve::serve(options),
+        NetVerb::Connect(options) => connect::connect(options),
     }
 }
 

@@ -1,0 +1,226 @@
+//! `weir net serve` and `weir net connect` with real clients and servers of the kernel
+//! (docs/contracts/tcp.md).
+
+mod common;
+
+use common::net::{Bed, HOST, KERNEL, Process, both};
+use common::{WEIR, have};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+/// Bytes of which no two stretches are alike.
+fn contents(count: usize) -> Vec<u8> {
+    (0..count as u64).flat_map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7).to_le_bytes())
+        .take(count)
+        .collect()
+}
+
+fn write(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).expect("written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).expect("opened to all");
+}
+
+fn serve(bed: &Bed, args: &str) -> Process {
+    let server = bed.net(&format!("serve {args}"));
+    server.said("serve is up at");
+    server
+}
+
+/// Runs `weir net connect` with this input.
+fn connect(bed: &Bed, to: &str, input: &[u8]) -> Output {
+    let mut command = bed.command("timeout");
+    command.args(["60", WEIR, "net", "connect", "--tun", "weir0"]).args(to.split(' '));
+    run_with(command, input)
+}
+
+fn run_with(mut command: std::process::Command, input: &[u8]) -> Output {
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+    let (mut stdin, input) = (child.stdin.take().expect("piped"), input.to_vec());
+    let writing = std::thread::spawn(move || {
+        // A command that ends early does not read all of it.
+        let _ = std::io::Write::write_all(&mut stdin, &input);
+    });
+    let output = child.wait_with_output().expect("ended");
+    writing.join().expect("written");
+    output
+}
+
+#[test]
+fn curl_fetches_the_same_file_by_tftp_and_http() {
+    let Some(bed) = Bed::new(&["curl"]) else { return };
+    let directory = bed.directory.path().join("served");
+    fs::create_dir(&directory).expect("made");
+    write(&directory.join("file.bin"), &contents(3_000_017));
+    let host = bed.host(common::net::Answers::Inline, "", "");
+    let mut tftpd = bed.net(&format!("tftpd {} --tun weir0", directory.display()));
+    tftpd.said("tftpd serves");
+    let mut server = serve(&bed, &format!("--http {} --tun weir0", directory.display()));
+    bed.ok(&format!("curl -sS -o by-tftp tftp://{HOST}/file.bin"));
+    bed.ok(&format!("curl -sS -o by-http http://{HOST}/file.bin"));
+    for name in ["by-tftp", "by-http"] {
+        let got = fs::read(bed.directory.path().join(name)).expect("there");
+        assert!(got == contents(3_000_017), "{name} differs");
+    }
+    server.said("GET /file.bin: 200");
+    tftpd.said("sent 'file.bin' to");
+    server.end();
+    tftpd.end();
+    host.end();
+}
+
+#[test]
+fn http_refuses_what_it_should() {
+    let Some(bed) = Bed::new(&["curl"]) else { return };
+    let directory = bed.directory.path().join("served");
+    fs::create_dir(&directory).expect("made");
+    write(&directory.join("a b.txt"), b"blank");
+    write(&directory.join("index.html"), b"<p>hello");
+    write(&bed.directory.path().join("secret"), b"secret");
+    symlink("../secret", directory.join("out")).expect("linked");
+    write(&directory.join("closed"), b"closed");
+    fs::set_permissions(directory.join("closed"), fs::Permissions::from_mode(0o600)).expect("set");
+    let mut switch = bed.switch("--inline");
+    let mut server = serve(&bed, &format!("--http {} --http-port 8080", directory.display()));
+    let status = |args: &str, path: &str| {
+        let format = "%{http_code}:%{size_download}:%{content_type}";
+        bed.ok(&format!("curl -sS --path-as-is -o body {args} -w {format} http://{HOST}:8080{path}"))
+    };
+    assert_eq!(status("", "/a%20b.txt"), "200:5:text/plain");
+    assert_eq!(status("", "/?query"), "200:8:text/html");
+    assert_eq!(status("-I", "/index.html"), "200:0:text/html");
+    for (path, expected) in [
+        ("/absent", "404"), ("/../secret", "403"), ("/%2e%2e/secret", "403"), ("/out", "403"),
+        ("/closed", "403"), ("/a%00b", "404"), ("/index.html/x", "404"), ("//../../etc/passwd", "403"),
+    ] {
+        assert!(status("", path).starts_with(expected), "{path}: {}", status("", path));
+    }
+    assert!(status("-X DELETE", "/index.html").starts_with("405"));
+    assert!(status("-d x=1", "/index.html").starts_with("405"));
+    // Two requests on one connection; then what is none.
+    let two = bed.ok(&format!(
+        "curl -sS -w %{{num_connects}} -o b1 http://{HOST}:8080/ --next -sS -w %{{num_connects}} \
+         -o b2 http://{HOST}:8080/index.html"
+    ));
+    assert!(two == "10" || two == "11", "{two}");
+    let mut nc = bed.command("nc");
+    nc.args(["-N", "-w", "20", HOST, "8080"]);
+    let nonsense = run_with(nc, b"\0\x01\x02 nonsense\r\n\r\n");
+    assert!(both(&nonsense).starts_with("HTTP/1.1 400 Bad Request"), "{}", both(&nonsense));
+    let mut nc = bed.command("nc");
+    nc.args(["-N", "-w", "20", HOST, "8080"]);
+    let long = [b"GET / HTTP/1.1\r\nx: ".as_slice(), &[b'a'; 20_000]].concat();
+    assert!(both(&run_with(nc, &long)).starts_with("HTTP/1.1 431"));
+    server.end();
+    switch.end();
+}
+
+#[test]
+fn echo_discard_and_chargen_do_what_their_documents_say() {
+    let Some(bed) = Bed::new(&["nc"]) else { return };
+    let host = bed.host(common::net::Answers::Inline, "", "");
+    let mut server = serve(&bed, "--echo --discard=99 --chargen");
+    let nc = |port: &str| {
+        let mut nc = bed.command("timeout");
+        nc.args(["50", "nc", "-N", HOST, port]);
+        nc
+    };
+    let sent = contents(5_000_000);
+    assert!(run_with(nc("7"), &sent).stdout == sent, "the echo differs");
+    assert!(run_with(nc("99"), &sent).stdout.is_empty());
+    server.said("has left discard: 5 MB in, 0 B out");
+    let lines = bed.ok(&format!("sh -c nc${{IFS}}-d${{IFS}}{HOST}${{IFS}}19|head${{IFS}}-c7030"));
+    let lines: Vec<&str> = lines.split("\r\n").collect();
+    assert_eq!((lines.len(), lines[0].len()), (96, 72));
+    assert!(lines[0].starts_with(" !\"#$%&'()*+") && lines[1].starts_with("!\"#$"), "{}", lines[0]);
+    assert_eq!(lines[94].as_bytes()[..2], *b"~ ");
+    server.end();
+    host.end();
+}
+
+#[test]
+fn connect_talks_to_a_server_of_the_kernel() {
+    let Some(bed) = Bed::new(&["nc"]) else { return };
+    let mut switch = bed.switch("--inline");
+    let sent = contents(2_000_000);
+    let game = bed.command("sh");
+    let mut game = game;
+    game.args(["-c", &format!("echo ready; exec nc -N -l {KERNEL} 7000 < sent > got")]);
+    fs::write(bed.directory.path().join("sent"), &sent).expect("written");
+    let mut kernel = Process::start(game);
+    kernel.said("ready");
+    // nc listens a moment after it has said so: a connection that is refused is tried again.
+    let mut output = connect(&bed, &format!("{KERNEL} 7000"), &sent);
+    let mut tries = 0;
+    while both(&output).contains("cannot connect") && tries < 100 {
+        output = connect(&bed, &format!("{KERNEL} 7000"), &sent);
+        tries += 1;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout == sent, "{} bytes came", output.stdout.len());
+    kernel.ended();
+    assert!(fs::read(bed.directory.path().join("got")).expect("there") == sent);
+    let refused = connect(&bed, &format!("{KERNEL} 7001"), b"");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(both(&refused).contains("cannot connect to 10.9.0.1:7001"), "{}", both(&refused));
+    switch.end();
+}
+
+#[test]
+fn a_closed_port_refuses() {
+    let Some(bed) = Bed::new(&["nc"]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut server = serve(&bed, "--echo");
+    let output = bed.run(&format!("nc -v -z -w 10 {HOST} 4321"));
+    assert!(both(&output).contains("refused"), "{}", both(&output));
+    // A second process has ports, though not the rest of TCP.
+    let mut second = serve(&bed, "--discard");
+    let output = bed.run(&format!("nc -v -z -w 10 {HOST} 9"));
+    assert!(output.status.success(), "{}", both(&output));
+    second.end();
+    server.end();
+    switch.end();
+}
+
+#[test]
+fn a_flood_of_half_open_connections_keeps_nobody_out() {
+    let Some(bed) = Bed::new(&["nc"]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut server = serve(&bed, "--echo --quiet");
+    let flood = bed.script("syn.py 3000");
+    assert_eq!(flood["sent"], 3000);
+    let mut nc = bed.command("timeout");
+    nc.args(["50", "nc", "-N", HOST, "7"]);
+    assert_eq!(run_with(nc, b"still here").stdout, b"still here");
+    server.end();
+    switch.end();
+}
+
+/// A host behind another kernel that forwards, with a relay between that loses and corrupts.
+#[test]
+fn bytes_come_back_as_they_were_through_a_bad_network() {
+    let (Some(client), Some(host)) = (Bed::new(&["nc"]), Bed::new(&[])) else { return };
+    if !have(&["sysctl"]) {
+        return;
+    }
+    let right = format!("{}:host0:10.9.0.2/24", host.namespace().display());
+    let relay = "--loss 2% --duplicate 2% --reorder 2% --corrupt 1% --seed 5";
+    let relay =
+        client.net(&format!("relay --left :near0:10.9.0.1/24 --right {right} {relay}"));
+    relay.said("relay is up");
+    let mut switch = host.net("up --tun far0 --addr 10.8.0.2/24 --peer 10.8.0.1 --inline");
+    switch.said("far0 is up");
+    host.ok("sysctl -qw net.ipv4.ip_forward=1");
+    client.ok("ip route add 10.8.0.0/24 via 10.9.0.2");
+    let mut server = serve(&host, "--echo --tun far0");
+    let mut nc = client.command("timeout");
+    nc.args(["55", "nc", "-N", "10.8.0.2", "7"]);
+    let sent = contents(300_000);
+    let output = run_with(nc, &sent);
+    assert!(output.stdout == sent, "{} bytes came back", output.stdout.len());
+    server.end();
+    let again = server.said("serve ends: ");
+    assert!(!again.contains(" 0 sent again"), "the relay loses some: {again}");
+    switch.end();
+}

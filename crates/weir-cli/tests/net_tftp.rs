@@ -1,0 +1,299 @@
+//! `weir net tftpd` and `weir net tftp` with real clients, over a switch and over the kernel's
+//! sockets (docs/contracts/tftp.md, docs/contracts/udp.md).
+
+mod common;
+
+use common::net::{Bed, HOST, KERNEL, Process, both};
+use common::{WEIR, have, until};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+
+/// The directory that is served, with a file of this many bytes that are not alike.
+fn served(bed: &Bed, bytes: usize) -> PathBuf {
+    let directory = bed.directory.path().join("served");
+    fs::create_dir_all(&directory).expect("made");
+    write(&directory.join("file.bin"), &contents(bytes));
+    directory
+}
+
+fn contents(bytes: usize) -> Vec<u8> {
+    let mut state = bytes as u64 | 1;
+    let mut next = || {
+        // A linear congruential generator of 64 bits (Knuth).
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+/// Writes a file that all may read.
+fn write(path: &PathBuf, bytes: &[u8]) {
+    fs::write(path, bytes).expect("written");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).expect("opened to all");
+}
+
+fn read(bed: &Bed, name: &str) -> Vec<u8> {
+    fs::read(bed.directory.path().join(name)).expect("it is there")
+}
+
+/// Starts a server, on the switch or on the kernel's sockets, and waits until it serves.
+fn tftpd(bed: &Bed, args: &str) -> Process {
+    let server = bed.net(&format!("tftpd {}/served {args}", bed.directory.path().display()));
+    server.said("tftpd serves");
+    server
+}
+
+/// Clients of others that are installed, and whether they can propose a block size.
+fn clients() -> Vec<(&'static str, bool)> {
+    let all = [("curl", true), ("atftp", true), ("busybox", true), ("tftp", false)];
+    all.into_iter().filter(|(name, _)| have(&[name])).collect()
+}
+
+/// Fetches file.bin with a client of others.
+fn fetch(bed: &Bed, client: &str, block: u16, to: &str, port: u16, out: &str) {
+    if client == "atftp" {
+        return atftp(bed, block, 16, to, port, out);
+    }
+    let line = match client {
+        "curl" => format!("curl -sS --tftp-blksize {block} -o {out} tftp://{to}:{port}/file.bin"),
+        "busybox" => format!("busybox tftp -g -b {block} -r file.bin -l {out} {to} {port}"),
+        _ => format!("tftp -m binary {to} {port} -c get file.bin {out}"),
+    };
+    bed.ok(&line);
+}
+
+/// Fetches file.bin with atftp, whose options have a blank in them.
+fn atftp(bed: &Bed, block: u16, window: u16, to: &str, port: u16, out: &str) {
+    let mut command = bed.command("timeout");
+    command.args(["30", "atftp", "--option", &format!("blksize {block}"), "--option"]);
+    command.args([&format!("windowsize {window}"), "-g", "-r", "file.bin", "-l", out, to]);
+    let output = command.arg(port.to_string()).output().expect("it starts");
+    assert!(output.status.success(), "{out}: {}", both(&output));
+}
+
+/// The command that sends file.put with a client of others.
+fn send(client: &str, block: u16, to: &str, port: u16, name: &str) -> String {
+    match client {
+        "curl" => format!("curl -sS --tftp-blksize {block} -T file.put tftp://{to}:{port}/{name}"),
+        "atftp" => format!("atftp -p -l file.put -r {name} {to} {port}"),
+        "busybox" => format!("busybox tftp -p -b {block} -l file.put -r {name} {to} {port}"),
+        _ => format!("tftp -m binary {to} {port} -c put file.put {name}"),
+    }
+}
+
+#[test]
+fn real_clients_fetch_and_send_at_every_block_size() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let file = contents(300_001);
+    let directory = served(&bed, file.len());
+    fs::write(bed.directory.path().join("file.put"), &file).expect("written");
+    let mut switch = bed.switch("--inline");
+    let mut servers = [
+        (HOST, 69, tftpd(&bed, "--tun weir0 --write")),
+        ("127.0.0.1", 6969, tftpd(&bed, "--socket --port 6969 --write")),
+    ];
+    for (client, has_sizes) in clients() {
+        for (to, port, _) in &servers {
+            let sizes: &[u16] = if has_sizes { &[512, 1428, 8192, 65_464] } else { &[512] };
+            for block in sizes {
+                let out = format!("got-{client}-{port}-{block}");
+                fetch(&bed, client, *block, to, *port, &out);
+                assert!(read(&bed, &out) == file, "{out} differs");
+                let name = format!("put-{client}-{port}-{block}");
+                bed.ok(&send(client, *block, to, *port, &name));
+                until("the file has its name", || directory.join(&name).exists());
+                assert!(fs::read(directory.join(&name)).expect("there") == file, "{name}");
+            }
+        }
+    }
+    for (_, _, server) in &mut servers {
+        server.end();
+        server.said("tftpd ends: ");
+    }
+    switch.end();
+}
+
+#[test]
+fn our_client_and_server_agree_over_sockets_and_switch() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let text = b"one\nline\r and CR\r\nNUL \0 end\r".repeat(4000);
+    let directory = served(&bed, 2_000_000);
+    write(&directory.join("text"), &text);
+    let mut switch = bed.switch("--inline");
+    let mut on_switch = tftpd(&bed, "--tun weir0 --write");
+    let mut on_sockets = tftpd(&bed, "--socket --port 6969 --bind 127.0.0.1 --write");
+    let ways = [
+        (HOST, "--socket", ""),
+        ("127.0.0.1", "--socket --port 6969", "s"),
+        ("localhost", "--socket --port 6969 --no-options", "n"),
+        ("127.0.0.1", "--socket --port 6969 --block 65464 --window 64", "l"),
+    ];
+    for (host, args, mark) in ways {
+        bed.ok(&format!("{WEIR} net tftp get {args} {host} file.bin got{mark}"));
+        assert!(read(&bed, &format!("got{mark}")) == contents(2_000_000), "{host} {args}");
+        bed.ok(&format!("{WEIR} net tftp get {args} --mode netascii {host} text text{mark}"));
+        assert!(read(&bed, &format!("text{mark}")) == text, "{host} {args}");
+        bed.ok(&format!("{WEIR} net tftp put {args} {host} got{mark} up{mark}"));
+        until("it has its name", || directory.join(format!("up{mark}")).exists());
+        assert!(fs::read(directory.join(format!("up{mark}"))).expect("there") == contents(2_000_000));
+    }
+    // From the host behind the switch to a server of the kernel, which has the port on all addresses.
+    let mut all = tftpd(&bed, "--socket --port 6970");
+    let get = format!("{WEIR} net tftp get --tun weir0 --port 6970 {KERNEL} file.bin -");
+    let output = bed.run(&get);
+    assert!(output.stdout == contents(2_000_000), "{}", String::from_utf8_lossy(&output.stderr));
+    let refused = bed.run(&format!("{WEIR} net tftp get --socket --port 6970 {KERNEL} absent x"));
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(both(&refused).contains("it says: no such file (error 1)"), "{}", both(&refused));
+    assert!(!bed.directory.path().join("x").exists());
+    let refused = bed.run(&format!("{WEIR} net tftp put --socket --port 6970 {KERNEL} got up"));
+    assert!(both(&refused).contains("this server is read-only (error 2)"), "{}", both(&refused));
+    for server in [&mut all, &mut on_switch, &mut on_sockets] {
+        server.end();
+    }
+    switch.end();
+}
+
+/// Two well-known servers stall here: a window has more bytes than the receiver's buffer.
+#[test]
+fn windows_longer_than_the_receivers_buffer_do_not_stall() {
+    let Some(bed) = Bed::new(&["atftp"]) else { return };
+    served(&bed, 8_000_000);
+    let mut server = tftpd(&bed, "--socket --port 6969");
+    for (block, window) in [(8192, 64), (65_464, 8), (65_464, 64), (512, 64)] {
+        let out = format!("got{block}x{window}");
+        atftp(&bed, block, window, "127.0.0.1", 6969, &out);
+        assert!(read(&bed, &out) == contents(8_000_000), "{block}x{window}");
+    }
+    server.end();
+}
+
+#[test]
+fn no_name_leads_out_of_the_directory() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let directory = served(&bed, 10);
+    write(&bed.directory.path().join("secret"), b"secret");
+    symlink("../secret", directory.join("out")).expect("linked");
+    symlink("file.bin", directory.join("within")).expect("linked");
+    symlink("..", directory.join("up")).expect("linked");
+    fs::create_dir(directory.join("dir")).expect("made");
+    write(&directory.join("closed"), b"closed");
+    fs::set_permissions(directory.join("closed"), fs::Permissions::from_mode(0o600)).expect("set");
+    bed.ok(&format!("mkfifo -m 644 {}/pipe", directory.display()));
+    let mut server = tftpd(&bed, "--socket --port 6969 --replace");
+    let get = |name: &str| bed.run(&format!("{WEIR} net tftp get --socket --port 6969 localhost {name} -"));
+    for name in ["file.bin", "/file.bin", "//dir/../file.bin", "within"] {
+        assert_eq!(get(name).stdout, contents(10), "{name}: {}", both(&get(name)));
+    }
+    let refused = ["../secret", "/../secret", "dir/../../secret", "out", "up/secret", "closed", "pipe",
+        "dir", ".", "/", "/proc/self/root/etc/passwd", "up/served/../secret"];
+    for name in refused {
+        let output = get(name);
+        assert!(output.stdout.is_empty() && output.status.code() == Some(1), "{name}");
+        let said = both(&output);
+        assert!(said.contains("no access to this file (error 2)") || said.contains("(error 1)"), "{said}");
+    }
+    for name in ["../new", "out", "up/new", "dir", "dir/", "..", "pipe"] {
+        let line = format!("{WEIR} net tftp put --socket --port 6969 localhost secret {name}");
+        let output = bed.run(&line);
+        assert_eq!(output.status.code(), Some(1), "{name}: {}", both(&output));
+    }
+    assert_eq!(read(&bed, "secret"), b"secret");
+    assert!(!bed.directory.path().join("new").exists());
+    server.end();
+}
+
+#[test]
+fn uploads_are_whole_or_not_there() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let directory = served(&bed, 100);
+    fs::write(bed.directory.path().join("big"), contents(200_000)).expect("written");
+    let mut server = tftpd(&bed, "--socket --port 6969 --write --max-size 100000");
+    let put = |file: &str, name: &str| {
+        both(&bed.run(&format!("{WEIR} net tftp put --socket --port 6969 localhost {file} {name}")))
+    };
+    let said = put("big", "file.bin");
+    assert!(said.contains("(error 3)") || said.contains("(error 6)"), "{said}");
+    assert_eq!(fs::read(directory.join("file.bin")).expect("there"), contents(100), "as before");
+    assert!(put("big", "new").contains("a file has at most 100000 bytes (error 3)"));
+    // Without its length, it is refused where it becomes too long.
+    let line = "net tftp put --socket --port 6969 --no-options localhost big new";
+    let said = both(&bed.run(&format!("{WEIR} {line}")));
+    assert!(said.contains("no room for the file (error 3)"), "{said}");
+    server.said("failed to finish 'new' from");
+    let names: Vec<_> = fs::read_dir(&directory).expect("read").collect();
+    assert_eq!(names.len(), 1, "nothing is left: {names:?}");
+    server.end();
+}
+
+#[test]
+fn requests_that_nobody_means_keep_nobody_out() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 100_000);
+    let mut server = tftpd(&bed, "--socket --port 6969 --transfers 16");
+    let flood = bed.script("tftp.py flood 127.0.0.1 6969 400");
+    assert_eq!(flood["asked"], 400);
+    bed.ok(&format!("{WEIR} net tftp get --socket --port 6969 127.0.0.1 file.bin got"));
+    assert!(read(&bed, "got") == contents(100_000));
+    server.end();
+}
+
+#[test]
+fn strangers_and_nonsense_disturb_no_transfer() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 5000);
+    let mut switch = bed.switch("--inline");
+    let mut servers =
+        [tftpd(&bed, "--socket --port 6969 --bind 127.0.0.1"), tftpd(&bed, "--tun weir0")];
+    for (host, port) in [("127.0.0.1", 6969), (HOST, 69)] {
+        let game = bed.script(&format!("tftp.py strangers {host} {port}"));
+        assert_eq!(game["stranger"], 5, "an error of code 5: {game}");
+        assert_eq!(game["bytes"], 5000, "{game}");
+        assert_eq!(game["nonsense_answers"], 4, "nonsense is answered with an error: {game}");
+        assert_eq!(game["second_streams"], 0, "a request that comes twice has one answer: {game}");
+    }
+    servers.iter_mut().for_each(Process::end);
+    switch.end();
+}
+
+#[test]
+fn a_client_is_told_when_nobody_has_the_port() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    let output = bed.run(&format!("{WEIR} net tftp get --tun weir0 --port 6999 {KERNEL} x"));
+    assert_eq!(output.status.code(), Some(1), "{}", both(&output));
+    assert!(both(&output).contains("nobody is there"), "{}", both(&output));
+    switch.end();
+}
+
+#[test]
+fn a_port_that_another_process_has_is_refused_by_name() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 10);
+    let mut switch = bed.switch("--inline");
+    let mut first = tftpd(&bed, "--tun weir0");
+    let output = bed.run_net("tftpd served --tun weir0");
+    let expected = format!("process {} has port 69 of protocol 17", first.pid());
+    assert!(both(&output).contains(&expected), "{}", both(&output));
+    let mut other = tftpd(&bed, "--tun weir0 --port 70");
+    other.end();
+    first.end();
+    switch.end();
+}
+
+#[test]
+fn damaged_datagrams_are_dropped_and_do_not_damage_the_file() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 100_000);
+    let mut switch = bed.switch("--inline");
+    let mut server = tftpd(&bed, "--tun weir0");
+    let game = bed.script(&format!("tftp.py damaged {HOST} 69"));
+    assert_eq!(game["answers"], 0, "requests with a wrong checksum: {game}");
+    let log = bed.ok(&format!("{WEIR} net log --tun weir0 --kinds errors"));
+    assert!(log.contains("bad checksum"), "{log}");
+    bed.ok(&format!("{WEIR} net tftp get --socket {HOST} file.bin got"));
+    assert!(read(&bed, "got") == contents(100_000));
+    server.end();
+    switch.end();
+}

@@ -1,0 +1,181 @@
+//! A stack over a station: brings it the segments that come, and sends what it makes.
+
+use super::smol::SmolStack;
+use super::{ConnectionId, Stack, TcpCounts};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Checksum, Want};
+use crate::outgoing::Outgoing;
+use crate::spans;
+use crate::station::{Arrival, Station};
+use crate::wire::ipv4::{Datagram, protocol};
+use rustix::fd::BorrowedFd;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The first of the ports that are for anybody's short use (RFC 6335, 6).
+const FIRST_DYNAMIC_PORT: u16 = 49_152;
+/// How often other dynamic ports are tried when one is taken.
+const MOST_TRIES: usize = 8;
+/// Most messages taken before the stack gets its turn.
+const MOST_AT_ONCE: usize = 256;
+
+/// TCP in a process that attached to the switch.
+#[derive(Debug)]
+pub struct TcpEndpoint {
+    station: Station,
+    stack: SmolStack,
+    dynamic_port: u16,
+    /// Where a connection was tried to that ICMP says cannot be reached.
+    unreachable: Option<SocketAddrV4>,
+    begun: Instant,
+}
+
+impl TcpEndpoint {
+    /// Attaches to the switch for these ports, and listens on each of them.
+    ///
+    /// # Errors
+    /// Those of [`Station::attach`]; [`ErrorKind::Invalid`]: port 0, or more than 64 ports.
+    pub fn listen(switch: &Path, directory: &Path, ports: &[u16]) -> Result<TcpEndpoint> {
+        if ports.contains(&0) || ports.is_empty() || ports.len() > crate::message::MOST_WANTS - 1 {
+            let why = "an endpoint has 1 to 63 ports, and none is 0";
+            return Err(Error::new(ErrorKind::Invalid, "take", "these ports", why));
+        }
+        let want = |port| Want { protocol: protocol::TCP, port };
+        let mut wants: Vec<Want> = ports.iter().map(|port| want(Some(*port))).collect();
+        // Whoever has the rest of TCP resets what is for ports where nobody listens.
+        wants.push(want(None));
+        let station = match Station::attach(switch, directory, &wants) {
+            Err(error) if error.kind() == ErrorKind::Refused => {
+                wants.pop();
+                Station::attach(switch, directory, &wants)?
+            }
+            station => station?,
+        };
+        let mut endpoint = TcpEndpoint::over(station, 0);
+        ports.iter().for_each(|port| endpoint.stack.listen(*port));
+        endpoint.poll()?;
+        Ok(endpoint)
+    }
+
+    /// Attaches to the switch for a dynamic port, to connect from.
+    ///
+    /// # Errors
+    /// Those of [`Station::attach`].
+    pub fn dynamic(switch: &Path, directory: &Path) -> Result<TcpEndpoint> {
+        let mut tries = MOST_TRIES;
+        loop {
+            let port = fastrand::u16(FIRST_DYNAMIC_PORT..);
+            let want = Want { protocol: protocol::TCP, port: Some(port) };
+            tries -= 1;
+            match Station::attach(switch, directory, &[want]) {
+                Err(error) if error.kind() == ErrorKind::Refused && tries > 0 => {}
+                station => return Ok(TcpEndpoint::over(station?, port)),
+            }
+        }
+    }
+
+    fn over(station: Station, dynamic_port: u16) -> TcpEndpoint {
+        let at = station.attached();
+        // std seeds its hashes with random bytes of the kernel.
+        let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+        let stack = SmolStack::new(at.address, at.prefix_bits, at.peer, at.mtu, seed);
+        let (unreachable, begun) = (None, Instant::now());
+        TcpEndpoint { station, stack, dynamic_port, unreachable, begun }
+    }
+
+    /// Returns the address of this host.
+    pub fn address(&self) -> Ipv4Addr {
+        self.station.attached().address
+    }
+
+    /// Returns the time that the stack is told.
+    pub fn now_ns(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the stack.
+    pub fn stack(&mut self) -> &mut impl Stack {
+        &mut self.stack
+    }
+
+    /// Returns what was counted.
+    pub fn counts(&self) -> TcpCounts {
+        self.stack.counts()
+    }
+
+    /// Opens a connection from the dynamic port.
+    pub fn connect(&mut self, to: SocketAddrV4) -> Option<ConnectionId> {
+        let now_ns = self.now_ns();
+        self.stack.connect(self.dynamic_port, to, now_ns)
+    }
+
+    /// Returns where ICMP has said that nobody can be reached, once.
+    pub fn take_unreachable(&mut self) -> Option<SocketAddrV4> {
+        self.unreachable.take()
+    }
+
+    /// Returns a descriptor for poll, as [`Station::poll_descriptor`].
+    ///
+    /// # Errors
+    /// The kernel has no descriptors left.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.station.poll_descriptor()
+    }
+
+    /// Returns how long nothing is due, at most `most`.
+    pub fn idle_time(&mut self, most: Duration) -> Duration {
+        let now_ns = self.now_ns();
+        self.stack.delay_ns(now_ns).map_or(most, |ns| Duration::from_nanos(ns).min(most))
+    }
+
+    /// Takes what has come, waiting up to this long for something, and sends what is due.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSwitch`]: the switch has ended.
+    pub fn run_for(&mut self, time: Duration) -> Result<()> {
+        let TcpEndpoint { station, stack, unreachable, .. } = self;
+        let (mut time, mut taken) = (time, 0);
+        loop {
+            let came = station.receive_for(time, |_, arrival| match arrival {
+                Arrival::Packet { bytes, checksum } => {
+                    stack.take(bytes, checksum == Checksum::LeftOut);
+                }
+                Arrival::Notice(notice) if notice.protocol == protocol::TCP => {
+                    *unreachable = Some(SocketAddrV4::new(notice.remote, notice.remote_port));
+                }
+                Arrival::Notice(_) | Arrival::Undeliverable { .. } => {}
+            })?;
+            taken += came;
+            time = Duration::ZERO;
+            if came == 0 || taken >= MOST_AT_ONCE {
+                break;
+            }
+        }
+        self.poll()
+    }
+
+    /// Sends what is due.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSwitch`]: the switch has ended.
+    pub fn poll(&mut self) -> Result<()> {
+        let now_ns = self.now_ns();
+        let TcpEndpoint { station, stack, .. } = self;
+        let mut failed = None;
+        let _span = spans::TCP.enter();
+        stack.poll(now_ns, &mut |packet| {
+            let Ok(datagram) = Datagram::check(packet) else { return };
+            let header = datagram.header();
+            let to = Outgoing {
+                tos: header.tos,
+                ttl: header.ttl,
+                ..Outgoing::new(header.destination, protocol::TCP)
+            };
+            if let Err(error) = station.send(&to, datagram.payload()) {
+                failed.get_or_insert(error);
+            }
+        });
+        failed.map_or(Ok(()), Err)
+    }
+}

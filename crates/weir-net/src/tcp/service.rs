@@ -1,0 +1,252 @@
+//! Services over TCP: echo (RFC 862), discard (RFC 863), character generator (RFC 864), and files by
+//! HTTP.
+
+use super::endpoint::TcpEndpoint;
+pub use super::http::Answered;
+use super::http::{HttpConnection, fill};
+use super::{Accepted, ConnectionId, Phase, Stack};
+use crate::error::Result;
+use crate::jail::Jail;
+use std::collections::HashMap;
+use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often an idle server checks whether it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a connection may do nothing.
+const IDLE_NS: u64 = 60_000_000_000;
+/// Most bytes of a connection before the others get a turn.
+const TURN_BYTES: usize = 256 << 10;
+/// Bytes of a line of characters, and how many lines there are before they begin again.
+const LINE_BYTES: usize = 74;
+const LINES: usize = 95;
+
+/// What is done on a port.
+#[derive(Debug)]
+pub enum Service {
+    /// Sends back what comes.
+    Echo,
+    /// Throws away what comes.
+    Discard,
+    /// Sends lines of characters.
+    Chargen,
+    /// Sends files below a directory.
+    Http(Jail),
+}
+
+impl Service {
+    /// Returns its name.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Service::Echo => "echo",
+            Service::Discard => "discard",
+            Service::Chargen => "chargen",
+            Service::Http(_) => "http",
+        }
+    }
+}
+
+/// A connection that has ended, or an answer over one that goes on.
+#[derive(Debug)]
+pub enum ServiceEvent {
+    /// A file was asked for by HTTP.
+    Answered(Answered),
+    /// A connection is over.
+    Ended {
+        /// The client.
+        client: SocketAddrV4,
+        /// Which service it had.
+        service: &'static str,
+        /// Bytes that came.
+        bytes_in: u64,
+        /// Bytes that were given to TCP to be sent.
+        bytes_out: u64,
+    },
+}
+
+struct Connection {
+    accepted: Accepted,
+    bytes_in: u64,
+    bytes_out: u64,
+    active_ns: u64,
+    http: HttpConnection,
+}
+
+/// Services on the ports of an endpoint.
+pub struct TcpServer {
+    endpoint: TcpEndpoint,
+    services: HashMap<u16, Service>,
+    connections: HashMap<ConnectionId, Connection>,
+    scratch: Vec<u8>,
+    characters: Vec<u8>,
+}
+
+impl std::fmt::Debug for TcpServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TcpServer").field("services", &self.services).finish_non_exhaustive()
+    }
+}
+
+impl TcpServer {
+    /// Serves on an endpoint that listens on the ports of these services.
+    pub fn new(endpoint: TcpEndpoint, services: HashMap<u16, Service>) -> TcpServer {
+        let characters = (0..LINES)
+            .flat_map(|line| {
+                let character = move |at| b' ' + ((line + at) % LINES) as u8;
+                (0..LINE_BYTES - 2).map(character).chain(*b"\r\n")
+            })
+            .collect();
+        let (connections, scratch) = (HashMap::new(), vec![0; 64 << 10]);
+        TcpServer { endpoint, services, connections, scratch, characters }
+    }
+
+    /// Returns the endpoint.
+    pub fn endpoint(&self) -> &TcpEndpoint {
+        &self.endpoint
+    }
+
+    /// Returns how many connections there are.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Serves until `stop` is set. Shows what happened.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::NoSwitch`]: the switch has ended.
+    pub fn run(&mut self, stop: &AtomicBool, mut see: impl FnMut(&ServiceEvent)) -> Result<()> {
+        let mut more = false;
+        // Relaxed: it only signals the end.
+        while !stop.load(Ordering::Relaxed) {
+            let most = if more { Duration::ZERO } else { LOOK };
+            let time = self.endpoint.idle_time(most);
+            self.endpoint.run_for(time)?;
+            let now_ns = self.endpoint.now_ns();
+            while let Some(accepted) = self.endpoint.stack().accept() {
+                let http = HttpConnection::default();
+                let fresh =
+                    Connection { accepted, bytes_in: 0, bytes_out: 0, active_ns: now_ns, http };
+                self.connections.insert(accepted.id, fresh);
+            }
+            more = self.serve_all(now_ns, &mut see);
+            self.endpoint.poll()?;
+        }
+        Ok(())
+    }
+
+    /// Gives each connection a turn. Returns whether one of them has more to do at once.
+    fn serve_all(&mut self, now_ns: u64, see: &mut impl FnMut(&ServiceEvent)) -> bool {
+        let TcpServer { endpoint, services, connections, scratch, characters } = self;
+        let stack = endpoint.stack();
+        let mut more = false;
+        connections.retain(|id, connection| {
+            let service = services.get(&connection.accepted.local_port);
+            let moved = service.map_or(0, |service| match service {
+                Service::Echo => echo(stack, connection, scratch),
+                Service::Discard => discard(stack, connection),
+                Service::Chargen => {
+                    discard(stack, connection) + generate(stack, connection, characters)
+                }
+                Service::Http(jail) => {
+                    let Connection { http, bytes_in, bytes_out, accepted, .. } = connection;
+                    let mut told = |answered| see(&ServiceEvent::Answered(answered));
+                    let served = http.serve(stack, *id, jail, accepted.remote, &mut told);
+                    *bytes_in += served.bytes_in as u64;
+                    *bytes_out += served.bytes_out as u64;
+                    served.bytes_in + served.bytes_out
+                }
+            });
+            if moved > 0 {
+                connection.active_ns = now_ns;
+            }
+            more |= moved >= TURN_BYTES;
+            if now_ns.saturating_sub(connection.active_ns) >= IDLE_NS {
+                stack.abort(*id);
+            }
+            let phase = stack.phase(*id);
+            if matches!(phase, Phase::Open { receives: false, sends: true }) && moved == 0 {
+                // The client has sent its last, and everything for it is in the stack.
+                if service.is_none_or(|service| !matches!(service, Service::Http(_)))
+                    || connection.http.is_idle()
+                {
+                    stack.close(*id);
+                }
+            }
+            let is_over = matches!(phase, Phase::Closed | Phase::Finished)
+                || phase == Phase::Open { receives: false, sends: false };
+            if is_over {
+                stack.forget(*id);
+                see(&ServiceEvent::Ended {
+                    client: connection.accepted.remote,
+                    service: service.map_or("none", Service::as_str),
+                    bytes_in: connection.bytes_in,
+                    bytes_out: connection.bytes_out,
+                });
+            }
+            !is_over
+        });
+        more
+    }
+}
+
+fn echo(stack: &mut impl Stack, connection: &mut Connection, scratch: &mut [u8]) -> usize {
+    let id = connection.accepted.id;
+    let mut total = 0;
+    while total < TURN_BYTES {
+        let room = stack.room_bytes(id).min(scratch.len());
+        let mut taken = 0;
+        while taken < room {
+            let bytes = stack.receive(id, &mut |bytes| {
+                let bytes = &bytes[..bytes.len().min(room - taken)];
+                scratch[taken..taken + bytes.len()].copy_from_slice(bytes);
+                bytes.len()
+            });
+            if bytes == 0 {
+                break;
+            }
+            taken += bytes;
+        }
+        let mut sent = 0;
+        while sent < taken {
+            let bytes = stack.send(id, &mut |to| fill(to, &scratch[sent..taken]));
+            if bytes == 0 {
+                break;
+            }
+            sent += bytes;
+        }
+        connection.bytes_in += taken as u64;
+        connection.bytes_out += sent as u64;
+        total += taken;
+        if taken == 0 {
+            break;
+        }
+    }
+    total
+}
+
+fn discard(stack: &mut impl Stack, connection: &mut Connection) -> usize {
+    let mut total = 0;
+    loop {
+        let bytes = stack.receive(connection.accepted.id, &mut <[u8]>::len);
+        total += bytes;
+        if bytes == 0 || total >= TURN_BYTES {
+            connection.bytes_in += total as u64;
+            return total;
+        }
+    }
+}
+
+fn generate(stack: &mut impl Stack, connection: &mut Connection, characters: &[u8]) -> usize {
+    let mut total = 0;
+    while total < TURN_BYTES {
+        let at = (connection.bytes_out % characters.len() as u64) as usize;
+        let bytes = stack.send(connection.accepted.id, &mut |to| fill(to, &characters[at..]));
+        if bytes == 0 {
+            break;
+        }
+        connection.bytes_out += bytes as u64;
+        total += bytes;
+    }
+    total
+}

@@ -1,0 +1,472 @@
+//! A client of TFTP: one transfer over any [`Datagrams`].
+
+use super::datagrams::{Datagrams, Inbound, blocks_in, blocks_in_default};
+use super::packet::{self, ErrorCode, Mode, Options, Packet, Request};
+use super::receiver::{Receiver, Sink};
+use super::sender::{Due, ResendTimer, Sender, Source, Terms, TransferCounts};
+use super::waits::Waits;
+use super::{DEFAULT_BLOCK_BYTES, Patience};
+use crate::error::{Error, ErrorKind, Result};
+use crate::jail::Refusal;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest single wait, so that an interrupt is seen.
+const LOOK: Duration = Duration::from_millis(100);
+/// Most packets that are sent before something is received.
+const MOST_AT_ONCE: usize = 64;
+
+/// What a client proposes.
+#[derive(Clone, Copy, Debug)]
+pub struct Proposal {
+    /// How the bytes travel.
+    pub mode: Mode,
+    /// Bytes of a block.
+    pub block_bytes: u16,
+    /// Blocks of a window.
+    pub window: u16,
+    /// Seconds until a packet is sent again, where the server is to know of it.
+    pub timeout_s: Option<u8>,
+    /// Whether options are proposed at all; some old servers do not answer where they are.
+    pub options: bool,
+}
+
+/// Where a transfer stands.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Progress {
+    /// The length of the file, where the other side said it.
+    pub size_bytes: Option<u64>,
+    /// Bytes of a block, as agreed on.
+    pub block_bytes: u16,
+    /// Blocks of a window, as agreed on.
+    pub window: u16,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counts: TransferCounts,
+    /// Which side was waited for.
+    #[serde(flatten)]
+    pub waits: Waits,
+}
+
+/// The side of the client: what it does with the file.
+trait Side {
+    /// Begins, where the server has said this first.
+    fn begin(&mut self, terms: Terms, is_option_ack: bool, now_ns: u64);
+    fn take(&mut self, packet: &Packet<'_>, now_ns: u64) -> std::result::Result<(), Stopped>;
+    fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> io::Result<bool>;
+    fn expire(&mut self, now_ns: u64) -> bool;
+    fn deadline_ns(&self) -> u64;
+    fn is_done(&self) -> bool;
+    fn standing(&self, now_ns: u64) -> (TransferCounts, Waits);
+}
+
+/// Why a transfer stops.
+enum Stopped {
+    File(io::Error),
+    Illegal,
+}
+
+struct Put<'a, S> {
+    source: &'a mut S,
+    sender: Option<Sender>,
+}
+
+struct Get<'a, S> {
+    sink: &'a mut S,
+    receiver: Option<Receiver>,
+}
+
+impl<S: Source> Side for Put<'_, S> {
+    fn begin(&mut self, terms: Terms, _is_option_ack: bool, now_ns: u64) {
+        self.sender = Some(Sender::new(terms, None, now_ns));
+    }
+
+    fn take(&mut self, packet: &Packet<'_>, now_ns: u64) -> std::result::Result<(), Stopped> {
+        match (packet, &mut self.sender) {
+            (Packet::Ack { block }, Some(sender)) => sender.acknowledge(*block, now_ns),
+            (Packet::OptionAck(_), _) => {}
+            _ => return Err(Stopped::Illegal),
+        }
+        Ok(())
+    }
+
+    fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> io::Result<bool> {
+        let Put { source, sender } = self;
+        sender.as_mut().map_or(Ok(false), |sender| sender.transmit(now_ns, *source, to))
+    }
+
+    fn expire(&mut self, now_ns: u64) -> bool {
+        self.sender.as_mut().is_none_or(|sender| sender.expire(now_ns))
+    }
+
+    fn deadline_ns(&self) -> u64 {
+        self.sender.as_ref().map_or(u64::MAX, Sender::deadline_ns)
+    }
+
+    fn is_done(&self) -> bool {
+        self.sender.as_ref().is_some_and(Sender::is_done)
+    }
+
+    fn standing(&self, now_ns: u64) -> (TransferCounts, Waits) {
+        let standing = |sender: &Sender| (sender.counts(), sender.waits(now_ns));
+        self.sender.as_ref().map(standing).unwrap_or_default()
+    }
+}
+
+impl<S: Sink> Side for Get<'_, S> {
+    fn begin(&mut self, terms: Terms, is_option_ack: bool, now_ns: u64) {
+        self.receiver = Some(match is_option_ack {
+            true => Receiver::new(terms, None, now_ns),
+            false => Receiver::of_first_block(terms, now_ns),
+        });
+    }
+
+    fn take(&mut self, packet: &Packet<'_>, now_ns: u64) -> std::result::Result<(), Stopped> {
+        match (packet, &mut self.receiver) {
+            (Packet::Data { block, bytes }, Some(receiver)) => {
+                match receiver.take(*block, bytes, now_ns, self.sink) {
+                    Ok(false) => Ok(()),
+                    Ok(true) => Err(Stopped::Illegal),
+                    Err(cause) => Err(Stopped::File(cause)),
+                }
+            }
+            (Packet::OptionAck(_), Some(receiver)) => {
+                receiver.options_again();
+                Ok(())
+            }
+            _ => Err(Stopped::Illegal),
+        }
+    }
+
+    fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> io::Result<bool> {
+        Ok(self.receiver.as_mut().is_some_and(|receiver| receiver.transmit(now_ns, to)))
+    }
+
+    fn expire(&mut self, now_ns: u64) -> bool {
+        self.receiver.as_mut().is_none_or(|receiver| receiver.expire(now_ns))
+    }
+
+    fn deadline_ns(&self) -> u64 {
+        self.receiver.as_ref().map_or(u64::MAX, Receiver::deadline_ns)
+    }
+
+    fn is_done(&self) -> bool {
+        self.receiver.as_ref().is_some_and(Receiver::is_done)
+    }
+
+    fn standing(&self, now_ns: u64) -> (TransferCounts, Waits) {
+        let standing = |receiver: &Receiver| (receiver.counts(), receiver.waits(now_ns));
+        self.receiver.as_ref().map(standing).unwrap_or_default()
+    }
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Client<D> {
+    datagrams: D,
+    server: SocketAddr,
+    proposal: Proposal,
+}
+
+impl<D: Datagrams> Client<D> {
+    /// Will talk to this server.
+    pub fn new(datagrams: D, server: SocketAddr, proposal: Proposal) -> Client<D> {
+        Client { datagrams, server, proposal }
+    }
+
+    /// Fetches a file. Shows now and then how far it is.
+    ///
+    /// # Errors
+    /// The server refuses or does not answer, or the file cannot be written.
+    pub fn get(
+        &mut self,
+        name: &[u8],
+        sink: &mut impl Sink,
+        stop: &AtomicBool,
+        see: impl FnMut(&Progress),
+    ) -> Result<Progress> {
+        self.transfer(name, None, &mut Get { sink, receiver: None }, stop, see)
+    }
+
+    /// Sends a file of this length. Shows now and then how far it is.
+    ///
+    /// # Errors
+    /// The server refuses or does not answer, or the file cannot be read.
+    pub fn put(
+        &mut self,
+        name: &[u8],
+        source: &mut impl Source,
+        size_bytes: u64,
+        stop: &AtomicBool,
+        see: impl FnMut(&Progress),
+    ) -> Result<Progress> {
+        self.transfer(name, Some(size_bytes), &mut Put { source, sender: None }, stop, see)
+    }
+
+    fn options(&self, written_bytes: Option<u64>) -> Options {
+        let Proposal { mode, block_bytes, window, timeout_s, options } = self.proposal;
+        if !options {
+            return Options::default();
+        }
+        let room = match written_bytes {
+            Some(_) => blocks_in_default(block_bytes),
+            None => blocks_in(self.datagrams.receive_bytes(), block_bytes),
+        };
+        let window = window.min(room);
+        Options {
+            block_bytes: (block_bytes != DEFAULT_BLOCK_BYTES).then_some(block_bytes),
+            timeout_s,
+            size_bytes: (mode == Mode::Octet).then_some(written_bytes.unwrap_or(0)),
+            window: (window > 1).then_some(window),
+        }
+    }
+
+    fn transfer(
+        &mut self,
+        name: &[u8],
+        written_bytes: Option<u64>,
+        side: &mut impl Side,
+        stop: &AtomicBool,
+        see: impl FnMut(&Progress),
+    ) -> Result<Progress> {
+        let local_port = self.datagrams.open()?;
+        let options = self.options(written_bytes);
+        let writes = written_bytes.is_some();
+        let request = Request { writes, name, mode: self.proposal.mode, options };
+        let mut packet = Vec::new();
+        if !packet::put_request(&mut packet, &request) {
+            let object = format!("the name '{}'", String::from_utf8_lossy(name));
+            let why = "it is empty or too long for a request";
+            return Err(Error::new(ErrorKind::Invalid, "ask for", object, why));
+        }
+        let patience = self.proposal.timeout_s.map_or(Patience::default(), Patience::of_seconds);
+        let mut running = Running {
+            side,
+            proposed: options,
+            mode: self.proposal.mode,
+            patience,
+            server: self.server,
+            local_port,
+            peer: None,
+            request: packet,
+            timer: ResendTimer::new(patience, 0),
+            terms: None,
+            size_bytes: written_bytes,
+            failure: None,
+            farewells: Vec::new(),
+            begun: Instant::now(),
+        };
+        let ran = running.run(&mut self.datagrams, stop, see);
+        self.datagrams.close(local_port);
+        ran
+    }
+}
+
+struct Running<'a, S> {
+    side: &'a mut S,
+    proposed: Options,
+    mode: Mode,
+    patience: Patience,
+    server: SocketAddr,
+    local_port: u16,
+    /// The address and port of the server's side, once it has answered.
+    peer: Option<SocketAddr>,
+    request: Vec<u8>,
+    timer: ResendTimer,
+    terms: Option<Terms>,
+    size_bytes: Option<u64>,
+    failure: Option<Error>,
+    /// Errors that are to be sent.
+    farewells: Vec<(SocketAddr, ErrorCode, &'static str)>,
+    begun: Instant,
+}
+
+impl<S: Side> Running<'_, S> {
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn progress(&self) -> Progress {
+        let (counts, waits) = self.side.standing(self.now_ns());
+        let (block_bytes, window) =
+            self.terms.map_or((DEFAULT_BLOCK_BYTES, 1), |terms| (terms.block_bytes, terms.window));
+        Progress { size_bytes: self.size_bytes, block_bytes, window, counts, waits }
+    }
+
+    fn fail(&mut self, kind: ErrorKind, why: impl Into<String>) {
+        let object = self.server.to_string();
+        self.failure.get_or_insert_with(|| Error::new(kind, "transfer with", object, why));
+    }
+
+    fn run(
+        &mut self,
+        datagrams: &mut impl Datagrams,
+        stop: &AtomicBool,
+        mut see: impl FnMut(&Progress),
+    ) -> Result<Progress> {
+        let mut packet = self.request.clone();
+        datagrams.send(self.local_port, self.server, &packet)?;
+        loop {
+            let more = self.transmit(datagrams, &mut packet)?;
+            for (to, code, text) in std::mem::take(&mut self.farewells) {
+                packet::put_error(&mut packet, code, text);
+                datagrams.send(self.local_port, to, &packet)?;
+            }
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
+            }
+            see(&self.progress());
+            if self.side.is_done() {
+                return Ok(self.progress());
+            }
+            // Relaxed: it only signals the end.
+            if stop.load(Ordering::Relaxed) {
+                self.end(ErrorCode::Other, "interrupted");
+                self.fail(ErrorKind::TimedOut, "it was interrupted");
+                continue;
+            }
+            let due_ns = match self.terms {
+                Some(_) => self.side.deadline_ns(),
+                None => self.timer.deadline_ns(),
+            };
+            let left = Duration::from_nanos(due_ns.saturating_sub(self.now_ns()));
+            let time = if more { Duration::ZERO } else { left.min(LOOK) };
+            datagrams.receive(time, &mut |inbound| self.take(inbound))?;
+        }
+    }
+
+    /// Sends what is due. Returns whether there may be more.
+    fn transmit(
+        &mut self,
+        datagrams: &mut impl Datagrams,
+        packet: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let now_ns = self.now_ns();
+        let Some(peer) = self.peer.filter(|_| self.terms.is_some()) else {
+            match self.timer.due(now_ns) {
+                Due::Nothing => {}
+                Due::Again => datagrams.send(self.local_port, self.server, &self.request)?,
+                Due::GiveUp => self.fail(ErrorKind::TimedOut, "it does not answer"),
+            }
+            return Ok(false);
+        };
+        if !self.side.expire(now_ns) {
+            self.end(ErrorCode::Other, "no answer");
+            self.fail(ErrorKind::TimedOut, "it does not answer any more");
+            return Ok(false);
+        }
+        for _ in 0..MOST_AT_ONCE {
+            match self.side.transmit(self.now_ns(), packet) {
+                Ok(true) => datagrams.send(self.local_port, peer, packet)?,
+                Ok(false) => return Ok(false),
+                Err(cause) => {
+                    self.stop_of_file(cause);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, code: ErrorCode, text: &'static str) {
+        if let Some(peer) = self.peer {
+            self.farewells.push((peer, code, text));
+        }
+    }
+
+    fn stop_of_file(&mut self, cause: io::Error) {
+        let code = match Refusal::of(&cause) {
+            Refusal::Full => ErrorCode::DiskFull,
+            _ => ErrorCode::Other,
+        };
+        self.end(code, "the client cannot use its file");
+        self.failure.get_or_insert_with(|| Error::os("use", "the file", cause));
+    }
+
+    fn take(&mut self, inbound: Inbound<'_>) {
+        let (local_port, from, payload) = match inbound {
+            Inbound::Datagram { local_port, from, payload } => (local_port, from, payload),
+            Inbound::Undelivered { local_port, .. } => {
+                if local_port == self.local_port {
+                    self.fail(ErrorKind::Refused, "nobody is there");
+                }
+                return;
+            }
+        };
+        // The server's side has a port of its own; until it is known, any port of the host is.
+        let is_peer = self.peer.map_or(from.ip() == self.server.ip(), |peer| peer == from);
+        if local_port != self.local_port || self.failure.is_some() {
+            return;
+        }
+        if !is_peer {
+            if !payload.starts_with(&[0, 5]) {
+                self.farewells.push((from, ErrorCode::UnknownId, "no transfer has this port"));
+            }
+            return;
+        }
+        let now_ns = self.now_ns();
+        let packet = Packet::check(payload);
+        if let Some(Packet::Error { code, text }) = packet {
+            let text = String::from_utf8_lossy(text);
+            let why = match text.is_empty() {
+                true => format!("it refuses with error {code}"),
+                false => format!("it says: {text} (error {code})"),
+            };
+            return self.fail(ErrorKind::Refused, why);
+        }
+        let taken = match packet {
+            Some(packet) => match self.terms {
+                Some(_) => self.side.take(&packet, now_ns),
+                None => self.first(&packet, from, now_ns),
+            },
+            None => Err(Stopped::Illegal),
+        };
+        match taken {
+            Ok(()) => {}
+            Err(Stopped::File(cause)) => self.stop_of_file(cause),
+            Err(Stopped::Illegal) => {
+                self.end(ErrorCode::Illegal, "this has no place here");
+                self.fail(ErrorKind::Corrupt, "it sent what has no place in the transfer");
+            }
+        }
+    }
+
+    /// Takes the first answer, which says what holds.
+    fn first(
+        &mut self,
+        packet: &Packet<'_>,
+        from: SocketAddr,
+        now_ns: u64,
+    ) -> std::result::Result<(), Stopped> {
+        let is_put = self.size_bytes.is_some();
+        let options = match packet {
+            Packet::OptionAck(options) => *options,
+            Packet::Ack { block: 0 } if is_put => Options::default(),
+            Packet::Data { .. } if !is_put => Options::default(),
+            _ => return Err(Stopped::Illegal),
+        };
+        self.peer = Some(from);
+        let proposed = self.proposed;
+        let block_bytes = options.block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
+        let window = options.window.unwrap_or(1);
+        // A server may accept less than was proposed, never more (RFC 2348, RFC 7440).
+        let most_bytes = proposed.block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
+        if (options.block_bytes.is_some() && block_bytes > most_bytes)
+            || window > proposed.window.unwrap_or(1)
+        {
+            self.end(ErrorCode::Options, "more than was proposed");
+            self.fail(ErrorKind::Corrupt, "it accepts more than was proposed");
+            return Ok(());
+        }
+        let terms = Terms { mode: self.mode, block_bytes, window, patience: self.patience };
+        self.terms = Some(terms);
+        self.size_bytes = self.size_bytes.or(options.size_bytes);
+        self.side.begin(terms, matches!(packet, Packet::OptionAck(_)), now_ns);
+        match packet {
+            Packet::Data { .. } => self.side.take(packet, now_ns),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Where datagrams come from and go to: the ports of a station, or the kernel's sockets.
+
+use super::MOST_PACKET_BYTES;
+use crate::error::{Error, ErrorKind, Result};
+use crate::udp::{UdpArrival, UdpEndpoint};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// Bytes of memory that the kernel grants a socket's datagrams by default.
+const DEFAULT_RECEIVE_BYTES: usize = 212_992;
+/// Bytes that our sockets ask for.
+const RECEIVE_BYTES: usize = 4 << 20;
+/// Most datagrams taken of one socket before the others get a turn.
+const MOST_AT_ONCE: usize = 64;
+
+/// Something that came.
+#[derive(Debug)]
+pub enum Inbound<'a> {
+    /// A datagram.
+    Datagram {
+        /// The port of ours that it is for.
+        local_port: u16,
+        /// Its sender.
+        from: SocketAddr,
+        /// Its payload.
+        payload: &'a [u8],
+    },
+    /// Something that we sent from this port could not be delivered.
+    Undelivered {
+        /// The port of ours.
+        local_port: u16,
+        /// Where it was sent, if that is known.
+        to: Option<SocketAddr>,
+    },
+}
+
+/// Ports that send and receive datagrams.
+pub trait Datagrams {
+    /// Opens a port for a transfer; it may be one that other transfers have as well.
+    ///
+    /// # Errors
+    /// There is none left.
+    fn open(&mut self) -> Result<u16>;
+
+    /// Gives a port of a transfer back.
+    fn close(&mut self, port: u16);
+
+    /// Sends a datagram. One that cannot be sent now is lost.
+    ///
+    /// # Errors
+    /// No datagram can be sent from here any more, or none as long as this.
+    fn send(&mut self, from: u16, to: SocketAddr, payload: &[u8]) -> Result<()>;
+
+    /// Shows what has come. If there is nothing, waits up to this long for something.
+    ///
+    /// # Errors
+    /// Nothing can come any more.
+    fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>)) -> Result<()>;
+
+    /// Returns how many bytes of blocks and their bookkeeping may wait here to be received.
+    fn receive_bytes(&self) -> usize;
+}
+
+/// Returns the most blocks of this size that surely find room in so many bytes of a receiver's
+/// buffer, in which each datagram costs memory of its own.
+pub fn blocks_in(room_bytes: usize, block_bytes: u16) -> u16 {
+    // The kernel rounds a datagram of less than 32 KiB, with its bookkeeping, up to a power of two.
+    let bytes = usize::from(block_bytes) + 576;
+    let cost = if bytes < 32 << 10 { bytes.next_power_of_two() } else { bytes + (8 << 10) };
+    u16::try_from((room_bytes / (cost + 256)).max(1)).unwrap_or(u16::MAX)
+}
+
+/// Returns the most blocks of this size that a receiver with the kernel's default buffer takes at a
+/// time.
+pub fn blocks_in_default(block_bytes: u16) -> u16 {
+    blocks_in(DEFAULT_RECEIVE_BYTES, block_bytes)
+}
+
+/// The ports of a station.
+#[derive(Debug)]
+pub struct SwitchPorts {
+    endpoint: UdpEndpoint,
+    /// How many of the ports are not for transfers, and which of the others is next.
+    named: usize,
+    next: usize,
+}
+
+impl SwitchPorts {
+    /// Uses an endpoint whose first `named` ports are not for transfers.
+    pub fn new(endpoint: UdpEndpoint, named: usize) -> SwitchPorts {
+        SwitchPorts { endpoint, named, next: 0 }
+    }
+
+    /// Returns the endpoint.
+    pub fn endpoint(&self) -> &UdpEndpoint {
+        &self.endpoint
+    }
+}
+
+impl Datagrams for SwitchPorts {
+    fn open(&mut self) -> Result<u16> {
+        let ports = self.endpoint.ports().get(self.named..).unwrap_or_default();
+        if ports.is_empty() {
+            let why = "it was attached for none";
+            return Err(Error::new(ErrorKind::Invalid, "open", "a port", why));
+        }
+        self.next = (self.next + 1) % ports.len();
+        Ok(ports[self.next])
+    }
+
+    fn close(&mut self, _port: u16) {}
+
+    fn send(&mut self, from: u16, to: SocketAddr, payload: &[u8]) -> Result<()> {
+        match to {
+            SocketAddr::V4(to) => self.endpoint.send(from, to, payload),
+            SocketAddr::V6(_) => {
+                let why = "the switch has IP version 4 only";
+                Err(Error::new(ErrorKind::Invalid, "send to", to.to_string(), why))
+            }
+        }
+    }
+
+    fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>)) -> Result<()> {
+        self.endpoint.receive_for(time, |arrival| match arrival {
+            UdpArrival::Datagram { local_port, from, payload } => {
+                see(Inbound::Datagram { local_port, from: from.into(), payload });
+            }
+            UdpArrival::Undelivered { local_port, to, .. } => {
+                see(Inbound::Undelivered { local_port, to: Some(to.into()) });
+            }
+        })?;
+        Ok(())
+    }
+
+    fn receive_bytes(&self) -> usize {
+        // Half of the ring; its datagrams cost little more than their bytes.
+        512 << 10
+    }
+}
+
+/// The kernel's sockets: one where requests come, for a server, and one for each transfer.
+#[derive(Debug)]
+pub struct Sockets {
+    address: IpAddr,
+    /// Each with its port; those of transfers behind the one for requests.
+    sockets: Vec<(u16, UdpSocket)>,
+    is_server: bool,
+    buffer: Vec<u8>,
+}
+
+impl Sockets {
+    /// Opens the socket of a server at this address.
+    ///
+    /// # Errors
+    /// The port is taken, or this user may not have it; the kernel's.
+    pub fn listen(address: SocketAddr) -> Result<Sockets> {
+        let mut sockets = Sockets::client(address.ip());
+        sockets.is_server = true;
+        sockets.bind(address)?;
+        Ok(sockets)
+    }
+
+    /// Has no socket yet. Those of transfers will have this address.
+    pub fn client(address: IpAddr) -> Sockets {
+        let buffer = vec![0; MOST_PACKET_BYTES + 1];
+        Sockets { address, sockets: Vec::new(), is_server: false, buffer }
+    }
+
+    /// Returns the port where requests come.
+    pub fn port(&self) -> Option<u16> {
+        self.sockets.first().filter(|_| self.is_server).map(|(port, _)| *port)
+    }
+
+    fn bind(&mut self, address: SocketAddr) -> Result<u16> {
+        let object = || format!("UDP {address}");
+        let opened = UdpSocket::bind(address).and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            // The kernel grants less to users without privilege.
+            let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BYTES);
+            let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BYTES);
+            Ok((socket.local_addr()?.port(), socket))
+        });
+        let (port, socket) = opened.map_err(|cause| match cause.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                Error::new(ErrorKind::Taken, "open", object(), "another process has it")
+            }
+            _ => Error::os("open", object(), cause),
+        })?;
+        self.sockets.push((port, socket));
+        Ok(port)
+    }
+}
+
+impl Datagrams for Sockets {
+    fn open(&mut self) -> Result<u16> {
+        self.bind(SocketAddr::new(self.address, 0))
+    }
+
+    fn close(&mut self, port: u16) {
+        let first = usize::from(self.is_server);
+        let found = self.sockets.iter().skip(first).position(|(number, _)| *number == port);
+        if let Some(at) = found {
+            self.sockets.swap_remove(first + at);
+        }
+    }
+
+    fn send(&mut self, from: u16, to: SocketAddr, payload: &[u8]) -> Result<()> {
+        let Some((_, socket)) = self.sockets.iter().find(|(port, _)| *port == from) else {
+            return Ok(());
+        };
+        match socket.send_to(payload, to) {
+            Err(cause) if Errno::from_io_error(&cause) == Some(Errno::MSGSIZE) => {
+                Err(Error::os("send to", to.to_string(), cause))
+            }
+            // Full buffers, no route, an error about an earlier datagram: it is lost.
+            _ => Ok(()),
+        }
+    }
+
+    fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>)) -> Result<()> {
+        let mut asked: Vec<PollFd<'_>> =
+            self.sockets.iter().map(|(_, socket)| PollFd::new(socket, PollFlags::IN)).collect();
+        let limit = Timespec {
+            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        match poll(&mut asked, Some(&limit)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(()),
+            Ok(_) => {}
+            Err(cause) => return Err(Error::os("wait for", "datagrams", cause)),
+        }
+        let ready: Vec<bool> = asked.iter().map(|fd| !fd.revents().is_empty()).collect();
+        for ((port, socket), _) in self.sockets.iter().zip(ready).filter(|(_, ready)| *ready) {
+            for _ in 0..MOST_AT_ONCE {
+                match socket.recv_from(&mut self.buffer) {
+                    Ok((bytes, from)) => see(Inbound::Datagram {
+                        local_port: *port,
+                        from,
+                        payload: &self.buffer[..bytes],
+                    }),
+                    Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
+                        see(Inbound::Undelivered { local_port: *port, to: None });
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_bytes(&self) -> usize {
+        let granted = |socket| sockopt::socket_recv_buffer_size(socket).ok();
+        let granted = self.sockets.last().and_then(|(_, socket)| granted(socket));
+        granted.unwrap_or(DEFAULT_RECEIVE_BYTES)
+    }
+}

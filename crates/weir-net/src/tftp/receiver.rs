@@ -1,0 +1,208 @@
+//! The receiving side of a transfer: takes blocks in order, and acknowledges each window, each gap
+//! once, and again after a while.
+
+use super::netascii::Decoder;
+use super::packet::{self, Mode};
+use super::sender::{Due, ResendTimer, Terms, TransferCounts};
+use super::unwrap_block;
+use super::waits::{WaitClock, Waits};
+use std::io;
+
+/// The shortest time between two acknowledgements of blocks that came before, where windows are
+/// longer than a block. A sender that sends again after a silence has waited longer.
+const AGAIN_NS: u64 = 10_000_000;
+
+/// A file that is received.
+pub trait Sink {
+    /// Appends these bytes.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes the file complete; nothing is written to it afterwards.
+    ///
+    /// # Errors
+    /// The file cannot be written, or its name is taken.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+impl Sink for Vec<u8> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The receiving side.
+#[derive(Debug)]
+pub struct Receiver {
+    terms: Terms,
+    /// What is sent in place of the acknowledgement of block 0: that of options, or a request.
+    opening: Option<Vec<u8>>,
+    expected: u64,
+    since_ack: u16,
+    ack_is_due: bool,
+    acked_ns: u64,
+    gap_is_told: bool,
+    is_again: bool,
+    is_done: bool,
+    timer: ResendTimer,
+    clock: WaitClock,
+    counts: TransferCounts,
+    decoder: Decoder,
+    text: Vec<u8>,
+}
+
+impl Receiver {
+    /// Expects block 1. Sends `opening` first, or the acknowledgement of block 0 where that is none.
+    pub fn new(terms: Terms, opening: Option<Vec<u8>>, now_ns: u64) -> Receiver {
+        Receiver {
+            terms,
+            opening,
+            expected: 1,
+            since_ack: 0,
+            ack_is_due: true,
+            acked_ns: now_ns,
+            gap_is_told: false,
+            is_again: false,
+            is_done: false,
+            timer: ResendTimer::new(terms.patience, now_ns),
+            clock: WaitClock::new(now_ns),
+            counts: TransferCounts::default(),
+            decoder: Decoder::default(),
+            text: Vec::new(),
+        }
+    }
+
+    /// Expects block 1, and has nothing to send before it: the other side sends it already.
+    pub fn of_first_block(terms: Terms, now_ns: u64) -> Receiver {
+        Receiver { ack_is_due: false, ..Receiver::new(terms, None, now_ns) }
+    }
+
+    /// Whether the whole file has come. The last acknowledgement may have to be sent again.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Returns what was counted.
+    pub fn counts(&self) -> TransferCounts {
+        self.counts
+    }
+
+    /// Returns how long each side was waited for.
+    pub fn waits(&self, now_ns: u64) -> Waits {
+        self.clock.waits(now_ns)
+    }
+
+    /// Returns when to call [`Receiver::expire`] at the latest.
+    pub fn deadline_ns(&self) -> u64 {
+        self.timer.deadline_ns()
+    }
+
+    /// Takes an acknowledgement of options that came again: ours of it was lost.
+    pub fn options_again(&mut self) {
+        self.ack_is_due |= self.expected == 1;
+    }
+
+    /// Takes a block. Returns whether it is longer than was agreed on, which no block may be.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn take(
+        &mut self,
+        block: u16,
+        bytes: &[u8],
+        now_ns: u64,
+        sink: &mut impl Sink,
+    ) -> io::Result<bool> {
+        let size = usize::from(self.terms.block_bytes);
+        if bytes.len() > size {
+            return Ok(true);
+        }
+        self.counts.blocks += 1;
+        let number = unwrap_block(block, self.expected);
+        if self.is_done || number != Some(self.expected) {
+            self.out_of_order(number, now_ns);
+            return Ok(false);
+        }
+        self.clock.answered(now_ns, !self.is_again);
+        self.timer.progressed(now_ns, None);
+        self.write(bytes, bytes.len() < size, sink)?;
+        self.expected += 1;
+        self.since_ack += 1;
+        (self.gap_is_told, self.is_again) = (false, false);
+        self.is_done = bytes.len() < size;
+        self.ack_is_due |= self.is_done || self.since_ack >= self.terms.window;
+        Ok(false)
+    }
+
+    fn out_of_order(&mut self, number: Option<u64>, now_ns: u64) {
+        if number.is_some_and(|number| number > self.expected) && !self.is_done {
+            if !std::mem::replace(&mut self.gap_is_told, true) {
+                self.counts.gaps += 1;
+                self.ack_is_due = true;
+            }
+            return;
+        }
+        self.counts.blocks_again += 1;
+        // Our acknowledgement was lost, or the block was sent again while it was under way.
+        let waited_ns = now_ns.saturating_sub(self.acked_ns);
+        self.ack_is_due |= self.terms.window <= 1 || self.is_done || waited_ns >= AGAIN_NS;
+    }
+
+    fn write(&mut self, bytes: &[u8], is_last: bool, sink: &mut impl Sink) -> io::Result<()> {
+        if self.terms.mode == Mode::Octet {
+            sink.write(bytes)?;
+            self.counts.bytes += bytes.len() as u64;
+        } else {
+            self.text.clear();
+            self.decoder.decode(bytes, &mut self.text);
+            if is_last {
+                self.decoder.finish(&mut self.text);
+            }
+            sink.write(&self.text)?;
+            self.counts.bytes += self.text.len() as u64;
+        }
+        if is_last { sink.finish() } else { Ok(()) }
+    }
+
+    /// Notes the time. Returns `false` where the other side is given up.
+    pub fn expire(&mut self, now_ns: u64) -> bool {
+        match self.timer.due(now_ns) {
+            Due::GiveUp => return false,
+            Due::Nothing => {}
+            Due::Again => {
+                self.counts.timeouts += 1;
+                self.clock.lost(now_ns);
+                (self.ack_is_due, self.is_again) = (true, true);
+            }
+        }
+        true
+    }
+
+    /// Writes the acknowledgement that is due over what `to` holds. Returns `false` where there is
+    /// none.
+    pub fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> bool {
+        if !std::mem::take(&mut self.ack_is_due) {
+            return false;
+        }
+        match &self.opening {
+            Some(opening) if self.expected == 1 => {
+                to.clear();
+                to.extend_from_slice(opening);
+            }
+            _ => packet::put_ack(to, (self.expected - 1) as u16),
+        }
+        (self.since_ack, self.acked_ns) = (0, now_ns);
+        self.timer.sent(now_ns);
+        if !self.is_done {
+            self.clock.wait(now_ns);
+        }
+        true
+    }
+}

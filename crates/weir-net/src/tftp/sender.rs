@@ -1,0 +1,397 @@
+//! The sending side of a transfer: blocks go out in windows, and are sent again where the other side
+//! says, or after a while.
+//!
+//! A window leaves in bursts. Bursts grow while nothing is lost, up to a whole window, and are halved
+//! by each loss; between two bursts of a window the sender pauses for a part of a round trip. So a
+//! receiver whose buffer is smaller than the window still gets all of it.
+//!
+//! An acknowledgement moves one pair of numbers. It never makes a second stream of blocks, so doubled
+//! acknowledgements cannot double the traffic (the sorcerer's apprentice, RFC 1123 4.2.3.1).
+
+use super::netascii::Encoder;
+use super::packet::{self, Mode};
+use super::waits::{WaitClock, Waits};
+use super::{Patience, unwrap_block};
+use std::collections::VecDeque;
+use std::io;
+
+/// The first burst of a transfer.
+const FIRST_BURST: u64 = 8;
+/// The shortest time until packets are sent again.
+const LEAST_RESEND_NS: u64 = 50_000_000;
+/// Bounds of the pause between two bursts.
+const PAUSE_NS: (u64, u64) = (50_000, 10_000_000);
+/// Bytes of text that are read at once for netascii.
+const TEXT_BYTES: usize = 4096;
+
+/// A file that is sent. It may be read twice at the same place.
+pub trait Source {
+    /// Reads from this offset on; returns how many bytes, 0 only at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Source for &[u8] {
+    fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|at| self.get(at..)).unwrap_or_default();
+        let bytes = rest.len().min(to.len());
+        to[..bytes].copy_from_slice(&rest[..bytes]);
+        Ok(bytes)
+    }
+}
+
+/// What both sides agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How the bytes travel.
+    pub mode: Mode,
+    /// Bytes of a block.
+    pub block_bytes: u16,
+    /// Blocks before an acknowledgement.
+    pub window: u16,
+    /// How long to wait.
+    pub patience: Patience,
+}
+
+/// When packets are sent again, and when the transfer is given up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ResendTimer {
+    patience: Patience,
+    wait_ns: u64,
+    deadline_ns: u64,
+    progress_ns: u64,
+    /// Smoothed round trip and its variation (RFC 6298).
+    round_trip: Option<(u64, u64)>,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    Again,
+    GiveUp,
+}
+
+impl ResendTimer {
+    pub fn new(patience: Patience, now_ns: u64) -> ResendTimer {
+        let wait_ns = patience.resend_ns;
+        let deadline_ns = now_ns + wait_ns;
+        ResendTimer { patience, wait_ns, deadline_ns, progress_ns: now_ns, round_trip: None }
+    }
+
+    pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
+    pub fn sent(&mut self, now_ns: u64) {
+        self.deadline_ns = now_ns + self.wait_ns;
+    }
+
+    /// Notes progress, and a round trip where it was measured.
+    pub fn progressed(&mut self, now_ns: u64, round_trip_ns: Option<u64>) {
+        self.progress_ns = now_ns;
+        if let Some(sample) = round_trip_ns {
+            let (mean, variation) = match self.round_trip {
+                None => (sample, sample / 2),
+                Some((mean, variation)) => {
+                    ((7 * mean + sample) / 8, (3 * variation + mean.abs_diff(sample)) / 4)
+                }
+            };
+            self.round_trip = Some((mean, variation));
+        }
+        let least = LEAST_RESEND_NS.min(self.patience.resend_ns);
+        let adapted = self.round_trip.map(|(mean, variation)| mean + 4 * variation);
+        self.wait_ns = adapted.map_or(self.patience.resend_ns, |ns| {
+            ns.clamp(least, self.patience.resend_ns)
+        });
+        self.deadline_ns = now_ns + self.wait_ns;
+    }
+
+    pub fn round_trip_ns(&self) -> u64 {
+        self.round_trip.map_or(1_000_000, |(mean, _)| mean)
+    }
+
+    /// Says what is due. After `Again`, the next wait is twice as long.
+    pub fn due(&mut self, now_ns: u64) -> Due {
+        if now_ns.saturating_sub(self.progress_ns) >= self.patience.give_up_ns {
+            return Due::GiveUp;
+        }
+        if now_ns < self.deadline_ns {
+            return Due::Nothing;
+        }
+        self.wait_ns = (2 * self.wait_ns).min(self.patience.resend_ns);
+        self.deadline_ns = now_ns + self.wait_ns;
+        Due::Again
+    }
+}
+
+/// Counts of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct TransferCounts {
+    /// Bytes of the file that are acknowledged, or were received in order.
+    pub bytes: u64,
+    /// Blocks sent or received, every copy counted.
+    pub blocks: u64,
+    /// Blocks sent again, or received again.
+    pub blocks_again: u64,
+    /// Times at which nothing came until packets were sent again.
+    pub timeouts: u64,
+    /// Losses that the other side reported by acknowledging less than was sent, or that the receiver
+    /// saw as a gap.
+    pub gaps: u64,
+}
+
+/// Where a block begins.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    offset: u64,
+    encoder: Encoder,
+}
+
+/// The sending side.
+#[derive(Debug)]
+pub struct Sender {
+    terms: Terms,
+    /// A packet that is sent until the other side acknowledges block 0.
+    opening: Option<Vec<u8>>,
+    opening_is_due: bool,
+    /// The first block that is not acknowledged, and the next one to be sent.
+    base: u64,
+    next: u64,
+    /// One more than the highest block sent so far.
+    highest: u64,
+    /// The number of the last block, once it is known.
+    last: Option<u64>,
+    /// Where the blocks from `base` on begin, as far as that is known.
+    marks: VecDeque<Mark>,
+    burst: u64,
+    in_burst: u64,
+    pause_until_ns: u64,
+    /// When the window was sent, if all of it was sent once only.
+    window_sent_ns: Option<u64>,
+    went_back_ns: u64,
+    is_again: bool,
+    timer: ResendTimer,
+    clock: WaitClock,
+    counts: TransferCounts,
+    text: Vec<u8>,
+}
+
+impl Sender {
+    /// Begins with block 1, or with `opening`, an acknowledgement of options.
+    pub fn new(terms: Terms, opening: Option<Vec<u8>>, now_ns: u64) -> Sender {
+        let start = Mark { offset: 0, encoder: Encoder::default() };
+        Sender {
+            terms,
+            opening_is_due: opening.is_some(),
+            opening,
+            base: 1,
+            next: 1,
+            highest: 1,
+            last: None,
+            marks: VecDeque::from([start]),
+            burst: FIRST_BURST.min(u64::from(terms.window.max(1))),
+            in_burst: 0,
+            pause_until_ns: 0,
+            window_sent_ns: None,
+            went_back_ns: 0,
+            is_again: false,
+            timer: ResendTimer::new(terms.patience, now_ns),
+            clock: WaitClock::new(now_ns),
+            counts: TransferCounts::default(),
+            text: Vec::new(),
+        }
+    }
+
+    /// Whether all of the file is acknowledged.
+    pub fn is_done(&self) -> bool {
+        self.last.is_some_and(|last| self.base > last)
+    }
+
+    /// Returns what was counted.
+    pub fn counts(&self) -> TransferCounts {
+        self.counts
+    }
+
+    /// Returns how long each side was waited for.
+    pub fn waits(&self, now_ns: u64) -> Waits {
+        self.clock.waits(now_ns)
+    }
+
+    fn window(&self) -> u64 {
+        u64::from(self.terms.window.max(1))
+    }
+
+    fn has_more(&self) -> bool {
+        self.next < self.base + self.window() && self.last.is_none_or(|last| self.next <= last)
+    }
+
+    /// Returns when to call [`Sender::expire`] or [`Sender::transmit`] at the latest.
+    pub fn deadline_ns(&self) -> u64 {
+        if self.opening.is_none() && self.has_more() {
+            return self.pause_until_ns.min(self.timer.deadline_ns());
+        }
+        self.timer.deadline_ns()
+    }
+
+    /// Takes an acknowledgement.
+    pub fn acknowledge(&mut self, block: u16, now_ns: u64) {
+        let Some(acked) = unwrap_block(block, self.base - 1) else { return };
+        if self.opening.is_some() {
+            if acked == 0 {
+                self.opening = None;
+                self.clock.answered(now_ns, false);
+                self.timer.progressed(now_ns, None);
+            }
+            return;
+        }
+        if acked >= self.highest || acked + 1 < self.base {
+            return;
+        }
+        if acked + 1 == self.base {
+            // Said before. With a window of one block this is never a reason to send (RFC 1123).
+            let waited_ns = now_ns.saturating_sub(self.went_back_ns);
+            if self.window() > 1
+                && self.next > self.base
+                && waited_ns >= self.timer.round_trip_ns().max(1_000_000)
+            {
+                self.counts.gaps += 1;
+                self.go_back(now_ns);
+            }
+            return;
+        }
+        let sample = self.window_sent_ns.take().map(|sent_ns| now_ns.saturating_sub(sent_ns));
+        let whole = acked + 1 >= self.next;
+        self.clock.answered(now_ns, !self.is_again);
+        self.timer.progressed(now_ns, sample.filter(|_| whole && !self.is_again));
+        let blocks = (acked + 1 - self.base) as usize;
+        self.marks.drain(..blocks.min(self.marks.len()));
+        self.base = acked + 1;
+        self.counts.bytes = self.marks.front().map_or(0, |mark| mark.offset);
+        if whole {
+            if !self.is_again {
+                self.burst = (2 * self.burst).min(self.window());
+            }
+            self.next = self.next.max(self.base);
+            (self.is_again, self.in_burst, self.pause_until_ns) = (false, 0, 0);
+        } else {
+            self.counts.gaps += 1;
+            self.go_back(now_ns);
+        }
+    }
+
+    /// Sends from the first block on that is not acknowledged, in shorter bursts.
+    fn go_back(&mut self, now_ns: u64) {
+        (self.next, self.in_burst, self.pause_until_ns) = (self.base, 0, 0);
+        (self.went_back_ns, self.is_again, self.window_sent_ns) = (now_ns, true, None);
+        self.burst = (self.burst / 2).max(1);
+    }
+
+    /// Notes the time. Returns `false` where the other side is given up.
+    pub fn expire(&mut self, now_ns: u64) -> bool {
+        match self.timer.due(now_ns) {
+            Due::GiveUp => return false,
+            Due::Nothing => return true,
+            Due::Again => {}
+        }
+        self.counts.timeouts += 1;
+        self.clock.lost(now_ns);
+        if self.opening.is_some() {
+            self.opening_is_due = true;
+        } else {
+            self.go_back(now_ns);
+        }
+        true
+    }
+
+    /// Writes the next packet that is to be sent now over what `to` holds. Returns `false` where
+    /// there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn transmit(
+        &mut self,
+        now_ns: u64,
+        source: &mut impl Source,
+        to: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        if let Some(opening) = &self.opening {
+            if std::mem::take(&mut self.opening_is_due) {
+                to.clear();
+                to.extend_from_slice(opening);
+                self.clock.wait(now_ns);
+                return Ok(true);
+            }
+            return Ok(false);
+        }
+        if !self.has_more() || now_ns < self.pause_until_ns {
+            return Ok(false);
+        }
+        packet::put_data_header(to, self.next as u16);
+        let at = (self.next - self.base) as usize;
+        let Some(mark) = self.marks.get(at).copied() else { return Ok(false) };
+        let after = self.read_block(mark, source, to)?;
+        let bytes = to.len() - packet::DATA_HEADER_BYTES;
+        if bytes < usize::from(self.terms.block_bytes) {
+            self.last = Some(self.next);
+        }
+        match self.marks.get(at + 1) {
+            None => self.marks.push_back(after),
+            // What was sent before is sent again as it was, or not at all.
+            Some(known) if known.offset == after.offset => {}
+            Some(_) => return Err(io::Error::other("the file has changed")),
+        }
+        self.counts.blocks += 1;
+        self.counts.blocks_again += u64::from(self.next < self.highest);
+        self.next += 1;
+        self.highest = self.highest.max(self.next);
+        self.in_burst += 1;
+        self.timer.sent(now_ns);
+        if !self.has_more() {
+            self.clock.wait(now_ns);
+            self.window_sent_ns = (!self.is_again).then_some(now_ns);
+        } else if self.in_burst >= self.burst {
+            self.in_burst = 0;
+            let pause_ns = (self.timer.round_trip_ns() / 4).clamp(PAUSE_NS.0, PAUSE_NS.1);
+            self.pause_until_ns = now_ns + pause_ns;
+        }
+        Ok(true)
+    }
+
+    /// Appends the block that begins at `mark`; returns where the next one begins.
+    fn read_block(
+        &mut self,
+        mark: Mark,
+        source: &mut impl Source,
+        to: &mut Vec<u8>,
+    ) -> io::Result<Mark> {
+        let (Mark { mut offset, mut encoder }, end) =
+            (mark, to.len() + usize::from(self.terms.block_bytes));
+        if self.terms.mode == Mode::Octet {
+            let mut filled = to.len();
+            to.resize(end, 0);
+            while filled < end {
+                match source.read_at(offset, &mut to[filled..])? {
+                    0 => break,
+                    bytes => (filled, offset) = (filled + bytes, offset + bytes as u64),
+                }
+            }
+            to.truncate(filled);
+            return Ok(Mark { offset, encoder });
+        }
+        self.text.resize(TEXT_BYTES, 0);
+        // What is owed of the last block goes first, even where the file has ended.
+        encoder.encode(&[], to, end - to.len());
+        while to.len() < end {
+            let bytes = source.read_at(offset, &mut self.text)?;
+            if bytes == 0 {
+                break;
+            }
+            let room = end - to.len();
+            offset += encoder.encode(&self.text[..bytes], to, room) as u64;
+        }
+        Ok(Mark { offset, encoder })
+    }
+}

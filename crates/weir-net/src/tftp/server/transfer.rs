@@ -1,0 +1,248 @@
+//! One transfer of a server.
+
+use super::super::packet::{self, ErrorCode, Packet};
+use super::super::receiver::{Receiver, Sink};
+use super::super::sender::{Sender, Source, Terms};
+use super::{Report, code_of};
+use crate::jail::{PartFile, Refusal};
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+impl Source for File {
+    fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize> {
+        FileExt::read_at(self, to, offset)
+    }
+}
+
+impl Sink for PartFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        PartFile::write(self, bytes)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        PartFile::finish(self)
+    }
+}
+
+/// Whether a transfer goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It goes on.
+    Runs,
+    /// The file is complete, and the last acknowledgement may have to be sent again.
+    Lingers,
+    /// It is over.
+    Ended,
+}
+
+#[derive(Debug)]
+enum Side {
+    Sends(Box<Sender>, File),
+    Receives(Box<Receiver>, PartFile),
+}
+
+/// One transfer.
+#[derive(Debug)]
+pub struct Transfer {
+    name: String,
+    side: Side,
+    terms: Terms,
+    /// The port of ours that it has.
+    pub local_port: u16,
+    /// When the request came.
+    pub begun_ns: u64,
+    /// Whether anything came of the client since.
+    pub was_heard: bool,
+    /// Why it failed, and what the client is still to be told.
+    failure: Option<String>,
+    farewell: Option<ErrorCode>,
+    /// Until when the last acknowledgement may be asked for again.
+    lingers_until_ns: Option<u64>,
+    over: bool,
+    is_reported: bool,
+}
+
+impl Transfer {
+    /// A transfer to the client.
+    pub fn sending(
+        name: &str,
+        file: File,
+        terms: Terms,
+        opening: Option<Vec<u8>>,
+        local_port: u16,
+        now_ns: u64,
+    ) -> Transfer {
+        let sender = Box::new(Sender::new(terms, opening, now_ns));
+        Transfer::new(name, Side::Sends(sender, file), terms, local_port, now_ns)
+    }
+
+    /// A transfer from the client.
+    pub fn receiving(
+        name: &str,
+        file: PartFile,
+        terms: Terms,
+        opening: Option<Vec<u8>>,
+        local_port: u16,
+        now_ns: u64,
+    ) -> Transfer {
+        let receiver = Box::new(Receiver::new(terms, opening, now_ns));
+        Transfer::new(name, Side::Receives(receiver, file), terms, local_port, now_ns)
+    }
+
+    fn new(name: &str, side: Side, terms: Terms, local_port: u16, now_ns: u64) -> Transfer {
+        Transfer {
+            name: name.to_owned(),
+            side,
+            terms,
+            local_port,
+            begun_ns: now_ns,
+            was_heard: false,
+            failure: None,
+            farewell: None,
+            lingers_until_ns: None,
+            over: false,
+            is_reported: false,
+        }
+    }
+
+    /// Returns whether it goes on.
+    pub fn state(&self) -> State {
+        match (self.over, self.lingers_until_ns) {
+            (true, _) => State::Ended,
+            (false, Some(_)) => State::Lingers,
+            (false, None) => State::Runs,
+        }
+    }
+
+    /// Returns when something is due at the latest.
+    pub fn deadline_ns(&self) -> u64 {
+        if let Some(until_ns) = self.lingers_until_ns {
+            return until_ns;
+        }
+        match &self.side {
+            Side::Sends(sender, _) => sender.deadline_ns(),
+            Side::Receives(receiver, _) => receiver.deadline_ns(),
+        }
+    }
+
+    /// Ends it. The client is told the code, if there is one.
+    pub fn fail(&mut self, code: Option<ErrorCode>, why: &str) {
+        if self.lingers_until_ns.is_some() {
+            self.over = true;
+        } else if self.failure.is_none() {
+            self.failure = Some(why.to_owned());
+            self.farewell = code;
+            self.over = code.is_none();
+        }
+    }
+
+    fn fail_of_file(&mut self, cause: &io::Error) {
+        let refusal = Refusal::of(cause);
+        let why = match refusal {
+            Refusal::Trouble => cause.to_string(),
+            refusal => refusal.as_str().to_owned(),
+        };
+        self.fail(Some(code_of(refusal)), &why);
+    }
+
+    /// Takes a packet of the client.
+    pub fn take(&mut self, bytes: &[u8], now_ns: u64) {
+        self.was_heard = true;
+        let packet = Packet::check(bytes);
+        if let Some(Packet::Error { code, text }) = packet {
+            let text = String::from_utf8_lossy(text);
+            return self.fail(None, &format!("the client ended it: {text} (error {code})"));
+        }
+        match (&mut self.side, packet) {
+            (Side::Sends(sender, _), Some(Packet::Ack { block })) => {
+                sender.acknowledge(block, now_ns);
+                self.over |= sender.is_done();
+            }
+            (Side::Receives(receiver, file), Some(Packet::Data { block, bytes })) => {
+                match receiver.take(block, bytes, now_ns, file) {
+                    Ok(false) if receiver.is_done() && self.lingers_until_ns.is_none() => {
+                        // The client sends the last block again if our acknowledgement is lost.
+                        let linger_ns = 3 * self.terms.patience.resend_ns;
+                        self.lingers_until_ns = Some(now_ns + linger_ns);
+                    }
+                    Ok(false) => {}
+                    Ok(true) => {
+                        let why = "a block is longer than was agreed on";
+                        self.fail(Some(ErrorCode::Illegal), why);
+                    }
+                    Err(cause) => self.fail_of_file(&cause),
+                }
+            }
+            _ => self.fail(Some(ErrorCode::Illegal), "the client sent what has no place here"),
+        }
+    }
+
+    /// Notes the time.
+    pub fn expire(&mut self, now_ns: u64) {
+        if let Some(until_ns) = self.lingers_until_ns {
+            self.over |= now_ns >= until_ns;
+            return;
+        }
+        let goes_on = match &mut self.side {
+            Side::Sends(sender, _) => sender.expire(now_ns),
+            Side::Receives(receiver, _) => receiver.expire(now_ns),
+        };
+        if !goes_on {
+            self.fail(Some(ErrorCode::Other), "the other side does not answer");
+        }
+    }
+
+    /// Writes the next packet for the client over what `to` holds. Returns `false` where there is
+    /// none.
+    pub fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> bool {
+        if self.over {
+            return false;
+        }
+        if self.failure.is_none() {
+            let written = match &mut self.side {
+                Side::Sends(sender, file) => sender.transmit(now_ns, file, to),
+                Side::Receives(receiver, _) => Ok(receiver.transmit(now_ns, to)),
+            };
+            match written {
+                Ok(has_packet) => return has_packet,
+                Err(cause) => self.fail_of_file(&cause),
+            }
+        }
+        self.over = true;
+        let (code, why) = (self.farewell.take(), self.failure.as_deref().unwrap_or_default());
+        if let Some(code) = code {
+            packet::put_error(to, code, why);
+        }
+        code.is_some()
+    }
+
+    /// Shows how it ended, the first time.
+    pub fn report_once(
+        &mut self,
+        client: SocketAddr,
+        begun: Instant,
+        report: &mut impl FnMut(&Report),
+    ) {
+        if std::mem::replace(&mut self.is_reported, true) {
+            return;
+        }
+        let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let (counts, waits) = match &self.side {
+            Side::Sends(sender, _) => (sender.counts(), sender.waits(now_ns)),
+            Side::Receives(receiver, _) => (receiver.counts(), receiver.waits(now_ns)),
+        };
+        report(&Report {
+            client,
+            name: self.name.clone(),
+            writes: matches!(self.side, Side::Receives(..)),
+            failure: self.failure.clone(),
+            block_bytes: self.terms.block_bytes,
+            window: self.terms.window,
+            counts,
+            waits,
+        });
+    }
+}

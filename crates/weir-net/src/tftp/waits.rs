@@ -1,0 +1,80 @@
+//! Which side a transfer waits for: ours, the network, or the other.
+//!
+//! Between the end of our sending and the next packet of the other side, the shortest such time so
+//! far counts as the network's, and what is beyond it as the other side's. Time that ends with a
+//! packet sent again counts as the network's: a packet was lost. All other time is ours.
+
+/// How long each side was waited for, and the whole time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Waits {
+    /// From the first packet on.
+    pub total_ns: u64,
+    /// Beyond the shortest round trip.
+    pub other_ns: u64,
+    /// Round trips as short as the shortest, and times that ended with a packet sent again.
+    pub network_ns: u64,
+}
+
+impl Waits {
+    /// Returns the time that this side took: files, and waiting for a CPU.
+    pub fn ours_ns(&self) -> u64 {
+        self.total_ns.saturating_sub(self.other_ns).saturating_sub(self.network_ns)
+    }
+
+    /// Returns the side that was waited for longest.
+    pub fn longest(&self) -> &'static str {
+        let most = self.ours_ns().max(self.other_ns).max(self.network_ns);
+        match most {
+            most if most == self.other_ns => "the other side",
+            most if most == self.network_ns => "the network",
+            _ => "this side",
+        }
+    }
+}
+
+/// Keeps [`Waits`] while a transfer runs.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitClock {
+    begun_ns: u64,
+    /// Since when the other side has something to answer.
+    since_ns: Option<u64>,
+    shortest_ns: u64,
+    waits: Waits,
+}
+
+impl WaitClock {
+    /// Starts it.
+    pub fn new(now_ns: u64) -> WaitClock {
+        let waits = Waits::default();
+        WaitClock { begun_ns: now_ns, since_ns: None, shortest_ns: u64::MAX, waits }
+    }
+
+    /// Notes that everything is sent, and the other side has its turn.
+    pub fn wait(&mut self, now_ns: u64) {
+        self.since_ns.get_or_insert(now_ns);
+    }
+
+    /// Notes that it has answered; `clean` if the answer is to a packet that was sent once.
+    pub fn answered(&mut self, now_ns: u64, clean: bool) {
+        let Some(since_ns) = self.since_ns.take() else { return };
+        let waited_ns = now_ns.saturating_sub(since_ns);
+        if clean {
+            self.shortest_ns = self.shortest_ns.min(waited_ns);
+        }
+        let network_ns = waited_ns.min(self.shortest_ns);
+        self.waits.network_ns += network_ns;
+        self.waits.other_ns += waited_ns - network_ns;
+    }
+
+    /// Notes that the wait was in vain: a packet was lost.
+    pub fn lost(&mut self, now_ns: u64) {
+        if let Some(since_ns) = self.since_ns.take() {
+            self.waits.network_ns += now_ns.saturating_sub(since_ns);
+        }
+    }
+
+    /// Returns the times so far.
+    pub fn waits(&self, now_ns: u64) -> Waits {
+        Waits { total_ns: now_ns.saturating_sub(self.begun_ns), ..self.waits }
+    }
+}

@@ -1,0 +1,165 @@
+//! `weir net connect`: a TCP connection from the host behind a switch, between standard input and
+//! standard output.
+
+use super::{device, not_attached, stop_flag, switch_of};
+use crate::args::NetConnectOptions;
+use crate::fault::Fault;
+use crate::output::Output;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::net::SocketAddrV4;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weir_net::tcp::endpoint::TcpEndpoint;
+use weir_net::tcp::{ConnectionId, Phase, Stack};
+
+/// The longest single wait, so that an interrupt is seen.
+const LOOK: Duration = Duration::from_millis(100);
+/// Most bytes of standard input that are read at once.
+const INPUT_BYTES: usize = 64 << 10;
+
+pub fn connect(options: &NetConnectOptions) -> Result<ExitCode, Fault> {
+    let stop = stop_flag()?;
+    let tun = device(options.tun.as_deref())?;
+    let (switch, directory) = switch_of(&tun)?;
+    let attached = TcpEndpoint::dynamic(&switch, &directory);
+    let mut endpoint = attached.map_err(|error| not_attached(&tun, error))?;
+    let to = SocketAddrV4::new(options.host, options.port);
+    let Some(id) = endpoint.connect(to) else {
+        let why = "no connection can be made to that address";
+        return Err(Fault::failed(format!("cannot connect to {to}: {why}")));
+    };
+    endpoint.poll()?;
+    let output = Output::stdout()?;
+    Talk { endpoint, id, to, output, was_open: false, input_ended: false }.run(&stop)
+}
+
+struct Talk {
+    endpoint: TcpEndpoint,
+    id: ConnectionId,
+    to: SocketAddrV4,
+    output: Output,
+    was_open: bool,
+    input_ended: bool,
+}
+
+impl Talk {
+    fn run(mut self, stop: &AtomicBool) -> Result<ExitCode, Fault> {
+        let mut ended = false;
+        // Relaxed: no other data depends on the flag.
+        while !stop.load(Ordering::Relaxed) {
+            let phase = self.endpoint.stack().phase(self.id);
+            match phase {
+                Phase::Opening => self.is_reachable()?,
+                Phase::Open { receives, .. } => {
+                    self.was_open = true;
+                    if !self.receive()? {
+                        self.endpoint.stack().abort(self.id);
+                        self.endpoint.poll()?;
+                        return Ok(Fault::reader_gone().end());
+                    }
+                    if !receives && !ended {
+                        // The other side has sent its last: so do we.
+                        ended = true;
+                        self.endpoint.stack().close(self.id);
+                        self.endpoint.poll()?;
+                        continue;
+                    }
+                }
+                Phase::Finished => return Ok(ExitCode::SUCCESS),
+                // Our last was acknowledged, or the other side does not wait for it.
+                Phase::Closed if ended => return Ok(ExitCode::SUCCESS),
+                Phase::Closed => return Err(self.lost()),
+            }
+            let has_input = self.wait()?;
+            if has_input {
+                self.send()?;
+            }
+            self.endpoint.run_for(Duration::ZERO)?;
+        }
+        self.endpoint.stack().abort(self.id);
+        self.endpoint.poll()?;
+        Err(Fault::interrupted())
+    }
+
+    fn lost(&self) -> Fault {
+        let Talk { to, .. } = self;
+        match self.was_open {
+            true => Fault::failed(format!("lost the connection to {to}: it was reset")),
+            false => Fault::failed(format!("cannot connect to {to}: it refuses or does not answer")),
+        }
+    }
+
+    fn is_reachable(&mut self) -> Result<(), Fault> {
+        match self.endpoint.take_unreachable() {
+            Some(to) if to == self.to => {
+                Err(Fault::failed(format!("cannot connect to {to}: it cannot be reached")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what has come. False if nobody reads it.
+    fn receive(&mut self) -> Result<bool, Fault> {
+        let Talk { endpoint, id, output, .. } = self;
+        let mut written = Ok(true);
+        loop {
+            let bytes = endpoint.stack().receive(*id, &mut |bytes| {
+                written = output.write(bytes);
+                bytes.len()
+            });
+            if bytes == 0 || !matches!(written, Ok(true)) {
+                return written;
+            }
+        }
+    }
+
+    /// Waits for something to do. Returns whether there is input, and room for it.
+    fn wait(&mut self) -> Result<bool, Fault> {
+        let Talk { endpoint, id, input_ended, was_open, .. } = self;
+        let time = endpoint.idle_time(LOOK);
+        let wants = *was_open && !*input_ended && endpoint.stack().room_bytes(*id) > 0;
+        let limit = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        let input = rustix::stdio::stdin();
+        let bell = endpoint.poll_descriptor()?;
+        let mut asked = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+        if wants {
+            asked.push(PollFd::from_borrowed_fd(input, PollFlags::IN));
+        }
+        match poll(&mut asked, Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(cause) => return Err(Fault::cannot("wait for packets and input")(cause)),
+        }
+        Ok(asked.get(1).is_some_and(|input| !input.revents().is_empty()))
+    }
+
+    fn send(&mut self) -> Result<(), Fault> {
+        let Talk { endpoint, id, input_ended, .. } = self;
+        let mut bytes = [0; INPUT_BYTES];
+        let room = endpoint.stack().room_bytes(*id).min(INPUT_BYTES);
+        let read = rustix::io::read(rustix::stdio::stdin(), &mut bytes[..room]);
+        let count = match read {
+            Ok(count) => count,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(()),
+            Err(cause) => return Err(Fault::unreadable(None, cause)),
+        };
+        if count == 0 {
+            *input_ended = true;
+            endpoint.stack().close(*id);
+        }
+        let mut sent = 0;
+        while sent < count {
+            let more = endpoint.stack().send(*id, &mut |to| {
+                let most = to.len().min(count - sent);
+                to[..most].copy_from_slice(&bytes[sent..sent + most]);
+                most
+            });
+            if more == 0 {
+                break;
+            }
+            sent += more;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! `weir net serve`: echo, discard, chargen and HTTP over TCP, on the host behind a switch.
+
+use super::{asked, device, not_attached, publish, stop_flag, switch_of};
+use crate::args::NetServeOptions;
+use crate::fault::{Fault, tell};
+use crate::units;
+use std::collections::HashMap;
+use std::process::ExitCode;
+use weir_net::jail::Jail;
+use weir_net::tcp::endpoint::TcpEndpoint;
+use weir_net::tcp::service::{Answered, Service, ServiceEvent, TcpServer};
+
+pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
+    let stop = stop_flag()?;
+    let mut services = HashMap::new();
+    let http = options.http.as_ref().map(|directory| Jail::open(directory)).transpose();
+    let wanted = [
+        options.echo.map(|port| (port, Service::Echo)),
+        options.discard.map(|port| (port, Service::Discard)),
+        options.chargen.map(|port| (port, Service::Chargen)),
+        http.map_err(asked)?.map(|jail| (options.http_port, Service::Http(jail))),
+    ];
+    for (port, service) in wanted.into_iter().flatten() {
+        if let Some(other) = services.insert(port, service) {
+            let other = other.as_str();
+            return Err(Fault::usage(format!("two services have port {port}, {other} is one")));
+        }
+    }
+    if services.is_empty() {
+        let how = "nothing to serve: use --echo, --discard, --chargen or --http DIR";
+        return Err(Fault::usage(how));
+    }
+    let mut ports: Vec<u16> = services.keys().copied().collect();
+    ports.sort_unstable();
+    let tun = device(options.tun.as_deref())?;
+    let (switch, directory) = switch_of(&tun)?;
+    let attached = TcpEndpoint::listen(&switch, &directory, &ports);
+    let endpoint = attached.map_err(|error| not_attached(&tun, error))?;
+    let _published = publish(&tun, "serve")?;
+    let named: Vec<String> =
+        ports.iter().map(|port| format!("{} on port {port}", services[port].as_str())).collect();
+    let address = endpoint.address();
+    let mut server = TcpServer::new(endpoint, services);
+    tell(&format!("serve is up at {address}: {}", named.join(", ")));
+    let ran = server.run(&stop, |event| {
+        if !options.quiet {
+            tell(&line(event));
+        }
+    });
+    let counts = server.endpoint().counts();
+    tell(&format!(
+        "serve ends: {} connections, {} segments in, {} out, {} sent again, {} dropped as bad, \
+         {} half open given up",
+        counts.accepted,
+        counts.segments_in,
+        counts.segments_out,
+        counts.segments_again,
+        counts.bad_segments,
+        counts.half_open_dropped,
+    ));
+    ran?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(event: &ServiceEvent) -> String {
+    match event {
+        ServiceEvent::Answered(Answered { client, request, status, bytes }) => {
+            let request: String = request.escape_debug().take(200).collect();
+            format!("{client} {request}: {status}, {}", units::bytes(*bytes))
+        }
+        ServiceEvent::Ended { client, service, bytes_in, bytes_out } => format!(
+            "{client} has left {service}: {} in, {} out",
+            units::bytes(*bytes_in),
+            units::bytes(*bytes_out)
+        ),
+    }
+}

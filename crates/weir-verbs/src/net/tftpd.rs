@@ -1,0 +1,114 @@
+//! `weir net tftpd`: serves a directory by TFTP, on the switch or on the kernel's sockets.
+
+use super::{asked, device, not_attached, publish, stop_flag, switch_of};
+use crate::args::NetTftpdOptions;
+use crate::fault::{Fault, tell};
+use crate::units;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use weir_net::jail::Jail;
+use weir_net::log::Log;
+use weir_net::names;
+use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
+use weir_net::tftp::server::{Report, Rules, Server};
+use weir_net::tftp::waits::Waits;
+use weir_net::tftp::Patience;
+use weir_net::udp::UdpEndpoint;
+
+/// Ports for transfers: with the one for requests, as many as a station may have.
+const TRANSFER_PORTS: usize = 63;
+
+pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
+    let stop = stop_flag()?;
+    let jail = Jail::open(&options.directory).map_err(asked)?;
+    let rules = Rules {
+        writes: options.write || options.replace,
+        replaces: options.replace,
+        most_transfers: options.transfers.into(),
+        most_of_a_host: options.per_host.into(),
+        most_bytes: options.max_size,
+        most_window: options.window,
+        most_block_bytes: options.block,
+        patience: Patience::of_seconds(options.timeout),
+    };
+    let place = options.directory.display();
+    if options.socket {
+        let sockets = Sockets::listen(SocketAddr::new(options.bind, options.port))?;
+        let server = Server::new(sockets, options.port, jail, rules);
+        tell(&format!("tftpd serves '{place}' at {}", SocketAddr::new(options.bind, options.port)));
+        return serve(server, &stop, options.quiet);
+    }
+    let tun = device(options.tun.as_deref())?;
+    let (switch, directory) = switch_of(&tun)?;
+    let bound = UdpEndpoint::bind(&switch, &directory, &[options.port], TRANSFER_PORTS);
+    let mut endpoint = bound.map_err(|error| not_attached(&tun, error))?;
+    // The switch creates the log. Without one, nothing is logged.
+    if let Ok(log) = Log::open(directory.join(names::LOG)) {
+        endpoint.log_to(log);
+    }
+    let _published = publish(&tun, "tftpd")?;
+    let address = endpoint.address();
+    let server = Server::new(SwitchPorts::new(endpoint, 1), options.port, jail, rules);
+    tell(&format!("tftpd serves '{place}' at {address}:{}", options.port));
+    serve(server, &stop, options.quiet)
+}
+
+fn serve<D: Datagrams>(
+    mut server: Server<D>,
+    stop: &AtomicBool,
+    quiet: bool,
+) -> Result<ExitCode, Fault> {
+    let (mut completed, mut failed) = (0_u64, 0_u64);
+    server.run(stop, |report| {
+        let count = if report.failure.is_some() { &mut failed } else { &mut completed };
+        *count += 1;
+        if !quiet {
+            tell(&line(report));
+        }
+    })?;
+    tell(&format!("tftpd ends: {completed} transfers completed, {failed} failed or refused"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How a transfer ended, on one line.
+fn line(report: &Report) -> String {
+    let Report { client, name, failure, counts, .. } = report;
+    let (verb, to) = if report.writes { ("got", "from") } else { ("sent", "to") };
+    let name: String = name.escape_debug().collect();
+    match failure {
+        Some(why) if counts.blocks == 0 => format!("refused '{name}' {to} {client}: {why}"),
+        Some(why) => {
+            let bytes = units::bytes(counts.bytes);
+            format!("failed to finish '{name}' {to} {client} after {bytes}: {why}")
+        }
+        None => format!("{verb} '{name}' {to} {client}: {}", summary_of(report)),
+    }
+}
+
+fn summary_of(report: &Report) -> String {
+    let Report { block_bytes, window, counts, waits, .. } = report;
+    let agreed = (*block_bytes, *window);
+    summary(counts.bytes, agreed, counts.blocks_again, waits)
+}
+
+/// Figures of a transfer that has ended: how much, how long, and which side was waited for.
+pub fn summary(bytes: u64, agreed: (u16, u16), again: u64, waits: &Waits) -> String {
+    let (block_bytes, window) = agreed;
+    let total_s = waits.total_ns as f64 / 1e9;
+    let rate = if total_s > 0.0 { units::rate(bytes as f64 / total_s) } else { String::from("-") };
+    let again = match again {
+        0 => String::new(),
+        again => format!(", {again} blocks again"),
+    };
+    let share = |ns: u64| units::percent((waits.total_ns > 0).then(|| ns as f64 / waits.total_ns as f64));
+    format!(
+        "{} in {} ({rate}), blocks of {block_bytes} in windows of {window}{again}; waited for this \
+         side {}, the network {}, the other side {}",
+        units::bytes(bytes),
+        units::seconds(waits.total_ns),
+        share(waits.ours_ns()),
+        share(waits.network_ns),
+        share(waits.other_ns),
+    )
+}
