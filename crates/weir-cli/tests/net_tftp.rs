@@ -21,7 +21,8 @@ fn contents(bytes: usize) -> Vec<u8> {
     let mut state = bytes as u64 | 1;
     let mut next = || {
         // A linear congruential generator of 64 bits (Knuth).
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     };
     (0..bytes).map(|_| next()).collect()
@@ -136,7 +137,9 @@ fn our_client_and_server_agree_over_sockets_and_switch() {
         assert!(read(&bed, &format!("text{mark}")) == text, "{host} {args}");
         bed.ok(&format!("{WEIR} net tftp put {args} {host} got{mark} up{mark}"));
         until("it has its name", || directory.join(format!("up{mark}")).exists());
-        assert!(fs::read(directory.join(format!("up{mark}"))).expect("there") == contents(2_000_000));
+        assert!(
+            fs::read(directory.join(format!("up{mark}"))).expect("there") == contents(2_000_000)
+        );
     }
     // From the host behind the switch to a server of the kernel, which has the port on all addresses.
     let mut all = tftpd(&bed, "--socket --port 6970");
@@ -182,17 +185,34 @@ fn no_name_leads_out_of_the_directory() {
     fs::set_permissions(directory.join("closed"), fs::Permissions::from_mode(0o600)).expect("set");
     bed.ok(&format!("mkfifo -m 644 {}/pipe", directory.display()));
     let mut server = tftpd(&bed, "--socket --port 6969 --replace");
-    let get = |name: &str| bed.run(&format!("{WEIR} net tftp get --socket --port 6969 localhost {name} -"));
+    let get = |name: &str| {
+        bed.run(&format!("{WEIR} net tftp get --socket --port 6969 localhost {name} -"))
+    };
     for name in ["file.bin", "/file.bin", "//dir/../file.bin", "within"] {
         assert_eq!(get(name).stdout, contents(10), "{name}: {}", both(&get(name)));
     }
-    let refused = ["../secret", "/../secret", "dir/../../secret", "out", "up/secret", "closed", "pipe",
-        "dir", ".", "/", "/proc/self/root/etc/passwd", "up/served/../secret"];
+    let refused = [
+        "../secret",
+        "/../secret",
+        "dir/../../secret",
+        "out",
+        "up/secret",
+        "closed",
+        "pipe",
+        "dir",
+        ".",
+        "/",
+        "/proc/self/root/etc/passwd",
+        "up/served/../secret",
+    ];
     for name in refused {
         let output = get(name);
         assert!(output.stdout.is_empty() && output.status.code() == Some(1), "{name}");
         let said = both(&output);
-        assert!(said.contains("no access to this file (error 2)") || said.contains("(error 1)"), "{said}");
+        assert!(
+            said.contains("no access to this file (error 2)") || said.contains("(error 1)"),
+            "{said}"
+        );
     }
     for name in ["../new", "out", "up/new", "dir", "dir/", "..", "pipe"] {
         let line = format!("{WEIR} net tftp put --socket --port 6969 localhost secret {name}");
@@ -222,8 +242,7 @@ fn uploads_are_whole_or_not_there() {
     let said = both(&bed.run(&format!("{WEIR} {line}")));
     assert!(said.contains("no room for the file (error 3)"), "{said}");
     server.said("failed to finish 'new' from");
-    let names: Vec<_> = fs::read_dir(&directory).expect("read").collect();
-    assert_eq!(names.len(), 1, "nothing is left: {names:?}");
+    until("nothing is left", || fs::read_dir(&directory).expect("read").count() == 1);
     server.end();
 }
 
@@ -290,10 +309,23 @@ fn damaged_datagrams_are_dropped_and_do_not_damage_the_file() {
     let mut server = tftpd(&bed, "--tun weir0");
     let game = bed.script(&format!("tftp.py damaged {HOST} 69"));
     assert_eq!(game["answers"], 0, "requests with a wrong checksum: {game}");
-    let log = bed.ok(&format!("{WEIR} net log --tun weir0 --kinds errors"));
-    assert!(log.contains("bad checksum"), "{log}");
     bed.ok(&format!("{WEIR} net tftp get --socket {HOST} file.bin got"));
     assert!(read(&bed, "got") == contents(100_000));
+    let absent = bed.run(&format!("{WEIR} net tftp get --socket {HOST} absent x"));
+    assert_eq!(absent.status.code(), Some(1), "{}", both(&absent));
+    let log = bed.ok(&format!("{WEIR} net log --tun weir0 --kinds errors"));
+    assert!(log.contains("bad checksum") && log.contains("transfer failed"), "{log}");
+    // The last report comes a moment later.
+    until("the switch knows of both", || bed.stat()["stations"][0]["figures"]["transfers"] == 2);
+    let station = &bed.stat()["stations"][0];
+    assert_eq!(station["service"], "tftp", "{station}");
+    assert_eq!(
+        (&station["figures"]["failed"], &station["figures"]["bytes"]),
+        (&1.into(), &100_000.into()),
+        "{station}"
+    );
+    let text = bed.ok(&format!("{WEIR} net stat --tun weir0"));
+    assert!(text.contains("; tftp: transfers 2, failed 1, bytes 100000, "), "{text}");
     server.end();
     switch.end();
 }

@@ -18,7 +18,7 @@ pub mod ping;
 pub use counts::IcmpCounts;
 pub use errors::Undeliverable;
 pub use gateways::{MOST_GATEWAYS, Route};
-pub use limit::{MOST_DESTINATIONS, TokenRate};
+pub use limit::{MOST_DESTINATIONS, TokenBucket, TokenRate};
 pub use notices::{Notice, NoticeKind};
 
 use crate::net::Net;
@@ -27,7 +27,7 @@ use crate::wire::icmp::{Malformed, Message, Timestamp};
 use crate::wire::ipv4::{self, Datagram, Header, protocol};
 use crate::wire::options;
 use gateways::Gateways;
-use limit::{RateLimits, TokenBucket};
+use limit::RateLimits;
 use std::net::Ipv4Addr;
 
 /// The host's address, and what the engine answers.

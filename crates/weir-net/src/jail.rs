@@ -50,8 +50,14 @@ impl Refusal {
             Some(Errno::EXIST) => Refusal::Exists,
             Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Refusal::Full,
             Some(
-                Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::LOOP | Errno::ISDIR | Errno::ROFS
-                | Errno::NXIO | Errno::TXTBSY,
+                Errno::ACCESS
+                | Errno::PERM
+                | Errno::XDEV
+                | Errno::LOOP
+                | Errno::ISDIR
+                | Errno::ROFS
+                | Errno::NXIO
+                | Errno::TXTBSY,
             ) => Refusal::Access,
             _ => Refusal::Trouble,
         }
@@ -96,11 +102,10 @@ impl Jail {
         let start = name.iter().position(|byte| *byte != b'/').unwrap_or(name.len());
         let name = if start == name.len() { b"." } else { &name[start..] };
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let flags = flags | OFlags::CLOEXEC;
         let mut tries = MOST_TRIES;
         loop {
-            let opened =
-                rustix::fs::openat2(&self.directory, name, flags, Mode::empty(), how);
+            let opened = rustix::fs::openat2(&self.directory, name, flags, Mode::empty(), how);
             tries -= 1;
             match opened {
                 Err(Errno::AGAIN | Errno::INTR) if tries > 0 => {}
@@ -118,7 +123,7 @@ impl Jail {
             return Err(Refusal::NotFound);
         }
         // NONBLOCK: a named pipe would wait for its writer.
-        let file = self.resolve(name, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let file = self.resolve(name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let found = rustix::fs::fstat(&file)?;
         let is_plain = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
         if !is_plain || found.st_mode & 0o004 == 0 {

@@ -8,6 +8,7 @@
 //! - [`switch`]: the packet switch; [`counts`], [`drop_reason`] and [`routes`] are its counters and
 //!   its routing.
 //! - [`station`]: how a process attaches to the switch, by the messages of [`message`].
+//! - [`report`]: what a station tells the switch about its own work.
 //! - [`icmpd`]: the daemon for ICMP and GGP.
 //! - [`udp`]: user datagrams to and from the ports of a station.
 //! - [`tftp`]: files by TFTP, over [`udp`] or the kernel's sockets.
@@ -34,6 +35,7 @@ mod net;
 pub mod outgoing;
 pub mod reassembly;
 pub mod relay;
+pub mod report;
 pub mod routes;
 mod slab;
 mod spans;

@@ -21,6 +21,7 @@
 //! REDIRECT  destination 4, gateway 4, who said so 4
 //! NOTICE    see [`Notice`]
 //! STATISTICS  nothing
+//! REPORT    figures of a service: see [`crate::report`]
 //! ```
 
 use crate::icmp::{Notice, NoticeKind, Undeliverable};
@@ -65,6 +66,8 @@ pub mod from_station {
     pub const NOTICE: u8 = 4;
     /// A request for the switch's counters.
     pub const STATISTICS: u8 = 5;
+    /// Figures of the station's own work.
+    pub const REPORT: u8 = 6;
 }
 
 /// How far the sender's machine dealt with a packet's checksum above IP.

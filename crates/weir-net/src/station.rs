@@ -7,6 +7,7 @@ use crate::message::{
     from_station, to_station,
 };
 use crate::outgoing::Outgoing;
+use crate::report::ServiceReport;
 use crate::spans;
 use rustix::fd::BorrowedFd;
 use std::net::Ipv4Addr;
@@ -184,6 +185,17 @@ impl Station {
             Sender { writer: &mut self.writer, message: &mut self.message, failure: None };
         sender.send(out, payload);
         sender.failure.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Tells the switch figures of this station's own work, which `weir net stat` shows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSwitch`]: the switch has ended.
+    pub fn report(&mut self, report: &ServiceReport) -> Result<()> {
+        self.message.clear();
+        self.message.extend_from_slice(&message::front(from_station::REPORT));
+        self.message.extend_from_slice(&report.put());
+        Ok(self.writer.send(&self.message)?)
     }
 
     /// Returns a descriptor for poll. It is readable when a message may have come, and stays so until

@@ -12,6 +12,7 @@
 pub mod client;
 pub mod datagrams;
 pub mod netascii;
+mod pace;
 pub mod packet;
 pub mod receiver;
 pub mod sender;

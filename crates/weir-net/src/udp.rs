@@ -8,6 +8,7 @@ use crate::icmp::Notice;
 use crate::log::{EventReason, FailureEvent, Log};
 use crate::message::{Checksum, MOST_WANTS, Want};
 use crate::outgoing::Outgoing;
+use crate::report::ServiceReport;
 use crate::station::{Arrival, Station};
 use crate::wire::ipv4::{Datagram, protocol};
 use crate::wire::udp::{self, HEADER_BYTES, MOST_PAYLOAD_BYTES, Malformed};
@@ -130,6 +131,14 @@ impl UdpEndpoint {
     /// Returns what was counted so far.
     pub fn counts(&self) -> UdpCounts {
         self.counts
+    }
+
+    /// Tells the switch figures of this process's work, as [`Station::report`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSwitch`]: the switch has ended.
+    pub fn report(&mut self, report: &ServiceReport) -> Result<()> {
+        self.station.report(report)
     }
 
     /// Returns a descriptor for poll, as [`Station::poll_descriptor`].

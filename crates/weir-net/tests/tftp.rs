@@ -214,10 +214,9 @@ proptest! {
 #[test]
 fn block_numbers_go_on_from_zero_after_the_last() {
     let file = bytes(8 * 70_000 + 3, 7);
-    for (window, weather) in [
-        (1, Weather::default()),
-        (64, Weather { lost: 5, doubled: 20, late: 5, seed: 3, room: 0 }),
-    ] {
+    for (window, weather) in
+        [(1, Weather::default()), (64, Weather { lost: 5, doubled: 20, late: 5, seed: 3, room: 0 })]
+    {
         let done = transfer(&file, terms(Mode::Octet, 8, window), weather, 0);
         assert!(done.received == file, "window {window}: {} bytes", done.received.len());
     }
@@ -291,7 +290,8 @@ fn a_file_that_changes_while_it_is_sent_is_not_sent_as_a_mixture() {
 
 #[test]
 fn options_out_of_range_are_left_out_and_the_first_counts() {
-    let request = b"\0\x01f\0OCTET\0BLKSIZE\x008\0blksize\x00512\0windowsize\x000\0timeout\x00256\0\
+    let request =
+        b"\0\x01f\0OCTET\0BLKSIZE\x008\0blksize\x00512\0windowsize\x000\0timeout\x00256\0\
         tsize\x00+5\0multicast\0\0windowsize\x0070000\0timeout\x00255\0";
     let expected = Options { block_bytes: Some(8), timeout_s: Some(255), ..Options::default() };
     let Some(Packet::Request(request)) = Packet::check(request) else { panic!("a request") };

@@ -29,6 +29,7 @@ reasons! {
     7 PARAMETER "parameter problem" "It was reported that its header is wrong."
     8 SYSTEM "system error" "A call of the system failed; see the value, an errno."
     9 PEER "bad request" "A station or the switch said what cannot be."
+    10 TRANSFER "transfer failed" "A transfer of a file was refused, or did not come to its end."
 }
 
 impl EventReason {

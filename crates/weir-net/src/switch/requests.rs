@@ -9,6 +9,7 @@ use crate::drop_reason::DropReason;
 use crate::log::Change;
 use crate::message::{self, FROM_STATION_BYTES, MessageHead, TO_STATION_BYTES, from_station};
 use crate::outgoing::Outgoing;
+use crate::report::ServiceReport;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir::{Ending, Event, Lent, Received, WriterId};
@@ -77,6 +78,14 @@ impl Requests {
                 text[0] = message::to_station::STATISTICS;
                 text.extend_from_slice(self.shared.statistics().as_bytes());
                 self.shared.lock().stations.tell(received.writer, &text);
+            }
+            from_station::REPORT => {
+                let report = ServiceReport::check(&rest);
+                let mut incoming = self.shared.lock();
+                let kept = report.map(|it| incoming.stations.keep_report(received.writer, it));
+                if kept != Some(true) {
+                    self.journal().counts.drop(DropReason::BadMessage);
+                }
             }
             from_station::REDIRECT => self.redirect(received, &rest),
             from_station::NOTICE => {

@@ -2,6 +2,7 @@
 
 use crate::icmp::Notice;
 use crate::message::{self, TO_STATION_BYTES, Want, to_station};
+use crate::report::ServiceReport;
 use crate::wire::ipv4::protocol;
 use crate::wire::ports;
 use std::collections::{HashMap, HashSet};
@@ -24,6 +25,8 @@ pub struct AttachedStation {
     pub delivered: u64,
     /// Datagrams dropped because its ring was full.
     pub full: u64,
+    /// What it told of its own work last.
+    pub report: Option<ServiceReport>,
 }
 
 /// The result of delivering a datagram to a station.
@@ -98,7 +101,8 @@ impl Stations {
                 }
             }
         }
-        let station = AttachedStation { writer, id, identity, wants, delivered: 0, full: 0 };
+        let (delivered, full, report) = (0, 0, None);
+        let station = AttachedStation { writer, id, identity, wants, delivered, full, report };
         match self.stations.get_mut(place) {
             Some(slot) => *slot = Some(station),
             None => self.stations.push(Some(station)),
@@ -201,6 +205,13 @@ impl Stations {
                 Delivery::Gone
             }
         }
+    }
+
+    /// Keeps what a station told of its own work. Returns false if it is not attached.
+    pub fn keep_report(&mut self, id: WriterId, report: ServiceReport) -> bool {
+        let place = self.place(id);
+        let station = place.and_then(|place| self.stations[usize::from(place)].as_mut());
+        station.map(|station| station.report = Some(report)).is_some()
     }
 
     /// Sends a message to a station, if it has room.

@@ -79,5 +79,9 @@ fn station(station: &AttachedStation) -> Value {
         "wants": station.wants,
         "datagrams_delivered": station.delivered,
         "datagrams_refused": station.full,
+        "service": station.report.map(|report| report.service().as_str()),
+        "figures": station.report.map(|report| {
+            report.figures().map(|(name, figure)| (name.to_owned(), json!(figure))).collect::<Map<_, _>>()
+        }),
     })
 }

@@ -69,6 +69,12 @@ impl QueueDevice {
         count
     }
 
+    /// Returns the packet that is handled next.
+    pub fn next_incoming(&self) -> Option<&[u8]> {
+        let end = *self.incoming.ends.front()?;
+        Some(&self.incoming.bytes[self.incoming.begin..end])
+    }
+
     /// Whether packets that came wait to be handled.
     pub fn has_incoming(&self) -> bool {
         !self.incoming.ends.is_empty()

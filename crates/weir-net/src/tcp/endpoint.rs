@@ -5,6 +5,7 @@ use super::{ConnectionId, Stack, TcpCounts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Checksum, Want};
 use crate::outgoing::Outgoing;
+use crate::report::{ReportedService, ServiceReport};
 use crate::spans;
 use crate::station::{Arrival, Station};
 use crate::wire::ipv4::{Datagram, protocol};
@@ -102,6 +103,26 @@ impl TcpEndpoint {
     /// Returns what was counted.
     pub fn counts(&self) -> TcpCounts {
         self.stack.counts()
+    }
+
+    /// Tells the switch figures of this process's work, as [`Station::report`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSwitch`]: the switch has ended.
+    pub fn report(&mut self, running: usize) -> Result<()> {
+        let counts = self.stack.counts();
+        let figures = [
+            counts.accepted,
+            running as u64,
+            counts.segments_in,
+            counts.segments_out,
+            counts.segments_again,
+            counts.bad_segments,
+            counts.half_open_dropped,
+            counts.bytes_in,
+            counts.bytes_out,
+        ];
+        self.station.report(&ServiceReport::new(ReportedService::Tcp, &figures))
     }
 
     /// Opens a connection from the dynamic port.

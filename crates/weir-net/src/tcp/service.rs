@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// How often an idle server checks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// The shortest time between two reports of figures.
+const REPORT_NS: u64 = 100_000_000;
 /// How long a connection may do nothing.
 const IDLE_NS: u64 = 60_000_000_000;
 /// Most bytes of a connection before the others get a turn.
@@ -116,7 +118,7 @@ impl TcpServer {
     /// # Errors
     /// [`crate::ErrorKind::NoSwitch`]: the switch has ended.
     pub fn run(&mut self, stop: &AtomicBool, mut see: impl FnMut(&ServiceEvent)) -> Result<()> {
-        let mut more = false;
+        let (mut more, mut told) = (false, None);
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
             let most = if more { Duration::ZERO } else { LOOK };
@@ -131,6 +133,14 @@ impl TcpServer {
             }
             more = self.serve_all(now_ns, &mut see);
             self.endpoint.poll()?;
+            let state = (self.endpoint.counts(), self.connections.len());
+            let is_due = told.is_none_or(|(told, told_ns)| {
+                told != state && now_ns.saturating_sub(told_ns) >= REPORT_NS
+            });
+            if is_due {
+                told = Some((state, now_ns));
+                self.endpoint.report(self.connections.len())?;
+            }
         }
         Ok(())
     }

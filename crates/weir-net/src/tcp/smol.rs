@@ -8,7 +8,9 @@ use super::device::QueueDevice;
 use super::{Accepted, ConnectionId, Phase, Stack, TcpCounts};
 use crate::wire::checksum::RunningSum;
 use crate::wire::ipv4::{Datagram, protocol};
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::iface::{
+    Config, Interface, PollIngressSingleResult, PollResult, SocketHandle, SocketSet,
+};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
@@ -25,6 +27,9 @@ const MOST_SOCKETS: usize = 2048;
 const HALF_OPEN_NS: u64 = 10_000_000_000;
 /// How long data may stay unacknowledged.
 const SILENT: Duration = Duration::from_secs(60);
+/// Flags of a segment.
+const SYN: u8 = 2;
+const ACK: u8 = 16;
 /// Least bytes of a header of TCP.
 const LEAST_HEADER_BYTES: usize = 20;
 
@@ -175,6 +180,23 @@ impl SmolStack {
         }
     }
 
+    /// Handles packets that came, but no more requests for connections than sockets listen: a
+    /// request that finds none is reset.
+    fn ingest(&mut self, now_ns: u64) {
+        let mut requests = 0;
+        while let Some(packet) = self.device.next_incoming() {
+            let flags = Datagram::check(packet).ok().and_then(|it| it.payload().get(13).copied());
+            requests += usize::from(flags.is_some_and(|flags| flags & (SYN | ACK) == SYN));
+            let (now, sockets) = (instant(now_ns), &mut self.sockets);
+            if requests > LISTENING
+                || self.interface.poll_ingress_single(now, &mut self.device, sockets)
+                    == PollIngressSingleResult::None
+            {
+                break;
+            }
+        }
+    }
+
     /// Counts a segment that is sent.
     fn count_out(&mut self, packet: &[u8]) {
         let Ok(datagram) = Datagram::check(packet) else { return };
@@ -285,7 +307,9 @@ impl Stack for SmolStack {
     fn poll(&mut self, now_ns: u64, send: &mut dyn FnMut(&[u8])) {
         loop {
             self.tend(now_ns);
-            self.interface.poll(instant(now_ns), &mut self.device, &mut self.sockets);
+            self.ingest(now_ns);
+            let (now, sockets) = (instant(now_ns), &mut self.sockets);
+            while self.interface.poll_egress(now, &mut self.device, sockets) != PollResult::None {}
             let mut packets = std::mem::replace(&mut self.device, QueueDevice::new(0));
             let sent = packets.take_each(|packet| {
                 self.count_out(packet);

@@ -338,11 +338,7 @@ impl<S: Side> Running<'_, S> {
     }
 
     /// Sends what is due. Returns whether there may be more.
-    fn transmit(
-        &mut self,
-        datagrams: &mut impl Datagrams,
-        packet: &mut Vec<u8>,
-    ) -> Result<bool> {
+    fn transmit(&mut self, datagrams: &mut impl Datagrams, packet: &mut Vec<u8>) -> Result<bool> {
         let now_ns = self.now_ns();
         let Some(peer) = self.peer.filter(|_| self.terms.is_some()) else {
             match self.timer.due(now_ns) {

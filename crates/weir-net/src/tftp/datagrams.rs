@@ -2,6 +2,7 @@
 
 use super::MOST_PACKET_BYTES;
 use crate::error::{Error, ErrorKind, Result};
+use crate::report::ServiceReport;
 use crate::udp::{UdpArrival, UdpEndpoint};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -59,6 +60,14 @@ pub trait Datagrams {
     /// # Errors
     /// Nothing can come any more.
     fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>)) -> Result<()>;
+
+    /// Tells figures of the work to whoever shows them, if there is anybody.
+    ///
+    /// # Errors
+    /// No datagram can be sent from here any more.
+    fn report(&mut self, _report: &ServiceReport) -> Result<()> {
+        Ok(())
+    }
 
     /// Returns how many bytes of blocks and their bookkeeping may wait here to be received.
     fn receive_bytes(&self) -> usize;
@@ -133,6 +142,10 @@ impl Datagrams for SwitchPorts {
             }
         })?;
         Ok(())
+    }
+
+    fn report(&mut self, report: &ServiceReport) -> Result<()> {
+        self.endpoint.report(report)
     }
 
     fn receive_bytes(&self) -> usize {

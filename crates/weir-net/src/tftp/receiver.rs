@@ -143,10 +143,10 @@ impl Receiver {
 
     fn out_of_order(&mut self, number: Option<u64>, now_ns: u64) {
         if number.is_some_and(|number| number > self.expected) && !self.is_done {
-            if !std::mem::replace(&mut self.gap_is_told, true) {
-                self.counts.gaps += 1;
-                self.ack_is_due = true;
-            }
+            let is_new = !std::mem::replace(&mut self.gap_is_told, true);
+            self.counts.gaps += u64::from(is_new);
+            // Told again after a while: what was sent for it may be lost too.
+            self.ack_is_due |= is_new || now_ns.saturating_sub(self.acked_ns) >= AGAIN_NS;
             return;
         }
         self.counts.blocks_again += 1;

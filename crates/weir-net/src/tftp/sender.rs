@@ -1,26 +1,22 @@
 //! The sending side of a transfer: blocks go out in windows, and are sent again where the other side
 //! says, or after a while.
 //!
-//! A window leaves in bursts. Bursts grow while nothing is lost, up to a whole window, and are halved
-//! by each loss; between two bursts of a window the sender pauses for a part of a round trip. So a
-//! receiver whose buffer is smaller than the window still gets all of it.
+//! A window leaves in bursts, with pauses between them (`pace`). So a receiver whose buffer is smaller
+//! than the window still gets all of it.
 //!
 //! An acknowledgement moves one pair of numbers. It never makes a second stream of blocks, so doubled
 //! acknowledgements cannot double the traffic (the sorcerer's apprentice, RFC 1123 4.2.3.1).
 
 use super::netascii::Encoder;
+use super::pace::Pace;
 use super::packet::{self, Mode};
 use super::waits::{WaitClock, Waits};
 use super::{Patience, unwrap_block};
 use std::collections::VecDeque;
 use std::io;
 
-/// The first burst of a transfer.
-const FIRST_BURST: u64 = 8;
 /// The shortest time until packets are sent again.
 const LEAST_RESEND_NS: u64 = 50_000_000;
-/// Bounds of the pause between two bursts.
-const PAUSE_NS: (u64, u64) = (50_000, 10_000_000);
 /// Bytes of text that are read at once for netascii.
 const TEXT_BYTES: usize = 4096;
 
@@ -103,9 +99,8 @@ impl ResendTimer {
         }
         let least = LEAST_RESEND_NS.min(self.patience.resend_ns);
         let adapted = self.round_trip.map(|(mean, variation)| mean + 4 * variation);
-        self.wait_ns = adapted.map_or(self.patience.resend_ns, |ns| {
-            ns.clamp(least, self.patience.resend_ns)
-        });
+        self.wait_ns =
+            adapted.map_or(self.patience.resend_ns, |ns| ns.clamp(least, self.patience.resend_ns));
         self.deadline_ns = now_ns + self.wait_ns;
     }
 
@@ -166,7 +161,7 @@ pub struct Sender {
     last: Option<u64>,
     /// Where the blocks from `base` on begin, as far as that is known.
     marks: VecDeque<Mark>,
-    burst: u64,
+    pace: Pace,
     in_burst: u64,
     pause_until_ns: u64,
     /// When the window was sent, if all of it was sent once only.
@@ -192,7 +187,7 @@ impl Sender {
             highest: 1,
             last: None,
             marks: VecDeque::from([start]),
-            burst: FIRST_BURST.min(u64::from(terms.window.max(1))),
+            pace: Pace::new(terms.window),
             in_burst: 0,
             pause_until_ns: 0,
             window_sent_ns: None,
@@ -272,7 +267,7 @@ impl Sender {
         self.counts.bytes = self.marks.front().map_or(0, |mark| mark.offset);
         if whole {
             if !self.is_again {
-                self.burst = (2 * self.burst).min(self.window());
+                self.pace.clean();
             }
             self.next = self.next.max(self.base);
             (self.is_again, self.in_burst, self.pause_until_ns) = (false, 0, 0);
@@ -284,9 +279,13 @@ impl Sender {
 
     /// Sends from the first block on that is not acknowledged, in shorter bursts.
     fn go_back(&mut self, now_ns: u64) {
-        (self.next, self.in_burst, self.pause_until_ns) = (self.base, 0, 0);
+        self.pace.lost();
+        (self.next, self.in_burst) = (self.base, 0);
         (self.went_back_ns, self.is_again, self.window_sent_ns) = (now_ns, true, None);
-        self.burst = (self.burst / 2).max(1);
+        // What is under way gets time to arrive, and to leave the receiver's buffer.
+        if self.window() > 1 {
+            self.pause_until_ns = now_ns + self.pace.pause_ns(self.timer.round_trip_ns());
+        }
     }
 
     /// Notes the time. Returns `false` where the other side is given up.
@@ -352,10 +351,9 @@ impl Sender {
         if !self.has_more() {
             self.clock.wait(now_ns);
             self.window_sent_ns = (!self.is_again).then_some(now_ns);
-        } else if self.in_burst >= self.burst {
+        } else if self.in_burst >= self.pace.burst() {
             self.in_burst = 0;
-            let pause_ns = (self.timer.round_trip_ns() / 4).clamp(PAUSE_NS.0, PAUSE_NS.1);
-            self.pause_until_ns = now_ns + pause_ns;
+            self.pause_until_ns = now_ns + self.pace.pause_ns(self.timer.round_trip_ns());
         }
         Ok(true)
     }

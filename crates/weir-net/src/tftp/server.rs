@@ -11,6 +11,7 @@ use super::waits::Waits;
 use super::{DEFAULT_BLOCK_BYTES, Patience};
 use crate::error::Result;
 use crate::jail::{Jail, Refusal};
+use crate::report::{ReportedService, ServiceReport};
 use crate::spans;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -23,6 +24,8 @@ use transfer::{State, Transfer};
 const MOST_AT_ONCE: usize = 64;
 /// How often an idle server checks whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// The shortest time between two reports of figures.
+const REPORT_NS: u64 = 100_000_000;
 /// Most requests that wait while the server takes other packets.
 const MOST_REQUESTS: usize = 64;
 
@@ -104,6 +107,50 @@ pub struct Server<D> {
     packet: Vec<u8>,
 }
 
+/// Figures of all transfers that have ended, and when they were told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    ended: u64,
+    failed: u64,
+    counts: TransferCounts,
+    waits: Waits,
+    told: Option<(ServiceReport, u64)>,
+}
+
+impl Totals {
+    fn add(&mut self, report: &Report) {
+        let Report { counts, waits, .. } = report;
+        self.ended += 1;
+        self.failed += u64::from(report.failure.is_some());
+        self.counts.bytes += counts.bytes;
+        self.counts.blocks += counts.blocks;
+        self.counts.blocks_again += counts.blocks_again;
+        self.counts.gaps += counts.gaps;
+        self.counts.timeouts += counts.timeouts;
+        self.waits.total_ns += waits.total_ns;
+        self.waits.network_ns += waits.network_ns;
+        self.waits.other_ns += waits.other_ns;
+    }
+
+    fn report(&self, running: usize) -> ServiceReport {
+        let Totals { ended, failed, counts, waits, .. } = self;
+        let figures = [
+            ended + running as u64,
+            running as u64,
+            *failed,
+            counts.bytes,
+            counts.blocks,
+            counts.blocks_again,
+            counts.gaps,
+            counts.timeouts,
+            waits.ours_ns(),
+            waits.network_ns,
+            waits.other_ns,
+        ];
+        ServiceReport::new(ReportedService::Tftp, &figures)
+    }
+}
+
 impl<D: Datagrams> Server<D> {
     /// Serves the files of a directory; requests come at `port`.
     pub fn new(datagrams: D, port: u16, jail: Jail, rules: Rules) -> Server<D> {
@@ -124,15 +171,35 @@ impl<D: Datagrams> Server<D> {
     ///
     /// # Errors
     /// Datagrams cannot come or go any more.
-    pub fn run(&mut self, stop: &AtomicBool, mut report: impl FnMut(&Report)) -> Result<()> {
+    pub fn run(&mut self, stop: &AtomicBool, mut see: impl FnMut(&Report)) -> Result<()> {
+        let mut totals = Totals::default();
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
+            let mut report = |report: &Report| {
+                totals.add(report);
+                see(report);
+            };
             let more = self.transmit_all(&mut report)?;
             let time = if more { Duration::ZERO } else { self.idle_time() };
             let asked = self.take_all(time)?;
             for asked in asked {
                 self.begin(&asked, &mut report)?;
             }
+            self.tell(&mut totals)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the figures where they are shown, if they have changed, now and then.
+    fn tell(&mut self, totals: &mut Totals) -> Result<()> {
+        let report = totals.report(self.transfers.len());
+        let now_ns = self.now_ns();
+        let is_due = totals.told.is_none_or(|(told, told_ns)| {
+            told != report && now_ns.saturating_sub(told_ns) >= REPORT_NS
+        });
+        if is_due {
+            totals.told = Some((report, now_ns));
+            self.datagrams.report(&report)?;
         }
         Ok(())
     }

@@ -242,7 +242,7 @@ Examples:
 
 const CONNECT_EXAMPLES: &str = "\
 Standard input goes to the other side, and what it sends to standard output. At the end of the
-input the other side is told; the command ends when the other side has sent its last.
+input the other side is told; the command ends when both have sent their last.
 
 Example:
   printf 'GET / HTTP/1.0\\r\\n\\r\\n' | weir net connect 10.9.0.1 8000";

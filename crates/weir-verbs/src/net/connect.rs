@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::output::Output;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use std::io::IsTerminal;
 use std::net::SocketAddrV4;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,8 +60,9 @@ impl Talk {
                         self.endpoint.poll()?;
                         return Ok(Fault::reader_gone().end());
                     }
-                    if !receives && !ended {
-                        // The other side has sent its last: so do we.
+                    // A user who types is not asked for more once the other side has sent its last.
+                    let is_last = self.input_ended || std::io::stdin().is_terminal();
+                    if !receives && !ended && is_last {
                         ended = true;
                         self.endpoint.stack().close(self.id);
                         self.endpoint.poll()?;
@@ -87,7 +89,9 @@ impl Talk {
         let Talk { to, .. } = self;
         match self.was_open {
             true => Fault::failed(format!("lost the connection to {to}: it was reset")),
-            false => Fault::failed(format!("cannot connect to {to}: it refuses or does not answer")),
+            false => {
+                Fault::failed(format!("cannot connect to {to}: it refuses or does not answer"))
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use crate::args::NetStatOptions;
 use crate::fault::Fault;
 use crate::json;
 use crate::output::Outlet;
+use crate::units::seconds;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -137,8 +138,23 @@ fn station_text(station: &Value) -> String {
         .collect();
     let (delivered, full) = (&station["datagrams_delivered"], &station["datagrams_refused"]);
     let wants = if wants.is_empty() { String::from("nothing") } else { wants.join(", ") };
+    let figures = station["figures"].as_object().into_iter().flatten();
+    let figures: Vec<String> = figures
+        .filter(|(_, figure)| figure.as_u64() != Some(0))
+        .map(|(name, figure)| match name.strip_suffix("_ns") {
+            Some(name) => format!("{name} {}", seconds(figure.as_u64().unwrap_or(0))),
+            None => format!("{name} {figure}"),
+        })
+        .map(|figure| figure.replace('_', " "))
+        .collect();
+    let service = station["service"].as_str().map_or(String::new(), |service| {
+        format!(
+            "; {service}: {}",
+            if figures.is_empty() { "nothing yet".into() } else { figures.join(", ") }
+        )
+    });
     format!(
-        "process {} receives {wants}: {delivered} datagrams delivered, {full} lost (ring full)",
+        "process {} receives {wants}: {delivered} datagrams delivered, {full} lost (ring full){service}",
         station["pid"]
     )
 }

@@ -3,7 +3,8 @@
 use super::tftpd::summary;
 use super::{asked, device, not_attached, stop_flag, switch_of};
 use crate::args::{
-    NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions, NetTftpVerb, TransferMode, TransferOptions,
+    NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions, NetTftpVerb, TransferMode,
+    TransferOptions,
 };
 use crate::fault::{Fault, tell};
 use crate::output::progress_bar;

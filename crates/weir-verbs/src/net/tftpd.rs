@@ -7,15 +7,20 @@ use crate::units;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use weir_net::icmp::{TokenBucket, TokenRate};
 use weir_net::jail::Jail;
-use weir_net::log::Log;
+use weir_net::log::{EventReason, FailureEvent, Log};
 use weir_net::names;
+use weir_net::tftp::Patience;
 use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
 use weir_net::tftp::server::{Report, Rules, Server};
 use weir_net::tftp::waits::Waits;
-use weir_net::tftp::Patience;
 use weir_net::udp::UdpEndpoint;
+use weir_net::wire::ipv4::protocol;
 
+/// Lines and events of the log about failures.
+const FAILURE_LINES: TokenRate = TokenRate { per_s: 10, burst: 100 };
 /// Ports for transfers: with the one for requests, as many as a station may have.
 const TRANSFER_PORTS: usize = 63;
 
@@ -37,32 +42,52 @@ pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
         let sockets = Sockets::listen(SocketAddr::new(options.bind, options.port))?;
         let server = Server::new(sockets, options.port, jail, rules);
         tell(&format!("tftpd serves '{place}' at {}", SocketAddr::new(options.bind, options.port)));
-        return serve(server, &stop, options.quiet);
+        return serve(server, &stop, options.quiet, |_| {});
     }
     let tun = device(options.tun.as_deref())?;
     let (switch, directory) = switch_of(&tun)?;
     let bound = UdpEndpoint::bind(&switch, &directory, &[options.port], TRANSFER_PORTS);
     let mut endpoint = bound.map_err(|error| not_attached(&tun, error))?;
     // The switch creates the log. Without one, nothing is logged.
-    if let Ok(log) = Log::open(directory.join(names::LOG)) {
-        endpoint.log_to(log);
-    }
+    let log = Log::open(directory.join(names::LOG)).ok();
+    log.iter().for_each(|log| endpoint.log_to(log.clone()));
     let _published = publish(&tun, "tftpd")?;
     let address = endpoint.address();
     let server = Server::new(SwitchPorts::new(endpoint, 1), options.port, jail, rules);
     tell(&format!("tftpd serves '{place}' at {address}:{}", options.port));
-    serve(server, &stop, options.quiet)
+    serve(server, &stop, options.quiet, |report| {
+        if let (Some(log), SocketAddr::V4(client)) = (&log, report.client) {
+            log.error(&FailureEvent {
+                reason: EventReason::TRANSFER,
+                protocol: protocol::UDP,
+                source: address,
+                target: *client.ip(),
+                value: 0,
+            });
+        }
+    })
 }
 
 fn serve<D: Datagrams>(
     mut server: Server<D>,
     stop: &AtomicBool,
     quiet: bool,
+    failed_one: impl Fn(&Report),
 ) -> Result<ExitCode, Fault> {
     let (mut completed, mut failed) = (0_u64, 0_u64);
+    let begun = Instant::now();
+    // Anybody can have requests refused: that fills no disk with lines.
+    let mut lines = TokenBucket::new(FAILURE_LINES, 0);
     server.run(stop, |report| {
-        let count = if report.failure.is_some() { &mut failed } else { &mut completed };
-        *count += 1;
+        let is_failure = report.failure.is_some();
+        *(if is_failure { &mut failed } else { &mut completed }) += 1;
+        let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if is_failure && !lines.allows(now_ns) {
+            return;
+        }
+        if is_failure {
+            failed_one(report);
+        }
         if !quiet {
             tell(&line(report));
         }
@@ -101,7 +126,8 @@ pub fn summary(bytes: u64, agreed: (u16, u16), again: u64, waits: &Waits) -> Str
         0 => String::new(),
         again => format!(", {again} blocks again"),
     };
-    let share = |ns: u64| units::percent((waits.total_ns > 0).then(|| ns as f64 / waits.total_ns as f64));
+    let share =
+        |ns: u64| units::percent((waits.total_ns > 0).then(|| ns as f64 / waits.total_ns as f64));
     format!(
         "{} in {} ({rate}), blocks of {block_bytes} in windows of {window}{again}; waited for this \
          side {}, the network {}, the other side {}",
