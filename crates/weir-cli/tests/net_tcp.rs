@@ -50,10 +50,14 @@ fn run_with(mut command: std::process::Command, input: &[u8]) -> Output {
 
 #[test]
 fn curl_fetches_the_same_file_by_tftp_and_http() {
+    // Lines, and fewer blocks than 496: tshark takes block 496 for a message of STUN.
+    let text = || -> Vec<u8> {
+        (0..20_000_u32).flat_map(|line| format!("line {line}\n").into_bytes()).collect()
+    };
     let Some(bed) = Bed::new(&["curl"]) else { return };
     let directory = bed.directory.path().join("served");
     fs::create_dir(&directory).expect("made");
-    write(&directory.join("file.bin"), &contents(3_000_017));
+    write(&directory.join("file.bin"), &text());
     let host = bed.host(common::net::Answers::Inline, "", "");
     let mut tftpd = bed.net(&format!("tftpd {} --tun weir0", directory.display()));
     tftpd.said("tftpd serves");
@@ -62,7 +66,7 @@ fn curl_fetches_the_same_file_by_tftp_and_http() {
     bed.ok(&format!("curl -sS -o by-http http://{HOST}/file.bin"));
     for name in ["by-tftp", "by-http"] {
         let got = fs::read(bed.directory.path().join(name)).expect("there");
-        assert!(got == contents(3_000_017), "{name} differs");
+        assert!(got == text(), "{name} differs");
     }
     server.said("GET /file.bin: 200");
     tftpd.said("sent 'file.bin' to");

@@ -280,11 +280,11 @@ fn a_file_that_changes_while_it_is_sent_is_not_sent_as_a_mixture() {
     let mut packet = Vec::new();
     let mut source = long.as_slice();
     while sender.transmit(0, &mut source, &mut packet).expect("read") {}
-    // Nothing is acknowledged: both blocks are sent again, and the second is shorter now.
+    // Nothing is acknowledged: both blocks are sent again after a pause, and the second is shorter now.
     assert!(sender.expire(1_000_000_000));
     let mut source = short.as_slice();
-    assert!(sender.transmit(1_000_000_000, &mut source, &mut packet).expect("as before"));
-    let changed = sender.transmit(2_000_000_000, &mut source, &mut packet);
+    assert!(sender.transmit(1_020_000_000, &mut source, &mut packet).expect("as before"));
+    let changed = sender.transmit(1_040_000_000, &mut source, &mut packet);
     assert_eq!(changed.expect_err("it differs").to_string(), "the file has changed");
 }
 

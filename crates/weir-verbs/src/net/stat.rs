@@ -12,6 +12,9 @@ use std::process::ExitCode;
 use weir_net::icmp::IcmpCounts;
 use weir_net::station::{STATISTICS_SCHEMA, Station};
 
+/// Most protocols and ports of a station that are named.
+const MOST_WANTS: usize = 4;
+
 pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
     let tun = device(options.tun.as_deref())?;
@@ -129,13 +132,18 @@ fn table(stat: &Value) -> String {
 }
 
 fn station_text(station: &Value) -> String {
-    let wants = station["wants"].as_array().into_iter().flatten();
-    let wants: Vec<String> = wants
+    let all: Vec<&Value> = station["wants"].as_array().into_iter().flatten().collect();
+    let mut wants: Vec<String> = all
+        .iter()
+        .take(MOST_WANTS)
         .map(|want| match want["port"].as_u64() {
             Some(port) => format!("{} port {port}", protocol(&want["protocol"])),
             None => protocol(&want["protocol"]),
         })
         .collect();
+    if all.len() > MOST_WANTS {
+        wants.push(format!("{} further ports", all.len() - MOST_WANTS));
+    }
     let (delivered, full) = (&station["datagrams_delivered"], &station["datagrams_refused"]);
     let wants = if wants.is_empty() { String::from("nothing") } else { wants.join(", ") };
     let figures = station["figures"].as_object().into_iter().flatten();

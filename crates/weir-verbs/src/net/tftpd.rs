@@ -121,7 +121,7 @@ fn summary_of(report: &Report) -> String {
 pub fn summary(bytes: u64, agreed: (u16, u16), again: u64, waits: &Waits) -> String {
     let (block_bytes, window) = agreed;
     let total_s = waits.total_ns as f64 / 1e9;
-    let rate = if total_s > 0.0 { units::rate(bytes as f64 / total_s) } else { String::from("-") };
+    let rate = units::rate(if total_s > 0.0 { bytes as f64 / total_s } else { 0.0 });
     let again = match again {
         0 => String::new(),
         again => format!(", {again} blocks again"),
@@ -129,7 +129,7 @@ pub fn summary(bytes: u64, agreed: (u16, u16), again: u64, waits: &Waits) -> Str
     let share =
         |ns: u64| units::percent((waits.total_ns > 0).then(|| ns as f64 / waits.total_ns as f64));
     format!(
-        "{} in {} ({rate}), blocks of {block_bytes} in windows of {window}{again}; waited for this \
+        "{} in {} ({rate} MB/s), blocks of {block_bytes} in windows of {window}{again}; waited for this \
          side {}, the network {}, the other side {}",
         units::bytes(bytes),
         units::seconds(waits.total_ns),
