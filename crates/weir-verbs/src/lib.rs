@@ -1,7 +1,7 @@
 //! The verbs of the `weir` command.
 //!
 //! Each verb has a file or folder: `run`, `bench`, `compare`, `history`, `stat`, `tune`, `port`,
-//! `buffer`, `net`, `pages` (completions and manual pages). They share `args` (the command line),
+//! `buffer`, `net`, `why`, `pages` (completions and manual pages). They share `args` (the command line),
 //! `shell` (cuts a pipeline's text into stages), `report` (the report of a run), `json` and `output`
 //! (the output of all verbs), and `fault` (errors).
 
@@ -25,6 +25,7 @@ mod shell;
 mod stat;
 mod tune;
 mod units;
+mod why;
 
 use args::Command;
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ pub fn main() -> ExitCode {
     end(match options.command {
         Command::Run(run) => run::run(&run),
         Command::Sh(options) => run::sh(options.words),
+        Command::Why(options) => why::why(&options),
         Command::Bench(options) => bench::bench(&options),
         Command::Compare(options) => compare::compare(&options),
         Command::History(options) => history::history(&options),

@@ -25,6 +25,11 @@ impl Group {
         None
     }
 
+    /// Moves a process into it.
+    pub fn add(&self, pid: i32) {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("moved");
+    }
+
     /// Runs a pipeline in it; what weir says goes into `output`.
     pub fn run(&self, text: &str) -> Ran {
         let directory = tempfile::tempdir().expect("a directory");
