@@ -113,8 +113,8 @@ impl Subroutine {
         if !is_on() {
             return Span::NONE;
         }
-        // The attribute `cold` would also move `begin` to another page, away from the rest of the
-        // profile, which a program that seldom counts has to fetch each time.
+        // The attribute `cold` on `begin` would also move it away from the rest of the profile, to
+        // the code that seldom runs.
         cold_path();
         self.begin(begin)
     }
