@@ -83,8 +83,9 @@ fn answer(engine: &mut Engine, sender: &mut Sender<'_>, log: Option<&Log>, arriv
         Arrival::Packet { bytes, .. } => {
             let Ok(datagram) = Datagram::check(bytes) else { return };
             let mut through = Through { sender, log, from: datagram.header().source };
-            let _span = spans::ANSWER.enter();
+            let span = spans::ANSWER.enter();
             engine.take(&datagram, now_ns(), &mut through);
+            span.end_at_last();
         }
         Arrival::Undeliverable { bytes, why } => {
             let mut through = Through { sender, log, from: Ipv4Addr::UNSPECIFIED };

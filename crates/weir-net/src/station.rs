@@ -151,12 +151,11 @@ impl Station {
         };
         // While a profile is taken, the wait is a separate call, so that it is counted apart.
         let got = match weir_profile::is_on() {
-            true => {
-                weir_profile::wait(&spans::RING_WAIT, || port.wait_timeout(time)).and_then(|()| {
+            true => weir_profile::wait_next(&spans::RING_WAIT, || port.wait_timeout(time))
+                .and_then(|()| {
                     let _span = spans::TAKE.enter_next();
                     port.receive_each_timeout(buffer, Timeout::Now, show)
-                })
-            }
+                }),
             false => port.receive_each_timeout(buffer, time, show),
         };
         if let Some(error) = sender.failure {

@@ -89,6 +89,29 @@ fn what_follows_directly_begins_where_the_last_one_ended() {
 }
 
 #[test]
+fn a_span_may_end_where_the_last_one_within_it_ended() {
+    let _alone = alone();
+    let outer_ns = |within: bool| {
+        let report = profiled(|| {
+            INNER.run(|| ());
+            let span = OUTER.enter();
+            if within {
+                INNER.run(|| ());
+            }
+            busy(SHORT);
+            span.end_at_last();
+        });
+        let row = report.subroutine("outer").expect("called");
+        assert_eq!((row.calls, calls(&report, "inner")), (1, 1 + u64::from(within)), "{report}");
+        (elapsed_ns(row), report)
+    };
+    let (ns, report) = outer_ns(true);
+    assert!(ns < SHORT_NS / 2, "the time since is not its own\n{report}");
+    let (ns, report) = outer_ns(false);
+    assert!(ns + SLACK_NS >= SHORT_NS, "nothing ended within it\n{report}");
+}
+
+#[test]
 fn recursion_is_counted_and_its_time_once() {
     let _alone = alone();
     fn deeper(depth: u32) {

@@ -30,6 +30,9 @@ impl Journal {
     pub fn log_in(&self, packet: &[u8]) {
         if let Some(log) = self.log.get() {
             log.packet(Direction::In, packet);
+            if log.wants(Kinds::TRANSACTIONS) {
+                weir_profile::look();
+            }
         }
     }
 
