@@ -387,4 +387,8 @@ impl Waitable for Port {
     fn source(&mut self) -> &mut dyn WaitSource {
         &mut self.rings
     }
+
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()
+    }
 }

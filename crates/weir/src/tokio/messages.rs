@@ -199,8 +199,8 @@ impl<E> SinkEnd<E> {
 }
 
 macro_rules! sink {
-    ($sink:ident, $end:ty, $what:literal) => {
-        #[doc = concat!("Sends ", $what, ". It waits for room.")]
+    ($(#[$doc:meta])* $sink:ident, $end:ty) => {
+        $(#[$doc])*
         #[derive(Debug)]
         pub struct $sink(SinkEnd<$end>);
 
@@ -244,5 +244,44 @@ macro_rules! sink {
     };
 }
 
-sink!(RecordSink, RecordWriter, "records to a pipe");
-sink!(PortSink, PortWriter, "messages to a port, each of which must fit into its ring");
+sink! {
+    /// A sink of the records of a pipe. It waits for room.
+    ///
+    /// ```
+    /// use futures::SinkExt;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (writer, mut reader) = weir::records(&weir::Options::new())?;
+    /// let mut sink = weir::tokio::RecordSink::new(writer)?;
+    /// sink.send(b"hello".to_vec()).await?;
+    /// sink.close().await?;
+    /// let mut buffer = [0; 64];
+    /// assert_eq!(reader.receive(&mut buffer)?, Some(5));
+    /// assert_eq!(reader.receive(&mut buffer)?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    RecordSink, RecordWriter
+}
+sink! {
+    /// A sink of the messages of one writer of a port, each of which must fit into its ring. It
+    /// waits for room.
+    ///
+    /// ```
+    /// use futures::SinkExt;
+    /// use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let name = directory.path().join("log");
+    /// let mut port = Port::create(&name, &PortOptions::new())?;
+    /// let writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+    /// let mut sink = weir::tokio::PortSink::new(writer)?;
+    /// sink.send(b"hello".to_vec()).await?;
+    /// let received = port.receive(&mut [0; 64])?;
+    /// assert_eq!(received.event, Event::Message { bytes: 5 });
+    /// # Ok(())
+    /// # }
+    /// ```
+    PortSink, PortWriter
+}
