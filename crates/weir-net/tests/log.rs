@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_net::ErrorKind;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::{
-    Change, Direction, Dropped, EventBody, FailureEvent, Kinds, Log, LogReader, Packet,
+    Direction, Dropped, EventBody, FailureEvent, Kinds, Log, LogReader, Packet, StationChange,
     StationEvent, Transaction, Transport, old_name,
 };
 
@@ -43,7 +43,7 @@ fn packet(id: u16) -> Packet {
 }
 
 fn station(pid: u32) -> StationEvent {
-    StationEvent { change: Change::Died, pid, protocol: 1, port: 0 }
+    StationEvent { change: StationChange::Died, pid, protocol: 1, port: 0 }
 }
 
 fn failure(value: u32) -> FailureEvent {

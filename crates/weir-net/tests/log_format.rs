@@ -6,8 +6,8 @@ use std::process::Command;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::format::{Zone, json, pcap, pcap_header, text};
 use weir_net::log::{
-    Change, Direction, Dropped, Dump, Event, EventBody, EventReason, FailureEvent, Packet,
-    StationEvent, Transaction, Transport,
+    Direction, Dropped, Dump, EventBody, EventReason, FailureEvent, LogEvent, Packet,
+    StationChange, StationEvent, Transaction, Transport,
 };
 
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -34,7 +34,7 @@ fn icmp(kind: u8, code: u8) -> Transport {
 }
 
 /// Events of all kinds, and what is odd about each.
-fn events() -> Vec<Event> {
+fn events() -> Vec<LogEvent> {
     let ports = Transport::Ports { source: 5353, target: 69, id: 9 };
     let dump = |direction, length_bytes, bytes: &[u8]| {
         EventBody::Dump(Dump { direction, length_bytes, bytes: bytes.to_vec() })
@@ -65,12 +65,12 @@ fn events() -> Vec<Event> {
         dump(Direction::Out, 1500, &[&ECHO[..], &[0; 64]].concat()),
         dump(Direction::Out, 2, &[0x1b, 0x5b]),
         dump(Direction::Out, 0, &[]),
-        station(Change::Attached, 17, 69),
-        station(Change::Detached, 1, 0),
-        station(Change::Died, 3, 0),
-        station(Change::Refused, 200, 1),
+        station(StationChange::Attached, 17, 69),
+        station(StationChange::Detached, 1, 0),
+        station(StationChange::Died, 3, 0),
+        station(StationChange::Refused, 200, 1),
     ];
-    let event = |(number, what)| Event { time_ns: TIME_NS + number * 1_000_001, what };
+    let event = |(number, what)| LogEvent { time_ns: TIME_NS + number * 1_000_001, what };
     (0_u64..).zip(whats).map(event).collect()
 }
 
@@ -101,7 +101,7 @@ fn lines_of_json() {
 #[test]
 fn times_that_cannot_be_are_no_panic() {
     for time_ns in [0, 1, u64::MAX / 2, u64::MAX] {
-        let event = Event { time_ns, ..events().remove(0) };
+        let event = LogEvent { time_ns, ..events().remove(0) };
         let mut out = String::new();
         text(&mut out, &event, &mut Zone::local());
         json(&mut out, &event);

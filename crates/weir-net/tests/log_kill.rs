@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_measure_sys::fork;
 use weir_net::log::{
-    Direction, Event, EventBody, EventReason, FailureEvent, Kinds, Log, LogReader,
+    Direction, EventBody, EventReason, FailureEvent, Kinds, Log, LogEvent, LogReader,
 };
 use weir_sys::words::Words;
 
@@ -45,7 +45,7 @@ fn bytes_of(writer: usize, number: u64) -> Vec<u8> {
 }
 
 /// Who wrote it, and which; fails where it is not whole.
-fn whose(event: &Event) -> (usize, u64) {
+fn whose(event: &LogEvent) -> (usize, u64) {
     match &event.what {
         EventBody::Failure(failure) => {
             let (writer, number) = (failure.source.to_bits(), failure.value);

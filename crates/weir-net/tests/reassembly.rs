@@ -105,7 +105,7 @@ fn fragments_that_linux_made_are_put_together_in_either_order() {
         assert_eq!(datagram.header(), Header { total_bytes: 88, more_fragments: false, ..first });
         // The checksum of the user datagram covers all of its 68 bytes.
         let (from, to) = (first.source, first.destination);
-        weir_net::wire::udp::Datagram::check(from, to, datagram.payload()).unwrap();
+        weir_net::wire::udp::UdpDatagram::check(from, to, datagram.payload()).unwrap();
     }
     assert_eq!((reassembly.waiting(), reassembly.held_bytes()), (0, 0));
     assert_eq!(

@@ -280,7 +280,7 @@ fn a_user_datagram_is_read_and_written_as_it_was() {
     let bytes = QUERY;
     let datagram = Datagram::check(&bytes).unwrap();
     let header = datagram.header();
-    let user = udp::Datagram::check(header.source, header.destination, datagram.payload());
+    let user = udp::UdpDatagram::check(header.source, header.destination, datagram.payload());
     let user = user.unwrap();
     assert_eq!((user.source_port(), user.destination_port()), (33_333, 53));
     assert_eq!((user.payload().len(), user.has_checksum(), user.surplus_bytes()), (29, true, 0));
@@ -299,7 +299,7 @@ fn each_fault_of_a_user_datagram_has_its_name() {
     let (from, to) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
     let good = QUERY[20..].to_vec();
     let check =
-        |bytes: &[u8]| udp::Datagram::check(from, to, bytes).map(|user| user.surplus_bytes());
+        |bytes: &[u8]| udp::UdpDatagram::check(from, to, bytes).map(|user| user.surplus_bytes());
     assert_eq!(check(&good[..7]), Err(udp::Malformed::Short));
     assert_eq!(check(&good[..36]), Err(udp::Malformed::Length));
     let longer = [&good[..], b"beyond"].concat();
@@ -312,7 +312,7 @@ fn each_fault_of_a_user_datagram_has_its_name() {
     let mut bytes = good.clone();
     bytes[5] = 7;
     assert_eq!(check(&bytes), Err(udp::Malformed::Length));
-    assert!(udp::Datagram::check(from, from, &good).is_err(), "addresses are covered");
+    assert!(udp::UdpDatagram::check(from, from, &good).is_err(), "addresses are covered");
     let mut bytes = good;
     bytes[6..8].fill(0);
     bytes[20] ^= 1;
@@ -328,5 +328,5 @@ fn a_checksum_that_comes_out_as_none_is_sent_as_all_ones() {
     // What is missing in the sum is put into the payload: the checksum becomes 0.
     udp::emit(from, to, &missing.to_be_bytes(), &mut out).unwrap();
     assert_eq!(out[6..8], [0xff, 0xff]);
-    assert!(udp::Datagram::check(OWN, OWN, &out).unwrap().has_checksum());
+    assert!(udp::UdpDatagram::check(OWN, OWN, &out).unwrap().has_checksum());
 }

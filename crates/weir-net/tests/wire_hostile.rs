@@ -131,13 +131,13 @@ proptest! {
         let to = SocketAddrV4::new(destination, numbers[1]);
         let mut out = vec![0; 8 + payload.len()];
         prop_assert_eq!(udp::emit(from, to, &payload, &mut out), Some(out.len()));
-        let user = udp::Datagram::check(source, destination, &out).unwrap();
+        let user = udp::UdpDatagram::check(source, destination, &out).unwrap();
         prop_assert_eq!([user.source_port(), user.destination_port()], numbers);
         prop_assert_eq!(user.payload(), payload);
         prop_assert!(user.has_checksum());
         let bit = bit.index(out.len() * 8);
         out[bit / 8] ^= 1 << (bit % 8);
-        let fallen = udp::Datagram::check(source, destination, &out);
+        let fallen = udp::UdpDatagram::check(source, destination, &out);
         // Of a single bit, only one that makes the checksum "none" is not seen.
         prop_assert!(fallen.is_err() || out[6..8] == [0, 0]);
     }

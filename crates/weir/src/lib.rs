@@ -112,7 +112,7 @@ pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::ElasticReader;
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{
-    Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter,
+    Ending, Event, Identity, Lent, Port, PortCounts, PortName, PortOptions, PortWriter,
     PortWriterOptions, Received, WriterId, WriterStat,
 };
 /// What one end of a pipe or port has done so far, as its `account` returns it.

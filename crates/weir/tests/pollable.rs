@@ -4,7 +4,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
-use weir::mpx::Kind;
+use weir::mpx::RecordKind;
 use weir::{
     ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options, Pollable, Pool, PoolOptions,
     Port, PortOptions, PortWriter, PortWriterOptions, Timeout, Waitable, pipe, records,
@@ -109,7 +109,7 @@ fn a_descriptor_follows_a_port_and_an_mpx() {
     let mut kinds = Vec::new();
     let each = |record: weir::mpx::Record<'_>| kinds.push((record.channel, record.kind));
     peer.get_mut().receive_each_timeout(&mut [0; 64], Timeout::Never, each).expect("received");
-    assert_eq!(kinds, [(to_owner, Kind::Accepted)]);
+    assert_eq!(kinds, [(to_owner, RecordKind::Accepted)]);
     let take = |peer: &mut MpxPeer| {
         peer.receive_each_timeout(&mut [0; 64], Timeout::Now, |_| ()).map(drop)
     };
@@ -131,8 +131,8 @@ fn a_reactor_that_knows_nothing_of_weir_waits_for_an_end() {
         }
     });
     let bytes = runtime.block_on(async {
-        let mut reader =
-            AsyncFd::register(Pollable::new(reader).expect("a descriptor")).expect("added");
+        #[allow(deprecated, reason = "unsound for types that are no descriptors; this is one")]
+        let mut reader = AsyncFd::new(Pollable::new(reader).expect("a descriptor")).expect("added");
         let (mut bytes, mut buffer) = (0, [0; 64]);
         loop {
             let mut guard = reader.readable_mut().await.expect("readable");

@@ -187,7 +187,7 @@ fn each_writer_closes_once() {
     }
     assert!(ended.values().copied().eq(0..20), "all it sent comes before: {ended:?}");
     assert!(port.receive_timeout(&mut [0; 8], Timeout::Now).is_err());
-    assert_eq!(port.counts().expect("mine"), weir::Counts::default());
+    assert_eq!(port.counts().expect("mine"), weir::PortCounts::default());
 }
 
 #[test]

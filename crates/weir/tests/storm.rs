@@ -12,7 +12,7 @@ use std::process::Child;
 use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use weir::mpx::Kind;
+use weir::mpx::RecordKind;
 use weir::{
     Ending, Event, Handle, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options, Port, PortOptions,
     PortWriter, PortWriterOptions, Timeout,
@@ -196,9 +196,9 @@ fn serve_mpx(name: &Path, owner: &mut Mpx) {
         let mut asked = Vec::new();
         let received =
             owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, |record| match record.kind {
-                Kind::Open => asked.push(record.channel),
-                Kind::Data => data += record.bytes.len(),
-                Kind::Close(_) => closed += 1,
+                RecordKind::Open => asked.push(record.channel),
+                RecordKind::Data => data += record.bytes.len(),
+                RecordKind::Close(_) => closed += 1,
                 other => panic!("{other:?}"),
             });
         drop(received);

@@ -6,7 +6,7 @@
 use futures::{SinkExt, StreamExt};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use weir::mpx::Kind;
+use weir::mpx::RecordKind;
 use weir::tokio::{
     MpxStream, PortSink, PortStream, RecordSink, RecordStream, StreamReader, StreamWriter,
 };
@@ -133,14 +133,14 @@ fn an_mpx_and_its_peers_in_one_thread() {
                 tokio::spawn(async move {
                     let channel = stream.end().open(&[seed]).expect("opened");
                     let record = stream.next().await.expect("one").expect("received");
-                    assert_eq!((record.channel, record.kind), (channel, Kind::Accepted));
+                    assert_eq!((record.channel, record.kind), (channel, RecordKind::Accepted));
                     for at in 0..200_u32 {
                         let sent = stream.end().send(channel, &at.to_le_bytes()).expect("sent");
                         assert_eq!(sent, 4);
                         let record = stream.next().await.expect("one").expect("received");
                         assert_eq!(
                             (record.kind, &record.bytes[..]),
-                            (Kind::Data, &at.to_le_bytes()[..])
+                            (RecordKind::Data, &at.to_le_bytes()[..])
                         );
                     }
                     stream.end().close(channel).expect("closed");
@@ -151,12 +151,12 @@ fn an_mpx_and_its_peers_in_one_thread() {
         while closed < 3 {
             let record = owner.next().await.expect("one").expect("received");
             match record.kind {
-                Kind::Open => owner.end().accept(record.channel).expect("accepted"),
-                Kind::Data => {
+                RecordKind::Open => owner.end().accept(record.channel).expect("accepted"),
+                RecordKind::Data => {
                     let sent = owner.end().send(record.channel, &record.bytes);
                     assert_eq!(sent.expect("sent"), record.bytes.len());
                 }
-                Kind::Close(ending) => {
+                RecordKind::Close(ending) => {
                     assert_eq!(ending, Ending::Closed);
                     closed += 1;
                 }

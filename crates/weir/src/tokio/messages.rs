@@ -100,7 +100,7 @@ impl Stream for RecordStream {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Message {
+pub struct PortMessage {
     /// The writer, and what came from it.
     pub received: Received,
     /// The bytes of the message. Empty for the end of a writer.
@@ -153,7 +153,7 @@ impl PortStream {
 }
 
 impl Stream for PortStream {
-    type Item = Result<Message>;
+    type Item = Result<PortMessage>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let PortStream { registered, port, buffer } = self.get_mut();
@@ -162,7 +162,7 @@ impl Stream for PortStream {
         }));
         Poll::Ready(Some(outcome.map(|received| {
             let bytes = buffer[..received.event.bytes()].to_vec();
-            Message { received, bytes }
+            PortMessage { received, bytes }
         })))
     }
 }

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
-use weir::mpx::{ChannelId, Kind, Record};
+use weir::mpx::{ChannelId, Record, RecordKind};
 use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
 
 /// For what comes in no time.
@@ -15,7 +15,7 @@ pub const LONG: Duration = Duration::from_secs(20);
 pub struct Kept {
     pub channel: ChannelId,
     pub path: Vec<ChannelId>,
-    pub kind: Kind,
+    pub kind: RecordKind,
     pub more: bool,
     pub bytes: Vec<u8>,
 }
@@ -107,15 +107,15 @@ impl Exchange {
     pub fn open(&mut self, peer: &mut MpxPeer, label: &str) -> (ChannelId, ChannelId) {
         let there = peer.open(label.as_bytes()).expect("opened");
         let opened = receive(&mut self.owner, 1).remove(0);
-        assert_eq!((opened.kind, &opened.bytes[..]), (Kind::Open, label.as_bytes()));
+        assert_eq!((opened.kind, &opened.bytes[..]), (RecordKind::Open, label.as_bytes()));
         self.owner.accept(opened.channel).expect("accepted");
         let accepted = receive(peer, 1).remove(0);
-        assert_eq!((accepted.kind, accepted.channel), (Kind::Accepted, there));
+        assert_eq!((accepted.kind, accepted.channel), (RecordKind::Accepted, there));
         (opened.channel, there)
     }
 }
 
 /// What they are.
-pub fn kinds(records: &[Kept]) -> Vec<Kind> {
+pub fn kinds(records: &[Kept]) -> Vec<RecordKind> {
     records.iter().map(|record| record.kind).collect()
 }
