@@ -98,7 +98,7 @@ fn many_writers_of_a_port_in_one_thread_with_it() {
                     assert_eq!(ending, Ending::Closed);
                     ends += 1;
                 }
-                Event::Piece { .. } => panic!("no pieces were asked for"),
+                other => panic!("no pieces were asked for: {other:?}"),
             }
         }
         assert_eq!(messages, 2500);

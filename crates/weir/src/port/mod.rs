@@ -141,6 +141,7 @@ pub struct WriterStat {
 /// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// A message, at the front of the buffer.
     Message {

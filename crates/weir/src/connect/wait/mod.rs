@@ -42,6 +42,7 @@ const MOST_DESCRIPTORS: usize = 1000;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Interest {
     /// Until it can be read.
     Read,
