@@ -53,7 +53,7 @@ pub fn pipe() -> Suite {
         let make = move |site: &Site| OneWay::throughput(site, Mechanism::Pipe(0), bytes);
         throughputs
             .push(Case { standard, ..case(name, params.clone(), Measure::THROUGHPUT, make) });
-        // The same through the largest kernel pipe, a socket, and weir's pipe.
+        // Moves bytes through the largest kernel pipe, a socket, and weir's pipe as well.
         for (title, mechanism) in BESIDE {
             let params = Params {
                 mechanism: Some(mechanism.name().into()),

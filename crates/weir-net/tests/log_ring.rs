@@ -9,9 +9,9 @@ use weir_net::log::{Direction, Dump, EventBody, EventReason, FailureEvent, Kinds
 enum Act {
     /// So many events of one unit.
     Small(usize),
-    /// A dump of so many bytes.
+    /// A dump of this many bytes.
     Dump(usize),
-    /// Reads so many events, at most.
+    /// Reads at most this many events.
     Read(usize),
     /// A new reader, from the oldest on.
     Reopen,

@@ -53,7 +53,7 @@ fn header() -> Header {
     }
 }
 
-/// The byte at a place of a payload, as it is where nothing else is said.
+/// The byte at a place of a payload, unless a test says otherwise.
 fn byte(at: usize) -> u8 {
     (at as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]
 }
@@ -73,7 +73,7 @@ fn piece(header: Header, start: usize, end: usize, more_fragments: bool) -> Vec<
     written(header, &[], &(start..end).map(byte).collect::<Vec<_>>())
 }
 
-/// All fragments of a datagram of so many bytes of payload, in order.
+/// All fragments of a datagram with this many bytes of payload, in order.
 fn pieces(header: Header, payload_bytes: usize, piece_bytes: usize) -> Vec<Vec<u8>> {
     (0..payload_bytes)
         .step_by(piece_bytes)
@@ -225,7 +225,7 @@ fn any_overlap_but_a_duplicate_drops_the_datagram_and_what_else_comes_of_it() {
             assert_eq!(became, Became::Dropped(Rejection::Poisoned), "{story}");
         }
         assert!(reassembly.held_bytes() > 0 && reassembly.waiting() == 1);
-        // After its time the key is free again, and nobody is told.
+        // After its time the key is free again, and no error is sent.
         reassembly.expire(30 * SECOND_NS, |_| panic!("{story}: nothing waited"));
         assert_eq!((reassembly.held_bytes(), reassembly.waiting()), (0, 0));
         assert_eq!(take(&mut reassembly, &first, 30 * SECOND_NS), Became::Waiting);

@@ -16,7 +16,7 @@ fn counts_are_true() {
     assert_eq!((sent.bytes, sent.records, sent.waits), (1500, 2, 0));
     assert_eq!((got.bytes, got.records, got.largest_fill_bytes), (1200, 1, 1500));
     assert_eq!((sent.pid, got.pid), (std::process::id(), std::process::id()));
-    // The writer must now wait for the reader, which wakes it.
+    // The writer must now wait for the reader, and the reader wakes it.
     std::thread::scope(|scope| {
         let blocked = scope.spawn(|| {
             writer.write(&[2; 4000]).expect("written");

@@ -1,5 +1,5 @@
-//! What holds for all of the API (docs/adr/0013-the-api.md): traits of the public types, and errors
-//! that cost nothing where a call is made again and again.
+//! What holds for the whole API (docs/adr/0013-the-api.md): the traits of the public types, and
+//! errors that cost nothing where a call is repeated.
 
 use std::fmt::Debug;
 use weir::tune::{Ask, Caches, Habits, Progress, Settings};
@@ -48,7 +48,7 @@ fn public_types_are_what_the_documentation_says() {
     is_sent::<Wait<'_, u64>>();
 }
 
-/// Each made two strings.
+/// Each of these errors once made two strings.
 #[test]
 fn a_call_that_would_have_to_wait_allocates_nothing() {
     let small = Options::new().capacity_bytes(4096);

@@ -141,7 +141,7 @@ fn each_channel_closes_once() {
     let records = receive(&mut peer, 2);
     assert_eq!(kinds(&records), [RecordKind::Data, RecordKind::Close(Ending::Closed)]);
     assert_eq!(records[1].channel, there);
-    // Numbers are used again, ids are not.
+    // Numbers of channels are used again; ids are not.
     let mut seen = std::collections::HashSet::new();
     for _ in 0..500 {
         let (here, there) = exchange.open(&mut peer, "again");
@@ -222,7 +222,7 @@ fn a_full_channel_says_so_and_says_when_not() {
 fn a_full_channel_holds_up_no_other() {
     let mut exchange = exchange();
     let mut peer = exchange.peer();
-    // More channels than have blocks: some have the smallest lane.
+    // There are more channels than blocks, so some have the smallest lane.
     let channels: Vec<_> = (0..40).map(|_| exchange.open(&mut peer, "full")).collect();
     for (here, there) in &channels[1..] {
         peer.send(*there, &[7; 100_000]).expect("sent");

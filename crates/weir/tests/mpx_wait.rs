@@ -63,7 +63,7 @@ fn a_reader_that_took_the_fences_over_is_woken() {
                 }
                 match exchange.owner.send(here, &sent.to_le_bytes()).expect("sent") {
                     8 => sent += 1,
-                    // Full: the rest of a record would have to be sent first.
+                    // The lane is full: the rest of a record would have to be sent first.
                     taken => {
                         assert_eq!(taken, 0);
                         let _ =

@@ -122,7 +122,7 @@ fn long_messages_are_put_together() {
                 sizes.entry(received.writer).or_insert(Vec::new()).push(bytes);
             }
             Event::Closed(_) => ends += 1,
-            Event::Piece { .. } => panic!("pieces were not asked for"),
+            other => panic!("pieces were not asked for: {other:?}"),
         }
     }
     for sizes in sizes.values() {

@@ -15,7 +15,7 @@ use weir::{
     PortWriter, PortWriterOptions,
 };
 
-/// Runs to the end, in time.
+/// Runs a future to its end, within a time limit.
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -178,7 +178,7 @@ fn waiting_blocks_nobody() {
         let waiting = tokio::spawn(async move { stream.next().await });
         let mut ticks = 0;
         while ticks < 20 {
-            // sleep: the time matters here: the other task waits meanwhile, and this one goes on.
+            // sleep: the other task waits during this time, and this one goes on.
             tokio::time::sleep(Duration::from_millis(1)).await;
             ticks += 1;
         }

@@ -180,7 +180,7 @@ fn no_datagram_takes_memory() {
     assert_eq!(counts.sent_reassembly, 1000);
 }
 
-/// The same limit in plain numbers: tokens as a fraction with a common denominator.
+/// A model of the limit in plain numbers: tokens as a fraction with a common denominator.
 struct Plain {
     rate: TokenRate,
     /// In billionths.

@@ -1,4 +1,4 @@
-//! The arithmetic of ping: what is sent, which replies count, and what is said in the end.
+//! The arithmetic of ping: what it sends, which replies count, and what it reports in the end.
 
 use crate::{FAR, SECOND_NS, US, message};
 use proptest::prelude::*;
@@ -155,7 +155,7 @@ fn a_few_replies_have_no_percentiles() {
     }
 }
 
-/// The answer to a timestamp request by a clock that is so many milliseconds ahead.
+/// The answer to a timestamp request by a clock that is this many milliseconds ahead.
 fn time_reply(request: &[u8], arrives_ms: u32, ahead_ms: i64) -> Vec<u8> {
     let Ok(Message::Timestamp(asked)) = Message::check(request) else { panic!("no request") };
     let told = (i64::from(arrives_ms) + ahead_ms).rem_euclid(86_400_000) as u32;
