@@ -1,4 +1,4 @@
-//! Events as text, JSON and capture files; the latter read by tcpdump and tshark.
+//! Events as text, JSON and capture files. tcpdump and tshark read the capture files.
 
 use insta::assert_snapshot;
 use std::net::Ipv4Addr;
@@ -15,7 +15,7 @@ const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 /// 2026-11-21 10:15:03.123456789 UTC.
 const TIME_NS: u64 = 1_795_256_103_123_456_789;
 
-/// An echo request as it is on the wire, its checksums right.
+/// An echo request as it is on the wire, with correct checksums.
 const ECHO: [u8; 32] = [
     0x45, 0, 0, 32, 0x12, 0x34, 0x40, 0, 64, 1, 0x14, 0x95, 10, 9, 0, 1, 10, 9, 0, 2, //
     8, 0, 0x17, 0x20, 0, 7, 0, 1, b'w', b'e', b'i', b'r',
@@ -33,7 +33,7 @@ fn icmp(kind: u8, code: u8) -> Transport {
     Transport::Icmp { kind, code, id: 7, sequence: 1 }
 }
 
-/// Events of all kinds, and what is odd about each.
+/// Events of all kinds, with what is unusual about each.
 fn events() -> Vec<LogEvent> {
     let ports = Transport::Ports { source: 5353, target: 69, id: 9 };
     let dump = |direction, length_bytes, bytes: &[u8]| {
@@ -129,7 +129,7 @@ fn a_capture_file_is_laid_out_as_it_should_be() {
     assert_eq!((word(72 + 8), word(72 + 12)), (96, 1500), "kept and sent");
 }
 
-/// What a program makes of the capture file; nothing where it is not installed.
+/// What a program prints for the capture file; `None` if the program is not installed.
 fn read_by(program: &str, args: &[&str]) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("dumps.pcap");

@@ -32,7 +32,7 @@ const WITH_TIME: [u8; 45] = [
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
 const NOON_MS: u32 = 43_200_000;
 
-/// Makes the checksum of the header right.
+/// Sets the header's checksum.
 fn repair(bytes: &mut [u8]) {
     bytes[10..12].fill(0);
     let checksum = checksum::of(&bytes[..usize::from(bytes[0] & 0xf) * 4]);
@@ -48,7 +48,7 @@ fn spoiled(spoil: impl FnOnce(&mut [u8; 57])) -> Result<(), Malformed> {
 
 #[test]
 fn a_header_is_read_and_written_as_it_was() {
-    // The header most often reckoned through in books, with its checksum.
+    // The header that textbooks most often compute, with its checksum.
     let bytes = [
         0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00,
         0x01, 0xc0, 0xa8, 0x00, 0xc7,
@@ -197,7 +197,7 @@ fn a_timestamp_that_linux_filled_in_is_full_for_us() {
     assert_eq!(list[3], 0x11, "one had no room");
     list[3] = 0x01;
     assert_eq!(list, WITH_TIME[20..32]);
-    // What Linux put in is what we would have.
+    // What Linux filled in is what weir would fill in.
     let mut empty = [68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     options::update(&mut empty, Ipv4Addr::new(192, 0, 2, 1), 0x04fa_67bb).unwrap();
     assert_eq!(empty, WITH_TIME[20..32]);
@@ -325,7 +325,7 @@ fn a_checksum_that_comes_out_as_none_is_sent_as_all_ones() {
     let mut out = [0; 10];
     udp::emit(from, to, &[0, 0], &mut out).unwrap();
     let missing = u16::from_be_bytes([out[6], out[7]]);
-    // What is missing in the sum is put into the payload: the checksum becomes 0.
+    // The payload takes up the difference, so that the checksum becomes 0.
     udp::emit(from, to, &missing.to_be_bytes(), &mut out).unwrap();
     assert_eq!(out[6..8], [0xff, 0xff]);
     assert!(udp::UdpDatagram::check(OWN, OWN, &out).unwrap().has_checksum());
