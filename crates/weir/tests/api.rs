@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use weir::tune::{Ask, Caches, Habits, Progress, Settings};
 use weir::{
     Account, DuplexHandle, Error, ErrorKind, Flags, Handle, Interest, Key, Listener, Loan, Options,
-    Reader, ReaderOptions, RecordDuplex, RecordReader, RecordWriter, Reservation, Sizes,
+    Pollable, Reader, ReaderOptions, RecordDuplex, RecordReader, RecordWriter, Reservation, Sizes,
     StreamDuplex, Timeout, View, ViewMut, Wait, Waiting, Writer, WriterOptions, pipe, records,
 };
 
@@ -41,6 +41,7 @@ fn public_types_are_what_the_documentation_says() {
     is_sent::<RecordWriter>();
     is_sent::<RecordDuplex>();
     is_sent::<StreamDuplex>();
+    is_sent::<Pollable<Reader>>();
     is_sent::<Loan<'_>>();
     is_sent::<Reservation<'_>>();
     is_sent::<View<'_>>();
