@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::message::{Attached, MOST_MESSAGE_BYTES};
 use crate::spans;
-use acceptor::Acceptor;
+use acceptor::StationAcceptor;
 use device::{BUFFER_BYTES, Device};
 use incoming::Incoming;
 use journal::Journal;
@@ -91,7 +91,7 @@ impl Switch {
             generation: AtomicU64::new(0),
             settings,
         });
-        let requests = Requests::new(shared.clone(), Acceptor::start(shared.clone())?);
+        let requests = Requests::new(shared.clone(), StationAcceptor::start(shared.clone())?);
         Ok(Switch { shared, port, requests })
     }
 

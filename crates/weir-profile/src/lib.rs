@@ -32,9 +32,10 @@
 //!
 //! - A time of at most 4 us between two such readings counts as CPU time (2 us in [`wait`]). After
 //!   a longer time the thread's CPU clock is read, and the time that it lacks is waiting: for an
-//!   event, a lock, or a CPU. [`Report`] compares the sum with the CPU time the kernel counted.
+//!   event, a lock, or a CPU. [`ProfileReport`] compares the sum with the CPU time that the kernel
+//!   counted.
 //! - [`publish`] puts the table into a file, where [`Observed`] in another process switches it on,
-//!   takes two snapshots, and makes a [`Report`] of the difference.
+//!   takes two snapshots, and makes a [`ProfileReport`] of the difference.
 //! - At most 126 uses of subroutines, and 32 threads at the same time, are counted; a report states
 //!   if there were more.
 //! - In a forked child the profile is off, and the child has its own table; it may publish that. If
@@ -62,7 +63,7 @@ pub use cpu::Cpu;
 pub use observe::{Observation, Observed};
 pub use own::{report, switch};
 pub use publish::{Published, publish};
-pub use report::{Report, ReportUnit};
+pub use report::{ProfileReport, ReportUnit};
 pub use row::ProfileRow;
 pub use table::is_on;
 use table::{Begin, SpanEnd};

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_profile::{ProfileRow, Report, Subroutine};
+use weir_profile::{ProfileReport, ProfileRow, Subroutine};
 
 static OUTER: Subroutine = Subroutine::new("outer");
 static INNER: Subroutine = Subroutine::new("inner");
@@ -14,14 +14,14 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn profiled(body: impl FnOnce()) -> Report {
+fn profiled(body: impl FnOnce()) -> ProfileReport {
     weir_profile::switch(true).expect("on");
     body();
     weir_profile::switch(false).expect("off");
     weir_profile::report().expect("it was on")
 }
 
-fn calls(report: &Report, name: &str) -> u64 {
+fn calls(report: &ProfileReport, name: &str) -> u64 {
     report.subroutine(name).map_or(0, |row| row.calls)
 }
 
@@ -335,8 +335,8 @@ fn a_report_is_divided_and_added_up() {
     let divided = report.clone().per(10, "packet");
     assert_eq!(divided.unit.as_ref().map(|unit| unit.count), Some(10));
     assert!(divided.to_string().contains("per packet us"), "{divided}");
-    let sum = Report::sum(&[report.clone(), report.clone()]);
+    let sum = ProfileReport::sum(&[report.clone(), report.clone()]);
     assert_eq!(calls(&sum, "outer"), 20);
-    let cpu_ns = |report: &Report| report.cpu.expect("known").total_ns;
+    let cpu_ns = |report: &ProfileReport| report.cpu.expect("known").total_ns;
     assert_eq!(cpu_ns(&sum), 2 * cpu_ns(&report));
 }

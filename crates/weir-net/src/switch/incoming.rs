@@ -3,7 +3,7 @@
 use super::inline::Inline;
 use super::journal::Journal;
 use super::outgoing::Transmitter;
-use super::stations::{Delivery, Stations};
+use super::stations::{PutResult, Stations};
 use super::{SwitchSettings, now_ns};
 use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
@@ -150,11 +150,11 @@ impl Incoming {
         front[0] = to_station::PACKET;
         front[2] = u8::from(checksum == Checksum::LeftOut);
         match self.stations.put(place, message) {
-            Delivery::Done => SwitchCounts::add(&self.journal().counts.delivered, 1),
-            Delivery::Full => {
+            PutResult::Done => SwitchCounts::add(&self.journal().counts.delivered, 1),
+            PutResult::Full => {
                 self.journal().drop_in(DropReason::StationFull, &message[TO_STATION_BYTES..])
             }
-            Delivery::Gone => {
+            PutResult::Gone => {
                 self.journal().drop_in(DropReason::StationGone, &message[TO_STATION_BYTES..])
             }
         }

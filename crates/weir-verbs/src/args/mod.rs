@@ -50,7 +50,7 @@ pub use words::parse;
 pub struct CommandLine {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Verb,
 }
 
 /// What `weir` and `weir --help` show at the end.
@@ -65,7 +65,7 @@ Manual: https://github.com/weir-project/weir (README.md, docs/contracts/), or we
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum Verb {
     /// Run a pipeline and say which stage holds it up, and why
     Run(RunOptions),
     /// Run a script as bash does, and append a report: for use in place of a shell
