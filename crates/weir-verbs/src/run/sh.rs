@@ -10,14 +10,15 @@ use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
 use std::process::{Command, ExitCode};
 use weir_cli_sys::{closed_standard_descriptors, sigpipe_was_ignored};
 use weir_doctor::ending::Ending;
 use weir_measure::attribution::Sampler;
 use weir_measure::runner::{Forward, Job, Launch, StageSpec, Watcher};
 use weir_measure_sys::spawn::{Differences, exec_with};
-use weir_sys::proc::{Stat, read_small};
+use weir_sys::proc::{Stat, is_own, read_small};
 
 const BASH: &str = "bash";
 /// The variable that names the `weir sh` that reports: its process, and when that started.
@@ -32,7 +33,7 @@ const PASSED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SI
 pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     let closed = closed_standard_descriptors();
     let pipe_ignored = sigpipe_was_ignored();
-    if is_inner() || is_interactive(&words) {
+    if is_inner() || is_below_run() || is_interactive(&words) {
         let differences = Differences { closed, file_limit: None, pipe_ignored };
         let error = exec_with(Command::new(BASH).args(words), differences);
         tell(&format!("cannot start bash: {error}"));
@@ -45,6 +46,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     let job = Job {
         stages: vec![StageSpec { label: label.clone(), launch, inserted: false }],
         script: true,
+        script_pipelines: Some(crate::shell::pipelines),
         shell: BASH.into(),
         pipe_bytes: PIPE_BYTES,
         tick_ns: SAMPLE_MS * 1_000_000,
@@ -59,7 +61,8 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     let mut watch = ShWatch { watch: Watch::new(When::Never, &job, &signals), sentinel };
     let run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot run bash: {error}")))?;
-    // Nothing but bash's own children may keep the descriptors open from now on.
+    watch.watch.finish();
+    // The sentinel ends: nothing but bash's own children may keep the descriptors open from now on.
     drop(watch);
     let ending = run.ending.unwrap_or(Ending::Code(1));
     let status = match ending {
@@ -121,6 +124,34 @@ fn is_inner() -> bool {
     let Some((pid, started)) = named.split_once(':') else { return false };
     let (Ok(pid), Ok(started)) = (pid.parse::<u32>(), started.parse::<u64>()) else { return false };
     started_ticks(pid) == Some(started) || (started == 0 && started_ticks(1).is_none())
+}
+
+/// Whether a `weir run` is above this process, and so reports what this process starts. It sets no
+/// variable: what it runs would see one that the shell does not set.
+fn is_below_run() -> bool {
+    const MOST_ABOVE: usize = 256;
+    if !is_own() {
+        return false;
+    }
+    let parent = |pid: &u32| {
+        let mut buffer = [0; 1024];
+        let stat = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok()?;
+        u32::try_from(Stat::parse(stat)?.parent).ok().filter(|parent| *parent > 0)
+    };
+    std::iter::successors(parent(&std::process::id()), parent).take(MOST_ABOVE).any(is_run)
+}
+
+/// Whether a process is a `weir run`, by the words that started it.
+fn is_run(pid: u32) -> bool {
+    const LENGTH: u64 = 4096;
+    let mut text = Vec::new();
+    let file = File::open(format!("/proc/{pid}/cmdline"));
+    if file.and_then(|file| file.take(LENGTH).read_to_end(&mut text)).is_err() {
+        return false;
+    }
+    let mut words = text.split(|byte| *byte == 0);
+    let program = words.next().and_then(|word| word.rsplit(|byte| *byte == b'/').next());
+    program == Some(b"weir") && words.next() == Some(b"run")
 }
 
 /// Whether bash will talk with a person, as it decides that itself.

@@ -11,11 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::runner::{Job, Watcher};
-use weir_measure_sys::signals::is_ignored;
+use weir_measure_sys::signals::{is_ignored, restore_default};
 
 /// Signals that weir takes itself while stages run. Handlers, not SIG_IGN: what is ignored would
 /// be ignored by the stages too, what is handled is reset to the default by exec.
 pub const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
+/// Signals that end weir again once the run is over: reading what was found may take a while.
+const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Nothing is shown of runs shorter than this.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
 /// How often it is looked whether a stage uses the terminal.
@@ -67,8 +69,16 @@ impl Watch {
         Watch { came, live: Live::new(labels), shows, shown: false, looks: 0, wanted: false }
     }
 
-    /// Wipes the line of progress.
+    /// Ends the watch: wipes the line of progress, and lets signals end weir.
     pub fn finish(&mut self) {
+        self.wipe();
+        for (signal, _) in self.came.drain(..).filter(|(signal, _)| ENDS.contains(signal)) {
+            restore_default(signal);
+        }
+    }
+
+    /// Wipes the line of progress.
+    fn wipe(&mut self) {
         if std::mem::take(&mut self.shown) {
             let _ = io::stderr().lock().write_all(b"\r\x1b[K");
         }
@@ -111,7 +121,7 @@ impl Watcher for Watch {
             return;
         }
         if !self.is_wanted(sampler) {
-            return self.finish();
+            return self.wipe();
         }
         let line = self.live.line(now_ns, sampler, stderr_columns() - 1);
         let _ = io::stderr().lock().write_all(format!("\r\x1b[K{line}").as_bytes());
