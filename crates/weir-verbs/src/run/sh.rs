@@ -6,12 +6,15 @@ use super::watch::Watch;
 use super::{judge, runner};
 use crate::args::{PIPE_BYTES, SAMPLE_MS, When};
 use crate::fault::{Fault, die, tell};
+use crate::places::find_program;
+use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use weir_cli_sys::{closed_standard_descriptors, sigpipe_was_ignored};
 use weir_doctor::ending::Ending;
@@ -33,13 +36,18 @@ const PASSED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SI
 pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     let closed = closed_standard_descriptors();
     let pipe_ignored = sigpipe_was_ignored();
-    if is_inner() || is_below_run() || is_interactive(&words) {
-        let differences = Differences { closed, file_limit: None, pipe_ignored };
+    // The runner raises its own limit of open files.
+    let file_limit = getrlimit(Resource::Nofile).current;
+    let become_bash = |words: &[OsString]| {
+        let differences = Differences { closed, file_limit, pipe_ignored };
         let error = exec_with(Command::new(BASH).args(words), differences);
         tell(&format!("cannot start bash: {error}"));
-        return Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }));
+        ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+    };
+    if is_inner() || is_below_run() || is_interactive(&words) {
+        return Ok(become_bash(&words));
     }
-    let argv: Vec<OsString> = std::iter::once(BASH.into()).chain(words).collect();
+    let argv: Vec<OsString> = std::iter::once(BASH.into()).chain(words.iter().cloned()).collect();
     let label = argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let env = vec![(REPORTING.into(), own_name().into())];
     let launch = Launch::Exec { env, argv, text: None };
@@ -58,12 +66,19 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     // Before there is a second thread.
     let sentinel = Sentinel::start(&PASSED).ok();
     let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();
-    let mut watch = ShWatch { watch: Watch::new(When::Never, &job, &signals), sentinel };
+    let watch = Watch::new(When::Never, &job, &signals);
+    let mut watch = ShWatch { watch, sentinel, failed: false };
     let run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot run bash: {error}")))?;
     watch.watch.finish();
+    let failed = watch.failed;
     // The sentinel ends: nothing but bash's own children may keep the descriptors open from now on.
     drop(watch);
+    if failed {
+        // At the limit of processes no other one can be started, but this one can become bash. There
+        // is no report then.
+        return Ok(become_bash(&words));
+    }
     let ending = run.ending.unwrap_or(Ending::Code(1));
     let status = match ending {
         Ending::Code(code) => code,
@@ -80,6 +95,8 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
 struct ShWatch {
     watch: Watch,
     sentinel: Option<Sentinel>,
+    /// Whether bash could not be started.
+    failed: bool,
 }
 
 impl Watcher for ShWatch {
@@ -99,7 +116,11 @@ impl Watcher for ShWatch {
     }
 
     fn failed(&mut self, _: usize, _: &str, reason: &str) {
-        tell(&format!("cannot start bash: {reason}"));
+        self.failed = true;
+        // What is not there is told when this process tries to become it.
+        if find_program(Path::new(BASH)).is_some() {
+            tell(&format!("cannot start another process: {reason}; bash runs unmeasured"));
+        }
     }
 
     fn progress(&mut self, _: u64, _: &Sampler) {}
