@@ -1,4 +1,5 @@
-//! Looks on while a job runs: signals, stages that cannot be started, and a line of progress.
+//! Watches a job while it runs: takes signals, names stages that cannot be started, and shows a line of
+//! progress.
 
 use super::live::{Live, is_terminal, prints_elsewhere};
 use crate::args::When;
@@ -13,14 +14,14 @@ use weir_measure::attribution::{Group, Sampler};
 use weir_measure::runner::{Job, Watcher};
 use weir_measure_sys::signals::{is_ignored, restore_default};
 
-/// Signals that weir takes itself while stages run. Handlers, not SIG_IGN: what is ignored would
-/// be ignored by the stages too, what is handled is reset to the default by exec.
+/// Signals that weir handles itself while stages run. The stages would inherit an ignored signal;
+/// exec resets a handled one to its default action.
 pub const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
 /// Signals that end weir again once the run is over: reading what was found may take a while.
 const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
-/// Nothing is shown of runs shorter than this.
+/// Runs shorter than this show no line of progress.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
-/// How often it is looked whether a stage uses the terminal.
+/// Every so many times, weir checks whether a stage uses the terminal.
 const TERMINAL_LOOKS: u64 = 10;
 
 /// When the line of progress is shown.
@@ -30,11 +31,11 @@ enum Shows {
     Never,
     /// Unless a stage uses the terminal.
     Unless,
-    /// Where what the last stage prints does not go to the terminal either.
+    /// Only while the last stage prints to something else than the terminal.
     IfElsewhere,
 }
 
-/// The onlooker.
+/// The watcher of one job.
 pub struct Watch {
     came: Vec<(i32, Arc<AtomicUsize>)>,
     live: Live,
@@ -45,8 +46,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Takes the signals from now on, except those ignored when weir was started: those stay
-    /// ignored, as a shell leaves them.
+    /// Handles the signals from now on. Those that were ignored when weir was started stay ignored, as
+    /// under a shell.
     pub fn new(live: When, job: &Job, signals: &[i32]) -> Watch {
         let mut came = Vec::new();
         for signal in signals.iter().copied().filter(|signal| !is_ignored(*signal)) {
@@ -59,11 +60,11 @@ impl Watch {
             When::Always => Shows::Always,
             When::Auto if !io::stderr().is_terminal() => Shows::Never,
             When::Auto if !io::stdout().is_terminal() => Shows::Unless,
-            // Whatever a script starts may print.
+            // Anything that a script starts may print.
             When::Auto if !job.script => Shows::IfElsewhere,
             When::Auto | When::Never => Shows::Never,
         };
-        // Processes of a script are named by what they are.
+        // The processes of a script go by their own names.
         let labels = job.stages.iter().map(|stage| stage.label.clone());
         let labels = if job.script { Vec::new() } else { labels.collect() };
         Watch { came, live: Live::new(labels), shows, shown: false, looks: 0, wanted: false }
@@ -84,7 +85,7 @@ impl Watch {
         }
     }
 
-    /// Whether to show anything now: nobody else may be using the terminal.
+    /// Whether to show the line now. It is not shown while a stage uses the terminal.
     fn is_wanted(&mut self, sampler: &Sampler) -> bool {
         if self.looks.is_multiple_of(TERMINAL_LOOKS) {
             let in_use = || sampler.groups.iter().any(uses_terminal);
@@ -106,7 +107,7 @@ impl Watch {
 
 impl Watcher for Watch {
     fn signals(&mut self) -> Vec<i32> {
-        // Relaxed: the flag itself is all that is passed on.
+        // Relaxed: no other memory depends on the count.
         let taken = self.came.iter().filter(|(_, count)| count.swap(0, Ordering::Relaxed) != 0);
         taken.map(|(signal, _)| *signal).collect()
     }
@@ -129,8 +130,8 @@ impl Watcher for Watch {
     }
 }
 
-/// Whether a stage has a terminal open besides its standard descriptors, as programs do that
-/// draw on it (less, fzf): a line of progress would spoil their screen.
+/// Whether a stage has a terminal open besides its standard descriptors. Programs that draw on the
+/// screen do (less, fzf), and a line of progress would spoil it.
 fn uses_terminal(group: &Group) -> bool {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{}/fd", group.root)) else { return false };
     entries.flatten().any(|entry| {
