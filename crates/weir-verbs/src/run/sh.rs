@@ -66,11 +66,10 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     // Before there is a second thread.
     let sentinel = Sentinel::start(&PASSED).ok();
     let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();
-    let watch = Watch::new(When::Never, &job, &signals);
+    let watch = Watch::new(When::Never, &job, &signals).is_last();
     let mut watch = ShWatch { watch, sentinel, failed: false };
     let run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot run bash: {error}")))?;
-    watch.watch.finish();
     let failed = watch.failed;
     // The sentinel ends: nothing but bash's own children may keep the descriptors open from now on.
     drop(watch);
@@ -113,6 +112,10 @@ impl Watcher for ShWatch {
             None => matches!(signal, SIGINT | SIGQUIT | SIGWINCH),
         };
         if by_itself || signal == SIGCONT { Forward::Nobody } else { Forward::Stages }
+    }
+
+    fn over(&mut self) {
+        self.watch.over();
     }
 
     fn failed(&mut self, _: usize, _: &str, reason: &str) {

@@ -17,7 +17,7 @@ use weir_measure_sys::signals::{is_ignored, restore_default};
 /// Signals that weir handles itself while stages run. The stages would inherit an ignored signal;
 /// exec resets a handled one to its default action.
 pub const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
-/// Signals that end weir again once the run is over: reading what was found may take a while.
+/// Signals that end weir once the run is over. To make and write the report may take a while.
 const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Runs shorter than this show no line of progress.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
@@ -43,6 +43,7 @@ pub struct Watch {
     shown: bool,
     looks: u64,
     wanted: bool,
+    last: bool,
 }
 
 impl Watch {
@@ -67,19 +68,18 @@ impl Watch {
         // The processes of a script go by their own names.
         let labels = job.stages.iter().map(|stage| stage.label.clone());
         let labels = if job.script { Vec::new() } else { labels.collect() };
-        Watch { came, live: Live::new(labels), shows, shown: false, looks: 0, wanted: false }
+        let live = Live::new(labels);
+        Watch { came, live, shows, shown: false, looks: 0, wanted: false, last: false }
     }
 
-    /// Ends the watch: wipes the line of progress, and lets signals end weir.
-    pub fn finish(&mut self) {
-        self.wipe();
-        for (signal, _) in self.came.drain(..).filter(|(signal, _)| ENDS.contains(signal)) {
-            restore_default(signal);
-        }
+    /// Says that no other job follows: signals end weir once this one is over.
+    pub fn is_last(mut self) -> Watch {
+        self.last = true;
+        self
     }
 
     /// Wipes the line of progress.
-    fn wipe(&mut self) {
+    pub fn finish(&mut self) {
         if std::mem::take(&mut self.shown) {
             let _ = io::stderr().lock().write_all(b"\r\x1b[K");
         }
@@ -112,6 +112,13 @@ impl Watcher for Watch {
         taken.map(|(signal, _)| *signal).collect()
     }
 
+    fn over(&mut self) {
+        let ends = self.came.iter().map(|(signal, _)| *signal).filter(|_| self.last);
+        for signal in ends.filter(|signal| ENDS.contains(signal)) {
+            restore_default(signal);
+        }
+    }
+
     fn failed(&mut self, position: usize, label: &str, reason: &str) {
         self.live.failed(position);
         tell(&format!("cannot start stage {} '{label}': {reason}", position + 1));
@@ -122,7 +129,7 @@ impl Watcher for Watch {
             return;
         }
         if !self.is_wanted(sampler) {
-            return self.wipe();
+            return self.finish();
         }
         let line = self.live.line(now_ns, sampler, stderr_columns() - 1);
         let _ = io::stderr().lock().write_all(format!("\r\x1b[K{line}").as_bytes());
