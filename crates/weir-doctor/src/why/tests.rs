@@ -1,3 +1,5 @@
+//! The chain of waits, by construction.
+
 use super::*;
 use alloc::format;
 use alloc::vec;
