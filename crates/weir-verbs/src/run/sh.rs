@@ -74,8 +74,8 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     // The sentinel ends: nothing but bash's own children may keep the descriptors open from now on.
     drop(watch);
     if failed {
-        // At the limit of processes no other one can be started, but this one can become bash. There
-        // is no report then.
+        // At the limit of processes no other one can be started, but this one can become bash.
+        // There is no report then.
         return Ok(become_bash(&words));
     }
     let ending = run.ending.unwrap_or(Ending::Code(1));
