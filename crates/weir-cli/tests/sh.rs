@@ -1,4 +1,4 @@
-//! `weir sh` against bash: what bash does with the same words, `weir sh` does too, and it reports.
+//! `weir sh` against bash: `weir sh` does with the same words what bash does, and it reports.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// What a shell gave: its status, and what it printed.
+/// What a shell returned: its status, and what it printed.
 type Gave = (ExitStatus, String, String);
 
 /// A directory with scripts, in which both shells run.
@@ -46,7 +46,7 @@ impl Place {
         command
     }
 
-    /// Both shells give the same for these words and this input. Returns what bash gave.
+    /// Checks that both shells do the same with these words and this input. Returns what bash did.
     fn same(&self, words: &[&str], input: &str) -> Gave {
         let bash = gave(self.bash().args(words), input);
         let weir = gave(self.weir().args(words), input);
@@ -58,7 +58,7 @@ impl Place {
         bash
     }
 
-    /// The reports in the file so far, each of them checked against the schema.
+    /// The reports in the file so far. Each is checked against the schema.
     fn reports(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path().join("report.jsonl")).unwrap_or_default();
         let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
@@ -172,7 +172,7 @@ fn without_a_file_the_report_stands_on_standard_error_behind_the_script_s_own() 
     }
 }
 
-/// Many at once, as make starts them: each line of the file is whole.
+/// Many run at once, as make starts them. Each line of the file is whole.
 #[test]
 fn reports_of_several_at_once_do_not_mix() {
     let place = Place::new();
@@ -213,13 +213,13 @@ fn an_inner_one_becomes_bash_and_one_report_is_written() {
     let (_, out, _) = gave(place.weir().args(["-c", &text]), "");
     assert_eq!(out, "in a\n9\nbash\n");
     assert_eq!(place.reports().len(), 1);
-    // One that was left behind by a weir sh that has ended reports by itself.
+    // A shell that outlives the weir sh that started it reports by itself.
     let mut left = place.weir();
     let (_, out, _) = gave(left.args(["-c", "echo $? left"]).env("WEIR_SH", "1:1"), "");
     assert_eq!((out.as_str(), place.reports().len()), ("0 left\n", 2));
 }
 
-/// A shell that runs, has printed its first line, and gets a signal. What it gives then.
+/// Starts a shell that prints its first line and then gets a signal. Returns what it did then.
 fn signalled(mut command: Command, to_group: bool, signal: Signal) -> (ExitStatus, String) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().expect("it starts");
@@ -315,7 +315,7 @@ fn scripts_that_are_bad_input_end_as_under_bash() {
     assert!(err.contains("nosuch.sh: No such file or directory"), "{err}");
 }
 
-/// The script ends; a process that it left behind holds its standard output. weir ends with the
+/// The script ends, and a process that it left behind holds its standard output. weir ends with the
 /// script, as bash does, and the pipe stays open until the other process ends.
 #[test]
 fn a_child_left_behind_does_not_hold_weir_up() {
