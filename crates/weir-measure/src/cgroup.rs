@@ -1,14 +1,24 @@
-//! The control groups of this process, of version 1 and of version 2.
+//! The control groups of a process, of version 1 and of version 2.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use weir_sys::Pid;
 
 /// Returns the directories of this process's control groups for a controller (`cpu`, `memory`): its
 /// own group first, then those above it as far as they are mounted here. Where both versions are
 /// mounted there are directories of both; only one has the controller's files.
 pub fn directories(controller: &str) -> Vec<PathBuf> {
+    directories_from("/proc/self/cgroup", controller)
+}
+
+/// Returns these directories of another process, as far as they are mounted here.
+pub fn directories_of(pid: Pid, controller: &str) -> Vec<PathBuf> {
+    directories_from(&format!("/proc/{pid}/cgroup"), controller)
+}
+
+fn directories_from(groups: &str, controller: &str) -> Vec<PathBuf> {
     let read = |path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
-    let (Ok(mounts), Ok(groups)) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup")) else {
+    let (Ok(mounts), Ok(groups)) = (read("/proc/self/mountinfo"), read(groups)) else {
         return Vec::new();
     };
     directories_in(&mounts, &groups, controller)

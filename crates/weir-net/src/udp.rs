@@ -9,7 +9,7 @@ use crate::log::{EventReason, FailureEvent, Log};
 use crate::message::{Checksum, MOST_WANTS, Want};
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
-use crate::station::{Arrival, Station};
+use crate::station::{Station, StationMessage};
 use crate::wire::ipv4::{Datagram, protocol};
 use crate::wire::udp::{self, HEADER_BYTES, MOST_PAYLOAD_BYTES, Malformed};
 use rustix::fd::BorrowedFd;
@@ -186,16 +186,16 @@ impl UdpEndpoint {
         let UdpEndpoint { station, counts, log, .. } = self;
         let log = log.as_ref();
         station.receive_for(time, |_, arrival| match arrival {
-            Arrival::Packet { bytes, checksum } => {
+            StationMessage::Packet { bytes, checksum } => {
                 let Ok(datagram) = Datagram::check(bytes) else { return };
                 take(&datagram, checksum, counts, log, &mut see);
             }
-            Arrival::Notice(notice) if notice.protocol == protocol::UDP => {
+            StationMessage::Notice(notice) if notice.protocol == protocol::UDP => {
                 counts.undelivered += 1;
                 let to = SocketAddrV4::new(notice.remote, notice.remote_port);
                 see(UdpArrival::Undelivered { local_port: notice.local_port, to, notice });
             }
-            Arrival::Notice(_) | Arrival::Undeliverable { .. } => {}
+            StationMessage::Notice(_) | StationMessage::Undeliverable { .. } => {}
         })
     }
 }
@@ -211,8 +211,8 @@ fn take(
     let header = datagram.header();
     let (source, destination) = (header.source, header.destination);
     let checked = match checksum {
-        Checksum::LeftOut => udp::Datagram::check_length(datagram.payload()),
-        Checksum::ToCheck => udp::Datagram::check(source, destination, datagram.payload()),
+        Checksum::LeftOut => udp::UdpDatagram::check_length(datagram.payload()),
+        Checksum::ToCheck => udp::UdpDatagram::check(source, destination, datagram.payload()),
     };
     match checked {
         Ok(user) => {

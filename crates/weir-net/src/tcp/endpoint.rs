@@ -7,7 +7,7 @@ use crate::message::{Checksum, Want};
 use crate::outgoing::Outgoing;
 use crate::report::{ReportedService, ServiceReport};
 use crate::spans;
-use crate::station::{Arrival, Station};
+use crate::station::{Station, StationMessage};
 use crate::wire::ipv4::{Datagram, protocol};
 use rustix::fd::BorrowedFd;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -159,13 +159,13 @@ impl TcpEndpoint {
         let (mut time, mut taken) = (time, 0);
         loop {
             let came = station.receive_for(time, |_, arrival| match arrival {
-                Arrival::Packet { bytes, checksum } => {
+                StationMessage::Packet { bytes, checksum } => {
                     stack.take(bytes, checksum == Checksum::LeftOut);
                 }
-                Arrival::Notice(notice) if notice.protocol == protocol::TCP => {
+                StationMessage::Notice(notice) if notice.protocol == protocol::TCP => {
                     *unreachable = Some(SocketAddrV4::new(notice.remote, notice.remote_port));
                 }
-                Arrival::Notice(_) | Arrival::Undeliverable { .. } => {}
+                StationMessage::Notice(_) | StationMessage::Undeliverable { .. } => {}
             })?;
             taken += came;
             time = Duration::ZERO;

@@ -23,13 +23,13 @@ pub enum Malformed {
 
 /// A user datagram whose length and checksum have been checked.
 #[derive(Clone, Copy, Debug)]
-pub struct Datagram<'a> {
+pub struct UdpDatagram<'a> {
     /// Exactly the length the header says.
     bytes: &'a [u8],
     surplus_bytes: usize,
 }
 
-impl<'a> Datagram<'a> {
+impl<'a> UdpDatagram<'a> {
     /// Checks the payload of an IP datagram from `source` to `destination`.
     ///
     /// A checksum of 0 means none, and is not checked. Bytes beyond the length are cut off, as
@@ -38,8 +38,8 @@ impl<'a> Datagram<'a> {
         source: Ipv4Addr,
         destination: Ipv4Addr,
         payload: &'a [u8],
-    ) -> Result<Datagram<'a>, Malformed> {
-        let datagram = Datagram::check_length(payload)?;
+    ) -> Result<UdpDatagram<'a>, Malformed> {
+        let datagram = UdpDatagram::check_length(payload)?;
         if datagram.has_checksum() {
             let mut sum = pseudo_header(source, destination, word(payload, 4));
             sum.add(datagram.bytes);
@@ -52,7 +52,7 @@ impl<'a> Datagram<'a> {
 
     /// Checks only the length of a payload whose checksum the sending kernel left out, since it is
     /// the kernel of this machine.
-    pub fn check_length(payload: &'a [u8]) -> Result<Datagram<'a>, Malformed> {
+    pub fn check_length(payload: &'a [u8]) -> Result<UdpDatagram<'a>, Malformed> {
         if payload.len() < HEADER_BYTES {
             return Err(Malformed::Short);
         }
@@ -60,7 +60,7 @@ impl<'a> Datagram<'a> {
         if length < HEADER_BYTES || length > payload.len() {
             return Err(Malformed::Length);
         }
-        Ok(Datagram { bytes: &payload[..length], surplus_bytes: payload.len() - length })
+        Ok(UdpDatagram { bytes: &payload[..length], surplus_bytes: payload.len() - length })
     }
 
     /// Returns the source port; 0 if the sender wants no answer.
