@@ -8,6 +8,7 @@ use weir_net::tftp::netascii::{Decoder, Encoder};
 use weir_net::tftp::packet::{self, Mode, Options, Packet, Request};
 use weir_net::tftp::receiver::Receiver;
 use weir_net::tftp::sender::{Sender, Terms};
+use weir_net::tftp::waits::WaitClock;
 
 /// What the network does: shares in thousandths, and where its choices begin.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,7 +118,9 @@ fn transfer(file: &[u8], terms: Terms, weather: Weather, pace_ns: u64) -> Outcom
         }
         let arrivals = [network.to_receiver.keys().next(), network.to_sender.keys().next()];
         let arrival = arrivals.into_iter().flatten().map(|(at_ns, _)| (*at_ns).max(free_ns)).min();
-        let timers = sender.deadline_ns().min(receiver.deadline_ns());
+        // A receiver that has everything waits for nothing.
+        let receivers = if receiver.is_done() { u64::MAX } else { receiver.deadline_ns() };
+        let timers = sender.deadline_ns().min(receivers);
         now_ns = arrival.map_or(timers, |at_ns| at_ns.min(timers)).max(now_ns + 1000);
     }
     Outcome { received, sender, receiver, time_ns: now_ns, sent: network.sent }
@@ -299,4 +302,21 @@ fn options_out_of_range_are_left_out_and_the_first_counts() {
     for none in [&b"\0\x01f\0mail\0"[..], b"\0\x01\0octet\0", b"\0\x01f\0octet", b"\0\x07", b"\0"] {
         assert_eq!(Packet::check(none), None, "{none:?}");
     }
+}
+
+#[test]
+fn the_shares_of_a_wait_add_up_and_a_lost_packet_is_the_networks() {
+    let mut clock = WaitClock::new(1000);
+    clock.wait(1100);
+    clock.answered(1150, true);
+    // The shortest wait so far was 50: of the next one, 200 are the other side's.
+    clock.wait(1200);
+    clock.answered(1450, true);
+    clock.wait(1500);
+    clock.lost(2500);
+    // Nothing is waited for: an answer adds nothing.
+    clock.answered(2600, true);
+    let waits = clock.waits(3000);
+    assert_eq!((waits.network_ns, waits.other_ns), (50 + 50 + 1000, 200));
+    assert_eq!((waits.total_ns, waits.ours_ns(), waits.longest()), (2000, 700, "the network"));
 }

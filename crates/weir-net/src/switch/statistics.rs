@@ -73,6 +73,10 @@ fn key(name: &str) -> String {
 }
 
 fn station(station: &AttachedStation) -> Value {
+    let figures = station.report.map(|report| {
+        let figures = report.figures().map(|(name, figure)| (name.to_owned(), json!(figure)));
+        figures.collect::<Map<_, _>>()
+    });
     json!({
         "pid": station.identity.pid,
         "uid": station.identity.uid,
@@ -80,8 +84,6 @@ fn station(station: &AttachedStation) -> Value {
         "datagrams_delivered": station.delivered,
         "datagrams_refused": station.full,
         "service": station.report.map(|report| report.service().as_str()),
-        "figures": station.report.map(|report| {
-            report.figures().map(|(name, figure)| (name.to_owned(), json!(figure))).collect::<Map<_, _>>()
-        }),
+        "figures": figures,
     })
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod address;
 mod bench;
 mod buffer;
 mod json;

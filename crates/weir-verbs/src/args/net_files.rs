@@ -207,7 +207,7 @@ pub struct NetServeOptions {
 #[command(after_help = CONNECT_EXAMPLES)]
 pub struct NetConnectOptions {
     /// Host to connect to
-    #[arg(value_parser = super::net::address)]
+    #[arg(value_parser = super::address::address)]
     pub host: Ipv4Addr,
 
     /// Port there

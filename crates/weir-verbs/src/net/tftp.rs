@@ -138,7 +138,7 @@ fn get<D: Datagrams>(
         Fetched::File(new_file(&local)?)
     };
     let name = options.remote.as_bytes();
-    Ok(client.get(name, &mut sink, &stop, |progress| show(bar, progress)).map_err(asked)?)
+    client.get(name, &mut sink, &stop, |progress| show(bar, progress)).map_err(asked)
 }
 
 /// Begins a file that gets its name when it is complete.
@@ -165,5 +165,5 @@ fn put<D: Datagrams>(
     let own = options.local.file_name().map(ToOwned::to_owned).unwrap_or_default();
     let name = options.remote.clone().unwrap_or(own);
     let see = |progress: &Progress| show(bar, progress);
-    Ok(client.put(name.as_bytes(), &mut file, found.len(), &stop, see).map_err(asked)?)
+    client.put(name.as_bytes(), &mut file, found.len(), &stop, see).map_err(asked)
 }
