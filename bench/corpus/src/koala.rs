@@ -57,6 +57,7 @@ pub fn measure(
         }
     }
     let [bash_s, weir_s] = times;
-    let (part, small_s) = (String::from("koala"), Vec::new());
-    Ok(Overhead { part, name: name.to_owned(), bash_s, weir_s, small_s, same })
+    let (part, name) = (String::from("koala"), name.to_owned());
+    let (small_s, again_s) = (Vec::new(), Vec::new());
+    Ok(Overhead { part, name, bash_s, weir_s, small_s, again_s, same })
 }

@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Returns the directories of this process's control groups for a controller (`cpu`, `memory`): its
 /// own group first, then those above it as far as they are mounted here. Where both versions are
-/// mounted there are directories of both; only one has the controller's files.
+/// mounted there are directories of both; only one has the controller's files. They are those of the
+/// first call: counters of two times are compared, and must be the same group's.
 pub fn directories(controller: &str) -> Vec<PathBuf> {
-    let read = |path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
-    let (Ok(mounts), Ok(groups)) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup")) else {
-        return Vec::new();
-    };
-    directories_in(&mounts, &groups, controller)
+    static TEXTS: OnceLock<Option<(String, String)>> = OnceLock::new();
+    let read = |path| Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned());
+    let texts = TEXTS
+        .get_or_init(|| Some((read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?)))
+        .as_ref();
+    texts.map_or_else(Vec::new, |(mounts, groups)| directories_in(mounts, groups, controller))
 }
 
 /// Finds them in the texts of `/proc/PID/mountinfo` and `/proc/PID/cgroup`.

@@ -179,8 +179,9 @@ impl PipeWatch {
         let capacity_bytes = fcntl_getpipe_size(end).ok()? as u64;
         self.totals.note_capacity(capacity_bytes);
         let full = match &writer {
-            Some(writer) => !writable(writer),
-            None => bytes >= capacity_bytes,
+            // A pipe counts pages: one that holds fewer bytes may be full all the same.
+            Some(writer) if (1..capacity_bytes).contains(&bytes) => !writable(writer),
+            _ => bytes >= capacity_bytes,
         };
         let fill = Fill { bytes, capacity_bytes, full };
         self.totals.filled_bytes += bytes.saturating_sub(self.totals.last_bytes);
