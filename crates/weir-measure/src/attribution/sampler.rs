@@ -208,12 +208,27 @@ impl Sampler {
         let counts_for = |group: usize, state| strongest[group].is_some_and(|(of, _)| of == state);
         waits.retain(|(group, _, state, _)| counts_for(*group, *state));
         self.note_waits(&waits, weight_ns);
+        for (group, has_children) in self.groups.iter_mut().zip(has_children) {
+            group.births.any_ns += if has_children { weight_ns } else { 0 };
+        }
+        self.end_tick(&strongest, &counts, &totals, now_ns);
+    }
+
+    /// Adds what a tick showed of each group, its strongest state and its number of tasks, to the
+    /// sums.
+    fn end_tick(
+        &mut self,
+        strongest: &[Option<(TaskState, u32)>],
+        counts: &[usize],
+        totals: &[Sched],
+        now_ns: u64,
+    ) {
+        let weight_ns = self.weight_ns;
         for (position, group) in self.groups.iter_mut().enumerate() {
-            group.births.any_ns += if has_children[position] { weight_ns } else { 0 };
             group.add_tick(strongest[position], counts[position], now_ns, weight_ns);
         }
         if self.grouping == Grouping::ByStage {
-            self.course.add(now_ns, weight_ns, &totals, |group| Seen {
+            self.course.add(now_ns, weight_ns, totals, |group| Seen {
                 tasks: counts[group],
                 state: strongest[group].filter(|_| !self.groups[group].ended),
             });

@@ -133,6 +133,8 @@ fn label(
     let of_parent = group.command == parent.command || group.command == parent.first.1;
     let is_same = group.program == shell.first.0 && of_parent;
     let is_subshell = is_same && !group.hidden;
+    // It was seen before its exec, or never by name.
+    let is_nameless = group.program.is_empty() || group.hidden && group.program == parent.program;
     // A fork that has not become a program yet, or that ran builtins for a moment.
     let moment = !is_given && is_subshell && active_ns(group) < SHELL_NS;
     if moment
@@ -142,9 +144,7 @@ fn label(
     }
     if !is_given && !is_subshell {
         return Some(match (group.command.as_str(), group.program.as_str()) {
-            (command, program) if is_same || command.is_empty() && program.is_empty() => {
-                String::from(UNSEEN)
-            }
+            (command, _) if is_same || command.is_empty() && is_nameless => String::from(UNSEEN),
             ("", program) => format!("({program})"),
             (command, _) => without_directory(command).to_owned(),
         });
