@@ -39,8 +39,10 @@ use weir_doctor::sizing::Sizing;
 use weir_measure_sys::signals;
 use weir_sys::cpu::thread_ns;
 
-/// Length of the denser sampling at the start.
-const CLOSE_NS: u64 = 200_000_000;
+/// At the start the ticks are closer together: their interval is this share (1/32) of the time that
+/// has passed, so short runs have samples too, and no more than a longer one needs.
+const CLOSE_SHIFT: u32 = 5;
+/// The shortest interval.
 const CLOSE_TICK_NS: u64 = 1_000_000;
 /// Sampling may take this share of one CPU (1/64); the interval grows when it takes more.
 const COST_SHIFT: u32 = 6;
@@ -125,8 +127,8 @@ impl RunningJob {
                 last_ns = now_ns;
                 // Not by the clock: a job stopped just here would not be sampled for minutes.
                 let cost_ns = thread_ns().saturating_sub(begun_ns);
-                let tick_ns = if now_ns < CLOSE_NS { CLOSE_TICK_NS } else { job.tick_ns };
-                let tick_ns = tick_ns.max(cost_ns << COST_SHIFT);
+                let close_ns = (now_ns >> CLOSE_SHIFT).max(CLOSE_TICK_NS);
+                let tick_ns = job.tick_ns.min(close_ns).max(cost_ns << COST_SHIFT);
                 // Jitter keeps the ticks out of step with periodic work in the stages.
                 due_ns = now_ns + tick_ns / 2 + random.below(tick_ns);
             }
