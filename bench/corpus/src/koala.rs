@@ -8,8 +8,8 @@ use crate::run::Place;
 use std::path::{Path, PathBuf};
 use weir_measure::pairs::PairOrder;
 
-/// Sets whose scripts take a file as their first argument.
-const SETS: [&str; 3] = ["oneliners", "unixfun", "nlp"];
+/// Sets whose scripts take a file as their first argument. (Those of `nlp` take a directory.)
+const SETS: [&str; 2] = ["oneliners", "unixfun"];
 
 /// The scripts found below a checkout, with their names.
 pub fn scripts(checkout: &Path) -> Result<Vec<(String, PathBuf)>, String> {

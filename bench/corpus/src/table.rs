@@ -15,6 +15,9 @@ pub fn all(results: &Results) -> String {
     if !results.overheads.is_empty() {
         overhead(&mut text, &results.overheads);
     }
+    if !results.koala.is_empty() {
+        overhead(&mut text, &results.koala);
+    }
     if !results.followed.is_empty() {
         advice(&mut text, &results.followed);
     }

@@ -31,7 +31,7 @@ pub(super) fn line_buffering(run: &Run, position: usize) -> Option<Advice> {
         return None;
     }
     programs::line_buffered(&stage.label)?;
-    let work_ns = reader.times.own_ns() + reader.times.stage_child_ns;
+    let work_ns = reader.wall_ns.saturating_sub(reader.times.input_ns);
     if run.share(waited_ns.min(work_ns / io.write_calls.max(1))) < MUCH {
         return None;
     }
