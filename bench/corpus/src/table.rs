@@ -146,6 +146,9 @@ fn mean_ratio(pairs: &[(&[f64], &[f64])]) -> (f64, f64, f64) {
     (mean.exp(), (mean - half).exp(), (mean + half).exp())
 }
 
+/// The times of one way to run a pipeline.
+type Times = fn(&Overhead) -> &[f64];
+
 fn overhead(text: &mut String, all: &[Overhead]) {
     let _ = writeln!(
         text,
@@ -165,7 +168,7 @@ fn overhead(text: &mut String, all: &[Overhead]) {
         let _ =
             writeln!(text, "| {} | {median:.2} | {weir} | {small} | {again} | {same} |", one.name);
     }
-    let of: [(&str, fn(&Overhead) -> &[f64]); 3] = [
+    let of: [(&str, Times); 3] = [
         ("weir with its own pipes", |one| &one.weir_s),
         ("weir with pipes as small as bash's", |one| &one.small_s),
         ("bash once more", |one| &one.again_s),

@@ -152,7 +152,6 @@ fn lines_that_come_slowly_are_passed_on_to_a_loop_that_works_on_each() {
         read_bytes: 64 * read_calls,
         write_calls,
         write_bytes: 4000,
-        ..Io::default()
     };
     run.stages[1].io = Some(io(60, 1));
     let found = commands(&run);
