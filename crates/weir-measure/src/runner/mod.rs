@@ -102,7 +102,7 @@ impl RunningJob {
         let mut taken_ns = 1;
         let mut stops = Stops::default();
         let mut shown_ns = last_ns;
-        let mut woken = true;
+        let (mut woken, mut mean_cost_ns) = (true, 0);
         loop {
             let before_ns = self.clock.now_ns();
             let (here, there) = self.take_events(watcher, woken);
@@ -128,7 +128,9 @@ impl RunningJob {
                 // Not by the clock: a job stopped just here would not be sampled for minutes.
                 let cost_ns = thread_ns().saturating_sub(begun_ns);
                 let close_ns = (now_ns >> CLOSE_SHIFT).max(CLOSE_TICK_NS);
-                let tick_ns = job.tick_ns.min(close_ns).max(cost_ns << COST_SHIFT);
+                // One dear look, as for the peer of a socket, makes no long gap.
+                mean_cost_ns = (mean_cost_ns * 7 + cost_ns) / 8;
+                let tick_ns = job.tick_ns.min(close_ns).max(mean_cost_ns << COST_SHIFT);
                 // Jitter keeps the ticks out of step with periodic work in the stages.
                 due_ns = now_ns + tick_ns / 2 + random.below(tick_ns);
             }
