@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 mod changed;
 
 pub use changed::{
-    AES_CIPHER, cat_of_one_file, parallel, uncompressed, with_buffer, with_threads, without_cat,
+    AES_CIPHER, cat_of_one_file, line_buffered, parallel, uncompressed, with_buffer, with_threads,
+    without_cat,
 };
 
 /// Programs that advice names only where they are installed, or says that they are not.
@@ -44,6 +45,19 @@ pub fn program_name(label: &str) -> Option<&str> {
 /// Whether a command is a loop of the shell.
 pub fn is_loop(label: &str) -> bool {
     matches!(split(label), Some(("while" | "until" | "for", _)))
+}
+
+/// Whether a command works on each line as it comes: a loop of the shell around `read`, or `xargs`
+/// that takes one at a time.
+pub fn takes_each_line(label: &str) -> bool {
+    let Some((program, words)) = split(label) else { return false };
+    let one = |pair: &[&str]| matches!(pair, ["-n" | "-L", "1"]);
+    let each = |word: &str| matches!(word, "-n1" | "-L1") || word.starts_with("-I");
+    match program {
+        "while" | "until" => words.contains(&"read"),
+        "xargs" => words.iter().any(|word| each(word)) || words.windows(2).any(one),
+        _ => false,
+    }
 }
 
 /// Whether a command by its nature starts other programs again and again.

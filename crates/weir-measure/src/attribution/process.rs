@@ -215,9 +215,9 @@ impl Process {
         let (name, peak) =
             (field(&String::from_utf8_lossy(status), "Name")?.to_owned(), peak_rss_bytes(status));
         let is_new = name != self.name;
-        // Libraries are mapped after the start.
-        if is_new || self.looks.is_power_of_two() {
-            self.see_program();
+        // Libraries are mapped after the start, and a few later.
+        if is_new || self.looks == 4 || self.looks.is_multiple_of(64) {
+            self.see_program(true);
         }
         if is_new || !self.described {
             self.name = name;
@@ -226,10 +226,10 @@ impl Process {
         peak
     }
 
-    /// Looks into the file of its program.
-    pub fn see_program(&mut self) {
+    /// Looks into the file of its program, and into those of its libraries.
+    pub fn see_program(&mut self, libraries: bool) {
         if self.may_splice != Some(true) {
-            self.may_splice = may_move_uncounted(self.pid).or(self.may_splice);
+            self.may_splice = may_move_uncounted(self.pid, libraries).or(self.may_splice);
         }
     }
 

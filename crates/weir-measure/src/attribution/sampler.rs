@@ -76,7 +76,8 @@ impl Sampler {
         let group = self.groups.len();
         self.groups.push(Group::new(pid, ends, now_ns));
         let mut process = Process::new(pid, group);
-        process.see_program();
+        // It has no library yet.
+        process.see_program(false);
         if self.grouping == Grouping::ByProcess {
             process.count_alone();
         }

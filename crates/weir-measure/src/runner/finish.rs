@@ -74,11 +74,19 @@ impl LiveStage {
         LiveStage { start_ns, stopped: false, state: LiveState::Failed(failure) }
     }
 
-    pub fn started(pid: Pid, group: usize, start_ns: u64, inherited_rss_bytes: u64) -> LiveStage {
+    pub fn started(pid: Pid, group: usize, start_ns: u64) -> LiveStage {
         let open = |file| ProcFile::open(&format!("/proc/{pid}/{file}")).ok();
         let (sched, io) = (open("schedstat"), open("io"));
-        let files = Files { pid, group, pidfd: pidfd(pid), sched, io, inherited_rss_bytes };
+        let (pidfd, inherited_rss_bytes) = (pidfd(pid), 0);
+        let files = Files { pid, group, pidfd, sched, io, inherited_rss_bytes };
         LiveStage { start_ns, stopped: false, state: LiveState::Running(files) }
+    }
+
+    /// Notes a peak of memory that its process may have begun with.
+    pub fn inherits(&mut self, rss_bytes: u64) {
+        if let LiveState::Running(files) = &mut self.state {
+            files.inherited_rss_bytes = rss_bytes;
+        }
     }
 
     pub fn has_ended(&self) -> bool {
