@@ -4,7 +4,7 @@
 use super::job::Job;
 use crate::attribution::{Births, Group, PipeWatch, Sampler, is_named};
 use crate::proc::Descriptor;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage};
 use weir_doctor::graph::{
@@ -149,7 +149,8 @@ impl<'a> Processes<'a> {
             stage.started = births.started(&stage.program, stage.wall_ns, &census, once);
             stages.push(stage);
         }
-        let is_member = |at: usize| class.rows.iter().any(|row| row.contains(&at));
+        let members: HashSet<usize> = class.rows.iter().flatten().copied().collect();
+        let is_member = |at: usize| members.contains(&at);
         let inner =
             |row: &Vec<usize>| row.iter().all(|at| self.seen[*at].parent.is_some_and(is_member));
         let tops = class.rows.iter().zip(&stages).filter(|(row, _)| !inner(row));
@@ -196,6 +197,7 @@ impl<'a> Processes<'a> {
             class.rows.iter().map(|row| row.iter().filter(|at| is_brief(at)).count()).sum();
         let (unseen, evidence) = sampler.unseen();
         match evidence {
+            _ if sampler.has_all() => (seen, Evidence::Exact),
             _ if once == 0 => (seen, Evidence::Exact),
             Evidence::Estimated => {
                 let more = unseen as f64 / sampler.seen_once().max(1) as f64;

@@ -24,6 +24,7 @@ pub use start::{files_needed, files_suffice};
 
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::Clock;
+use crate::lives::Lives;
 use crate::machine;
 use crate::oom;
 use crate::random::Random;
@@ -138,14 +139,26 @@ impl RunningJob {
     }
 
     /// Sleeps until this time, or until a stage ends or a signal comes.
-    fn sleep_until(&self, due_ns: u64) {
-        let rest_ns = due_ns.saturating_sub(self.clock.now_ns());
-        let timeout = Timespec::try_from(Duration::from_nanos(rest_ns)).unwrap_or_default();
-        let alive = self.live.iter().filter(|live| !live.has_ended());
-        let mut set: Vec<PollFd> =
-            alive.filter_map(|live| Some(PollFd::new(live.pidfd()?, PollFlags::IN))).collect();
-        // Interrupted or not, the loop checks everything again.
-        let _ = poll(&mut set, Some(&timeout));
+    fn sleep_until(&mut self, due_ns: u64) {
+        loop {
+            let rest_ns = due_ns.saturating_sub(self.clock.now_ns());
+            let timeout = Timespec::try_from(Duration::from_nanos(rest_ns)).unwrap_or_default();
+            let alive = self.live.iter().filter(|live| !live.has_ended());
+            let mut set: Vec<PollFd> =
+                alive.filter_map(|live| Some(PollFd::new(live.pidfd()?, PollFlags::IN))).collect();
+            let stages = set.len();
+            set.extend(self.sampler.lives.iter().flat_map(Lives::sockets));
+            // Interrupted or not, the loop checks everything again.
+            let woken = poll(&mut set, Some(&timeout)).is_ok_and(|ready| ready > 0);
+            let by_stage = set[..stages].iter().any(|of| !of.revents().is_empty());
+            if let Some(lives) = self.sampler.lives.as_mut().filter(|_| woken) {
+                lives.take(&self.clock);
+            }
+            // Events of processes need no look at the stages.
+            if by_stage || !woken || rest_ns == 0 {
+                return;
+            }
+        }
     }
 
     /// Handles signals to this process and changes of its children. Returns whether this process,

@@ -154,14 +154,15 @@ fn critical_path(run: &Run) -> Option<String> {
 pub fn unseen(run: &Run) -> Option<String> {
     /// Less than this share of the run's CPU time is not worth a word.
     const LITTLE: f64 = 0.05;
-    let Unseen { processes, cpu_ns } = run.unseen?;
+    let Unseen { processes, evidence, cpu_ns } = run.unseen?;
+    let about = if evidence == Evidence::Exact { "" } else { "about " };
     let share = cpu_ns as f64 / (run.cpu_sum_ns() + cpu_ns).max(1) as f64;
     if share < LITTLE || processes == Some(0) || seconds(cpu_ns) == "-" {
         return None;
     }
     let who = match processes {
-        Some(1) => String::from("about 1 process"),
-        Some(n) => format!("about {} processes", count(n)),
+        Some(1) => format!("{about}1 process"),
+        Some(n) => format!("{about}{} processes", count(n)),
         None => String::from("processes"),
     };
     let (took, part) = (seconds(cpu_ns), percent(share));
