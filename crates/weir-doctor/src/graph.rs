@@ -1,7 +1,7 @@
 //! The graph of the processes that a run started: which of them form pipelines, which pipelines
 //! are the same one again, and which line of a script started them.
 
-use crate::programs::{is_shell, starts_anything};
+use crate::programs::{is_shell, runs_others};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -114,7 +114,7 @@ fn is_fork(seen: &[Seen], at: usize) -> bool {
 /// Whether what a process starts is a part of its own work: a compiler's driver, xargs, a program
 /// that runs another. The first process of all is the run.
 fn is_driver(seen: &[Seen], at: usize) -> bool {
-    seen[at].parent.is_some() && !seen[at].waits && !starts_anything(&seen[at].program)
+    seen[at].parent.is_some() && !seen[at].waits && !runs_others(&seen[at].program)
 }
 
 /// Returns the ends that a process has, and that the process that started it has not.

@@ -32,6 +32,8 @@ pub struct Class {
     pub line: Option<(usize, usize)>,
     /// When parts of instances ran, and which rows they are.
     parts: Vec<(Span, Vec<usize>)>,
+    /// Whether instances were put together of such parts.
+    pub joined: bool,
 }
 
 impl Class {
@@ -57,6 +59,7 @@ impl Class {
     /// one.
     fn join_parts(&mut self) {
         let mut parts = core::mem::take(&mut self.parts);
+        self.joined = !parts.is_empty();
         parts.sort_by_key(|(span, _)| (span.start_ns, span.end_ns));
         let mut open: Option<(Span, Vec<usize>)> = None;
         for (span, rows) in parts {

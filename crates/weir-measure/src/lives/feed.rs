@@ -108,7 +108,7 @@ impl Feed {
             self.lost |= drain(socket, MOST, |text| accounts.extend(account(text)));
         }
         let mut events = Vec::new();
-        self.lost |= drain(&self.events, usize::MAX, |text| events.extend(event(text)));
+        self.lost |= drain(&self.events, MOST * 64, |text| events.extend(event(text)));
         (events, accounts)
     }
 }

@@ -185,7 +185,7 @@ impl RunningJob {
             ..Run::default()
         };
         if let Some(lives) = &mut self.sampler.lives {
-            while lives.take(&self.clock) {}
+            lives.take_rest(&self.clock);
             if lives.were_lost() {
                 let note =
                     "more processes were started than could be counted: the kernel dropped events";

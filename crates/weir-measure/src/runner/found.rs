@@ -124,7 +124,25 @@ impl<'a> Processes<'a> {
         };
         let found = instances(&self.seen);
         let classes = classes(&self.seen, &found, &pipelines, &script_of, &brief);
-        classes.iter().map(|class| self.found(class, run, sampler, limit_bytes)).collect()
+        let found =
+            |class| self.found(class, self.is_sure(class, &classes), (run, sampler), limit_bytes);
+        classes.iter().map(found).collect()
+    }
+
+    /// Whether the instances of a group are known one by one, if all processes are. Those that were
+    /// put together of parts fit if each row has one process of each, and if no other group could
+    /// have the parts.
+    fn is_sure(&self, class: &Class, all: &[Class]) -> bool {
+        let parent = |class: &Class| class.rows.first().map(|row| self.seen[row[0]].parent);
+        let has = |class: &Class, row: &Vec<usize>| {
+            let program = &self.seen[row[0]].program;
+            class.rows.iter().any(|mine| self.seen[mine[0]].program == *program)
+        };
+        let rivals = |other: &&Class| {
+            parent(other) == parent(class) && other.rows.iter().any(|row| has(class, row))
+        };
+        let even = class.rows.iter().all(|row| row.len() == class.spans.len());
+        !class.joined || even && all.iter().filter(rivals).count() == 1
     }
 
     /// Finds which processes were waited for one after the other.
@@ -134,7 +152,13 @@ impl<'a> Processes<'a> {
         graph::critical_path(&self.seen, (start_ns, start_ns + run.wall_ns), tick_ns)
     }
 
-    fn found(&self, class: &Class, run: &Run, sampler: &Sampler, limit_bytes: u64) -> FoundGroup {
+    fn found(
+        &self,
+        class: &Class,
+        sure: bool,
+        (run, sampler): (&Run, &Sampler),
+        limit_bytes: u64,
+    ) -> FoundGroup {
         let (census, once) = (sampler.census(), sampler.seen_once());
         let mut stages = Vec::new();
         for row in &class.rows {
@@ -165,7 +189,7 @@ impl<'a> Processes<'a> {
             Line { script: name.clone(), line: pipelines[at].line }
         });
         let alive_ns = class.alive_ns();
-        let (instances, instances_evidence) = self.instances(class, sampler);
+        let (instances, instances_evidence) = self.instances(class, sure, sampler);
         let stage_run = Run {
             wall_ns: alive_ns,
             cpus: run.cpus,
@@ -190,14 +214,18 @@ impl<'a> Processes<'a> {
 
     /// Returns how often a group ran. The processes that were too brief to be seen are divided
     /// among the groups as those that were seen once: an instance is as likely as its processes.
-    fn instances(&self, class: &Class, sampler: &Sampler) -> (u64, Evidence) {
+    fn instances(&self, class: &Class, sure: bool, sampler: &Sampler) -> (u64, Evidence) {
         let seen = class.spans.len() as u64;
         let is_brief = |at: &usize| self.group(*at).samples.count() <= 1;
         let once: usize =
             class.rows.iter().map(|row| row.iter().filter(|at| is_brief(at)).count()).sum();
         let (unseen, evidence) = sampler.unseen();
         match evidence {
-            _ if sampler.has_all() => (seen, Evidence::Exact),
+            _ if sampler.has_all() && sure => (seen, Evidence::Exact),
+            _ if sampler.has_all() => {
+                let most = class.rows.iter().map(Vec::len).max().unwrap_or(0) as u64;
+                (seen.min(most), Evidence::Estimated)
+            }
             _ if once == 0 => (seen, Evidence::Exact),
             Evidence::Estimated => {
                 let more = unseen as f64 / sampler.seen_once().max(1) as f64;

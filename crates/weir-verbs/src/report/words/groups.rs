@@ -24,9 +24,15 @@ pub fn groups(run: &Run, parts: &[Part]) -> String {
             true => starting(group),
             false => held_up(&group.run, &part.verdict, group.first_stage),
         };
-        let what = if group.is_single() { "command" } else { "pipeline" };
-        let who = format!("{what} {} {}", part.group + 1, described(group));
-        format!("{} of the time: {who}: {held}", percent(part.share))
+        let number = part.group + 1;
+        let who = match (group.is_single(), &group.line) {
+            (true, _) => format!("command {number} {}", described(group)),
+            // The table beside it has its commands.
+            (false, Some(_)) => format!("pipeline {number} ({})", about(group).join(", ")),
+            (false, None) => format!("pipeline {number} {}", described(group)),
+        };
+        let joint = if held.starts_with("held up by ") { "," } else { ":" };
+        format!("{} of the time: {who}{joint} {held}", percent(part.share))
     };
     let path = critical_path(run);
     parts.iter().map(line).chain(path).collect::<Vec<_>>().join("\n")
@@ -91,15 +97,20 @@ fn held_up(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
     }
 }
 
-/// `sort a | uniq -c (line 14 of report.sh, 300 times)`.
-fn described(group: &FoundGroup) -> String {
+/// `line 14 of report.sh`, `300 times`.
+fn about(group: &FoundGroup) -> Vec<String> {
     let more = match group.instances_evidence {
         Evidence::Exact => "",
         Evidence::LowerBound => "at least ",
         _ => "about ",
     };
     let times = (group.instances > 1).then(|| format!("{more}{} times", count(group.instances)));
-    let about: Vec<String> = place(group).into_iter().chain(times).collect();
+    place(group).into_iter().chain(times).collect()
+}
+
+/// `sort a | uniq -c (line 14 of report.sh, 300 times)`.
+fn described(group: &FoundGroup) -> String {
+    let about = about(group);
     match about.is_empty() {
         true => short(&group.name),
         false => format!("{} ({})", short(&group.name), about.join(", ")),
