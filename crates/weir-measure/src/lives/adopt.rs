@@ -39,7 +39,8 @@ impl Lives {
             places.push(match (sampled, parent) {
                 (Some(at), _) => {
                     refine(&mut groups[at], life);
-                    self.rename(&mut groups[at], life);
+                    let above = parent.map(|parent| groups[parent].first.clone());
+                    self.rename(&mut groups[at], life, above);
                     Some(at)
                 }
                 (None, Some(parent)) if groups.len() < MOST => {
@@ -59,16 +60,21 @@ impl Lives {
         (adopted, places)
     }
 
-    /// Corrects what a sample saw before the process became another program.
-    fn rename(&self, group: &mut Group, life: &Life) {
+    /// Corrects what a sample saw: the process before it became another program, or a copy of
+    /// the one `above` whose arguments were not there yet.
+    fn rename(&self, group: &mut Group, life: &Life, above: Option<(String, String)>) {
         let name = self.name(life);
         if life.executed && life.parent.is_some() && !name.is_empty() && group.program != name {
-            group.program = name.to_owned();
+            name.clone_into(&mut group.program);
             group.command.clone_from(&life.command);
             group.first = (group.program.clone(), group.command.clone());
             group.ends = life.ends;
             group.more_ends.clear();
             group.hidden = false;
+        } else if !life.executed && group.command.is_empty() {
+            let first = above.filter(|(program, _)| !program.is_empty());
+            group.first = first.unwrap_or_else(|| group.first.clone());
+            (group.program, group.command) = group.first.clone();
         }
     }
 

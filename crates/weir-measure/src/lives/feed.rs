@@ -301,4 +301,19 @@ mod tests {
         assert_eq!((event(&[0; 600]), account(&[0; 600])), (None, None));
         assert_eq!(attributes(&[2, 0, 0, 0, 0, 0]).count(), 0);
     }
+
+    #[test]
+    fn what_the_kernel_drops_is_told() {
+        let Some(mut feed) = Feed::open() else {
+            eprintln!("SKIPPED: the kernel tells no process events");
+            return;
+        };
+        // The kernel makes it a few kilobytes: some events.
+        set_socket_recv_buffer_size(&feed.events, 1).expect("set");
+        for _ in 0..40 {
+            std::process::Command::new("true").status().expect("true");
+        }
+        let (events, _) = feed.take();
+        assert!(feed.lost, "{} events of 120", events.len());
+    }
 }

@@ -186,7 +186,7 @@ impl Lives {
         let mut buffer = [0; 4096];
         let text = read_small(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(&[]);
         // What is known in part only would look like a command without pipes.
-        if !text.is_empty() && (ends.input.is_some() || ends.output.is_some()) {
+        if !text.is_empty() && ends.input.is_some() && ends.output.is_some() {
             life.ends = ends;
             let words = text.split(|b| *b == 0).filter(|word| !word.is_empty());
             let words: Vec<_> = words.map(String::from_utf8_lossy).collect();

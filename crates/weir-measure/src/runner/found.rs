@@ -129,20 +129,24 @@ impl<'a> Processes<'a> {
         classes.iter().map(found).collect()
     }
 
-    /// Whether the instances of a group are known one by one, if all processes are. Those that were
-    /// put together of parts fit if each row has one process of each, and if no other group could
-    /// have the parts.
+    /// Whether the instances of a group are known one by one, if all processes are. Where some were
+    /// put together of parts, or seen by name only, no other group may have the same programs.
     fn is_sure(&self, class: &Class, all: &[Class]) -> bool {
         let parent = |class: &Class| class.rows.first().map(|row| self.seen[row[0]].parent);
         let has = |class: &Class, row: &Vec<usize>| {
             let program = &self.seen[row[0]].program;
             class.rows.iter().any(|mine| self.seen[mine[0]].program == *program)
         };
-        let rivals = |other: &&Class| {
+        let is_rival = |other: &&Class| {
             parent(other) == parent(class) && other.rows.iter().any(|row| has(class, row))
         };
+        let is_blurred = |class: &Class| {
+            class.joined || class.rows.iter().flatten().any(|at| !self.seen[*at].known)
+        };
         let even = class.rows.iter().all(|row| row.len() == class.spans.len());
-        !class.joined || even && all.iter().filter(rivals).count() == 1
+        let rivals: Vec<&Class> = all.iter().filter(is_rival).collect();
+        let alone = rivals.len() == 1 || !rivals.iter().any(|class| is_blurred(class));
+        alone && (even || !class.joined)
     }
 
     /// Finds which processes were waited for one after the other.

@@ -48,6 +48,8 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
     let of = run.stages.get(position)?;
     let found = run.groups.iter().filter(|group| group.inside == Some(position));
     let share = |group: &FoundGroup| group.own_ns() as f64 / of.wall_ns.max(1) as f64;
+    // One that waits for what it starts tells less than that.
+    let found = found.filter(|group| !(group.starts_others && group.is_single()));
     let group = found.max_by(|one, other| share(one).total_cmp(&share(other)))?;
     // What is the stage itself says nothing new.
     let itself = group.is_single() && group.run.stages[0].label == of.label;
