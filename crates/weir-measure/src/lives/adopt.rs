@@ -64,7 +64,9 @@ impl Lives {
     /// the one `above` whose arguments were not there yet.
     fn rename(&self, group: &mut Group, life: &Life, above: Option<(String, String)>) {
         let name = self.name(life);
-        if life.executed && life.parent.is_some() && !name.is_empty() && group.program != name {
+        let known = !life.command.is_empty() && life.command == group.command;
+        let other = !name.is_empty() && group.program != name && !known;
+        if life.executed && life.parent.is_some() && other {
             name.clone_into(&mut group.program);
             group.command.clone_from(&life.command);
             group.first = (group.program.clone(), group.command.clone());

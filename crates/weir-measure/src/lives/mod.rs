@@ -145,9 +145,9 @@ impl Lives {
                 Some(above) => {
                     let (pid, group) = (event.pid, self.all[above].group);
                     let parent = Some(above);
-                    let start_ns = at_ns;
-                    let life = Life { pid, parent, group, start_ns, tasks: 1, ..Life::default() };
-                    let life = Life { told: true, ..life };
+                    let (start_ns, tasks, told) = (at_ns, 1, true);
+                    let life =
+                        Life { pid, parent, group, start_ns, tasks, told, ..Life::default() };
                     self.of.insert(pid, self.all.len());
                     self.all.push(life);
                 }
@@ -201,7 +201,10 @@ impl Lives {
         life.cpu_ns += account.cpu_ns;
         life.queue_ns += account.queue_ns;
         life.io = Some(life.io.unwrap_or_default().plus(account.io));
-        life.program = account.program;
+        // A thread may have a name of its own.
+        if account.task == life.pid {
+            life.program = account.program;
+        }
     }
 
     /// Counts the processes that were started, for each group that `of` gives for a life's starter.
