@@ -26,7 +26,7 @@ pub struct Job {
     pub pipe_bytes: u64,
     /// Whether to enlarge pipes in use when that helps.
     pub pipe_auto: bool,
-    /// Time between two ticks after the first 200 ms, which are sampled more often.
+    /// Time between two ticks; at the start of the run they are closer together.
     pub tick_ns: u64,
     /// Which of descriptors 0 to 2 the stages must have closed, as this process has.
     pub closed: [bool; 3],

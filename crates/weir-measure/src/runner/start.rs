@@ -1,4 +1,8 @@
-//! Starting the stages: first the pipes, then the processes from left to right, as shells do.
+//! Starting the stages: first the pipes, then the processes.
+//!
+//! The last stage is started first. To start a process takes until it runs its program, and a stage
+//! with input would take the CPUs from those still to be started. One that has none yet waits for
+//! it.
 
 use super::RunningJob;
 use super::finish::{LiveStage, StartFailure};
@@ -45,26 +49,32 @@ impl RunningJob {
             }
         }
         let last = job.stages.len() - 1;
-        for (position, spec) in job.stages.iter().enumerate() {
+        let mut started = Vec::new();
+        for (position, spec) in job.stages.iter().enumerate().rev() {
             let stdin = (position > 0).then(|| pipes[position - 1].reader.take()).flatten();
             let stdout = (position < last).then(|| pipes[position].writer.take()).flatten();
-            let input = position.checked_sub(1).map_or(outer.input, |left| pipes[left].identity);
-            let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
             let closed =
                 [job.closed[0] && position == 0, job.closed[1] && position == last, job.closed[2]];
             let differences =
                 Differences { closed, file_limit: self.file_limit, pipe_ignored: job.pipe_ignored };
             let start_ns = self.clock.now_ns();
-            let spawned = spawn(spec, job, stdin, stdout, differences, &mut self.notes);
+            started.push((start_ns, spawn(spec, job, stdin, stdout, differences, &mut self.notes)));
+        }
+        for (position, (start_ns, spawned)) in started.into_iter().rev().enumerate() {
+            let input = position.checked_sub(1).map_or(outer.input, |left| pipes[left].identity);
+            let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
             let live = match spawned {
                 Ok(child) => self.adopt(position, &child, Endpoints { input, output }, start_ns),
                 Err(failure) => {
-                    watcher.failed(position, &spec.label, &failure.reason);
+                    watcher.failed(position, &job.stages[position].label, &failure.reason);
                     LiveStage::failed(failure, start_ns)
                 }
             };
             self.live.push(live);
         }
+        // With vfork a child starts in this process's memory, so its peak begins with ours.
+        let own_rss_bytes = machine::own_peak_rss_bytes();
+        self.live.iter_mut().for_each(|live| live.inherits(own_rss_bytes));
         Ok(())
     }
 
@@ -109,8 +119,7 @@ impl RunningJob {
                 watch.set_writer(pid, 1);
             }
         }
-        // With vfork the child starts in this process's memory, so its peak begins with ours.
-        LiveStage::started(pid, group, start_ns, machine::own_peak_rss_bytes())
+        LiveStage::started(pid, group, start_ns)
     }
 }
 
