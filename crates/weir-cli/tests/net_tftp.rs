@@ -141,7 +141,7 @@ fn our_client_and_server_agree_over_sockets_and_switch() {
             fs::read(directory.join(format!("up{mark}"))).expect("there") == contents(2_000_000)
         );
     }
-    // From the host behind the switch to a server of the kernel, which has the port on all addresses.
+    // From the host behind the switch to a server of the kernel that has the port on all addresses.
     let mut all = tftpd(&bed, "--socket --port 6970");
     let get = format!("{WEIR} net tftp get --tun weir0 --port 6970 {KERNEL} file.bin -");
     let output = bed.run(&get);

@@ -283,7 +283,7 @@ fn a_file_that_changes_while_it_is_sent_is_not_sent_as_a_mixture() {
     let mut packet = Vec::new();
     let mut source = long.as_slice();
     while sender.transmit(0, &mut source, &mut packet).expect("read") {}
-    // Nothing is acknowledged: both blocks are sent again after a pause, and the second is shorter now.
+    // Nothing is acknowledged: both are sent again after a pause, and the second is shorter now.
     assert!(sender.expire(1_000_000_000));
     let mut source = short.as_slice();
     assert!(sender.transmit(1_020_000_000, &mut source, &mut packet).expect("as before"));
