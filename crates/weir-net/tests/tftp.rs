@@ -316,7 +316,12 @@ fn the_shares_of_a_wait_add_up_and_a_lost_packet_is_the_networks() {
     clock.lost(2500);
     // Nothing is waited for: an answer adds nothing.
     clock.answered(2600, true);
+    // Within a window the other side has its turn, and a pause of ours is the network's doing.
+    clock.wait_for_more(2600);
+    clock.answered(2607, true);
+    clock.pause(2700);
+    clock.resume(2800);
     let waits = clock.waits(3000);
-    assert_eq!((waits.network_ns, waits.other_ns), (50 + 50 + 1000, 200));
-    assert_eq!((waits.total_ns, waits.ours_ns(), waits.longest()), (2000, 700, "the network"));
+    assert_eq!((waits.network_ns, waits.other_ns), (50 + 50 + 1000 + 100, 207));
+    assert_eq!((waits.total_ns, waits.ours_ns(), waits.longest()), (2000, 593, "the network"));
 }

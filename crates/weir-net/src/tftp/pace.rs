@@ -1,12 +1,15 @@
 //! How fast a window leaves: in bursts, with pauses between them.
 //!
 //! A burst begins with 8 blocks, and doubles with each window of which nothing is lost, up to a whole
-//! window. A loss halves it. From then on it grows by an eighth, and only after eight clean windows,
-//! since the loss has shown how much the receiver takes. The pauses of a window add up to a round
-//! trip; where single blocks are lost too, they double.
+//! window. A loss halves it, unless four bursts and more have arrived since the last one: then it was
+//! not for its length that something was lost. From then on it grows by an eighth, and only after
+//! eight clean windows, since the loss has shown how much the receiver takes. The pauses of a window
+//! add up to a round trip; where single blocks are lost too, they double.
 
 /// The first burst.
 const FIRST_BURST: u64 = 8;
+/// Bursts between two losses from which on the losses are not for the length of a burst.
+const BURSTS_BETWEEN: u64 = 4;
 /// Clean windows after a loss before the next burst is longer.
 const CLEAN_WINDOWS: u32 = 8;
 /// Bounds of a pause.
@@ -59,9 +62,12 @@ impl Pace {
         }
     }
 
-    /// Notes that something was lost.
-    pub fn lost(&mut self) {
+    /// Notes that something was lost, after this many blocks that arrived since the last loss.
+    pub fn lost(&mut self, blocks_between: u64) {
         (self.has_lost, self.clean) = (true, 0);
+        if blocks_between >= BURSTS_BETWEEN * self.burst {
+            return;
+        }
         match self.burst {
             1 => self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS),
             _ => self.burst /= 2,

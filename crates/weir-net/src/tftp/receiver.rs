@@ -138,6 +138,9 @@ impl Receiver {
         (self.gap_is_told, self.is_again) = (false, false);
         self.is_done = bytes.len() < size;
         self.ack_is_due |= self.is_done || self.since_ack >= self.terms.window;
+        if !self.ack_is_due {
+            self.clock.wait_for_more(now_ns);
+        }
         Ok(false)
     }
 

@@ -164,6 +164,8 @@ pub struct Sender {
     pace: Pace,
     in_burst: u64,
     pause_until_ns: u64,
+    /// The first block that was not acknowledged at the last loss.
+    lost_at: u64,
     /// When the window was sent, if all of it was sent once only.
     window_sent_ns: Option<u64>,
     went_back_ns: u64,
@@ -190,6 +192,7 @@ impl Sender {
             pace: Pace::new(terms.window),
             in_burst: 0,
             pause_until_ns: 0,
+            lost_at: 1,
             window_sent_ns: None,
             went_back_ns: 0,
             is_again: false,
@@ -279,11 +282,14 @@ impl Sender {
 
     /// Sends from the first block on that is not acknowledged, in shorter bursts.
     fn go_back(&mut self, now_ns: u64) {
-        self.pace.lost();
+        self.clock.lost(now_ns);
+        self.pace.lost(self.base - self.lost_at);
+        self.lost_at = self.base;
         (self.next, self.in_burst) = (self.base, 0);
         (self.went_back_ns, self.is_again, self.window_sent_ns) = (now_ns, true, None);
         // What is under way gets time to arrive, and to leave the receiver's buffer.
         if self.window() > 1 {
+            self.clock.pause(now_ns);
             self.pause_until_ns = now_ns + self.pace.pause_ns(self.timer.round_trip_ns());
         }
     }
@@ -296,8 +302,8 @@ impl Sender {
             Due::Again => {}
         }
         self.counts.timeouts += 1;
-        self.clock.lost(now_ns);
         if self.opening.is_some() {
+            self.clock.lost(now_ns);
             self.opening_is_due = true;
         } else {
             self.go_back(now_ns);
@@ -328,6 +334,7 @@ impl Sender {
         if !self.has_more() || now_ns < self.pause_until_ns {
             return Ok(false);
         }
+        self.clock.resume(now_ns);
         packet::put_data_header(to, self.next as u16);
         let at = (self.next - self.base) as usize;
         let Some(mark) = self.marks.get(at).copied() else { return Ok(false) };
@@ -353,6 +360,7 @@ impl Sender {
             self.window_sent_ns = (!self.is_again).then_some(now_ns);
         } else if self.in_burst >= self.pace.burst() {
             self.in_burst = 0;
+            self.clock.pause(now_ns);
             self.pause_until_ns = now_ns + self.pace.pause_ns(self.timer.round_trip_ns());
         }
         Ok(true)

@@ -1,8 +1,9 @@
 //! Which side a transfer waits for: ours, the network, or the other.
 //!
 //! Between the end of our sending and the next packet of the other side, the shortest such time so
-//! far counts as the network's, and what is beyond it as the other side's. Time that ends with a
-//! packet sent again counts as the network's: a packet was lost. All other time is ours.
+//! far counts as the network's, and what is beyond it as the other side's. Between two blocks of a
+//! window the other side has its turn. Time that ends with a packet sent again counts as the
+//! network's, since a packet was lost, and so do a sender's pauses. All other time is ours.
 
 /// How long each side was waited for, and the whole time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -38,6 +39,10 @@ pub struct WaitClock {
     begun_ns: u64,
     /// Since when the other side has something to answer.
     since_ns: Option<u64>,
+    /// Whether it is in the middle of its window.
+    is_in_window: bool,
+    /// Since when we pause between two bursts.
+    paused_ns: Option<u64>,
     shortest_ns: u64,
     waits: Waits,
 }
@@ -46,7 +51,14 @@ impl WaitClock {
     /// Starts it.
     pub fn new(now_ns: u64) -> WaitClock {
         let waits = Waits::default();
-        WaitClock { begun_ns: now_ns, since_ns: None, shortest_ns: u64::MAX, waits }
+        WaitClock {
+            begun_ns: now_ns,
+            since_ns: None,
+            is_in_window: false,
+            paused_ns: None,
+            shortest_ns: u64::MAX,
+            waits,
+        }
     }
 
     /// Notes that everything is sent, and the other side has its turn.
@@ -54,10 +66,32 @@ impl WaitClock {
         self.since_ns.get_or_insert(now_ns);
     }
 
+    /// Notes that the other side is in the middle of its window.
+    pub fn wait_for_more(&mut self, now_ns: u64) {
+        self.wait(now_ns);
+        self.is_in_window = true;
+    }
+
+    /// Notes that we pause until [`WaitClock::resume`].
+    pub fn pause(&mut self, now_ns: u64) {
+        self.paused_ns.get_or_insert(now_ns);
+    }
+
+    /// Notes that we send again after a pause, if there was one.
+    pub fn resume(&mut self, now_ns: u64) {
+        if let Some(since_ns) = self.paused_ns.take() {
+            self.waits.network_ns += now_ns.saturating_sub(since_ns);
+        }
+    }
+
     /// Notes that it has answered; `clean` if the answer is to a packet that was sent once.
     pub fn answered(&mut self, now_ns: u64, clean: bool) {
         let Some(since_ns) = self.since_ns.take() else { return };
         let waited_ns = now_ns.saturating_sub(since_ns);
+        if std::mem::take(&mut self.is_in_window) {
+            self.waits.other_ns += waited_ns;
+            return;
+        }
         if clean {
             self.shortest_ns = self.shortest_ns.min(waited_ns);
         }
@@ -68,6 +102,7 @@ impl WaitClock {
 
     /// Notes that the wait was in vain: a packet was lost.
     pub fn lost(&mut self, now_ns: u64) {
+        self.is_in_window = false;
         if let Some(since_ns) = self.since_ns.take() {
             self.waits.network_ns += now_ns.saturating_sub(since_ns);
         }
