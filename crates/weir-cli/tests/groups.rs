@@ -16,7 +16,7 @@ fn groups(ran: &Ran) -> &Vec<Value> {
     ran.json["groups"].as_array().expect("groups")
 }
 
-/// The group whose name holds this text.
+/// The group whose name contains this text.
 fn group<'a>(ran: &'a Ran, name: &str) -> &'a Value {
     let found = groups(ran).iter().find(|g| g["name"].as_str().is_some_and(|n| n.contains(name)));
     found.unwrap_or_else(|| panic!("no group {name}: {}", ran.stderr()))
@@ -49,7 +49,7 @@ fn a_script_s_pipelines_have_lines_shares_and_a_verdict() {
             assert!(found[1]["share"].as_f64() > Some(0.5), "{}", ran.stderr());
             assert!(found[0]["end_s"].as_f64() <= found[1]["start_s"].as_f64());
             assert_eq!(found[1]["verdict"]["stage"], 1, "{}", ran.stderr());
-            // The verdict of the whole is that of the group that took most of it.
+            // The verdict on the whole run is that of the group that took most of it.
             let first = found[1]["first_stage"].as_u64().expect("a row");
             assert_eq!(ran.json["verdict"]["stage"].as_u64(), Some(first), "{}", ran.stderr());
             let said = ran.json["verdict"]["text"].as_str().expect("a text");
@@ -117,7 +117,7 @@ fn a_stage_is_looked_into() {
         assert_eq!((&inside["inside_stage"], &inside["first_stage"]), (&2.into(), &Value::Null));
         assert_eq!(ran.json["stages"].as_array().map(Vec::len), Some(3), "{}", ran.stderr());
         assert!(ran.stderr().contains("inside 2 bash"), "{}", ran.stderr());
-        // A plain pipeline has nothing inside.
+        // A plain pipeline contains no groups.
         let plain = pipeline("seq 100000 | sort -n | tail -n 1");
         assert_eq!(plain.json["groups"], serde_json::json!([]));
     });

@@ -1,8 +1,9 @@
-//! The control groups of this process, of version 1 and of version 2.
+//! The control groups of a process, of version 1 and of version 2.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use weir_sys::Pid;
 
 /// Returns the directories of this process's control groups for a controller (`cpu`, `memory`): its
 /// own group first, then those above it as far as they are mounted here. Where both versions are
@@ -10,11 +11,19 @@ use std::sync::OnceLock;
 /// first call: counters of two times are compared, and must be the same group's.
 pub fn directories(controller: &str) -> Vec<PathBuf> {
     static TEXTS: OnceLock<Option<(String, String)>> = OnceLock::new();
-    let read = |path| Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned());
-    let texts = TEXTS
-        .get_or_init(|| Some((read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?)))
-        .as_ref();
+    let own = || Some((text("/proc/self/mountinfo")?, text("/proc/self/cgroup")?));
+    let texts = TEXTS.get_or_init(own).as_ref();
     texts.map_or_else(Vec::new, |(mounts, groups)| directories_in(mounts, groups, controller))
+}
+
+/// Returns these directories of another process, as far as they are mounted here.
+pub fn directories_of(pid: Pid, controller: &str) -> Vec<PathBuf> {
+    let texts = text("/proc/self/mountinfo").zip(text(&format!("/proc/{pid}/cgroup")));
+    texts.map_or_else(Vec::new, |(mounts, groups)| directories_in(&mounts, &groups, controller))
+}
+
+fn text(path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
 /// Finds them in the texts of `/proc/PID/mountinfo` and `/proc/PID/cgroup`.

@@ -9,6 +9,7 @@
 //! - [`proc`]: readers of `/proc`.
 //! - [`oom`]: processes that the kernel killed because memory had run out.
 //! - [`host_cpu`], [`cgroup`], [`quota`]: other uses of the CPUs, and limits on their use.
+//! - [`mod@why`]: what a process waits for, and for whom.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable random numbers.
 
 #![forbid(unsafe_code)]
@@ -25,3 +26,4 @@ pub mod proc;
 pub mod quota;
 pub mod random;
 pub mod runner;
+pub mod why;

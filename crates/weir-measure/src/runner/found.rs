@@ -37,6 +37,8 @@ struct Scripts {
     known: Vec<(String, Vec<ScriptPipeline>)>,
     /// The script of each process.
     of: Vec<Option<usize>>,
+    /// Names of those whose lines end with CR LF.
+    crlf: Vec<String>,
 }
 
 impl<'a> Processes<'a> {
@@ -98,6 +100,9 @@ impl<'a> Processes<'a> {
                         .is_ok_and(|file| file.is_file() && file.len() <= LONGEST_SCRIPT);
                     let text = short.then(|| std::fs::read_to_string(path).ok()).flatten()?;
                     let name = path.file_name()?.to_string_lossy().into_owned();
+                    if ends_with_crlf(&text) {
+                        scripts.crlf.push(name.clone());
+                    }
                     scripts.known.push((name, read(&text)));
                     Some(scripts.known.len() - 1)
                 })
@@ -105,6 +110,13 @@ impl<'a> Processes<'a> {
             scripts.of.push(own.unwrap_or(above));
         }
         scripts
+    }
+
+    /// Returns what is to be said of the scripts themselves.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.scripts.crlf.iter().map(|name| {
+            format!("the lines of {name} end with CR LF; a shell takes the CR for a part of the last word")
+        })
     }
 
     /// Finds the groups among them, in the order of their starts.
@@ -234,6 +246,11 @@ impl<'a> Processes<'a> {
         }
         joints.iter().map(|((from, to), watch)| watch.record(*from, *to, limit_bytes)).collect()
     }
+}
+
+/// Whether most lines of a text end with CR LF.
+fn ends_with_crlf(text: &str) -> bool {
+    text.matches("\r\n").count() * 2 > text.matches('\n').count()
 }
 
 fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {

@@ -91,6 +91,8 @@ pub trait Watcher {
         let ends = [Signal::TERM.as_raw(), Signal::HUP.as_raw()].contains(&signal);
         if ends { Forward::All } else { Forward::Nobody }
     }
+    /// Reports that all stages have ended. The record of the run is not made yet.
+    fn over(&mut self) {}
     /// Reports that a stage could not be started, for this reason.
     fn failed(&mut self, position: usize, label: &str, reason: &str);
     /// Reports progress, at most every 100 ms or so.

@@ -73,6 +73,7 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
     running.start(job, watcher)?;
     allow_all_files();
     running.attend(job, watcher);
+    watcher.over();
     Ok(running.finish(job))
 }
 

@@ -5,7 +5,7 @@
 //! decides: if it contains blanks or special characters of the shell, it is a text, and options after
 //! it are weir's. After `--` all arguments are words; with `--compare` each is a text.
 
-use super::{Asked, Command, CommandLine, Elastic, RunOptions, elastic};
+use super::{Asked, CommandLine, Elastic, RunOptions, Verb, elastic};
 use crate::fault::Fault;
 use crate::places::find_program;
 use clap::error::{ContextKind, ErrorKind};
@@ -38,7 +38,7 @@ fn read_by(
     command: &dyn Fn() -> clap::Command,
 ) -> Result<CommandLine, clap::Error> {
     let mut options = CommandLine::from_arg_matches(&command().try_get_matches_from(args)?)?;
-    let Command::Run(run) = &mut options.command else { return Ok(options) };
+    let Verb::Run(run) = &mut options.command else { return Ok(options) };
     // The words are the last arguments, taken as they are.
     let first = args.len() - run.words.len();
     let before = args.get(first.wrapping_sub(1)).map(OsString::as_os_str);
@@ -63,7 +63,7 @@ fn read_texts(args: &[OsString], command: clap::Command) -> Result<CommandLine, 
         .mut_subcommand("run", |run| run.mut_arg("words", |words| words.trailing_var_arg(false)));
     let matches = command.try_get_matches_from_mut(args)?;
     let mut options = CommandLine::from_arg_matches(&matches)?;
-    let Command::Run(run) = &mut options.command else { return Ok(options) };
+    let Verb::Run(run) = &mut options.command else { return Ok(options) };
     let texts = std::mem::take(&mut run.words);
     if let ([text, more, ..], false) = (texts.as_slice(), run.compare) {
         let (text_shown, more) = (text.to_string_lossy(), more.to_string_lossy());
@@ -160,7 +160,7 @@ mod tests {
     fn run(args: &[&str]) -> Result<RunOptions, clap::Error> {
         let args: Vec<OsString> = ["weir", "run"].iter().chain(args).map(OsString::from).collect();
         match read(&args)?.command {
-            Command::Run(run) => Ok(run),
+            Verb::Run(run) => Ok(run),
             other => panic!("not run: {other:?}"),
         }
     }
