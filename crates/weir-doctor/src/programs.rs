@@ -76,6 +76,36 @@ pub fn starts_anything(program: &str) -> bool {
     is_shell(program) || matches!(program, "make" | "gmake" | "ninja" | "samu" | "just" | "cmake")
 }
 
+/// Whether what a program starts is no part of its own work: one that runs a command, whatever
+/// that is, and a language that scripts are written in.
+pub fn runs_others(program: &str) -> bool {
+    const RUNNERS: [&str; 22] = [
+        "time",
+        "timeout",
+        "setsid",
+        "sudo",
+        "doas",
+        "su",
+        "runuser",
+        "script",
+        "flock",
+        "unshare",
+        "chroot",
+        "strace",
+        "perf",
+        "tini",
+        "dumb-init",
+        "perl",
+        "ruby",
+        "node",
+        "php",
+        "tclsh",
+        "docker-init",
+        "catatonit",
+    ];
+    starts_anything(program) || RUNNERS.contains(&program) || program.starts_with("python")
+}
+
 /// Whether a program starts others and waits for them: also one that runs a command on a list, or
 /// under some condition.
 pub fn is_organizer(program: &str) -> bool {

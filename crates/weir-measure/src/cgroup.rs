@@ -11,18 +11,20 @@ use weir_sys::Pid;
 /// first call: counters of two times are compared, and must be the same group's.
 pub fn directories(controller: &str) -> Vec<PathBuf> {
     static TEXTS: OnceLock<Option<(String, String)>> = OnceLock::new();
-    let own = || Some((text("/proc/self/mountinfo")?, text("/proc/self/cgroup")?));
-    let texts = TEXTS.get_or_init(own).as_ref();
-    texts.map_or_else(Vec::new, |(mounts, groups)| directories_in(mounts, groups, controller))
+    let texts =
+        TEXTS.get_or_init(|| Some((read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?)));
+    texts
+        .as_ref()
+        .map_or_else(Vec::new, |(mounts, groups)| directories_in(mounts, groups, controller))
 }
 
-/// Returns these directories of another process, as far as they are mounted here.
+/// Returns these directories of another process as they are now, as far as they are mounted here.
 pub fn directories_of(pid: Pid, controller: &str) -> Vec<PathBuf> {
-    let texts = text("/proc/self/mountinfo").zip(text(&format!("/proc/{pid}/cgroup")));
+    let texts = read("/proc/self/mountinfo").zip(read(&format!("/proc/{pid}/cgroup")));
     texts.map_or_else(Vec::new, |(mounts, groups)| directories_in(&mounts, &groups, controller))
 }
 
-fn text(path: &str) -> Option<String> {
+fn read(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 

@@ -10,6 +10,7 @@
 //! - [`oom`]: processes that the kernel killed because memory had run out.
 //! - [`host_cpu`], [`cgroup`], [`quota`]: other uses of the CPUs, and limits on their use.
 //! - [`mod@why`]: what a process waits for, and for whom.
+//! - `lives`: the processes of a run, as the kernel's events tell them.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable random numbers.
 
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod bench;
 pub mod cgroup;
 pub mod clock;
 pub mod host_cpu;
+mod lives;
 pub mod machine;
 pub mod oom;
 pub mod pairs;

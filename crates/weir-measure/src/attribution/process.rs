@@ -388,7 +388,16 @@ impl Task {
 
 /// Returns the file that a shell with these arguments reads as its script.
 fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
-    let file = script_word(words)?;
+    let Some(file) = script_word(words) else {
+        // `bash < script`: what it reads are its commands, unless it was given others.
+        let (shell, rest) = words.split_first()?;
+        let plain = rest
+            .iter()
+            .all(|word| word.starts_with('-') && (word.starts_with("--") || !word.contains('c')));
+        let is_shell = is_posix_shell(shell.rsplit('/').next()?.trim_start_matches('-'));
+        let input = std::fs::read_link(format!("/proc/{pid}/fd/0")).ok();
+        return input.filter(|path| is_shell && plain && path.is_absolute() && path.is_file());
+    };
     // A relative name is that from where the shell is.
     let here = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     Some(here.join(file))

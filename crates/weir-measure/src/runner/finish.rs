@@ -192,6 +192,14 @@ impl RunningJob {
             blind,
             ..Run::default()
         };
+        if let Some(lives) = &mut self.sampler.lives {
+            lives.take_rest(&self.clock);
+            if lives.were_lost() {
+                let note =
+                    "more processes were started than could be counted: the kernel dropped events";
+                run.notes.push(note.to_owned());
+            }
+        }
         self.sampler.close();
         if job.script {
             super::script::fill(&mut run, &self.sampler, self.limit_bytes, job);
@@ -232,11 +240,16 @@ impl RunningJob {
         let groups = || self.sampler.groups.iter();
         // What nobody waited for is not in the sums.
         let waited = groups().filter(|group| group.unreaped.processes == 0);
-        let seen_ns: u64 = waited.map(|group| group.gone.cpu_ns).sum();
+        let sampled = waited.filter(|group| group.parent.is_none() || group.samples.count() > 0);
+        let seen_ns: u64 = sampled.map(|group| group.gone.cpu_ns).sum();
         let cpu_ns = (reaped.user_ns + reaped.system_ns).saturating_sub(seen_ns);
+        if let Some(adopted) = self.sampler.adopted.filter(|_| self.sampler.has_all()) {
+            let (processes, evidence) = (Some(adopted.processes), Evidence::Exact);
+            return Some(Unseen { processes, evidence, cpu_ns });
+        }
         let (unseen, evidence) = self.sampler.unseen();
         let processes = (evidence != Evidence::LowerBound).then_some(unseen);
-        Some(Unseen { processes, cpu_ns })
+        Some(Unseen { processes, evidence: Evidence::Estimated, cpu_ns })
     }
 
     /// Cuts the run into phases.

@@ -24,6 +24,7 @@ pub use start::{files_needed, files_suffice};
 
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::Clock;
+use crate::lives::Lives;
 use crate::machine;
 use crate::oom;
 use crate::random::Random;
@@ -144,14 +145,27 @@ impl RunningJob {
     }
 
     /// Sleeps until this time, or until a stage ends or a signal comes; returns whether it was woken.
-    fn sleep_until(&self, due_ns: u64) -> bool {
-        let rest_ns = due_ns.saturating_sub(self.clock.now_ns());
-        let timeout = Timespec::try_from(Duration::from_nanos(rest_ns)).unwrap_or_default();
-        let alive = self.live.iter().filter(|live| !live.has_ended());
-        let mut set: Vec<PollFd> =
-            alive.filter_map(|live| Some(PollFd::new(live.pidfd()?, PollFlags::IN))).collect();
-        // Interrupted or not, the loop checks everything again.
-        poll(&mut set, Some(&timeout)) != Ok(0)
+    fn sleep_until(&mut self, due_ns: u64) -> bool {
+        loop {
+            let rest_ns = due_ns.saturating_sub(self.clock.now_ns());
+            let timeout = Timespec::try_from(Duration::from_nanos(rest_ns)).unwrap_or_default();
+            let alive = self.live.iter().filter(|live| !live.has_ended());
+            let mut set: Vec<PollFd> =
+                alive.filter_map(|live| Some(PollFd::new(live.pidfd()?, PollFlags::IN))).collect();
+            let stages = set.len();
+            set.extend(self.sampler.lives.iter().flat_map(Lives::sockets));
+            let ready = poll(&mut set, Some(&timeout));
+            let by_stage = set[..stages].iter().any(|of| !of.revents().is_empty());
+            let by_event = ready.is_ok_and(|ready| ready > 0);
+            if let Some(lives) = self.sampler.lives.as_mut().filter(|_| by_event) {
+                lives.take(&self.clock);
+            }
+            // Events of processes need no look at the stages. Interrupted or not, the caller checks
+            // everything again.
+            if by_stage || !by_event || rest_ns == 0 {
+                return by_stage || ready.is_err();
+            }
+        }
     }
 
     /// Handles signals to this process and changes of its children. Returns whether this process,
