@@ -35,7 +35,7 @@ pub(super) fn line_buffering(run: &Run, position: usize) -> Option<Advice> {
     if run.share(waited_ns.min(work_ns / io.write_calls.max(1))) < MUCH {
         return None;
     }
-    // Blocks may differ, and the last be the largest.
-    let gain = Gain::AtMost(estimate(run.share(waited_ns.min(work_ns))));
+    // Blocks may differ, and the last be the largest: this is no bound.
+    let gain = Gain::About(estimate(run.share(waited_ns.min(work_ns))));
     Some(Advice { kind: AdviceKind::LineBuffering, stage: Some(position), pipe: None, gain })
 }

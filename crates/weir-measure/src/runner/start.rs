@@ -58,9 +58,12 @@ impl RunningJob {
             let differences =
                 Differences { closed, file_limit: self.file_limit, pipe_ignored: job.pipe_ignored };
             let start_ns = self.clock.now_ns();
-            started.push((start_ns, spawn(spec, job, stdin, stdout, differences, &mut self.notes)));
+            let mut notes = Vec::new();
+            let spawned = spawn(spec, job, stdin, stdout, differences, &mut notes);
+            started.push((start_ns, spawned, notes));
         }
-        for (position, (start_ns, spawned)) in started.into_iter().rev().enumerate() {
+        for (position, (start_ns, spawned, notes)) in started.into_iter().rev().enumerate() {
+            self.notes.extend(notes);
             let input = position.checked_sub(1).map_or(outer.input, |left| pipes[left].identity);
             let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
             let live = match spawned {
