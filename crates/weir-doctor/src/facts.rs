@@ -239,6 +239,11 @@ impl Stage {
 }
 
 impl Io {
+    /// Whether the number of calls is known: some sources tell only bytes.
+    pub fn has_calls(&self) -> bool {
+        self.read_calls + self.write_calls > 0 || self.read_bytes + self.write_bytes == 0
+    }
+
     /// Returns the sums of both.
     pub fn plus(self, other: Io) -> Io {
         Io {

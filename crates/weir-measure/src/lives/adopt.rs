@@ -3,6 +3,7 @@
 use super::{Life, Lives};
 use crate::attribution::Group;
 use std::collections::HashMap;
+use weir_doctor::facts::Io;
 use weir_sys::Pid;
 
 /// Most processes that are accounted one by one.
@@ -121,8 +122,19 @@ fn refine(group: &mut Group, life: &Life) {
     group.gone.cpu_ns = group.gone.cpu_ns.max(life.cpu_ns);
     group.gone.queue_ns = group.gone.queue_ns.max(life.queue_ns);
     if life.end_ns.is_some() {
-        group.io = life.io.or(group.io);
+        group.io = more_of(life.io, group.io);
     }
+}
+
+/// Returns the larger of two lower bounds: that of the account, and what was seen at the last look.
+/// Calls are those that were seen.
+fn more_of(account: Option<Io>, seen: Option<Io>) -> Option<Io> {
+    let (Some(account), Some(seen)) = (account, seen) else { return account.or(seen) };
+    Some(Io {
+        read_bytes: account.read_bytes.max(seen.read_bytes),
+        write_bytes: account.write_bytes.max(seen.write_bytes),
+        ..seen
+    })
 }
 
 /// Sorts groups by their starts, the first process first; returns where each went.

@@ -50,7 +50,7 @@ pub struct Account {
     pub cpu_ns: u64,
     /// How long it was ready and had no CPU.
     pub queue_ns: u64,
-    /// Its bytes and calls.
+    /// Its bytes.
     pub io: Io,
 }
 
@@ -252,12 +252,9 @@ fn account(text: &[u8]) -> Option<Account> {
     let name = stats.get(80..112)?;
     let name = &name[..name.iter().position(|b| *b == 0).unwrap_or(name.len())];
     // The order of these fields has been the same since version 3; new ones come behind them.
-    let io = Io {
-        read_bytes: long(stats, 216)?,
-        write_bytes: long(stats, 224)?,
-        read_calls: long(stats, 232)?,
-        write_calls: long(stats, 240)?,
-    };
+    // The kernel rounds these down to 1024 bytes, and the counts of calls to 1024 calls
+    // (`xacct_add_tsk`): those tell nothing.
+    let io = Io { read_bytes: long(stats, 216)?, write_bytes: long(stats, 224)?, ..Io::default() };
     Some(Account {
         task: Pid::try_from(word(stats, 128)?).ok()?,
         program: String::from_utf8_lossy(name).into_owned(),
