@@ -10,7 +10,7 @@ mod classes;
 mod critical;
 mod lines;
 
-pub use classes::{Class, Span, classes, label};
+pub use classes::{Class, WallSpan, classes, label};
 pub use critical::{CriticalPath, Link, critical_path};
 pub use lines::{Piece, ScriptCommand, ScriptPipeline, line_of};
 
@@ -27,7 +27,7 @@ pub struct End {
 
 /// One process that was seen in a run.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct SeenProcess {
     /// The process that started it, by its position; none for the first process.
     pub parent: Option<usize>,
     /// Name of its program.
@@ -51,8 +51,8 @@ pub struct Seen {
     pub waits: bool,
 }
 
-impl Seen {
-    fn overlaps(&self, other: &Seen) -> bool {
+impl SeenProcess {
+    fn overlaps(&self, other: &SeenProcess) -> bool {
         self.start_ns <= other.end_ns && other.start_ns <= self.end_ns
     }
 
@@ -74,7 +74,7 @@ pub struct Instance {
 
 /// Finds the pipelines among the processes. Each process that did not only wait is in one of them;
 /// a process that no pipe joins with others is alone.
-pub fn instances(seen: &[Seen]) -> Vec<Instance> {
+pub fn instances(seen: &[SeenProcess]) -> Vec<Instance> {
     let mut sets = Sets((0..seen.len()).collect());
     let owned: Vec<Vec<End>> = (0..seen.len()).map(|at| own_ends(seen, at)).collect();
     let joints = joints(seen, &owned);
@@ -104,7 +104,7 @@ pub fn instances(seen: &[Seen]) -> Vec<Instance> {
 }
 
 /// Whether a process is a part of a shell that never became another program.
-fn is_fork(seen: &[Seen], at: usize) -> bool {
+fn is_fork(seen: &[SeenProcess], at: usize) -> bool {
     let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
     let mut above = core::iter::successors(parent(&at), parent).take(seen.len());
     seen[at].waits
@@ -113,19 +113,19 @@ fn is_fork(seen: &[Seen], at: usize) -> bool {
 
 /// Whether what a process starts is a part of its own work: a compiler's driver, xargs, a program
 /// that runs another. The first process of all is the run.
-fn is_driver(seen: &[Seen], at: usize) -> bool {
+fn is_driver(seen: &[SeenProcess], at: usize) -> bool {
     seen[at].parent.is_some() && !seen[at].waits && !runs_others(&seen[at].program)
 }
 
 /// Returns the ends that a process has, and that the process that started it has not.
-fn own_ends(seen: &[Seen], at: usize) -> Vec<End> {
+fn own_ends(seen: &[SeenProcess], at: usize) -> Vec<End> {
     let parent = seen[at].parent.and_then(|parent| seen.get(parent));
     let inherited = |end: &End| parent.is_some_and(|parent| parent.has(*end));
     seen[at].ends.iter().copied().filter(|end| !inherited(end)).collect()
 }
 
 /// Finds the pairs of writer and reader.
-fn joints(seen: &[Seen], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
+fn joints(seen: &[SeenProcess], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
     let mut readers: BTreeMap<usize, Vec<usize>> = Default::default();
     for (at, ends) in owned.iter().enumerate() {
         for end in ends.iter().filter(|end| !end.writes) {
@@ -149,20 +149,20 @@ fn joints(seen: &[Seen], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
 
 /// Whether one of two is a shell that started the other: a script that sends all its output
 /// through a process of its own (`exec > >(tee log)`) is no stage of a pipeline.
-fn is_sink(seen: &[Seen], one: usize, other: usize) -> bool {
+fn is_sink(seen: &[SeenProcess], one: usize, other: usize) -> bool {
     let started =
         |shell: usize, child: usize| is_shell(&seen[shell].program) && is_below(seen, child, shell);
     started(one, other) || started(other, one)
 }
 
 /// Whether a process was started by another, or by a process below that.
-fn is_below(seen: &[Seen], at: usize, ancestor: usize) -> bool {
+fn is_below(seen: &[SeenProcess], at: usize, ancestor: usize) -> bool {
     let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
     core::iter::successors(parent(&at), parent).take(seen.len()).any(|above| above == ancestor)
 }
 
 fn collect(
-    seen: &[Seen],
+    seen: &[SeenProcess],
     owned: &[Vec<End>],
     joints: &[(usize, usize)],
     sets: &mut Sets,
@@ -199,7 +199,7 @@ fn collect(
 }
 
 /// Orders processes so that writers come before their readers, and else by their start.
-fn downstream(seen: &[Seen], joints: &[(usize, usize)], members: &[usize]) -> Vec<usize> {
+fn downstream(seen: &[SeenProcess], joints: &[(usize, usize)], members: &[usize]) -> Vec<usize> {
     let mut left = members.to_vec();
     left.sort_by_key(|at| (seen[*at].start_ns, *at));
     // A compound command stands where its shell stands.

@@ -24,7 +24,7 @@ pub struct Named {
 
 /// What one process does or waits for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wait {
+pub enum Cause {
     /// It computes, and used so many CPUs.
     Computes {
         /// The CPUs that it used, 1.0 for one.
@@ -140,13 +140,13 @@ pub enum HeldBack {
 
 /// The facts about one process.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct WhyLink {
     /// The process.
     pub named: Named,
     /// Its parent.
     pub parent: Option<Named>,
     /// What it waits for.
-    pub wait: Wait,
+    pub wait: Cause,
     /// Output that it has not written yet.
     pub held_back: Option<HeldBack>,
 }
@@ -155,23 +155,23 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Why {
     /// The process, what it waits for, and so on.
-    pub links: Vec<Found>,
+    pub links: Vec<WhyLink>,
     /// The position of the link for which the last one waits, if they wait in a circle.
     pub circle: Option<usize>,
     /// Whether the chain goes on beyond its last link.
     pub cut: bool,
 }
 
-impl Wait {
+impl Cause {
     /// Returns the processes for which it waits.
     pub fn others(&self) -> Vec<i32> {
         match self {
-            Wait::Pipe(pipe) => pipe.others.clone(),
-            Wait::Child { children } => children.clone(),
-            Wait::Lock { holders, .. } => holders.clone(),
-            Wait::Ended { parent } => parent.iter().copied().collect(),
-            Wait::Stopped(Stop::Debugger(pid)) => Vec::from([*pid]),
-            Wait::Socket { peer, .. } if peer.kind != PeerKind::Listening => {
+            Cause::Pipe(pipe) => pipe.others.clone(),
+            Cause::Child { children } => children.clone(),
+            Cause::Lock { holders, .. } => holders.clone(),
+            Cause::Ended { parent } => parent.iter().copied().collect(),
+            Cause::Stopped(Stop::Debugger(pid)) => Vec::from([*pid]),
+            Cause::Socket { peer, .. } if peer.kind != PeerKind::Listening => {
                 peer.pid.iter().copied().collect()
             }
             _ => Vec::new(),
@@ -183,27 +183,27 @@ impl Wait {
     /// others too, or has nothing to do with them.
     pub fn rank(&self) -> u32 {
         match self {
-            Wait::Computes { .. } => 13,
-            Wait::Cpu { .. } | Wait::Quota { .. } | Wait::Frozen => 12,
-            Wait::File(_) | Wait::Open { .. } => 11,
-            Wait::Pipe(_) => 10,
-            Wait::Lock { .. } => 9,
-            Wait::Socket { .. } => 8,
-            Wait::Stopped(_) => 7,
-            Wait::Sleep { .. } => 6,
-            Wait::Events { .. } => 5,
-            Wait::Threads => 4,
-            Wait::Unknown { .. } => 3,
-            Wait::Child { .. } => 2,
-            Wait::Hidden { .. } | Wait::Kernel => 1,
-            Wait::Ended { .. } => 0,
+            Cause::Computes { .. } => 13,
+            Cause::Cpu { .. } | Cause::Quota { .. } | Cause::Frozen => 12,
+            Cause::File(_) | Cause::Open { .. } => 11,
+            Cause::Pipe(_) => 10,
+            Cause::Lock { .. } => 9,
+            Cause::Socket { .. } => 8,
+            Cause::Stopped(_) => 7,
+            Cause::Sleep { .. } => 6,
+            Cause::Events { .. } => 5,
+            Cause::Threads => 4,
+            Cause::Unknown { .. } => 3,
+            Cause::Child { .. } => 2,
+            Cause::Hidden { .. } | Cause::Kernel => 1,
+            Cause::Ended { .. } => 0,
         }
     }
 }
 
 /// Follows the waits from process `start`. `look` returns the facts about a process, or `None` when
 /// it has ended.
-pub fn walk(start: i32, mut look: impl FnMut(i32) -> Option<Found>) -> Option<Why> {
+pub fn walk(start: i32, mut look: impl FnMut(i32) -> Option<WhyLink>) -> Option<Why> {
     let mut links = Vec::from([look(start)?]);
     loop {
         let last = &links[links.len() - 1];
@@ -212,7 +212,7 @@ pub fn walk(start: i32, mut look: impl FnMut(i32) -> Option<Found>) -> Option<Wh
         // Who waits in a circle waits for nothing else, unless another can end the wait.
         let known = others.iter().find_map(|pid| in_chain(*pid));
         let new = others.iter().filter(|pid| in_chain(**pid).is_none()).take(MOST_CANDIDATES);
-        let found: Vec<Found> = new.filter_map(|pid| look(*pid)).collect();
+        let found: Vec<WhyLink> = new.filter_map(|pid| look(*pid)).collect();
         // The first of equals: later ones are more often only helpers.
         let best = found
             .into_iter()
@@ -230,20 +230,20 @@ pub fn walk(start: i32, mut look: impl FnMut(i32) -> Option<Found>) -> Option<Wh
 }
 
 /// Whether a process in this state may go on by itself.
-fn can_end_it(wait: &Wait) -> bool {
+fn can_end_it(wait: &Cause) -> bool {
     matches!(
         wait,
-        Wait::Computes { .. }
-            | Wait::Cpu { .. }
-            | Wait::Quota { .. }
-            | Wait::Sleep { .. }
-            | Wait::File(_)
+        Cause::Computes { .. }
+            | Cause::Cpu { .. }
+            | Cause::Quota { .. }
+            | Cause::Sleep { .. }
+            | Cause::File(_)
     )
 }
 
 /// Returns what decides for a process of several threads, from what each waits for, the first one
 /// first.
-pub fn decisive(waits: Vec<Wait>) -> Option<Wait> {
+pub fn decisive(waits: Vec<Cause>) -> Option<Cause> {
     waits.into_iter().reduce(|best, one| if one.rank() > best.rank() { one } else { best })
 }
 

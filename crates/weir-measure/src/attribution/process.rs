@@ -5,7 +5,7 @@ use super::locale::locale_of;
 use super::position::Positions;
 use crate::attribution::calls::Call;
 use crate::proc::{
-    Blocked, Identity, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes,
+    Blocked, ProcessIdentity, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes,
 };
 use rustix::io::Errno;
 use std::path::PathBuf;
@@ -140,8 +140,8 @@ impl Process {
     }
 
     /// Starts to sample a process that was found, and that group `starter` started.
-    pub fn found(found: Identity, group: usize, starter: usize) -> Process {
-        let Identity { pid, parent, name } = found;
+    pub fn found(found: ProcessIdentity, group: usize, starter: usize) -> Process {
+        let ProcessIdentity { pid, parent, name } = found;
         Process { starter, parent, name, ..Process::new(pid, group) }
     }
 

@@ -17,7 +17,7 @@ use weir_sys::Pid;
 
 /// An event of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct ProcessEvent {
     /// What happened.
     pub kind: EventKind,
     /// The task.
@@ -41,7 +41,7 @@ pub enum EventKind {
 
 /// The kernel's account of a task that ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct TaskAccount {
     /// The task.
     pub task: Pid,
     /// Name of its program, as the kernel cuts it (15 bytes).
@@ -102,7 +102,7 @@ impl Feed {
 
     /// Takes what has come. Each account is of a task whose start is among these events or earlier
     /// ones.
-    pub fn take(&mut self) -> (Vec<Event>, Vec<Account>) {
+    pub fn take(&mut self) -> (Vec<ProcessEvent>, Vec<TaskAccount>) {
         let mut accounts = Vec::new();
         if let Some(socket) = &self.accounts {
             self.lost |= drain(socket, MOST, |text| accounts.extend(account(text)));
@@ -178,7 +178,7 @@ fn acknowledged(text: &[u8]) -> Option<bool> {
 }
 
 /// Reads an event; `None` for other kinds, and for what is no event.
-fn event(text: &[u8]) -> Option<Event> {
+fn event(text: &[u8]) -> Option<ProcessEvent> {
     const FORK: u32 = 1;
     const EXEC: u32 = 2;
     const EXIT: u32 = 0x8000_0000;
@@ -193,7 +193,7 @@ fn event(text: &[u8]) -> Option<Event> {
         EXIT => (EventKind::Exit, 16),
         _ => return None,
     };
-    Some(Event { kind, task: id(task)?, pid: id(task + 4)?, at_ns })
+    Some(ProcessEvent { kind, task: id(task)?, pid: id(task + 4)?, at_ns })
 }
 
 /// Asks for the accounts of tasks that end on any CPU.
@@ -244,7 +244,7 @@ fn attributes(mut text: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
 }
 
 /// Reads the account of a task.
-fn account(text: &[u8]) -> Option<Account> {
+fn account(text: &[u8]) -> Option<TaskAccount> {
     const OF_TASK: u16 = 4;
     const STATS: u16 = 3;
     let find = |text, wanted: u16| attributes(text).find(|(kind, _)| *kind == wanted);
@@ -255,7 +255,7 @@ fn account(text: &[u8]) -> Option<Account> {
     // The kernel rounds these down to 1024 bytes, and the counts of calls to 1024 calls
     // (`xacct_add_tsk`): those tell nothing.
     let io = Io { read_bytes: long(stats, 216)?, write_bytes: long(stats, 224)?, ..Io::default() };
-    Some(Account {
+    Some(TaskAccount {
         task: Pid::try_from(word(stats, 128)?).ok()?,
         program: String::from_utf8_lossy(name).into_owned(),
         cpu_ns: long(stats, 72)?,
@@ -276,7 +276,7 @@ mod tests {
     fn events_are_read_and_others_are_not() {
         let head = |what: u32| words(&[76, 3, 0, 0, 1, 1, 7, 0, 40, what, 0, 5, 0]);
         let text = [head(1), words(&[20, 20, 31, 30, 0, 0])].concat();
-        let fork = Event { kind: EventKind::Fork(20), task: 31, pid: 30, at_ns: 5 };
+        let fork = ProcessEvent { kind: EventKind::Fork(20), task: 31, pid: 30, at_ns: 5 };
         assert_eq!(event(&text), Some(fork));
         let text = [head(0x8000_0000), words(&[31, 30, 9, 17, 0, 0])].concat();
         let exit = event(&text).map(|event| (event.kind, event.task, event.pid));

@@ -12,7 +12,7 @@ pub use adopt::Adopted;
 use crate::attribution::{Births, Endpoints};
 use crate::clock::Clock;
 use crate::proc::descriptor;
-use feed::{Account, Event, EventKind, Feed};
+use feed::{EventKind, Feed, ProcessEvent, TaskAccount};
 use rustix::event::{PollFd, PollFlags};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ impl Lives {
         any
     }
 
-    fn note(&mut self, event: Event, at_ns: u64) {
+    fn note(&mut self, event: ProcessEvent, at_ns: u64) {
         match event.kind {
             // A given process is known already.
             EventKind::Fork(_) if self.is_root(event.task) => {
@@ -195,7 +195,7 @@ impl Lives {
         self.spent_ns += thread_ns().saturating_sub(begun_ns);
     }
 
-    fn settle(&mut self, account: Account) {
+    fn settle(&mut self, account: TaskAccount) {
         let Some(at) = self.of.get(&account.task) else { return };
         let life = &mut self.all[*at];
         life.cpu_ns += account.cpu_ns;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage};
 use weir_doctor::graph::{
-    self, Class, CriticalPath, End, ScriptPipeline, Seen, classes, instances, label,
+    self, Class, CriticalPath, End, ScriptPipeline, SeenProcess, classes, instances, label,
 };
 use weir_doctor::programs::is_posix_shell;
 
@@ -23,7 +23,7 @@ pub(super) struct Processes<'a> {
     /// Positions in `groups`.
     members: Vec<usize>,
     /// The same processes for policy; a parent is a position among these.
-    seen: Vec<Seen>,
+    seen: Vec<SeenProcess>,
     /// The name of each as it is shown; none for a shell that only waited.
     labels: Vec<Option<String>>,
     pipes: &'a [PipeWatch],
@@ -195,8 +195,9 @@ impl<'a> Processes<'a> {
             |row: &Vec<usize>| row.iter().all(|at| self.seen[*at].parent.is_some_and(is_member));
         let tops = class.rows.iter().zip(&stages).filter(|(row, _)| !inner(row));
         let name = tops.map(|(_, stage)| stage.label.as_str()).collect::<Vec<_>>().join(" | ");
-        let starts =
-            |(at, process): (usize, &Seen)| !is_member(at) && process.parent.is_some_and(is_member);
+        let starts = |(at, process): (usize, &SeenProcess)| {
+            !is_member(at) && process.parent.is_some_and(is_member)
+        };
         let begun_ns = self.seen.first().map_or(0, |first| first.start_ns);
         let whole = class.whole();
         let lives = class.spans.iter().map(|span| span.end_ns - span.start_ns).collect();
@@ -308,7 +309,7 @@ fn seen(
     parent: Option<usize>,
     label: Option<&str>,
     numbers: &mut HashMap<Descriptor, usize>,
-) -> Seen {
+) -> SeenProcess {
     let mut ends = Vec::new();
     for (pipe, writes) in pipe_ends(group) {
         let next = numbers.len();
@@ -318,7 +319,7 @@ fn seen(
             ends.push(end);
         }
     }
-    Seen {
+    SeenProcess {
         parent,
         program: shell_of(group).unwrap_or(&group.program).to_owned(),
         command: label.unwrap_or(&group.command).to_owned(),

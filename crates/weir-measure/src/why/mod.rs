@@ -18,7 +18,7 @@ use crate::proc::{field, identity};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use weir_doctor::why::{Found, Named, Stop, Wait, Why, decisive, walk};
+use weir_doctor::why::{Cause, Named, Stop, Why, WhyLink, decisive, walk};
 use weir_sys::Pid;
 use weir_sys::proc::{Sched, Stat, read_small, tasks};
 
@@ -61,7 +61,7 @@ struct Used {
 }
 
 impl Looker {
-    fn look(&self, pid: Pid) -> Option<Found> {
+    fn look(&self, pid: Pid) -> Option<WhyLink> {
         let mut buffer = [0; 1024];
         let text = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok()?;
         let stat = Stat::parse(text)?;
@@ -69,19 +69,19 @@ impl Looker {
         let parent = identity(stat.parent).map(|parent| named(parent.pid, &parent.name));
         let name = identity(pid).map(|identity| identity.name).unwrap_or_default();
         let wait = match stat.state {
-            b'Z' | b'X' => Wait::Ended { parent: parent.as_ref().map(|parent| parent.pid) },
-            b'T' => Wait::Stopped(Stop::Signal(stopped::signal(&numbers))),
-            b't' => Wait::Stopped(stopped::debugger(pid)),
-            _ if stopped::flags(&numbers) & KERNEL_THREAD != 0 => Wait::Kernel,
-            _ if stopped::is_frozen(pid) => Wait::Frozen,
+            b'Z' | b'X' => Cause::Ended { parent: parent.as_ref().map(|parent| parent.pid) },
+            b'T' => Cause::Stopped(Stop::Signal(stopped::signal(&numbers))),
+            b't' => Cause::Stopped(stopped::debugger(pid)),
+            _ if stopped::flags(&numbers) & KERNEL_THREAD != 0 => Cause::Kernel,
+            _ if stopped::is_frozen(pid) => Cause::Frozen,
             _ => self.working(pid).unwrap_or_else(|| waiting(pid)),
         };
         let held_back = held::back(pid, &name);
-        Some(Found { named: named(pid, &name), parent, wait, held_back })
+        Some(WhyLink { named: named(pid, &name), parent, wait, held_back })
     }
 
     /// Returns what a process does with the CPUs, if it is that.
-    fn working(&self, pid: Pid) -> Option<Wait> {
+    fn working(&self, pid: Pid) -> Option<Cause> {
         let quota = stopped::quota(pid);
         let throttled_ns = quota.map_or(0, |quota| quota.throttled_ns);
         let used = Used { at: Instant::now(), sched: sched(pid), throttled_ns };
@@ -95,21 +95,21 @@ impl Looker {
         let wants = cpus + queue >= COMPUTES;
         match quota {
             Some(quota) if wants && throttled >= WAITS => {
-                return Some(Wait::Quota { cpus: quota.cpus });
+                return Some(Cause::Quota { cpus: quota.cpus });
             }
             _ => {}
         }
         if queue >= WAITS && queue > cpus {
-            return Some(Wait::Cpu { share: queue.min(1.0) });
+            return Some(Cause::Cpu { share: queue.min(1.0) });
         }
-        (cpus >= COMPUTES).then_some(Wait::Computes { cpus })
+        (cpus >= COMPUTES).then_some(Cause::Computes { cpus })
     }
 }
 
 /// Returns what a process waits for that uses no CPU.
-fn waiting(pid: Pid) -> Wait {
+fn waiting(pid: Pid) -> Cause {
     let waits = tasks(pid).into_iter().take(MOST_TASKS).map(|task| task::wait(pid, task));
-    decisive(waits.collect()).unwrap_or(Wait::Unknown { kernel: None })
+    decisive(waits.collect()).unwrap_or(Cause::Unknown { kernel: None })
 }
 
 /// Returns the CPU time of all threads.

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use weir_doctor::facts::FileWait;
 use weir_doctor::state::TaskState;
-use weir_doctor::why::{PipeWait, Wait, decisive};
+use weir_doctor::why::{Cause, PipeWait, decisive};
 use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 use weir_sys::proc::{read_small, tasks};
@@ -30,17 +30,17 @@ const FUTEX_OWNER: i32 = 0x3fff_ffff;
 const MOST_ENTRIES: usize = 16;
 
 /// Returns what a thread of process `pid` waits for.
-pub fn wait(pid: Pid, task: Pid) -> Wait {
+pub fn wait(pid: Pid, task: Pid) -> Cause {
     let mut buffer = [0; 256];
     let blocked = match read_small(&format!("/proc/{pid}/task/{task}/syscall"), &mut buffer) {
         Ok(text) => Blocked::parse(text),
-        Err(Errno::PERM | Errno::ACCESS) => return Wait::Hidden { uid: uid(pid) },
+        Err(Errno::PERM | Errno::ACCESS) => return Cause::Hidden { uid: uid(pid) },
         Err(_) => None,
     };
-    let unknown = || Wait::Unknown { kernel: function(pid, task) };
+    let unknown = || Cause::Unknown { kernel: function(pid, task) };
     match blocked {
         // It goes on; how much it computes is counted elsewhere.
-        Some(Blocked::Running) => Wait::Computes { cpus: 0.0 },
+        Some(Blocked::Running) => Cause::Computes { cpus: 0.0 },
         Some(Blocked::Call(number, args)) => {
             let call = Call::decode(number, &args);
             in_call(pid, call, &args).unwrap_or_else(unknown)
@@ -53,7 +53,7 @@ pub fn wait(pid: Pid, task: Pid) -> Wait {
     }
 }
 
-fn in_call(pid: Pid, call: Call, args: &[u64; 6]) -> Option<Wait> {
+fn in_call(pid: Pid, call: Call, args: &[u64; 6]) -> Option<Cause> {
     match call {
         Call::Read(fd) | Call::Network(fd) => on(pid, fd, false),
         Call::Write(fd) | Call::Send(fd) => on(pid, fd, true),
@@ -65,29 +65,29 @@ fn in_call(pid: Pid, call: Call, args: &[u64; 6]) -> Option<Wait> {
         Call::Poll { .. } | Call::Select { .. } | Call::Epoll(_) => Some(any_of(pid, call)),
         Call::FileLock => file_lock(pid, args[0] as u32 as i32),
         Call::Futex => Some(futex(pid, args)),
-        Call::Child => Some(Wait::Child { children: children(pid) }),
-        Call::Sleep => Some(Wait::Sleep { asked_ns: asked(pid, args) }),
+        Call::Child => Some(Cause::Child { children: children(pid) }),
+        Call::Sleep => Some(Cause::Sleep { asked_ns: asked(pid, args) }),
         Call::Storage(fd) => file(pid, TaskState::Disk, Awaited::File(fd)),
         Call::Control(fd) => file(pid, TaskState::Device, Awaited::File(fd)),
         Call::Lookup { path } => {
             fifo(pid, path).or_else(|| file(pid, TaskState::Disk, Awaited::Path(path)))
         }
-        Call::Completion => Some(Wait::Events { of: vec![String::from("its transfers")] }),
+        Call::Completion => Some(Cause::Events { of: vec![String::from("its transfers")] }),
         Call::Other(_) => None,
     }
 }
 
 /// Returns the wait for one descriptor.
-fn on(pid: Pid, fd: i32, writes: bool) -> Option<Wait> {
+fn on(pid: Pid, fd: i32, writes: bool) -> Option<Cause> {
     let what = descriptor(pid, fd)?;
     match what.kind {
-        FileKind::Pipe => Some(Wait::Pipe(pipe(pid, fd, &what, writes))),
-        FileKind::Socket => Some(Wait::Socket { peer: Box::new(find(pid, fd).peer), writes }),
+        FileKind::Pipe => Some(Cause::Pipe(pipe(pid, fd, &what, writes))),
+        FileKind::Socket => Some(Cause::Socket { peer: Box::new(find(pid, fd).peer), writes }),
         FileKind::Device => file(pid, TaskState::Device, Awaited::File(fd)),
         FileKind::Storage => file(pid, TaskState::Disk, Awaited::File(fd)),
         FileKind::Anonymous => {
             let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
-            Some(Wait::Events { of: vec![event(&link.to_string_lossy()).to_owned()] })
+            Some(Cause::Events { of: vec![event(&link.to_string_lossy()).to_owned()] })
         }
     }
 }
@@ -126,7 +126,7 @@ fn pipe(pid: Pid, fd: i32, what: &Descriptor, writes: bool) -> PipeWait {
 }
 
 /// Returns the wait for any of several descriptors.
-fn any_of(pid: Pid, call: Call) -> Wait {
+fn any_of(pid: Pid, call: Call) -> Cause {
     let mut waits = Vec::new();
     for (fd, events) in set_of(pid, call).into_iter().take(MOST_ENTRIES) {
         let ways = [(POLLIN, false), (POLLOUT, true)];
@@ -135,63 +135,63 @@ fn any_of(pid: Pid, call: Call) -> Wait {
     }
     let mut names: Vec<String> = Vec::new();
     for wait in &waits {
-        if let Wait::Events { of } = wait {
+        if let Cause::Events { of } = wait {
             names.extend(
                 of.iter().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>(),
             );
         }
     }
-    waits.retain(|wait| !matches!(wait, Wait::Events { .. }));
+    waits.retain(|wait| !matches!(wait, Cause::Events { .. }));
     match (decisive(waits), names.is_empty()) {
         (Some(wait), _) => wait,
-        (None, false) => Wait::Events { of: names },
+        (None, false) => Cause::Events { of: names },
         // A set without descriptors is how select(2) and poll(2) sleep.
-        (None, true) => Wait::Sleep { asked_ns: None },
+        (None, true) => Cause::Sleep { asked_ns: None },
     }
 }
 
 /// Returns the wait for a file or a device.
-fn file(pid: Pid, state: TaskState, awaited: Awaited) -> Option<Wait> {
+fn file(pid: Pid, state: TaskState, awaited: Awaited) -> Option<Cause> {
     let mut files = Files::default();
     files.note(pid, state, awaited, 1);
     let wait = files.longest().into_iter().next()?;
-    Some(Wait::File(FileWait { waited_ns: 0, ..wait }))
+    Some(Cause::File(FileWait { waited_ns: 0, ..wait }))
 }
 
 /// Returns the wait for the other end of a FIFO that is being opened.
-fn fifo(pid: Pid, path: u64) -> Option<Wait> {
+fn fifo(pid: Pid, path: u64) -> Option<Cause> {
     let path = path_in(pid, path)?;
     let root = format!("/proc/{pid}/{}", if path.starts_with('/') { "root" } else { "cwd" });
     let seen = Path::new(&root).join(path.trim_start_matches('/'));
     let is = std::fs::metadata(seen).ok()?.file_type().is_fifo();
-    is.then_some(Wait::Open { path })
+    is.then_some(Cause::Open { path })
 }
 
-fn file_lock(pid: Pid, fd: i32) -> Option<Wait> {
+fn file_lock(pid: Pid, fd: i32) -> Option<Cause> {
     let what = descriptor(pid, fd)?;
     let mut holders = open::lock_holders(&what);
     holders.retain(|holder| *holder != pid);
     let path = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok();
-    Some(Wait::Lock { path: path.map(|path| path.to_string_lossy().into_owned()), holders })
+    Some(Cause::Lock { path: path.map(|path| path.to_string_lossy().into_owned()), holders })
 }
 
 /// Returns the wait for a word in memory: the owner of a mutex that processes share stands beside
 /// it (glibc: `pthread_mutex_t`).
-fn futex(pid: Pid, args: &[u64; 6]) -> Wait {
+fn futex(pid: Pid, args: &[u64; 6]) -> Cause {
     if args[1] & FUTEX_PRIVATE != 0 {
-        return Wait::Threads;
+        return Cause::Threads;
     }
     let mut bytes = [0; 12];
     let got = read_remote(pid, args[0], &mut bytes).unwrap_or(0);
     let word =
         |at: usize| i32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     if got < bytes.len() {
-        return Wait::Threads;
+        return Cause::Threads;
     }
     // The end of a thread: the word is its id until then.
     let own = tasks(pid);
     if own.contains(&word(0)) {
-        return Wait::Threads;
+        return Cause::Threads;
     }
     let owner = match word(0) {
         // Locked, and somebody waits: the owner stands behind word and count.
@@ -201,7 +201,7 @@ fn futex(pid: Pid, args: &[u64; 6]) -> Wait {
         _ => 0,
     };
     let holder = identity(owner).filter(|_| owner > 1 && !own.contains(&owner));
-    Wait::Lock { path: None, holders: holder.into_iter().map(|holder| holder.pid).collect() }
+    Cause::Lock { path: None, holders: holder.into_iter().map(|holder| holder.pid).collect() }
 }
 
 /// Returns how long a thread wanted to sleep, as its call asked.

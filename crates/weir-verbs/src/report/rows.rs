@@ -10,7 +10,7 @@ use weir_doctor::verdict::Verdict;
 const NAMED: usize = 4;
 
 /// Which stages get rows, and what is said of the others.
-pub struct Rows {
+pub struct ShownRows {
     /// Positions of the stages that get a row.
     pub shown: Vec<usize>,
     /// One line for the rest.
@@ -24,7 +24,7 @@ const FEW: usize = 6;
 
 /// Chooses the rows. Stages that were given all get one: their numbers are the pipeline's. `all`:
 /// so do those of a script that took little of the time.
-pub fn choose(run: &Run, verdict: &Verdict, all: bool) -> Rows {
+pub fn choose(run: &Run, verdict: &Verdict, all: bool) -> ShownRows {
     let named = |position| {
         let culprit = verdict.culprit.as_ref();
         culprit.is_some_and(|c| c.stage == position || c.next_stage == Some(position))
@@ -40,7 +40,7 @@ pub fn choose(run: &Run, verdict: &Verdict, all: bool) -> Rows {
     let shown: Vec<usize> = shown.into_iter().map(|(position, _)| position).collect();
     // A single row needs no folding: the line would be no shorter.
     if folded.len() < 2 {
-        return Rows { shown: (0..run.stages.len()).collect(), folded: None };
+        return ShownRows { shown: (0..run.stages.len()).collect(), folded: None };
     }
     let folded: Vec<&Stage> = folded.into_iter().map(|(_, stage)| stage).collect();
     let why = if brief { "too short to measure" } else { "which took little of the time" };
@@ -49,7 +49,7 @@ pub fn choose(run: &Run, verdict: &Verdict, all: bool) -> Rows {
         let (mark, count) = (mark_word(started.evidence), started.processes);
         sentence.push_str(&format!("; the run started {mark}{count} processes in total"));
     }
-    Rows { shown, folded: Some(sentence) }
+    ShownRows { shown, folded: Some(sentence) }
 }
 
 fn mark_word(evidence: Evidence) -> &'static str {

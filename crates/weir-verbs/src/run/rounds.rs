@@ -36,7 +36,7 @@ pub struct Sample {
     /// The status that a shell would have.
     pub status: i32,
     /// What it wrote.
-    pub output: Output,
+    pub output: Digest,
 }
 
 /// Runs each entrant once a round, in random order. Returns the samples of each, or `None` if the user
@@ -94,7 +94,7 @@ pub struct Standard {
 }
 
 /// The length and the checksum of what a run wrote.
-pub type Output = (u64, u64);
+pub type Digest = (u64, u64);
 
 impl Standard {
     /// Keeps them, if the input can be read again.
@@ -140,7 +140,7 @@ fn unnamed_file() -> std::io::Result<File> {
     Ok(rustix::fs::open(std::env::temp_dir(), flags, mode)?.into())
 }
 
-fn sum(file: &mut File) -> std::io::Result<Output> {
+fn sum(file: &mut File) -> std::io::Result<Digest> {
     file.seek(SeekFrom::Start(0))?;
     let (mut buffer, mut bytes, mut sum) = (vec![0; 1 << 16], 0, 0);
     loop {

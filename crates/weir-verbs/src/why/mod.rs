@@ -8,7 +8,7 @@ use crate::json;
 use crate::output::Outlet;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use weir_doctor::why::{Found, HeldBack, Wait, Why};
+use weir_doctor::why::{Cause, HeldBack, Why, WhyLink};
 
 const SCHEMA: &str = "weir.why/1";
 
@@ -35,7 +35,7 @@ fn document(why: &Why) -> Value {
     })
 }
 
-fn link(found: &Found) -> Value {
+fn link(found: &WhyLink) -> Value {
     let held = match found.held_back {
         Some(HeldBack::Bytes(bytes)) => Some(bytes),
         _ => None,
@@ -54,26 +54,26 @@ fn link(found: &Found) -> Value {
     )
 }
 
-fn kind(wait: &Wait) -> &'static str {
+fn kind(wait: &Cause) -> &'static str {
     match wait {
-        Wait::Computes { .. } => "computes",
-        Wait::Cpu { .. } => "cpu",
-        Wait::Quota { .. } => "quota",
-        Wait::Frozen => "frozen",
-        Wait::Ended { .. } => "ended",
-        Wait::Stopped(_) => "stopped",
-        Wait::Pipe(pipe) if pipe.writes => "pipe-out",
-        Wait::Pipe(_) => "pipe-in",
-        Wait::Open { .. } => "open",
-        Wait::Lock { .. } => "lock",
-        Wait::Threads => "threads",
-        Wait::Child { .. } => "child",
-        Wait::Socket { .. } => "socket",
-        Wait::File(_) => "file",
-        Wait::Sleep { .. } => "sleep",
-        Wait::Events { .. } => "events",
-        Wait::Kernel => "kernel",
-        Wait::Unknown { .. } => "unknown",
-        Wait::Hidden { .. } => "hidden",
+        Cause::Computes { .. } => "computes",
+        Cause::Cpu { .. } => "cpu",
+        Cause::Quota { .. } => "quota",
+        Cause::Frozen => "frozen",
+        Cause::Ended { .. } => "ended",
+        Cause::Stopped(_) => "stopped",
+        Cause::Pipe(pipe) if pipe.writes => "pipe-out",
+        Cause::Pipe(_) => "pipe-in",
+        Cause::Open { .. } => "open",
+        Cause::Lock { .. } => "lock",
+        Cause::Threads => "threads",
+        Cause::Child { .. } => "child",
+        Cause::Socket { .. } => "socket",
+        Cause::File(_) => "file",
+        Cause::Sleep { .. } => "sleep",
+        Cause::Events { .. } => "events",
+        Cause::Kernel => "kernel",
+        Cause::Unknown { .. } => "unknown",
+        Cause::Hidden { .. } => "hidden",
     }
 }

@@ -3,7 +3,7 @@
 use crate::units::words::{cpus, percent, things};
 use crate::units::{bytes, seconds, signal_name};
 use weir_doctor::facts::{FileWait, FileWaitKind, PeerKind};
-use weir_doctor::why::{Found, HeldBack, Named, PipeWait, Stop, Wait, Why};
+use weir_doctor::why::{Cause, HeldBack, Named, PipeWait, Stop, Why, WhyLink};
 
 /// Most processes of a chain in one sentence.
 const MOST_IN_SENTENCE: usize = 4;
@@ -12,8 +12,9 @@ const MOST_IN_SENTENCE: usize = 4;
 pub fn text(why: &Why) -> String {
     let mut lines = vec![answer(why)];
     if why.links.len() > MOST_IN_SENTENCE {
-        let line =
-            |(at, found): (usize, &Found)| format!("  {} {}", name(&found.named), clause(why, at));
+        let line = |(at, found): (usize, &WhyLink)| {
+            format!("  {} {}", name(&found.named), clause(why, at))
+        };
         lines.extend(why.links.iter().enumerate().map(line));
     }
     lines.extend(hints(why));
@@ -49,7 +50,8 @@ pub fn answer(why: &Why) -> String {
 pub fn hints(why: &Why) -> Vec<String> {
     let mut hints = Vec::new();
     for (at, found) in why.links.iter().enumerate() {
-        let is_read = at > 0 && matches!(&why.links[at - 1].wait, Wait::Pipe(pipe) if !pipe.writes);
+        let is_read =
+            at > 0 && matches!(&why.links[at - 1].wait, Cause::Pipe(pipe) if !pipe.writes);
         if at == 0 || is_read {
             hints.extend(held(found));
         }
@@ -58,7 +60,7 @@ pub fn hints(why: &Why) -> Vec<String> {
     hints
 }
 
-fn held(found: &Found) -> Option<String> {
+fn held(found: &WhyLink) -> Option<String> {
     let who = name(&found.named);
     let option = unbuffered(&found.named.command);
     match found.held_back? {
@@ -87,25 +89,25 @@ fn unbuffered(command: &str) -> &'static str {
     }
 }
 
-fn help(found: &Found) -> Option<String> {
+fn help(found: &WhyLink) -> Option<String> {
     let pid = found.named.pid;
     match &found.wait {
-        Wait::Stopped(Stop::Signal(Some(signal))) if is_terminal_stop(*signal) => {
+        Cause::Stopped(Stop::Signal(Some(signal))) if is_terminal_stop(*signal) => {
             Some(String::from("bring it to the foreground of its terminal with fg"))
         }
-        Wait::Stopped(Stop::Signal(_)) => Some(format!("kill -CONT {pid} lets it go on")),
-        Wait::Pipe(PipeWait { unseen: true, others, .. }) if others.is_empty() => {
+        Cause::Stopped(Stop::Signal(_)) => Some(format!("kill -CONT {pid} lets it go on")),
+        Cause::Pipe(PipeWait { unseen: true, others, .. }) if others.is_empty() => {
             Some(String::from(
                 "not all processes could be inspected: one of another user may have the other end (root sees all)",
             ))
         }
-        Wait::Hidden { .. } => Some(String::from("root may inspect it")),
+        Cause::Hidden { .. } => Some(String::from("root may inspect it")),
         _ => None,
     }
 }
 
 /// What a process waits for, without naming it.
-pub fn alone(found: &Found) -> String {
+pub fn alone(found: &WhyLink) -> String {
     let alone = Why { links: vec![found.clone()], circle: None, cut: false };
     clause(&alone, 0)
 }
@@ -116,52 +118,52 @@ fn clause(why: &Why, at: usize) -> String {
     let next = why.links.get(at + 1).or_else(|| why.links.get(why.circle?));
     let next = next.map(|found| match found.wait {
         // Whoever only sleeps was left there by somebody.
-        Wait::Sleep { .. } => name_with_parent(found),
+        Cause::Sleep { .. } => name_with_parent(found),
         _ => name(&found.named),
     });
     let found = &why.links[at];
     match &found.wait {
-        Wait::Computes { cpus: used } if *used < 0.05 => String::from("is running"),
-        Wait::Computes { cpus: used } => format!("computes: it uses {} CPUs", cpus(*used)),
-        Wait::Cpu { share } => format!(
+        Cause::Computes { cpus: used } if *used < 0.05 => String::from("is running"),
+        Cause::Computes { cpus: used } => format!("computes: it uses {} CPUs", cpus(*used)),
+        Cause::Cpu { share } => format!(
             "is ready to run, but other processes have the CPUs: it waited for one {} of the time",
             percent(*share)
         ),
-        Wait::Quota { cpus: most } => {
+        Cause::Quota { cpus: most } => {
             format!("has used up the CPU quota of its control group, {} CPUs", cpus(*most))
         }
-        Wait::Frozen => String::from("is frozen by its control group"),
-        Wait::Ended { .. } => match next {
+        Cause::Frozen => String::from("is frozen by its control group"),
+        Cause::Ended { .. } => match next {
             Some(parent) => {
                 format!("has ended (a zombie): its status was not collected by its parent {parent}")
             }
             None => String::from("has ended (a zombie), and nobody collects its status"),
         },
-        Wait::Stopped(stop) => stopped(stop, next),
-        Wait::Pipe(pipe) => self::pipe(pipe, next),
-        Wait::Open { path } => {
+        Cause::Stopped(stop) => stopped(stop, next),
+        Cause::Pipe(pipe) => self::pipe(pipe, next),
+        Cause::Open { path } => {
             format!("waits until another process opens the other end of the FIFO {path}")
         }
-        Wait::Lock { path, .. } => lock(path.as_deref(), next),
-        Wait::Threads => {
+        Cause::Lock { path, .. } => lock(path.as_deref(), next),
+        Cause::Threads => {
             String::from("waits for another thread of its own (a lock or a condition)")
         }
-        Wait::Child { .. } => match next {
+        Cause::Child { .. } => match next {
             Some(child) => format!("waits for the end of its child {child}"),
             None => String::from("waits for the end of a child, and has none"),
         },
-        Wait::Socket { peer, writes } => socket(peer, *writes, next),
-        Wait::File(wait) => file(wait),
-        Wait::Sleep { asked_ns: Some(ns) } => format!("sleeps: it asked for {}", seconds(*ns)),
-        Wait::Sleep { asked_ns: None } => String::from("sleeps until a time or a signal"),
-        Wait::Events { of } => format!("waits for {}", of.join(" or ")),
-        Wait::Kernel => String::from("is a thread of the kernel"),
-        Wait::Unknown { kernel: Some(function) } => format!("waits in the kernel, in {function}"),
-        Wait::Unknown { kernel: None } => String::from("waits for something that cannot be seen"),
-        Wait::Hidden { uid: Some(uid) } => {
+        Cause::Socket { peer, writes } => socket(peer, *writes, next),
+        Cause::File(wait) => file(wait),
+        Cause::Sleep { asked_ns: Some(ns) } => format!("sleeps: it asked for {}", seconds(*ns)),
+        Cause::Sleep { asked_ns: None } => String::from("sleeps until a time or a signal"),
+        Cause::Events { of } => format!("waits for {}", of.join(" or ")),
+        Cause::Kernel => String::from("is a thread of the kernel"),
+        Cause::Unknown { kernel: Some(function) } => format!("waits in the kernel, in {function}"),
+        Cause::Unknown { kernel: None } => String::from("waits for something that cannot be seen"),
+        Cause::Hidden { uid: Some(uid) } => {
             format!("may not be inspected: it belongs to user {uid}")
         }
-        Wait::Hidden { uid: None } => String::from("may not be inspected"),
+        Cause::Hidden { uid: None } => String::from("may not be inspected"),
     }
 }
 
@@ -171,7 +173,7 @@ fn name(named: &Named) -> String {
 }
 
 /// `4711 (sleep 1000), started by 4700 (bash build.sh)`.
-fn name_with_parent(found: &Found) -> String {
+fn name_with_parent(found: &WhyLink) -> String {
     let parent = found.parent.as_ref().filter(|parent| parent.pid > 1);
     let started = parent.map(|parent| format!(", started by {},", name(parent)));
     format!("{}{}", name(&found.named), started.unwrap_or_default())
