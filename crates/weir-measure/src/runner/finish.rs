@@ -228,21 +228,21 @@ impl RunningJob {
         for group in &mut run.groups {
             (group.run.host, group.run.quota) = (run.host, run.quota);
         }
-        run.unseen = job.script.then(|| self.unseen()).flatten();
+        run.unseen = if job.script { self.unseen(&run) } else { None };
         run
     }
 
     /// Returns what lived too briefly to be seen: the kernel's sums for the first process include
-    /// all that was waited for.
-    fn unseen(&self) -> Option<Unseen> {
+    /// all that was waited for, and what no row has of that was not seen.
+    fn unseen(&self, run: &Run) -> Option<Unseen> {
         let LiveState::Ended(ended) = &self.live.first()?.state else { return None };
         let reaped = ended.reaped?;
         let groups = || self.sampler.groups.iter();
         // What nobody waited for is not in the sums.
-        let waited = groups().filter(|group| group.unreaped.processes == 0);
-        let sampled = waited.filter(|group| group.parent.is_none() || group.samples.count() > 0);
-        let seen_ns: u64 = sampled.map(|group| group.gone.cpu_ns).sum();
-        let cpu_ns = (reaped.user_ns + reaped.system_ns).saturating_sub(seen_ns);
+        let unreaped_ns: u64 = groups().map(Group::unreaped_ns).sum();
+        let all_ns = reaped.user_ns + reaped.system_ns + unreaped_ns;
+        let rows_ns: u64 = run.stages.iter().map(|row| row.user_ns + row.system_ns).sum();
+        let cpu_ns = all_ns.saturating_sub(rows_ns);
         if let Some(adopted) = self.sampler.adopted.filter(|_| self.sampler.has_all()) {
             let (processes, evidence) = (Some(adopted.processes), Evidence::Exact);
             return Some(Unseen { processes, evidence, cpu_ns });

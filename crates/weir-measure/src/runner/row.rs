@@ -35,6 +35,8 @@ pub(super) fn stage(label: &str, groups: &[&Group]) -> Stage {
     let system_ns =
         groups.iter().map(|group| group.gone.cpu_ns / 1000 * group.system_permille).sum::<u64>();
     let io = groups.iter().filter_map(|group| group.io).reduce(Io::plus);
+    // The accounts of tasks lack what they used last: all of it, for brief ones.
+    let unsampled = groups.iter().any(|group| group.samples.count() == 0);
     Stage {
         label: label.to_owned(),
         program: groups[0].program.clone(),
@@ -47,7 +49,7 @@ pub(super) fn stage(label: &str, groups: &[&Group]) -> Stage {
         system_ns,
         queue_sum_ns: queue_ns,
         samples: samples.count(),
-        cpu_evidence: Evidence::Sampled,
+        cpu_evidence: if unsampled { Evidence::LowerBound } else { Evidence::Sampled },
         io,
         bytes_evidence: if io.is_some() { Evidence::LowerBound } else { Evidence::Unknown },
         uncounted: groups.iter().any(|group| group.uncounted),
