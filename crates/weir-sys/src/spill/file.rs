@@ -123,7 +123,7 @@ impl SpillFile {
     }
 
     /// Whether the process may write up to `end`. Beyond its limit the kernel would send SIGXFSZ.
-    pub(super) fn may_reach(&self, end: u64) -> bool {
+    pub fn may_reach(&self, end: u64) -> bool {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
         limit.is_none_or(|limit| end <= limit)
     }
