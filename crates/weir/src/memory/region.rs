@@ -37,11 +37,6 @@ impl RegionMemory {
         Ok(RegionMemory { back: back.map_err(failed)?, file, bytes, page_bytes })
     }
 
-    /// Whether this process made it, rather than one that it was forked from.
-    pub(crate) fn is_here(&self) -> bool {
-        self.back.is_here()
-    }
-
     pub(crate) fn page_bytes(&self) -> usize {
         self.page_bytes
     }
@@ -67,13 +62,6 @@ impl RegionMemory {
     pub(crate) fn fill(&self, run: Run) -> rustix::io::Result<()> {
         let (at, bytes) = self.place(run);
         rustix::fs::fallocate(self.file.here()?, FallocateFlags::empty(), at as u64, bytes as u64)
-    }
-
-    /// Bytes of memory that the file has, as the kernel counts them.
-    #[cfg(test)]
-    pub(crate) fn allocated_bytes(&self) -> u64 {
-        let file = self.file.get().expect("here");
-        rustix::fs::fstat(file).map_or(0, |about| about.st_blocks as u64 * 512)
     }
 
     /// Copies bytes of pages that are in memory out. The region's lock is held.
@@ -267,12 +255,11 @@ impl PageTransfers {
         Ok(PageTransfers { engine, end, is_direct, remarks })
     }
 
+    /// Puts an engine that fails on demand around this one.
     #[cfg(test)]
-    pub(crate) fn map_engine(
-        self,
-        change: impl FnOnce(Box<dyn SpillEngine>) -> Box<dyn SpillEngine>,
-    ) -> PageTransfers {
-        PageTransfers { engine: change(self.engine), ..self }
+    pub(crate) fn faulty(self) -> (PageTransfers, super::Faults) {
+        let (engine, faults) = super::Faulty::new(self.engine).expect("faulty");
+        (PageTransfers { engine: Box::new(engine), ..self }, faults)
     }
 
     /// Describes in one line what moves pages.

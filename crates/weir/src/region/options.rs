@@ -81,13 +81,14 @@ impl RegionOptions {
     /// The bytes that are reserved for a region, in whole pages.
     pub(super) fn reserved(&self, bytes: u64) -> Result<u64> {
         let page = page_bytes();
-        let reserved = bytes.max(self.most_bytes).next_multiple_of(page);
-        if bytes == 0 || reserved / page > u64::from(u32::MAX) - 1 || reserved > isize::MAX as u64 {
-            let most = page * (u64::from(u32::MAX) - 1);
+        let most_pages = u64::from(u32::MAX) - 1;
+        let wanted = bytes.max(self.most_bytes);
+        if bytes == 0 || wanted > most_pages * page {
+            let most = page * most_pages;
             let why = format!("{bytes} bytes are out of range: 1 to {most}");
             return Err(Error::new(ErrorKind::Invalid, "make", "a region", why));
         }
-        Ok(reserved)
+        Ok(wanted.next_multiple_of(page))
     }
 
     /// Checks the options, and counts them in pages for the policy.
