@@ -205,6 +205,40 @@ fn a_users_file_is_read_changed_and_keeps_its_length() {
 }
 
 #[test]
+fn a_file_that_others_cut_off_is_an_error() {
+    for bytes in [64 * PAGE, 64 * PAGE - 100] {
+        let (file, _) = file_of(bytes);
+        let other = file.try_clone().expect("cloned");
+        let region = Region::over(file, &options(LEAST)).expect("made");
+        assert_eq!(
+            region.read_array::<1>(0).map(|_| ()).err().map(|error| error.to_string()),
+            None
+        );
+        other.set_len(0).expect("cut off");
+        let error = region.read_array::<8>(40 * PAGE as u64).expect_err("it is not there");
+        assert!(
+            error.to_string().starts_with("cannot read a page of the region's file: "),
+            "{error}"
+        );
+    }
+}
+
+/// A page that cannot be read ends its toucher, and is not zeros.
+#[test]
+fn a_touch_of_a_page_that_cannot_be_read_ends_in_sigbus() {
+    use std::os::unix::process::ExitStatusExt;
+    let output = Command::new(std::env::current_exe().expect("a program"))
+        .args(["--exact", common::ROLE_TEST, "--nocapture", "--test-threads=1", "-q"])
+        .env("WEIR_TEST_ROLE", "cut off")
+        .output()
+        .expect("started");
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !text.contains("SKIPPED") {
+        assert_eq!(output.status.signal(), Some(libc::SIGBUS), "{text}");
+    }
+}
+
+#[test]
 fn what_is_written_lies_together_in_few_writes() {
     let (file, _) = file_of(BYTES);
     let region = Region::over(file, &options(1 << 20)).expect("made");
@@ -381,6 +415,17 @@ fn in_a_role() {
             region.fill(3);
             region.flush().expect("flushed");
             assert!(region.iter().all(|byte| *byte == 3));
+        }
+        Some("cut off") => {
+            let (file, _) = file_of(BYTES);
+            let other = file.try_clone().expect("cloned");
+            match MappedRegion::over(file, &options(LEAST)) {
+                Ok(region) => {
+                    other.set_len(0).expect("cut off");
+                    panic!("it read {}", region[BYTES / 2]);
+                }
+                Err(why) => println!("SKIPPED: {why}"),
+            }
         }
         Some(other) => panic!("no role {other}"),
     }
