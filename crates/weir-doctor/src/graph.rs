@@ -1,7 +1,8 @@
 //! The graph of the processes that a run started: which of them form pipelines, which pipelines
 //! are the same one again, and which line of a script started them.
 
-use crate::programs::{is_shell, starts_anything};
+use crate::programs::{is_shell, runs_others};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -80,8 +81,10 @@ pub fn instances(seen: &[Seen]) -> Vec<Instance> {
     for (writer, reader) in &joints {
         sets.unite(*writer, *reader);
     }
-    let joined: Vec<bool> =
-        (0..seen.len()).map(|at| joints.iter().any(|(w, r)| *w == at || *r == at)).collect();
+    let mut joined = alloc::vec![false; seen.len()];
+    for (writer, reader) in &joints {
+        (joined[*writer], joined[*reader]) = (true, true);
+    }
     // What a compound command of a pipeline starts, and that has no pipe of its own, works for it.
     for at in 0..seen.len() {
         let Some(parent) = seen[at].parent.filter(|parent| *parent < at) else { continue };
@@ -111,7 +114,7 @@ fn is_fork(seen: &[Seen], at: usize) -> bool {
 /// Whether what a process starts is a part of its own work: a compiler's driver, xargs, a program
 /// that runs another. The first process of all is the run.
 fn is_driver(seen: &[Seen], at: usize) -> bool {
-    seen[at].parent.is_some() && !seen[at].waits && !starts_anything(&seen[at].program)
+    seen[at].parent.is_some() && !seen[at].waits && !runs_others(&seen[at].program)
 }
 
 /// Returns the ends that a process has, and that the process that started it has not.
@@ -123,7 +126,7 @@ fn own_ends(seen: &[Seen], at: usize) -> Vec<End> {
 
 /// Finds the pairs of writer and reader.
 fn joints(seen: &[Seen], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
-    let mut readers: alloc::collections::BTreeMap<usize, Vec<usize>> = Default::default();
+    let mut readers: BTreeMap<usize, Vec<usize>> = Default::default();
     for (at, ends) in owned.iter().enumerate() {
         for end in ends.iter().filter(|end| !end.writes) {
             readers.entry(end.pipe).or_default().push(at);
@@ -164,27 +167,33 @@ fn collect(
     joints: &[(usize, usize)],
     sets: &mut Sets,
 ) -> Vec<Instance> {
-    let mut places: alloc::collections::BTreeMap<usize, Instance> = Default::default();
+    let mut places: BTreeMap<usize, Instance> = BTreeMap::new();
+    // The joints of each process, and those within each instance.
+    let mut mine: Vec<Vec<usize>> = alloc::vec![Vec::new(); seen.len()];
+    let mut within: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+    for (writer, reader) in joints {
+        mine[*writer].push(*reader);
+        mine[*reader].push(*writer);
+        within.entry(sets.of(*writer)).or_default().push((*writer, *reader));
+    }
     for at in 0..seen.len() {
         let instance = places.entry(sets.of(at)).or_default();
         if !seen[at].waits {
             instance.members.push(at);
         }
         let open = |end: &End| {
-            !joints.iter().any(|(w, r)| {
-                let other =
-                    if end.writes { (*w == at).then_some(*r) } else { (*r == at).then_some(*w) };
-                other.is_some_and(|other| owned[other].iter().any(|their| their.pipe == end.pipe))
-            })
+            let other_end = |their: &End| their.pipe == end.pipe && their.writes != end.writes;
+            !mine[at].iter().any(|other| owned[*other].iter().any(other_end))
         };
         let found = seen[at].parent.is_some();
         instance.partial |= found && (!seen[at].known || owned[at].iter().any(open));
     }
-    let mut found: Vec<Instance> = places.into_values().collect();
-    found.retain(|instance| !instance.members.is_empty());
-    for instance in &mut found {
+    places.retain(|_, instance| !instance.members.is_empty());
+    for (set, instance) in &mut places {
+        let joints = within.get(set).map_or(&[][..], Vec::as_slice);
         instance.members = downstream(seen, joints, &instance.members);
     }
+    let mut found: Vec<Instance> = places.into_values().collect();
     found.sort_by_key(|instance| instance.members.iter().map(|at| seen[*at].start_ns).min());
     found
 }

@@ -2,7 +2,7 @@
 
 use super::lines::place_of;
 use super::{Instance, ScriptPipeline, Seen, line_of};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -30,10 +30,55 @@ pub struct Class {
     pub spans: Vec<Span>,
     /// Position in the list of the script's pipelines, if only one fits.
     pub line: Option<(usize, usize)>,
+    /// When parts of instances ran, and which rows they are.
+    parts: Vec<(Span, Vec<usize>)>,
+    /// Whether instances were put together of such parts.
+    pub joined: bool,
 }
 
 impl Class {
-    fn merge(&mut self, seen: &[Seen], mut other: Class) {
+    /// Adds other instances.
+    fn merge(&mut self, seen: &[Seen], other: Class) {
+        let spans = other.spans.clone();
+        self.add_rows(seen, other);
+        self.spans.extend(spans);
+    }
+
+    /// Adds parts of instances.
+    fn merge_parts(&mut self, seen: &[Seen], other: Class) {
+        let (spans, mut parts) = (other.spans.clone(), other.parts.clone());
+        let places = self.add_rows(seen, other);
+        for (_, rows) in &mut parts {
+            rows.iter_mut().for_each(|row| *row = places.get(*row).copied().unwrap_or(*row));
+        }
+        self.parts.extend(parts);
+        self.parts.extend(spans.into_iter().map(|span| (span, places.clone())));
+    }
+
+    /// Makes instances of the parts: those that ran at the same time and are different rows are
+    /// one.
+    fn join_parts(&mut self) {
+        let mut parts = core::mem::take(&mut self.parts);
+        self.joined = !parts.is_empty();
+        parts.sort_by_key(|(span, _)| (span.start_ns, span.end_ns));
+        let mut open: Option<(Span, Vec<usize>)> = None;
+        for (span, rows) in parts {
+            match &mut open {
+                Some((whole, taken))
+                    if span.start_ns <= whole.end_ns
+                        && !rows.iter().any(|row| taken.contains(row)) =>
+                {
+                    whole.end_ns = whole.end_ns.max(span.end_ns);
+                    taken.extend(rows);
+                }
+                _ => self.spans.extend(open.replace((span, rows)).map(|(whole, _)| whole)),
+            }
+        }
+        self.spans.extend(open.map(|(whole, _)| whole));
+    }
+
+    /// Adds the processes of another one; returns to which rows they went.
+    fn add_rows(&mut self, seen: &[Seen], mut other: Class) -> Vec<usize> {
         if other.rows.len() > self.rows.len() {
             // The order of the pipes is that of the one of which most was seen.
             core::mem::swap(&mut self.rows, &mut other.rows);
@@ -54,7 +99,7 @@ impl Class {
             taken.push(place);
             self.rows[place].extend(row);
         }
-        self.spans.extend(other.spans);
+        taken
     }
 
     /// Returns the time in which at least one instance ran.
@@ -160,7 +205,7 @@ fn class_of(seen: &[Seen], instance: &Instance) -> Class {
             .unwrap_or(0),
         end_ns: members().map(|process| process.end_ns + process.margin_ns).max().unwrap_or(0),
     };
-    Class { rows, spans: Vec::from([span]), line: None }
+    Class { rows, spans: Vec::from([span]), ..Class::default() }
 }
 
 /// Whether two processes of a pipeline are one row: the same command at the same pipes.
@@ -196,7 +241,8 @@ type Kind = (Vec<String>, Option<usize>);
 /// Returns the programs that a person typed, with their options, and who started them. Without the
 /// options where these are not worth a row of their own.
 fn kind(seen: &[Seen], class: &Class, options: bool) -> Kind {
-    let is_member = |at: usize| class.rows.iter().any(|row| row.contains(&at));
+    let members: BTreeSet<usize> = class.rows.iter().flatten().copied().collect();
+    let is_member = |at: usize| members.contains(&at);
     let typed = |row: &&Vec<usize>| {
         !row.iter().all(|at| seen[*at].parent.is_some_and(is_member)) || class.rows.len() == 1
     };
@@ -280,12 +326,13 @@ fn fold_parts(seen: &[Seen], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
         match whole {
             Some(whole) => {
                 let part = core::mem::take(&mut classes[at].1);
-                classes[whole].1.merge(seen, part);
+                classes[whole].1.merge_parts(seen, part);
                 classes.remove(at);
             }
             None => at += 1,
         }
     }
+    classes.iter_mut().for_each(|(_, class)| class.join_parts());
     classes.into_iter().map(|(_, class)| class).collect()
 }
 

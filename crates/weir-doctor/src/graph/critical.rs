@@ -12,6 +12,8 @@ const SLACK_NS: u64 = 50_000_000;
 const SLACK_TICKS: u64 = 4;
 /// Links that are shorter than this share of the run are not told.
 const WORTH: f64 = 0.01;
+/// Processes that live for less than this part of the run are left out.
+const BRIEF: u64 = 2048;
 
 /// A process that was waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +47,10 @@ pub fn critical_path(
     tick_ns: u64,
 ) -> Option<CriticalPath> {
     let slack_ns = SLACK_NS.max(SLACK_TICKS * tick_ns);
-    let works: Vec<usize> = (0..seen.len()).filter(|at| works(seen, *at)).collect();
+    // What is shorter is no link, and there may be thousands of these.
+    let least_ns = end_ns.saturating_sub(start_ns) / BRIEF;
+    let counts = |at: &usize| seen[*at].end_ns.saturating_sub(seen[*at].start_ns) >= least_ns;
+    let works: Vec<usize> = (0..seen.len()).filter(counts).filter(|at| works(seen, *at)).collect();
     if !is_parallel(seen, &works) {
         return None;
     }

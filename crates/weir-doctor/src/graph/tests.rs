@@ -363,3 +363,28 @@ fn a_subshell_s_last_output_is_the_subshell_s() {
     seen.truncate(5);
     assert_eq!(members(&seen), [vec![1], vec![3, 4]]);
 }
+
+/// A loop of a hundred pipelines of two, most of them too brief: the ends of some were read in
+/// time, of others not, and of some not even the command.
+#[test]
+fn parts_that_ran_at_the_same_time_are_one_instance() {
+    let mut seen = vec![process(None, "bash report.sh", (0, 5000))];
+    for i in 0..100 {
+        let at = 10 + i as u64 * 10;
+        let unknown = |program: &str, ms| Seen { known: false, ..process(Some(0), program, ms) };
+        let (sort, tail) = ((at, at + 2), (at + 1, at + 3));
+        let pipe = 10 + i;
+        seen.push(match i % 3 {
+            0 => unknown("sort", sort),
+            _ => writes(pipe, reads(1000 + i, process(Some(0), "sort -n", sort))),
+        });
+        seen.push(match i % 4 {
+            0 => unknown("tail", tail),
+            _ => reads(pipe, process(Some(0), "tail -1", tail)),
+        });
+    }
+    let classes = classed(&seen, &[]);
+    let found: Vec<(usize, usize)> =
+        classes.iter().map(|class| (class.rows.len(), class.spans.len())).collect();
+    assert_eq!(found, [(2, 100)]);
+}
