@@ -3,7 +3,7 @@
 //!     cargo run --release --example region_sort -- 64
 //!
 //! The number is the mebibytes to sort. The region may use a quarter of them. The sort is a radix sort
-//! from the lowest byte: each pass reads one half of the region upwards and writes 256 runs in the
+//! from the lowest four bits: each pass reads one half of the region upwards and writes 16 runs in the
 //! other half. The ordinary mapping is the same program with `WEIR_REGION_PAGING=kernel`; for a fair
 //! comparison run both in a memory cgroup.
 
@@ -21,12 +21,12 @@ fn set(bytes: &mut [u8], at: usize, number: u64) {
     bytes[at * NUMBER_BYTES..][..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
 }
 
-/// Moves numbers to their places by one byte, which keeps the order of equal ones.
+/// Moves numbers to their places by four bits, which keeps the order of equal ones.
 fn pass(from: &[u8], to: &mut [u8], shift: u32) {
     let count = from.len() / NUMBER_BYTES;
-    let mut next = [0_usize; 256];
+    let mut next = [0_usize; 16];
     for at in 0..count {
-        next[usize::from((number(from, at) >> shift) as u8)] += 1;
+        next[(number(from, at) >> shift) as usize % 16] += 1;
     }
     let mut first = 0;
     for place in &mut next {
@@ -34,7 +34,7 @@ fn pass(from: &[u8], to: &mut [u8], shift: u32) {
     }
     for at in 0..count {
         let moved = number(from, at);
-        let place = &mut next[usize::from((moved >> shift) as u8)];
+        let place = &mut next[(moved >> shift) as usize % 16];
         set(to, *place, moved);
         *place += 1;
     }
@@ -52,14 +52,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut random = 1_u64;
     for at in 0..count {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        // Numbers of two bytes: two passes sort them.
+        // Numbers of 16 bits: four passes sort them.
         let number = random >> 48;
         sum = sum.wrapping_add(number);
         set(&mut region, at, number);
     }
     let (one, other) = region.split_at_mut(half);
     pass(one, other, 0);
-    pass(other, one, 8);
+    pass(other, one, 4);
+    pass(one, other, 8);
+    pass(other, one, 12);
     let mut last = 0;
     for at in 0..count {
         let number = number(&region, at);

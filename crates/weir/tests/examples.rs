@@ -124,8 +124,8 @@ fn the_patterns_run() {
 
 #[test]
 fn numbers_are_sorted_in_a_quarter_of_their_memory() {
-    let sorted = example("region_sort").arg("4").output().expect("started");
+    let sorted = example("region_sort").arg("16").output().expect("started");
     let text = String::from_utf8_lossy(&sorted.stdout);
     assert!(sorted.status.success(), "{text}");
-    assert!(text.contains("sorted 262144 numbers"), "{text}");
+    assert!(text.contains("sorted 1048576 numbers"), "{text}");
 }
