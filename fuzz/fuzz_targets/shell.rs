@@ -5,6 +5,7 @@
 
 #[allow(dead_code, reason = "the command uses all of it")]
 #[path = "../../crates/weir-verbs/src/shell/mod.rs"]
+#[allow(unused_imports)]
 mod shell;
 
 use libfuzzer_sys::fuzz_target;

@@ -2,8 +2,9 @@
 //! 8192 pages when it touches them, in less memory than they take. It touches them in sequential
 //! order, in random order, and in walks whose steps have a deviation of 1 to 100 pages.
 //!
-//! A child in a memory cgroup touches the pages of a mapped file (with and without advice), or of
-//! anonymous memory over a swap file (with the kernel's default read-ahead, and with 32 pages). The
+//! A child in a memory cgroup touches the pages of a mapped file (with and without advice), of
+//! anonymous memory over a swap file (with the kernel's default read-ahead, and with 32 pages), or
+//! of a region of weir whose budget is the share (mapped, and by calls), in the same cgroup. The
 //! start is left out: all pages are present and dirty before the clock runs, and each batch begins
 //! with some touches that do not count. Every page holds how often it was touched, which is checked
 //! at each touch. The figure is nanoseconds per reference; the report does not state how many it
@@ -25,8 +26,7 @@ pub const PAGES: usize = 8192;
 /// Bytes of a page in today's kernels; the VAX had 512.
 pub const PAGE_BYTES: usize = 4096;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
-#[strum(prefix = "kernel-", serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PagingKind {
     /// A shared mapping of a file.
     Mmap,
@@ -36,11 +36,22 @@ pub enum PagingKind {
     Swap,
     /// Anonymous memory with `vm.page-cluster` at 5: 32 pages at once.
     SwapTuned,
+    /// A mapped region of weir.
+    Region,
+    /// A region of weir by calls.
+    RegionCalls,
 }
 
 impl PagingKind {
     fn name(self) -> &'static str {
-        self.into()
+        match self {
+            PagingKind::Mmap => "kernel-mmap",
+            PagingKind::MmapAdvised => "kernel-mmap-advised",
+            PagingKind::Swap => "kernel-swap",
+            PagingKind::SwapTuned => "kernel-swap-tuned",
+            PagingKind::Region => "weir-region",
+            PagingKind::RegionCalls => "weir-region-calls",
+        }
     }
 
     /// Whether it swaps.
@@ -49,8 +60,14 @@ impl PagingKind {
     }
 }
 
-const MECHANISMS: [PagingKind; 4] =
-    [PagingKind::Mmap, PagingKind::MmapAdvised, PagingKind::Swap, PagingKind::SwapTuned];
+const MECHANISMS: [PagingKind; 6] = [
+    PagingKind::Mmap,
+    PagingKind::MmapAdvised,
+    PagingKind::Swap,
+    PagingKind::SwapTuned,
+    PagingKind::Region,
+    PagingKind::RegionCalls,
+];
 /// Memory allowed, as a share of the pages.
 const SHARES: [f64; 2] = [0.5, 0.25];
 

@@ -6,6 +6,7 @@
 //! - [`pipe`]: the sizes of weir's own pipe, when to wake, how long to spin, when to back off.
 //! - [`ready`]: which of many channels is next, and for how long.
 //! - [`arena`]: who has which blocks of an arena.
+//! - [`paging`]: which pages of a region come, stay and go, and when a whole region goes.
 //! - [`pool`]: which blocks are written, when, and when they are read back.
 //! - [`text`]: which foreign text may be shown on a terminal.
 
@@ -15,6 +16,7 @@
 extern crate alloc;
 
 pub mod arena;
+pub mod paging;
 pub mod pipe;
 pub mod pool;
 pub mod ready;

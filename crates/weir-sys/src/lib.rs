@@ -5,6 +5,7 @@
 //! - [`peer`]: the process at the other end of a socket.
 //! - [`threads`], [`signals`]: the library's own threads.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
+//! - [`userfault`]: page faults that this process serves itself.
 //! - [`tun`], [`gather`]: a TUN device, and a write of two pieces of memory to it.
 //! - [`namespace`]: namespaces of networks and mounts.
 //! - [`mapping`]: anonymous memory. [`words`]: a file as words that several processes share.
@@ -28,6 +29,7 @@ pub mod signals;
 pub mod spill;
 pub mod threads;
 pub mod tun;
+pub mod userfault;
 pub mod words;
 
 /// The type that `statfs` reports for a file system in memory.

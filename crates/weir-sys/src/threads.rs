@@ -34,8 +34,22 @@ pub fn start<T: Send + 'static>(
     Ok(thread)
 }
 
+/// The CPU on which a thread of this process ran last. `None` if it has ended.
+pub fn last_cpu(thread: crate::Pid) -> Option<usize> {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
+    // proc(5): field 39, and the second, which may have spaces, ends at the last parenthesis.
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_thread_ran_on_a_cpu() {
+        let me = rustix::thread::gettid().as_raw_nonzero().get();
+        assert!(super::last_cpu(me).is_some_and(|cpu| cpu < 4096));
+        assert_eq!(super::last_cpu(0), None);
+    }
+
     #[test]
     fn a_thread_has_its_name_and_says_what_came_of_it() {
         let named = super::start("weir-test", || std::thread::current().name().map(str::to_owned));

@@ -44,7 +44,8 @@
 //! | messages from many writers to one named reader | [`Port`], [`PortWriter`] |
 //! | records over thousands of channels | [`Mpx`], [`MpxPeer`] |
 //! | flags | [`Flags`] |
-//! | more than memory holds | [`Pool`], [`ElasticReader`] |
+//! | streams of more than memory holds | [`Pool`], [`ElasticReader`] |
+//! | a mapping larger than the memory it may use | [`Region`], [`MappedRegion`] |
 //!
 //! Ends reach other processes by a path ([`Listener`],
 //! [`Writer::connect`](Endpoint#method.connect)) or as descriptors ([`Handle`], [`DuplexHandle`]).
@@ -91,6 +92,7 @@ mod park;
 mod pipe;
 mod pool;
 mod port;
+mod region;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
@@ -114,6 +116,9 @@ pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{
     Ending, Event, Identity, Lent, Port, PortCounts, PortName, PortOptions, PortWriter,
     PortWriterOptions, Received, WriterId, WriterStat,
+};
+pub use region::{
+    MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
 };
 /// What one end of a pipe or port has done so far, as its `account` returns it.
 ///
@@ -143,6 +148,10 @@ const _: () = {
     is_send::<ElasticReader>();
     is_send::<Pool>();
     is_sync::<Pool>();
+    is_send::<Region>();
+    is_sync::<Region>();
+    is_send::<MappedRegion>();
+    is_sync::<MappedRegion>();
     is_send::<PortOptions>();
     is_sync::<PortOptions>();
     is_sync::<PortWriterOptions>();

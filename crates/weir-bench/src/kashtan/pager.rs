@@ -7,6 +7,7 @@ use crate::tools::peer::{Control, PeerProcess};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use weir::{MappedRegion, Region, RegionOptions};
 use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure::bench::load::scratch_file;
@@ -53,7 +54,7 @@ impl Pager {
         let (asked, requests) = rustix::pipe::pipe()?;
         let mut peer = PeerProcess::start(site, |control| {
             cage.enter()?;
-            let mut pages = Pages::new(site, mechanism)?;
+            let mut pages = Pages::new(site, mechanism, limit_bytes)?;
             (0..PAGES).try_for_each(|page| pages.touch(page))?;
             control.report(1)?;
             serve(control, &asked, &results, &mut pages)
@@ -106,24 +107,42 @@ struct Pages {
 enum PagedMemory {
     File(SharedPages),
     Anonymous(PageBuffer),
+    Mapped(MappedRegion),
+    Calls(Region),
 }
 
 impl Pages {
-    fn new(site: &Site, mechanism: PagingKind) -> Result<Pages, CaseError> {
+    fn new(site: &Site, mechanism: PagingKind, budget: u64) -> Result<Pages, CaseError> {
         let bytes = PAGES * PAGE_BYTES;
-        let memory = if mechanism.swaps() {
-            let memory = PageBuffer::new(bytes)?;
-            // A kernel without huge pages returns an error, which does not matter.
-            let _ = memory.refuse_huge_pages();
-            PagedMemory::Anonymous(memory)
-        } else {
-            let file = scratch_file(site)?;
-            rustix::fs::ftruncate(&file, bytes as u64)?;
-            let map = SharedPages::of_file(&file, bytes)?;
-            if mechanism == PagingKind::MmapAdvised {
-                map.advise_random()?;
+        let failed = |error: weir::Error| CaseError::failed(error.to_string());
+        let options = RegionOptions::new().memory_bytes(budget).spill_directory(&site.directory);
+        let memory = match mechanism {
+            PagingKind::Mmap | PagingKind::MmapAdvised => {
+                let file = scratch_file(site)?;
+                rustix::fs::ftruncate(&file, bytes as u64)?;
+                let map = SharedPages::of_file(&file, bytes)?;
+                if mechanism == PagingKind::MmapAdvised {
+                    map.advise_random()?;
+                }
+                PagedMemory::File(map)
             }
-            PagedMemory::File(map)
+            PagingKind::Swap | PagingKind::SwapTuned => {
+                let memory = PageBuffer::new(bytes)?;
+                // A kernel without huge pages returns an error, which does not matter.
+                let _ = memory.refuse_huge_pages();
+                PagedMemory::Anonymous(memory)
+            }
+            PagingKind::Region => {
+                let region = MappedRegion::new(bytes, &options).map_err(failed)?;
+                let mechanism = region.mechanism();
+                if !mechanism.starts_with("userfaultfd") {
+                    return Err(CaseError::left_out(mechanism));
+                }
+                PagedMemory::Mapped(region)
+            }
+            PagingKind::RegionCalls => {
+                PagedMemory::Calls(Region::new(bytes as u64, &options).map_err(failed)?)
+            }
         };
         Ok(Pages { memory, touched: vec![0; PAGES] })
     }
@@ -143,6 +162,15 @@ impl Pages {
             PagedMemory::Anonymous(memory) => {
                 found.copy_from_slice(&memory[at..at + 4]);
                 memory[at..at + 4].copy_from_slice(&next);
+            }
+            PagedMemory::Mapped(region) => {
+                found.copy_from_slice(&region[at..at + 4]);
+                region[at..at + 4].copy_from_slice(&next);
+            }
+            PagedMemory::Calls(region) => {
+                let failed = |error: weir::Error| CaseError::failed(error.to_string());
+                region.read_at(at as u64, &mut found).map_err(failed)?;
+                region.write_at(at as u64, &next).map_err(failed)?;
             }
         }
         if found == expected.to_le_bytes() {

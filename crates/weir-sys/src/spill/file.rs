@@ -68,6 +68,34 @@ impl SpillFile {
         Ok(SpillFile { file, direct, align, ahead_bytes, remarks })
     }
 
+    /// Takes a file with a name, open for reading and writing, whose length stays. It is opened once
+    /// more, past the page cache, if its length is a multiple of what that takes.
+    ///
+    /// # Errors
+    /// Those of fcntl(2) and fstat(2); `EBADF`: the file is not open for both.
+    pub fn over(file: OwnedFd) -> io::Result<SpillFile> {
+        let flags = rustix::fs::fcntl_getfl(&file)?;
+        if !flags.contains(OFlags::RDWR) {
+            return Err(Errno::BADF.into());
+        }
+        let bytes = rustix::fs::fstat(&file)?.st_size as u64;
+        let again = format!("/proc/self/fd/{}", rustix::fd::AsRawFd::as_raw_fd(&file));
+        let again = rustix::fs::openat(CWD, again, FLAGS, Mode::empty());
+        let direct = again.map_err(|cause| cause.to_string()).and_then(|again| {
+            let align = make_direct(&again)?;
+            let whole = bytes.is_multiple_of(align);
+            whole
+                .then_some((again, align))
+                .ok_or_else(|| format!("its length is no multiple of {align}"))
+        });
+        let (file, align, remarks) = match direct {
+            Ok((again, align)) => (again, align, Vec::new()),
+            Err(why) => (file, 1, vec![format!("cached: {why}")]),
+        };
+        let direct = remarks.is_empty();
+        Ok(SpillFile { file: ParentOnly::new(file)?, direct, align, ahead_bytes: 0, remarks })
+    }
+
     /// Sets the steps in which blocks are allocated before they are written: a power of two, or 0
     /// for never.
     pub fn take_ahead(self, ahead_bytes: u64) -> SpillFile {
@@ -90,12 +118,12 @@ impl SpillFile {
     }
 
     /// The file. `None` in a forked child.
-    pub(super) fn get(&self) -> Option<BorrowedFd<'_>> {
+    pub fn get(&self) -> Option<BorrowedFd<'_>> {
         self.file.get()
     }
 
     /// Whether the process may write up to `end`. Beyond its limit the kernel would send SIGXFSZ.
-    pub(super) fn may_reach(&self, end: u64) -> bool {
+    pub fn may_reach(&self, end: u64) -> bool {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
         limit.is_none_or(|limit| end <= limit)
     }

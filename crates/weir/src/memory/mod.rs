@@ -4,7 +4,7 @@
 //! knows which mappings a forked child has. The others are built on these two: the memory of a pipe
 //! ([`map`]) and of a link ([`link`]), a page of flags or of a board ([`page`]), the header of a
 //! pipe seen from outside ([`header`]), and the frames of a pool ([`frames`]), which [`transfers`]
-//! moves to a file and back. [`views`] lends users a part of a pipe's memory.
+//! moves to a file and back, and the memory and file of a [`region`]. [`views`] lends users a part of a pipe's memory.
 //!
 //! # Who may touch which bytes
 //! The words of a memory are atomics. All other bytes belong to one end at a time: positions and
@@ -25,6 +25,7 @@ mod link;
 mod map;
 mod mapping;
 mod page;
+mod region;
 mod sealed;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -37,6 +38,9 @@ pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LIN
 pub use map::{Extent, Map, NAME, create, inspect, open};
 pub use mapping::page_bytes;
 pub use page::{BOARD, FLAGS, SharedPage};
+pub(crate) use region::{
+    FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
+};
 pub use sealed::{Use, errno_of};
 #[cfg(test)]
 pub(crate) use transfers::tests::faulty::{Faults, Faulty};

@@ -41,7 +41,11 @@ pub fn errno_of(cause: &std::io::Error) -> Errno {
 }
 
 /// Makes a memory file without blocks.
-fn make_empty(name: &str, bytes: u64, flags: MemfdFlags) -> rustix::io::Result<ParentOnly> {
+pub(super) fn make_empty(
+    name: &str,
+    bytes: u64,
+    flags: MemfdFlags,
+) -> rustix::io::Result<ParentOnly> {
     let flags = flags | MemfdFlags::CLOEXEC;
     // Kernels before 6.3 do not know NOEXEC_SEAL.
     let make = || {

@@ -49,13 +49,17 @@ pub(crate) fn usual_directory() -> PathBuf {
     named.map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
 
+/// The engine that `WEIR_SPILL_ENGINE` asks for.
+pub(super) fn wanted_engine() -> Result<EngineChoice> {
+    let word = std::env::var_os(WANTED).unwrap_or_default();
+    EngineChoice::parse(&word.to_string_lossy())
+        .map_err(|error| Error::new(ErrorKind::Invalid, "use", WANTED, error.to_string()))
+}
+
 impl FrameTransfers {
     /// Makes the file in a directory, with the engine of `WEIR_SPILL_ENGINE` or the best one.
     pub(crate) fn open(directory: &Path) -> Result<FrameTransfers> {
-        let word = std::env::var_os(WANTED).unwrap_or_default();
-        let wanted = EngineChoice::parse(&word.to_string_lossy())
-            .map_err(|error| Error::new(ErrorKind::Invalid, "use", WANTED, error.to_string()))?;
-        FrameTransfers::open_as(directory, wanted)
+        FrameTransfers::open_as(directory, wanted_engine()?)
     }
 
     /// As [`FrameTransfers::open`], with this engine.

@@ -128,7 +128,7 @@ impl Faulty {
         (transfers, faults.expect("told"))
     }
 
-    fn new(engine: Box<dyn SpillEngine>) -> io::Result<(Faulty, Faults)> {
+    pub fn new(engine: Box<dyn SpillEngine>) -> io::Result<(Faulty, Faults)> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for descriptor in [bell.as_fd(), engine.descriptor().ok_or(Errno::BADF)?] {

@@ -1,0 +1,407 @@
+//! Page faults that this process serves itself (userfaultfd(2)), over memory of a memory file.
+//!
+//! The memory is mapped twice. Threads of the program use the *front*, whose faults come here. The
+//! server fills and empties pages through the other mapping, and maps a page into the front when it
+//! is full ([`UserFaults::show`]) or unmaps it before it goes ([`UserFaults::hide`]). Pages are shown
+//! write-protected, and the kernel takes that off at the first write (`WP_ASYNC`). A page that was
+//! hidden leaves a mark if it was still protected, so [`UserFaults::hide`] knows, after nobody can
+//! write any longer, which pages were written.
+
+use crate::check;
+use crate::forks::ParentOnly;
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+
+// linux/userfaultfd.h and linux/fs.h; the C library has none of it.
+const API: u64 = 0xaa;
+const IOC_NEW: libc::Ioctl = 0xaa00;
+const IOC_API: libc::Ioctl = iowr(0xaa, 0x3f, 24);
+const IOC_REGISTER: libc::Ioctl = iowr(0xaa, 0, 32);
+const IOC_WAKE: libc::Ioctl = 2 << 30 | 16 << 16 | 0xaa << 8 | 2;
+const IOC_CONTINUE: libc::Ioctl = iowr(0xaa, 7, 32);
+const IOC_POISON: libc::Ioctl = iowr(0xaa, 8, 32);
+const IOC_PAGEMAP_SCAN: libc::Ioctl = iowr(b'f' as libc::Ioctl, 16, 96);
+const USER_MODE_ONLY: libc::c_int = 1;
+const FEATURES: [(u64, &str); 6] = [
+    (1 << 5, "MISSING_SHMEM"),
+    (1 << 8, "THREAD_ID"),
+    (1 << 10, "MINOR_SHMEM"),
+    (1 << 12, "WP_HUGETLBFS_SHMEM"),
+    (1 << 14, "POISON"),
+    (1 << 15, "WP_ASYNC"),
+];
+/// `MISSING`, `WP` and `MINOR`.
+const REGISTER_ALL: u64 = 1 | 2 | 4;
+const CONTINUE_WP: u64 = 2;
+const EVENT_PAGEFAULT: u8 = 0x12;
+const FAULT_WRITES: u64 = 1;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
+/// Messages that are read at once.
+const MESSAGES: usize = 16;
+
+const fn iowr(kind: libc::Ioctl, number: libc::Ioctl, bytes: libc::Ioctl) -> libc::Ioctl {
+    3 << 30 | bytes << 16 | kind << 8 | number
+}
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserFault {
+    /// Its address, at the beginning of a page.
+    pub address: usize,
+    /// It is a write.
+    pub writes: bool,
+    /// The thread that waits.
+    pub thread: crate::Pid,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Message {
+    event: u8,
+    reserved: [u8; 7],
+    flags: u64,
+    address: u64,
+    thread: u32,
+    padding: u32,
+}
+
+#[repr(C)]
+struct RangeCall {
+    start: u64,
+    bytes: u64,
+    mode: u64,
+    done: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// The faults of this process's fronts. A forked child has no part in it.
+#[derive(Debug)]
+pub struct UserFaults {
+    descriptor: ParentOnly,
+    pagemap: File,
+    serves_calls: bool,
+    page_bytes: usize,
+}
+
+impl UserFaults {
+    /// Opens a descriptor of faults: of `/dev/userfaultfd` if this process may open it, of the
+    /// system call, or of the system call for faults of user mode only.
+    ///
+    /// # Errors
+    /// A sentence says what is missing: the kernel has no userfaultfd or lacks a feature, or a
+    /// sandbox forbids it.
+    pub fn open() -> io::Result<UserFaults> {
+        let mut serves_calls = true;
+        let descriptor = ParentOnly::make(|| {
+            if let Ok(device) = File::options().read(true).write(true).open("/dev/userfaultfd") {
+                // SAFETY: the device makes a descriptor of these flags, or returns an error.
+                let made = unsafe { libc::ioctl(device.as_raw_fd(), IOC_NEW, FLAGS) };
+                if made >= 0 {
+                    // SAFETY: the kernel has just made it, and nobody else has it.
+                    return Ok(unsafe { OwnedFd::from_raw_fd(made) });
+                }
+            }
+            make(FLAGS).or_else(|_| {
+                serves_calls = false;
+                make(FLAGS | USER_MODE_ONLY)
+            })
+        });
+        let descriptor = descriptor.map_err(|cause| {
+            let why = match cause.raw_os_error() {
+                Some(libc::ENOSYS) => "the kernel has no userfaultfd",
+                Some(libc::EPERM) => {
+                    "a sandbox (such as seccomp in a container) forbids userfaultfd"
+                }
+                _ => "userfaultfd cannot be opened",
+            };
+            io::Error::new(cause.kind(), format!("{why}: {cause}"))
+        })?;
+        let page_bytes = rustix::param::page_size();
+        let pagemap = File::open("/proc/self/pagemap").map_err(|cause| {
+            io::Error::new(cause.kind(), format!("/proc/self/pagemap cannot be read: {cause}"))
+        })?;
+        let faults = UserFaults { descriptor, pagemap, serves_calls, page_bytes };
+        faults.agree()?;
+        Ok(faults)
+    }
+
+    /// Asks for the features. The kernel refuses all if one is missing, so that one is looked for.
+    fn agree(&self) -> io::Result<()> {
+        let wanted = FEATURES.iter().fold(0, |all, (bit, _)| all | bit);
+        let mut call = [API, wanted, 0];
+        // SAFETY: the kernel reads and writes three words, which are a live local.
+        let agreed = unsafe { libc::ioctl(self.raw()?, IOC_API, call.as_mut_ptr()) };
+        if agreed == 0 {
+            return Ok(());
+        }
+        // On EINVAL the kernel has cleared the words.
+        let has = made_features().unwrap_or(0);
+        let missing = FEATURES.iter().filter(|(bit, _)| has & bit == 0).map(|(_, name)| *name);
+        let missing = missing.collect::<Vec<_>>().join(", ");
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!("the kernel's userfaultfd lacks {missing}"),
+        ))
+    }
+
+    fn raw(&self) -> io::Result<RawFd> {
+        Ok(self.descriptor.here()?.as_raw_fd())
+    }
+
+    /// Whether faults inside of system calls (`read` into the front) are served too. Otherwise such
+    /// a call fails with `EFAULT` where a page is absent.
+    pub fn serves_calls(&self) -> bool {
+        self.serves_calls
+    }
+
+    /// A descriptor that is readable when there are faults. `None` in a forked child.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.get()
+    }
+
+    /// Makes the faults of a front come here.
+    ///
+    /// # Safety
+    /// The range is a mapping of a memory file of this process, and stays mapped while this lives.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub unsafe fn register(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
+        let mut call =
+            RangeCall { start: start as u64, bytes: bytes as u64, mode: REGISTER_ALL, done: 0 };
+        // SAFETY: the kernel reads and writes the live local; it checks the range.
+        check(unsafe { libc::ioctl(self.raw()?, IOC_REGISTER, &raw mut call) }).map(drop)
+    }
+
+    /// Calls `each` with the faults that wait, if any do.
+    ///
+    /// # Errors
+    /// Those of read(2).
+    pub fn take(&self, each: &mut dyn FnMut(UserFault)) -> io::Result<()> {
+        let none =
+            Message { event: 0, reserved: [0; 7], flags: 0, address: 0, thread: 0, padding: 0 };
+        let mut messages = [none; MESSAGES];
+        let bytes = size_of_val(&messages);
+        // SAFETY: the buffer is a live local of this many bytes, of integers only.
+        let read = unsafe { libc::read(self.raw()?, messages.as_mut_ptr().cast(), bytes) };
+        if read < 0 {
+            let cause = io::Error::last_os_error();
+            let later = matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
+            return if later { Ok(()) } else { Err(cause) };
+        }
+        let count = read as usize / size_of::<Message>();
+        for message in messages[..count].iter().filter(|message| message.event == EVENT_PAGEFAULT) {
+            let address = message.address as usize;
+            each(UserFault {
+                address: address - address % self.page_bytes,
+                writes: message.flags & FAULT_WRITES != 0,
+                thread: message.thread as crate::Pid,
+            });
+        }
+        Ok(())
+    }
+
+    /// Maps pages, which the memory file has, into a front, and wakes who waits for them. Pages that
+    /// are mapped already stay as they are; who waits for them is woken too.
+    ///
+    /// # Safety
+    /// The range lies in a registered front.
+    ///
+    /// # Errors
+    /// Those of the kernel: the memory file lacks a page.
+    pub unsafe fn show(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
+        let (mut at, end) = (start as u64, start as u64 + bytes as u64);
+        while at < end {
+            let mut call = RangeCall { start: at, bytes: end - at, mode: CONTINUE_WP, done: 0 };
+            // SAFETY: the kernel reads and writes the live local; the front is as promised.
+            let result = unsafe { libc::ioctl(self.raw()?, IOC_CONTINUE, &raw mut call) };
+            if result == 0 {
+                return Ok(());
+            }
+            let cause = io::Error::last_os_error();
+            at += u64::try_from(call.done).unwrap_or(0);
+            match cause.raw_os_error() {
+                Some(libc::EAGAIN) => {}
+                Some(libc::EEXIST) => {
+                    // The kernel stops at a page that is mapped, and wakes nobody for it.
+                    self.wake(at, self.page_bytes as u64)?;
+                    at += self.page_bytes as u64;
+                }
+                _ => return Err(cause),
+            }
+        }
+        Ok(())
+    }
+
+    fn wake(&self, start: u64, bytes: u64) -> io::Result<()> {
+        let mut call = [start, bytes];
+        // SAFETY: the kernel reads two words, which are a live local.
+        check(unsafe { libc::ioctl(self.raw()?, IOC_WAKE, call.as_mut_ptr()) }).map(drop)
+    }
+
+    /// Makes touches of a page end in SIGBUS, and wakes who waits for it.
+    ///
+    /// # Safety
+    /// The page lies in a registered front.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub unsafe fn poison(&self, start: *mut u8) -> io::Result<()> {
+        let bytes = self.page_bytes as u64;
+        let mut call = RangeCall { start: start as u64, bytes, mode: 0, done: 0 };
+        // SAFETY: the kernel reads and writes the live local; the front is as promised.
+        check(unsafe { libc::ioctl(self.raw()?, IOC_POISON, &raw mut call) })?;
+        self.wake(start as u64, bytes)
+    }
+
+    /// Unmaps up to 32 pages of a front, so that the next touch faults. Returns which of `shown`
+    /// (those that were shown) have been written since, in the same bits: the first page is bit 0.
+    ///
+    /// # Safety
+    /// The range lies in a registered front. The memory file keeps the pages.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub unsafe fn hide(&self, start: *mut u8, bytes: usize, shown: u32) -> io::Result<u32> {
+        // SAFETY: the memory file keeps the bytes, and the next touch is served.
+        check(unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) })?;
+        // The mark of a page that was protected looks like one that is swapped out.
+        let marked = self.pages_with(start as u64, bytes as u64, PAGE_IS_SWAPPED)?;
+        // A page that was touched after it was hidden faults, and stays unmapped until it is shown.
+        Ok(shown & !marked)
+    }
+
+    /// The pages of a range that are of a category.
+    fn pages_with(&self, start: u64, bytes: u64, category: u64) -> io::Result<u32> {
+        let mut found = [PageRegion::default(); 32];
+        let (vector, entries) = (found.as_mut_ptr() as u64, found.len() as u64);
+        // struct pm_scan_arg: size, flags, start, end, walk_end, vec, vec_len, max_pages,
+        // category_inverted, category_mask, category_anyof_mask, return_mask.
+        let mut call =
+            [96, 0, start, start + bytes, 0, vector, entries, 0, 0, category, 0, category];
+        let file = self.pagemap.as_fd().as_raw_fd();
+        // SAFETY: the kernel reads the words and writes at most `found.len()` entries, both live.
+        let count = check(unsafe { libc::ioctl(file, IOC_PAGEMAP_SCAN, call.as_mut_ptr()) })?;
+        let page = self.page_bytes as u64;
+        let mut mask = 0_u32;
+        for region in &found[..(count as usize).min(found.len())] {
+            for at in (region.start..region.end).step_by(self.page_bytes) {
+                mask |= 1_u32.checked_shl(((at - start) / page) as u32).unwrap_or(0);
+            }
+        }
+        Ok(mask)
+    }
+
+    /// Which pages of a range of up to 32 are mapped.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn mapped(&self, start: *mut u8, bytes: usize) -> io::Result<u32> {
+        self.pages_with(start as u64, bytes as u64, PAGE_IS_PRESENT)
+    }
+}
+
+const FLAGS: libc::c_int = libc::O_CLOEXEC | libc::O_NONBLOCK;
+
+fn make(flags: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes flags only.
+    let made = check(unsafe { libc::syscall(libc::SYS_userfaultfd, flags) })?;
+    // SAFETY: the kernel has just made it, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(made as RawFd) })
+}
+
+/// The features of this kernel.
+fn made_features() -> io::Result<u64> {
+    let probe = make(FLAGS | USER_MODE_ONLY)?;
+    let mut call = [API, 0, 0];
+    // SAFETY: the kernel reads and writes three words, which are a live local.
+    check(unsafe { libc::ioctl(probe.as_raw_fd(), IOC_API, call.as_mut_ptr()) })?;
+    Ok(call[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::mm::{MapFlags, ProtFlags};
+
+    const PAGE: usize = 4096;
+    const PAGES: usize = 8;
+
+    /// Maps a memory file of eight pages.
+    fn map(file: &OwnedFd) -> *mut u8 {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let null = std::ptr::null_mut();
+        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+        let map =
+            unsafe { rustix::mm::mmap(null, PAGES * PAGE, access, MapFlags::SHARED, file, 0) };
+        map.expect("mapped").cast()
+    }
+
+    /// The order of events that a pager relies on: pages that are shown are clean, a write is seen
+    /// when the page is hidden, and a page that was only read is not taken for written.
+    #[test]
+    fn hiding_says_which_pages_were_written() {
+        let faults = match UserFaults::open() {
+            Ok(faults) => faults,
+            Err(why) => return println!("SKIPPED: {why}"),
+        };
+        let file = rustix::fs::memfd_create("weir-test", rustix::fs::MemfdFlags::CLOEXEC);
+        let file = file.expect("a memory file");
+        rustix::fs::ftruncate(&file, (PAGES * PAGE) as u64).expect("length");
+        let (back, front) = (map(&file), map(&file));
+        // SAFETY: the front is mapped until the process ends.
+        unsafe { faults.register(front, PAGES * PAGE) }.expect("registered");
+        for page in 0..PAGES {
+            // SAFETY: inside of the mapping, and no other thread has it.
+            unsafe { back.wrapping_add(page * PAGE).write(page as u8 + 1) };
+        }
+        for round in 0..3 {
+            // SAFETY: inside of the front.
+            unsafe { faults.show(front, 6 * PAGE) }.expect("shown");
+            // SAFETY: as above. What is shown already does no harm.
+            unsafe { faults.show(front, 7 * PAGE) }.expect("shown");
+            for page in [1, 4] {
+                // SAFETY: shown above, and no other thread has it.
+                unsafe { front.wrapping_add(page * PAGE + 9).write(round) };
+            }
+            for page in [0, 4, 6] {
+                // SAFETY: as above.
+                let byte = unsafe { front.wrapping_add(page * PAGE).read() };
+                assert_eq!(byte, page as u8 + 1);
+            }
+            assert_eq!(faults.mapped(front, PAGES * PAGE).expect("mapped"), 0b0111_1111);
+            // SAFETY: inside of the front.
+            let written = unsafe { faults.hide(front, PAGES * PAGE, 0b0111_1111) };
+            assert_eq!(written.expect("hidden"), 0b0001_0010, "round {round}");
+            assert_eq!(faults.mapped(front, PAGES * PAGE).expect("mapped"), 0);
+        }
+        let address = front as usize + 7 * PAGE;
+        let toucher = std::thread::spawn(move || {
+            // SAFETY: as above; the test shows the page.
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(address + 5).write(1) };
+        });
+        let mut seen = None;
+        while seen.is_none() {
+            faults.take(&mut |fault| seen = Some(fault)).expect("read");
+        }
+        let seen = seen.expect("a fault");
+        assert_eq!((seen.address, seen.writes), (address, true));
+        assert!(seen.thread > 0);
+        // SAFETY: inside of the front.
+        unsafe { faults.show(front.wrapping_add(7 * PAGE), PAGE) }.expect("shown");
+        toucher.join().expect("it went on");
+        // SAFETY: inside of the front.
+        let written = unsafe { faults.hide(front.wrapping_add(7 * PAGE), PAGE, 1) };
+        assert_eq!(written.expect("hidden"), 1);
+    }
+}

@@ -1,0 +1,38 @@
+//! The account of a region.
+
+/// What a region has done so far, and what it holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RegionAccount {
+    /// Faults on pages that were not in memory.
+    pub hard_faults: u64,
+    /// Touches of pages on their way out, which stayed.
+    pub reclaimed_pages: u64,
+    /// Bytes read from the file.
+    pub read_bytes: u64,
+    /// Bytes written to the file.
+    pub written_bytes: u64,
+    /// Reads of the file.
+    pub reads: u64,
+    /// Writes of the file.
+    pub writes: u64,
+    /// Pages that came in unasked, with their neighbours.
+    pub unasked_pages: u64,
+    /// Of the unasked pages whose use can be seen, those that were used. A mapped region sees the
+    /// use of one page of a cluster.
+    pub used_pages: u64,
+    /// The unasked pages whose use can be seen.
+    pub seen_pages: u64,
+    /// Pages that a fault brings in at present.
+    pub cluster_pages: u64,
+    /// Times that a fault waited for the file.
+    pub waits: u64,
+    /// The time of these waits.
+    pub waited_ns: u64,
+    /// Bytes in memory now, those that come and go included.
+    pub memory_bytes: u64,
+    /// The most bytes in memory at a time.
+    pub most_memory_bytes: u64,
+    /// Transfers that failed.
+    pub failures: u64,
+}

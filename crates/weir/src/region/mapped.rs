@@ -1,0 +1,353 @@
+//! A region as a slice of bytes. A thread of this process serves its faults.
+
+use super::pager::{Pager, Shown};
+use super::{RegionAccount, RegionAdvice, RegionOptions, pages};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{
+    FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes, page_bytes,
+};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::OwnedFd;
+use rustix::mm::Advice as KernelAdvice;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::fs::File;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The variable that lets the kernel page a region, if it is `kernel`.
+const WANTED: &str = "WEIR_REGION_PAGING";
+/// How often a page is tried whose transfer fails, before touches of it end in SIGBUS.
+const TRIES: u32 = 20;
+/// The time between two tries.
+const BETWEEN: Duration = Duration::from_millis(50);
+/// Faults between two looks at which CPU the program runs on.
+const LOOKS_EVERY: u32 = 16;
+
+/// Bytes in a budget of memory with a file behind it, as a slice.
+///
+/// A touch of a page that is not in memory waits until a thread of this process has brought it in
+/// (userfaultfd(2)). If its file fails, the thread tries for a second, and then the touch ends in
+/// SIGBUS: nobody gets wrong bytes. [`Region`](super::Region) returns errors instead.
+///
+/// Without userfaultfd the kernel pages a file without a name, and does not keep the budget.
+/// [`MappedRegion::mechanism`] says so. A region over a user's file is refused then.
+///
+/// ```
+/// use weir::{MappedRegion, RegionOptions};
+/// let mut region = MappedRegion::new(4 << 20, &RegionOptions::new().memory_bytes(1 << 20))?;
+/// region.fill(7);
+/// region[1 << 20..][..3].copy_from_slice(b"abc");
+/// region.sort_unstable();
+/// assert_eq!((region[0], region[(4 << 20) - 1]), (7, b'c'));
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct MappedRegion {
+    paged: Paged,
+    bytes: usize,
+    writes_back: bool,
+}
+
+#[derive(Debug)]
+enum Paged {
+    Served { bytes: FrontBytes, server: Server },
+    Kernel { map: KernelPaged, why: String },
+}
+
+/// The thread that serves the faults, and what it shares.
+#[derive(Debug)]
+struct Server {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    pager: Mutex<Pager>,
+    front: Arc<RegionFront>,
+    kick: OwnedFd,
+    stops: AtomicBool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Pager> {
+        self.pager.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MappedRegion {
+    /// Makes a region of zeros, with a file without a name. Memory is taken when it is touched.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`]: a size is out of its range. [`ErrorKind::Os`]: the directory of the
+    /// file cannot be used, or there are no addresses or threads left.
+    pub fn new(bytes: usize, options: &RegionOptions) -> Result<MappedRegion> {
+        let reserved = (bytes as u64).next_multiple_of(page_bytes());
+        options.settings(bytes as u64, true, false)?;
+        let wanted = std::env::var_os(WANTED).filter(|word| word == "kernel");
+        let memory = RegionMemory::new(options.reserved(bytes as u64).map(|_| reserved as usize)?)?;
+        let front = match wanted {
+            Some(_) => Err(format!("{WANTED} asks for it")),
+            None => RegionFront::new(&memory).map_err(|why| why.to_string()),
+        };
+        let front = match front {
+            Ok(front) => front,
+            Err(why) => {
+                let map = KernelPaged::new(&options.directory(), reserved as usize)?;
+                return Ok(MappedRegion {
+                    paged: Paged::Kernel { map, why },
+                    bytes,
+                    writes_back: false,
+                });
+            }
+        };
+        let transfers = PageTransfers::spill(&options.directory(), reserved)?;
+        MappedRegion::with(bytes, options, (memory, front), transfers, false)
+    }
+
+    /// Makes a region over a file, open for reading and writing. The region is as long as the file,
+    /// and the file should have no other user while the region lives: its pages are this process's
+    /// own, and what others write meanwhile may be lost.
+    ///
+    /// # Errors
+    /// As [`Region::over`](super::Region::over). [`ErrorKind::Os`] also without userfaultfd, with
+    /// what is missing.
+    pub fn over(file: File, options: &RegionOptions) -> Result<MappedRegion> {
+        let bytes = file_bytes(&file)?;
+        let transfers = PageTransfers::over(file, bytes)?;
+        let memory = RegionMemory::new(bytes.next_multiple_of(page_bytes()) as usize)?;
+        let front = RegionFront::new(&memory)
+            .map_err(|cause| Error::os("map", "the file of a region", cause))?;
+        MappedRegion::with(bytes as usize, options, (memory, front), transfers, true)
+    }
+
+    pub(super) fn with(
+        bytes: usize,
+        options: &RegionOptions,
+        (memory, (front, slice)): (RegionMemory, (RegionFront, FrontBytes)),
+        transfers: PageTransfers,
+        over: bool,
+    ) -> Result<MappedRegion> {
+        let settings = options.settings(bytes as u64, true, over)?;
+        let front = Arc::new(front);
+        let shown = Shown::new(Arc::clone(&front), settings.pages as usize);
+        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|cause| Error::os("make", "a region", cause))?;
+        let pager = Mutex::new(Pager::new(memory, settings, transfers, Some(shown))?);
+        let shared = Arc::new(Shared { pager, front, kick, stops: AtomicBool::new(false) });
+        let serving = Arc::clone(&shared);
+        let thread = weir_sys::threads::start("weir-region", move || serve(&serving))
+            .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
+        let server = Server { shared, thread: Some(thread) };
+        Ok(MappedRegion { paged: Paged::Served { bytes: slice, server }, bytes, writes_back: over })
+    }
+
+    fn pager(&self, operation: &'static str) -> Result<Option<MutexGuard<'_, Pager>>> {
+        match &self.paged {
+            Paged::Served { server, .. } if server.shared.front.is_here() => {
+                Ok(Some(server.shared.lock()))
+            }
+            Paged::Kernel { map, .. } if map.is_here() => Ok(None),
+            _ => {
+                let why = "it belongs to the process this one was forked from";
+                Err(Error::new(ErrorKind::Forked, operation, "the region", why))
+            }
+        }
+    }
+
+    /// Whether system calls (`read` into the region) are served as touches are. If not, a call that
+    /// meets a page that is not in memory fails with `EFAULT`: this process may serve faults of user
+    /// mode only.
+    pub fn serves_calls(&self) -> bool {
+        match &self.paged {
+            Paged::Served { server, .. } => server.shared.front.serves_calls(),
+            Paged::Kernel { .. } => true,
+        }
+    }
+
+    /// Tells the region in which order it will be touched.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]: this is a forked child.
+    pub fn advise(&self, advice: RegionAdvice) -> Result<()> {
+        if let Some(mut pager) = self.pager("advise")? {
+            super::advise(&mut pager, advice);
+        } else if let Paged::Kernel { map, .. } = &self.paged {
+            let advice = match advice {
+                RegionAdvice::Normal => KernelAdvice::Normal,
+                RegionAdvice::Sequential | RegionAdvice::NoReference => KernelAdvice::Sequential,
+                RegionAdvice::Random => KernelAdvice::Random,
+            };
+            map.advise(0, self.bytes, advice);
+        }
+        Ok(())
+    }
+
+    fn check_range(&self, operation: &'static str, at: usize, bytes: usize) -> Result<()> {
+        if at.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
+            return Ok(());
+        }
+        let why = format!("{bytes} bytes at {at} reach beyond its {} bytes", self.bytes);
+        Err(Error::new(ErrorKind::Invalid, operation, "the region", why))
+    }
+
+    /// Brings bytes in before they are touched, as far as memory is free.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`]: they reach beyond the end. [`ErrorKind::Forked`]: this is a forked
+    /// child.
+    pub fn will_need(&self, at: usize, bytes: usize) -> Result<()> {
+        self.check_range("read ahead in", at, bytes)?;
+        match self.pager("read ahead in")? {
+            Some(mut pager) => {
+                super::will_need(&mut pager, pages(at as u64, bytes as u64, page_bytes()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Lets bytes go before others. They are written first if they are dirty.
+    ///
+    /// # Errors
+    /// As [`MappedRegion::will_need`].
+    pub fn dont_need(&self, at: usize, bytes: usize) -> Result<()> {
+        self.check_range("let go of", at, bytes)?;
+        if let Some(mut pager) = self.pager("let go of")? {
+            pager.policy().let_go(pages(at as u64, bytes as u64, page_bytes()));
+        }
+        Ok(())
+    }
+
+    /// Writes what is dirty to the file, in clusters, and waits until that is done. The file is not
+    /// synced.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`]: the cause of the last write that failed. Its pages stay in memory, dirty.
+    pub fn flush(&mut self) -> Result<()> {
+        self.pager("flush")?.map_or(Ok(()), |mut pager| pager.flush())
+    }
+
+    /// The account: empty where the kernel pages, and in a forked child.
+    pub fn account(&self) -> RegionAccount {
+        let pager = self.pager("ask").ok().flatten();
+        pager.map(|pager| pager.account()).unwrap_or_default()
+    }
+
+    /// Describes how it is paged, and why nothing better does.
+    pub fn mechanism(&self) -> String {
+        match (&self.paged, self.pager("ask")) {
+            (Paged::Kernel { why, .. }, _) => format!("mmap and madvise, without a budget: {why}"),
+            (Paged::Served { .. }, Ok(Some(pager))) => {
+                let calls = if self.serves_calls() { "" } else { " of user mode" };
+                format!("userfaultfd{calls}, {}", pager.transfers().describe())
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+impl Deref for MappedRegion {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.paged {
+            Paged::Served { bytes, .. } => bytes.bytes(self.bytes),
+            Paged::Kernel { map, .. } => map.bytes(self.bytes),
+        }
+    }
+}
+
+impl DerefMut for MappedRegion {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.paged {
+            Paged::Served { bytes, .. } => bytes.bytes_mut(self.bytes),
+            Paged::Kernel { map, .. } => map.bytes_mut(self.bytes),
+        }
+    }
+}
+
+impl Drop for MappedRegion {
+    fn drop(&mut self) {
+        if self.writes_back {
+            let _ = self.flush();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if !self.shared.front.is_here() {
+            // A forked child has no such thread.
+            std::mem::forget(thread);
+            return;
+        }
+        // Release: pairs with the Acquire in `serve`.
+        self.shared.stops.store(true, Ordering::Release);
+        let _ = rustix::io::write(&self.shared.kick, &1_u64.to_ne_bytes());
+        let _ = thread.join();
+    }
+}
+
+/// Serves faults until the region ends.
+fn serve(shared: &Shared) {
+    weir_sys::signals::block_all();
+    let mut faults = Vec::with_capacity(16);
+    let (mut served, mut here) = (0, None);
+    while wait(shared) {
+        let taken =
+            shared.front.take(&mut |page, writes, thread| faults.push((page, writes, thread)));
+        if taken.is_err() {
+            return;
+        }
+        if let Some((_, _, thread)) = faults.first() {
+            if served % LOOKS_EVERY == 0 {
+                follow(*thread, &mut here);
+            }
+            served = served.wrapping_add(1);
+        }
+        // What fails here is tried again for the next fault.
+        let _ = shared.lock().complete();
+        faults.drain(..).for_each(|(page, writes, _)| bring(shared, page, writes));
+    }
+}
+
+/// Waits for a fault, for the end of a transfer, or for the end of the region: whether to go on.
+fn wait(shared: &Shared) -> bool {
+    let Some(faults) = shared.front.descriptor() else { return false };
+    let mut descriptors =
+        [PollFd::from_borrowed_fd(faults, PollFlags::IN), PollFd::new(&shared.kick, PollFlags::IN)];
+    let _ = poll(&mut descriptors, None);
+    // Acquire: pairs with the Release in `Server::drop`.
+    !shared.stops.load(Ordering::Acquire)
+}
+
+/// Brings a page in, or lets touches of it end in SIGBUS.
+fn bring(shared: &Shared, page: u32, writes: bool) {
+    for _ in 0..TRIES {
+        if shared.lock().fetch(page, writes).is_ok() {
+            return;
+        }
+        // sleep: a device that fails now may work again soon, and the toucher waits.
+        std::thread::sleep(BETWEEN);
+    }
+    let _ = shared.front.poison(page);
+}
+
+/// Moves this thread to the CPU of the program's thread, which waits: a wake-up from another CPU
+/// takes several times longer.
+fn follow(thread: weir_sys::Pid, here: &mut Option<usize>) {
+    let Some(cpu) = weir_sys::threads::last_cpu(thread).filter(|cpu| Some(*cpu) != *here) else {
+        return;
+    };
+    let mut set = CpuSet::new();
+    if cpu < CpuSet::MAX_CPU {
+        set.set(cpu);
+        if sched_setaffinity(None, &set).is_ok() {
+            *here = Some(cpu);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The options of a region.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{page_bytes, usual_directory};
+use std::path::PathBuf;
+use weir_policy::paging::{LEAST_FRAMES, MOST_CLUSTER, PagingSettings, Replacement};
+
+/// The rule that chooses which page goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PageReplacement {
+    /// The next page around that was not touched since the last time around.
+    #[default]
+    Clock,
+    /// The next page around.
+    Fifo,
+    /// Any page.
+    Random,
+}
+
+/// Options of a region, for [`Region::new`](super::Region::new) and
+/// [`MappedRegion::new`](super::MappedRegion::new).
+///
+/// ```
+/// use weir::{Region, RegionOptions};
+/// let options = RegionOptions::new().memory_bytes(1 << 20).spill_directory(std::env::temp_dir());
+/// let region = Region::new(8 << 20, &options)?;
+/// println!("{}", region.mechanism());
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct RegionOptions {
+    memory_bytes: u64,
+    most_bytes: u64,
+    most_cluster_bytes: u64,
+    directory: Option<PathBuf>,
+    replacement: PageReplacement,
+}
+
+impl Default for RegionOptions {
+    fn default() -> RegionOptions {
+        RegionOptions {
+            memory_bytes: 256 << 20,
+            most_bytes: 0,
+            most_cluster_bytes: u64::MAX,
+            directory: None,
+            replacement: PageReplacement::Clock,
+        }
+    }
+}
+
+impl RegionOptions {
+    /// The default options: 256 MiB of memory, and a file in `TMPDIR` or `/var/tmp`.
+    pub fn new() -> RegionOptions {
+        RegionOptions::default()
+    }
+
+    setters! { RegionOptions;
+        /// Sets the bytes of memory for pages: at least eight pages. The region never has more.
+        memory_bytes: u64 => memory_bytes;
+        /// Sets the bytes to which a region without a file of the user's can grow.
+        most_bytes: u64 => most_bytes;
+        /// Sets the most bytes that come in or are written together: a page up to 32 pages, and at
+        /// most a quarter of the memory.
+        most_cluster_bytes: u64 => most_cluster_bytes;
+        /// Sets the rule that chooses which page goes.
+        replacement: PageReplacement => replacement;
+    }
+
+    /// Sets the directory of the file. The file has no name in it.
+    pub fn spill_directory(mut self, directory: impl Into<PathBuf>) -> RegionOptions {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    pub(super) fn directory(&self) -> PathBuf {
+        self.directory.clone().unwrap_or_else(usual_directory)
+    }
+
+    /// The bytes that are reserved for a region, in whole pages.
+    pub(super) fn reserved(&self, bytes: u64) -> Result<u64> {
+        let page = page_bytes();
+        let most_pages = u64::from(u32::MAX) - 1;
+        let wanted = bytes.max(self.most_bytes);
+        if bytes == 0 || wanted > most_pages * page {
+            let most = page * most_pages;
+            let why = format!("{bytes} bytes are out of range: 1 to {most}");
+            return Err(Error::new(ErrorKind::Invalid, "make", "a region", why));
+        }
+        Ok(wanted.next_multiple_of(page))
+    }
+
+    /// Checks the options, and counts them in pages for the policy.
+    pub(super) fn settings(&self, bytes: u64, looks: bool, filed: bool) -> Result<PagingSettings> {
+        let page = page_bytes();
+        let least = u64::from(LEAST_FRAMES) * page;
+        if self.memory_bytes < least {
+            let why = format!("{} bytes are too few: {least} at least", self.memory_bytes);
+            return Err(Error::new(ErrorKind::Invalid, "set", "the memory of a region", why));
+        }
+        let pages = bytes.div_ceil(page) as u32;
+        // More frames than pages are of no use.
+        let frames = (self.memory_bytes / page).min(self.reserved(bytes)? / page) as u32;
+        Ok(PagingSettings {
+            pages,
+            frames: frames.max(LEAST_FRAMES),
+            most_cluster: (self.most_cluster_bytes / page).clamp(1, MOST_CLUSTER.into()) as u32,
+            replacement: match self.replacement {
+                PageReplacement::Clock => Replacement::Clock,
+                PageReplacement::Fifo => Replacement::Fifo,
+                PageReplacement::Random => Replacement::Random,
+            },
+            looks,
+            starts_filed: filed,
+        })
+    }
+}

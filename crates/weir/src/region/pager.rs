@@ -1,0 +1,278 @@
+//! The pager of a region: carries out what the policy decides, and waits for the file.
+
+use super::account::RegionAccount;
+use crate::error::{Error, Result};
+use crate::memory::{PageTransfers, RegionFront, RegionMemory};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use std::time::Instant;
+use weir_policy::paging::{PagingAction, PagingPolicy, PagingSettings, Run, Touch};
+use weir_sys::spill::TransferDirection;
+
+/// A transfer under way.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    run: Run,
+    direction: TransferDirection,
+}
+
+/// The program's side, and which pages touches reach there.
+#[derive(Debug)]
+pub(super) struct Shown {
+    front: std::sync::Arc<RegionFront>,
+    pages: Vec<u64>,
+}
+
+impl Shown {
+    pub(super) fn new(front: std::sync::Arc<RegionFront>, pages: usize) -> Shown {
+        Shown { front, pages: vec![0; pages.div_ceil(64)] }
+    }
+
+    fn set(&mut self, page: u32, shown: bool) {
+        let (word, bit) = (&mut self.pages[page as usize / 64], 1 << (page % 64));
+        *word = if shown { *word | bit } else { *word & !bit };
+    }
+
+    fn show(&mut self, run: Run) -> std::io::Result<()> {
+        self.front.show(run)?;
+        run.pages().for_each(|page| self.set(page, true));
+        Ok(())
+    }
+
+    fn hide(&mut self, run: Run) -> std::io::Result<u32> {
+        let is_shown = |page: u32| self.pages[page as usize / 64] >> (page % 64) & 1;
+        let bits = run.pages().map(|page| (is_shown(page) as u32) << (page - run.first));
+        let written = self.front.hide(run, bits.sum())?;
+        run.pages().for_each(|page| self.set(page, false));
+        Ok(written)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Pager {
+    // Dropped first: that waits until the kernel is done with the memory.
+    transfers: PageTransfers,
+    policy: PagingPolicy,
+    shown: Option<Shown>,
+    under_way: Vec<Option<UnderWay>>,
+    memory: RegionMemory,
+    /// Why the last transfer of each direction failed.
+    failed: [Option<Errno>; 2],
+    failures: u64,
+    waits: u64,
+    waited_ns: u64,
+}
+
+impl Pager {
+    pub(super) fn new(
+        memory: RegionMemory,
+        settings: PagingSettings,
+        transfers: PageTransfers,
+        shown: Option<Shown>,
+    ) -> Result<Pager> {
+        let policy = PagingPolicy::new(settings).map_err(|_| {
+            let pages = settings.pages;
+            Error::os("make", format!("the tables of a region of {pages} pages"), Errno::NOMEM)
+        })?;
+        Ok(Pager {
+            under_way: vec![None; transfers.most_in_flight()],
+            transfers,
+            policy,
+            shown,
+            memory,
+            failed: [None; 2],
+            failures: 0,
+            waits: 0,
+            waited_ns: 0,
+        })
+    }
+
+    pub(super) fn policy(&mut self) -> &mut PagingPolicy {
+        &mut self.policy
+    }
+
+    pub(super) fn transfers(&self) -> &PageTransfers {
+        &self.transfers
+    }
+
+    pub(super) fn memory(&self) -> &RegionMemory {
+        &self.memory
+    }
+
+    /// Carries out what the policy has decided.
+    pub(super) fn act(&mut self) -> std::io::Result<()> {
+        while let Some(action) = self.policy.action() {
+            match action {
+                PagingAction::Read(run) => self.start(run, TransferDirection::FromDisk),
+                PagingAction::Write(run) => self.start(run, TransferDirection::ToDisk),
+                PagingAction::Zero(run) => {
+                    let filled = self.memory.fill(run);
+                    self.came(run, filled.is_ok())?;
+                    filled?;
+                }
+                PagingAction::Look(run) => {
+                    let Some(shown) = &mut self.shown else { continue };
+                    let written = shown.hide(run)?;
+                    self.policy.looked(run, written);
+                }
+                PagingAction::Drop(run) => self.memory.release(run)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn came(&mut self, run: Run, succeeded: bool) -> std::io::Result<()> {
+        self.policy.came(run, succeeded);
+        let Some(shown) = self.shown.as_mut().filter(|_| succeeded) else { return Ok(()) };
+        // A page whose use is looked for stays hidden.
+        let mut first = run.first;
+        for page in run.pages() {
+            if self.policy.is_unasked(page) {
+                if page > first {
+                    shown.show(Run { first, count: page - first })?;
+                }
+                first = page + 1;
+            }
+        }
+        let count = run.first + run.count - first;
+        if count > 0 { shown.show(Run { first, count }) } else { Ok(()) }
+    }
+
+    fn start(&mut self, run: Run, direction: TransferDirection) {
+        let token = loop {
+            match self.under_way.iter().position(Option::is_none) {
+                Some(token) => break token,
+                None => self.wait_for_one(),
+            }
+        };
+        self.under_way[token] = Some(UnderWay { run, direction });
+        if !self.transfers.start(&self.memory, token as u64, direction, run) {
+            self.ended(token, Err(Errno::IO));
+        }
+    }
+
+    fn ended(&mut self, token: usize, result: std::result::Result<(), Errno>) {
+        let Some(of) = self.under_way.get_mut(token).and_then(Option::take) else { return };
+        if let Err(cause) = result {
+            self.failed[of.direction as usize] = Some(cause);
+            self.failures += 1;
+        }
+        let outcome = match of.direction {
+            TransferDirection::ToDisk => {
+                self.policy.written(of.run, result.is_ok());
+                Ok(())
+            }
+            TransferDirection::FromDisk => self.came(of.run, result.is_ok()),
+        };
+        // A front that cannot show a page shows it when the page is touched, or reports that then.
+        let _ = outcome;
+    }
+
+    /// Learns which transfers have ended.
+    pub(super) fn complete(&mut self) -> std::io::Result<()> {
+        self.take_ended();
+        self.act()
+    }
+
+    fn take_ended(&mut self) {
+        let mut done = [(0, Ok(())); 32];
+        let mut count = 0;
+        self.transfers.completed(&mut |token, result| {
+            done[count] = (token as usize, result);
+            count += 1;
+        });
+        done[..count].iter().for_each(|(token, result)| self.ended(*token, *result));
+    }
+
+    /// Waits until a transfer has ended.
+    fn wait_for_one(&mut self) {
+        let begun = Instant::now();
+        self.waits += 1;
+        let before = self.transfers.in_flight();
+        while before > 0 && self.transfers.in_flight() == before {
+            if let Some(descriptor) = self.transfers.descriptor() {
+                let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], None);
+            }
+            self.take_ended();
+        }
+        self.waited_ns += begun.elapsed().as_nanos() as u64;
+    }
+
+    /// Brings a page into memory for a touch.
+    pub(super) fn fetch(&mut self, page: u32, writes: bool) -> Result<()> {
+        let failures = self.failures;
+        loop {
+            match self.policy.touch(page, writes) {
+                Touch::Here => break,
+                Touch::Coming => self.wait_for_one(),
+                Touch::Absent => {
+                    self.check_failures(failures)?;
+                    let comes = self.policy.bring(page);
+                    self.act().map_err(|cause| page_error("bring in", page, cause))?;
+                    if !comes && self.transfers.in_flight() > 0 {
+                        self.wait_for_one();
+                    }
+                }
+            }
+            self.act().map_err(|cause| page_error("bring in", page, cause))?;
+        }
+        let Some(shown) = &mut self.shown else { return Ok(()) };
+        shown.show(Run { first: page, count: 1 }).map_err(|cause| page_error("map", page, cause))
+    }
+
+    /// An error if a transfer has failed since there were so many failures.
+    fn check_failures(&mut self, before: u64) -> Result<()> {
+        if self.failures == before {
+            return Ok(());
+        }
+        let [to_disk, from_disk] = std::mem::take(&mut self.failed);
+        let (operation, cause) = match (from_disk, to_disk) {
+            (Some(cause), _) => ("read a page of", cause),
+            (None, cause) => ("write a page of", cause.unwrap_or(Errno::IO)),
+        };
+        Err(Error::os(operation, "the region's file", cause))
+    }
+
+    /// Writes all dirty pages, and waits until they are written.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let failed = |cause| Error::os("flush", "the region", cause);
+        let failures = self.failures;
+        let mut from = 0;
+        while let Some(next) = self.policy.flush(from) {
+            from = next;
+            self.act().map_err(failed)?;
+        }
+        while self.transfers.in_flight() > 0 {
+            self.wait_for_one();
+            self.act().map_err(failed)?;
+        }
+        self.check_failures(failures)
+    }
+
+    pub(super) fn account(&self) -> RegionAccount {
+        let counts = self.policy.counts();
+        let (frames, most) = self.policy.frames_used();
+        let bytes = |pages: u64| pages * self.memory.page_bytes() as u64;
+        RegionAccount {
+            hard_faults: counts.hard,
+            reclaimed_pages: counts.reclaimed,
+            read_bytes: bytes(counts.read),
+            written_bytes: bytes(counts.written),
+            reads: counts.reads,
+            writes: counts.writes,
+            unasked_pages: counts.unasked,
+            used_pages: counts.used,
+            seen_pages: counts.seen,
+            cluster_pages: self.policy.cluster().into(),
+            waits: self.waits,
+            waited_ns: self.waited_ns,
+            memory_bytes: bytes(frames.into()),
+            most_memory_bytes: bytes(most.into()),
+            failures: self.failures,
+        }
+    }
+}
+
+fn page_error(operation: &'static str, page: u32, cause: std::io::Error) -> Error {
+    Error::os(operation, format!("page {page} of the region"), cause)
+}
