@@ -1,0 +1,249 @@
+//! `writep` and `readp` of V6 as scripts, and their port's sisters, which put a header before each piece.
+
+use super::file::{BLOCK, FileIo};
+use super::{Bbn, Channels, PPIPE};
+use crate::kernel::{Pid, Script, Step, Sys};
+
+/// Bytes that a pipe holds.
+pub const PIPSIZ: usize = 4096;
+/// Bytes of a port's header.
+pub const HEADER: usize = 8;
+
+/// What the test does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// Blocks that are written.
+    pub blocks: usize,
+    /// Bytes of a block.
+    pub bytes: usize,
+    /// Whether it goes through a port.
+    pub port: bool,
+    /// Whether headers go before the pieces, and the data are checked.
+    pub headers: bool,
+}
+
+#[derive(Clone, Debug)]
+enum At {
+    Start,
+    User,
+    Enter,
+    Lock,
+    Header(FileIo),
+    Data(FileIo, usize),
+    Unlock,
+    End,
+}
+
+/// The process that writes.
+pub struct Writer {
+    test: Test,
+    written: usize,
+    left: usize,
+    at: At,
+}
+
+impl Writer {
+    /// Makes the script.
+    pub fn new(test: Test) -> Writer {
+        Writer { test, written: 0, left: 0, at: At::Start }
+    }
+
+    fn header(&self) -> usize {
+        if self.test.headers { HEADER } else { 0 }
+    }
+}
+
+fn lock(sys: &mut Sys<Bbn>) -> Option<Step> {
+    if sys.world.pipe.locked {
+        sys.world.pipe.wanted = true;
+        return Some(Step::Sleep(Channels::LOCK, PPIPE));
+    }
+    sys.world.pipe.locked = true;
+    None
+}
+
+fn unlock(sys: &mut Sys<Bbn>) {
+    sys.world.pipe.locked = false;
+    if std::mem::take(&mut sys.world.pipe.wanted) {
+        sys.wake(Channels::LOCK);
+    }
+}
+
+fn call_ns(sys: &Sys<Bbn>, test: Test) -> u64 {
+    sys.world.costs.call_ns + if test.port { sys.world.costs.port_ns } else { 0 }
+}
+
+impl Script<Bbn> for Writer {
+    fn step(&mut self, sys: &mut Sys<Bbn>, _: Pid) -> Step {
+        loop {
+            match &mut self.at {
+                At::Start => {
+                    self.at = At::User;
+                    return Step::Kernel(0);
+                }
+                At::User => {
+                    if self.written == self.test.blocks {
+                        sys.world.pipe.closed = true;
+                        sys.wake(Channels::BYTES);
+                        return Step::Exit;
+                    }
+                    self.at = At::Enter;
+                    return Step::User(sys.world.costs.user_ns);
+                }
+                At::Enter => {
+                    self.written += 1;
+                    self.left = self.test.bytes;
+                    self.at = At::Lock;
+                    return Step::Kernel(call_ns(sys, self.test));
+                }
+                At::Lock => {
+                    if let Some(step) = lock(sys) {
+                        return step;
+                    }
+                    if self.left == 0 {
+                        unlock(sys);
+                        self.at = At::User;
+                        continue;
+                    }
+                    let room = PIPSIZ - sys.world.pipe.size;
+                    if room <= self.header() {
+                        sys.world.pipe.writer_waits = true;
+                        unlock(sys);
+                        return Step::Sleep(Channels::ROOM, PPIPE);
+                    }
+                    let size = sys.world.pipe.size;
+                    self.at = At::Header(FileIo::new(true, size, self.header()));
+                }
+                At::Header(io) => {
+                    if let Some(step) = io.step(sys) {
+                        return step;
+                    }
+                    let size = sys.world.pipe.size;
+                    let piece = self.left.min(PIPSIZ - size);
+                    self.at = At::Data(FileIo::new(true, size, piece), piece);
+                }
+                At::Data(io, piece) => {
+                    if let Some(step) = io.step(sys) {
+                        return step;
+                    }
+                    self.left -= *piece;
+                    self.at = At::Unlock;
+                }
+                At::Unlock => {
+                    unlock(sys);
+                    if std::mem::take(&mut sys.world.pipe.reader_waits) {
+                        sys.wake(Channels::BYTES);
+                    }
+                    self.at = At::Lock;
+                }
+                At::End => return Step::Exit,
+            }
+        }
+    }
+}
+
+/// The process that reads.
+pub struct Reader {
+    test: Test,
+    /// Bytes of the call under way that are still to come.
+    wanted: usize,
+    /// The next call reads a header.
+    header: bool,
+    /// Bytes of the piece that are not read.
+    piece: usize,
+    at: At,
+}
+
+impl Reader {
+    /// Makes the script.
+    pub fn new(test: Test) -> Reader {
+        Reader { test, wanted: 0, header: test.headers, piece: 0, at: At::User }
+    }
+
+    /// Returns how many bytes the next call asks for.
+    fn next(&self) -> usize {
+        if !self.test.headers {
+            self.test.bytes
+        } else if self.header {
+            HEADER
+        } else {
+            self.test.bytes
+        }
+    }
+}
+
+impl Script<Bbn> for Reader {
+    fn step(&mut self, sys: &mut Sys<Bbn>, _: Pid) -> Step {
+        loop {
+            match &mut self.at {
+                At::Start | At::User => {
+                    self.at = At::Enter;
+                    let costs = sys.world.costs;
+                    let checked = std::mem::take(&mut self.piece) as u64 * costs.check_ns;
+                    return Step::User(costs.user_ns + checked);
+                }
+                At::Enter => {
+                    self.wanted = self.next();
+                    self.at = At::Lock;
+                    return Step::Kernel(call_ns(sys, self.test));
+                }
+                At::Lock => {
+                    if let Some(step) = lock(sys) {
+                        return step;
+                    }
+                    let pipe = &mut sys.world.pipe;
+                    if pipe.read == pipe.size {
+                        if pipe.read != 0 {
+                            (pipe.read, pipe.size) = (0, 0);
+                            if std::mem::take(&mut pipe.writer_waits) {
+                                sys.wake(Channels::ROOM);
+                            }
+                        }
+                        let closed = sys.world.pipe.closed;
+                        unlock(sys);
+                        if closed {
+                            return Step::Exit;
+                        }
+                        sys.world.pipe.reader_waits = true;
+                        return Step::Sleep(Channels::BYTES, PPIPE);
+                    }
+                    let bytes = self.wanted.min(pipe.size - pipe.read);
+                    let read = pipe.read;
+                    self.at = At::Data(FileIo::new(false, read, bytes), bytes);
+                }
+                At::Data(io, bytes) => {
+                    if let Some(step) = io.step(sys) {
+                        return step;
+                    }
+                    let bytes = *bytes;
+                    sys.world.pipe.read += bytes;
+                    if self.test.headers {
+                        if !self.header {
+                            self.piece = bytes;
+                        }
+                        self.header = !self.header;
+                    }
+                    self.at = At::Unlock;
+                    if sys.world.rules.cancel {
+                        return Step::Kernel(cancel(sys));
+                    }
+                }
+                At::Unlock => {
+                    unlock(sys);
+                    self.at = At::User;
+                }
+                At::Header(_) | At::End => return Step::Exit,
+            }
+        }
+    }
+}
+
+/// Cancels the delayed writes of the blocks that were read to their end. Returns what that takes.
+fn cancel(sys: &mut Sys<Bbn>) -> u64 {
+    let read = sys.world.pipe.read / BLOCK;
+    for logical in 0..read {
+        let block = sys.world.pipe.blocks[logical];
+        sys.world.cache.cancel(block);
+    }
+    read as u64 * sys.world.costs.cancel_ns
+}
