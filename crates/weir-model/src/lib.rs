@@ -7,4 +7,6 @@ pub mod disk;
 pub mod heap;
 pub mod kernel;
 pub mod machine;
+pub mod outcome;
+pub mod published;
 pub mod random;

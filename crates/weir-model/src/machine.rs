@@ -4,8 +4,11 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The files of the machines.
-const FILES: [(&str, &str); 1] =
-    [("pdp11-40", include_str!("../machines/pdp11-40.toml"))];
+const FILES: [(&str, &str); 3] = [
+    ("pdp11-40", include_str!("../machines/pdp11-40.toml")),
+    ("pdp11-70", include_str!("../machines/pdp11-70.toml")),
+    ("vax780", include_str!("../machines/vax780.toml")),
+];
 
 /// Why a machine cannot be used.
 #[derive(Debug, thiserror::Error)]

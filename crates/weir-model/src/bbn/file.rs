@@ -22,6 +22,7 @@ enum Stage {
 /// A transfer between a process and the file.
 #[derive(Clone, Debug)]
 pub struct FileIo {
+    file: usize,
     writes: bool,
     offset: usize,
     left: usize,
@@ -30,8 +31,8 @@ pub struct FileIo {
 
 impl FileIo {
     /// Begins a transfer.
-    pub fn new(writes: bool, offset: usize, bytes: usize) -> FileIo {
-        FileIo { writes, offset, left: bytes, stage: Stage::Map }
+    pub fn new(file: usize, writes: bool, offset: usize, bytes: usize) -> FileIo {
+        FileIo { file, writes, offset, left: bytes, stage: Stage::Map }
     }
 
     fn part(&self) -> usize {
@@ -52,7 +53,7 @@ impl FileIo {
                     return Some(Step::Kernel(costs.block_ns));
                 }
                 Stage::Get => {
-                    let block = sys.world.pipe.blocks[logical];
+                    let block = sys.world.pipes[self.file].blocks[logical];
                     match self.get(sys, block) {
                         Err(step) => return Some(step),
                         Ok(buffer) => self.stage = self.loaded(sys, buffer),
@@ -108,8 +109,9 @@ impl FileIo {
 
     /// Says what follows once the process has its buffer.
     fn loaded(&mut self, sys: &mut Sys<Bbn>, buffer: usize) -> Stage {
+        let fresh = sys.world.rules.detach && self.offset.is_multiple_of(BLOCK);
         let of = &mut sys.world.cache.buffers[buffer];
-        if self.writes && (self.part() == BLOCK || (std::env::var("FRESH").is_ok() && self.offset % BLOCK == 0)) {
+        if self.writes && (self.part() == BLOCK || fresh) {
             of.done = true;
         }
         if of.done {
@@ -119,10 +121,12 @@ impl FileIo {
         if self.writes { Stage::Loaded(buffer) } else { Stage::Read(buffer) }
     }
 
-    /// `breada`: the block to read ahead, if the file is read in order and it is not in core.
+    /// `breada`: the block to read ahead, if the file is read in order and it is not in core. Block 0
+    /// is always in order, as it is for a file that was just opened.
     fn ahead(&self, sys: &Sys<Bbn>, logical: usize) -> Option<u64> {
-        let pipe = &sys.world.pipe;
-        let in_order = pipe.last_read.is_some_and(|last| last + 1 == logical);
+        let pipe = &sys.world.pipes[self.file];
+        let in_order =
+            logical == 0 || pipe.last_read.is_some_and(|last| last + 1 == logical);
         let next = logical + 1;
         let block = (in_order && next < pipe.allocated).then(|| pipe.blocks[next])?;
         sys.world.cache.find(block).is_none().then_some(block)
@@ -135,14 +139,14 @@ impl FileIo {
         self.stage = Stage::Next;
         let costs = sys.world.costs;
         if !self.writes {
-            sys.world.pipe.last_read = Some(logical);
+            sys.world.pipes[self.file].last_read = Some(logical);
             sys.release(buffer);
             return Step::Kernel(0);
         }
-        let pipe = &mut sys.world.pipe;
+        let pipe = &mut sys.world.pipes[self.file];
         pipe.allocated = pipe.allocated.max(logical + 1);
         pipe.size = pipe.size.max(self.offset);
-        if self.offset.is_multiple_of(BLOCK) && !sys.world.rules.delay {
+        if self.offset.is_multiple_of(BLOCK) && (!sys.world.rules.delay || pipe.plain) {
             sys.start(buffer, true, true);
             return Step::Kernel(costs.disk_ns);
         }

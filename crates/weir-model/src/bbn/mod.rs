@@ -5,6 +5,7 @@ pub mod file;
 pub mod pipe;
 pub mod run;
 pub mod setup;
+pub mod tables;
 
 use crate::kernel::{Channel, Sys, World};
 use cache::{Cache, Rules};
@@ -45,12 +46,21 @@ pub struct Channels;
 impl Channels {
     /// Any buffer.
     pub const FREE: Channel = 1;
-    /// The lock of the pipe.
-    pub const LOCK: Channel = 2;
-    /// Room in the pipe.
-    pub const ROOM: Channel = 3;
-    /// Bytes in the pipe.
-    pub const BYTES: Channel = 4;
+
+    /// The lock of a pipe.
+    pub fn lock(pipe: usize) -> Channel {
+        1000 + 4 * pipe as Channel
+    }
+
+    /// Room in a pipe.
+    pub fn room(pipe: usize) -> Channel {
+        1001 + 4 * pipe as Channel
+    }
+
+    /// Bytes in a pipe.
+    pub fn bytes(pipe: usize) -> Channel {
+        1002 + 4 * pipe as Channel
+    }
 
     /// A buffer.
     pub fn buffer(buffer: usize) -> Channel {
@@ -58,9 +68,11 @@ impl Channels {
     }
 }
 
-/// The file of a pipe.
+/// A file: that of a pipe, or a plain one.
 #[derive(Clone, Debug, Default)]
 pub struct Pipe {
+    /// Whether it is a plain file, whose writes are never delayed.
+    pub plain: bool,
     /// Bytes in it; the reader sets this back to 0.
     pub size: usize,
     /// How far the reader has come.
@@ -87,8 +99,8 @@ pub struct Pipe {
 pub struct Bbn {
     /// The buffers and the disk.
     pub cache: Cache,
-    /// The pipe.
-    pub pipe: Pipe,
+    /// The files.
+    pub pipes: Vec<Pipe>,
     /// What things cost.
     pub costs: Costs,
     /// What BBN changed.

@@ -18,6 +18,8 @@ pub struct Test {
     pub bytes: usize,
     /// Whether it goes through a port.
     pub port: bool,
+    /// Which pipe of the world it is.
+    pub pipe: usize,
     /// Whether headers go before the pieces, and the data are checked.
     pub headers: bool,
 }
@@ -31,7 +33,6 @@ enum At {
     Header(FileIo),
     Data(FileIo, usize),
     Unlock,
-    End,
 }
 
 /// The process that writes.
@@ -53,19 +54,20 @@ impl Writer {
     }
 }
 
-fn lock(sys: &mut Sys<Bbn>) -> Option<Step> {
-    if sys.world.pipe.locked {
-        sys.world.pipe.wanted = true;
-        return Some(Step::Sleep(Channels::LOCK, PPIPE));
+fn lock(sys: &mut Sys<Bbn>, at: usize) -> Option<Step> {
+    let pipe = &mut sys.world.pipes[at];
+    if pipe.locked {
+        pipe.wanted = true;
+        return Some(Step::Sleep(Channels::lock(at), PPIPE));
     }
-    sys.world.pipe.locked = true;
+    pipe.locked = true;
     None
 }
 
-fn unlock(sys: &mut Sys<Bbn>) {
-    sys.world.pipe.locked = false;
-    if std::mem::take(&mut sys.world.pipe.wanted) {
-        sys.wake(Channels::LOCK);
+fn unlock(sys: &mut Sys<Bbn>, at: usize) {
+    sys.world.pipes[at].locked = false;
+    if std::mem::take(&mut sys.world.pipes[at].wanted) {
+        sys.wake(Channels::lock(at));
     }
 }
 
@@ -75,6 +77,7 @@ fn call_ns(sys: &Sys<Bbn>, test: Test) -> u64 {
 
 impl Script<Bbn> for Writer {
     fn step(&mut self, sys: &mut Sys<Bbn>, _: Pid) -> Step {
+        let pipe = self.test.pipe;
         loop {
             match &mut self.at {
                 At::Start => {
@@ -83,8 +86,8 @@ impl Script<Bbn> for Writer {
                 }
                 At::User => {
                     if self.written == self.test.blocks {
-                        sys.world.pipe.closed = true;
-                        sys.wake(Channels::BYTES);
+                        sys.world.pipes[pipe].closed = true;
+                        sys.wake(Channels::bytes(pipe));
                         return Step::Exit;
                     }
                     self.at = At::Enter;
@@ -97,30 +100,30 @@ impl Script<Bbn> for Writer {
                     return Step::Kernel(call_ns(sys, self.test));
                 }
                 At::Lock => {
-                    if let Some(step) = lock(sys) {
+                    if let Some(step) = lock(sys, pipe) {
                         return step;
                     }
                     if self.left == 0 {
-                        unlock(sys);
+                        unlock(sys, pipe);
                         self.at = At::User;
                         continue;
                     }
-                    let room = PIPSIZ - sys.world.pipe.size;
+                    let room = PIPSIZ - sys.world.pipes[pipe].size;
                     if room <= self.header() {
-                        sys.world.pipe.writer_waits = true;
-                        unlock(sys);
-                        return Step::Sleep(Channels::ROOM, PPIPE);
+                        sys.world.pipes[pipe].writer_waits = true;
+                        unlock(sys, pipe);
+                        return Step::Sleep(Channels::room(pipe), PPIPE);
                     }
-                    let size = sys.world.pipe.size;
-                    self.at = At::Header(FileIo::new(true, size, self.header()));
+                    let size = sys.world.pipes[pipe].size;
+                    self.at = At::Header(FileIo::new(self.test.pipe, true, size, self.header()));
                 }
                 At::Header(io) => {
                     if let Some(step) = io.step(sys) {
                         return step;
                     }
-                    let size = sys.world.pipe.size;
+                    let size = sys.world.pipes[pipe].size;
                     let piece = self.left.min(PIPSIZ - size);
-                    self.at = At::Data(FileIo::new(true, size, piece), piece);
+                    self.at = At::Data(FileIo::new(self.test.pipe, true, size, piece), piece);
                 }
                 At::Data(io, piece) => {
                     if let Some(step) = io.step(sys) {
@@ -130,13 +133,12 @@ impl Script<Bbn> for Writer {
                     self.at = At::Unlock;
                 }
                 At::Unlock => {
-                    unlock(sys);
-                    if std::mem::take(&mut sys.world.pipe.reader_waits) {
-                        sys.wake(Channels::BYTES);
+                    unlock(sys, pipe);
+                    if std::mem::take(&mut sys.world.pipes[pipe].reader_waits) {
+                        sys.wake(Channels::bytes(pipe));
                     }
                     self.at = At::Lock;
                 }
-                At::End => return Step::Exit,
             }
         }
     }
@@ -174,6 +176,7 @@ impl Reader {
 
 impl Script<Bbn> for Reader {
     fn step(&mut self, sys: &mut Sys<Bbn>, _: Pid) -> Step {
+        let pipe = self.test.pipe;
         loop {
             match &mut self.at {
                 At::Start | At::User => {
@@ -188,35 +191,35 @@ impl Script<Bbn> for Reader {
                     return Step::Kernel(call_ns(sys, self.test));
                 }
                 At::Lock => {
-                    if let Some(step) = lock(sys) {
+                    if let Some(step) = lock(sys, pipe) {
                         return step;
                     }
-                    let pipe = &mut sys.world.pipe;
-                    if pipe.read == pipe.size {
-                        if pipe.read != 0 {
-                            (pipe.read, pipe.size) = (0, 0);
-                            if std::mem::take(&mut pipe.writer_waits) {
-                                sys.wake(Channels::ROOM);
+                    let file = &mut sys.world.pipes[pipe];
+                    let (read, size) = (file.read, file.size);
+                    if read == size {
+                        if read != 0 {
+                            (file.read, file.size) = (0, 0);
+                            if std::mem::take(&mut file.writer_waits) {
+                                sys.wake(Channels::room(pipe));
                             }
                         }
-                        let closed = sys.world.pipe.closed;
-                        unlock(sys);
+                        let closed = sys.world.pipes[pipe].closed;
+                        unlock(sys, pipe);
                         if closed {
                             return Step::Exit;
                         }
-                        sys.world.pipe.reader_waits = true;
-                        return Step::Sleep(Channels::BYTES, PPIPE);
+                        sys.world.pipes[pipe].reader_waits = true;
+                        return Step::Sleep(Channels::bytes(pipe), PPIPE);
                     }
-                    let bytes = self.wanted.min(pipe.size - pipe.read);
-                    let read = pipe.read;
-                    self.at = At::Data(FileIo::new(false, read, bytes), bytes);
+                    let bytes = self.wanted.min(size - read);
+                    self.at = At::Data(FileIo::new(self.test.pipe, false, read, bytes), bytes);
                 }
                 At::Data(io, bytes) => {
                     if let Some(step) = io.step(sys) {
                         return step;
                     }
                     let bytes = *bytes;
-                    sys.world.pipe.read += bytes;
+                    sys.world.pipes[pipe].read += bytes;
                     if self.test.headers {
                         if !self.header {
                             self.piece = bytes;
@@ -225,25 +228,83 @@ impl Script<Bbn> for Reader {
                     }
                     self.at = At::Unlock;
                     if sys.world.rules.cancel {
-                        return Step::Kernel(cancel(sys));
+                        return Step::Kernel(cancel(sys, pipe));
                     }
                 }
                 At::Unlock => {
-                    unlock(sys);
+                    unlock(sys, pipe);
                     self.at = At::User;
                 }
-                At::Header(_) | At::End => return Step::Exit,
+                At::Header(_) => return Step::Exit,
             }
         }
     }
 }
 
 /// Cancels the delayed writes of the blocks that were read to their end. Returns what that takes.
-fn cancel(sys: &mut Sys<Bbn>) -> u64 {
-    let read = sys.world.pipe.read / BLOCK;
+fn cancel(sys: &mut Sys<Bbn>, pipe: usize) -> u64 {
+    let read = sys.world.pipes[pipe].read / BLOCK;
     for logical in 0..read {
-        let block = sys.world.pipe.blocks[logical];
+        let block = sys.world.pipes[pipe].blocks[logical];
         sys.world.cache.cancel(block);
     }
     read as u64 * sys.world.costs.cancel_ns
+}
+
+/// A process that copies a file again and again, as long as the others run.
+pub struct Copier {
+    from: usize,
+    to: usize,
+    offset: usize,
+    at: CopyAt,
+}
+
+enum CopyAt {
+    User,
+    Read(FileIo),
+    Between,
+    Write(FileIo),
+}
+
+impl Copier {
+    /// Makes the script: which files, and the block at which it begins.
+    pub fn new(from: usize, to: usize, block: usize) -> Copier {
+        Copier { from, to, offset: block * BLOCK, at: CopyAt::User }
+    }
+}
+
+impl Script<Bbn> for Copier {
+    fn step(&mut self, sys: &mut Sys<Bbn>, _: Pid) -> Step {
+        let call_ns = sys.world.costs.call_ns;
+        loop {
+            match &mut self.at {
+                CopyAt::User => {
+                    let blocks = sys.world.pipes[self.from].blocks.len();
+                    self.offset = (self.offset + BLOCK) % (blocks * BLOCK);
+                    if self.offset == 0 {
+                        sys.world.pipes[self.from].last_read = None;
+                    }
+                    self.at = CopyAt::Read(FileIo::new(self.from, false, self.offset, BLOCK));
+                    return Step::User(sys.world.costs.user_ns);
+                }
+                CopyAt::Read(io) => {
+                    if let Some(step) = io.step(sys) {
+                        return step;
+                    }
+                    self.at = CopyAt::Between;
+                    return Step::User(sys.world.costs.user_ns);
+                }
+                CopyAt::Between => {
+                    self.at = CopyAt::Write(FileIo::new(self.to, true, self.offset, BLOCK));
+                    return Step::Kernel(call_ns);
+                }
+                CopyAt::Write(io) => {
+                    if let Some(step) = io.step(sys) {
+                        return step;
+                    }
+                    self.at = CopyAt::User;
+                }
+            }
+        }
+    }
 }

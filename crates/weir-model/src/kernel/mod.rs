@@ -5,6 +5,7 @@
 //! What the processes share (a buffer cache, a pipe, a disk) is the kernel's [`World`].
 
 mod discipline;
+pub mod loops;
 
 pub use discipline::{Discipline, Linux, V6};
 
