@@ -1,7 +1,7 @@
 //! The verbs of the `weir` command.
 //!
 //! Each verb has a file or folder: `run`, `bench`, `compare`, `history`, `stat`, `tune`, `port`,
-//! `buffer`, `net`, `pages` (completions and manual pages). They share `args` (the command line),
+//! `buffer`, `net`, `model`, `pages` (completions and manual pages). They share `args` (the command line),
 //! `shell` (cuts a pipeline's text into stages), `report` (the report of a run), `json` and `output`
 //! (the output of all verbs), and `fault` (errors).
 
@@ -14,6 +14,7 @@ mod compare;
 mod fault;
 mod history;
 mod json;
+mod model;
 mod net;
 mod output;
 mod pages;
@@ -57,6 +58,7 @@ pub fn main() -> ExitCode {
         Command::Port(command) => port::port(&command),
         Command::Buffer(options) => buffer::buffer(&options),
         Command::Net(command) => net::net(&command),
+        Command::Model(options) => model::model(&options),
         Command::Completions(completions) => pages::completions(&completions),
         Command::Man(man) => pages::man(&man),
     })

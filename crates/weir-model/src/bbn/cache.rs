@@ -108,7 +108,13 @@ impl Cache {
     }
 
     /// Starts a transfer of a busy buffer. Returns how long it takes if the disk was at rest.
-    pub fn start(&mut self, now_ns: u64, buffer: usize, writes: bool, is_async: bool) -> Option<u64> {
+    pub fn start(
+        &mut self,
+        now_ns: u64,
+        buffer: usize,
+        writes: bool,
+        is_async: bool,
+    ) -> Option<u64> {
         let of = &mut self.buffers[buffer];
         (of.is_async, of.done) = (is_async, writes);
         if writes {

@@ -1,7 +1,7 @@
 //! Reading and writing the blocks of a pipe's file: `readi` and `writei` of V6, step by step.
 
-use super::{Bbn, Channels, PRIBIO};
 use super::cache::Got;
+use super::{Bbn, Channels, PRIBIO};
 use crate::kernel::{Step, Sys};
 
 /// Bytes of a block.
@@ -125,8 +125,7 @@ impl FileIo {
     /// is always in order, as it is for a file that was just opened.
     fn ahead(&self, sys: &Sys<Bbn>, logical: usize) -> Option<u64> {
         let pipe = &sys.world.pipes[self.file];
-        let in_order =
-            logical == 0 || pipe.last_read.is_some_and(|last| last + 1 == logical);
+        let in_order = logical == 0 || pipe.last_read.is_some_and(|last| last + 1 == logical);
         let next = logical + 1;
         let block = (in_order && next < pipe.allocated).then(|| pipe.blocks[next])?;
         sys.world.cache.find(block).is_none().then_some(block)

@@ -36,7 +36,14 @@ fn test(bytes: usize, port: bool, headers: bool) -> Test {
     Test { blocks: BLOCKS, bytes, pipe: 0, port, headers }
 }
 
-fn push(outcome: &mut Outcome, row: &str, table: &Published, index: usize, system: &str, times: Times) {
+fn push(
+    outcome: &mut Outcome,
+    row: &str,
+    table: &Published,
+    index: usize,
+    system: &str,
+    times: Times,
+) {
     let figures = [("real_s", times.real_s), ("user_s", times.user_s), ("sys_s", times.system_s)];
     for (name, model) in figures {
         let column = format!("{system}_{name}");
@@ -106,7 +113,9 @@ pub fn predict(machine: &Machine, port: bool) -> Result<String, MachineError> {
         for rules in [STANDARD, IMPROVED] {
             let times = run(&setup, rules, test(bytes, port, port));
             let _ = match port {
-                true => write!(text, ",{:.0},{:.1},{:.1}", times.real_s, times.user_s, times.system_s),
+                true => {
+                    write!(text, ",{:.0},{:.1},{:.1}", times.real_s, times.user_s, times.system_s)
+                }
                 false => write!(text, ",{:.0},{:.1}", times.real_s, times.system_s),
             };
         }
@@ -121,9 +130,8 @@ pub fn predict(machine: &Machine, port: bool) -> Result<String, MachineError> {
 /// The machine lacks a constant.
 pub fn predict_loaded(machine: &Machine) -> Result<String, MachineError> {
     let setup = Setup::of(machine)?;
-    let mut text = String::from(
-        "blocks,block_bytes,run,process,std_real_s,std_sys_s,imp_real_s,imp_sys_s\n",
-    );
+    let mut text =
+        String::from("blocks,block_bytes,run,process,std_real_s,std_sys_s,imp_real_s,imp_sys_s\n");
     for (blocks, bytes) in [(1000, 128), (100, 4096)] {
         let test = Test { blocks, bytes, pipe: 0, port: false, headers: false };
         for number in 1..=2 {

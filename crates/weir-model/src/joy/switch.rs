@@ -18,6 +18,13 @@ pub(super) struct Way {
     unblock_ns: u64,
 }
 
+impl Way {
+    /// Returns what all of it takes.
+    pub(super) fn whole_ns(&self) -> u64 {
+        self.block_ns + self.switch_ns + self.unblock_ns
+    }
+}
+
 /// Returns the ways in the order of Joy's table.
 pub(super) fn ways(machine: &Machine) -> Result<[(&'static str, Way); 4], MachineError> {
     let ns = |name: &str| machine.ns(name);
@@ -54,10 +61,8 @@ pub(super) fn exchange_ns(way: Way, calls_ns: [u64; 2], events: &mut u64) -> f64
         ]
     };
     sim.sys.world.0[0] = true;
-    let pids = [
-        sim.spawn(Loop::new(turn(0, 1), EXCHANGES)),
-        sim.spawn(Loop::new(turn(1, 0), EXCHANGES)),
-    ];
+    let pids =
+        [sim.spawn(Loop::new(turn(0, 1), EXCHANGES)), sim.spawn(Loop::new(turn(1, 0), EXCHANGES))];
     sim.run(&pids, u64::MAX / 4);
     *events += sim.sys.events();
     sim.sys.now_ns as f64 / EXCHANGES as f64

@@ -86,7 +86,12 @@ pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     let told = machine.get("call_published")? / 1e3;
     for (name, us, percent) in [("old", told, 3.5), ("new", before, 1.4)] {
         let share = us * 100.0 / 1e6 * 100.0;
-        outcome.cells.push(Cell::new("100 calls a second, % of the machine", name, Some(percent), share));
+        outcome.cells.push(Cell::new(
+            "100 calls a second, % of the machine",
+            name,
+            Some(percent),
+            share,
+        ));
     }
     outcome.notes.push(format!(
         "the phases add up to {first:.0} us; the report gives the whole as about 350. What each change saves was \

@@ -129,7 +129,8 @@ impl Linux {
             let gain = Self::goodness(&procs[pid], cpu) - Self::goodness(&procs[current], cpu);
             (gain > self.margin).then_some((gain, cpu))
         };
-        let best = (0..cpus.len()).filter_map(better).max_by_key(|(gain, cpu)| (*gain, usize::MAX - cpu));
+        let best =
+            (0..cpus.len()).filter_map(better).max_by_key(|(gain, cpu)| (*gain, usize::MAX - cpu));
         if let Some((_, cpu)) = best {
             cpus[cpu].resched = true;
         }
