@@ -1,6 +1,7 @@
 //! The experiments by their names, and the predictions.
 
 use crate::bbn::tables;
+use crate::franke;
 use crate::joy::{packets, paging, swapping, switch, syscall};
 use crate::machine::{Machine, MachineError};
 use crate::outcome::Outcome;
@@ -17,7 +18,7 @@ pub struct Experiment {
 }
 
 /// All experiments.
-pub const EXPERIMENTS: [Experiment; 7] = [
+pub const EXPERIMENTS: [Experiment; 8] = [
     Experiment {
         name: "bbn-pipe",
         machine: "pdp11-40",
@@ -60,6 +61,12 @@ pub const EXPERIMENTS: [Experiment; 7] = [
         about: "Joy 1980: swapping out the oldest, or the oldest of the largest",
         run: swapping::run,
     },
+    Experiment {
+        name: "franke",
+        machine: "pentium2-2way",
+        about: "Franke 2001: larger pipes, and segments; grep, lmbench and pipeflex on two CPUs",
+        run: franke::run,
+    },
 ];
 
 impl Experiment {
@@ -79,11 +86,14 @@ impl Experiment {
 pub fn predictions() -> Result<Vec<(&'static str, String)>, MachineError> {
     let (old, new) = (Machine::named("pdp11-40")?, Machine::named("pdp11-70")?);
     let vax = Machine::named("vax780")?;
+    let pentium = Machine::named("pentium2-2way")?;
     Ok(vec![
         ("bbn_1978_pipe_1170.csv", tables::predict(&new, false)?),
         ("bbn_1978_port_1170.csv", tables::predict(&new, true)?),
         ("bbn_1978_loaded_1140.csv", tables::predict_loaded(&old)?),
         ("joy_1980_ipc_after.csv", packets::predict(&vax)?),
         ("joy_1980_paging_ratio.csv", paging::predict(&vax)?),
+        ("franke_2001_1way.csv", franke::predict(&pentium, true)?),
+        ("franke_2001_up.csv", franke::predict(&pentium, false)?),
     ])
 }

@@ -115,8 +115,7 @@ impl Storm {
     }
 
     fn run(&mut self) -> Result<(), String> {
-        loop {
-            let Some((at_ns, what)) = self.heap.pop() else { break };
+        while let Some((at_ns, what)) = self.heap.pop() {
             self.handled += 1;
             // The clock never goes back, but it may jump.
             let jump_ns =
