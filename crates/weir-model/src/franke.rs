@@ -302,7 +302,7 @@ pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
         }
     }
     outcome.notes.push(String::from(
-        "costs of the machine are assumed, not fitted: compare signs and ranks. Segments wake reader and writer, \
+        "nine costs were fitted to signs and ranks of this table (examples/fit_franke.rs). Segments wake reader and writer, \
          and only in a kernel for several CPUs",
     ));
     Ok(outcome)

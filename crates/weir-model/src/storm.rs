@@ -48,7 +48,23 @@ struct Storm {
     /// One transfer in so many fails; 0 for none.
     faulty: u64,
     handled: u64,
-    trace: Vec<String>,
+    trace: Vec<Traced>,
+}
+
+/// What happened: kept as it is, and put into words only for a wreck.
+#[derive(Clone, Copy, Debug)]
+enum Traced {
+    Event(u64, What),
+    Action(Action),
+}
+
+impl Traced {
+    fn text(&self) -> String {
+        match self {
+            Traced::Event(at_ns, what) => format!("{at_ns} ns: {what:?}"),
+            Traced::Action(action) => format!("    {action:?}"),
+        }
+    }
 }
 
 /// What a storm found wrong.
@@ -72,7 +88,7 @@ pub fn storm(seed: u64) -> Result<u64, Wreck> {
     let (handled, trace) = (storm.handled, storm.trace);
     result.map(|()| handled).map_err(|why| {
         let from = trace.len().saturating_sub(20);
-        Wreck { seed, why, trace: trace[from..].to_vec() }
+        Wreck { seed, why, trace: trace[from..].iter().map(Traced::text).collect() }
     })
 }
 
@@ -121,7 +137,7 @@ impl Storm {
             let jump_ns =
                 if self.random.once_in(200) { self.random.below(5_000_000_000) } else { 0 };
             self.now_ns = self.now_ns.max(at_ns) + jump_ns;
-            self.trace.push(format!("{} ns: {what:?}", self.now_ns));
+            self.trace.push(Traced::Event(self.now_ns, what));
             match what {
                 What::Writer(stream) => self.write(stream)?,
                 What::Reader(stream) => self.read(stream)?,
@@ -172,6 +188,7 @@ impl Storm {
             // Both ends die; another stream begins, perhaps with the same number.
             ends.alive = false;
             ends.life += 1;
+            self.on(PoolEvent::Withdraw { stream, empty: false })?;
             self.on(PoolEvent::Abandon(stream))?;
             self.on(PoolEvent::Close(stream))?;
             let opened = self.pool.open(self.now_ns);
@@ -227,7 +244,7 @@ impl Storm {
     }
 
     fn act(&mut self, action: Action) -> Result<(), String> {
-        self.trace.push(format!("    {action:?}"));
+        self.trace.push(Traced::Action(action));
         match action {
             Action::Grant { stream, frame } => {
                 let ends = &mut self.ends[stream as usize];
