@@ -8,8 +8,8 @@ use crate::run::Place;
 use std::path::{Path, PathBuf};
 use weir_measure::pairs::PairOrder;
 
-/// Sets whose scripts take a file as their first argument.
-const SETS: [&str; 3] = ["oneliners", "unixfun", "nlp"];
+/// Sets whose scripts take a file as their first argument. (Those of `nlp` take a directory.)
+const SETS: [&str; 2] = ["oneliners", "unixfun"];
 
 /// The scripts found below a checkout, with their names.
 pub fn scripts(checkout: &Path) -> Result<Vec<(String, PathBuf)>, String> {
@@ -57,6 +57,7 @@ pub fn measure(
         }
     }
     let [bash_s, weir_s] = times;
-    let (part, small_s) = (String::from("koala"), Vec::new());
-    Ok(Overhead { part, name: name.to_owned(), bash_s, weir_s, small_s, same })
+    let (part, name) = (String::from("koala"), name.to_owned());
+    let (small_s, again_s) = (Vec::new(), Vec::new());
+    Ok(Overhead { part, name, bash_s, weir_s, small_s, again_s, same })
 }

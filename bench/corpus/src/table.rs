@@ -15,6 +15,9 @@ pub fn all(results: &Results) -> String {
     if !results.overheads.is_empty() {
         overhead(&mut text, &results.overheads);
     }
+    if !results.koala.is_empty() {
+        overhead(&mut text, &results.koala);
+    }
     if !results.followed.is_empty() {
         advice(&mut text, &results.followed);
     }
@@ -143,11 +146,14 @@ fn mean_ratio(pairs: &[(&[f64], &[f64])]) -> (f64, f64, f64) {
     (mean.exp(), (mean - half).exp(), (mean + half).exp())
 }
 
+/// The times of one way to run a pipeline.
+type Times = fn(&Overhead) -> &[f64];
+
 fn overhead(text: &mut String, all: &[Overhead]) {
     let _ = writeln!(
         text,
-        "\n| pipeline | bash, s | weir / bash | 95 % | weir, 64 KiB pipes / bash | 95 % | same bytes |\n\
-         |---|--:|--:|---|--:|---|---|"
+        "\n| pipeline | bash, s | weir / bash | 95 % | weir, 64 KiB pipes / bash | 95 % | bash / bash | same bytes |\n\
+         |---|--:|--:|---|--:|---|--:|---|"
     );
     for one in all {
         let show = |other: &[f64]| match compared(&one.bash_s, other) {
@@ -157,19 +163,27 @@ fn overhead(text: &mut String, all: &[Overhead]) {
         let median = weir_measure::pairs::quantile(&one.bash_s, 0.5);
         let same = if one.same { "yes" } else { "**no**" };
         let (weir, small) = (show(&one.weir_s), show(&one.small_s));
-        let _ = writeln!(text, "| {} | {median:.2} | {weir} | {small} | {same} |", one.name);
+        let again = compared(&one.bash_s, &one.again_s);
+        let again = again.map_or(String::new(), |found| format!("{:.3}", found.ratio));
+        let _ =
+            writeln!(text, "| {} | {median:.2} | {weir} | {small} | {again} | {same} |", one.name);
     }
-    for (what, small) in [("its own pipes", false), ("pipes as small as bash's", true)] {
-        let pairs =
-            |one: &'_ Overhead| if small { one.small_s.clone() } else { one.weir_s.clone() };
-        let other: Vec<Vec<f64>> = all.iter().map(pairs).collect();
-        let pairs: Vec<(&[f64], &[f64])> =
-            all.iter().zip(&other).map(|(one, other)| (&one.bash_s[..], &other[..])).collect();
+    let of: [(&str, Times); 3] = [
+        ("weir with its own pipes", |one| &one.weir_s),
+        ("weir with pipes as small as bash's", |one| &one.small_s),
+        ("bash once more", |one| &one.again_s),
+    ];
+    for (what, other) in of {
+        let pairs: Vec<(&[f64], &[f64])> = all
+            .iter()
+            .map(|one| (&one.bash_s[..], other(one)))
+            .filter(|(_, other)| !other.is_empty())
+            .collect();
         let (mean, low, high) = mean_ratio(&pairs);
         let _ = writeln!(
             text,
-            "\nGeometric mean over {} pipelines with {what}: {mean:.3} ({low:.3} to {high:.3}).",
-            all.len()
+            "\nGeometric mean over {} pipelines, {what}: {mean:.3} ({low:.3} to {high:.3}).",
+            pairs.len()
         );
     }
 }

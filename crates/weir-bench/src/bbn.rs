@@ -11,7 +11,7 @@ pub use loaded::suite as loaded;
 pub use port::suite as port;
 
 use crate::tools::channel::Mechanism;
-use crate::tools::own::PipeShape;
+use crate::tools::own::PipeSettings;
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use crate::tools::stream::OneWay;
@@ -25,7 +25,7 @@ pub const BLOCK_BYTES: [u64; 16] =
 const BESIDE: [(&str, Mechanism); 3] = [
     ("pipe of 1 MiB", Mechanism::Pipe(1 << 20)),
     ("unix stream", Mechanism::UnixStream),
-    ("weir pipe", Mechanism::WeirPipe(PipeShape::DEFAULT)),
+    ("weir pipe", Mechanism::WeirPipe(PipeSettings::DEFAULT)),
 ];
 /// Length of a batch in which user and system time are told apart: many ticks of the kernel's
 /// clock.
@@ -53,7 +53,7 @@ pub fn pipe() -> Suite {
         let make = move |site: &Site| OneWay::throughput(site, Mechanism::Pipe(0), bytes);
         throughputs
             .push(Case { standard, ..case(name, params.clone(), Measure::THROUGHPUT, make) });
-        // The same through the largest kernel pipe, a socket, and weir's pipe.
+        // Moves bytes through the largest kernel pipe, a socket, and weir's pipe as well.
         for (title, mechanism) in BESIDE {
             let params = Params {
                 mechanism: Some(mechanism.name().into()),

@@ -9,7 +9,7 @@ pub use grep::suite as grep;
 pub use pipeflex::suite as pipeflex;
 
 use crate::tools::channel::Mechanism;
-use crate::tools::own::PipeShape;
+use crate::tools::own::PipeSettings;
 use crate::tools::prelude::*;
 use crate::tools::stream::OneWay;
 
@@ -42,7 +42,7 @@ fn pipes(kernel_bytes: &[u64]) -> Vec<(Mechanism, String)> {
     let weir = WEIR_BYTES.into_iter().flat_map(|capacity_bytes| {
         SHIFTS.map(|shift| {
             let segment_bytes = capacity_bytes >> shift;
-            let shape = PipeShape { capacity_bytes, segment_bytes, ..PipeShape::DEFAULT };
+            let shape = PipeSettings { capacity_bytes, segment_bytes, ..PipeSettings::DEFAULT };
             let title = format!("weir's {} by {}", size(capacity_bytes), size(segment_bytes));
             (Mechanism::WeirPipe(shape), title)
         })

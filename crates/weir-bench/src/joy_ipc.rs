@@ -10,7 +10,7 @@ mod loan;
 mod mpx;
 
 use crate::tools::channel::{BenchChannel, Mechanism};
-use crate::tools::own::{ChannelSide, PipeShape};
+use crate::tools::own::{ChannelSide, PipeSettings};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
@@ -24,8 +24,8 @@ const MECHANISMS: [Mechanism; 7] = [
     Mechanism::UnixStream,
     Mechanism::UnixSeqpacket,
     Mechanism::PosixMq,
-    Mechanism::WeirPipe(PipeShape::DEFAULT),
-    Mechanism::WeirRecord(PipeShape::DEFAULT),
+    Mechanism::WeirPipe(PipeSettings::DEFAULT),
+    Mechanism::WeirRecord(PipeSettings::DEFAULT),
     Mechanism::WeirPort(Waiting::Adaptive),
 ];
 /// Joy's two sizes, and two by which rings are compared: the most that fits a cache line with its

@@ -10,7 +10,7 @@ mod trace;
 use crate::limits::futex_round_trips;
 use crate::tools::background::endless;
 use crate::tools::channel::{BenchChannel, Mechanism};
-use crate::tools::own::{ChannelSide, PipeShape, trouble};
+use crate::tools::own::{ChannelSide, PipeSettings, trouble};
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
@@ -82,7 +82,7 @@ fn by_pipe(site: &Site) -> MadeWork {
 fn by_weir(site: &Site) -> MadeWork {
     by_channel(
         site,
-        Mechanism::WeirPipe(PipeShape { waiting: Waiting::Sleep, ..PipeShape::DEFAULT }),
+        Mechanism::WeirPipe(PipeSettings { waiting: Waiting::Sleep, ..PipeSettings::DEFAULT }),
     )
 }
 

@@ -1,5 +1,5 @@
-//! Bad input: each case gives a clear sentence and the right status, no backtrace, no hang, and
-//! loses no data.
+//! Bad input: each case gives a clear sentence and the right status, prints no backtrace, does not
+//! hang, and loses no data.
 
 mod common;
 
@@ -128,7 +128,7 @@ fn a_reader_of_the_report_that_went_away_is_no_error() {
 
 #[test]
 fn a_low_limit_of_open_files_loses_no_data() {
-    // Stages that could not be started once left the others to run on nothing, with status 0.
+    // If a stage could not be started, the others once ran without input, and the status was 0.
     let text = format!("seq 1000{} | tail -1", " | cat".repeat(20));
     for limit in ["-n 16", "-n 64", "-S -n 16", "-S -n 100"] {
         let script = format!("ulimit {limit}; exec {WEIR} run -q '{text}'");
@@ -147,10 +147,10 @@ fn a_text_that_is_no_utf8_is_the_shell_s_to_read() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "ff fe");
 }
 
-/// Runs a text as nobody in a mount namespace of its own, `/proc` being what `mount` makes it.
+/// Runs a text as the user nobody in a mount namespace of its own, where `mount` makes `/proc`.
 fn with_proc(mount: &str, text: &str) -> Option<std::process::Output> {
     let directory = tempfile::tempdir().expect("a directory");
-    // Somebody else's target directory need not be open to nobody.
+    // The user nobody may not be able to reach another user's target directory.
     let weir = directory.path().join("weir");
     std::fs::copy(WEIR, &weir).expect("copied");
     for path in [directory.path(), &weir] {
@@ -212,7 +212,8 @@ fn another_namespace_s_processes_are_not_taken_for_the_stages() {
     let directory = tempfile::tempdir().expect("a directory");
     let report = directory.path().join("report");
     let mut command = Command::new("unshare");
-    // /proc stays that of the outer namespace, where the numbers of the stages are others'.
+    // /proc stays that of the outer namespace, where the pids of the stages belong to other
+    // processes.
     command.args(["--pid", "--fork", WEIR, "run", "--json"]).arg(&report);
     let output = command.arg("seq 200000 | sort -n | tail -1").output().expect("unshare starts");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "200000\n");

@@ -1,5 +1,5 @@
-//! `weir bench` from outside: what it refuses, what it writes, that nothing is left of it, and that
-//! every suite's cases do something.
+//! `weir bench` from outside: what it refuses, what it writes, that it leaves nothing behind, and
+//! that every suite's cases do something.
 
 mod common;
 
@@ -168,7 +168,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
         assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
-        // sleep: a look at /proc, repeated.
+        // sleep: between two looks at /proc.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -206,7 +206,7 @@ fn interrupted_it_says_so_and_leaves_no_process() {
     wait_until("all its processes are gone", || !family.iter().any(|pid| is_running(*pid)));
 }
 
-/// Ctrl-C after some passes: what was measured is worth keeping, and says what it is.
+/// Ctrl-C after some passes: weir reports what it has measured, and says that it is incomplete.
 #[test]
 fn interrupted_later_it_keeps_what_was_measured() {
     let _alone = alone();
@@ -233,7 +233,7 @@ fn interrupted_later_it_keeps_what_was_measured() {
     assert!(!cases.is_empty() && cases.iter().all(|case| case["processes"].as_u64() >= Some(2)));
 }
 
-/// Two hogs burn the CPUs: that is no "load none" and a quiet host, but a busy one.
+/// Two hogs use the CPUs: the report must not say "load none" and a quiet host, but a busy one.
 #[test]
 fn what_others_do_with_the_cpus_is_seen_and_told() {
     let _alone = alone();
@@ -254,7 +254,7 @@ fn what_others_do_with_the_cpus_is_seen_and_told() {
     }
 }
 
-/// What a cell of a group with all its cases is told.
+/// The order for a cell that runs all cases of its group.
 fn request(suite: &Suite, group: usize, directory: &Path, time_ns: u64) -> CellRequest {
     let group = &suite.groups[group];
     let placement = match group.sides {
@@ -309,8 +309,8 @@ fn cell(suite: &Suite, group: usize, directory: &Path) -> (Vec<CellBatch>, Vec<S
     (rows, troubles)
 }
 
-/// The cases of some groups of a suite, once: each gives a figure for each of its measures, or says
-/// what the host lacks; and no file is left.
+/// Runs the cases of some groups of a suite once. Each must give a figure for each of its measures,
+/// or say what the host lacks, and leave no file.
 fn does_something(suite: &Suite, groups: impl IntoIterator<Item = usize>) {
     let directory = tempfile::tempdir().expect("a directory");
     for group in groups {
@@ -341,7 +341,7 @@ fn every_suite_does_something() {
     }
 }
 
-/// They differ in what answers, and in what it is asked for.
+/// The groups differ in what answers, and in what it is asked for.
 #[test]
 fn every_group_of_allen_echo_does_something() {
     let _alone = alone();
@@ -363,7 +363,7 @@ fn a_cell_that_is_killed_leaves_no_switch() {
     let mut family = Vec::new();
     let mut lines = BufReader::new(child.stdout.take().expect("piped"));
     let mut line = String::new();
-    // With the first thing that it says all hosts are up, or left out.
+    // When the first line is printed, all hosts are up or left out.
     lines.read_line(&mut line).expect("a line");
     let mut next = vec![child.id()];
     while let Some(pid) = next.pop() {

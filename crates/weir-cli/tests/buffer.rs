@@ -1,4 +1,5 @@
-//! `weir buffer`: the bytes, whatever is at its ends, and how it ends (docs/contracts/pool.md).
+//! `weir buffer`: that the bytes arrive, whatever its ends are, and how it ends
+//! (docs/contracts/pool.md).
 
 mod common;
 
@@ -41,7 +42,7 @@ fn far_more_than_memory_holds_passes() {
     let bytes = sample(50_000_000);
     let mut buffer = Buffer::start(&place, "--memory 1M --spill .");
     let fed = buffer.feed(bytes.clone());
-    // More than two pipes of a MiB hold.
+    // This is more than two pipes of 1 MiB hold.
     until("it takes what nobody reads", || fed.bytes() > 2_500_000);
     assert!(buffer.read() == bytes && fed.all());
     let (status, said) = buffer.end();
@@ -70,7 +71,7 @@ fn fifos_are_read_and_written() {
     let script = "set -e; mkfifo a b; cat in > a & $WEIR buffer < a > b & job=$!; cat b > out;
         wait $job; cmp in out";
     sent(&place.bash(script));
-    // One that is held open for both, too.
+    // The same holds for a FIFO that is held open for both directions.
     let script = "set -e; exec 3<>a; head -c 5000 in >&3; $WEIR buffer <&3 | head -c 5000 | cmp - \
         <(head -c 5000 in)";
     sent(&place.bash(script));
@@ -152,7 +153,7 @@ fn it_dies_of_sigpipe_when_its_reader_has_gone() {
     let script = "yes | $WEIR buffer | head -c 1 > /dev/null; echo ${PIPESTATUS[*]}";
     let output = place.bash(script);
     assert_eq!((output.stdout.as_slice(), said(&output).as_str()), (&b"141 141 0\n"[..], ""));
-    // Idle, and with nothing but a backlog.
+    // It is idle, first without bytes and then with a backlog only.
     for bytes in [0, 5_000_000] {
         let mut buffer = Buffer::start(&place, "--memory 8M");
         let fed = buffer.feed(sample(bytes));
@@ -226,7 +227,7 @@ fn errors_at_its_ends_are_clear() {
 
 #[test]
 fn what_was_read_before_an_error_is_passed_on() {
-    // A socket that is reset, with bytes in it that nobody read on this side.
+    // A socket that is reset while it holds bytes that this side has not read.
     use std::net::{TcpListener, TcpStream};
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let its = TcpStream::connect(listener.local_addr().expect("known")).expect("connected");
@@ -238,7 +239,7 @@ fn what_was_read_before_an_error_is_passed_on() {
     let mut running = place.start(command);
     ours.write_all(b"kept\n").expect("written");
     assert_eq!(running.line(), "kept\n");
-    // With bytes unread closing is a reset.
+    // Closing a socket with unread bytes resets it.
     drop(ours);
     let (status, out, err) = running.end();
     assert_eq!((status.code(), out), (Some(1), vec![]));

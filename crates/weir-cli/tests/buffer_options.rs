@@ -1,4 +1,4 @@
-//! `weir buffer`: its options, and what it shows and says (docs/contracts/pool.md).
+//! `weir buffer`: its options, what it shows and what it prints (docs/contracts/pool.md).
 
 mod common;
 
@@ -39,7 +39,7 @@ fn wrong_usage_is_refused() {
         refused(&output, 2, expected);
         assert!(output.stdout.is_empty());
     }
-    // What it takes at least and at most is what the library does.
+    // Its least and its largest memory are the library's.
     for options in
         ["--memory 256K", "--memory 4T --no-spill", "--limit 4096G", "--limit 0", "-P 50%"]
     {
@@ -53,7 +53,7 @@ fn wrong_usage_is_refused() {
     refused(&output, 2, "weir: cannot use WEIR_SPILL_ENGINE: engine 'aio' is neither");
 }
 
-/// A named file takes the place of standard input or output; what is wrong with it is told of it.
+/// A named file replaces standard input or output. An error names that file.
 #[test]
 fn what_fails_on_a_named_file_is_told_by_its_name() {
     let place = Place::new();
@@ -71,7 +71,8 @@ fn a_directory_it_cannot_use_is_refused_by_name() {
         let output = place.bash(&format!("echo | $WEIR buffer --spill {directory}"));
         refused(&output, 1, &format!("'{directory}'"));
         assert!(said(&output).contains(why), "{}", said(&output));
-        // One that nobody named for this is no reason to lose the stream.
+        // If the user did not choose the directory, a failure there is no reason to lose the
+        // stream.
         let output = place.bash(&format!("echo kept | TMPDIR={directory} $WEIR buffer"));
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"kept\n"[..]));
         let text = said(&output);
@@ -98,7 +99,8 @@ fn a_rate_is_held_and_the_writer_goes_on() {
     assert!(fed.all() && begun.elapsed() < Duration::from_secs(2), "the rate is the output's");
     assert!(buffer.read() == bytes);
     let took = begun.elapsed();
-    // Of three seconds' worth the first may not yet have been there, the last not yet passed.
+    // Of the bytes of three seconds, the first may not have come yet, and the last may not have
+    // passed.
     assert!(took >= Duration::from_secs(2), "{took:?}");
     assert_eq!(buffer.end().0.code(), Some(0));
 }
@@ -150,7 +152,7 @@ fn the_table_has_a_line_for_each_figure() {
     let place = Place::new();
     let output = place.bash("echo kept | $WEIR buffer --stats");
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"kept\n"[..]));
-    // Numbers, units and what is not worth a digit differ from run to run.
+    // Numbers, units and parts that are too small to print differ from run to run.
     let masked = |line: &str| {
         let words = line.split_whitespace().map(|word| word.trim_matches(','));
         let words = words.filter_map(|word| match word {
@@ -182,7 +184,7 @@ fn a_terminal_shows_how_it_goes() {
     let place = Place::new();
     std::fs::write(place.directory.path().join("in"), sample(200_000)).expect("written");
     let shown = |options: &str, input: &str| {
-        // A width is given, since a terminal that nobody sees has none.
+        // The test sets a width, since a terminal without a window has none.
         let inner = format!("stty cols 100; {input} $WEIR buffer {options} | cat > out");
         let script = format!("script -qec \"{inner}\" /dev/null < /dev/null; cmp in out");
         let output = place.bash_command(&script).env("TERM", "xterm").output();
@@ -209,7 +211,8 @@ fn an_interrupted_line_of_progress_is_ended() {
     }
     let place = Place::new();
     for signal in ["INT", "TERM", "HUP"] {
-        // It is interrupted once it has shown something, in the foreground of its terminal.
+        // It runs in the foreground of its terminal, and is interrupted once it has shown
+        // something.
         let inner = format!(
             "stty cols 100; mkfifo {signal}; exec 3<>{signal}; echo >&3
             (until grep -q spilled shown; do :; done; kill -{signal} $(cat pid)) 3>&- &

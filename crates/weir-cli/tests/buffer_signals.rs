@@ -1,4 +1,5 @@
-//! `weir buffer` interrupted or asked, started late, with files and names (docs/contracts/pool.md).
+//! `weir buffer` when it is interrupted, when it is asked, when it starts late; with files and
+//! names (docs/contracts/pool.md).
 
 mod common;
 
@@ -39,7 +40,7 @@ fn an_interrupted_buffer_writes_its_figures_and_says_what_is_lost() {
             assert!(said.contains("weir buffer: ") && said.contains("(interrupted)"), "{said}");
         }
     }
-    // Nothing is lost of what was passed on.
+    // No byte of what was passed on is lost.
     let mut buffer = Buffer::start(&place, "--json json");
     let mut input = buffer.input.take().expect("open");
     input.write_all(b"passed").expect("written");
@@ -75,16 +76,16 @@ fn nothing_is_passed_on_before_as_much_has_come_as_was_asked_for() {
     input.write_all(&[1; 400_000]).expect("written");
     let output = buffer.output.as_ref().expect("open");
     let waiting = || rustix::io::ioctl_fionread(output).expect("asked");
-    // It has read all that it can get: what it is still to get is written by this test.
+    // It has read everything that is there. This test writes the rest later.
     until("its input is empty", || rustix::io::ioctl_fionread(&input).expect("asked") == 0);
-    // sleep: nothing may come, which takes time to see; too short a time finds less.
+    // sleep: the test checks that nothing comes. If the time is too short, it only finds less.
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(waiting(), 0);
     input.write_all(&[1; 200_000]).expect("written");
     until("it begins", || waiting() > 0);
     drop(input);
     assert_eq!(buffer.read().len(), 600_000);
-    // The end of the input is enough, of a file as well.
+    // The end of the input is enough to begin, the end of a file as well.
     std::fs::write(place.directory.path().join("f"), "short").expect("written");
     assert_eq!(place.bash("$WEIR buffer f --start 100").stdout, b"short");
 }
@@ -155,7 +156,7 @@ fn two_buffers_share_a_terminal() {
     let output = place.bash_command(script).env("TERM", "xterm").output().expect("bash starts");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{shown:?}");
-    // One of them draws a row below the other, and the last leaves both rows.
+    // One of the two draws its row below the other's, and the last one leaves both rows.
     let below = shown.split("\r\n\r").skip(1).filter(|line| line.contains("\u{1b}[1A\r"));
     let names: Vec<_> = below.map(|line| &line[..3]).collect();
     assert!(names.len() >= 2 && names.iter().all(|name| *name == names[0]), "{shown:?}");

@@ -34,7 +34,7 @@ fn a_writer_goes_on_though_nobody_reads() {
     assert_eq!(bytes("delayed"), bytes("cancelled") + bytes("spilled"), "nothing is left");
 }
 
-/// The output of such a reader is never full for long: what counts is how long the writer is held
+/// The output of such a reader is never full for long. What counts is how long the writer is held
 /// up.
 #[test]
 fn a_slow_reader_that_never_rests_does_not_hold_its_writer_up() {
@@ -42,7 +42,7 @@ fn a_slow_reader_that_never_rests_does_not_hold_its_writer_up() {
         return;
     }
     let place = Place::new();
-    // The writer begins once the reader reads: one that is late is slow in another way.
+    // The writer begins once the reader reads: a late reader would be slow in another way.
     let reader = "import os, time
 open(\"ready\", \"w\")
 count, when = 0, None
@@ -78,7 +78,7 @@ fn the_limit_makes_the_writer_wait() {
 fn a_full_device_is_said_and_loses_nothing() {
     let place = Place::new();
     std::fs::write(place.directory.path().join("in"), sample(30_000_000)).expect("written");
-    // The reader begins once it was said, and not before.
+    // The reader begins once the buffer has reported the failure, and not before.
     let script = "set -o pipefail; mkdir spill && mount -t tmpfs -o size=4M none spill &&
         cat in | $WEIR buffer --memory 1M --spill spill --json json 2> said |
         { timeout 60 bash -c 'until grep -q going said; do :; done'; cat > out; }
@@ -100,7 +100,7 @@ fn a_full_device_is_said_and_loses_nothing() {
     assert!(json(&place)["warning"].as_str().is_some_and(|text| text.contains("No space left")));
 }
 
-/// A disk whose own disk is full, and which does not say so.
+/// A block device whose backing disk is full loses writes without an error.
 #[test]
 fn what_a_device_lost_without_a_word_is_an_error_with_verify() {
     if !have(&["mkfs.ext4", "losetup", "truncate"]) {
@@ -158,21 +158,21 @@ fn a_directory_that_is_removed_under_way_changes_nothing() {
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));
 }
 
-/// What a process takes beside its pool, to move bytes and for itself.
+/// The memory that a process needs besides its pool, to move bytes and for itself.
 const BESIDE_BYTES: u64 = 8 << 20;
 
-/// The most memory a buffer had, without the pages of its program file: these are the larger the
-/// less optimised the program is.
+/// The most memory that a buffer used, without the pages of its program file: the less optimised
+/// the program is, the more of these there are.
 fn most_bytes(buffer: &Buffer) -> u64 {
     buffer.status_bytes("VmHWM").saturating_sub(buffer.status_bytes("RssFile"))
 }
 
-/// The most memory it had, of a buffer through which `put_bytes` went, its reader coming late.
+/// The most memory used by a buffer through which `put_bytes` went while its reader came late.
 fn most_memory_bytes(options: &str, put_bytes: usize) -> u64 {
     let bytes = sample(put_bytes);
     let place = Place::new();
     let mut buffer = Buffer::start(&place, options);
-    // It does not end while its input is open, and can be looked at.
+    // The buffer does not end while its input is open, so the test can look at it.
     let held = buffer.input.as_ref().expect("open").try_clone().expect("copied");
     assert!(buffer.feed(bytes.clone()).all(), "all is taken before anything is read");
     let mut got = vec![0; put_bytes];

@@ -1,5 +1,5 @@
-//! `weir run --compare 'A' 'B' ...`: which is faster, whether it is sure, and whether they do the
-//! same work. How long anything takes is not asserted, but for a sleep against nothing.
+//! `weir run --compare 'A' 'B' ...`: which is faster, whether weir is sure of it, and whether they
+//! do the same work. No test asserts a duration, except that a sleep is slower than nothing.
 
 mod common;
 

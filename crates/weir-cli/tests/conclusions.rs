@@ -1,5 +1,5 @@
-//! What `weir run` concludes, on pipelines whose truth is known by construction: who is blamed
-//! where times alone leave it open, and that no advice is given which cannot help.
+//! What `weir run` concludes about pipelines whose truth is known by construction: which stage it
+//! blames where times alone do not decide, and that it gives no advice that cannot help.
 
 mod common;
 
@@ -22,8 +22,8 @@ fn a_rate_limiter_is_named_and_gets_no_buffer() {
         if !have(&["pv"]) {
             return;
         }
-        // The reader needs less than half the time that the rate leaves it; while it reads a burst,
-        // the limiter is held in a write and sleeps the less afterwards.
+        // The reader needs less than half the time that the rate leaves it. While it reads a burst,
+        // the limiter is held up in a write and sleeps less afterwards.
         let ran = pipeline(&format!("head -c 12000000 /dev/zero | pv -qL 8m | {SIP}"));
         assert_eq!((ran.culprit(), ran.reason()), (2, "sleep"), "{}", ran.stderr());
         assert!(ran.stderr().contains("it keeps to a rate"), "{}", ran.stderr());
@@ -33,7 +33,7 @@ fn a_rate_limiter_is_named_and_gets_no_buffer() {
             "{}",
             ran.stderr()
         );
-        // One that its reader cannot keep up with holds nobody up.
+        // A limiter that is faster than its reader holds nobody up.
         let slow = pipeline(&format!("head -c 8000000 /dev/zero | pv -qL 200m | {SIP}"));
         assert_eq!(slow.culprit(), 3, "{}", slow.stderr());
     });
@@ -42,8 +42,8 @@ fn a_rate_limiter_is_named_and_gets_no_buffer() {
 #[test]
 fn a_stage_that_works_beside_a_full_pipe_is_not_what_holds_the_run_up() {
     truth(|| {
-        // Some task of the first stage computes all the time, but nothing comes of it: the pipe
-        // behind it is full, and its reader sleeps.
+        // Some task of the first stage computes all the time, but that does not hold up the
+        // pipeline: the pipe behind the stage is full, and its reader sleeps.
         let aside = "perl -e '$t=time+2;1 while time<$t'";
         let writer = format!("sh -c \"{aside} & head -c 6000000 /dev/zero; wait\"");
         let ran = pipeline(&format!("{} | {SLOW}", writer.replace('$', "\\$"), SLOW = SLOW_SIP));
@@ -90,8 +90,8 @@ fn a_loop_that_is_replaced_may_gain_all_of_its_time() {
         let all = ran.json["advice"].as_array().expect("advice").iter();
         let advice = all.filter(|advice| advice["kind"] == "larger-reads").collect::<Vec<_>>();
         let said = advice[0]["expected_speedup"].as_f64().expect("a factor");
-        // Its time in the kernel alone was once taken for all that could go. What stays is no more
-        // than what the other stages did, one after the other.
+        // The bound once took its time in the kernel for all the time that could be saved. What
+        // stays is at most what the other stages did, one after the other.
         let cpu_s = |stage: usize| ran.stage(stage, "user_s") + ran.stage(stage, "sys_s");
         let others_s = cpu_s(1) + cpu_s(3) + cpu_s(4);
         let wall_s = ran.json["wall_s"].as_f64().expect("a time");
@@ -148,7 +148,8 @@ fn a_quota_is_the_reason_and_nothing_is_advised_that_it_makes_useless() {
         assert!(ran.stderr().contains(said) && ran.stderr().contains(why), "{}", ran.stderr());
         let all = ran.json["advice"].as_array().expect("advice");
         assert!(all.iter().all(|advice| advice["kind"] == "more-cpus"), "{}", ran.stderr());
-        // The others' CPU time takes five times as long here: no absurd bound comes of it.
+        // The CPU time of the other stages is five times as long here. The bound must not become
+        // absurd.
         let cpu = |index: usize| ran.stage(index, "user_s") + ran.stage(index, "sys_s");
         let wall = ran.json["wall_s"].as_f64().expect("a time");
         let limit = ran.json["verdict"]["speedup_limit"].as_f64().expect("a limit");

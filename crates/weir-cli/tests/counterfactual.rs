@@ -1,7 +1,7 @@
 //! Pipelines whose bottleneck is known by construction: does weir find it?
 //!
-//! What is asserted are shares of wall time by state, never speeds. The stages are awk, perl
-//! (part of every Debian), and real tools; each run takes a second or two.
+//! The tests assert shares of wall time by state, never speeds. The stages are awk, perl (part of
+//! every Debian), and real tools. Each run takes a second or two.
 
 mod common;
 
@@ -13,7 +13,7 @@ const SLOW_READER: &str =
 /// Writes a line, then sleeps.
 const SLOW_WRITER: &str =
     "perl -e '$|=1;for(1..60){print \"x\" x 99,\"\\n\";select(undef,undef,undef,.02)}'";
-/// Works on each line; N is how hard.
+/// Works on each line. N says how hard.
 fn worker(hard: u32) -> String {
     format!("perl -ne 'for$i(1..{hard}){{$x+=$i*$i}}print'")
 }
@@ -47,7 +47,8 @@ fn a_stage_that_computes_in_the_middle() {
     truth(|| {
         let ran = pipeline(&format!("seq 60000 | {} | tail -1", worker(200)));
         assert_eq!(ran.stdout(), "60000\n");
-        // On a machine that is busy with other things it waits for a CPU as long as it has one.
+        // On a machine that is busy with other things, the stage waits for a CPU as long as it has
+        // one.
         assert_eq!(ran.culprit(), 2);
         assert!(matches!(ran.reason(), "cpu" | "runq"), "{}", ran.stderr());
         ran.at_least(3, "blocked_in_s", 0.8);
@@ -59,7 +60,7 @@ fn a_stage_that_computes_in_the_middle() {
 #[test]
 fn a_barrier_is_the_stage_that_sorts() {
     truth(|| {
-        // The keys are made in no order, so that sorting them is work.
+        // The keys have no order, so that sorting them is work.
         let text = "awk 'BEGIN{x=1;for(i=0;i<400000;i++){x=(x*16807)%2147483647;print x}}' \
                 | LC_ALL=C sort | tail -1";
         let ran = pipeline(text);
@@ -86,7 +87,8 @@ fn two_stages_that_compute_equally_are_no_single_bottleneck() {
     truth(|| {
         let ran = pipeline(&format!("seq 200000 | {0} | {0} | tail -1", worker(200)));
         let (one, other) = (ran.stage(2, "cpu_s"), ran.stage(3, "cpu_s"));
-        // Who shares a core makes one CPU slower than the other: then the slower stage holds it up.
+        // A CPU that shares its core is slower than the other. Then the slower stage is the
+        // bottleneck.
         if one.max(other) < 1.08 * one.min(other) {
             assert_eq!(ran.culprit(), 0, "{}", ran.stderr());
             assert!(ran.stderr().contains("no single bottleneck: 2 perl"), "{}", ran.stderr());
@@ -158,7 +160,7 @@ fn a_stage_that_waits_in_poll_is_seen_waiting_for_the_right_side() {
         starved.at_least(2, "blocked_in_s", 0.8);
         let sip = "perl -e 'while(sysread(STDIN,$b,16384)){select(undef,undef,undef,.015)}'";
         let held = pipeline(&format!("head -c 2000000 /dev/urandom | xz -0 | {sip}"));
-        // How much of its time that is depends on how fast this host compresses.
+        // The share depends on how fast this host compresses.
         held.at_least(2, "blocked_out_s", 0.1);
         assert!(held.share(2, "blocked_in_s") < 0.1 * held.share(2, "blocked_out_s"));
         assert_eq!(held.culprit(), 3);
@@ -210,7 +212,7 @@ fn advice_is_given_on_evidence_and_not_without() {
         assert_eq!(sleepy.json["advice"].as_array().map(Vec::len), Some(0), "{}", sleepy.stderr());
         if have(&["gzip"]) {
             let zipped = pipeline("head -c 30000000 /dev/urandom | gzip -1 | wc -c");
-            // Where other programs took the CPUs there is none left to use.
+            // If other programs took the CPUs, none is left to use.
             if zipped.share(2, "cpu_s") > 0.8 {
                 assert_eq!(zipped.advices("parallel-compressor"), 1, "{}", zipped.stderr());
             }
@@ -221,7 +223,7 @@ fn advice_is_given_on_evidence_and_not_without() {
 #[test]
 fn a_script_s_cpu_time_is_counted_to_its_end() {
     truth(|| {
-        // Processes that ended right before their shell were once forgotten with their CPU time.
+        // The CPU time of processes that ended right before their shell was once lost.
         let ran = pipeline(&format!("true && seq 60000 | {} | tail -1", worker(200)));
         let perl = ran.running("perl");
         assert_eq!(
@@ -241,7 +243,7 @@ fn an_event_loop_is_seen_waiting_for_its_input() {
         if !have(&["python3"]) {
             return;
         }
-        // asyncio also waits for a socket pair of its own, which once passed for the network.
+        // asyncio also waits on a socket pair of its own, which weir once took for the network.
         let directory = tempfile::tempdir().expect("a directory");
         let script = directory.path().join("read.py");
         let text = "import asyncio, sys\n\

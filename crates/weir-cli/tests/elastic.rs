@@ -1,5 +1,5 @@
-//! `weir run --elastic`: buffers keep bytes and status, and are put in where they were asked for
-//! or where an earlier run of the same pipeline has shown that they would help.
+//! `weir run --elastic`: buffers keep bytes and status. They are put in where the user asked for
+//! them, or where an earlier run of the same pipeline has shown that they would help.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn remembered(state: &Path) -> Vec<Value> {
     file["seen"].as_array().expect("a list").clone()
 }
 
-/// Which stages weir put in.
+/// The stages that weir put in.
 fn inserted(ran: &Ran) -> Vec<bool> {
     let stages = ran.json["stages"].as_array().expect("stages");
     assert!(stages.iter().all(|stage| stage["relay"] == stage["inserted"]), "{}", ran.json);
@@ -82,9 +82,9 @@ fn a_reader_that_leaves_ends_buffer_and_writer() {
     }
 }
 
-/// A pipeline whose buffer holds bytes while `then` happens, and how weir ends.
+/// Runs a pipeline whose buffer holds bytes while `then` happens. Returns how weir ends.
 fn with_buffer_that(then: &str) -> (i32, String) {
-    // The reader waits until the buffer was dealt with.
+    // The reader waits until the test has dealt with the buffer.
     let script = format!(
         "mkfifo go; export WEIR_ELASTIC=$PWD/elastic.json
         $WEIR run -q --elastic=1 'head -c 3M /dev/zero | {{ read -r < go; wc -c; }}' & job=$!
@@ -105,7 +105,7 @@ fn a_buffer_that_is_killed_is_no_success() {
     let (status, said) = with_buffer_that("kill -9 $buffer; echo > go");
     let expected = "weir: the elastic buffer in pipe 1 failed (SIGKILL): bytes may be lost\n";
     assert_eq!((status, said.as_str()), (1, expected));
-    // A job that is interrupted is no failure of the buffer: weir dies of it.
+    // An interrupted job is not a failure of the buffer: weir dies of the interrupt.
     let (status, said) = with_buffer_that("kill -TERM $job");
     assert_eq!((status, said.as_str()), (143, ""));
 }
@@ -124,7 +124,8 @@ fn a_directory_that_is_missing_costs_a_line_and_no_bytes() {
 fn what_a_run_has_shown_is_used_by_the_next() {
     truth(|| {
         let state = tempfile::tempdir().expect("a directory");
-        // Without evidence nothing is put in; what this run shows is remembered, also when quiet.
+        // Without evidence weir puts in nothing. It remembers what this run shows, also with
+        // --quiet.
         let first = weir_run_in(state.path(), &["--elastic", &bursty()]);
         assert_eq!((first.stdout().as_str(), first.stages()), (BYTES, 2), "{}", first.stderr());
         assert!(first.stderr().contains(NOT_PUT_IN), "{}", first.stderr());
@@ -144,7 +145,7 @@ fn what_a_run_has_shown_is_used_by_the_next() {
         assert!(second.stderr().contains("an elastic buffer was put into pipe 1"));
         assert_ne!(second.culprit(), 2, "{}", second.stderr());
         assert_eq!(second.advices("elastic-buffer"), 0, "{}", second.stderr());
-        // A run with buffers disproves nothing, and another text is another pipeline.
+        // A run with buffers refutes nothing, and another text is another pipeline.
         assert_eq!(remembered(state.path()), seen);
         let other = weir_run_in(state.path(), &["--elastic", "seq 3 | cat"]);
         assert_eq!(other.stages(), 2);
@@ -163,7 +164,7 @@ fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
         let ran = weir_run_in(state.path(), &["-q", &text]);
         assert_eq!((ran.stdout().as_str(), ran.stderr().as_str()), (BYTES, ""));
         assert_eq!(remembered(state.path()).len(), 1);
-        // Now it writes more slowly than is read.
+        // The writer is now slower than the reader.
         let slow = "perl -e '$|=1;for(1..60){print \"x\";select(undef,undef,undef,.01)}'";
         std::fs::write(&script, slow).expect("written");
         assert_eq!(weir_run_in(state.path(), &[&text]).stdout(), "60");
@@ -186,7 +187,7 @@ fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
 fn advice_that_comparing_refuted_is_not_given_again() {
     truth(|| {
         let state = tempfile::tempdir().expect("a directory");
-        // Bursts at fixed times: a writer that is let go earlier only sleeps the longer.
+        // The bursts come at fixed times: a writer that may go on earlier only sleeps longer.
         let punctual = "perl -MTime::HiRes=time,sleep -e '$b=\"x\" x 4e6;$t=time;for(1..2)\
                     {syswrite STDOUT,$b;$t+=.4;$d=$t-time;sleep $d if $d>0}'";
         let text = format!("{punctual} | {PACED}");
@@ -244,7 +245,7 @@ fn what_cannot_be_read_or_written_costs_a_line() {
             assert_eq!((&output.stdout[..], output.status.code()), (BYTES.as_bytes(), Some(0)));
             String::from_utf8_lossy(&output.stderr).into_owned()
         };
-        // Not for root either.
+        // Root gets no exception.
         let said = refused("/dev/null/elastic.json");
         assert!(said.contains("weir: cannot save in '/dev/null/elastic.json'"), "{said}");
         let directory = state.path().join("weir").display().to_string();

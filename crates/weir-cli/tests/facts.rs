@@ -1,5 +1,5 @@
-//! What `weir run` measures besides times: bytes, CPU sums, started processes, the host, quotas,
-//! peers. Each is known here by construction.
+//! What `weir run` measures besides times: bytes, sums of CPU time, started processes, the host,
+//! quotas, peers. Each is known here by construction.
 
 mod common;
 
@@ -33,7 +33,8 @@ fn what_a_stage_read_is_not_what_came_through_its_pipe() {
     let file = directory.path().join("numbers");
     let text: String = (0..300_000).map(|n| format!("line {n}\n")).collect();
     std::fs::write(&file, &text).expect("written");
-    // The figure of the pipe, 21 bytes, once stood for all that grep read, and was called exact.
+    // The figure of the pipe, 21 bytes, once stood for everything that grep read, and was called
+    // exact.
     let ran = pipeline(&format!("seq 10 | grep -c -f - {}", file.display()));
     assert_eq!(evidence(&ran, 2, "bytes"), "exact");
     assert!(ran.stage(2, "bytes_in") as usize >= text.len(), "{}", ran.json);
@@ -57,10 +58,11 @@ fn what_tee_writes_into_a_file_counts() {
 #[test]
 fn what_is_moved_without_being_counted_is_not_called_exact() {
     let _alone = alone();
-    // weir buffer moves by splice while there is no backlog, which the kernel does not count.
+    // While there is no backlog, weir buffer moves bytes by splice, which the kernel does not
+    // count.
     let ran = pipeline(&format!("head -c 400000000 /dev/zero | {WEIR} buffer -q | wc -c"));
     assert_eq!(ran.stdout(), "400000000\n");
-    // Its neighbours tell what it did not count.
+    // The counts of its neighbours show what the kernel did not count.
     assert_eq!(evidence(&ran, 2, "bytes"), "estimated", "{}", ran.json);
     for (stage, side) in [
         (2, "bytes_in"),
@@ -78,17 +80,17 @@ fn what_is_moved_without_being_counted_is_not_called_exact() {
 #[test]
 fn what_nobody_waits_for_is_added_and_called_a_lower_bound() {
     let _alone = alone();
-    // bash becomes cat, which waits for no process substitution: the kernel's sums lack it.
+    // bash becomes cat, which waits for no process substitution, so the kernel's sums lack it.
     let ran = pipeline(&format!("cat <({}) | cat", work(0.6)));
     assert_eq!(ran.stdout(), "done\n");
     assert_eq!(evidence(&ran, 1, "cpu_sums"), "lower bound");
     assert_eq!(evidence(&ran, 1, "bytes"), "lower bound");
     let sums = ran.stage(1, "user_s") + ran.stage(1, "sys_s");
     assert!(sums > 0.3, "{sums}: {}", ran.json);
-    // One that is started right before its shell ends is never seen, but it keeps the pipe open.
+    // A process that starts right before its shell ends is never seen, but it keeps the pipe open.
     let ran = pipeline("sh -c 'sleep 0.3 & exit 0' | cat");
     assert_eq!(evidence(&ran, 1, "cpu_sums"), "lower bound", "{}", ran.json);
-    // What is waited for is all there.
+    // The sums hold everything that the shell waited for.
     let ran = pipeline(&format!("({}; :) | cat", work(0.3)));
     assert_eq!(evidence(&ran, 1, "cpu_sums"), "exact");
     assert!(ran.stage(1, "user_s") + ran.stage(1, "sys_s") >= 0.3, "{}", ran.json);
@@ -97,7 +99,7 @@ fn what_nobody_waits_for_is_added_and_called_a_lower_bound() {
 #[test]
 fn a_partition_has_no_more_cpu_time_than_was_used() {
     let _alone = alone();
-    // One that wakes up for microseconds at a time is often found just made runnable.
+    // A process that wakes up for microseconds at a time is often seen as just runnable.
     let text = "(perl -e 'select undef,undef,undef,.0003 for 1..2500'; :) | cat";
     let ran = pipeline(text);
     assert_eq!(evidence(&ran, 1, "cpu_sums"), "exact");
@@ -162,8 +164,8 @@ fn a_shell_s_own_errors_stay_as_they_are() {
 fn loop_is_told(started: &serde_json::Value, ran: &Ran) {
     assert_eq!(started["programs"][0]["program"], "basename", "{}", ran.json);
     let of = |name: &str| started[name].as_u64().expect("a number");
-    // Most are never seen. Beside others that start processes only those that were seen are
-    // counted; a subshell that starts each is a process too.
+    // Most are never seen. When other programs start processes too, only those that were seen
+    // count. A subshell that starts each of them is a process as well.
     let most = 1210;
     match started["evidence"].as_str() {
         Some("lower bound") => assert!((1..=most).contains(&of("processes")), "{started}"),
@@ -178,7 +180,8 @@ fn loop_is_told(started: &serde_json::Value, ran: &Ran) {
 fn a_row_of_a_script_has_its_own_bytes_and_not_those_of_what_it_waited_for() {
     let directory = tempfile::tempdir().expect("a directory");
     let script = directory.path().join("read.sh");
-    // It reads a line at a time itself, so that it gets a row, and waits for one that reads much.
+    // The shell reads one line at a time itself, so it gets a row, and it waits for a program that
+    // reads much.
     let text = "head -c 5000000 /dev/zero | tail -c 1 > /dev/null\n\
         i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done\nexit 0\n";
     std::fs::write(&script, text).expect("written");
@@ -189,8 +192,8 @@ fn a_row_of_a_script_has_its_own_bytes_and_not_those_of_what_it_waited_for() {
 
 #[test]
 fn a_shell_that_became_its_last_command_keeps_its_name() {
-    // Bash replaces itself by the last command: its sleeps were then called its subshells, and
-    // were not shown.
+    // Bash replaces itself by its last command. The sleeps of that command were once put down to
+    // subshells, and not shown.
     let ran = pipeline("sleep 0.2; sleep 0.3");
     assert_eq!(ran.running("sleep 0.2"), 2, "{}", ran.stderr());
     assert_eq!(ran.running("bash (the script itself), at last sleep"), 1, "{}", ran.stderr());
@@ -203,7 +206,8 @@ fn processes_that_a_loop_starts_are_counted() {
     let ran = pipeline(&format!("{many} | sort | tail -1"));
     loop_is_told(&ran.json["stages"][0]["started"], &ran);
     assert!(ran.json["stages"][1]["started"].is_null(), "sort starts nothing");
-    // In a script they once filled the screen, a row each, and the shell was called idle.
+    // In a script the started processes once filled the screen, one row each, and the shell was
+    // called idle.
     let ran = pipeline("for i in $(seq 600); do x=$(basename /a/b/$i); done; echo $x");
     assert_eq!((ran.stdout().as_str(), &ran.json["mode"]), ("600\n", &"script".into()));
     loop_is_told(&ran.json["started"], &ran);
@@ -224,11 +228,11 @@ fn what_others_use_is_measured() {
     }
     let of = |name: &str| host[name].as_f64().expect("a number");
     let cpus = of("cpus");
-    // Whoever takes the CPU from the hog is one of the others too.
+    // The process that takes the CPU from the hog counts as one of the others too.
     assert!(of("others_cpus") > 0.3, "{host}");
     assert!(of("others_cpus") <= cpus + 0.1 && of("idle_cpus") <= cpus + 0.1, "{host}");
     assert!(of("idle_cpus") < cpus - 0.3, "{host}");
-    // Its own work is not the others'.
+    // The pipeline's own work does not count as the others'.
     let own = pipeline(&format!("{} | cat", work(0.5)));
     let others = own.json["host"]["others_cpus"].as_f64().expect("a number");
     let used = (own.stage(1, "user_s") + own.stage(1, "sys_s")) / own.stage(1, "wall_s");
@@ -258,7 +262,7 @@ fn a_socket_s_peer_is_named() {
     let listener = UnixListener::bind(&path).expect("bound");
     let server = std::thread::spawn(move || {
         let (connection, _) = listener.accept().expect("accepted");
-        // sleep: the server is one that takes its time.
+        // sleep: the server takes its time.
         std::thread::sleep(std::time::Duration::from_millis(500));
         drop(connection);
     });
@@ -279,7 +283,8 @@ fn a_socket_s_peer_is_named() {
 #[test]
 fn a_locale_that_is_not_installed_is_not_blamed() {
     let _alone = alone();
-    // It sorts as C does then, whatever the variable says: in containers that is common.
+    // The variable changes nothing here: sort sorts as in the C locale. That is common in
+    // containers.
     let make = "awk 'BEGIN{x=1;for(i=0;i<300000;i++){x=(x*16807)%2147483647;print x}}'";
     let ran = pipeline(&format!("{make} | LC_ALL=xx_XX.UTF-8 sort | tail -1"));
     assert_eq!(ran.advices("c-locale"), 0, "{}", ran.stderr());
@@ -294,7 +299,7 @@ fn why_a_text_ran_whole_is_said_truly() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    // It is one pipeline; files are too few to measure it stage by stage.
+    // It is one pipeline, and there are too few files to measure it stage by stage.
     let script = "ulimit -n 20; exec \"$0\" run 'echo a | cat'";
     let few = said(Command::new("bash").args(["-c", script, WEIR]));
     assert!(few.contains("ulimit -n") && !few.contains("not one top-level pipeline"), "{few}");
@@ -318,8 +323,8 @@ fn a_process_that_is_hidden_is_shown() {
         std::fs::set_permissions(path, mode).expect("permissions");
     };
     open(directory.path(), 0o777);
-    // A program that changes its user is hidden from the one who started it where /proc is told to
-    // hide the processes of others.
+    // Where /proc hides the processes of other users, a program that changes its user is hidden
+    // from the user who started it.
     let other = directory.path().join("othersleep");
     std::fs::copy("/bin/sleep", &other).expect("copied");
     open(&other, 0o4755);

@@ -16,7 +16,7 @@ fn groups(ran: &Ran) -> &Vec<Value> {
     ran.json["groups"].as_array().expect("groups")
 }
 
-/// The group whose name holds this text.
+/// The group whose name contains this text.
 fn group<'a>(ran: &'a Ran, name: &str) -> &'a Value {
     let found = groups(ran).iter().find(|g| g["name"].as_str().is_some_and(|n| n.contains(name)));
     found.unwrap_or_else(|| panic!("no group {name}: {}", ran.stderr()))
@@ -49,7 +49,7 @@ fn a_script_s_pipelines_have_lines_shares_and_a_verdict() {
             assert!(found[1]["share"].as_f64() > Some(0.5), "{}", ran.stderr());
             assert!(found[0]["end_s"].as_f64() <= found[1]["start_s"].as_f64());
             assert_eq!(found[1]["verdict"]["stage"], 1, "{}", ran.stderr());
-            // The verdict of the whole is that of the group that took most of it.
+            // The verdict on the whole run is that of the group that took most of it.
             let first = found[1]["first_stage"].as_u64().expect("a row");
             assert_eq!(ran.json["verdict"]["stage"].as_u64(), Some(first), "{}", ran.stderr());
             let said = ran.json["verdict"]["text"].as_str().expect("a text");
@@ -68,7 +68,10 @@ fn what_a_loop_runs_is_one_group() {
             "for i in 1 2 3 4 5 6; do (sleep 0.05; seq $i 20000) | sort -n | tail -n 1; done";
         let ran = pipeline(text);
         let looped = group(&ran, "sort -n");
-        assert!(looped["instances"].as_u64() >= Some(5), "{}", ran.stderr());
+        // Where the kernel does not tell of each process, a busy host sees few of them.
+        let least = if looped["instances_evidence"] == "exact" { 6 } else { 1 };
+        assert!(looped["instances"].as_u64() >= Some(least), "{}", ran.stderr());
+        assert!(looped["instances"].as_u64() <= Some(6), "{}", ran.stderr());
         let times = &looped["instance_s"];
         assert!(times["min"].as_f64() <= times["median"].as_f64(), "{times}");
         assert!(times["median"].as_f64() <= times["max"].as_f64(), "{times}");
@@ -117,7 +120,7 @@ fn a_stage_is_looked_into() {
         assert_eq!((&inside["inside_stage"], &inside["first_stage"]), (&2.into(), &Value::Null));
         assert_eq!(ran.json["stages"].as_array().map(Vec::len), Some(3), "{}", ran.stderr());
         assert!(ran.stderr().contains("inside 2 bash"), "{}", ran.stderr());
-        // A plain pipeline has nothing inside.
+        // A plain pipeline contains no groups.
         let plain = pipeline("seq 100000 | sort -n | tail -n 1");
         assert_eq!(plain.json["groups"], serde_json::json!([]));
     });
@@ -160,4 +163,27 @@ fn what_lived_too_briefly_is_counted_with_its_cpu_time() {
     assert!(unseen["cpu_s"].as_f64() > Some(0.0), "{unseen}");
     assert!(ran.stderr().contains("lived too briefly to be seen"), "{}", ran.stderr());
     assert!(!ran.stderr().contains("()"), "{}", ran.stderr());
+}
+
+/// Three hundred pipelines of a millisecond each: samples meet a few of them.
+#[test]
+fn each_process_counts_where_the_kernel_tells_of_it() {
+    let _alone = common::alone();
+    let ran = pipeline("for i in $(seq 300); do /bin/echo $i | sort -n; done > /dev/null; true");
+    let started = &ran.json["started"];
+    if started["evidence"] != "exact" {
+        eprintln!("SKIPPED: the kernel tells no process events here");
+        return;
+    }
+    // seq, and each time echo and sort.
+    assert_eq!(started["processes"], 601, "{started:#}");
+    assert_eq!(ran.json["unseen"]["evidence"], "exact");
+    let all: u64 = groups(&ran)
+        .iter()
+        .filter(|group| group["name"].as_str().is_some_and(|name| name.contains("sort")))
+        .filter_map(|group| group["instances"].as_u64())
+        .sum();
+    assert_eq!(all, 300, "{}", ran.stderr());
+    let text = ran.stderr();
+    assert!(text.contains("started 601 processes") || text.contains("300 times"), "{text}");
 }

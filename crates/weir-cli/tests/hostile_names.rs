@@ -1,5 +1,5 @@
-//! Text that others chose (names of processes, files and ports, reports) never reaches a terminal
-//! as anything but text, whatever the verb.
+//! Text that other people chose (names of processes, files and ports, reports) reaches a terminal
+//! only as text, in every verb.
 
 mod common;
 
@@ -11,7 +11,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
-/// Clears the screen, turns text round, begins a control sequence of C1, ends a line, is no UTF-8.
+/// Clears the screen, reverses text, begins a control sequence of C1, ends a line, and is not
+/// UTF-8.
 const HOSTILE: &[u8] = b"a\x1b[2J\xe2\x80\xae\xc2\x9b\n\xff";
 
 fn hostile() -> OsString {
@@ -28,7 +29,7 @@ fn is_text(bytes: &[u8]) -> bool {
     })
 }
 
-/// The bytes as they came must be text, and the name must have been there: else nothing was tested.
+/// Checks that the printed bytes are text and contain the name. Otherwise the test tests nothing.
 fn shown_as_text(what: &str, output: &Output) {
     let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
     assert!(is_text(&both), "{what}: {}", both.escape_ascii());
@@ -56,7 +57,7 @@ fn runs_show_hostile_names_as_text() {
     let run = OsStr::new("run");
     let args = [run, OsStr::new("--"), stage, bar, OsStr::new("cat")];
     shown_as_text("words", &weir(&place, &args));
-    // The shell finds it by a pattern; the script's processes are found by their names.
+    // The shell finds the file by a pattern, and weir finds the script's processes by their names.
     let script = OsStr::new("for f in ./a*; do \"$f\"; done; for f in ./a*; do \"$f\" | cat; done");
     shown_as_text("a script", &weir(&place, &[run, script]));
     let output = weir(&place, &[run, OsStr::new("--verbose"), OsStr::new("./a*J* | cat")]);
@@ -120,7 +121,7 @@ fn foreign_reports_and_files_are_shown_as_text() {
         assert!(is_text(&both), "{args:?}: {}", both.escape_ascii());
         assert!(!output.status.success() && !both.is_empty());
     }
-    // A report whose every text is hostile.
+    // A report in which every text is hostile.
     let bench = ["bench", "joy-syscall", "--budget", "2.5s", "--quiet", "--json=report.json"];
     let made = place.command(WEIR).args(bench).stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(made.expect("weir starts").success());
@@ -136,7 +137,7 @@ fn foreign_reports_and_files_are_shown_as_text() {
     assert!(is_text(&both) && !both.is_empty(), "{}", both.escape_ascii());
 }
 
-/// Puts something hostile behind every text that is no word of the format.
+/// Appends something hostile to every text that is not a word of the format.
 fn spoil(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Array(all) => all.iter_mut().for_each(spoil),

@@ -1,4 +1,4 @@
-//! The grammar of JSON, which all verbs share: `docs/contracts/json.md`.
+//! The grammar of JSON that all verbs share: `docs/contracts/json.md`.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn listed() -> Vec<(String, String)> {
     rows.lines().filter_map(of_row).collect()
 }
 
-/// Every object within a schema that says which names it has.
+/// Every object within a schema that lists its names.
 fn objects(schema: &Value, found: &mut Vec<Value>) {
     match schema {
         Value::Object(all) => {
@@ -50,7 +50,7 @@ fn names(object: &Value) -> BTreeSet<String> {
     names.cloned().collect()
 }
 
-/// What stands in backticks, without what marks a list.
+/// The texts in backticks, without the marks of a list.
 fn quoted(text: &str) -> BTreeSet<String> {
     let parts = text.split('`').skip(1).step_by(2);
     parts.map(|name| name.trim_end_matches("[]").to_owned()).collect()
@@ -83,7 +83,7 @@ fn every_schema_is_sound() {
             let required = object["required"].as_array().expect("a list").iter();
             let required: BTreeSet<_> =
                 required.filter_map(|name| Some(name.as_str()?.to_owned())).collect();
-            // Events of a log have what their kind has; its schema says which.
+            // The names of a log's events depend on their kind, as the schema says.
             let may_lack = name == "weir.net.log/1";
             assert!(may_lack || required == names(&object), "{name}: {object:#}");
         }
@@ -104,7 +104,7 @@ fn every_schema_has_its_table() {
         let mut all = Vec::new();
         objects(&schema::read(&name), &mut all);
         let mut known: BTreeSet<_> = all.iter().flat_map(names).collect();
-        // What all have, json.md says.
+        // json.md lists the names that all documents have.
         known.remove("schema");
         known.remove("weir_version");
         let said = rows.iter().flat_map(|row| quoted(row)).collect();
@@ -143,7 +143,7 @@ fn a_document_that_is_not_of_its_schema_is_found_out() {
     }
 }
 
-/// Runs `weir run ARGS`; its report, which is of its schema.
+/// Runs `weir run ARGS` and returns its report, checked against its schema.
 fn report(args: &[&str]) -> Value {
     let ran = weir_run(args);
     assert_eq!(ran.json["schema"], "weir.run/1", "no report: {}", ran.stderr());
@@ -183,7 +183,7 @@ fn weir(place: &Place, args: &str) -> Output {
     command.output().expect("weir starts")
 }
 
-/// Verbs that need nothing, with their schemas.
+/// The verbs that need nothing, with their schemas.
 const VERBS: [(&str, &str); 4] = [
     ("stat", "weir.stat/2"),
     ("tune", "weir.tune/2"),

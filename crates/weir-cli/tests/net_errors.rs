@@ -1,5 +1,5 @@
-//! `weir net`: what the host says of datagrams it cannot use, to whom it says nothing, and what it
-//! believes (docs/contracts/net.md, RFC 792, 823, 1122).
+//! `weir net`: what errors the host sends about datagrams it cannot use, when it sends none, and
+//! which errors it believes (docs/contracts/net.md, RFC 792, 823, 1122).
 
 mod common;
 
@@ -33,14 +33,14 @@ fn errors_are_few_however_many_datagrams_come() {
         let outcome = bed.script("errors.py flood 10000");
         let (errors, took_s) = (outcome["errors"].as_u64(), outcome["took_s"].as_f64());
         let (errors, took_s) = errors.zip(took_s).expect("both");
-        // Six at once to one host, and ten a second.
+        // One host gets six at once, and then ten a second.
         assert!(errors >= 6 && errors as f64 <= 7.0 + 10.0 * took_s, "{outcome}");
         assert_eq!(bed.drops("no-port"), 10_000);
         host.end();
     }
 }
 
-/// What was sent and came back, kind by kind.
+/// For each kind: how many were sent, and the answers that came.
 fn kinds(outcome: &Value) -> impl Iterator<Item = (&str, u64, &Value)> {
     let outcome = outcome.as_object().expect("kinds");
     outcome.iter().map(|(kind, said)| {
@@ -48,7 +48,7 @@ fn kinds(outcome: &Value) -> impl Iterator<Item = (&str, u64, &Value)> {
     })
 }
 
-/// How many were sent in all; none must be answered.
+/// How many were sent in all. None may be answered.
 fn silent(outcome: &Value) -> u64 {
     kinds(outcome)
         .map(|(kind, sent, answers)| {
@@ -123,7 +123,7 @@ fn a_redirect_counts_only_from_the_gateway_in_use_to_a_neighbour() {
         let gateway = &stat["gateways"][0];
         let seen = (&gateway["destination"], &gateway["gateway"]);
         assert_eq!(seen, (&"192.0.2.5".into(), &"10.9.0.7".into()), "{stat}");
-        // Who was the gateway is it no more for that host, the new one is; and only for that one.
+        // For that host, and for no other, the new gateway has replaced the old one.
         assert_eq!(bed.script("errors.py redirect good"), json!({"good": []}));
         let after = bed.stat();
         assert_eq!(
@@ -158,7 +158,7 @@ fn a_daemon_that_is_asked_to_answers_no_more_than_so_many_a_second() {
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     let received = text.split(", ").find_map(|part| part.strip_suffix(" received"));
     let received: u32 = received.and_then(|count| count.parse().ok()).expect("a count");
-    // Five at once, five a second; ping stays for a second or two.
+    // Five at once and five a second. ping runs for a second or two.
     assert!((5..=50).contains(&received), "{text}");
     host.end();
 }

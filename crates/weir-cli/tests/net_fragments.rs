@@ -1,5 +1,5 @@
-//! `weir net`: datagrams in fragments that come as they should not, under a flood of fragments, and
-//! those that never come (docs/contracts/net.md, RFC 791, 1858, 5722).
+//! `weir net`: fragments in every wrong order and shape, a flood of fragments, and fragments that
+//! never come (docs/contracts/net.md, RFC 791, 1858, 5722).
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::until;
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// Each game of a script and its outcome; there must be as many.
+/// Each game of a script and its outcome. There must be as many outcomes as games.
 fn games(outcomes: &Value, count: usize) -> impl Iterator<Item = (&str, &Value)> {
     let outcomes = outcomes.as_object().expect("games");
     assert_eq!(outcomes.len(), count);
@@ -24,7 +24,7 @@ fn fragments_in_any_order_make_the_datagram() {
             let right = json!({"answered": 1, "right": 1, "others": [], "honest": 1});
             assert_eq!(*outcome, right, "{game}");
         }
-        // Two pieces came twice; one datagram never got its first.
+        // Two fragments came twice, and one datagram never got its first fragment.
         let stat = bed.stat();
         assert_eq!(stat["drops"], json!({"duplicate_fragment": 2}));
         assert_eq!(
@@ -61,7 +61,8 @@ fn fragments_that_cannot_be_are_dropped_for_what_they_are() {
             let silent = json!({"answered": 0, "right": 0, "others": [], "honest": 1});
             assert_eq!(*outcome, silent, "{game}");
         }
-        // Beyond the longest datagram twice, not of eight bytes, empty twice; TCP's header hidden.
+        // Bad: two end beyond the longest datagram, one is no multiple of eight bytes, two are
+        // empty. Tiny: those that hide TCP's header.
         assert_eq!(bed.stat()["drops"], json!({"bad_fragment": 5, "tiny_fragment": 3}));
         host.end();
     }
@@ -74,7 +75,7 @@ fn ten_thousand_stuck_datagrams_do_not_keep_honest_ones_out() {
         let host = bed.host(answers, "", "");
         let outcome = bed.script("fragments.py stuck 10000");
         assert_eq!(outcome, json!({"honest": 100, "answered": 100, "right": 100}));
-        // All that is stuck fits its memory, and what gave way for it was counted.
+        // All incomplete datagrams fit into the memory, and those that gave way were counted.
         let stat = bed.stat();
         let reassembly = &stat["reassembly"];
         assert!(reassembly["held_bytes"].as_u64() <= Some(4 << 20), "{stat}");
@@ -90,7 +91,7 @@ fn one_source_cannot_take_the_memory_of_the_others() {
     let Some(bed) = Bed::new(&[]) else { return };
     let host = bed.host(Answers::Daemon, "", "");
     let outcome = bed.script("fragments.py hog 2000");
-    // The other's datagram had begun before, and ends after: it is there.
+    // The other host's datagram began before the flood and ends after it. It arrives.
     assert_eq!(outcome["other"]["right"], 1, "{outcome}");
     let stat = bed.stat();
     assert!(stat["reassembly"]["held_bytes"].as_u64() <= Some(512 << 10), "{stat}");
@@ -118,7 +119,7 @@ fn what_does_not_come_in_time_is_said_only_where_the_first_fragment_came() {
     }
 }
 
-/// Scapy knows nothing of the packets that the other games make by hand.
+/// Scapy does not know the packets that the other games make by hand.
 #[test]
 fn scapy_finds_the_same() {
     let Some(bed) = Bed::new(&[]) else { return };

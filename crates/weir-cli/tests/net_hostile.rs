@@ -1,4 +1,4 @@
-//! `weir net`: packets that no host should send, devices that go, users that may not
+//! `weir net`: packets that no host should send, devices that vanish, users without the right
 //! (docs/contracts/net.md).
 
 mod common;
@@ -9,7 +9,7 @@ use common::until;
 use rustix::process::Signal;
 use serde_json::json;
 
-/// An honest request is answered: it survived.
+/// Checks that an honest request is answered: the switch survived.
 fn lives(bed: &Bed, host: &mut Host) {
     assert!(host.switch.is_running(), "{}", host.switch.printed());
     assert!(host.icmpd.as_mut().is_none_or(|icmpd| icmpd.is_running()));
@@ -29,7 +29,8 @@ fn malformed_packets_are_dropped_and_counted_by_reason() {
                 assert_eq!(told["answers"], json!([]), "{kind}");
                 continue;
             }
-            // It is said what is wrong with options (RFC 1122, 3.2.2.5), not more often than any.
+            // An error says what is wrong with options (RFC 1122, 3.2.2.5), no more often than any
+            // other error.
             let problem = &told["answers"][0];
             assert_eq!((&problem["type"], &problem["code"]), (&12.into(), &0.into()), "{told}");
             assert!(problem["times"].as_u64() <= Some(7), "{told}");
@@ -48,7 +49,7 @@ fn odd_packets_that_are_right_are_answered() {
         for (kind, told) in bed.script("hostile.py sound").as_object().expect("kinds") {
             let reply = &told["answers"][0];
             assert_eq!((&reply["type"], &reply["times"]), (&0.into(), &told["sent"]), "{kind}");
-            // The data and no more.
+            // The answer has the data and nothing behind it.
             assert_eq!(reply["bytes"], 24, "{kind}: {told}");
         }
         assert_eq!(bed.stat()["drops"], json!({}));
@@ -64,9 +65,9 @@ fn garbage_harms_nothing() {
         let before = bed.stat()["packets_in"].as_u64();
         assert_eq!(bed.script("hostile.py garbage 20000")["sent"], 20_000);
         let stat = bed.stat();
-        // With every hundred a request by which it is known that they were dealt with.
+        // After every hundred packets comes a request whose answer shows that they were dealt with.
         let came = stat["packets_in"].as_u64().zip(before).map(|(after, before)| after - before);
-        // The kernel has something to say to some of the answers.
+        // The kernel sends errors about some of the answers.
         assert!(came.is_some_and(|came| (20_200..20_400).contains(&came)), "{stat}");
         lives(&bed, &mut host);
         host.end_after_nonsense();
@@ -116,12 +117,12 @@ fn a_daemon_that_takes_nothing_for_a_while_harms_only_itself() {
         bed.script("errors.py pour 2000");
         bed.drops("station-full") > 0
     });
-    // Another station is served, in the same switch: the kernel answers it.
+    // The same switch serves another station meanwhile: the kernel answers it.
     let output = bed.run_net("ping -q -c 3 -i 2ms -W 20s 10.9.0.1");
     assert_eq!(output.status.code(), Some(0), "{}", both(&output));
     icmpd.kill(Signal::CONT);
     host.icmpd = Some(icmpd);
-    // What lay in its ring is answered, all of it, and then the rest.
+    // The requests in its ring are all answered, and then the later ones.
     until("it has answered", || {
         let stat = bed.stat();
         stat["datagrams_sent"].as_u64() >= stat["datagrams_delivered"].as_u64()
@@ -155,7 +156,7 @@ fn a_second_switch_is_told_who_has_the_device() {
     let holder = format!("process {}", host.switch.pid());
     assert!(both(&output).starts_with("weir: cannot start the switch of 'weir0': "));
     assert!(both(&output).contains(&holder), "{}", both(&output));
-    // In another place for names: then it is the kernel that says so.
+    // With another directory for names, it is the kernel that refuses.
     let elsewhere = bed.directory.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).expect("made");
     let line = format!("env XDG_RUNTIME_DIR={} {WEIR} net {args}", elsewhere.display());
@@ -171,7 +172,7 @@ fn a_second_switch_is_told_who_has_the_device() {
 fn who_may_not_make_devices_is_told_so() {
     let Some(bed) = Bed::new(&[]) else { return };
     let directory = bed.directory.path();
-    // Somebody else's target directory need not be open to nobody.
+    // The user nobody may not be able to reach another user's target directory.
     let weir = directory.join("weir.copy");
     std::fs::copy(WEIR, &weir).expect("copied");
     let runtime = directory.join("nobody");
@@ -198,7 +199,7 @@ fn who_asks_where_no_switch_is_hears_that() {
                     (none is up; weir net up starts one)\n";
         assert_eq!(both(&output), said, "{args}");
     }
-    // Nor once it has ended, or died.
+    // It may not do so after the switch has ended, or died, either.
     bed.switch("").end();
     drop(bed.switch(""));
     let is_down = || both(&bed.run_net("stat")).contains("of 'weir0': it is not up");

@@ -1,4 +1,4 @@
-//! `weir net log`: what is printed, followed, chosen and measured (docs/contracts/log.md).
+//! `weir net log`: what it prints, follows, chooses and measures (docs/contracts/log.md).
 
 mod common;
 
@@ -13,7 +13,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use weir::{Port, PortOptions};
-use weir_net::log::{Change, Direction, Dropped, FailureEvent, Kinds, Log, Packet, StationEvent};
+use weir_net::log::{
+    Direction, Dropped, FailureEvent, Kinds, Log, Packet, StationChange, StationEvent,
+};
 
 /// An echo request.
 const ECHO: [u8; 28] = [
@@ -21,7 +23,7 @@ const ECHO: [u8; 28] = [
     8, 0, 0xf7, 0xf7, 0, 7, 0, 1,
 ];
 
-/// Where the log of the switch on weir0 lies.
+/// The file of the log of the switch on weir0.
 fn path(place: &Place) -> PathBuf {
     let directory = place.path("net/weir0");
     std::fs::create_dir_all(&directory).expect("made");
@@ -30,13 +32,13 @@ fn path(place: &Place) -> PathBuf {
 
 /// A log of the switch on weir0 with a ring of 128 units.
 fn made(place: &Place) -> Log {
-    // By its port it is seen that a switch is up: that of this test, until it ends.
+    // The port shows that a switch is up. Here it belongs to this test, until the test ends.
     let port = path(place).with_file_name("switch");
     std::mem::forget(Port::create(port, &PortOptions::new()));
     made_by_one_that_ended(place)
 }
 
-/// The same where no switch is up.
+/// A log of weir0 with a ring of 128 units, while no switch is up.
 fn made_by_one_that_ended(place: &Place) -> Log {
     Log::create(path(place), 4096).expect("made")
 }
@@ -56,14 +58,14 @@ fn start(place: &Place, args: &str) -> Running {
 }
 
 fn station(pid: u32) -> StationEvent {
-    StationEvent { change: Change::Attached, pid, protocol: 17, port: 69 }
+    StationEvent { change: StationChange::Attached, pid, protocol: 17, port: 69 }
 }
 
 fn dropped() -> Dropped {
     Dropped { reason: weir_net::drop_reason::DropReason::NoPort.into(), packet: Packet::of(&ECHO) }
 }
 
-/// What was printed, without the times.
+/// The printed lines without the times.
 fn lines(output: &Output) -> Vec<String> {
     assert!(output.status.success(), "{}", said(output));
     let text = String::from_utf8(output.stdout.clone()).expect("text");
@@ -143,7 +145,7 @@ fn events_of_every_kind_are_lines_of_their_schema() {
     let place = Place::new();
     let log = made(&place);
     log.set_mask(Kinds::ALL);
-    // ICMP, ports, neither, and what is cut off.
+    // A packet of ICMP, one with ports, one with neither, and one that is cut off.
     for (protocol, length) in [(1, 28), (17, 28), (132, 28), (17, 22), (1, 3)] {
         let mut packet = ECHO;
         packet[9] = protocol;
@@ -153,7 +155,12 @@ fn events_of_every_kind_are_lines_of_their_schema() {
     let reason = weir_net::log::EventReason::CHECKSUM;
     let (source, target) = ([10, 9, 0, 1].into(), [10, 9, 0, 2].into());
     log.error(&FailureEvent { reason, protocol: 2, source, target, value: 7 });
-    for change in [Change::Attached, Change::Detached, Change::Died, Change::Refused] {
+    for change in [
+        StationChange::Attached,
+        StationChange::Detached,
+        StationChange::Died,
+        StationChange::Refused,
+    ] {
         log.station(&StationEvent { change, ..station(0) });
     }
     let file = place.path("net/weir0/lines");
@@ -175,7 +182,7 @@ fn a_follower_prints_events_as_they_come() {
     let log = made(&place);
     (0..20).for_each(|pid| log.station(&station(pid)));
     let mut running = start(&place, "-f");
-    // The last ten, and then each by itself.
+    // It prints the last ten, and then each new one.
     for pid in 10..20 {
         assert!(running.line().ends_with(&format!("process {pid}\n")));
     }
@@ -205,10 +212,10 @@ fn a_follower_goes_on_when_the_switch_is_started_again() {
         log.station(&station(pid));
         assert!(running.line().ends_with(&format!("process {pid}\n")));
     }
-    // What was before is kept.
+    // The events from before are kept.
     let old = path(&place).with_extension("old").display().to_string();
     assert_eq!(lines(&net_log(&place, &old)).len(), 1);
-    // Something else in its place is an error.
+    // Another file in the log's place is an error.
     std::fs::rename(path(&place), place.path("net/weir0/away")).expect("renamed");
     std::fs::write(path(&place), "something else").expect("written");
     let (status, _, err) = running.end();
@@ -222,7 +229,7 @@ fn a_follower_whose_output_nobody_reads_dies_of_sigpipe() {
     let _log = made(&place);
     for args in ["-f", "-f --pcap --since-start", "-f --json -"] {
         let mut running = start(&place, args);
-        // While nothing comes: only that nobody reads any more can end it.
+        // While no event comes, the command ends only because nobody reads its output any longer.
         if args.contains("pcap") {
             let mut header = [0; 24];
             running.output.read_exact(&mut header).expect("a header");
@@ -234,7 +241,7 @@ fn a_follower_whose_output_nobody_reads_dies_of_sigpipe() {
     }
 }
 
-/// A reader of output that is at its end, in place of one that is closed.
+/// An output that is at its end, to take the place of the one that is closed.
 fn no_output(reader: std::io::PipeReader) -> std::io::BufReader<std::process::ChildStdout> {
     let descriptor: std::os::fd::OwnedFd = reader.into();
     std::io::BufReader::new(descriptor.into())
@@ -280,7 +287,7 @@ fn what_a_follower_missed_is_said() {
         let mut running = start(&place, args);
         log.station(&station(1));
         assert!(running.line().contains("station"), "it follows");
-        // Stopped while the ring goes round.
+        // The reader is stopped while the ring goes round.
         running.kill(Signal::STOP);
         let status = format!("/proc/{}/status", running.child.id());
         let stopped =
@@ -321,7 +328,7 @@ fn dumps_are_a_capture_file() {
     if !have(&["tcpdump"]) {
         return;
     }
-    // Also while it is followed: tcpdump ends after two packets, and weir with it.
+    // This works while the log is followed, too: tcpdump ends after two packets, and weir with it.
     let shown = place.bash("$WEIR net log -f --pcap | tcpdump -nr - -c 2");
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     let count = text.lines().filter(|line| line.contains("ICMP echo request, id 7")).count();
@@ -340,7 +347,7 @@ fn the_cost_of_each_kind_is_measured() {
     assert!(table.contains(build), "{table}");
     let left = std::fs::read_dir(place.path("net/weir0")).expect("a directory").count();
     assert_eq!(left, 0, "nothing is left behind");
-    // Beside a log that is given, which is left alone.
+    // It measures in a log beside the given one, and leaves that one alone.
     let file = path(&place);
     let log = Log::create(&file, 4096).expect("made");
     let json = net_log(&place, &format!("--cost --json - {}", file.display()));

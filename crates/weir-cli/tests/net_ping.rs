@@ -1,5 +1,5 @@
-//! `weir net`: what a host behind the switch answers to the usual clients, and that nobody answers
-//! where no daemon does (docs/contracts/net.md).
+//! `weir net`: what a host behind the switch answers to common clients, and that nothing answers if
+//! there is no daemon (docs/contracts/net.md).
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Runs ping and wants every answer, each as it should be. Requests are sent at once: ping waits
+/// Runs ping and checks that every answer comes and is right. Requests are sent at once: ping waits
 /// for the last answers as long as between two requests, and that is then a second.
 fn all_answered(bed: &Bed, requests: u32, args: &str) -> String {
     let text = bed.ok(&format!("ping -n -c {requests} -l {requests} {args} {HOST}"));
@@ -49,7 +49,7 @@ fn a_flood_is_answered_to_the_last() {
         let text = bed.ok(&format!("ping -n -q -f -c 2000 {HOST}"));
         is_right(&text);
         // Here ping waits for the last answer for as long as two of them took, which may be too
-        // short: the switch knows better.
+        // short. The switch's counters decide.
         until("all are answered", || bed.stat()["datagrams_sent"] == 2000);
         assert_eq!(
             (&bed.stat()["datagrams_delivered"], &bed.stat()["drops"]),
@@ -76,7 +76,7 @@ fn routes_are_recorded_and_times_stamped() {
         let stamps = text.lines().skip_while(|line| !line.starts_with("TS:")).take(3);
         let places = stamps.map(|stamp| stamp.trim_start_matches("TS:").split_whitespace().next());
         assert!(places.eq([Some(KERNEL), Some(HOST), Some(KERNEL)]), "{text}");
-        // The time is reckoned from the one before, of which the clock is the same.
+        // ping shows this time as the difference from the one before, which the same clock gave.
         let own = text.lines().find(|line| line.trim_start().starts_with(HOST));
         let passed = own.and_then(|line| line.split_whitespace().nth(1)?.parse::<i64>().ok());
         assert!(passed.is_some_and(|passed| (0..10_000).contains(&passed)), "{text}");
@@ -98,7 +98,7 @@ fn what_is_for_all_hosts_is_not_answered() {
     host.end();
 }
 
-/// Nobody answers: the requests were dropped as those of a protocol that nobody has.
+/// Nothing answers: the requests were dropped because no station has their protocol.
 fn nobody_answers(bed: &Bed) {
     let before = bed.drops("no-protocol");
     assert_eq!(bed.script("errors.py silence")["answered"], false);
@@ -123,12 +123,12 @@ fn nobody_answers_but_a_daemon_that_lives() {
     nobody_answers(&bed);
     let mut icmpd = bed.icmpd("");
     all_answered(&bed, 2, "");
-    // A second one is told who has it.
+    // A second daemon is refused, and the error names the first.
     let output = bed.run_net("icmpd --tun weir0");
     assert_eq!(output.status.code(), Some(1), "{}", both(&output));
     let expected = format!("process {} has protocol 1", icmpd.pid());
     assert!(both(&output).contains(&expected), "{}", both(&output));
-    // It is not answered by one that has stopped, and later it is: nothing was lost but time.
+    // A stopped daemon does not answer. It answers once it goes on: only time was lost.
     icmpd.kill(Signal::STOP);
     assert_eq!(bed.script("errors.py silence")["answered"], false);
     icmpd.kill(Signal::CONT);
@@ -146,12 +146,12 @@ fn a_daemon_whose_switch_goes_ends_and_says_so() {
     icmpd.said("weir: cannot go on without the switch: it has closed or died");
 }
 
-/// The times that hping3 and nping show are of today: milliseconds since midnight, UT.
+/// Checks the times that hping3 and nping show: milliseconds since midnight UT, today.
 fn is_now(text: &str) -> bool {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now_ms = since.expect("after 1970").as_millis() as i64 % 86_400_000;
     let time: Option<i64> = text.parse().ok();
-    // Apart by half a minute at most, also around midnight.
+    // They differ by half a minute at most, around midnight as well.
     time.is_some_and(|time| (time - now_ms + 30_000).rem_euclid(86_400_000) < 60_000)
 }
 
@@ -162,8 +162,8 @@ fn requests_for_the_time_are_answered_with_the_time() {
         let host = bed.host(answers, "", "");
         let output = bed.run(&format!("hping3 -n --icmp-ts -c 3 -i u2000 {HOST}"));
         let text = both(&output);
-        // Both clients listen by a capture, which misses some while the machine is busy: what
-        // they did see must be right, and all was answered if the switch says so.
+        // Both clients listen by a capture, which misses some packets while the machine is busy.
+        // What they saw must be right, and the switch's counters must show that all was answered.
         until("all are answered", || bed.stat()["datagrams_sent"] == 3);
         let stamps: Vec<_> = text.lines().filter(|line| line.contains("Originate=")).collect();
         assert!(!stamps.is_empty(), "{text}");
@@ -195,7 +195,8 @@ fn the_host_is_found_by_traceroute() {
             let hops: Vec<_> = text.lines().skip(1).collect();
             assert_eq!(hops.len(), 1, "{text}");
             assert!(hops[0].trim_start().starts_with(&format!("1  {HOST}  ")), "{text}");
-            // What is not just reached is marked, as with !P for an unreachable protocol.
+            // traceroute marks every answer that is not simply "reached" with a !, such as !P for
+            // an unreachable protocol.
             assert!(!hops[0].contains('!'), "{text}");
         }
         host.end();
@@ -220,7 +221,8 @@ fn the_host_asks_the_kernel_and_itself() {
                 assert_eq!(none, [&Value::from(0); 2], "{said}");
             }
         }
-        // Nobody has this address: a status of its own, in the time that was asked for.
+        // No host has this address: the command has a status of its own for that, within the time
+        // asked for.
         let output = bed.run_net("ping -c 2 -i 2ms -W 100ms 10.9.0.77");
         assert_eq!(output.status.code(), Some(1), "{}", both(&output));
         assert!(both(&output).contains("2 sent, 0 received"), "{}", both(&output));

@@ -1,5 +1,5 @@
-//! `weir net profile` over processes with a profile (docs/contracts/profile.md): this very program,
-//! in the place of a switch.
+//! `weir net profile` over processes that have a profile (docs/contracts/profile.md). This program
+//! itself takes the place of a switch.
 
 mod common;
 
@@ -16,7 +16,7 @@ use weir_profile::Subroutine;
 
 static TURN: Subroutine = Subroutine::new("ip.verify");
 static LAST: Subroutine = Subroutine::new("last");
-/// Turns of switches so far.
+/// How many turns the switches have made so far.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 static READ: Subroutine = Subroutine::new("tun.read");
 
@@ -28,7 +28,7 @@ fn of_switch(place: &Place) -> PathBuf {
     directory
 }
 
-/// A switch that reads a packet after the other from a device that always has one, until `done`.
+/// A switch that reads one packet after another from a device that always has one, until `done`.
 fn switches_until(done: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let other = scope.spawn(done);
@@ -77,7 +77,8 @@ fn a_packet_s_time_is_what_all_processes_of_the_switch_used() {
         let took_s = packet[0].zip(packet[1]).map(|(one, other)| (one + other) * packets as f64);
         assert!(took_s.is_some_and(|s| (s - cpu_s).abs() < 1e-6 * cpu_s), "{text}");
         assert!(packet[1] > Some(0.0), "{text}");
-        // A process by its number, and by its file; a line each time.
+        // One process is named by its number and one by its file. Each prints one line per
+        // interval.
         let by_number = ended(place.start(net_profile(&place, &format!("-s 0.1 {me}"))));
         assert!(by_number.starts_with(&format!("switch (process {me}), 0.1")), "{by_number}");
         assert!(by_number.contains("\ntime per packet: "), "{by_number}");
@@ -97,16 +98,16 @@ fn an_interrupt_prints_what_was_counted() {
     let (_alone, place) = (alone(), Place::new());
     let path = of_switch(&place).join("profile.icmpd.1");
     let _published = weir_profile::publish(&path, "icmpd").expect("published");
-    // What an observer of another test has left on runs out.
+    // An observer of another test may have left counting on. That runs out.
     while weir_profile::is_on() {
         TURN.run(|| ());
     }
     switches_until(|| {
         let mut text = String::new();
-        // It may be told to end before it has looked for the first time.
+        // It may be interrupted before it has looked for the first time.
         for turns in (0..12).map(|power| 1000 << power) {
             let running = place.start(net_profile(&place, "--seconds 100"));
-            // On means that it counts, and listens for interrupts.
+            // Once counting is on, the process also listens for interrupts.
             while !weir_profile::is_on() {
                 std::thread::yield_now();
             }
@@ -143,7 +144,7 @@ fn what_died_is_shown_as_it_was_and_what_is_no_profile_is_named() {
     std::fs::copy(&path, directory.join("copy")).expect("copied");
     weir_profile::switch(false).expect("off");
     drop(published);
-    // It says that it began when nothing had.
+    // This file says that it began at time 0.
     let file = std::fs::File::options().write(true).open(directory.join("copy")).expect("opened");
     std::os::unix::fs::FileExt::write_all_at(&file, &[0; 8], 24).expect("written");
     std::fs::rename(directory.join("copy"), &path).expect("renamed");

@@ -1,4 +1,4 @@
-//! `weir net relay`: what comes through it, what does not, how it ends; and the switch behind it
+//! `weir net relay`: what it passes on, what it does not, and how it ends; and the switch behind it
 //! (docs/contracts/net.md).
 
 mod common;
@@ -9,8 +9,8 @@ use common::until;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Two namespaces with a relay between them: a client's, where the device is as the switch's is,
-/// and a host's.
+/// Two namespaces with a relay between them: the client's, whose device is set up as a switch's
+/// device is, and the host's.
 struct Between {
     client: Bed,
     host: Bed,
@@ -36,7 +36,7 @@ impl Between {
     }
 }
 
-/// Ends a relay; what it has counted, to the right and to the left.
+/// Ends a relay, and returns its counts of both directions.
 fn counts(mut relay: Process) -> [Value; 2] {
     relay.end();
     let document = || -> Option<Value> {
@@ -72,7 +72,7 @@ fn a_relay_that_does_nothing_passes_everything() {
     }
 }
 
-/// What the kernel of a namespace has counted of ICMP since its beginning.
+/// What the kernel of a namespace has counted of ICMP since the namespace was made.
 fn icmp(bed: &Bed, name: &str) -> u64 {
     let text = bed.ok("cat /proc/net/snmp");
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Icmp: "));
@@ -98,7 +98,7 @@ fn what_the_relay_counts_is_what_became_of_the_packets() {
     let (lost, doubled) = (number(&right, "packets_lost"), number(&right, "packets_duplicated"));
     assert_eq!(number(&left, "packets_in"), 300 - lost + doubled);
     assert!((30..=90).contains(&lost) && (10..=60).contains(&doubled), "{right}");
-    // The same seed and packets: the same.
+    // The same seed and packets give the same losses.
     assert_eq!(run(), Some([right, left]));
 }
 
@@ -115,7 +115,7 @@ fn packets_overtake_each_other_and_take_their_time() {
     let orders: Vec<_> = replies.iter().filter_map(|line| figure(line, "icmp_seq=")).collect();
     assert!(orders.windows(2).any(|two| two[1] < two[0]), "{text}");
     let times = replies.iter().filter_map(|line| figure(line, "time="));
-    // There and back, give or take the clock of the one who waits.
+    // The delay of both ways, within the precision of the waiting side's clock.
     assert!(times.clone().count() == 100 && times.clone().all(|ms| ms >= 39.0), "{text}");
     let [right, left] = counts(relay);
     assert!(
@@ -134,7 +134,7 @@ fn a_relay_ends_when_told_to_and_when_a_device_goes() {
         for line in ["to the right", "taken", "held back", "refused", "seed 3"] {
             relay.said(line);
         }
-        // Its devices have gone with it.
+        // Its devices are gone as well.
         assert!(!between.host.run("ip link show host0").status.success());
     }
     let mut relay = between.relay("");
@@ -189,13 +189,13 @@ fn a_host_behind_a_bad_net_answers_right_or_not_at_all() {
         let text = both(&between.client.run(&args));
         let came = text.split(", ").find_map(|part| part.strip_suffix(" received"));
         let came: u64 = came.and_then(|count| count.parse().ok()).expect("a count");
-        // At 4000 bytes six fragments must all get through, and be right: a fifth do.
+        // At 4000 bytes all six fragments must get through undamaged: a fifth of the datagrams do.
         assert!((5..150).contains(&came), "{text}");
         for wrong in ["wrong data byte", "BAD CHECKSUM"] {
             assert!(!text.contains(wrong), "{text}");
         }
     }
-    // What is incomplete is given up in time, and nothing waits for ever.
+    // Incomplete datagrams are given up in time, and nothing waits for ever.
     until("all is given up", || between.host.stat()["reassembly"]["datagrams"] == 0);
     let stat = between.host.stat();
     let known = ["reassembly_timeout", "duplicate_fragment", "overlap", "bad_fragment"];
@@ -203,7 +203,7 @@ fn a_host_behind_a_bad_net_answers_right_or_not_at_all() {
     let other: Vec<_> = drops.keys().filter(|why| !known.contains(&why.as_str())).collect();
     assert_eq!(other, Vec::<&String>::new(), "what came through the kernel has a sound header");
     let [right, left] = counts(relay);
-    // The kernel drops what has a bad header; all else came, and is accounted for.
+    // The kernel drops packets with a bad header. All others arrived and are accounted for.
     let delivered = number(&right, "packets_out");
     assert!(number(&stat, "packets_in") <= delivered, "{stat} {right}");
     assert!(
@@ -214,8 +214,9 @@ fn a_host_behind_a_bad_net_answers_right_or_not_at_all() {
     host.end();
 }
 
-/// The bed itself: Linux plays the same games and does what it is known to do (ip_fragment.c:
-/// overlaps drop the whole, but for what came before in full, whatever is in it).
+/// Checks the bed itself: Linux plays the same games and does what it is known to do
+/// (ip_fragment.c: an overlap drops the whole datagram, except for a fragment that has already come
+/// in full, whatever it holds).
 #[test]
 fn the_games_find_in_linux_what_is_known_of_it() {
     let Some(between) = Between::new(&[]) else { return };
@@ -227,7 +228,7 @@ fn the_games_find_in_linux_what_is_known_of_it() {
     }
     let outcomes = between.client.script("fragments.py overlaps");
     for (game, outcome) in outcomes.as_object().expect("games") {
-        // The forged fragment came first, and is believed: that can be seen from here.
+        // The forged fragment came first, and the kernel believes it. That can be seen from here.
         let deceived = game == "the same, forged first";
         let first = deceived || game == "the same, forged second" || game == "one within another";
         assert_eq!(outcome["answered"], u64::from(first), "{game}");

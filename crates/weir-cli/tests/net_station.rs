@@ -1,5 +1,5 @@
-//! `weir net`: stations that are not ours: one for a port of UDP, and one that sends nonsense
-//! (docs/contracts/net.md); and what runs beside a switch.
+//! `weir net` with stations of other programs: one for a UDP port, and one that sends nonsense
+//! (docs/contracts/net.md). Also what runs beside a switch.
 
 mod common;
 
@@ -14,7 +14,7 @@ use weir::{PortWriter, PortWriterOptions};
 use weir_net::ErrorKind;
 use weir_net::message::{self, AttachRequest, Checksum, Want, from_station};
 use weir_net::outgoing::Outgoing;
-use weir_net::station::{Arrival, Station};
+use weir_net::station::{Station, StationMessage};
 use weir_net::wire::ipv4::{Datagram, protocol};
 use weir_net::wire::udp;
 
@@ -26,13 +26,13 @@ fn attach(bed: &Bed, wants: &[Want]) -> weir_net::Result<Station> {
     Station::attach(&directory(bed).join("switch"), &directory(bed), wants)
 }
 
-/// Sends back what comes for a port until told to end. How many datagrams came.
+/// Sends back what comes for a port until it is stopped. Returns how many datagrams came.
 fn echo(mut station: Station, port: u16, over: &AtomicBool) -> usize {
     let own = station.attached().address;
     let mut count = 0;
     while !over.load(Ordering::Relaxed) {
         let seen = station.receive_for(Duration::from_millis(20), |sender, arrival| {
-            let Arrival::Packet { bytes, checksum } = arrival else { return };
+            let StationMessage::Packet { bytes, checksum } = arrival else { return };
             let datagram = Datagram::check(bytes).expect("the switch checked it");
             assert!(!datagram.is_fragment(), "a station gets whole datagrams");
             let peer = datagram.header().source;
@@ -40,7 +40,7 @@ fn echo(mut station: Station, port: u16, over: &AtomicBool) -> usize {
             if checksum == Checksum::LeftOut {
                 payload[6..8].fill(0);
             }
-            let asked = udp::Datagram::check(peer, own, &payload).expect("a user datagram");
+            let asked = udp::UdpDatagram::check(peer, own, &payload).expect("a user datagram");
             assert_eq!(asked.destination_port(), port);
             let mut reply = vec![0; udp::HEADER_BYTES + asked.payload().len()];
             let from = SocketAddrV4::new(own, port);
@@ -69,7 +69,7 @@ fn datagrams_go_to_who_has_their_port() {
         let nine = attach(&bed, &[want(9), want(10)]).expect("attached");
         let seven = scope.spawn(|| echo(seven, 7, &over));
         let nine = scope.spawn(|| echo(nine, 9, &over));
-        // Without fragments, at the edge, and in many of them.
+        // The datagrams have no fragments, just fit one packet, or have many fragments.
         let outcome = bed.script("udp.py 7 0 1 100 1472 1473 9000 65507");
         assert_eq!(outcome["right"], json!([0, 1, 100, 1472, 1473, 9000, 65507]));
         assert_eq!(bed.script("udp.py 9 33")["right"], json!([33]));
@@ -77,7 +77,7 @@ fn datagrams_go_to_who_has_their_port() {
         over.store(true, Ordering::Relaxed);
         assert_eq!((seven.join().expect("no panic"), nine.join().expect("no panic")), (7, 1));
     });
-    // Both are gone, and their ports free.
+    // Both stations are gone, and their ports are free.
     until("stations leave", || bed.stat()["stations"].as_array().map(Vec::len) == Some(1));
     attach(&bed, &[Want { protocol: protocol::UDP, port: Some(7) }]).expect("attached");
     host.end();
@@ -110,12 +110,12 @@ fn nonsense_of_a_station_is_counted_and_harms_nobody() {
         writer.send(bytes).expect("sent");
         until("it is counted", || bed.drops(reason) == before + 1);
     }
-    // One whose own port is not there.
+    // This station names a port of its own that does not exist.
     let before = bed.drops("station-gone");
     let path = directory(&bed).join("nobody");
     writer.send(&AttachRequest { wants: Vec::new(), path }.put()).expect("sent");
     until("it is counted", || bed.drops("station-gone") == before + 1);
-    // One that is attached, and sends what it may not, to where it may not.
+    // This station is attached, and sends what it may not send, to addresses it may not use.
     let mut station =
         attach(&bed, &[Want { protocol: protocol::UDP, port: Some(7) }]).expect("attached");
     let all: Ipv4Addr = "10.9.0.255".parse().expect("an address");

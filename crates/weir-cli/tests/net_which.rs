@@ -1,5 +1,5 @@
-//! `weir net`: which switch is meant where none is named, what is said where none is up, what the
-//! kernel sends by itself, and what a switch that was killed has left (docs/contracts/net.md).
+//! `weir net`: which switch it means if none is named, what it says if none is up, what the kernel
+//! sends by itself, and what a killed switch leaves behind (docs/contracts/net.md).
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 fn the_only_switch_that_is_up_is_meant() {
     let Some(bed) = Bed::new(&[]) else { return };
     bed.switch("").end();
-    // That of another device, while weir0 has a log of its own.
+    // The log of another device, while weir0 has its own.
     let mut other = bed.net("up --tun other1 --addr 10.8.0.2/24 --peer 10.8.0.1 --inline");
     other.said("other1 is up");
     assert!(
@@ -50,7 +50,7 @@ fn the_only_log_there_is_is_meant() {
     assert!(both(&log).contains("weir: the switch on 'other1' has ended"), "{}", both(&log));
 }
 
-/// A daemon that weir starts through /proc/self/exe was called "exe" in the list of stations.
+/// A daemon that weir started through /proc/self/exe was once called "exe" in the list of stations.
 #[test]
 fn a_daemon_that_the_switch_starts_is_called_weir() {
     let Some(bed) = Bed::new(&[]) else { return };
@@ -76,7 +76,7 @@ fn ipv6_of_the_kernel_is_told_apart() {
     let Some(bed) = Bed::new(&["ping"]) else { return };
     let mut switch = bed.switch("--inline");
     bed.run("sysctl -qw net.ipv6.conf.weir0.disable_ipv6=0");
-    // It asks for routers by itself, or else for this address.
+    // The kernel asks for routers by itself, or else for this address.
     bed.run("ip -6 address add fd00::1/64 dev weir0 nodad");
     bed.run("ping -6 -n -c 1 -W 1 fd00::2");
     if bed.drops("ipv6") == 0 {
@@ -118,7 +118,7 @@ fn what_a_killed_switch_has_left_gives_way_and_nothing_else() {
     let up = format!("up --addr {HOST}/24 --peer {KERNEL} --netns {name} --inline");
     let killed = bed.net(&up);
     killed.said("weir0 is up");
-    // One that lives keeps it.
+    // A switch that lives keeps its namespace.
     let output = bed.run_net(&format!("{up} -- true"));
     assert!(both(&output).contains("the switch that made it is up"), "{}", both(&output));
     assert!(is_there(&name));
@@ -134,7 +134,7 @@ fn what_a_killed_switch_has_left_gives_way_and_nothing_else() {
         true
     });
     assert!(!is_there(&name) && !PathBuf::from("/run/weir-netns").join(&name).exists());
-    // One that somebody else made is left alone.
+    // A namespace that another program made is left alone.
     bed.ok(&format!("ip netns add {name}"));
     let output = bed.run_net(&format!("{up} -- true"));
     assert!(both(&output).contains("it exists already"), "{}", both(&output));

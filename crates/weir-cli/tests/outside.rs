@@ -34,7 +34,7 @@ const COMPUTES: &str =
     "\n    end = time.process_time() + 1\n    while time.process_time() < end: pass";
 const SLEEPS: &str = "\n    time.sleep(1)";
 
-/// A server in python: on the socket at this place, it takes one connection, does its work, and
+/// A server in Python: on the socket at this place it accepts one connection, does its work, and
 /// sends 100 bytes.
 fn serve(directory: &Path, family: &str, place: &str, work: &str) -> (Server, String) {
     let text = format!(
@@ -99,7 +99,7 @@ fn a_server_on_this_host_is_named_with_what_it_does() {
                 (&"process".into(), &pid.into()),
                 "{peer}"
             );
-            // A busy host may keep it from a CPU.
+            // On a busy host the stage may have to wait for a CPU.
             let busy = seconds(&process[part]) + seconds(&process["runq_s"]);
             assert!(busy > 0.5, "{peer}");
             let said = format!(" {pid}, outside the pipeline: ");
@@ -155,7 +155,7 @@ fn a_stage_is_not_outside() {
     assert!(ran.json["stages"][1]["peer"]["process"].is_null(), "{}", ran.json["stages"][1]);
 }
 
-/// Runs a pipeline in the namespace of a bed; its report.
+/// Runs a pipeline in the namespace of a bed and returns its report.
 fn run_in(bed: &Bed, text: &str) -> Value {
     let script = bed.directory.path().join("pipeline");
     std::fs::write(&script, text).expect("written");

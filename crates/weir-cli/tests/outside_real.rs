@@ -1,4 +1,4 @@
-//! Stages that wait for the servers people run, a database and ssh, and for devices and disks. Each
+//! Stages that wait for servers in common use (a database, ssh), for devices and for disks. Each
 //! test starts its own server, where one is installed.
 
 mod common;
@@ -31,7 +31,7 @@ fn is_root() -> bool {
     root
 }
 
-/// Runs a program to its end; whether it went well.
+/// Runs a program to its end. Returns whether it succeeded.
 fn works(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> bool {
     let mut command = Command::new(program);
     let quiet = command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
@@ -49,7 +49,7 @@ fn sshd(directory: &Path) -> Option<(Server, String)> {
     for key in ["host", "user"] {
         assert!(works("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &path(key)]));
     }
-    // Where sshd keeps privileges apart.
+    // The directory that sshd needs to separate its privileges.
     std::fs::create_dir_all("/run/sshd").expect("made");
     let port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
@@ -163,7 +163,7 @@ fn a_fifo_and_a_device_are_named() {
     assert!(works("mkfifo", &[&fifo.display().to_string()]));
     let later = fifo.clone();
     let writer = std::thread::spawn(move || {
-        // sleep: the stage waits for this writer.
+        // sleep: this is the writer for which the stage waits.
         std::thread::sleep(std::time::Duration::from_millis(800));
         std::fs::write(later, "x").expect("written");
     });
@@ -185,7 +185,7 @@ fn a_fifo_and_a_device_are_named() {
     assert!(verdict(&ran).contains("waiting for /dev/p"), "{}", verdict(&ran));
 }
 
-/// A file system of its own in a file, mounted; what was mounted goes with it.
+/// A file system of its own in a file, mounted. Dropping this unmounts it.
 struct Mount(PathBuf);
 
 impl Drop for Mount {
@@ -221,7 +221,7 @@ fn a_disk_that_does_not_answer_is_named_by_file_and_file_system() {
     std::fs::write(&script, writes).expect("written");
     assert!(works("fsfreeze", &["-f", &mounted]));
     let thaw = std::thread::spawn(move || {
-        // sleep: for so long the file system is frozen.
+        // sleep: this is how long the file system is frozen.
         std::thread::sleep(std::time::Duration::from_millis(1000));
         works("fsfreeze", &["-u", &mounted])
     });

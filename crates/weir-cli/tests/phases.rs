@@ -51,7 +51,7 @@ fn stages_that_work_one_after_the_other_are_named_by_time_and_in_turn() {
             "{said}"
         );
         let boundary = phases(&ran)[0]["end_s"].as_f64().expect("an end");
-        // Perl's own start, and what others took of its CPU, come on top.
+        // Perl's own start comes on top, and so does the CPU time that others took.
         assert!((0.45..=1.2).contains(&boundary), "{said}");
     });
 }
@@ -84,7 +84,7 @@ fn a_time_in_which_no_stage_was_busy_is_a_phase_of_nobody() {
     truth(|| {
         let report = tempfile::NamedTempFile::new().expect("a file");
         let file = report.path().display();
-        // sleep: the source of the pipeline has nothing to give for that long.
+        // sleep: for this long the source of the pipeline gives nothing.
         let source = "(sleep 0.8; head -c 60000000 /dev/zero | tr '\\0' a)";
         let script = format!("{source} | {WEIR} run --json {file} 'cat | gzip -9 | wc -c'");
         let output = Command::new("sh").args(["-c", &script]).output().expect("sh");

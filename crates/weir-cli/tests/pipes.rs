@@ -1,4 +1,4 @@
-//! `weir tune` and `weir stat`: what is set, what is shown, what is refused.
+//! `weir tune` and `weir stat`: what they set, show and refuse.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn defaults_are_set_shown_and_forgotten() {
         (Some(page << 8), Some(page << 4))
     );
     assert_eq!(set["from"]["segment"], "set");
-    // A smaller size later: the segment that no longer fits follows again.
+    // The size becomes smaller later. The segment that no longer fits follows the size again.
     let smaller = place.json(&["tune", "--size", "16K", "--json", "-"]);
     assert_eq!(smaller["segment_bytes"], 2048);
     let text = String::from_utf8(place.weir(&["tune"]).stdout).expect("text");
@@ -130,7 +130,7 @@ fn a_pipe_in_use_is_shown_and_set() {
     let shrunk = place.weir(&["tune", "--pipe", &name, "--size", "32K"]);
     refused(&shrunk, 2, "cannot shrink a pipe to 32768 bytes: 53000 bytes are in it");
     drop(writer);
-    // Which of the two descriptors was the writer's depends on what other tests had open.
+    // Which of the two descriptors is the writer's depends on what other tests have open.
     let left = with(55_000, &place.json(&["stat", &own, "--json", "-"]));
     let name = format!("{own}/{}", left["holders"][0]["fd"]);
     refused(&place.weir(&["tune", "--pipe", &name, "--size", "1M"]), 1, "it is closed");
@@ -159,7 +159,7 @@ fn runs_and_buffers_at_work_are_listed() {
     let mut buffer = buffer.spawn().expect("weir starts");
     let pid = buffer.id().to_string();
     let text = || String::from_utf8(place.weir(&["stat", &pid]).stdout).expect("text");
-    // The process may not have become weir yet.
+    // The child may not have become weir yet.
     common::until("it is listed", || !text().is_empty());
     assert_eq!(
         text(),

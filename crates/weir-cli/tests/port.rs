@@ -1,4 +1,4 @@
-//! `weir port read` and `write`: messages of many processes through one name, and how each end
+//! `weir port read` and `write`: messages of many processes through one name, and how each side
 //! ends (docs/contracts/port.md).
 
 mod common;
@@ -30,7 +30,7 @@ fn lines_of_many_shell_writers_are_never_torn() {
         let file = place.directory.path().join(format!("in.{writer}"));
         std::fs::write(file, lines(writer)).expect("written");
     }
-    // Into a file: nobody reads it meanwhile.
+    // It prints into a file, which nobody reads meanwhile.
     let file = std::fs::File::create(place.directory.path().join("out")).expect("a file");
     let mut command = place.command(WEIR);
     command.args(["port", "read", "log", "--until-closed=8"]).stdout(file);
@@ -65,7 +65,7 @@ fn any_bytes_come_through_with_lengths_and_without_nul_with_nuls() {
     }
     let through = |read: &str, write: &str, input: &[u8]| {
         let mut reader = place.read(&format!("x --until-closed {read}"));
-        // Read while it is written: a pipe does not hold all of it.
+        // The output is read while it is written, because a pipe does not hold all of it.
         std::thread::scope(|scope| {
             let printed = scope.spawn(move || reader.printed());
             sent(&place.write(&format!("x {write}"), input));
@@ -89,7 +89,7 @@ fn a_line_is_sent_and_printed_as_soon_as_it_is_there() {
         input.write_all(line.as_bytes()).expect("written");
         assert_eq!(reader.line(), line);
     }
-    // The last needs no newline, and gets one.
+    // The last line needs no newline, and gets one.
     input.write_all(b"four").expect("written");
     drop(input);
     assert_eq!(reader.printed(), b"four\n");
@@ -115,7 +115,7 @@ fn headers_and_json_say_who_sent_what() {
     assert_eq!((&writer["number"], &seen[1]["sequence"]), (&1.into(), &2.into()));
     assert_eq!(writer["uid"], rustix::process::getuid().as_raw());
     assert!(writer["pid"].as_u64() > Some(1) && seen.len() == 2, "{printed}");
-    // To a file, and then nothing is printed.
+    // It writes to a file, and then prints nothing.
     let mut reader = place.read("log --json lines --until-closed");
     sent(&place.write("log -m one -m two", b""));
     assert_eq!(reader.printed(), b"");
@@ -160,7 +160,7 @@ fn a_reader_that_is_told_to_end_takes_its_name_away() {
         assert_eq!((status.signal(), out, err.as_str()), (Some(signal.as_raw()), vec![], ""));
         assert!(place.is_empty());
     }
-    // Also where nobody takes what it prints.
+    // It ends even if nobody reads what it prints.
     let reader = place.read("log");
     let mut command = place.command("bash");
     command.args(["-c", "yes | $WEIR port write --wait 60s log"]);
@@ -182,7 +182,7 @@ fn a_reader_whose_output_nobody_reads_dies_of_sigpipe() {
     command.args(["-c", script]);
     let mut both = place.start(command);
     sent(&place.write("log", b"1\n"));
-    // Nothing more is sent: that its output is closed it sees all the same.
+    // Nothing more is sent. The reader notices that its output is closed all the same.
     let (_, out, err) = both.end();
     assert_eq!((out.as_slice(), err.as_str()), (&b"1\n"[..], "141\n"));
     assert!(place.is_empty());
@@ -235,7 +235,7 @@ fn what_is_too_long_is_refused_and_what_was_before_it_is_there() {
     command.args(["port", "write", "--wait", "60s", "log"]).stdin(Stdio::piped());
     let mut writer = place.start(command);
     let mut input = writer.child.stdin.take().expect("piped");
-    // Once it is let in it knows what the port takes.
+    // Once the writer is let in, it knows the longest message that the port accepts.
     input.write_all(b"short\n").expect("written");
     assert_eq!(reader.line(), "short\n");
     input.write_all(b"0123456789\nlonger than it\nnot sent\n").expect("written");

@@ -1,4 +1,4 @@
-//! `weir port read` while a writer floods it with records that are sound and make no message
+//! `weir port read` while a writer floods it with records that are valid and make no message
 //! (docs/contracts/port.md, 19, 26).
 
 mod common;
@@ -18,7 +18,7 @@ use words::{FIRST, Words};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
-/// Ends what a test has started, also where it fails.
+/// Ends what a test has started, even if the test fails.
 struct Reading(Child);
 
 impl Drop for Reading {

@@ -1,4 +1,4 @@
-//! `weir port`: whose a name is, what is listed, shown, removed and refused
+//! `weir port`: who owns a name, what it lists, shows, removes and refuses
 //! (docs/contracts/port.md).
 
 mod common;
@@ -34,7 +34,7 @@ fn a_stale_directory_for_temporary_files_is_as_none() {
     };
     let listed = run("/nonexistent", &["list"]);
     assert_eq!(listed.status.code(), Some(0), "{listed:?}");
-    // Who has a stale one and who has none mean the same place.
+    // A user whose TMPDIR does not exist and a user without one use the same directory.
     let name = format!("test-{}", std::process::id());
     let [one, other] = ["/nonexistent", "/tmp"].map(|tmpdir| run(tmpdir, &["stat", &name]));
     refused(&one, 1, "/tmp/weir-");
@@ -69,7 +69,7 @@ fn names_are_one_readers_and_other_files_are_left_alone() {
     refused(&place.port("remove ./file"), 1, "there is no port of that name");
     assert_eq!(std::fs::read(&file).expect("still there"), b"mine");
     assert!(!place.directory.path().join("file.lock").exists());
-    // A path, and a mode.
+    // The name is a path, and the port has a mode.
     let mut reader = place.read("./here --until-closed --mode 622");
     sent(&place.write("./here -m x", b""));
     assert_eq!(reader.printed(), b"x\n");
@@ -128,7 +128,7 @@ fn ports_are_listed_shown_and_removed() {
     assert_eq!(list["ports"][1]["reader"], stat["reader"]);
     sent(&place.port("remove dead"));
     assert_eq!(place.json("list --json -")["ports"].as_array().map(Vec::len), Some(1));
-    // What a dead reader left can be read again as well.
+    // A port that a dead reader left behind can be read again as well.
     live.kill(Signal::KILL);
     live.child.wait().expect("ends");
     let mut again = place.read("live --until-closed");

@@ -1,5 +1,5 @@
-//! `weir bench --save`, `weir history` and `weir compare`: what is kept, what is refused, and that
-//! a kill at any moment leaves the history sound.
+//! `weir bench --save`, `weir history` and `weir compare`: what they keep and refuse, and that a
+//! kill at any moment leaves the history valid.
 
 mod common;
 
@@ -28,7 +28,7 @@ impl Place {
         command.output().expect("weir starts")
     }
 
-    /// A report file whose cases took these times.
+    /// A report file in which the cases took these times.
     fn report(&self, name: &str, times: &[(&str, f64)], change: impl Fn(&mut Value)) -> String {
         let path = self.directory.path().join(name);
         let mut report = report(times);
@@ -55,7 +55,7 @@ fn refused(output: &Output, status: i32, expected: &str) {
     assert!(said(output).contains(expected), "{}", said(output));
 }
 
-/// A report of ten processes a case, each within a percent of the time given.
+/// A report of ten processes a case, each within one percent of the given time.
 fn report(times: &[(&str, f64)]) -> Value {
     let case = |name: &str, time: f64| {
         let samples: Vec<f64> =
@@ -169,7 +169,7 @@ fn a_history_of_a_newer_weir_is_refused() {
     refused(&place.weir(&["history"]), 1, "it was written by a newer weir (version 99");
 }
 
-/// Runs are killed while they save; what is in the history afterwards is whole.
+/// Kills runs while they save. What is in the history afterwards is whole.
 #[test]
 fn a_kill_while_saving_leaves_the_history_sound() {
     let place = Place::new();
@@ -181,7 +181,7 @@ fn a_kill_while_saving_leaves_the_history_sound() {
         command.args(args).env("WEIR_HISTORY", place.history()).stdin(Stdio::null());
         let mut weir = command.spawn().expect("weir starts");
         if attempt > 0 {
-            // sleep: the kill is to fall anywhere in the run, more often near its end.
+            // sleep: the kill must come anywhere in the run, and more often near its end.
             std::thread::sleep(Duration::from_millis(3_700 + attempt * 60));
             weir.kill().expect("killed");
         }
@@ -225,13 +225,12 @@ fn runs_are_compared_case_by_case_and_said_to_be_unpaired() {
     assert_eq!(json["cases"][1]["verdict"]["kind"], "slower");
     let ratio = json["cases"][1]["ratio"].as_f64().expect("a ratio");
     assert!((ratio - 1.3).abs() < 0.01, "{ratio}");
-    // Exchanged, the slower becomes the faster.
+    // If A and B are exchanged, the slower becomes the faster.
     let turned = stdout(&place.weir(&["compare", &b, &a]));
     assert!(turned.contains("1 faster, 0 slower"), "{turned}");
 }
 
-/// A run that weir saved before this one, in the words of its schema, is listed, shown and
-/// compared.
+/// A run that an earlier version saved, in the words of its schema, is listed, shown and compared.
 #[test]
 fn runs_saved_by_an_older_weir_are_read() {
     let place = Place::new();
@@ -248,7 +247,8 @@ fn runs_saved_by_an_older_weir_are_read() {
     drop(history);
     let listed = stdout(&place.weir(&["history"]));
     assert!(listed.contains("old") && listed.contains("2.5 %"), "{listed}");
-    // One without a self-test resolves nothing that is known: "0.0 %" would be the best of hosts.
+    // Nobody knows what a run without a self-test resolves: "0.0 %" would make it the best of
+    // hosts.
     let none = place.report("none.json", &[("one", 1.0)], |report| {
         report["self_test"] = json!({ "entries": [], "resolves_percent": 0.0 });
     });
@@ -274,7 +274,7 @@ fn runs_saved_by_an_older_weir_are_read() {
     assert!(stdout(&place.weir(&["compare", "old", &now])).contains("1 slower"));
 }
 
-/// Gives a report of the first schema a state, as the second has it.
+/// Adds to a report of the first schema a state as the second schema has it.
 fn others_used(report: &mut Value, cpus: f64) {
     let seen = json!({
         "wall_s": 10.0, "cpus": 2, "others_cpus": cpus, "own_cpus": 0.9, "idle_cpus": 0.5,
@@ -292,7 +292,8 @@ fn as_second(report: &Value) -> String {
     serde_json::to_string(&report.expect("a report")).expect("JSON")
 }
 
-/// A is of a quiet host, B of one whose CPUs others used: what differs may be their doing.
+/// A comes from a quiet host, B from one whose CPUs others used. They may have caused the
+/// difference.
 #[test]
 fn what_another_state_of_the_host_explains_is_not_called_slower() {
     let place = Place::new();
@@ -321,7 +322,7 @@ fn what_another_state_of_the_host_explains_is_not_called_slower() {
     assert!(verdict["text"].as_str().is_some_and(|text| text.contains("slower as measured")));
 }
 
-/// A difference that would be sure of one case is not sure of one among forty.
+/// A difference that is certain for a single case is not certain for one among forty.
 #[test]
 fn many_cases_are_judged_together() {
     let place = Place::new();
@@ -339,7 +340,7 @@ fn many_cases_are_judged_together() {
     assert!(all.contains("40 cases: 0 faster, 0 slower, 39 equivalent"), "{all}");
 }
 
-/// A run on a CPU in a slower state is brought to the same speed before it is compared.
+/// A run on a CPU in a slower state is normalised to the same speed before it is compared.
 #[test]
 fn another_speed_of_the_cpu_is_no_difference() {
     let place = Place::new();

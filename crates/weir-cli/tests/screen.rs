@@ -1,5 +1,5 @@
-//! The first screen of `weir run`: it fits the terminal, what failed stands out, and a person who
-//! waits sees that something happens.
+//! The first screen of `weir run`: it fits the terminal, failures stand out, and a person who waits
+//! sees that something happens.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a terminal of so many columns shows of a script of sh, in which WEIR is the command.
+/// What a terminal of this many columns shows of a script of sh, in which WEIR is the command.
 fn on_terminal(columns: usize, directory: &Path, script: &str) -> String {
     let script = script.replace("WEIR", WEIR);
     std::fs::write(directory.join("inner"), format!("stty cols {columns}\n{script}\n"))
@@ -21,7 +21,7 @@ fn on_terminal(columns: usize, directory: &Path, script: &str) -> String {
     std::fs::read_to_string(directory.join("shown")).expect("UTF-8")
 }
 
-/// The text without the signs that move the cursor or set colours.
+/// The text without the sequences that move the cursor or set colours.
 fn plain(shown: &str) -> String {
     let mut plain = String::new();
     let mut inside = false;
@@ -52,7 +52,7 @@ fn the_report_is_as_wide_as_the_terminal() {
         for line in &report {
             assert!(line.chars().count() <= columns, "{columns}: {line}");
         }
-        // Four stages in three tables, whatever the width.
+        // The report has four stages in three tables, at any width.
         let rows = report.iter().filter(|line| line.starts_with("4 wc")).count();
         assert_eq!(rows, 2, "{report:#?}");
         let names = report.iter().any(|line| line.starts_with("2 tr") && line.contains("wxyz"));
@@ -101,7 +101,8 @@ fn the_verdict_opens_the_report_and_brief_leaves_out_the_tables() {
 
 #[test]
 fn one_stage_has_one_name() {
-    // The program seen was once shown for what was typed: bash for while, gzip for zcat.
+    // The report once showed the program that ran in place of what was typed: bash for while, gzip
+    // for zcat.
     let ran = weir_run(&["seq 2000 | while read x; do echo $x; done | cat > /dev/null"]);
     let said = ran.stderr();
     let rows = said.lines().filter(|line| line.starts_with("2 ")).collect::<Vec<_>>();
@@ -176,7 +177,7 @@ fn the_kernel_s_kill_for_want_of_memory_is_named() {
         eprintln!("SKIPPED: no privilege to make a memory control group");
         return;
     };
-    // tail keeps what it may have to print.
+    // tail keeps the bytes that it may have to print.
     let text = "head -c 200M /dev/zero | tail -c 150M | wc -c";
     let script = format!(
         "echo $$ > {}/cgroup.procs && exec timeout 60 {WEIR} run '{text}'",
@@ -194,7 +195,7 @@ fn a_person_who_waits_sees_the_bottleneck_and_the_time_left() {
     }
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("input.dat"), vec![b'x'; 4 << 20]).expect("written");
-    // Three seconds for the file; what the last stage prints goes elsewhere, inside the quotes.
+    // The file takes three seconds. The last stage prints elsewhere, inside the quotes.
     let slow =
         "open F,q(input.dat);while(sysread(F,$b,65536)){print $b;select(undef,undef,undef,.05)}";
     std::fs::write(directory.path().join("slow.pl"), slow).expect("written");
@@ -208,7 +209,8 @@ fn a_person_who_waits_sees_the_bottleneck_and_the_time_left() {
     assert!(last.contains("1 exec perl slow.pl") && last.contains("% busy"), "{last}");
     assert!(lines.iter().any(|line| line.contains("% of input.dat, 00:0")), "{lines:#?}");
     assert!(lines.iter().any(|line| line.contains("/s")), "{lines:#?}");
-    // Wiped before the report, and not shown where the last stage prints to the terminal.
+    // The progress line is wiped before the report, and is not shown if the last stage prints to
+    // the terminal.
     assert!(shown.contains("\r\u{1b}[Kweir: "), "{shown}");
     let shown = on_terminal(100, directory.path(), "WEIR run 'perl slow.pl | tail -c 1'");
     assert!(!shown.contains("weir 00:"), "{shown}");
@@ -226,7 +228,7 @@ fn a_loop_that_starts_hundreds_of_commands_keeps_a_short_report() {
 
 #[test]
 fn a_script_and_a_build_are_looked_into() {
-    // Once "held up by 1 bash report.sh" was all that was said.
+    // The report once said only "held up by 1 bash report.sh".
     let directory = tempfile::tempdir().expect("a directory");
     let slow = "perl -e 'select(undef,undef,undef,.3)'";
     let path = |name: &str| directory.path().join(name).display().to_string();
@@ -249,11 +251,11 @@ fn a_script_and_a_build_are_looked_into() {
             .expect("written");
         let ran = weir_run(&["make", "-f", &path("Makefile")]);
         assert!(ran.running("perl") > 0, "{}", ran.stderr());
-        // The shell that make starts for the line only waits.
+        // The shell that make starts for the line does nothing but wait.
         assert!(!ran.stderr().contains("sh -c"), "{}", ran.stderr());
     }
     assert_eq!(weir_run(&["sh -c 'echo x' | cat"]).json["mode"], "pipeline");
-    // What lives too briefly to be seen did run.
+    // A process that lives too briefly to be seen has run all the same.
     let brief = weir_run(&["sh", "-c", "exit 0"]).stderr();
     assert!(!brief.contains("nothing ran") && !brief.contains("nothing to run"), "{brief}");
 }
@@ -263,6 +265,6 @@ fn what_could_not_be_started_is_not_compared() {
     let ran = weir_run(&["--compare", "--runs", "6", "nosuchcommand | cat"]);
     assert!(ran.stderr().contains("nothing was compared: not all stages"), "{}", ran.stderr());
     assert!(ran.json["compare"].is_null());
-    // The reader's count is the loading of its program.
+    // The reader's count is what loading its program read.
     assert_eq!(ran.stage(2, "pipe_bytes_in") as u64, 0);
 }

@@ -19,7 +19,7 @@ fn same(text: &str, set: &[&str], flags: &[&str]) {
     assert_eq!(weir, bash, "{text}");
 }
 
-/// Texts that must do under weir what they do under bash.
+/// Texts that must behave under weir as they do under bash.
 const TEXTS: &[&str] = &[
     "echo a b | tr a-z A-Z",
     "printf 'x\\ny\\n' | sort -r | cat -n",
@@ -204,7 +204,8 @@ fn stages_do_not_inherit_ignored_signals_or_descriptors() {
     let mask = ran.stdout().trim().rsplit('\t').next().map(|hex| u64::from_str_radix(hex, 16));
     // glibc's posix_spawn leaves its two internal signals (32, 33) ignored in every child.
     assert_eq!(mask.expect("a mask").expect("hexadecimal") & !0x1_8000_0000, 0);
-    // As many as under bash: what this test itself inherited, and no pipe of another stage.
+    // The count is the one under bash: what this test itself inherited, and no pipe of another
+    // stage.
     same("ls /proc/self/fd | cat | cat", &[], &[]);
 }
 

@@ -9,8 +9,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// weir as the leader of a process group of its own, as an interactive shell starts it. The first
-/// line that the pipeline prints says that it runs.
+/// weir as the leader of its own process group, as an interactive shell starts it. The first line
+/// that the pipeline prints shows that it runs.
 struct Job {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
@@ -41,7 +41,7 @@ impl Job {
         Pid::from_child(&self.child)
     }
 
-    /// Waits for the end; what else was printed, on both sides.
+    /// Waits for the end, and returns the rest of what was printed on both outputs.
     fn end(mut self) -> (std::process::ExitStatus, String, String, serde_json::Value) {
         let (mut out, mut err) = (String::new(), String::new());
         self.output.read_to_string(&mut out).expect("read");
@@ -52,8 +52,8 @@ impl Job {
     }
 }
 
-/// A stage that says when it can be interrupted. (A shell that is just starting a child holds its
-/// own handlers for a moment, and loses an interrupt that comes right then.)
+/// A stage that prints a line once it can be interrupted. (A shell that is just starting a child
+/// has its own handlers for a moment, and loses an interrupt that comes then.)
 const SLEEPER: &str = "perl -e '$|=1; print \"up\\n\"; sleep 60'";
 
 #[test]
@@ -127,10 +127,10 @@ fn while_the_job_is_stopped_the_clock_stands_still() {
     // sleep: the length of the stop is what is measured.
     std::thread::sleep(pause);
     kill_process_group(job.group(), Signal::CONT).expect("sent");
-    // What dies before weir had a CPU again can't be told from what was never continued.
+    // A process that dies before weir gets a CPU again looks like one that was never continued.
     await_state(job.child.id(), 'S');
-    // Stopped in the middle of a sample, it once took the stop for the sample's cost and looked
-    // at nothing for a minute.
+    // When weir was stopped in the middle of a sample, it once took the stop for the cost of the
+    // sample, and took no sample for a minute.
     // sleep: lets weir run on for a while before it is ended.
     std::thread::sleep(Duration::from_millis(100));
     kill_process_group(job.group(), Signal::INT).expect("sent");
@@ -156,7 +156,7 @@ fn a_stage_stopped_alone_is_shown_as_stopped() {
     assert!(stopped > Some(0.3), "{json}");
 }
 
-/// Waits, for at most ten seconds, until the process is in the state.
+/// Waits, for at most ten seconds, until the process is in this state.
 fn await_state(pid: u32, wanted: char) {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(10) {
@@ -182,8 +182,8 @@ fn stage_of(weir: u32) -> Pid {
     Pid::from_raw(stopped.expect("a stopped stage")).expect("positive")
 }
 
-/// Under nohup, and in the background of a script, signals are ignored, and what these tests start
-/// would inherit that: `.cargo/config.toml` has cargo run them with the defaults.
+/// Under nohup, and in the background of a script, signals are ignored, and the processes of these
+/// tests would inherit that. So `.cargo/config.toml` makes cargo run them with the defaults.
 #[test]
 fn tests_run_with_default_signals() {
     if std::env::var_os("CARGO").is_none() {

@@ -1,5 +1,5 @@
-//! Stages that move bytes by `splice`, which the kernel does not count, and that give their pipes
-//! another size, as the coreutils of today do.
+//! Stages that move bytes by `splice`, which the kernel does not count, and stages that resize
+//! their pipes, as the present coreutils do.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn file_of(directory: &Path) -> PathBuf {
     path
 }
 
-/// A stage that runs this text of python, which a file holds.
+/// A stage that runs this Python text from a file.
 fn python(directory: &Path, name: &str, text: &str) -> String {
     let path = directory.join(name);
     std::fs::write(&path, text).expect("written");
@@ -35,7 +35,7 @@ fn have_splice() -> bool {
     has
 }
 
-/// No figure of a stage may be called exact that is not: what it read and wrote, really.
+/// No figure of a stage may be called exact unless it is what the stage really read or wrote.
 fn is_true(ran: &Ran, index: usize, read: u64, written: u64) {
     let (seen_in, seen_out) = (ran.stage(index, "bytes_in"), ran.stage(index, "bytes_out"));
     match ran.json["stages"][index - 1]["evidence"]["bytes"].as_str() {
@@ -62,7 +62,7 @@ fn what_a_splicer_moves_comes_from_its_neighbours() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let (input, copy) = (file_of(directory.path()), python(directory.path(), "copy.py", COPY));
-    // cksum counts what it reads. It begins late, so that the pipe is full and the call is seen.
+    // cksum counts what it reads. It begins late, so the pipe is full and weir sees the call.
     let ran = pipeline(&format!("{copy} < {} | {{ sleep .5; cksum; }}", input.display()));
     assert_eq!(ran.json["stages"][0]["evidence"]["bytes"], "estimated", "{}", ran.json);
     is_true(&ran, 1, SIZE, SIZE);
@@ -119,12 +119,12 @@ fn a_stage_that_enlarges_its_pipe_is_named() {
     assert_eq!((&pipe["capacity_bytes"], &pipe["resized_by"]), (&(1 << 20).into(), &1.into()));
     let report = ran.stderr();
     assert!(report.contains("enlarged pipe 1->2 to 1 MiB: the 64 KiB of --pipe-size"), "{report}");
-    // weir's own enlarging is none of a stage.
+    // A pipe that weir itself enlarges does not count as resized by a stage.
     let ran = weir_run(&["--pipe-size", "auto", "seq 3000000 | sort | tail -1"]);
     assert!(ran.json["pipes"][0]["resized_bytes"].is_null(), "{}", ran.json);
 }
 
-/// The coreutils of the crate, if somebody has built them: `cargo install coreutils`.
+/// The coreutils written in Rust, if they are installed: `cargo install coreutils`.
 fn uutils() -> Option<String> {
     let named = std::env::var("WEIR_TEST_UUTILS").ok();
     let found = named.or_else(|| have(&["coreutils"]).then(|| String::from("coreutils")));
@@ -153,7 +153,7 @@ fn the_coreutils_of_today_are_told_truly() {
         let ran = pipeline(&text);
         let last = ran.stdout().len() as u64;
         for index in 1..=count {
-            // What `yes` and `tee` write in all is not known here.
+            // The test does not know how much `yes` and `tee` write in all.
             let all = text.contains(" yes ") && index == 1 || text.contains(" tee ") && index == 2;
             if !all {
                 is_true(&ran, index, SIZE, if index == count { last } else { SIZE });

@@ -1,4 +1,4 @@
-//! What the arguments of weir stand for: each first try leads where it was meant to.
+//! What the arguments of weir stand for: each first attempt does what the user meant.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn several_arguments_are_a_command_and_its_arguments() {
     let ran = weir_run(&["bash", path, "-x", "a b; c"]);
     assert_eq!((ran.code(), ran.stdout().as_str()), (0, "2 -x a b; c\n"));
     assert_eq!(ran.json["command"], format!("bash {path} -x a b; c"));
-    // Options of the same name are the command's.
+    // Options of the same name belong to the command.
     let ran = weir_run(&["echo", "--quiet", "-o", "--", "*"]);
     assert_eq!(ran.stdout(), "--quiet -o -- *\n");
     assert!(ran.stderr().contains("weir: "), "a report: {}", ran.stderr());

@@ -13,6 +13,7 @@ use crate::verdict::Verdict;
 use alloc::vec::Vec;
 
 mod cpus;
+mod lines;
 mod pipes;
 mod rewrite;
 mod stages;
@@ -44,6 +45,8 @@ pub enum AdviceKind {
     DirectInput,
     /// A cipher that the CPU has instructions for.
     FasterCipher,
+    /// Each line passed on at once, to a reader that works on each.
+    LineBuffering,
     /// Fewer, larger writes.
     LargerWrites,
     /// Fewer, larger reads.
@@ -110,6 +113,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
         all.extend(stages::fewer_processes(run, position));
         all.extend(stages::larger_transfers(run, verdict, position));
         all.extend(tools::faster_cipher(run, position));
+        all.extend(lines::line_buffering(run, position));
     }
     if let Some(culprit) = &verdict.culprit {
         all.extend(stages::c_locale(run, culprit.stage));

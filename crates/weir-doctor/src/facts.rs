@@ -6,17 +6,18 @@
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
 use crate::graph::CriticalPath;
 use crate::partition::Times;
-use crate::phases::Phase;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 mod around;
 mod groups;
 mod outside;
+mod phases;
 
 pub use around::{Host, Program, Quota, Started};
 pub use groups::{FoundGroup, Line, Spread, Unseen};
 pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
+pub use phases::{Holder, Phase};
 
 /// The quality of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
@@ -238,6 +239,11 @@ impl Stage {
 }
 
 impl Io {
+    /// Whether the number of calls is known: some sources tell only bytes.
+    pub fn has_calls(&self) -> bool {
+        self.read_calls + self.write_calls > 0 || self.read_bytes + self.write_bytes == 0
+    }
+
     /// Returns the sums of both.
     pub fn plus(self, other: Io) -> Io {
         Io {

@@ -1,7 +1,8 @@
 //! The graph of the processes that a run started: which of them form pipelines, which pipelines
 //! are the same one again, and which line of a script started them.
 
-use crate::programs::{is_shell, starts_anything};
+use crate::programs::{is_shell, runs_others};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -9,7 +10,7 @@ mod classes;
 mod critical;
 mod lines;
 
-pub use classes::{Class, Span, classes, label};
+pub use classes::{Class, WallSpan, classes, label};
 pub use critical::{CriticalPath, Link, critical_path};
 pub use lines::{Piece, ScriptCommand, ScriptPipeline, line_of};
 
@@ -26,7 +27,7 @@ pub struct End {
 
 /// One process that was seen in a run.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct SeenProcess {
     /// The process that started it, by its position; none for the first process.
     pub parent: Option<usize>,
     /// Name of its program.
@@ -50,8 +51,8 @@ pub struct Seen {
     pub waits: bool,
 }
 
-impl Seen {
-    fn overlaps(&self, other: &Seen) -> bool {
+impl SeenProcess {
+    fn overlaps(&self, other: &SeenProcess) -> bool {
         self.start_ns <= other.end_ns && other.start_ns <= self.end_ns
     }
 
@@ -73,15 +74,17 @@ pub struct Instance {
 
 /// Finds the pipelines among the processes. Each process that did not only wait is in one of them;
 /// a process that no pipe joins with others is alone.
-pub fn instances(seen: &[Seen]) -> Vec<Instance> {
+pub fn instances(seen: &[SeenProcess]) -> Vec<Instance> {
     let mut sets = Sets((0..seen.len()).collect());
     let owned: Vec<Vec<End>> = (0..seen.len()).map(|at| own_ends(seen, at)).collect();
     let joints = joints(seen, &owned);
     for (writer, reader) in &joints {
         sets.unite(*writer, *reader);
     }
-    let joined: Vec<bool> =
-        (0..seen.len()).map(|at| joints.iter().any(|(w, r)| *w == at || *r == at)).collect();
+    let mut joined = alloc::vec![false; seen.len()];
+    for (writer, reader) in &joints {
+        (joined[*writer], joined[*reader]) = (true, true);
+    }
     // What a compound command of a pipeline starts, and that has no pipe of its own, works for it.
     for at in 0..seen.len() {
         let Some(parent) = seen[at].parent.filter(|parent| *parent < at) else { continue };
@@ -101,7 +104,7 @@ pub fn instances(seen: &[Seen]) -> Vec<Instance> {
 }
 
 /// Whether a process is a part of a shell that never became another program.
-fn is_fork(seen: &[Seen], at: usize) -> bool {
+fn is_fork(seen: &[SeenProcess], at: usize) -> bool {
     let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
     let mut above = core::iter::successors(parent(&at), parent).take(seen.len());
     seen[at].waits
@@ -110,20 +113,20 @@ fn is_fork(seen: &[Seen], at: usize) -> bool {
 
 /// Whether what a process starts is a part of its own work: a compiler's driver, xargs, a program
 /// that runs another. The first process of all is the run.
-fn is_driver(seen: &[Seen], at: usize) -> bool {
-    seen[at].parent.is_some() && !seen[at].waits && !starts_anything(&seen[at].program)
+fn is_driver(seen: &[SeenProcess], at: usize) -> bool {
+    seen[at].parent.is_some() && !seen[at].waits && !runs_others(&seen[at].program)
 }
 
 /// Returns the ends that a process has, and that the process that started it has not.
-fn own_ends(seen: &[Seen], at: usize) -> Vec<End> {
+fn own_ends(seen: &[SeenProcess], at: usize) -> Vec<End> {
     let parent = seen[at].parent.and_then(|parent| seen.get(parent));
     let inherited = |end: &End| parent.is_some_and(|parent| parent.has(*end));
     seen[at].ends.iter().copied().filter(|end| !inherited(end)).collect()
 }
 
 /// Finds the pairs of writer and reader.
-fn joints(seen: &[Seen], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
-    let mut readers: alloc::collections::BTreeMap<usize, Vec<usize>> = Default::default();
+fn joints(seen: &[SeenProcess], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
+    let mut readers: BTreeMap<usize, Vec<usize>> = Default::default();
     for (at, ends) in owned.iter().enumerate() {
         for end in ends.iter().filter(|end| !end.writes) {
             readers.entry(end.pipe).or_default().push(at);
@@ -146,51 +149,57 @@ fn joints(seen: &[Seen], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
 
 /// Whether one of two is a shell that started the other: a script that sends all its output
 /// through a process of its own (`exec > >(tee log)`) is no stage of a pipeline.
-fn is_sink(seen: &[Seen], one: usize, other: usize) -> bool {
+fn is_sink(seen: &[SeenProcess], one: usize, other: usize) -> bool {
     let started =
         |shell: usize, child: usize| is_shell(&seen[shell].program) && is_below(seen, child, shell);
     started(one, other) || started(other, one)
 }
 
 /// Whether a process was started by another, or by a process below that.
-fn is_below(seen: &[Seen], at: usize, ancestor: usize) -> bool {
+fn is_below(seen: &[SeenProcess], at: usize, ancestor: usize) -> bool {
     let parent = |at: &usize| seen.get(*at).and_then(|process| process.parent);
     core::iter::successors(parent(&at), parent).take(seen.len()).any(|above| above == ancestor)
 }
 
 fn collect(
-    seen: &[Seen],
+    seen: &[SeenProcess],
     owned: &[Vec<End>],
     joints: &[(usize, usize)],
     sets: &mut Sets,
 ) -> Vec<Instance> {
-    let mut places: alloc::collections::BTreeMap<usize, Instance> = Default::default();
+    let mut places: BTreeMap<usize, Instance> = BTreeMap::new();
+    // The joints of each process, and those within each instance.
+    let mut mine: Vec<Vec<usize>> = alloc::vec![Vec::new(); seen.len()];
+    let mut within: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+    for (writer, reader) in joints {
+        mine[*writer].push(*reader);
+        mine[*reader].push(*writer);
+        within.entry(sets.of(*writer)).or_default().push((*writer, *reader));
+    }
     for at in 0..seen.len() {
         let instance = places.entry(sets.of(at)).or_default();
         if !seen[at].waits {
             instance.members.push(at);
         }
         let open = |end: &End| {
-            !joints.iter().any(|(w, r)| {
-                let other =
-                    if end.writes { (*w == at).then_some(*r) } else { (*r == at).then_some(*w) };
-                other.is_some_and(|other| owned[other].iter().any(|their| their.pipe == end.pipe))
-            })
+            let other_end = |their: &End| their.pipe == end.pipe && their.writes != end.writes;
+            !mine[at].iter().any(|other| owned[*other].iter().any(other_end))
         };
         let found = seen[at].parent.is_some();
         instance.partial |= found && (!seen[at].known || owned[at].iter().any(open));
     }
-    let mut found: Vec<Instance> = places.into_values().collect();
-    found.retain(|instance| !instance.members.is_empty());
-    for instance in &mut found {
+    places.retain(|_, instance| !instance.members.is_empty());
+    for (set, instance) in &mut places {
+        let joints = within.get(set).map_or(&[][..], Vec::as_slice);
         instance.members = downstream(seen, joints, &instance.members);
     }
+    let mut found: Vec<Instance> = places.into_values().collect();
     found.sort_by_key(|instance| instance.members.iter().map(|at| seen[*at].start_ns).min());
     found
 }
 
 /// Orders processes so that writers come before their readers, and else by their start.
-fn downstream(seen: &[Seen], joints: &[(usize, usize)], members: &[usize]) -> Vec<usize> {
+fn downstream(seen: &[SeenProcess], joints: &[(usize, usize)], members: &[usize]) -> Vec<usize> {
     let mut left = members.to_vec();
     left.sort_by_key(|at| (seen[*at].start_ns, *at));
     // A compound command stands where its shell stands.

@@ -3,6 +3,7 @@
 
 use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
 use crate::facts::{FoundGroup, Run};
+use crate::load::MARGIN;
 use crate::verdict::{self, Busy, Finding, Verdict};
 use alloc::vec::Vec;
 
@@ -40,7 +41,7 @@ pub fn parts(run: &Run) -> Vec<Part> {
     parts.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
     let most = parts.first().map_or(0.0, |part| part.1);
     // Of equal parts the first is named first.
-    let equal = |part: &(usize, f64)| most - part.1 < verdict::MARGIN / 2.0;
+    let equal = |part: &(usize, f64)| most - part.1 < MARGIN / 2.0;
     let count = parts.iter().take_while(|part| equal(part)).count();
     parts[..count].sort_by_key(|part| part.0);
     let worth = parts.into_iter().enumerate().filter(|(at, part)| *at == 0 || part.1 >= WORTH);

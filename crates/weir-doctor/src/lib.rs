@@ -18,6 +18,7 @@
 //! - [`advice`]: what would make it faster, where the evidence supports it.
 //! - [`ending`]: whether the end of a stage is a failure, and whose input it cut short.
 //! - `limits`: how short a run could become, which bounds the gain of advice.
+//! - [`why`]: why a process does not go on, from process to process.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
 
 #![no_std]
@@ -41,3 +42,4 @@ pub mod programs;
 pub mod sizing;
 pub mod state;
 pub mod verdict;
+pub mod why;

@@ -6,6 +6,8 @@ use lean::PipeSide;
 
 pub(crate) mod lean;
 
+/// Two stages whose busy shares differ by less than this count as equal.
+pub const MARGIN: f64 = 0.10;
 /// The fewest processes that are a reason.
 const MANY_PROCESSES: u64 = 50;
 /// Processes that live longer than this work on their own.

@@ -4,13 +4,14 @@
 //! number of slices of the run. [`Timeline::phases`] then chooses who held the run up in each slice,
 //! so that the time in which the chosen stages did work of their own is longest, less a price for
 //! each change. So a change has to pay: the new stage must have worked for longer than the old one,
-//! over the time from there on, by [`CHANGE_SHARE`] of the run. A phase between two others pays for
+//! over the time from there on, by a twentieth of the run. A phase between two others pays for
 //! two changes. Shorter turns of the stages, as pipes fill and drain, are no phases.
 //!
 //! Work of its own is time on a CPU and any wait but those for neighbours and for a CPU. In slices
 //! in which hardly any stage was busy, nobody held the run up: it waited for its input or output.
 
-use crate::verdict::MARGIN;
+use crate::facts::{Holder, Phase};
+use crate::load::MARGIN;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -24,42 +25,6 @@ const AT_WORK: f64 = 0.10;
 const MOST_SLICES: usize = 256;
 /// Length of the first slices.
 const SLICE_NS: u64 = 5_000_000;
-
-/// A time in which the same stage held the run up.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Phase {
-    /// Its beginning, from that of the run.
-    pub start_ns: u64,
-    /// Its end, where the next one begins.
-    pub end_ns: u64,
-    /// Who held the run up.
-    pub holder: Holder,
-}
-
-/// Who held a run up during a phase. Stages are positions in the run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Holder {
-    /// One stage, which was busy for this share of the phase, and whether no other was at work.
-    Stage {
-        /// Its position.
-        stage: usize,
-        /// The share of the phase in which it waited for no neighbour.
-        busy: f64,
-        /// Whether all others were done, or waited.
-        alone: bool,
-    },
-    /// Two stages, equally busy.
-    Two([usize; 2]),
-    /// None: the run waited for something outside of it.
-    Nobody,
-}
-
-impl Phase {
-    /// Returns its length.
-    pub fn length_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns)
-    }
-}
 
 /// What one stage did between two looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

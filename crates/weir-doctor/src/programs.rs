@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 mod changed;
 
 pub use changed::{
-    AES_CIPHER, cat_of_one_file, parallel, uncompressed, with_buffer, with_threads, without_cat,
+    AES_CIPHER, cat_of_one_file, line_buffered, parallel, uncompressed, with_buffer, with_threads,
+    without_cat,
 };
 
 /// Programs that advice names only where they are installed, or says that they are not.
@@ -46,6 +47,19 @@ pub fn is_loop(label: &str) -> bool {
     matches!(split(label), Some(("while" | "until" | "for", _)))
 }
 
+/// Whether a command works on each line as it comes: a loop of the shell around `read`, or `xargs`
+/// that takes one at a time.
+pub fn takes_each_line(label: &str) -> bool {
+    let Some((program, words)) = split(label) else { return false };
+    let one = |pair: &[&str]| matches!(pair, ["-n" | "-L", "1"]);
+    let each = |word: &str| matches!(word, "-n1" | "-L1") || word.starts_with("-I");
+    match program {
+        "while" | "until" => words.contains(&"read"),
+        "xargs" => words.iter().any(|word| each(word)) || words.windows(2).any(one),
+        _ => false,
+    }
+}
+
 /// Whether a command by its nature starts other programs again and again.
 pub fn starts_in_a_loop(label: &str) -> bool {
     is_loop(label) || matches!(split(label), Some(("xargs" | "parallel" | "find", _)))
@@ -60,6 +74,36 @@ pub fn is_shell(program: &str) -> bool {
 /// Whether a program starts commands that do not belong together: a shell or a build tool.
 pub fn starts_anything(program: &str) -> bool {
     is_shell(program) || matches!(program, "make" | "gmake" | "ninja" | "samu" | "just" | "cmake")
+}
+
+/// Whether what a program starts is no part of its own work: one that runs a command, whatever
+/// that is, and a language that scripts are written in.
+pub fn runs_others(program: &str) -> bool {
+    const RUNNERS: [&str; 22] = [
+        "time",
+        "timeout",
+        "setsid",
+        "sudo",
+        "doas",
+        "su",
+        "runuser",
+        "script",
+        "flock",
+        "unshare",
+        "chroot",
+        "strace",
+        "perf",
+        "tini",
+        "dumb-init",
+        "perl",
+        "ruby",
+        "node",
+        "php",
+        "tclsh",
+        "docker-init",
+        "catatonit",
+    ];
+    starts_anything(program) || RUNNERS.contains(&program) || program.starts_with("python")
 }
 
 /// Whether a program starts others and waits for them: also one that runs a command on a list, or

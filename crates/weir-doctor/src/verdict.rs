@@ -16,7 +16,7 @@
 use crate::around::{self, CpuCause};
 use crate::facts::{Run, Stage};
 use crate::limits;
-use crate::load::{self, StageLoad, lean};
+use crate::load::{self, MARGIN, StageLoad, lean};
 use crate::partition::Times;
 use crate::phases;
 use alloc::vec::Vec;
@@ -25,8 +25,6 @@ mod reasons;
 
 pub use reasons::{Busy, BusyPart};
 
-/// Two stages whose busy shares differ by less than this count as equal.
-pub const MARGIN: f64 = 0.10;
 /// The fewest samples from which a verdict is possible.
 const ENOUGH_SAMPLES: u64 = 8;
 /// In runs shorter than this, unknown waits come from a lack of samples.

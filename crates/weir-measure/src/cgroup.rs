@@ -1,17 +1,31 @@
-//! The control groups of this process, of version 1 and of version 2.
+//! The control groups of a process, of version 1 and of version 2.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use weir_sys::Pid;
 
 /// Returns the directories of this process's control groups for a controller (`cpu`, `memory`): its
 /// own group first, then those above it as far as they are mounted here. Where both versions are
-/// mounted there are directories of both; only one has the controller's files.
+/// mounted there are directories of both; only one has the controller's files. They are those of the
+/// first call: counters of two times are compared, and must be the same group's.
 pub fn directories(controller: &str) -> Vec<PathBuf> {
-    let read = |path| fs::read(path).map(|text| String::from_utf8_lossy(&text).into_owned());
-    let (Ok(mounts), Ok(groups)) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup")) else {
-        return Vec::new();
-    };
-    directories_in(&mounts, &groups, controller)
+    static TEXTS: OnceLock<Option<(String, String)>> = OnceLock::new();
+    let texts =
+        TEXTS.get_or_init(|| Some((read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?)));
+    texts
+        .as_ref()
+        .map_or_else(Vec::new, |(mounts, groups)| directories_in(mounts, groups, controller))
+}
+
+/// Returns these directories of another process as they are now, as far as they are mounted here.
+pub fn directories_of(pid: Pid, controller: &str) -> Vec<PathBuf> {
+    let texts = read("/proc/self/mountinfo").zip(read(&format!("/proc/{pid}/cgroup")));
+    texts.map_or_else(Vec::new, |(mounts, groups)| directories_in(&mounts, &groups, controller))
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
 /// Finds them in the texts of `/proc/PID/mountinfo` and `/proc/PID/cgroup`.

@@ -9,6 +9,8 @@
 //! - [`proc`]: readers of `/proc`.
 //! - [`oom`]: processes that the kernel killed because memory had run out.
 //! - [`host_cpu`], [`cgroup`], [`quota`]: other uses of the CPUs, and limits on their use.
+//! - [`mod@why`]: what a process waits for, and for whom.
+//! - `lives`: the processes of a run, as the kernel's events tell them.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable random numbers.
 
 #![forbid(unsafe_code)]
@@ -18,6 +20,7 @@ pub mod bench;
 pub mod cgroup;
 pub mod clock;
 pub mod host_cpu;
+mod lives;
 pub mod machine;
 pub mod oom;
 pub mod pairs;
@@ -25,3 +28,4 @@ pub mod proc;
 pub mod quota;
 pub mod random;
 pub mod runner;
+pub mod why;

@@ -53,7 +53,14 @@ pub fn own_peak_rss_bytes() -> u64 {
     crate::proc::peak_rss_bytes(text).unwrap_or(0)
 }
 
+/// Whether the CPUs have instructions for the cipher AES.
+#[cfg(target_arch = "x86_64")]
+pub fn has_aes() -> bool {
+    std::is_x86_feature_detected!("aes")
+}
+
 /// Whether the CPUs have instructions for the cipher AES, by `/proc/cpuinfo`.
+#[cfg(not(target_arch = "x86_64"))]
 pub fn has_aes() -> bool {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let features = |line: &&str| line.starts_with("flags") || line.starts_with("Features");

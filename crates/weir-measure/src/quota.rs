@@ -5,6 +5,7 @@ use crate::proc::number;
 use std::fs;
 use std::path::{Path, PathBuf};
 use weir_doctor::facts::Quota;
+use weir_sys::Pid;
 
 /// A control group's limit at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +17,26 @@ pub struct GroupQuota {
 
 /// Returns the limits of this process's groups, its own and those above.
 pub fn limits() -> Vec<GroupQuota> {
-    cgroup::directories("cpu").into_iter().filter_map(GroupQuota::read).collect()
+    limits_in(cgroup::directories("cpu"))
+}
+
+/// Returns the limits of the groups of process `pid`, its own and those above.
+pub fn limits_of(pid: Pid) -> Vec<GroupQuota> {
+    limits_in(cgroup::directories_of(pid, "cpu"))
+}
+
+fn limits_in(directories: Vec<PathBuf>) -> Vec<GroupQuota> {
+    directories.into_iter().filter_map(GroupQuota::read).collect()
+}
+
+/// Returns the limit that has throttled most since it was made; if none has, the smallest.
+pub fn most_throttled(limits: &[GroupQuota]) -> Option<Quota> {
+    limits.iter().map(|limit| limit.seen).max_by(more_throttled)
+}
+
+/// Orders limits by what they throttled, then by how little they allow.
+fn more_throttled(a: &Quota, b: &Quota) -> std::cmp::Ordering {
+    a.throttled_ns.cmp(&b.throttled_ns).then(b.cpus.total_cmp(&a.cpus))
 }
 
 /// Returns the smallest limit, in CPUs.
@@ -38,10 +58,7 @@ pub fn between(then: &[GroupQuota], now: &[GroupQuota]) -> Option<Quota> {
             throttled_ns: new.throttled_ns.saturating_sub(old.throttled_ns),
         }
     });
-    quotas.max_by(|a, b| {
-        let smaller = b.cpus.total_cmp(&a.cpus);
-        a.throttled_ns.cmp(&b.throttled_ns).then(smaller)
-    })
+    quotas.max_by(more_throttled)
 }
 
 impl GroupQuota {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_net::message::{Checksum, Want};
 use weir_net::names;
 use weir_net::outgoing::Outgoing;
-use weir_net::station::{Arrival, Station};
+use weir_net::station::{Station, StationMessage};
 use weir_net::wire::ipv4::{Datagram, protocol};
 use weir_net::wire::udp;
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut reply = Vec::new();
     loop {
         station.receive_for(Duration::from_secs(1), |sender, arrival| {
-            let Arrival::Packet { bytes, checksum } = arrival else { return };
+            let StationMessage::Packet { bytes, checksum } = arrival else { return };
             let Ok(datagram) = Datagram::check(bytes) else { return };
             let peer = datagram.header().source;
             // A packet of this machine's kernel may come without its checksum.
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             if checksum == Checksum::LeftOut && payload.len() >= udp::HEADER_BYTES {
                 payload[6..8].fill(0);
             }
-            let Ok(asked) = udp::Datagram::check(peer, own, &payload) else { return };
+            let Ok(asked) = udp::UdpDatagram::check(peer, own, &payload) else { return };
             reply.resize(udp::HEADER_BYTES + asked.payload().len(), 0);
             let (from, to) =
                 (SocketAddrV4::new(own, port), SocketAddrV4::new(peer, asked.source_port()));

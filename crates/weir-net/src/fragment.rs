@@ -26,12 +26,12 @@ pub enum FragmentError {
 
 /// The options of one piece, held by value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct FragmentOptions {
     bytes: [u8; MOST_OPTION_BYTES],
     length: u8,
 }
 
-impl std::ops::Deref for Options {
+impl std::ops::Deref for FragmentOptions {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -39,13 +39,13 @@ impl std::ops::Deref for Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for FragmentOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl Options {
+impl FragmentOptions {
     fn header_bytes(&self) -> usize {
         LEAST_HEADER_BYTES + usize::from(self.length).next_multiple_of(4)
     }
@@ -53,16 +53,16 @@ impl Options {
 
 /// One fragment, or the whole datagram where it fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct OutgoingFragment {
     /// Its header: length, offset and flags are right.
     pub header: Header,
     /// All options in the first piece, those that are copied in the others.
-    pub options: Options,
+    pub options: FragmentOptions,
     /// The bytes of the payload that it carries.
     pub payload: Range<usize>,
 }
 
-impl Piece {
+impl OutgoingFragment {
     /// Writes the piece of `payload`, which is that of the whole datagram; returns how many bytes
     /// the piece has. `None` where `out` is too short, or `payload` is not the one the pieces were
     /// made for.
@@ -81,8 +81,8 @@ impl Piece {
 #[derive(Clone, Debug)]
 pub struct Pieces {
     header: Header,
-    first: Options,
-    rest: Options,
+    first: FragmentOptions,
+    rest: FragmentOptions,
     payload_bytes: usize,
     mtu: usize,
     at: usize,
@@ -104,9 +104,10 @@ impl Pieces {
         if options.len() > MOST_OPTION_BYTES {
             return Err(FragmentError::Options);
         }
-        let mut first = Options { bytes: [0; MOST_OPTION_BYTES], length: options.len() as u8 };
+        let mut first =
+            FragmentOptions { bytes: [0; MOST_OPTION_BYTES], length: options.len() as u8 };
         first.bytes[..options.len()].copy_from_slice(options);
-        let mut rest = Options { bytes: [0; MOST_OPTION_BYTES], length: 0 };
+        let mut rest = FragmentOptions { bytes: [0; MOST_OPTION_BYTES], length: 0 };
         rest.length = options::copied_on_fragments(options, &mut rest.bytes) as u8;
         let total_bytes = first.header_bytes() + payload_bytes;
         if usize::from(header.offset_bytes) + total_bytes > MOST_BYTES {
@@ -125,9 +126,9 @@ impl Pieces {
 }
 
 impl Iterator for Pieces {
-    type Item = Piece;
+    type Item = OutgoingFragment;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<OutgoingFragment> {
         if self.done {
             return None;
         }
@@ -145,6 +146,6 @@ impl Iterator for Pieces {
             ..self.header
         };
         self.at += bytes;
-        Some(Piece { header, options, payload })
+        Some(OutgoingFragment { header, options, payload })
     }
 }

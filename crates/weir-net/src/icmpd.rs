@@ -7,7 +7,7 @@ use crate::log::{EventReason, FailureEvent, Log};
 use crate::message::Want;
 use crate::outgoing::Outgoing;
 use crate::spans;
-use crate::station::{Arrival, Sender, Station};
+use crate::station::{Sender, Station, StationMessage};
 use crate::switch::{ms_since_midnight, now_ns};
 use crate::wire::ipv4::{Datagram, protocol};
 use std::net::Ipv4Addr;
@@ -78,19 +78,25 @@ impl Icmpd {
     }
 }
 
-fn answer(engine: &mut Engine, sender: &mut Sender<'_>, log: Option<&Log>, arrival: Arrival<'_>) {
+fn answer(
+    engine: &mut Engine,
+    sender: &mut Sender<'_>,
+    log: Option<&Log>,
+    arrival: StationMessage<'_>,
+) {
     match arrival {
-        Arrival::Packet { bytes, .. } => {
+        StationMessage::Packet { bytes, .. } => {
             let Ok(datagram) = Datagram::check(bytes) else { return };
             let mut through = Through { sender, log, from: datagram.header().source };
-            let _span = spans::ANSWER.enter();
+            let span = spans::ANSWER.enter();
             engine.take(&datagram, now_ns(), &mut through);
+            span.end_at_last();
         }
-        Arrival::Undeliverable { bytes, why } => {
+        StationMessage::Undeliverable { bytes, why } => {
             let mut through = Through { sender, log, from: Ipv4Addr::UNSPECIFIED };
             engine.undeliverable(bytes, why, now_ns(), &mut through);
         }
-        Arrival::Notice(_) => {}
+        StationMessage::Notice(_) => {}
     }
 }
 

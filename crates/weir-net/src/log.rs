@@ -36,8 +36,8 @@ mod scan;
 mod tests;
 
 pub use event::{
-    Change, Direction, Dropped, Dump, Event, EventBody, FailureEvent, Packet, StationEvent,
-    Transaction, Transport,
+    Direction, Dropped, Dump, EventBody, FailureEvent, LogEvent, Packet, StationChange,
+    StationEvent, Transaction, Transport,
 };
 pub use file::old_name;
 pub use kinds::Kinds;

@@ -21,7 +21,7 @@ use crate::wire::ipv4::{Datagram, Header, LEAST_HEADER_BYTES, MOST_BYTES};
 use crate::wire::ports;
 use chunks::{CHUNK_COST, MOST_CHUNKS, Occupancy, TABLE_COST};
 use std::net::Ipv4Addr;
-use waiting::{DATAGRAM_COST, Key, Pending, QUOTED_BYTES};
+use waiting::{DATAGRAM_COST, DatagramKey, Pending, QUOTED_BYTES};
 
 /// Budget cost of the longest datagram: the smallest budget allowed.
 pub const LEAST_BUDGET_BYTES: usize = DATAGRAM_COST + MOST_CHUNKS * CHUNK_COST + TABLE_COST;
@@ -142,7 +142,7 @@ pub struct Reassembly {
 /// The fields of a fragment that reassembly needs.
 struct Fragment<'a> {
     header: Header,
-    key: Key,
+    key: DatagramKey,
     start: usize,
     end: usize,
     payload: &'a [u8],
@@ -152,7 +152,13 @@ impl<'a> Fragment<'a> {
     fn of(datagram: &Datagram<'a>) -> Fragment<'a> {
         let (header, payload) = (datagram.header(), datagram.payload());
         let start = usize::from(header.offset_bytes);
-        Fragment { header, key: Key::of(&header), start, end: start + payload.len(), payload }
+        Fragment {
+            header,
+            key: DatagramKey::of(&header),
+            start,
+            end: start + payload.len(),
+            payload,
+        }
     }
 
     fn hides_tcp(&self) -> bool {
@@ -239,7 +245,7 @@ impl Reassembly {
             }
             if !waiting.is_poisoned {
                 self.counts.expired += 1;
-                let Key { source, destination, .. } = waiting.key;
+                let DatagramKey { source, destination, .. } = waiting.key;
                 gone(Expired { source, destination, quote: waiting.quote() });
             }
             self.pending.remove(id);
@@ -278,7 +284,7 @@ impl Reassembly {
     }
 
     /// Returns the pending datagram of this key, if its time is not over.
-    fn find(&mut self, key: &Key) -> Option<u32> {
+    fn find(&mut self, key: &DatagramKey) -> Option<u32> {
         let id = self.pending.find(key)?;
         let waiting = self.pending.get(id);
         if waiting.deadline_ns > self.latest_ns {

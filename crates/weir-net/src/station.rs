@@ -23,7 +23,7 @@ const RING_BYTES: u64 = 1 << 20;
 
 /// A received message.
 #[derive(Debug)]
-pub enum Arrival<'a> {
+pub enum StationMessage<'a> {
     /// A whole datagram with its IP header, which the switch has checked.
     Packet {
         /// Its bytes.
@@ -138,7 +138,7 @@ impl Station {
     pub fn receive_for(
         &mut self,
         time: Duration,
-        mut see: impl FnMut(&mut Sender<'_>, Arrival<'_>),
+        mut see: impl FnMut(&mut Sender<'_>, StationMessage<'_>),
     ) -> Result<usize> {
         let Station { port, writer, buffer, message, .. } = self;
         let mut sender = Sender { writer, message, failure: None };
@@ -151,12 +151,11 @@ impl Station {
         };
         // While a profile is taken, the wait is a separate call, so that it is counted apart.
         let got = match weir_profile::is_on() {
-            true => {
-                weir_profile::wait(&spans::RING_WAIT, || port.wait_timeout(time)).and_then(|()| {
+            true => weir_profile::wait_next(&spans::RING_WAIT, || port.wait_timeout(time))
+                .and_then(|()| {
                     let _span = spans::TAKE.enter_next();
                     port.receive_each_timeout(buffer, Timeout::Now, show)
-                })
-            }
+                }),
             false => port.receive_each_timeout(buffer, time, show),
         };
         if let Some(error) = sender.failure {
@@ -237,18 +236,18 @@ impl Sender<'_> {
     }
 }
 
-fn arrival(bytes: &[u8]) -> Option<Arrival<'_>> {
+fn arrival(bytes: &[u8]) -> Option<StationMessage<'_>> {
     let (front, bytes) = bytes.split_first_chunk::<TO_STATION_BYTES>()?;
     match front[0] {
         to_station::PACKET => {
             let checksum = if front[2] == 1 { Checksum::LeftOut } else { Checksum::ToCheck };
-            Some(Arrival::Packet { bytes, checksum })
+            Some(StationMessage::Packet { bytes, checksum })
         }
         to_station::UNDELIVERABLE => {
             let why = message::why(front[1], front[4])?;
-            Some(Arrival::Undeliverable { bytes, why })
+            Some(StationMessage::Undeliverable { bytes, why })
         }
-        to_station::NOTICE => message::notice(bytes).map(Arrival::Notice),
+        to_station::NOTICE => message::notice(bytes).map(StationMessage::Notice),
         _ => None,
     }
 }

@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::message::{Attached, MOST_MESSAGE_BYTES};
 use crate::spans;
-use acceptor::Acceptor;
+use acceptor::StationAcceptor;
 use device::{BUFFER_BYTES, Device};
 use incoming::Incoming;
 use journal::Journal;
@@ -91,7 +91,7 @@ impl Switch {
             generation: AtomicU64::new(0),
             settings,
         });
-        let requests = Requests::new(shared.clone(), Acceptor::start(shared.clone())?);
+        let requests = Requests::new(shared.clone(), StationAcceptor::start(shared.clone())?);
         Ok(Switch { shared, port, requests })
     }
 
@@ -125,9 +125,7 @@ impl Switch {
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
             let came = shared.receive(&mut packet)?;
-            let span = spans::TAKE.enter_next();
             let took = look(port, &mut message, &mut see)?;
-            drop(span);
             ticks.look_after(shared);
             if came + took > 0 {
                 in_vain = 0;
@@ -172,7 +170,7 @@ impl Switch {
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
             let waited = weir_profile::wait(&spans::SLEEP, || port.wait_timeout(TICK));
-            let got = waited.and_then(|()| spans::TAKE.run(|| look(port, &mut message, &mut see)));
+            let got = waited.and_then(|()| look(port, &mut message, &mut see));
             match got {
                 Err(error) if error.kind() != weir::ErrorKind::TimedOut => return Err(error.into()),
                 _ => {}
@@ -227,7 +225,7 @@ impl ExpiryTimer {
 }
 
 /// Takes the messages of stations that are there; returns how many. The port's descriptor stays as
-/// it is.
+/// it is. A look that finds nothing is not counted in a profile: it would cost as much as it takes.
 fn look(
     port: &mut Port,
     message: &mut [u8],
@@ -236,6 +234,7 @@ fn look(
     if !port.is_ready()? {
         return Ok(0);
     }
+    let _span = spans::TAKE.enter_next();
     match port.lend_each_timeout(message, Timeout::Now, see) {
         // Only part of a message was there, or an event that is not shown.
         Err(error) if error.kind() == weir::ErrorKind::WouldBlock => Ok(0),

@@ -1,4 +1,4 @@
-//! The log as programs use it: making, opening, choosing kinds, following.
+//! The log as programs use it: they make and open it, choose kinds, and follow it.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use weir_net::ErrorKind;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::{
-    Change, Direction, Dropped, EventBody, FailureEvent, Kinds, Log, LogReader, Packet,
+    Direction, Dropped, EventBody, FailureEvent, Kinds, Log, LogReader, Packet, StationChange,
     StationEvent, Transaction, Transport, old_name,
 };
 
@@ -43,7 +43,7 @@ fn packet(id: u16) -> Packet {
 }
 
 fn station(pid: u32) -> StationEvent {
-    StationEvent { change: Change::Died, pid, protocol: 1, port: 0 }
+    StationEvent { change: StationChange::Died, pid, protocol: 1, port: 0 }
 }
 
 fn failure(value: u32) -> FailureEvent {
@@ -56,7 +56,7 @@ fn failure(value: u32) -> FailureEvent {
     }
 }
 
-/// One event of each kind, and what is to be read of it.
+/// One event of each kind, and what a reader must find in it.
 fn one_of_each(log: &Log) -> Vec<(Kinds, EventBody)> {
     let transaction = Transaction { direction: Direction::Out, packet: packet(9) };
     let dropped = Dropped { reason: DropReason::NoPort.into(), packet: packet(0xffff) };
@@ -179,7 +179,7 @@ fn the_log_before_is_kept_and_a_follower_goes_on_with_the_new_one() {
     first.station(&station(1));
     assert!(!reader.reopen().expect("looked"), "it is the same");
     let second = Log::create(place.path(), 4096).expect("made");
-    // Who has the first still open writes there.
+    // A process that still has the first file open writes there.
     first.station(&station(2));
     second.station(&station(3));
     let pids = |reader: &mut LogReader| -> Vec<u32> {
@@ -200,9 +200,8 @@ fn the_log_before_is_kept_and_a_follower_goes_on_with_the_new_one() {
     assert_eq!(reader.reopen().expect_err("no log").kind(), ErrorKind::Corrupt);
 }
 
-/// A reader bounded how far one call goes by its position, and one that had been left behind by
-/// more than two laps said that there was nothing: a follower slept, and told what was missing too
-/// early.
+/// A reader once bounded one call by its position. When it was more than two laps behind, it said
+/// that there was nothing: a follower slept, and reported the missing events too early.
 #[test]
 fn a_reader_left_far_behind_finds_at_once_what_there_is() {
     let place = Place::new();
@@ -253,7 +252,7 @@ fn what_is_no_log_is_refused_and_left_alone() {
             let text = error.to_string();
             assert!(text.contains(why) && text.contains("/log'"), "{text}, not {why}");
         }
-        // What was a log once does not keep a switch from starting.
+        // A file that used to be a log does not keep a switch from starting.
         if bytes.starts_with(b"weirlog\n") {
             Log::create(&path, 4096).expect("made");
             assert_eq!(std::fs::read(old_name(&path)).expect("read"), bytes, "kept");
@@ -305,7 +304,8 @@ fn a_log_that_others_may_write_is_only_read() {
 
 #[test]
 fn a_full_disk_is_an_error_when_the_log_is_made() {
-    // A limit on the length of files stands in for the disk: both end what sets space aside.
+    // A limit on the length of files stands in for a full disk: both make the reservation of space
+    // fail.
     if let Some(path) = std::env::var_os("WEIR_TEST_FULL") {
         use rustix::process::{Resource, Rlimit, setrlimit};
         let limit = Rlimit { current: Some(1 << 16), maximum: Some(1 << 16) };
@@ -314,14 +314,15 @@ fn a_full_disk_is_an_error_when_the_log_is_made() {
         return;
     }
     let place = Place::new();
-    // This test again, in a process of its own. Too long a file is a signal as well (SIGXFSZ).
+    // Runs this test again, in a process of its own. A file that is too long also raises a signal
+    // (SIGXFSZ).
     let mut child = std::process::Command::new("sh");
     child
         .args(["-c", "trap '' 25; exec \"$@\"", "sh"])
         .arg(std::env::current_exe().expect("a path"));
     child.args(["a_full_disk_is_an_error_when_the_log_is_made", "--exact", "--quiet"]);
     child.env("WEIR_TEST_FULL", place.path());
-    // What it prints goes to a pipe: the limit holds for a file that the tests write to, too.
+    // Its output goes to a pipe, because the limit also holds for a file that the tests write to.
     let output = child.output().expect("started");
     assert!(output.status.success(), "{output:?}");
     assert_eq!(place.names(), [""; 0], "nothing is left over");
@@ -341,13 +342,13 @@ fn packets_are_told_apart_from_their_bytes() {
         length_bytes: 28,
     };
     assert_eq!(Packet::of(&bytes), echo);
-    // One byte short of an ICMP header; a fragment that is not the first.
+    // One packet is a byte short of an ICMP header, and one is a fragment other than the first.
     let bare = Packet { transport: Transport::None { id: 0x1234 }, ..echo };
     assert_eq!(Packet::of(&bytes[..27]), Packet { length_bytes: 27, ..bare });
     bytes[7] = 1;
     assert_eq!(Packet::of(&bytes), bare);
     bytes[7] = 0;
-    // A header with options; one that says that it is longer than the packet; one of 4 bytes.
+    // One header has options, one claims to be longer than the packet, and one has 4 bytes.
     bytes[9] = 17;
     bytes[0] = 0x46;
     bytes.extend_from_slice(&[0, 9, 0, 0]);

@@ -1,4 +1,4 @@
-//! Events as text, JSON and capture files; the latter read by tcpdump and tshark.
+//! Events as text, JSON and capture files. tcpdump and tshark read the capture files.
 
 use insta::assert_snapshot;
 use std::net::Ipv4Addr;
@@ -6,8 +6,8 @@ use std::process::Command;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::format::{Zone, json, pcap, pcap_header, text};
 use weir_net::log::{
-    Change, Direction, Dropped, Dump, Event, EventBody, EventReason, FailureEvent, Packet,
-    StationEvent, Transaction, Transport,
+    Direction, Dropped, Dump, EventBody, EventReason, FailureEvent, LogEvent, Packet,
+    StationChange, StationEvent, Transaction, Transport,
 };
 
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -15,7 +15,7 @@ const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 /// 2026-11-21 10:15:03.123456789 UTC.
 const TIME_NS: u64 = 1_795_256_103_123_456_789;
 
-/// An echo request as it is on the wire, its checksums right.
+/// An echo request as it is on the wire, with correct checksums.
 const ECHO: [u8; 32] = [
     0x45, 0, 0, 32, 0x12, 0x34, 0x40, 0, 64, 1, 0x14, 0x95, 10, 9, 0, 1, 10, 9, 0, 2, //
     8, 0, 0x17, 0x20, 0, 7, 0, 1, b'w', b'e', b'i', b'r',
@@ -33,8 +33,8 @@ fn icmp(kind: u8, code: u8) -> Transport {
     Transport::Icmp { kind, code, id: 7, sequence: 1 }
 }
 
-/// Events of all kinds, and what is odd about each.
-fn events() -> Vec<Event> {
+/// Events of all kinds, with what is unusual about each.
+fn events() -> Vec<LogEvent> {
     let ports = Transport::Ports { source: 5353, target: 69, id: 9 };
     let dump = |direction, length_bytes, bytes: &[u8]| {
         EventBody::Dump(Dump { direction, length_bytes, bytes: bytes.to_vec() })
@@ -65,12 +65,12 @@ fn events() -> Vec<Event> {
         dump(Direction::Out, 1500, &[&ECHO[..], &[0; 64]].concat()),
         dump(Direction::Out, 2, &[0x1b, 0x5b]),
         dump(Direction::Out, 0, &[]),
-        station(Change::Attached, 17, 69),
-        station(Change::Detached, 1, 0),
-        station(Change::Died, 3, 0),
-        station(Change::Refused, 200, 1),
+        station(StationChange::Attached, 17, 69),
+        station(StationChange::Detached, 1, 0),
+        station(StationChange::Died, 3, 0),
+        station(StationChange::Refused, 200, 1),
     ];
-    let event = |(number, what)| Event { time_ns: TIME_NS + number * 1_000_001, what };
+    let event = |(number, what)| LogEvent { time_ns: TIME_NS + number * 1_000_001, what };
     (0_u64..).zip(whats).map(event).collect()
 }
 
@@ -101,7 +101,7 @@ fn lines_of_json() {
 #[test]
 fn times_that_cannot_be_are_no_panic() {
     for time_ns in [0, 1, u64::MAX / 2, u64::MAX] {
-        let event = Event { time_ns, ..events().remove(0) };
+        let event = LogEvent { time_ns, ..events().remove(0) };
         let mut out = String::new();
         text(&mut out, &event, &mut Zone::local());
         json(&mut out, &event);
@@ -129,7 +129,7 @@ fn a_capture_file_is_laid_out_as_it_should_be() {
     assert_eq!((word(72 + 8), word(72 + 12)), (96, 1500), "kept and sent");
 }
 
-/// What a program makes of the capture file; nothing where it is not installed.
+/// What a program prints for the capture file; `None` if the program is not installed.
 fn read_by(program: &str, args: &[&str]) -> Option<String> {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("dumps.pcap");

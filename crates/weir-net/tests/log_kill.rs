@@ -1,4 +1,4 @@
-//! A log whose writers are killed at random instants, and one that many threads write at once.
+//! A log whose writers are killed at random moments, and one that many threads write at once.
 
 use fastrand::Rng;
 use std::collections::BTreeMap;
@@ -9,21 +9,21 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_measure_sys::fork;
 use weir_net::log::{
-    Direction, Event, EventBody, EventReason, FailureEvent, Kinds, Log, LogReader,
+    Direction, EventBody, EventReason, FailureEvent, Kinds, Log, LogEvent, LogReader,
 };
 use weir_sys::words::Words;
 
-/// Rounds of kills; more of them by `WEIR_KILLS`.
+/// Rounds of kills. `WEIR_KILLS` sets another number.
 fn rounds() -> u64 {
     std::env::var("WEIR_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(60)
 }
 
-/// Writers of a round.
+/// How many writers a round has.
 const WRITERS: usize = 3;
-/// Most events of a writer: a ring of 1 MiB holds them all, dumps too.
+/// The most events of a writer. A ring of 1 MiB holds them all, dumps too.
 const MOST: u64 = 2500;
 
-/// Event `number` of a writer: mostly small ones, now and then a dump.
+/// Event `number` of a writer: usually a small one, sometimes a dump.
 fn write(log: &Log, writer: usize, number: u64) {
     if number % 16 == 7 {
         log.dump_in(&bytes_of(writer, number));
@@ -44,8 +44,8 @@ fn bytes_of(writer: usize, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Who wrote it, and which; fails where it is not whole.
-fn whose(event: &Event) -> (usize, u64) {
+/// Returns the writer and the number of an event. Fails if the event is not whole.
+fn whose(event: &LogEvent) -> (usize, u64) {
     match &event.what {
         EventBody::Failure(failure) => {
             let (writer, number) = (failure.source.to_bits(), failure.value);
@@ -63,7 +63,7 @@ fn whose(event: &Event) -> (usize, u64) {
     }
 }
 
-/// What is in the log, of each writer in the order of the log.
+/// Returns what is in the log: the events of each writer in the order of the log.
 fn read_all(reader: &mut LogReader) -> BTreeMap<usize, Vec<u64>> {
     let begun = Instant::now();
     let mut found: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
@@ -115,7 +115,7 @@ fn what_was_acknowledged_is_there_after_kill_9() {
                 unsafe { fork::copy(body) }.expect("forked")
             })
             .collect();
-        // The first dies first, and others go on; each at an instant of its own.
+        // The first writer dies first, and the others go on. Each dies at a moment of its own.
         for (writer, child) in children.iter_mut().enumerate() {
             let instant = random.u64(..MOST);
             let begun = Instant::now();
@@ -189,6 +189,7 @@ fn laps_of_many_threads_tear_nothing() {
     assert_eq!(reader.head(), units, "each took its units once");
     assert!(events > 0);
     let all = THREADS as u64 * EVENTS;
-    // Each event was seen, overwritten (at least a unit each), or lost to one that was overtaken.
+    // Each event was seen, was overwritten (a unit each at least), or was lost with a record that
+    // was overtaken.
     assert!(events <= all && all - events <= counts.overwritten_units + counts.unfinished * 64);
 }

@@ -7,11 +7,11 @@ use weir_net::log::{Direction, Dump, EventBody, EventReason, FailureEvent, Kinds
 /// A step of a run.
 #[derive(Clone, Debug)]
 enum Act {
-    /// So many events of one unit.
+    /// This many events of one unit.
     Small(usize),
-    /// A dump of so many bytes.
+    /// A dump of this many bytes.
     Dump(usize),
-    /// Reads so many events, at most.
+    /// Reads at most this many events.
     Read(usize),
     /// A new reader, from the oldest on.
     Reopen,
@@ -28,7 +28,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// All that was ever written, and where; and where the reader is.
+/// Everything that was ever written, with its place, and where the reader is.
 #[derive(Default)]
 struct Naive {
     units: u64,
@@ -50,7 +50,7 @@ impl Naive {
         };
         self.written.push((self.head, units, what));
         self.head += units;
-        // A list of all would do; it is searched at each read.
+        // A list of all events would do, but it is searched at each read.
         let gone = self.position.min(self.head.saturating_sub(self.units));
         if self.written.len() > 1500 {
             self.written.retain(|(at, ..)| *at >= gone);
@@ -60,7 +60,7 @@ impl Naive {
     fn reopen(&mut self) {
         self.position = self.head.saturating_sub(self.units);
         (self.private, self.overwritten) = (0, 0);
-        // The rest of a record that began before is none that this reader lost.
+        // The rest of a record that began earlier does not count as lost by this reader.
         let whole = self.written.iter().map(|(at, ..)| *at).find(|at| *at >= self.position);
         self.rest_until = whole.unwrap_or(self.head);
     }
@@ -124,7 +124,7 @@ proptest! {
                 Act::Dump(length) => {
                     let bytes: Vec<u8> = (number..number + length).map(|at| at as u8).collect();
                     log.dump_out(&bytes);
-                    // A quarter of the ring is the most.
+                    // A dump takes a quarter of the ring at most.
                     let most = 8 + 24 * ((32 << ring) - 1);
                     let kept = bytes[..length.min(most)].to_vec();
                     let (direction, length_bytes) = (Direction::Out, length as u32);

@@ -1,5 +1,5 @@
-//! Messages between the switch and its stations: what one side puts the other reads, and what is
-//! none is refused.
+//! Messages between the switch and its stations: one side reads what the other writes, and refuses
+//! what is not a message.
 
 use proptest::prelude::*;
 use std::net::Ipv4Addr;

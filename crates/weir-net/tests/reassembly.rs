@@ -1,4 +1,4 @@
-//! Reassembly, case by case: what is put together, what is dropped and why, who gives way.
+//! Reassembly, case by case: what is put together, what is dropped and why, and what gives way.
 
 use std::net::Ipv4Addr;
 use weir_net::reassembly::{
@@ -53,7 +53,7 @@ fn header() -> Header {
     }
 }
 
-/// The byte at a place of a payload, as it is where nothing else is said.
+/// The byte at a place of a payload, unless a test says otherwise.
 fn byte(at: usize) -> u8 {
     (at as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]
 }
@@ -73,7 +73,7 @@ fn piece(header: Header, start: usize, end: usize, more_fragments: bool) -> Vec<
     written(header, &[], &(start..end).map(byte).collect::<Vec<_>>())
 }
 
-/// All fragments of a datagram of so many bytes of payload, in order.
+/// All fragments of a datagram with this many bytes of payload, in order.
 fn pieces(header: Header, payload_bytes: usize, piece_bytes: usize) -> Vec<Vec<u8>> {
     (0..payload_bytes)
         .step_by(piece_bytes)
@@ -105,7 +105,7 @@ fn fragments_that_linux_made_are_put_together_in_either_order() {
         assert_eq!(datagram.header(), Header { total_bytes: 88, more_fragments: false, ..first });
         // The checksum of the user datagram covers all of its 68 bytes.
         let (from, to) = (first.source, first.destination);
-        weir_net::wire::udp::Datagram::check(from, to, datagram.payload()).unwrap();
+        weir_net::wire::udp::UdpDatagram::check(from, to, datagram.payload()).unwrap();
     }
     assert_eq!((reassembly.waiting(), reassembly.held_bytes()), (0, 0));
     assert_eq!(
@@ -225,7 +225,7 @@ fn any_overlap_but_a_duplicate_drops_the_datagram_and_what_else_comes_of_it() {
             assert_eq!(became, Became::Dropped(Rejection::Poisoned), "{story}");
         }
         assert!(reassembly.held_bytes() > 0 && reassembly.waiting() == 1);
-        // After its time the key is free again, and nobody is told.
+        // After its time the key is free again, and no error is sent.
         reassembly.expire(30 * SECOND_NS, |_| panic!("{story}: nothing waited"));
         assert_eq!((reassembly.held_bytes(), reassembly.waiting()), (0, 0));
         assert_eq!(take(&mut reassembly, &first, 30 * SECOND_NS), Became::Waiting);
@@ -254,7 +254,7 @@ fn what_would_be_too_long_with_its_header_is_dropped() {
     let options = [7, 39, 4].into_iter().chain([0; 36]).collect::<Vec<_>>();
     let first = written(Header { more_fragments: true, ..header() }, &options, &[0; 8]);
     let end = 65_535 - 60;
-    // The last byte there may be, and one more.
+    // The last byte that is possible, and one more.
     for (last_end, fits) in [(end, true), (end + 1, false)] {
         let mut last = header();
         last.offset_bytes = 65_400;
@@ -333,8 +333,8 @@ fn without_its_first_fragment_nothing_is_quoted() {
     assert_eq!(told, 1);
 }
 
-/// An id that is used again after the timeout must not be put together with what was left of it,
-/// be it that nobody had called `expire` meanwhile.
+/// An id that is used again after the timeout must not be put together with the fragments left of
+/// the old datagram, even if nobody called `expire` meanwhile.
 #[test]
 fn an_old_fragment_is_not_put_together_with_one_after_its_time() {
     let mut reassembly = default();
@@ -402,7 +402,7 @@ fn a_source_that_fills_its_budget_is_the_only_one_to_lose() {
     }
     let became = take(&mut reassembly, &piece(header(), 1480, 1500, false), 0);
     assert_eq!(became, whole(header(), 1500));
-    // Its own newest are there, its oldest are not.
+    // The newest datagrams of this source are still held, its oldest are not.
     let newest = Header { id: 2_999, ..greedy };
     let became = take(&mut reassembly, &piece(newest, 1480, 1500, false), 0);
     assert_eq!(became, whole(newest, 1500));
@@ -456,6 +456,6 @@ fn poisoned_keys_are_within_the_budgets() {
         assert_eq!(became, Became::Dropped(Rejection::Overlap));
         assert!(reassembly.held_bytes() <= reassembly.limits().source_bytes);
     }
-    // What gives way of them was counted when it was poisoned.
+    // A datagram that gives way here was counted when it was poisoned.
     assert_eq!((reassembly.counts().overlaps, reassembly.counts().evicted_source), (5_000, 0));
 }

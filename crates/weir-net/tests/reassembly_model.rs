@@ -16,7 +16,7 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// A fragment as it is made up.
+/// A fragment as the test generates it.
 #[derive(Clone, Debug)]
 struct Fragment {
     source: u8,
@@ -25,7 +25,7 @@ struct Fragment {
     unit: u16,
     bytes: u16,
     more: bool,
-    /// Each version has other bytes.
+    /// Each version has different bytes.
     version: u8,
     tos: u8,
     options: u8,
@@ -76,7 +76,7 @@ struct Known {
     came: Vec<Fragment>,
 }
 
-/// What the naive reassembly says: as [`Reassembled`], by value.
+/// What the naive reassembly returns: [`Reassembled`] by value.
 #[derive(Debug, PartialEq)]
 enum Says {
     Whole(Vec<u8>),
@@ -211,7 +211,7 @@ fn any_fragment() -> impl Strategy<Value = Fragment> {
     )
 }
 
-/// A step: a fragment after so much time.
+/// A step: a fragment, after this much time.
 fn any_steps() -> impl Strategy<Value = Vec<(Fragment, u64)>> {
     let time = prop_oneof![9 => 0u64..10, 1 => 0u64..1200];
     prop::collection::vec((any_fragment(), time), 1..60)
@@ -321,7 +321,7 @@ proptest! {
         let mut reassembly = Reassembly::new(ReassemblyLimits::default());
         let (last, others) = order.split_last().unwrap();
         for at in others {
-            // Each of them twice: networks do that.
+            // Each of them comes twice, as happens in networks.
             for _ in 0..2 {
                 let said = says(&mut reassembly, &datagram.fragments[*at], 0);
                 prop_assert!(!matches!(said, Says::Whole(_)));
@@ -333,7 +333,7 @@ proptest! {
         prop_assert_eq!(reassembly.counts().duplicates, others.len() as u64);
     }
 
-    /// Gateways fragment fragments.
+    /// Gateways may fragment fragments.
     #[test]
     fn fragments_of_fragments_are_fragments_of_the_datagram(
         payload_bytes in 100usize..9000,
@@ -404,7 +404,7 @@ proptest! {
         prop_assert_eq!(reassembly.counts().evicted_whole, 0);
     }
 
-    /// So many sources that the whole budget is full.
+    /// This many sources fill the whole budget.
     #[test]
     fn forged_sources_cost_others_only_what_is_oldest(
         forged in prop::collection::vec((any_fragment(), any::<u8>()), 0..600),
@@ -422,7 +422,7 @@ proptest! {
             says(&mut reassembly, &bytes, 0);
             prop_assert!(reassembly.held_bytes() <= whole_bytes);
         }
-        // The newest is the last to go, so that a full house keeps nobody out.
+        // The newest goes last, so a full budget keeps nobody out.
         let datagram = honest(1, 1, payload_bytes, 1500, &[]);
         let said: Vec<Says> = datagram
             .fragments
@@ -434,7 +434,7 @@ proptest! {
     }
 }
 
-/// Fisher and Yates, with a generator of its own so that a seed is all there is to say.
+/// The shuffle of Fisher and Yates, with a generator of its own, so that the seed alone decides.
 fn shuffle<T>(items: &mut [T], mut seed: u64) {
     for at in (1..items.len()).rev() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -32,7 +32,7 @@ const WITH_TIME: [u8; 45] = [
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
 const NOON_MS: u32 = 43_200_000;
 
-/// Makes the checksum of the header right.
+/// Sets the header's checksum.
 fn repair(bytes: &mut [u8]) {
     bytes[10..12].fill(0);
     let checksum = checksum::of(&bytes[..usize::from(bytes[0] & 0xf) * 4]);
@@ -48,7 +48,7 @@ fn spoiled(spoil: impl FnOnce(&mut [u8; 57])) -> Result<(), Malformed> {
 
 #[test]
 fn a_header_is_read_and_written_as_it_was() {
-    // The header most often reckoned through in books, with its checksum.
+    // The header that textbooks most often compute, with its checksum.
     let bytes = [
         0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00,
         0x01, 0xc0, 0xa8, 0x00, 0xc7,
@@ -197,7 +197,7 @@ fn a_timestamp_that_linux_filled_in_is_full_for_us() {
     assert_eq!(list[3], 0x11, "one had no room");
     list[3] = 0x01;
     assert_eq!(list, WITH_TIME[20..32]);
-    // What Linux put in is what we would have.
+    // What Linux filled in is what weir would fill in.
     let mut empty = [68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     options::update(&mut empty, Ipv4Addr::new(192, 0, 2, 1), 0x04fa_67bb).unwrap();
     assert_eq!(empty, WITH_TIME[20..32]);
@@ -280,7 +280,7 @@ fn a_user_datagram_is_read_and_written_as_it_was() {
     let bytes = QUERY;
     let datagram = Datagram::check(&bytes).unwrap();
     let header = datagram.header();
-    let user = udp::Datagram::check(header.source, header.destination, datagram.payload());
+    let user = udp::UdpDatagram::check(header.source, header.destination, datagram.payload());
     let user = user.unwrap();
     assert_eq!((user.source_port(), user.destination_port()), (33_333, 53));
     assert_eq!((user.payload().len(), user.has_checksum(), user.surplus_bytes()), (29, true, 0));
@@ -299,7 +299,7 @@ fn each_fault_of_a_user_datagram_has_its_name() {
     let (from, to) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
     let good = QUERY[20..].to_vec();
     let check =
-        |bytes: &[u8]| udp::Datagram::check(from, to, bytes).map(|user| user.surplus_bytes());
+        |bytes: &[u8]| udp::UdpDatagram::check(from, to, bytes).map(|user| user.surplus_bytes());
     assert_eq!(check(&good[..7]), Err(udp::Malformed::Short));
     assert_eq!(check(&good[..36]), Err(udp::Malformed::Length));
     let longer = [&good[..], b"beyond"].concat();
@@ -312,7 +312,7 @@ fn each_fault_of_a_user_datagram_has_its_name() {
     let mut bytes = good.clone();
     bytes[5] = 7;
     assert_eq!(check(&bytes), Err(udp::Malformed::Length));
-    assert!(udp::Datagram::check(from, from, &good).is_err(), "addresses are covered");
+    assert!(udp::UdpDatagram::check(from, from, &good).is_err(), "addresses are covered");
     let mut bytes = good;
     bytes[6..8].fill(0);
     bytes[20] ^= 1;
@@ -325,8 +325,8 @@ fn a_checksum_that_comes_out_as_none_is_sent_as_all_ones() {
     let mut out = [0; 10];
     udp::emit(from, to, &[0, 0], &mut out).unwrap();
     let missing = u16::from_be_bytes([out[6], out[7]]);
-    // What is missing in the sum is put into the payload: the checksum becomes 0.
+    // The payload takes up the difference, so that the checksum becomes 0.
     udp::emit(from, to, &missing.to_be_bytes(), &mut out).unwrap();
     assert_eq!(out[6..8], [0xff, 0xff]);
-    assert!(udp::Datagram::check(OWN, OWN, &out).unwrap().has_checksum());
+    assert!(udp::UdpDatagram::check(OWN, OWN, &out).unwrap().has_checksum());
 }

@@ -1,5 +1,5 @@
-//! Any bytes, and packets that were right before somebody touched them: nothing panics, nothing is
-//! shown that was not there, and what was taken can be written again.
+//! Arbitrary bytes, and valid packets that were changed: nothing panics, nothing is shown that was
+//! not there, and what was accepted can be written again.
 
 mod any_packet;
 
@@ -10,7 +10,7 @@ use weir_net::wire::ipv4::{Datagram, Header, MOST_OPTION_BYTES};
 use weir_net::wire::options::kind;
 use weir_net::wire::{checksum, udp};
 
-/// Options as they are sent, of which some are right, some nearly.
+/// Options as they are sent: some are valid, some nearly.
 fn any_options() -> impl Strategy<Value = Vec<u8>> {
     let route = (0u8..10, 3u8..42).prop_map(|(slots, pointer)| {
         let mut option = vec![0; 3 + 4 * usize::from(slots)];
@@ -47,7 +47,7 @@ fn any_header() -> impl Strategy<Value = Header> {
     })
 }
 
-/// A right packet, but for its options and for being an impossible fragment.
+/// A packet that is valid, except for its options and for being an impossible fragment.
 fn packet(header: Header, list: &[u8], payload: &[u8]) -> Vec<u8> {
     let header_bytes = 20 + list.len().next_multiple_of(4);
     let mut bytes = vec![0; header_bytes];
@@ -86,7 +86,7 @@ proptest! {
     ) {
         let mut bytes = packet(header, &list, &payload);
         for (at, value) in touches {
-            // Mostly in the header.
+            // Most changes hit the header.
             let within = if value & 1 == 0 { bytes.len() } else { bytes.len().min(24) };
             bytes[at.index(within)] = value;
         }
@@ -131,14 +131,14 @@ proptest! {
         let to = SocketAddrV4::new(destination, numbers[1]);
         let mut out = vec![0; 8 + payload.len()];
         prop_assert_eq!(udp::emit(from, to, &payload, &mut out), Some(out.len()));
-        let user = udp::Datagram::check(source, destination, &out).unwrap();
+        let user = udp::UdpDatagram::check(source, destination, &out).unwrap();
         prop_assert_eq!([user.source_port(), user.destination_port()], numbers);
         prop_assert_eq!(user.payload(), payload);
         prop_assert!(user.has_checksum());
         let bit = bit.index(out.len() * 8);
         out[bit / 8] ^= 1 << (bit % 8);
-        let fallen = udp::Datagram::check(source, destination, &out);
-        // Of a single bit, only one that makes the checksum "none" is not seen.
+        let fallen = udp::UdpDatagram::check(source, destination, &out);
+        // A change of one bit goes unnoticed only if it turns the checksum into "none".
         prop_assert!(fallen.is_err() || out[6..8] == [0, 0]);
     }
 }

@@ -25,7 +25,7 @@ mod streams;
 mod transfers;
 
 pub use protocol::{
-    Action, Counts, LEAST_FRAMES, MOST_CLUSTER, MOST_TRANSFERS, PoolEvent, PoolSettings, Rule,
+    Action, BlockCounts, LEAST_FRAMES, MOST_CLUSTER, MOST_TRANSFERS, PoolEvent, PoolSettings, Rule,
 };
 pub use transfers::Transfer;
 
@@ -129,12 +129,12 @@ impl PoolPolicy {
     }
 
     /// Returns the counts of all streams together.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> BlockCounts {
         self.streams.counts
     }
 
     /// Returns the counts of one stream.
-    pub fn stream_counts(&self, stream: u32) -> Counts {
+    pub fn stream_counts(&self, stream: u32) -> BlockCounts {
         self.streams[stream].counts
     }
 

@@ -2,7 +2,7 @@
 //! when.
 
 use std::collections::VecDeque;
-use weir_policy::pool::{Action, Counts, PoolEvent, PoolPolicy, PoolSettings, Rule};
+use weir_policy::pool::{Action, BlockCounts, PoolEvent, PoolPolicy, PoolSettings, Rule};
 
 /// Frames of the pools here: clusters have four blocks, writing begins with eight frames left, and
 /// blocks are chosen with twelve left.
@@ -82,7 +82,7 @@ impl Table {
         }
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> BlockCounts {
         self.pool.counts()
     }
 }

@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 const LONG_NS: u64 = 4000;
 /// Falling asleep and being woken at once takes about this long as well.
 const WAITS_NS: u64 = 2000;
-/// Reading the CPU clock takes less than a hundredth of this.
-const SETTLE_NS: u64 = 250_000;
+/// Reading the CPU clock takes less than a thousandth of this. A thread that falls asleep for long
+/// may keep back as much until it wakes.
+const SETTLE_NS: u64 = 1_000_000;
 
 static CLOCK: OnceLock<SpanClock> = OnceLock::new();
 

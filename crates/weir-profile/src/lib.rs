@@ -32,9 +32,10 @@
 //!
 //! - A time of at most 4 us between two such readings counts as CPU time (2 us in [`wait`]). After
 //!   a longer time the thread's CPU clock is read, and the time that it lacks is waiting: for an
-//!   event, a lock, or a CPU. [`Report`] compares the sum with the CPU time the kernel counted.
+//!   event, a lock, or a CPU. [`ProfileReport`] compares the sum with the CPU time that the kernel
+//!   counted.
 //! - [`publish`] puts the table into a file, where [`Observed`] in another process switches it on,
-//!   takes two snapshots, and makes a [`Report`] of the difference.
+//!   takes two snapshots, and makes a [`ProfileReport`] of the difference.
 //! - At most 126 uses of subroutines, and 32 threads at the same time, are counted; a report states
 //!   if there were more.
 //! - In a forked child the profile is off, and the child has its own table; it may publish that. If
@@ -62,12 +63,13 @@ pub use cpu::Cpu;
 pub use observe::{Observation, Observed};
 pub use own::{report, switch};
 pub use publish::{Published, publish};
-pub use report::{Report, ReportUnit};
+pub use report::{ProfileReport, ReportUnit};
 pub use row::ProfileRow;
-use table::Begin;
 pub use table::is_on;
+use table::{Begin, SpanEnd};
 
 use std::fmt;
+use std::hint::cold_path;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU32;
 
@@ -96,7 +98,7 @@ impl Subroutine {
     /// ends.
     #[inline]
     pub fn enter(&'static self) -> Span {
-        if is_on() { self.begin(Begin::Now) } else { Span::NONE }
+        self.enter_at(Begin::Now)
     }
 
     /// Begins a span at the moment when the last span or system call of this thread began or ended,
@@ -104,7 +106,18 @@ impl Subroutine {
     /// counts as part of it.
     #[inline]
     pub fn enter_next(&'static self) -> Span {
-        if is_on() { self.begin(Begin::Next) } else { Span::NONE }
+        self.enter_at(Begin::Next)
+    }
+
+    #[inline]
+    fn enter_at(&'static self, begin: Begin) -> Span {
+        if !is_on() {
+            return Span::NONE;
+        }
+        // The attribute `cold` on `begin` would also move it away from the rest of the profile, to
+        // the code that seldom runs.
+        cold_path();
+        self.begin(begin)
     }
 
     /// Runs `f` in a span.
@@ -114,7 +127,6 @@ impl Subroutine {
         f()
     }
 
-    #[cold]
     #[inline(never)]
     fn begin(&'static self, begin: Begin) -> Span {
         let Some(row) = names::row_of(&self.span, self.name, layout::KIND_SPAN) else {
@@ -124,7 +136,6 @@ impl Subroutine {
         Span { before, depth, of_thread: PhantomData }
     }
 
-    #[cold]
     #[inline(never)]
     fn begin_call(&'static self, waits: bool, begin: Begin) -> Calling {
         let row = names::row_of(&self.call, self.name, layout::KIND_CALL);
@@ -154,12 +165,28 @@ impl Span {
     const NONE: Span = Span { before: 0, depth: 0, of_thread: PhantomData };
 }
 
+impl Span {
+    /// Ends the span at the moment when the last span or system call within it ended, which saves
+    /// one reading of the clock: for a span that does hardly anything after that. The time since
+    /// counts for what encloses it. Where there was none within it, the span ends now.
+    #[inline]
+    pub fn end_at_last(self) {
+        self.end(SpanEnd::Last);
+        std::mem::forget(self);
+    }
+
+    #[inline]
+    fn end(&self, end: SpanEnd) {
+        if self.depth != 0 {
+            table::leave(self.before, self.depth, end);
+        }
+    }
+}
+
 impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
-        if self.depth != 0 {
-            table::leave(self.before, self.depth);
-        }
+        self.end(SpanEnd::Now);
     }
 }
 
@@ -191,6 +218,7 @@ fn counted<T>(call: &'static Subroutine, waits: bool, begin: Begin, f: impl FnOn
     if !is_on() {
         return f();
     }
+    cold_path();
     let _calling = call.begin_call(waits, begin);
     f()
 }

@@ -5,7 +5,7 @@
 use super::clock;
 use super::cpu::Cpu;
 use super::layout::{LEASE_NS, SINCE_AT, UNTIL_AT, WORDS};
-use super::report::Report;
+use super::report::ProfileReport;
 use super::snapshot::{TableFault, TableSnapshot, middle};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use std::fs::File;
@@ -154,14 +154,14 @@ impl Observation {
     }
 }
 
-impl Report {
+impl ProfileReport {
     /// Reports what happened between two snapshots.
     ///
     /// # Errors
     /// `InvalidData`: they are of different processes or in the wrong order, or the process has
     /// written invalid data.
-    pub fn between(before: &Observation, after: &Observation) -> io::Result<Report> {
-        let mut report = Report::since(after, &before.snapshot)?;
+    pub fn between(before: &Observation, after: &Observation) -> io::Result<ProfileReport> {
+        let mut report = ProfileReport::since(after, &before.snapshot)?;
         let interval = after.at.saturating_duration_since(before.at);
         report.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         report.cpu = after.cpu.zip(before.cpu).map(|(after, before)| after.since(before));
@@ -176,16 +176,16 @@ impl Report {
     ///
     /// # Errors
     /// `InvalidData`: the process has written invalid data.
-    pub fn whole(sight: &Observation) -> io::Result<Report> {
-        Report::since(sight, &sight.snapshot.nothing())
+    pub fn whole(sight: &Observation) -> io::Result<ProfileReport> {
+        ProfileReport::since(sight, &sight.snapshot.nothing())
     }
 
-    fn since(after: &Observation, then: &TableSnapshot) -> io::Result<Report> {
+    fn since(after: &Observation, then: &TableSnapshot) -> io::Result<ProfileReport> {
         let now = &after.snapshot;
         if !now.same_process(then) {
             return Err(wrong("it belongs to another process now"));
         }
-        let mut report = Report::new(&now.process, now.pid, now.since(then).map_err(wrong)?);
+        let mut report = ProfileReport::new(&now.process, now.pid, now.since(then).map_err(wrong)?);
         report.gone = after.is_gone();
         report.together = now.together.saturating_sub(then.together);
         report.note(after);

@@ -4,7 +4,7 @@ use super::layout::WORDS;
 use super::names;
 use super::observe::{Observation, wrong};
 use super::publish::{is_published, write_header};
-use super::report::Report;
+use super::report::ProfileReport;
 use super::snapshot::TableSnapshot;
 use super::table::{self, TABLE};
 use std::io;
@@ -43,12 +43,12 @@ pub fn switch(on: bool) -> io::Result<()> {
 
 /// Reports the counts since this process switched its profile on, until now or until it switched it
 /// off. `None` if it never has.
-pub fn report() -> Option<Report> {
+pub fn report() -> Option<ProfileReport> {
     let interval = lock();
     let (begin, end) = interval.as_ref()?;
     match end {
-        Some(end) => Report::between(begin, end).ok(),
-        None => Report::between(begin, &look().ok()?).ok(),
+        Some(end) => ProfileReport::between(begin, end).ok(),
+        None => ProfileReport::between(begin, &look().ok()?).ok(),
     }
 }
 

@@ -16,7 +16,7 @@ pub struct ReportUnit {
 
 /// A profile of one process over an interval, or of several added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ProfileReport {
     /// The name of the process.
     pub process: String,
     /// Its process id; 0 for several.
@@ -42,18 +42,18 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-impl Report {
-    pub(super) fn new(process: &str, pid: i32, difference: RowDifference) -> Report {
+impl ProfileReport {
+    pub(super) fn new(process: &str, pid: i32, difference: RowDifference) -> ProfileReport {
         let RowDifference { mut subroutines, mut calls, threads } = difference;
         sort(&mut subroutines, ProfileRow::cpu_ns);
         sort(&mut calls, |row| row.cpu_ns().saturating_add(row.wait_ns));
         let process = process.to_owned();
-        Report { process, pid, threads, subroutines, calls, ..Report::default() }
+        ProfileReport { process, pid, threads, subroutines, calls, ..ProfileReport::default() }
     }
 
     /// Merges several processes into one. Rows of one name become one row; the kernel's CPU time is
     /// known if it is known for all of them.
-    pub fn sum(reports: &[Report]) -> Report {
+    pub fn sum(reports: &[ProfileReport]) -> ProfileReport {
         let mut all = RowDifference::default();
         for report in reports {
             all.threads += report.threads;
@@ -66,11 +66,11 @@ impl Report {
         let process = format!("{} processes", reports.len());
         let together =
             reports.iter().fold(0_u64, |sum, report| sum.saturating_add(report.together));
-        Report { cpu, interval_ns, together, ..Report::new(&process, 0, all) }
+        ProfileReport { cpu, interval_ns, together, ..ProfileReport::new(&process, 0, all) }
     }
 
     /// Divides the report by this many units, such as packets; 0 leaves it undivided.
-    pub fn per(mut self, count: u64, unit: &str) -> Report {
+    pub fn per(mut self, count: u64, unit: &str) -> ProfileReport {
         self.unit = (count > 0).then(|| ReportUnit { name: unit.to_owned(), count });
         self
     }

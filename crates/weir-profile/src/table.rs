@@ -31,7 +31,7 @@ pub static TABLE: Overlay<WORDS> = Overlay::new();
 const NO_TABLE: u32 = u32::MAX;
 
 /// Most long times that share one reading of the CPU clock.
-const MOST_LONG: usize = 16;
+const MOST_LONG: usize = 64;
 
 /// The state of a thread. All zeros means that it has entered no span yet.
 struct ThreadState {
@@ -42,6 +42,8 @@ struct ThreadState {
     row: Cell<u32>,
     depth: Cell<u32>,
     in_call: Cell<bool>,
+    /// Whether the last thing that it counted was the end of a span or a call.
+    ended: Cell<bool>,
     /// When it last read the clock.
     last: Cell<u64>,
     /// When it last read its CPU clock, and what that said.
@@ -73,6 +75,7 @@ thread_local! {
             row: Cell::new(0),
             depth: Cell::new(0),
             in_call: Cell::new(false),
+            ended: Cell::new(false),
             last: Cell::new(0),
             looked: Cell::new(0),
             cpu_ns: Cell::new(0),
@@ -94,6 +97,7 @@ fn with_state<T>(f: impl FnOnce(&ThreadState) -> T) -> T {
             state.row.set(0);
             state.depth.set(0);
             state.in_call.set(false);
+            state.ended.set(false);
             state.longs.set(0);
             state.long_ticks.set(0);
         }
@@ -247,6 +251,7 @@ impl ThreadState {
     /// Adds the time up to a start to the current row. Returns false where nothing is counted.
     #[inline]
     fn begins(&self, begin: Begin) -> bool {
+        self.ended.set(false);
         // Without a reading since the profile is on, there is no end to begin at.
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
         if begin == Begin::Next && self.last.get() > since {
@@ -257,7 +262,7 @@ impl ThreadState {
         true
     }
 
-    #[cold]
+    #[inline(never)]
     fn keep(&self, now: u64, long: LongTime) {
         let count = self.longs.get();
         self.long[count].set(long);
@@ -386,15 +391,26 @@ pub fn look() {
     });
 }
 
-pub fn leave(before: u32, depth: u32) {
+/// The end of a span.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum SpanEnd {
+    /// Now: reads the clock.
+    Now,
+    /// The last reading, if that was the end of a span or a call within this one. Otherwise now.
+    Last,
+}
+
+pub fn leave(before: u32, depth: u32, end: SpanEnd) {
     with_state(|state| {
         // Already ended, by an enclosing span that ended first or by a fork.
         if state.depth.get() < depth {
             return;
         }
-        if let Some(now) = now() {
+        let at_last = end == SpanEnd::Last && state.ended.get();
+        if !at_last && let Some(now) = now() {
             state.charge(now);
         }
+        state.ended.set(true);
         state.row.set(before);
         state.depth.set(depth - 1);
     });
@@ -425,6 +441,7 @@ pub fn end_call(call: OpenCall) {
         if !state.in_call.replace(false) {
             return;
         }
+        state.ended.set(true);
         let (Some(now), Some(clock)) = (now(), clock::made()) else { return };
         let most = if call.waits { clock.waits } else { clock.long };
         let (ticks, row) = (state.passed(now), state.row.get());

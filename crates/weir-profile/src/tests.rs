@@ -5,7 +5,7 @@ use super::layout::{
     NAME_WORDS, NAMES_AT, OUTSIDE, PID_AT, PROCESS_AT, ROW_WORDS, STARTED_AT, SYSTEM, TABLE_WORDS,
     TABLES_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
-use super::report::Report;
+use super::report::ProfileReport;
 use super::snapshot::{TableSnapshot, middle};
 use super::table::share;
 use proptest::prelude::*;
@@ -145,8 +145,8 @@ proptest! {
         if let (Ok(before), Ok(after)) = (before, after) {
             let found = [after.since(&before), after.since(&after.nothing())];
             for found in found.into_iter().flatten() {
-                let report = Report::new(&after.process, after.pid, found).per(3, "packet");
-                let sum = Report::sum(&[report.clone(), report.clone()]);
+                let report = ProfileReport::new(&after.process, after.pid, found).per(3, "packet");
+                let sum = ProfileReport::sum(&[report.clone(), report.clone()]);
                 prop_assert!(sum.explained_ns() >= report.explained_ns());
                 let escapes = format!("{report}{sum}").contains('\x1b');
                 prop_assert!(!escapes);

@@ -1,6 +1,6 @@
 //! Formats a report as a table of text.
 
-use super::report::Report;
+use super::report::ProfileReport;
 use super::row::ProfileRow;
 use std::fmt::{self, Formatter};
 
@@ -9,7 +9,7 @@ const NAME: usize = 16;
 /// Width of a column of figures.
 const FIGURE: usize = 12;
 
-impl fmt::Display for Report {
+impl fmt::Display for ProfileReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.heading(f)?;
         let rows = self.subroutines.iter().chain(&self.calls);
@@ -45,7 +45,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
+impl ProfileReport {
     fn heading(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.process)?;
         if self.pid != 0 {

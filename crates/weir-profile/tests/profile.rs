@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use weir_profile::{LEASE, Observed, Report};
+use weir_profile::{LEASE, Observed, ProfileReport};
 
 /// Longest that anything may take.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -83,7 +83,7 @@ impl Drop for Profiled {
     }
 }
 
-fn calls(report: &Report) -> [u64; 4] {
+fn calls(report: &ProfileReport) -> [u64; 4] {
     let spans = ["packet", "check"].map(|name| report.subroutine(name));
     let calls = ["write", "read"].map(|name| report.call(name));
     let [packet, check] = spans.map(|row| row.map_or(0, |row| row.calls));
@@ -92,13 +92,13 @@ fn calls(report: &Report) -> [u64; 4] {
 }
 
 /// A profile of some rounds.
-fn profile_of(program: &mut Profiled, rounds: u64) -> Report {
+fn profile_of(program: &mut Profiled, rounds: u64) -> ProfileReport {
     let mut observed = program.observe();
     observed.renew().expect("on");
     let before = observed.look().expect("looked");
     program.rounds(rounds);
     let after = observed.look().expect("looked");
-    Report::between(&before, &after).expect("in order")
+    ProfileReport::between(&before, &after).expect("in order")
 }
 
 #[test]
@@ -152,7 +152,8 @@ fn waiting_is_counted_apart_from_cpu_time() {
     std::thread::sleep(Duration::from_millis(100));
     let waited_ns = waited.elapsed().as_nanos() as u64;
     program.rounds(1);
-    let report = Report::between(&before, &observed.look().expect("looked")).expect("in order");
+    let report =
+        ProfileReport::between(&before, &observed.look().expect("looked")).expect("in order");
     let (listen, cpu) = (report.call("listen").expect("called"), report.cpu.expect("it lives"));
     // And perhaps the call that it is in now.
     assert!((1..=2).contains(&listen.calls), "{report}");
@@ -169,12 +170,12 @@ fn off_nothing_is_counted_and_a_lease_ends_by_itself() {
     let mut program = Profiled::start(1);
     let mut observed = program.observe();
     program.rounds(100);
-    let report = Report::whole(&observed.look().expect("looked")).expect("sound");
+    let report = ProfileReport::whole(&observed.look().expect("looked")).expect("sound");
     assert_eq!((report.subroutines.len(), report.calls.len()), (0, 0), "{report}");
     observed.renew().expect("on");
     let begun = Instant::now();
     program.rounds(10);
-    let counted = calls(&Report::whole(&observed.look().expect("looked")).expect("sound"));
+    let counted = calls(&ProfileReport::whole(&observed.look().expect("looked")).expect("sound"));
     assert_eq!(counted[0], 10);
     // The observer stops, as if killed. A later one finds the profile off.
     drop(observed);
@@ -183,7 +184,7 @@ fn off_nothing_is_counted_and_a_lease_ends_by_itself() {
         let before = observed.look().expect("looked");
         program.rounds(10);
         let after = observed.look().expect("looked");
-        let report = Report::between(&before, &after).expect("in order");
+        let report = ProfileReport::between(&before, &after).expect("in order");
         if calls(&report) == [0; 4] {
             break;
         }
@@ -206,7 +207,8 @@ fn observers_do_not_switch_each_other_off() {
         program.rounds(1);
         rounds += 1;
     }
-    let report = Report::between(&before, &second.look().expect("looked")).expect("in order");
+    let report =
+        ProfileReport::between(&before, &second.look().expect("looked")).expect("in order");
     assert_eq!(calls(&report), [rounds, 3 * rounds, rounds, rounds], "{report}");
     assert_eq!(report.notes, [""; 0]);
 }
@@ -222,7 +224,7 @@ fn what_a_killed_program_counted_is_still_there() {
     program.child.wait().expect("reaped");
     let after = observed.look().expect("looked");
     assert!(after.is_gone());
-    let (between, whole) = (Report::between(&before, &after), Report::whole(&after));
+    let (between, whole) = (ProfileReport::between(&before, &after), ProfileReport::whole(&after));
     let (between, whole) = (between.expect("in order"), whole.expect("sound"));
     assert_eq!((calls(&between), calls(&whole)), ([1000, 3000, 1000, 1000], calls(&between)));
     let pid = program.child.id();
@@ -240,7 +242,7 @@ fn a_program_that_is_killed_while_it_counts_leaves_a_sound_table() {
     program.begin(u64::MAX);
     let begun = Instant::now();
     let running = |observed: &Observed| {
-        let report = Report::between(&before, &observed.look().expect("looked"));
+        let report = ProfileReport::between(&before, &observed.look().expect("looked"));
         calls(&report.expect("in order"))[0] > 1000
     };
     while !running(&observed) {
@@ -249,7 +251,7 @@ fn a_program_that_is_killed_while_it_counts_leaves_a_sound_table() {
     }
     program.child.kill().expect("killed");
     program.child.wait().expect("reaped");
-    let report = Report::between(&before, &observed.look().expect("looked")).expect("sound");
+    let report = ProfileReport::between(&before, &observed.look().expect("looked")).expect("sound");
     let [packets, checks, writes, reads] = calls(&report);
     // Each thread was somewhere within one round.
     assert!(packets > 1000 && (packets * 3).abs_diff(checks) <= 6, "{report}");

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_profile::{ProfileRow, Report, Subroutine};
+use weir_profile::{ProfileReport, ProfileRow, Subroutine};
 
 static OUTER: Subroutine = Subroutine::new("outer");
 static INNER: Subroutine = Subroutine::new("inner");
@@ -14,14 +14,14 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn profiled(body: impl FnOnce()) -> Report {
+fn profiled(body: impl FnOnce()) -> ProfileReport {
     weir_profile::switch(true).expect("on");
     body();
     weir_profile::switch(false).expect("off");
     weir_profile::report().expect("it was on")
 }
 
-fn calls(report: &Report, name: &str) -> u64 {
+fn calls(report: &ProfileReport, name: &str) -> u64 {
     report.subroutine(name).map_or(0, |row| row.calls)
 }
 
@@ -86,6 +86,29 @@ fn what_follows_directly_begins_where_the_last_one_ended() {
     assert!(all_ns + SLACK_NS >= SHORT_NS, "what lay between is its own\n{report}");
     let (_, cpu_ns, report) = between(true);
     assert!(cpu_ns < SHORT_NS / 2, "what was looked at before is not\n{report}");
+}
+
+#[test]
+fn a_span_may_end_where_the_last_one_within_it_ended() {
+    let _alone = alone();
+    let outer_ns = |within: bool| {
+        let report = profiled(|| {
+            INNER.run(|| ());
+            let span = OUTER.enter();
+            if within {
+                INNER.run(|| ());
+            }
+            busy(SHORT);
+            span.end_at_last();
+        });
+        let row = report.subroutine("outer").expect("called");
+        assert_eq!((row.calls, calls(&report, "inner")), (1, 1 + u64::from(within)), "{report}");
+        (elapsed_ns(row), report)
+    };
+    let (ns, report) = outer_ns(true);
+    assert!(ns < SHORT_NS / 2, "the time since is not its own\n{report}");
+    let (ns, report) = outer_ns(false);
+    assert!(ns + SLACK_NS >= SHORT_NS, "nothing ended within it\n{report}");
 }
 
 #[test]
@@ -312,8 +335,8 @@ fn a_report_is_divided_and_added_up() {
     let divided = report.clone().per(10, "packet");
     assert_eq!(divided.unit.as_ref().map(|unit| unit.count), Some(10));
     assert!(divided.to_string().contains("per packet us"), "{divided}");
-    let sum = Report::sum(&[report.clone(), report.clone()]);
+    let sum = ProfileReport::sum(&[report.clone(), report.clone()]);
     assert_eq!(calls(&sum, "outer"), 20);
-    let cpu_ns = |report: &Report| report.cpu.expect("known").total_ns;
+    let cpu_ns = |report: &ProfileReport| report.cpu.expect("known").total_ns;
     assert_eq!(cpu_ns(&sum), 2 * cpu_ns(&report));
 }

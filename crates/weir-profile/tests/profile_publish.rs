@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_profile::{LEASE, Observed, Report, Subroutine};
+use weir_profile::{LEASE, Observed, ProfileReport, Subroutine};
 
 static WORK: Subroutine = Subroutine::new("work");
 
@@ -17,7 +17,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn work_calls(report: &Report) -> u64 {
+fn work_calls(report: &ProfileReport) -> u64 {
     report.subroutine("work").map_or(0, |row| row.calls)
 }
 
@@ -97,7 +97,8 @@ fn what_this_process_wants_lasts_beside_an_observer() {
     observed.renew().expect("on");
     let before = observed.look().expect("looked");
     WORK.run(|| ());
-    let report = Report::between(&before, &observed.look().expect("looked")).expect("in order");
+    let report =
+        ProfileReport::between(&before, &observed.look().expect("looked")).expect("in order");
     assert_eq!(work_calls(&report), 1);
     // The lease of an observer, which ended long ago, does not end what this process wants.
     let file = fs::File::options().write(true).open(&path).expect("opened");
@@ -108,7 +109,8 @@ fn what_this_process_wants_lasts_beside_an_observer() {
     let before = observed.look().expect("looked");
     WORK.run(|| ());
     observed.renew().expect("on");
-    let report = Report::between(&before, &observed.look().expect("looked")).expect("in order");
+    let report =
+        ProfileReport::between(&before, &observed.look().expect("looked")).expect("in order");
     assert_eq!((work_calls(&report), report.notes.len()), (1, 0), "the observer still wants it");
     drop(observed);
     assert_eq!(work_calls(&weir_profile::report().expect("it was on")), 4);
@@ -140,7 +142,7 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
         observed.renew().expect("on");
         WORK.run(|| ());
         WORK.run(|| ());
-        let report = Report::whole(&observed.look().expect("looked")).expect("sound");
+        let report = ProfileReport::whole(&observed.look().expect("looked")).expect("sound");
         drop(own);
         drop(published.take());
         let right = (work_calls(&report), report.process.as_str()) == (2, "child");
@@ -151,7 +153,7 @@ fn a_forked_child_is_off_and_has_a_profile_of_its_own() {
     let ended = child.expect("forked").wait().expect("reaped");
     assert!(ended.status.success());
     let parent = Observed::open(&path("parent")).expect("it is still there");
-    let report = Report::whole(&parent.look().expect("looked")).expect("sound");
+    let report = ProfileReport::whole(&parent.look().expect("looked")).expect("sound");
     assert_eq!(report.process, "parent");
     let own = weir_profile::report().expect("on");
     assert_eq!(work_calls(&own), 1, "what a child counts is not its parent's");

@@ -3,7 +3,7 @@
 use crate::layout::AccountLine;
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
-/// The account of one end at a moment.
+/// The counts of one end at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Account {

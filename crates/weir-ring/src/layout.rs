@@ -45,7 +45,7 @@ pub struct Fixed {
 pub struct EndLine {
     /// Bytes of the ring written and published, or read and given back.
     pub position: AtomicU64,
-    /// The same for the arena.
+    /// Bytes of the arena written and published, or read and given back.
     pub arena: AtomicU64,
     /// In the writer's line: the generation of the memory that follows this one; 0 for none.
     pub moved: AtomicU64,

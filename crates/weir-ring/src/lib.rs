@@ -74,6 +74,9 @@ pub trait RingMemory {
     }
     /// A word of the ring, at a multiple of 4.
     fn word(&self, at: usize) -> &AtomicU32;
+    /// Asks for the line of a place in the ring, which is read soon. This is a hint.
+    #[inline]
+    fn prefetch(&self, _at: usize) {}
     /// Copies into an area.
     fn copy_in(&self, area: Area, at: usize, from: &[u8]);
     /// Copies out of an area.

@@ -116,7 +116,7 @@ fn a_death_reaches_a_sleeper_whose_word_another_process_sets_back() {
     });
 }
 
-/// A sleeper takes its news while the watcher brings more: none is lost, and each is told.
+/// A sleeper takes its news while the watcher brings more: none is lost, and each is delivered.
 #[test]
 fn a_death_and_a_connection_are_both_heard() {
     check(2, || {

@@ -236,13 +236,18 @@ pub struct RecordReader {
     read: RecordPosition,
     given_back: RecordPosition,
     sizes: RingSizes,
+    /// Whether the last record had two lines. While this holds, a look that finds nothing asks for
+    /// the second line too. Then the two lines of the next record travel at once, and not one after
+    /// the other (docs/design/pipe.md).
+    had_two_lines: bool,
 }
 
 impl RecordReader {
     /// Goes on where the memory says that the reader was.
     pub fn resume(memory: &impl RingMemory) -> Result<RecordReader, Corrupt> {
         let read = RecordPosition::alleged(&memory.header().reader)?;
-        Ok(RecordReader { read, given_back: read, sizes: RingSizes::of(memory) })
+        let sizes = RingSizes::of(memory);
+        Ok(RecordReader { read, given_back: read, sizes, had_two_lines: false })
     }
 
     /// Returns the length of the next record, if there is one.
@@ -251,6 +256,9 @@ impl RecordReader {
         // Acquire pairs with the release in `RecordWriter::commit`.
         let word = memory.word(self.sizes.ring_at(self.read.ring)).load(Ordering::Acquire);
         if word == 0 {
+            if self.had_two_lines {
+                memory.prefetch(self.sizes.ring_at(self.read.ring.wrapping_add(LINE_BYTES)));
+            }
             return Ok(None);
         }
         let bytes = (word & LENGTH) as usize;
@@ -289,7 +297,9 @@ impl RecordReader {
             let (area, at) = self.sizes.payload(self.read, bytes);
             memory.dirty(area, at, bytes);
         }
-        self.read = self.read.after(self.sizes.footprint(bytes));
+        let footprint = self.sizes.footprint(bytes);
+        self.had_two_lines = footprint.0 == 2 * LINE_BYTES;
+        self.read = self.read.after(footprint);
         debug_assert!(
             self.read.ring.wrapping_sub(self.given_back.ring) <= self.sizes.ring,
             "a lap of the ring without giving back"

@@ -1,8 +1,8 @@
 //! The verbs of the `weir` command.
 //!
 //! Each verb has a file or folder: `run`, `bench`, `compare`, `history`, `stat`, `tune`, `port`,
-//! `buffer`, `net`, `model`, `pages` (completions and manual pages). They share `args` (the command line),
-//! `shell` (cuts a pipeline's text into stages), `report` (the report of a run), `json` and `output`
+//! `buffer`, `net`, `model`, `why`, `pages` (completions and manual pages). They share `args`
+//! (the command line), `shell` (cuts a pipeline's text into stages), `report` (the report of a run), `json` and `output`
 //! (the output of all verbs), and `fault` (errors).
 
 #![forbid(unsafe_code)]
@@ -26,8 +26,9 @@ mod shell;
 mod stat;
 mod tune;
 mod units;
+mod why;
 
-use args::Command;
+use args::Verb;
 use std::process::ExitCode;
 
 /// Runs the command with the arguments of this process, and returns the exit status.
@@ -48,19 +49,20 @@ pub fn main() -> ExitCode {
         Err(fault) => return end(Err(fault)),
     };
     end(match options.command {
-        Command::Run(run) => run::run(&run),
-        Command::Sh(options) => run::sh(options.words),
-        Command::Bench(options) => bench::bench(&options),
-        Command::Compare(options) => compare::compare(&options),
-        Command::History(options) => history::history(&options),
-        Command::Stat(options) => stat::stat(&options),
-        Command::Tune(options) => tune::tune(&options),
-        Command::Port(command) => port::port(&command),
-        Command::Buffer(options) => buffer::buffer(&options),
-        Command::Net(command) => net::net(&command),
-        Command::Model(options) => model::model(&options),
-        Command::Completions(completions) => pages::completions(&completions),
-        Command::Man(man) => pages::man(&man),
+        Verb::Run(run) => run::run(&run),
+        Verb::Sh(options) => run::sh(options.words),
+        Verb::Why(options) => why::why(&options),
+        Verb::Bench(options) => bench::bench(&options),
+        Verb::Compare(options) => compare::compare(&options),
+        Verb::History(options) => history::history(&options),
+        Verb::Stat(options) => stat::stat(&options),
+        Verb::Tune(options) => tune::tune(&options),
+        Verb::Port(command) => port::port(&command),
+        Verb::Buffer(options) => buffer::buffer(&options),
+        Verb::Net(command) => net::net(&command),
+        Verb::Model(options) => model::model(&options),
+        Verb::Completions(completions) => pages::completions(&completions),
+        Verb::Man(man) => pages::man(&man),
     })
 }
 

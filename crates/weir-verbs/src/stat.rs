@@ -17,7 +17,7 @@ use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::Instant;
-use weir::stat::{EndStat, FlagsStat, Kind, MpxStat, PipeStat, clusters, mpxes, pipes};
+use weir::stat::{EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, clusters, mpxes, pipes};
 
 const SCHEMA: &str = "weir.stat/2";
 
@@ -232,7 +232,7 @@ fn row(pipe: &str, end: &str, stat: &EndStat, rate: Option<&str>) -> StatRow {
 }
 
 fn kind(pipe: &PipeStat) -> &'static str {
-    if pipe.kind == Kind::Stream { "stream" } else { "records" }
+    if pipe.kind == PipeKind::Stream { "stream" } else { "records" }
 }
 
 fn pipe_json(pipe: &PipeStat, rate: Option<f64>) -> Value {

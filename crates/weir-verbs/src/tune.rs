@@ -69,7 +69,7 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if now.writer.closed || now.reader.closed {
         return Err(Fault::failed(format!("cannot set {pid}/{descriptor}: it is closed")));
     }
-    if now.kind == weir::stat::Kind::Records && size(options).is_some() {
+    if now.kind == weir::stat::PipeKind::Records && size(options).is_some() {
         let why = "a record pipe keeps its size";
         return Err(Fault::failed(format!("cannot set the size of {pid}/{descriptor}: {why}")));
     }

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
-use weir::mpx::{ChannelId, Kind};
+use weir::mpx::{ChannelId, RecordKind};
 use weir::{Ending, Mpx, MpxOptions};
 
 /// Own an mpx, and receive what its peers send.
@@ -67,8 +67,8 @@ fn own(args: &Args) -> weir::Result<()> {
     loop {
         let (mut asked, mut back) = (Vec::new(), Vec::new());
         owner.receive_each(&mut buffer, |record| match record.kind {
-            Kind::Open => asked.push(record.channel),
-            Kind::Data => {
+            RecordKind::Open => asked.push(record.channel),
+            RecordKind::Data => {
                 counts.bytes += record.bytes.len() as u64;
                 counts.records += 1;
                 if args.check {
@@ -78,7 +78,7 @@ fn own(args: &Args) -> weir::Result<()> {
                     back.push((record.channel, record.bytes.to_vec()));
                 }
             }
-            Kind::Close(ending) => {
+            RecordKind::Close(ending) => {
                 counts.ended += 1;
                 counts.died += u64::from(ending != Ending::Closed);
                 counts.mixed ^= counts.sums.remove(&record.channel).unwrap_or_default().value();

@@ -11,7 +11,7 @@ use common::{Bytes, Checksum, size};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use weir::mpx::{ChannelId, Kind};
+use weir::mpx::{ChannelId, RecordKind};
 use weir::{MpxPeer, MpxPeerOptions, Timeout};
 
 /// Send numbered bytes on many channels of an mpx.
@@ -98,7 +98,7 @@ fn send(args: &Args) -> weir::Result<()> {
             }
         }
         let mut see = |record: weir::mpx::Record<'_>| {
-            if record.kind == Kind::Unblocked
+            if record.kind == RecordKind::Unblocked
                 && let Some(channel) = channels.iter_mut().find(|at| at.id == record.channel)
             {
                 channel.is_blocked = false;

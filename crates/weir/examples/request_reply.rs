@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use weir::mpx::{Answer, Kind};
+use weir::mpx::{Answer, RecordKind};
 use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 
 const CLIENTS: usize = 2;
@@ -23,9 +23,9 @@ fn serve(mut server: Mpx) -> weir::Result<()> {
     while gone < CLIENTS {
         let (mut opened, mut replies) = (Vec::new(), Vec::new());
         server.receive_each(&mut buffer, |record| match record.kind {
-            Kind::Open => opened.push(record.channel),
-            Kind::Data => replies.push((record.channel, record.bytes.to_ascii_uppercase())),
-            Kind::Close(_) => gone += 1,
+            RecordKind::Open => opened.push(record.channel),
+            RecordKind::Data => replies.push((record.channel, record.bytes.to_ascii_uppercase())),
+            RecordKind::Close(_) => gone += 1,
             _ => {}
         })?;
         let accept = opened.into_iter().map(Answer::Accept);
@@ -46,7 +46,7 @@ fn ask(server: &Path) -> weir::Result<()> {
         let mut reply = Vec::new();
         while reply.is_empty() {
             client.receive_each(&mut buffer, |record| {
-                if record.kind == Kind::Data {
+                if record.kind == RecordKind::Data {
                     reply = record.bytes.to_vec();
                 }
             })?;

@@ -2,7 +2,7 @@
 
 use crate::connect::wait::{Key, Wait, WaitItem};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Page;
+use crate::memory::SharedPage;
 use crate::park::{Timeout, WaitSource, futex, look_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::any::Any;
@@ -15,7 +15,7 @@ use weir_ring::primitive::AtomicU32;
 #[derive(Debug)]
 enum FlagsMemory {
     Local(Box<Cluster>),
-    Shared { file: OwnedFd, page: Page<Cluster> },
+    Shared { file: OwnedFd, page: SharedPage<Cluster> },
 }
 
 /// A cluster of 64 flags. Its clones share the cluster.
@@ -45,7 +45,7 @@ impl Flags {
     /// # Errors
     /// The kernel has no memory or descriptors left.
     pub fn shared() -> Result<Flags> {
-        let (mut file, page) = Page::create()?;
+        let (mut file, page) = SharedPage::create()?;
         // Forked children have the cluster too.
         let file = file.take().ok_or_else(|| {
             let why = "the process was forked meanwhile";
@@ -59,7 +59,7 @@ impl Flags {
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the file is not a cluster of flags.
     pub fn open(file: OwnedFd) -> Result<Flags> {
-        let page = Page::open(file.as_fd())?;
+        let page = SharedPage::open(file.as_fd())?;
         Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
     }
 
@@ -73,7 +73,7 @@ impl Flags {
     /// [`ErrorKind::Corrupt`]: the file is not a cluster of flags. [`ErrorKind::Os`]: the file
     /// cannot be opened or made.
     pub fn named(path: impl AsRef<Path>) -> Result<Flags> {
-        let (file, page) = Page::named(path.as_ref())?;
+        let (file, page) = SharedPage::named(path.as_ref())?;
         Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
     }
 

@@ -48,8 +48,9 @@
 //!
 //! Ends reach other processes by a path ([`Listener`],
 //! [`Writer::connect`](Endpoint#method.connect)) or as descriptors ([`Handle`], [`DuplexHandle`]).
-//! [`Wait`] waits for several ends at once; the feature `tokio` makes them asynchronous. [`stat`]
-//! reads the accounts of pipes in use, and [`tune`] changes their defaults and sizes.
+//! [`Wait`] waits for several ends at once; the feature `tokio` makes them asynchronous, and
+//! [`Pollable`] puts them into other reactors. [`stat`] reads the accounts of pipes in use, and
+//! [`tune`] changes their defaults and sizes.
 //!
 //! # Conventions
 //!
@@ -60,8 +61,9 @@
 //!   write is *reserved* and *committed*; a place to read is *lent* and *consumed*.
 //! - `create` makes a name, `connect` goes to one, `bind` makes an address, and `open` turns a
 //!   handle into an end.
-//! - `poll_descriptor` is for poll(2) and epoll(7). `memory_descriptor` is the memory and cannot be
-//!   polled.
+//! - `poll_descriptor` is for poll(2) and epoll(7), and makes the descriptor when it is first asked
+//!   for. [`Pollable`] holds an end together with it and is `AsFd`. `memory_descriptor` is the memory
+//!   and cannot be polled.
 //! - Ends are `Send`, and one thread at a time uses an end. [`Flags`], [`Listener`], handles,
 //!   options and [`Error`] are `Send` and `Sync`.
 
@@ -92,7 +94,7 @@ mod port;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
-pub use connect::wait::{Interest, Key, Wait, Waitable};
+pub use connect::wait::{Interest, Key, Pollable, Wait, Waitable};
 pub use error::{Error, ErrorKind, Result};
 pub use flags::Flags;
 pub use inspect::{stat, tune};
@@ -110,9 +112,21 @@ pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::ElasticReader;
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{
-    Counts, Ending, Event, Identity, Lent, Port, PortName, PortOptions, PortWriter,
+    Ending, Event, Identity, Lent, Port, PortCounts, PortName, PortOptions, PortWriter,
     PortWriterOptions, Received, WriterId, WriterStat,
 };
+/// What one end of a pipe or port has done so far, as its `account` returns it.
+///
+/// ```
+/// let (mut writer, mut reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"hello, ")?;
+/// writer.write(b"world")?;
+/// reader.read(&mut [0; 64])?;
+/// let (written, read): (weir::Account, weir::Account) = (writer.account()?, reader.account()?);
+/// assert_eq!((written.bytes, written.records), (12, 2));
+/// assert_eq!((read.bytes, read.records, read.slept_ns), (12, 1, 0));
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub use weir_ring::account::Account;
 
 /// Checks which types can be given to other threads, and which several threads can share.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use weir::stat::{self, Kind};
+use weir::stat::{self, PipeKind};
 use weir::{Options, Port, PortOptions, PortWriter, PortWriterOptions, Waiting, pipe, records};
 
 #[test]
@@ -16,7 +16,7 @@ fn counts_are_true() {
     assert_eq!((sent.bytes, sent.records, sent.waits), (1500, 2, 0));
     assert_eq!((got.bytes, got.records, got.largest_fill_bytes), (1200, 1, 1500));
     assert_eq!((sent.pid, got.pid), (std::process::id(), std::process::id()));
-    // The writer must now wait for the reader, which wakes it.
+    // The writer must now wait for the reader, and the reader wakes it.
     std::thread::scope(|scope| {
         let blocked = scope.spawn(|| {
             writer.write(&[2; 4000]).expect("written");
@@ -44,10 +44,15 @@ fn it_is_read_from_outside_without_changing_anything() {
     let own = inode(reader.memory_descriptor().expect("here"));
     let seen = stat::pipes();
     let ours = seen.iter().find(|pipe| pipe.inode == own).expect("found");
-    assert_eq!((ours.kind, ours.capacity_bytes, ours.segment_bytes), (Kind::Stream, 65_536, 4096));
+    assert_eq!(
+        (ours.kind, ours.capacity_bytes, ours.segment_bytes),
+        (PipeKind::Stream, 65_536, 4096)
+    );
     assert_eq!((ours.fill_bytes, ours.writer.account.bytes), (Some(3000), 3000));
     assert_eq!(ours.holders.len(), 2, "both ends are here");
-    assert!(seen.iter().any(|pipe| pipe.kind == Kind::Records && pipe.writer.account.records == 1));
+    assert!(
+        seen.iter().any(|pipe| pipe.kind == PipeKind::Records && pipe.writer.account.records == 1)
+    );
     let (pid, descriptor) = ours.holders[0];
     let again = stat::read(&stat::open(pid, descriptor, false).expect("opened")).expect("read");
     assert_eq!(again.writer, ours.writer);

@@ -1,11 +1,11 @@
-//! What holds for all of the API (docs/adr/0013-the-api.md): traits of the public types, and errors
-//! that cost nothing where a call is made again and again.
+//! What holds for the whole API (docs/adr/0013-the-api.md): the traits of the public types, and
+//! errors that cost nothing where a call is repeated.
 
 use std::fmt::Debug;
 use weir::tune::{Ask, Caches, Habits, Progress, Settings};
 use weir::{
     Account, DuplexHandle, Error, ErrorKind, Flags, Handle, Interest, Key, Listener, Loan, Options,
-    Reader, ReaderOptions, RecordDuplex, RecordReader, RecordWriter, Reservation, Sizes,
+    Pollable, Reader, ReaderOptions, RecordDuplex, RecordReader, RecordWriter, Reservation, Sizes,
     StreamDuplex, Timeout, View, ViewMut, Wait, Waiting, Writer, WriterOptions, pipe, records,
 };
 
@@ -41,6 +41,7 @@ fn public_types_are_what_the_documentation_says() {
     is_sent::<RecordWriter>();
     is_sent::<RecordDuplex>();
     is_sent::<StreamDuplex>();
+    is_sent::<Pollable<Reader>>();
     is_sent::<Loan<'_>>();
     is_sent::<Reservation<'_>>();
     is_sent::<View<'_>>();
@@ -48,7 +49,7 @@ fn public_types_are_what_the_documentation_says() {
     is_sent::<Wait<'_, u64>>();
 }
 
-/// Each made two strings.
+/// Each of these errors once made two strings.
 #[test]
 fn a_call_that_would_have_to_wait_allocates_nothing() {
     let small = Options::new().capacity_bytes(4096);

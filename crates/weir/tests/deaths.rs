@@ -15,7 +15,7 @@ fn small() -> Options {
     Options::new().capacity_bytes(4096)
 }
 
-/// Lets this process have as many descriptors as it may: how many these are.
+/// Raises this process's limit of descriptors as far as it may, and returns the limit.
 fn all_descriptors() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -32,15 +32,15 @@ fn in_a_role() {
     let mut writers = Vec::new();
     for _ in 0..count {
         writers.push(Writer::open(receive_handle()).expect("a writer"));
-        // One by one: a socket holds few of them.
+        // One at a time, since a socket holds only a few.
         say(&input, b"one");
     }
     say(&input, b"up");
     hear(&input);
 }
 
-/// Makes so many ends that sleep, kills the one process that has their others: when the first and
-/// the last have heard of it.
+/// Makes this many ends that sleep, and kills the one process that has their other ends. Returns
+/// when the first and the last end saw it.
 fn hear_of_a_death(ends: u64) -> (Duration, Duration) {
     let (mut child, socket) = start(&ends.to_string());
     let (heard, hears) = channel();
@@ -52,13 +52,15 @@ fn hear_of_a_death(ends: u64) -> (Duration, Duration) {
         let heard = heard.clone();
         let sleeper = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
             let read = reader.read_timeout(&mut [0; 8], Duration::from_secs(60));
-            // With the end, whose closing would keep others from a CPU.
+            // The end goes along, so that it is not closed here: closing it would keep others from
+            // a CPU.
             heard.send((number, read.ok(), Instant::now(), reader)).expect("they are counted");
         });
         drop(sleeper.expect("a thread"));
     }
     assert_eq!(hear(&socket), b"up");
-    // sleep: until all sleep, which nothing tells from outside; who does not yet must hear as well.
+    // sleep: until all ends sleep, which nothing shows from outside. An end that is still awake
+    // must learn of the death as well.
     std::thread::sleep(Duration::from_millis(200));
     let begun = Instant::now();
     kill(&mut child);
@@ -74,9 +76,9 @@ fn hear_of_a_death(ends: u64) -> (Duration, Duration) {
     (times[0], times[times.len() - 1])
 }
 
-/// Each hears of it, and none waits for the others to have heard: a thousand hear of it in some
-/// 50 ms on two CPUs that are busy. A millisecond for each, as it was, makes more than a second,
-/// always; a machine that is busy with other things gets some tries.
+/// Each end learns of the death, and none waits for the others: a thousand learn of it in about 50
+/// ms on two busy CPUs. One millisecond each, as it once was, always makes more than a second. A
+/// machine that is busy with other things gets some tries.
 #[test]
 fn a_thousand_sleepers_hear_of_a_death_at_once() {
     let ends = ENDS.min(all_descriptors().saturating_sub(100) / 3);

@@ -52,7 +52,7 @@ fn a_request_waits_no_longer_than_its_timeout() {
     assert!(begun.elapsed() >= time);
     let now = client.request_timeout(b"second", &mut [0; 64], Timeout::Now).expect_err("none");
     assert_eq!(now.kind(), ErrorKind::WouldBlock);
-    // Both were sent all the same.
+    // Both were sent nevertheless.
     for wanted in [&b"first"[..], b"second"] {
         let mut request = [0; 64];
         let bytes = server.reader.try_receive(&mut request).expect("there").expect("a record");
@@ -141,7 +141,7 @@ fn what_is_no_channel_is_refused_and_half_of_one_holds_up_nobody() {
     let _pipe = weir::Writer::connect(&name, &small()).expect("connected");
     let error = listener.accept().map(|_: RecordDuplex| ());
     assert_eq!(error.expect_err("a pipe").kind(), ErrorKind::Invalid);
-    // Halves of the right form, which nobody completes.
+    // Halves of the right form that nobody completes.
     let (memory, _) = weir::Handle::record_pair(&small()).expect("made").0.into_descriptors();
     let half = |number: u8, side: u8| -> OwnedFd {
         let socket = raw::dial(&name);

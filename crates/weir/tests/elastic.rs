@@ -17,12 +17,12 @@ fn small() -> Options {
     Options::new().capacity_bytes(64 << 10)
 }
 
-/// Bytes that are different everywhere.
+/// Bytes that are different at each place.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
 }
 
-/// The write of a number: the number, and bytes that are computed from it.
+/// What the write of a number writes: the number, and bytes that are computed from it.
 fn body(number: u64) -> Vec<u8> {
     let mut bytes = number.to_le_bytes().to_vec();
     bytes.resize(8 + (number * 37 % 3000) as usize, number as u8);
@@ -51,7 +51,7 @@ fn in_a_role() {
     }
 }
 
-/// The last number that a killed writer could still report.
+/// The last number that a killed writer reported.
 fn last_said(socket: &std::os::fd::OwnedFd) -> Option<u64> {
     let mut last = None;
     while let Ok(bytes) = <[u8; 8]>::try_from(hear(socket).as_slice()) {
@@ -268,7 +268,7 @@ fn a_resize_wakes_who_drains() {
         let data = pattern(600_000);
         writer.write(&data[..1000]).expect("written");
         writer.resize(128 << 10).expect("resized");
-        // Nobody reads.
+        // Nobody reads this pipe.
         assert_eq!(writer.write_timeout(&data[1000..], PATIENCE).expect("in time"), 599_000);
         drop(writer);
         assert!(read_all(&mut reader) == data);

@@ -1,9 +1,9 @@
-//! The example programs, run as their texts say.
+//! The example programs, run as their comments say.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// An example, which cargo has built beside this test.
+/// An example that cargo has built beside this test.
 fn example(name: &str) -> Command {
     let own = std::env::current_exe().expect("a program");
     let built = own.ancestors().nth(2).expect("a directory").join("examples").join(name);
@@ -35,7 +35,7 @@ fn wait_for(path: &Path) {
     }
 }
 
-/// The checksum a program says.
+/// The checksum that a program prints.
 fn sum(text: &str) -> Option<String> {
     text.split(" checksum ").nth(1).map(|rest| rest[..16].to_owned())
 }

@@ -97,7 +97,7 @@ fn a_ping_pong_loses_no_wake_up() {
     });
 }
 
-/// In a thread whose process the kernel kills at the first futex call.
+/// Runs in a thread with a filter: the kernel kills the process at the first futex call.
 #[test]
 fn no_call_when_nobody_sleeps() {
     use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
@@ -139,7 +139,7 @@ fn what_are_no_flags_is_refused() {
 fn a_name_is_one_cluster_for_all() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("flags");
-    // All at once: whoever makes it, all have the same.
+    // All open the name at once. Whichever makes the flags, all get the same.
     let threads: Vec<_> = (0..8)
         .map(|bit| {
             let path = path.clone();
@@ -209,7 +209,7 @@ fn a_file_of_another_version_is_refused_by_its_version() {
     assert_eq!(std::fs::read(&path).expect("kept"), page);
 }
 
-/// Sets that wake nobody, and waits that find what they are for, are not counted.
+/// Sets that wake nobody, and waits that are over at once, are not counted.
 #[test]
 fn a_shared_cluster_is_seen_from_outside_with_its_sleeps_and_wakes() {
     use weir::stat::{FlagsStat, clusters};
@@ -230,7 +230,7 @@ fn a_shared_cluster_is_seen_from_outside_with_its_sleeps_and_wakes() {
     while seen().sleepers == 0 {
         std::thread::yield_now();
     }
-    // sleep: the waiter has said that it sleeps, and is given the time to.
+    // sleep: the waiter has announced its sleep, and gets the time to fall asleep.
     std::thread::sleep(std::time::Duration::from_millis(50));
     flags.set(0b10);
     assert_eq!(waiter.join().expect("no panic"), 0b10);

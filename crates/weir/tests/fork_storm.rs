@@ -1,5 +1,6 @@
-//! Children forked while ends are made and dropped in other threads keep none of them
-//! (docs/contracts/pipe.md, port.md, mpx.md). A program of its own: it counts what a child holds.
+//! Children that are forked while other threads make and drop ends keep none of these
+//! (docs/contracts/pipe.md, port.md, mpx.md). This is a program of its own, because it counts what
+//! a child holds.
 
 mod common;
 
@@ -7,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir::{Options, Port, PortOptions, PortWriter, PortWriterOptions, pipe, records};
 
-/// Children in all, and the time they may take.
+/// How many children there are in all, and how long they may take.
 const CHILDREN: u32 = 600;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What of this library's is in a process: descriptors and mappings, by their names.
+/// The descriptors and mappings of this library in a process, by their names.
 fn kept() -> Vec<String> {
     let entries = std::fs::read_dir("/proc/self/fd").expect("/proc");
     let links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
@@ -29,7 +30,7 @@ fn kept() -> Vec<String> {
     links.filter(is_ours).chain(maps.filter(is_ours)).collect()
 }
 
-/// Forks while `make` makes ends again and again: what a child has that it should not have.
+/// Forks while `make` makes ends again and again. Returns what a child has and should not have.
 fn storm(make: impl Fn() + Sync) -> Vec<String> {
     let before = kept();
     let (stops, made) = (AtomicBool::new(false), AtomicU32::new(0));

@@ -19,13 +19,13 @@ fn options() -> Options {
     Options::new().capacity_bytes(8192)
 }
 
-/// Writes words without order, and such as are nearly right, over the memory; rings, and fills the
-/// socket; until it is told to stop.
+/// Writes random words, and words that are nearly right, over the memory; rings the doorbell, and
+/// fills the socket, until it is stopped.
 fn scribble(memory: &OwnedFd, socket: &OwnedFd, seed: u64, stop: &AtomicBool) {
     let mut random = Random(seed | 1);
     let bytes = rustix::fs::fstat(memory).expect("known").st_size as u64;
     while !stop.load(Ordering::Relaxed) {
-        // Half of it in the header, where the words are.
+        // Half of the writes hit the header, where the protocol's words are.
         let at = if random.below(2) == 0 { random.below(128) * 8 } else { random.below(bytes - 8) };
         let word = match random.below(6) {
             0 => random.below(u64::MAX),
@@ -44,7 +44,7 @@ fn scribble(memory: &OwnedFd, socket: &OwnedFd, seed: u64, stop: &AtomicBool) {
     }
 }
 
-/// Tells the scribbler to stop, also where a call failed: the scope waits for it.
+/// Stops the scribbler even if a call failed, because the scope waits for it.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -53,7 +53,7 @@ impl Drop for Stops<'_> {
     }
 }
 
-/// Calls of an honest end beside a scribbler; each must return in time.
+/// Makes calls of an honest end beside a scribbler. Each must return in time.
 fn beside(
     pair: impl Fn() -> (Handle, Handle),
     hostile_writes: bool,
@@ -82,7 +82,7 @@ fn is_expected(kind: ErrorKind) {
     assert!(matches!(kind, Closed | Corrupt | Invalid | TimedOut | TooSmall | WouldBlock));
 }
 
-/// Reads of some length, each of which waits or does not.
+/// Reads of random lengths. Some of them wait.
 fn reads(
     random: &mut Random,
     in_time: &mut dyn FnMut(&str, Instant),
@@ -204,7 +204,7 @@ fn no_wait_outlives_the_peer_whoever_scribbles_on() {
         let mut reader = Reader::open(reader).expect("opened");
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // The word the reader sleeps on, set to what it expects, again and again.
+            // The word on which the reader sleeps is set to the expected value again and again.
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     rustix::io::pwrite(&memory, &1_u32.to_le_bytes(), 3 * 128).expect("written");
@@ -234,7 +234,7 @@ fn what_comes_in_place_of_the_next_memory_is_refused() {
     let text = [std::io::IoSlice::new(b"m")];
     let flags = rustix::net::SendFlags::empty();
     rustix::net::sendmsg(&socket, &text, &mut ancillary, flags).expect("sent");
-    // The word that says that there is another memory: in the writer's line, after two positions.
+    // The word that announces another memory: in the writer's line, after two positions.
     rustix::io::pwrite(&memory, &1_u64.to_le_bytes(), 128 + 16).expect("written");
     let error = reader.read(&mut [0; 10]).expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Corrupt);

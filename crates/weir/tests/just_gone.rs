@@ -1,5 +1,5 @@
-//! Those who open while who listens goes: between their connect and their first message
-//! (docs/contracts/port.md, 4).
+//! Processes that open a name while its reader goes away, between their connect and their first
+//! message (docs/contracts/port.md, 4).
 
 mod common;
 
@@ -9,7 +9,7 @@ use rustix::net::{
 };
 use weir::{ErrorKind, MpxPeer, MpxPeerOptions, Options, PortWriter, PortWriterOptions};
 
-/// Each is told that there is no reader, and not what that looks like in the kernel.
+/// Each error says that there is no reader, and not what the kernel reports in that case.
 #[test]
 fn a_reader_that_goes_while_one_opens_is_no_reader() {
     let opens: [fn(&std::path::Path) -> weir::Result<()>; 3] = [
@@ -28,8 +28,8 @@ fn a_reader_that_goes_while_one_opens_is_no_reader() {
             poll(&mut [PollFd::new(&socket, PollFlags::IN)], None).expect("polled");
             drop(socket);
         });
-        // One that was quicker has handed its memory over, which nobody can tell from a reader
-        // that is busy.
+        // A faster process has already handed its memory over. It cannot tell this from a busy
+        // reader.
         if let Err(error) = open(&name) {
             assert_eq!(error.kind(), ErrorKind::NoReader, "round {number}: {error}");
         }

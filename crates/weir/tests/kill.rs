@@ -1,5 +1,5 @@
-//! kill -9 of either side at random instants under load: the other learns of it, what a returned
-//! write wrote is there, nothing is doubled or torn, nothing is left behind.
+//! kill -9 of either side at random moments under load: the other side learns of it, everything
+//! that a returned write wrote is there, nothing is doubled or torn, and nothing is left behind.
 //!
 //! `WEIR_KILLS=100000` for more (`just torture`).
 
@@ -18,7 +18,7 @@ fn options() -> Options {
     Options::new().capacity_bytes(16_384)
 }
 
-/// A record or write of a number: the number, and bytes that follow from it.
+/// The record or write of a number: the number, and bytes that are computed from it.
 fn body(number: u64) -> Vec<u8> {
     let count = 8 + (number * 37 % 3000) as usize;
     let mut bytes = number.to_le_bytes().to_vec();
@@ -39,7 +39,7 @@ fn in_a_role() {
             let mut writer = Writer::open(receive_handle()).expect("opened");
             for number in 0.. {
                 writer.write(&body(number)).expect("written");
-                // Said only after the write has returned.
+                // Reported only after the write has returned.
                 say(&input, &number.to_le_bytes());
             }
         }
@@ -64,7 +64,7 @@ fn in_a_role() {
     }
 }
 
-/// The next number a killed writer said it had written, of those it still could say.
+/// The last number that a killed writer reported as written, of those that still arrive.
 fn last_said(socket: &impl AsFd) -> Option<u64> {
     let mut last = None;
     loop {
@@ -75,7 +75,7 @@ fn last_said(socket: &impl AsFd) -> Option<u64> {
     }
 }
 
-/// Reads `first` numbers, kills the writer, reads the rest: how many there were.
+/// Reads `first` numbers, kills the writer, and reads the rest. Returns how many there were.
 fn drain(first: u64, mut next: impl FnMut(u64) -> bool, mut kill_it: impl FnMut()) -> u64 {
     let mut number = 0;
     while number < first && next(number) {
@@ -88,8 +88,8 @@ fn drain(first: u64, mut next: impl FnMut(u64) -> bool, mut kill_it: impl FnMut(
     number
 }
 
-/// Reads one numbered write of a stream; false at the end, where one may be cut short: it had not
-/// returned.
+/// Reads one numbered write of a stream. Returns false at the end, where a write that had not
+/// returned may be cut short.
 fn next_of_stream(reader: &mut Reader, number: u64) -> bool {
     let wanted = body(number);
     let (mut got, mut buffer) = (Vec::new(), vec![0; wanted.len()]);
@@ -104,7 +104,7 @@ fn next_of_stream(reader: &mut Reader, number: u64) -> bool {
 }
 
 fn listen(socket: std::os::fd::OwnedFd) -> std::thread::JoinHandle<Option<u64>> {
-    // Heard as it is said: the socket holds little.
+    // Each report is read at once, since the socket holds little.
     std::thread::spawn(move || last_said(&socket))
 }
 
@@ -189,7 +189,8 @@ fn the_sender_learns_that_its_reader_was_killed() {
     nothing_is_left_behind();
 }
 
-/// Kills so many microseconds from now, from another thread; what reaps.
+/// Kills the process this many microseconds from now, from another thread. Returns what waits for
+/// it.
 fn kill_after(
     us: u64,
     child: &std::process::Child,
@@ -206,7 +207,8 @@ fn kill_after(
     }
 }
 
-/// Neither a descriptor nor a mapping of a pipe is left in this process, which had the survivors.
+/// Checks that no descriptor and no mapping of a pipe is left in this process, which had the
+/// survivors.
 fn nothing_is_left_behind() {
     common::until("all ends are gone", || {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");

@@ -1,4 +1,5 @@
-//! Limits of the kernel and sizes out of range: an error that names what, when the pipe is made.
+//! Limits of the kernel, and sizes out of range: making the pipe fails with an error that names the
+//! cause.
 
 mod common;
 
@@ -54,7 +55,7 @@ fn foreign_memory_is_refused() {
     assert_eq!(error.expect_err("refused").kind(), ErrorKind::Corrupt);
 }
 
-/// What a process under a limit says of making a pipe.
+/// The error that a process under a limit gets when it makes a pipe.
 fn under(role: &str) -> String {
     let (mut child, socket) = start(role);
     let said = String::from_utf8(hear(&socket)).expect("text");
@@ -93,7 +94,7 @@ fn in_a_role() {
         }
     };
     let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-    // What there is goes on working.
+    // The pipes that exist go on working.
     for (writer, reader) in &mut kept {
         writer.write(b"x").expect("written");
         reader.read(&mut [0]).expect("read");

@@ -1,4 +1,4 @@
-//! Listeners, and those who connect and hand nothing over (docs/contracts/pipe.md, 15).
+//! Listeners, and processes that connect and hand nothing over (docs/contracts/pipe.md, 15).
 
 mod common;
 #[path = "common/raw.rs"]
@@ -9,8 +9,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use weir::{Listener, Options};
 
-/// Those who say nothing, and those who say something else, hold up nobody who comes behind them,
-/// and are sent away in the end.
+/// Clients that send nothing, and clients that send something else, hold up nobody behind them, and
+/// are disconnected in the end.
 #[test]
 fn who_is_silent_holds_up_nobody() {
     let (_directory, name) = common::place();
@@ -28,7 +28,7 @@ fn who_is_silent_holds_up_nobody() {
             let count = reader.read(&mut bytes).expect("read");
             came.send(bytes[..count].to_vec()).expect("heard");
         }
-        // Kept until the silent ones have been sent away.
+        // This one is kept until the silent clients have been disconnected.
         let reader = listener.accept::<weir::RecordReader>().expect("a reader");
         drop((reader, listener));
     });

@@ -6,7 +6,7 @@ mod exchange;
 
 use common::{patterned, until};
 use exchange::{LONG, Receives, drain, exchange, exchange_with, kinds, receive};
-use weir::mpx::{Answer, ChannelId, Kind, LABEL_BYTES, Taken};
+use weir::mpx::{Answer, ChannelId, LABEL_BYTES, RecordKind, Taken};
 use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
 
 #[test]
@@ -24,7 +24,10 @@ fn records_come_many_per_call() {
     assert_eq!((count, all.len()), (30, 30), "one call");
     for (here, _) in &channels {
         let of: Vec<_> = all.iter().filter(|record| record.channel == *here).cloned().collect();
-        assert_eq!(kinds(&of), [Kind::Data, Kind::End, Kind::Signal(0xdead_beef)]);
+        assert_eq!(
+            kinds(&of),
+            [RecordKind::Data, RecordKind::End, RecordKind::Signal(0xdead_beef)]
+        );
     }
     let mut answers: Vec<_> = channels
         .iter()
@@ -58,7 +61,7 @@ fn data_keeps_its_order_and_its_marks() {
                 offset += peer.send(there, &bytes[offset..]).expect("sent");
             }
             for record in drain(&mut exchange.owner) {
-                assert_eq!((record.kind, record.channel), (Kind::Data, here));
+                assert_eq!((record.kind, record.channel), (RecordKind::Data, here));
                 got.extend(&record.bytes);
                 pieces += 1;
                 assert_eq!(record.more, got.len() < size, "{size}: at {}", got.len());
@@ -70,7 +73,7 @@ fn data_keeps_its_order_and_its_marks() {
     }
     assert!(peer.end(there).expect("sent"));
     peer.send(there, b"goes on").expect("sent");
-    assert_eq!(kinds(&receive(&mut exchange.owner, 2)), [Kind::End, Kind::Data]);
+    assert_eq!(kinds(&receive(&mut exchange.owner, 2)), [RecordKind::End, RecordKind::Data]);
     // Through a buffer that is too small, it comes in several records.
     peer.send(there, &patterned(1000, 1)).expect("sent");
     let mut got: Vec<u8> = Vec::new();
@@ -110,8 +113,8 @@ fn an_open_is_accepted_or_refused() {
     let early = receive(&mut exchange.owner, 1);
     assert_eq!((early[0].channel, &early[0].bytes[..]), (opens[0].channel, &b"early"[..]));
     let answers = receive(&mut peer, 2);
-    assert_eq!((answers[0].kind, answers[0].channel), (Kind::Accepted, one));
-    assert_eq!((answers[1].kind, answers[1].channel), (Kind::Refused, two));
+    assert_eq!((answers[0].kind, answers[0].channel), (RecordKind::Accepted, one));
+    assert_eq!((answers[1].kind, answers[1].channel), (RecordKind::Refused, two));
     assert_eq!(answers[1].bytes, b"not today");
     assert_eq!(peer.send(two, b"x").expect_err("refused").kind(), ErrorKind::Invalid);
     let long = vec![b'l'; LABEL_BYTES];
@@ -130,26 +133,26 @@ fn each_channel_closes_once() {
     peer.close(there).expect("closed");
     assert_eq!(peer.close(there).expect_err("gone").kind(), ErrorKind::Invalid);
     let records = receive(&mut exchange.owner, 2);
-    assert_eq!(kinds(&records), [Kind::Data, Kind::Close(Ending::Closed)]);
+    assert_eq!(kinds(&records), [RecordKind::Data, RecordKind::Close(Ending::Closed)]);
     assert_eq!(exchange.owner.send(here, b"x").expect_err("gone").kind(), ErrorKind::Invalid);
     let (here, there) = exchange.open(&mut peer, "by the owner");
     exchange.owner.send(here, b"last words").expect("sent");
     exchange.owner.close(here).expect("closed");
     let records = receive(&mut peer, 2);
-    assert_eq!(kinds(&records), [Kind::Data, Kind::Close(Ending::Closed)]);
+    assert_eq!(kinds(&records), [RecordKind::Data, RecordKind::Close(Ending::Closed)]);
     assert_eq!(records[1].channel, there);
-    // Numbers are used again, ids are not.
+    // Numbers of channels are used again; ids are not.
     let mut seen = std::collections::HashSet::new();
     for _ in 0..500 {
         let (here, there) = exchange.open(&mut peer, "again");
         assert!(seen.insert((here, there)));
         peer.close(there).expect("closed");
-        assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [Kind::Close(Ending::Closed)]);
+        assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [RecordKind::Close(Ending::Closed)]);
         assert!(drain(&mut peer).is_empty());
     }
     let (_, _) = exchange.open(&mut peer, "dropped");
     drop(peer);
-    assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [Kind::Close(Ending::Closed)]);
+    assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [RecordKind::Close(Ending::Closed)]);
     assert!(drain(&mut exchange.owner).is_empty());
     assert_eq!((exchange.owner.peers(), exchange.owner.channels()), (0, 0));
 }
@@ -165,7 +168,7 @@ fn what_a_peer_sent_and_left_is_received() {
     exchange.owner.accept(opened.channel).expect("accepted");
     let records = receive(&mut exchange.owner, 2);
     assert_eq!(records[0].bytes, b"visit");
-    assert_eq!(records[1].kind, Kind::Close(Ending::Closed));
+    assert_eq!(records[1].kind, RecordKind::Close(Ending::Closed));
     assert_eq!(exchange.owner.peers(), 0);
 }
 
@@ -178,7 +181,7 @@ fn a_peer_sees_its_owner_go() {
     let name = exchange.name.clone();
     drop(exchange.owner);
     let records = receive(&mut peer, 2);
-    assert_eq!(kinds(&records), [Kind::Data, Kind::Close(Ending::Closed)]);
+    assert_eq!(kinds(&records), [RecordKind::Data, RecordKind::Close(Ending::Closed)]);
     assert_eq!(peer.send(there, b"x").expect_err("gone").kind(), ErrorKind::Invalid);
     let error = peer.receive_each(&mut [0; 64], |_| {}).expect_err("over");
     assert_eq!(error.kind(), ErrorKind::Closed);
@@ -197,7 +200,7 @@ fn a_full_channel_says_so_and_says_when_not() {
     assert!(taken > 0 && taken < bytes.len(), "{taken}");
     assert_eq!(peer.send(there, &bytes[taken..]).expect("full"), 0);
     assert!(!peer.end(there).expect("full") && !peer.signal(there, 1).expect("full"));
-    assert_eq!(kinds(&drain(&mut peer)), [Kind::Blocked]);
+    assert_eq!(kinds(&drain(&mut peer)), [RecordKind::Blocked]);
     let mut got: Vec<u8> = Vec::new();
     while got.len() < bytes.len() {
         for record in drain(&mut exchange.owner) {
@@ -205,9 +208,10 @@ fn a_full_channel_says_so_and_says_when_not() {
             assert_eq!(record.more, got.len() < bytes.len());
         }
         if taken < bytes.len() {
-            assert_eq!(kinds(&receive(&mut peer, 1)), [Kind::Unblocked]);
+            assert_eq!(kinds(&receive(&mut peer, 1)), [RecordKind::Unblocked]);
             taken += peer.send(there, &bytes[taken..]).expect("sent");
-            let wanted: &[Kind] = if taken < bytes.len() { &[Kind::Blocked] } else { &[] };
+            let wanted: &[RecordKind] =
+                if taken < bytes.len() { &[RecordKind::Blocked] } else { &[] };
             assert_eq!(kinds(&drain(&mut peer)), wanted);
         }
     }
@@ -218,7 +222,7 @@ fn a_full_channel_says_so_and_says_when_not() {
 fn a_full_channel_holds_up_no_other() {
     let mut exchange = exchange();
     let mut peer = exchange.peer();
-    // More channels than have blocks: some have the smallest lane.
+    // There are more channels than blocks, so some have the smallest lane.
     let channels: Vec<_> = (0..40).map(|_| exchange.open(&mut peer, "full")).collect();
     for (here, there) in &channels[1..] {
         peer.send(*there, &[7; 100_000]).expect("sent");
@@ -242,7 +246,7 @@ fn until_comes(end: &mut impl Receives, channel: ChannelId) -> Vec<u8> {
     let mut found = None;
     while found.is_none() {
         end.all_for(LONG, &mut |record| {
-            if record.channel == channel && record.kind == Kind::Data {
+            if record.channel == channel && record.kind == RecordKind::Data {
                 found = Some(record.bytes);
             }
         })
@@ -307,7 +311,7 @@ fn connected_channels_move_by_themselves() {
     right.signal(at_right, 5).expect("sent");
     assert!(drain(&mut exchange.owner).is_empty());
     let back = receive(&mut left, 3);
-    assert_eq!(kinds(&back), [Kind::Data, Kind::End, Kind::Signal(5)]);
+    assert_eq!(kinds(&back), [RecordKind::Data, RecordKind::End, RecordKind::Signal(5)]);
     assert!(exchange.owner.disconnect(other).expect("there"));
     assert!(!exchange.owner.disconnect(other).expect("there"), "no more");
     left.send(at_left, b"to the owner").expect("sent");
@@ -316,7 +320,7 @@ fn connected_channels_move_by_themselves() {
     left.send(at_left, b"last").expect("sent");
     drop(left);
     let ended = receive(&mut exchange.owner, 1).remove(0);
-    assert_eq!((ended.channel, ended.kind), (one, Kind::Close(Ending::Closed)));
+    assert_eq!((ended.channel, ended.kind), (one, RecordKind::Close(Ending::Closed)));
     assert_eq!(receive(&mut right, 1)[0].bytes, b"last");
     right.send(at_right, b"alone").expect("sent");
     assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, b"alone");
@@ -331,11 +335,11 @@ fn an_mpx_is_a_channel_of_another() {
     let joined = outer.owner.join(inner.owner, 3).expect("joined");
     let channel = peer.open(b"inner").expect("opened");
     let opened = receive(&mut outer.owner, 1).remove(0);
-    assert_eq!((opened.kind, &opened.path[..]), (Kind::Open, &[joined][..]));
+    assert_eq!((opened.kind, &opened.path[..]), (RecordKind::Open, &[joined][..]));
     let inner_mpx = outer.owner.joined(joined).expect("there");
     inner_mpx.accept(opened.channel).expect("accepted");
     inner_mpx.send(opened.channel, b"down").expect("sent");
-    assert_eq!(kinds(&receive(&mut peer, 2)), [Kind::Accepted, Kind::Data]);
+    assert_eq!(kinds(&receive(&mut peer, 2)), [RecordKind::Accepted, RecordKind::Data]);
     // While it sleeps on both, either wakes it.
     std::thread::scope(|scope| {
         let owner = &mut outer.owner;
@@ -348,7 +352,7 @@ fn an_mpx_is_a_channel_of_another() {
     let record = receive(&mut outer.owner, 1).remove(0);
     assert_eq!((record.channel, record.path.len()), (here, 0));
     outer.owner.close(joined).expect("closed");
-    assert_eq!(kinds(&receive(&mut peer, 1)), [Kind::Close(Ending::Closed)]);
+    assert_eq!(kinds(&receive(&mut peer, 1)), [RecordKind::Close(Ending::Closed)]);
     assert_eq!(outer.owner.joined(joined).expect_err("gone").kind(), ErrorKind::Invalid);
 }
 

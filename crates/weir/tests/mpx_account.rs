@@ -8,7 +8,7 @@ use exchange::{LONG, drain, exchange};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
-use weir::mpx::Kind;
+use weir::mpx::RecordKind;
 use weir::stat::{MpxStat, mpxes};
 use weir::{Mpx, MpxPeer, MpxPeerOptions};
 
@@ -31,7 +31,10 @@ fn receive(owner: &mut Mpx, count: usize) {
     let mut left = count;
     while left > 0 {
         let received = owner.receive_each_timeout(&mut [0; 4096], LONG, |record| {
-            assert!(matches!(record.kind, Kind::Data | Kind::End | Kind::Signal(_)));
+            assert!(matches!(
+                record.kind,
+                RecordKind::Data | RecordKind::End | RecordKind::Signal(_)
+            ));
             left -= 1;
         });
         received.expect("received");
@@ -42,7 +45,8 @@ fn receive(owner: &mut Mpx, count: usize) {
 fn receive_to_the_end(owner: &mut Mpx) {
     let mut closed = false;
     while !closed {
-        let see = |record: weir::mpx::Record<'_>| closed = matches!(record.kind, Kind::Close(_));
+        let see =
+            |record: weir::mpx::Record<'_>| closed = matches!(record.kind, RecordKind::Close(_));
         owner.receive_each_timeout(&mut [0; 65_536], LONG, see).expect("received");
     }
 }
@@ -131,7 +135,7 @@ fn waits_and_sleeps_are_counted() {
         let mut asking = Vec::new();
         let wait = Duration::from_millis(200);
         let _ = exchange.owner.receive_each_timeout(&mut [0; 64], wait, |record| {
-            asking.extend((record.kind == Kind::Open).then_some(record.channel));
+            asking.extend((record.kind == RecordKind::Open).then_some(record.channel));
         });
         asking.iter().for_each(|channel| exchange.owner.accept(*channel).expect("accepted"));
     }

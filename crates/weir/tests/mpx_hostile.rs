@@ -13,7 +13,7 @@ use exchange::{Exchange, LONG, drain, exchange, exchange_with, kinds, receive};
 use mapped::{Mapped, mapped, mapped_by};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use weir::mpx::{ChannelId, Kind};
+use weir::mpx::{ChannelId, RecordKind};
 use weir::{Ending, ErrorKind, MpxOptions, MpxPeer, MpxPeerOptions};
 
 /// A peer whose memory the test can write.
@@ -68,8 +68,8 @@ impl Seen {
         for record in drain(&mut exchange.owner) {
             match record.kind {
                 _ if Some(record.channel) == self.honest => self.heard.extend(&record.bytes),
-                Kind::Open => self.asked.push(record.channel),
-                Kind::Close(_) => {
+                RecordKind::Open => self.asked.push(record.channel),
+                RecordKind::Close(_) => {
                     self.asked.retain(|channel| *channel != record.channel);
                     if let Some(closes) = self.accepted.get_mut(&record.channel) {
                         *closes += 1;
@@ -176,8 +176,8 @@ fn nonsense_shuts_a_peer_out() {
     let mut ended = 0;
     common::until("both have ended", || {
         for record in drain(&mut exchange.owner) {
-            if record.kind != Kind::Data {
-                assert_eq!(record.kind, Kind::Close(Ending::ShutOut));
+            if record.kind != RecordKind::Data {
+                assert_eq!(record.kind, RecordKind::Close(Ending::ShutOut));
                 ended += 1;
             }
         }
@@ -188,7 +188,11 @@ fn nonsense_shuts_a_peer_out() {
     });
     assert_eq!((exchange.owner.peers(), exchange.owner.channels()), (1, 1));
     let ended = receive(&mut peer, 2);
-    assert_eq!(kinds(&ended), [Kind::Close(Ending::Closed); 2], "it sees that the owner hung up");
+    assert_eq!(
+        kinds(&ended),
+        [RecordKind::Close(Ending::Closed); 2],
+        "it sees that the owner hung up"
+    );
 }
 
 #[test]

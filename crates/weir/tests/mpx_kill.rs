@@ -12,7 +12,7 @@ use exchange::{Exchange, LONG, drain, exchange, kinds, receive};
 use std::collections::HashMap;
 use std::process::Child;
 use std::time::Duration;
-use weir::mpx::{ChannelId, Kind};
+use weir::mpx::{ChannelId, RecordKind};
 use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
 
 fn kills() -> u64 {
@@ -80,8 +80,8 @@ fn own(name: &str) {
     loop {
         let (mut asked, mut back) = (Vec::new(), Vec::new());
         let received = owner.receive_each(&mut buffer, |record| match record.kind {
-            Kind::Open => asked.push(record.channel),
-            Kind::Data => back.push((record.channel, record.bytes.to_vec())),
+            RecordKind::Open => asked.push(record.channel),
+            RecordKind::Data => back.push((record.channel, record.bytes.to_vec())),
             _ => {}
         });
         received.expect("received");
@@ -115,9 +115,9 @@ impl Seen {
         let received = exchange.owner.receive_each_timeout(&mut buffer, Timeout::Now, |record| {
             self.records += 1;
             match record.kind {
-                Kind::Data if record.channel == honest => heard = Some(record.bytes.to_vec()),
-                Kind::Open => asked.push(record.channel),
-                Kind::Data => {
+                RecordKind::Data if record.channel == honest => heard = Some(record.bytes.to_vec()),
+                RecordKind::Open => asked.push(record.channel),
+                RecordKind::Data => {
                     let (next, part) = self.open.get_mut(&record.channel).expect("accepted");
                     part.extend_from_slice(record.bytes);
                     if !record.more {
@@ -125,7 +125,7 @@ impl Seen {
                         *next += 1;
                     }
                 }
-                Kind::Close(ending) => {
+                RecordKind::Close(ending) => {
                     assert_ne!(ending, Ending::ShutOut);
                     self.died += u64::from(ending == Ending::Died);
                     assert!(
@@ -188,14 +188,14 @@ fn peers_of_a_killed_owner_hear_of_it() {
         let mut got = 0;
         for number in 0..random.below(200) as u32 {
             let _ = peer.send(channel, &number.to_le_bytes());
-            got += drain(&mut peer).iter().filter(|record| record.kind == Kind::Data).count();
+            got += drain(&mut peer).iter().filter(|record| record.kind == RecordKind::Data).count();
         }
         kill(&mut child);
         let (mut closes, mut buffer) = (0, vec![0; 70_000]);
         let error = loop {
             let received = peer.receive_each_timeout(&mut buffer, LONG, |record| {
-                got += usize::from(record.kind == Kind::Data);
-                closes += u32::from(record.kind == Kind::Close(Ending::Died));
+                got += usize::from(record.kind == RecordKind::Data);
+                closes += u32::from(record.kind == RecordKind::Close(Ending::Died));
             });
             if let Err(error) = received {
                 break error;
@@ -228,7 +228,7 @@ fn a_stopped_process_is_not_dead() {
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     signal(&child, Signal::CONT);
     kill(&mut child);
-    assert_eq!(kinds(&receive(&mut here.owner, 1)), [Kind::Close(Ending::Died)]);
+    assert_eq!(kinds(&receive(&mut here.owner, 1)), [RecordKind::Close(Ending::Died)]);
 
     // The owner is stopped. A peer that connects can still send.
     let directory = tempfile::tempdir().expect("a directory");
@@ -244,7 +244,7 @@ fn a_stopped_process_is_not_dead() {
     assert!(!peer.is_taken_in());
     signal(&child, Signal::CONT);
     let records = receive(&mut peer, 2);
-    assert_eq!(kinds(&records), [Kind::Accepted, Kind::Data]);
+    assert_eq!(kinds(&records), [RecordKind::Accepted, RecordKind::Data]);
     assert_eq!(records[1].bytes, b"early");
     assert!(peer.is_taken_in());
     kill(&mut child);

@@ -7,7 +7,7 @@ mod exchange;
 use common::alone;
 use exchange::{LONG, drain, exchange};
 use std::collections::HashMap;
-use weir::mpx::Kind;
+use weir::mpx::RecordKind;
 use weir::{Ending, Mpx, MpxPeer, MpxPeerOptions};
 
 /// Accepts channels until there are this many.
@@ -18,7 +18,7 @@ fn accept_all(owner: &mut Mpx, count: usize) {
         let mut asked = Vec::new();
         owner
             .receive_each_timeout(&mut buffer, LONG, |record| {
-                assert_eq!(record.kind, Kind::Open);
+                assert_eq!(record.kind, RecordKind::Open);
                 asked.push(record.channel);
             })
             .expect("received");
@@ -49,7 +49,7 @@ fn ten_thousand_channels() {
     while accepted < CHANNELS {
         accepted += peer
             .receive_each_timeout(&mut [0; 64], LONG, |record| {
-                assert_eq!(record.kind, Kind::Accepted)
+                assert_eq!(record.kind, RecordKind::Accepted)
             })
             .expect("received");
     }
@@ -79,7 +79,7 @@ fn ten_thousand_channels() {
         closed += exchange
             .owner
             .receive_each_timeout(&mut [0; 64], LONG, |record| {
-                assert_eq!(record.kind, Kind::Close(Ending::Closed));
+                assert_eq!(record.kind, RecordKind::Close(Ending::Closed));
             })
             .expect("received");
     }
@@ -158,7 +158,7 @@ fn a_thousand_peers() {
     peers.truncate(1);
     let mut closed = 0;
     while closed < PEERS - 1 {
-        let see = |kind| assert_eq!(kind, Kind::Close(Ending::Closed));
+        let see = |kind| assert_eq!(kind, RecordKind::Close(Ending::Closed));
         closed += exchange
             .owner
             .receive_each_timeout(&mut [0; 64], LONG, |record| see(record.kind))

@@ -8,7 +8,7 @@ use common::patterned;
 use exchange::{Exchange, Kept, drain, exchange};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use weir::mpx::{ChannelId, Kind};
+use weir::mpx::{ChannelId, RecordKind};
 use weir::{Ending, MpxPeer, MpxPeerOptions};
 
 const PEERS: usize = 2;
@@ -179,7 +179,7 @@ impl Both {
         let records = drain(&mut self.exchange.owner);
         let count = records.len();
         for record in records {
-            if record.kind == Kind::Open {
+            if record.kind == RecordKind::Open {
                 let label = record.bytes[..].try_into().expect("four");
                 let number = u32::from_le_bytes(label) as usize;
                 let peer = self.channels[number].peer;
@@ -201,8 +201,8 @@ impl Both {
         for record in records {
             let channel = &mut self.channels[self.known[&(1, peer, record.channel)]];
             match record.kind {
-                Kind::Accepted => assert!(channel.accepted),
-                Kind::Refused => {
+                RecordKind::Accepted => assert!(channel.accepted),
+                RecordKind::Refused => {
                     assert!(channel.refused && record.bytes == b"no");
                     channel.ends[1].got.push(Item::Close);
                 }
@@ -217,17 +217,17 @@ fn note(end: &mut End, record: Kept) {
     assert!(!end.closed, "it is closed, and {record:?} came");
     assert_ne!(end.got.last(), Some(&Item::Close), "it has ended, and {record:?} came");
     match record.kind {
-        Kind::Data => {
+        RecordKind::Data => {
             end.got.extend(record.bytes.iter().map(|byte| Item::Byte(*byte)));
             if !record.more {
                 end.got.push(Item::Whole);
             }
         }
-        Kind::End => end.got.push(Item::End),
-        Kind::Signal(number) => end.got.push(Item::Signal(number)),
-        Kind::Close(Ending::Closed) => end.got.push(Item::Close),
-        Kind::Blocked => assert!(!std::mem::replace(&mut end.blocked, true), "twice"),
-        Kind::Unblocked => assert!(std::mem::take(&mut end.blocked), "it was not"),
+        RecordKind::End => end.got.push(Item::End),
+        RecordKind::Signal(number) => end.got.push(Item::Signal(number)),
+        RecordKind::Close(Ending::Closed) => end.got.push(Item::Close),
+        RecordKind::Blocked => assert!(!std::mem::replace(&mut end.blocked, true), "twice"),
+        RecordKind::Unblocked => assert!(std::mem::take(&mut end.blocked), "it was not"),
         other => panic!("{other:?}"),
     }
 }

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use weir::mpx::Kind;
+use weir::mpx::RecordKind;
 use weir::{ErrorKind, MpxPeer, MpxPeerOptions, Timeout, Wait, Waitable};
 
 #[test]
@@ -63,7 +63,7 @@ fn a_reader_that_took_the_fences_over_is_woken() {
                 }
                 match exchange.owner.send(here, &sent.to_le_bytes()).expect("sent") {
                     8 => sent += 1,
-                    // Full: the rest of a record would have to be sent first.
+                    // The lane is full: the rest of a record would have to be sent first.
                     taken => {
                         assert_eq!(taken, 0);
                         let _ =
@@ -89,7 +89,7 @@ fn a_sender_that_waits_for_room_is_woken_each_time() {
                 left -= taken;
                 let mut is_blocked = taken < 50_000 && left > 0;
                 while is_blocked {
-                    let mut see = |kind| is_blocked &= kind != Kind::Unblocked;
+                    let mut see = |kind| is_blocked &= kind != RecordKind::Unblocked;
                     peer.receive_each_timeout(&mut [0; 64], LONG, |record| see(record.kind))
                         .expect("received");
                 }
@@ -137,13 +137,13 @@ fn many_peers_at_once_lose_nothing() {
         exchange
             .owner
             .receive_each_timeout(&mut buffer, LONG, |record| match record.kind {
-                Kind::Open => opens.push(record.channel),
-                Kind::Data => {
+                RecordKind::Open => opens.push(record.channel),
+                RecordKind::Data => {
                     let number = next.entry(record.channel).or_insert(0_u32);
                     assert_eq!(record.bytes, number.to_le_bytes());
                     *number += 1;
                 }
-                Kind::Close(weir::Ending::Closed) => closed += 1,
+                RecordKind::Close(weir::Ending::Closed) => closed += 1,
                 other => panic!("{other:?}"),
             })
             .expect("received");
@@ -220,20 +220,20 @@ fn both_sides_can_be_polled() {
     assert!(!readable(peer.poll_descriptor().expect("one"), 0));
     exchange.owner.accept(here).expect("accepted");
     assert!(readable(peer.poll_descriptor().expect("one"), 1000));
-    assert_eq!(kinds(&drain(&mut peer)), [Kind::Accepted]);
+    assert_eq!(kinds(&drain(&mut peer)), [RecordKind::Accepted]);
     for _ in 0..100 {
         assert!(drain(&mut exchange.owner).is_empty() && drain(&mut peer).is_empty());
         assert!(!readable(exchange.owner.poll_descriptor().expect("one"), 0));
         peer.send(there, b"x").expect("sent");
         assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000));
-        assert_eq!(kinds(&drain(&mut exchange.owner)), [Kind::Data]);
+        assert_eq!(kinds(&drain(&mut exchange.owner)), [RecordKind::Data]);
         exchange.owner.send(here, b"y").expect("sent");
         assert!(readable(peer.poll_descriptor().expect("one"), 1000));
-        assert_eq!(kinds(&drain(&mut peer)), [Kind::Data]);
+        assert_eq!(kinds(&drain(&mut peer)), [RecordKind::Data]);
     }
     drop(peer);
     assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000));
-    assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [Kind::Close(weir::Ending::Closed)]);
+    assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [RecordKind::Close(weir::Ending::Closed)]);
     assert!(drain(&mut exchange.owner).is_empty());
     assert!(!readable(exchange.owner.poll_descriptor().expect("one"), 0));
 }

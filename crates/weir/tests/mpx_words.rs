@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir::mpx::{ChannelId, Kind, Record};
+use weir::mpx::{ChannelId, Record, RecordKind};
 use weir::{ErrorKind, Mpx, MpxPeer, MpxPeerOptions, Timeout, Wait};
 
 /// The longest time of a call of 50 ms: many times what is promised, for busy machines.
@@ -255,11 +255,11 @@ impl Seen {
         for record in records {
             match record.kind {
                 _ if Some(record.channel) == self.honest => self.heard.extend(&record.bytes),
-                Kind::Open => self.asked.push(record.channel),
-                Kind::Close(_) if self.asked.contains(&record.channel) => {
+                RecordKind::Open => self.asked.push(record.channel),
+                RecordKind::Close(_) if self.asked.contains(&record.channel) => {
                     self.asked.retain(|channel| *channel != record.channel);
                 }
-                Kind::Close(_) => {
+                RecordKind::Close(_) => {
                     let closes = self.accepted.get_mut(&record.channel).expect("one that is open");
                     *closes += 1;
                     assert_eq!(*closes, 1, "closed twice");

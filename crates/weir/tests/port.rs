@@ -122,7 +122,7 @@ fn long_messages_are_put_together() {
                 sizes.entry(received.writer).or_insert(Vec::new()).push(bytes);
             }
             Event::Closed(_) => ends += 1,
-            Event::Piece { .. } => panic!("pieces were not asked for"),
+            other => panic!("pieces were not asked for: {other:?}"),
         }
     }
     for sizes in sizes.values() {
@@ -187,7 +187,7 @@ fn each_writer_closes_once() {
     }
     assert!(ended.values().copied().eq(0..20), "all it sent comes before: {ended:?}");
     assert!(port.receive_timeout(&mut [0; 8], Timeout::Now).is_err());
-    assert_eq!(port.counts().expect("mine"), weir::Counts::default());
+    assert_eq!(port.counts().expect("mine"), weir::PortCounts::default());
 }
 
 #[test]

@@ -104,7 +104,7 @@ impl Seen {
                 assert_eq!(ending, Ending::Died);
                 assert!(self.ended.insert(process, *next).is_none(), "it ended twice");
             }
-            Event::Piece { .. } => panic!("no pieces were asked for"),
+            other => panic!("no pieces were asked for: {other:?}"),
         }
     }
 }

@@ -204,7 +204,7 @@ fn a_writer_cannot_take_its_memory_away_once_it_is_in() {
     };
     let ring = own_rings().into_iter().find(is_this).expect("it is there");
     assert_eq!(rustix::fs::fallocate(&ring, punch, PAGE, 65_536), Err(Errno::PERM));
-    // The same memory cannot be handed over again, to be paid for twice.
+    // No memory can be handed over twice, to be paid for twice.
     std::thread::scope(|scope| {
         let again = scope.spawn(|| hand_over(&name, b"weir-port", &ring));
         while !again.is_finished() {

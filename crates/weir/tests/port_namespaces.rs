@@ -1,5 +1,5 @@
-//! Ports between containers: processes whose numbers, or clocks, are told in different namespaces
-//! (docs/contracts/port.md). As root; where namespaces cannot be made the tests are skipped.
+//! Ports between containers: processes whose pids or clocks lie in different namespaces
+//! (docs/contracts/port.md). They need root, and are skipped where namespaces cannot be made.
 
 mod common;
 

@@ -119,7 +119,7 @@ impl Both {
                         assert_eq!(ending, Ending::Closed);
                         self.naive.remove(&received.writer);
                     }
-                    Event::Piece { .. } => panic!("no pieces were asked for"),
+                    other => panic!("no pieces were asked for: {other:?}"),
                 }
                 true
             }

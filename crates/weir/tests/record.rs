@@ -82,7 +82,7 @@ fn a_loan_moves_without_copies() {
     let mut end = [0; 3];
     loan.view().expect("here").copy_to(299_997, &mut end);
     assert_eq!(&end, b"end");
-    // Not consumed: it is there once more.
+    // The record was not consumed, so it is there once more.
     reader.lend().expect("peeked").expect("still there").consume().expect("consumed");
     let mut buffer = [0; 10];
     assert_eq!(reader.receive(&mut buffer).expect("received"), Some(5));
@@ -165,8 +165,8 @@ fn the_writer_is_not_kept_waiting_for_room_by_a_reader_that_takes_all() {
     writer.try_send(&[1; 60]).expect("room was given back");
 }
 
-/// A reader that has long not slept takes the writer's fences upon itself, and gives them back when
-/// it sleeps. Over and over: a lost wake-up would leave one of the two asleep.
+/// A reader that has not slept for long takes over the writer's fences, and gives them back when it
+/// sleeps. This is repeated: after a lost wake-up one of the two would stay asleep.
 #[test]
 fn no_wake_up_is_lost_where_the_fences_change_sides() {
     let patience = Duration::from_secs(20);

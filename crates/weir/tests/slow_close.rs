@@ -1,5 +1,5 @@
-//! Descriptors whose closing takes as long as their sender likes, sent where memory is expected or
-//! nothing is: nobody waits for it (docs/contracts/port.md, 16, 19; mpx.md, 15).
+//! Descriptors whose closing takes as long as their sender likes, sent where memory or nothing is
+//! expected. Nobody waits for them to be closed (docs/contracts/port.md, 16, 19; mpx.md, 15).
 
 mod common;
 #[path = "common/raw.rs"]
@@ -19,7 +19,7 @@ use weir::{
 };
 use words::Words;
 
-/// How long the closing takes, and what a call may take that does not wait for it.
+/// How long the closing takes, and how long a call may take that does not wait for it.
 const LINGER: Duration = Duration::from_secs(12);
 const BOUND: Duration = Duration::from_secs(4);
 const TIME: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ fn wait_for(end: &mut impl Waitable) -> weir::Result<()> {
     wait.wait_timeout(&mut Vec::new(), TIME)
 }
 
-/// A socket whose closing takes its time: what is in it is never read by the other, which is kept.
+/// A socket that takes long to close: the other side, which is kept, never reads what is in it.
 fn slow() -> (OwnedFd, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut slow = TcpStream::connect(listener.local_addr().expect("one")).expect("connected");
@@ -42,7 +42,7 @@ fn slow() -> (OwnedFd, TcpStream) {
     (slow.into(), other)
 }
 
-/// What its closing takes, where nobody else has it.
+/// How long closing takes for the last holder.
 #[test]
 fn a_descriptor_that_is_slow_to_close_is() {
     let (slow, _other) = slow();
@@ -59,7 +59,7 @@ fn in_time<T>(what: &str, call: impl FnOnce() -> T) -> T {
     value
 }
 
-/// Sends one that is slow to close, and keeps no copy: what keeps it slow.
+/// Sends a descriptor that is slow to close, and keeps no copy. Returns what keeps it slow.
 fn send_slow(socket: impl AsFd, text: &[u8], count: usize) -> Vec<TcpStream> {
     let (files, others): (Vec<_>, Vec<_>) = (0..count).map(|_| slow()).unzip();
     let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
@@ -67,7 +67,7 @@ fn send_slow(socket: impl AsFd, text: &[u8], count: usize) -> Vec<TcpStream> {
     others
 }
 
-/// Connects and hands over what is no memory, in each of these ways.
+/// Connects and hands over something other than memory, in each of these ways.
 fn come_to(name: &Path, hello: &[u8]) -> Vec<(OwnedFd, Vec<TcpStream>)> {
     [(hello, 1), (hello, 5), (b"nonsense".as_slice(), 1), (b"", 1)]
         .map(|(text, count)| {
@@ -90,7 +90,7 @@ fn what_is_handed_over_to_a_port_holds_up_nobody() {
     ];
     for call in calls {
         let mut all = come_to(&name, b"weir-port");
-        // One that has gone again by now.
+        // This client has already gone again.
         all.remove(1).1.truncate(1);
         for _ in 0..5 {
             in_time("a call", || call(&mut port));
@@ -105,12 +105,13 @@ fn what_is_handed_over_to_a_port_holds_up_nobody() {
         let got = in_time("an honest message", || port.receive_timeout(&mut [0; 64], BOUND));
         assert_eq!(got.expect("it comes").event, Event::Message { bytes: 6 });
     }
-    // And those whom nobody has let in.
+    // Connections that were not let in are closed without waiting, too.
     let _all = come_to(&name, b"weir-port");
     in_time("the close", || drop(port));
 }
 
-/// One who is in sends descriptors: it is shut out, or they are left until it is gone.
+/// A client that was let in sends descriptors. It is shut out, or they are ignored until it is
+/// gone.
 #[test]
 fn what_a_writer_sends_later_holds_up_nobody() {
     for is_polled in [false, true] {
@@ -161,7 +162,7 @@ fn what_is_handed_over_to_an_mpx_holds_up_nobody() {
     in_time("the close", || drop(owner));
 }
 
-/// A reader that sends its writer what is no board.
+/// A reader that sends its writer something other than a board.
 #[test]
 fn what_a_reader_sends_holds_up_no_writer() {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};

@@ -1,5 +1,6 @@
-//! Many who open at once, while their reader waits in `Wait`; and a death beside them, in the same
-//! process, that must be heard (docs/contracts/wait.md, 7; port.md, 16; pipe.md, 12).
+//! Many clients that open at once while the reader waits in `Wait`, and the death of another peer
+//! of the same process, of which the reader must learn (docs/contracts/wait.md, 7; port.md, 16;
+//! pipe.md, 12).
 
 mod common;
 #[path = "common/raw.rs"]
@@ -12,18 +13,18 @@ use std::process::Child;
 use std::sync::Barrier;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use weir::mpx::Kind;
+use weir::mpx::RecordKind;
 use weir::{
     Ending, Event, Handle, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options, Port, PortOptions,
     PortWriter, PortWriterOptions, Timeout,
 };
 use weir::{Reader, Wait, Waitable, Writer};
 
-/// Who open at once.
+/// How many clients open at once.
 const OPENERS: usize = 256;
-/// What each sends.
+/// How many messages each sends.
 const MESSAGES: usize = 4;
-/// For what takes a second at most.
+/// The limit for anything that takes a second at most.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -39,7 +40,7 @@ fn in_a_role() {
             hear(&input);
         }
         ["write", name] => all_at_once(|| {
-            // A reader that is busy has a queue that is full for a while.
+            // The queue of a busy reader is full for a while.
             let mut writer = loop {
                 match PortWriter::connect(name, &small()) {
                     Ok(writer) => break writer,
@@ -80,7 +81,7 @@ fn all_at_once(each: impl Fn() + Sync) {
     });
 }
 
-/// Runs a test in a thread of its own: one that hangs fails.
+/// Runs a test in a thread of its own, so that a test that hangs fails.
 fn in_time(test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = channel();
     let thread = std::thread::spawn(move || {
@@ -93,7 +94,7 @@ fn in_time(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// A pipe of this process whose writer is another, and is killed once told to.
+/// A pipe of this process whose writer is another process, which is killed on demand.
 struct Pipe {
     reader: Reader,
     writer: (Child, OwnedFd),
@@ -108,11 +109,11 @@ impl Pipe {
         Pipe { reader: Reader::open(ours).expect("a reader"), writer }
     }
 
-    /// Kills the writer, and sleeps until that is heard.
+    /// Kills the writer, and sleeps until this process learns of it.
     fn dies_and_is_heard(mut self) {
         let begun = Instant::now();
         let waiting = std::thread::spawn(move || self.reader.read_timeout(&mut [0; 8], PATIENCE));
-        // sleep: so that the reader mostly sleeps by then; either way it must hear.
+        // sleep: so that the reader mostly sleeps by then. It must learn of the death either way.
         std::thread::sleep(Duration::from_millis(30));
         kill(&mut self.writer.0);
         let read = waiting.join().expect("no panic").expect("the end");
@@ -120,7 +121,7 @@ impl Pipe {
     }
 }
 
-/// Each call of a wait for 50 ms returns, with much to spare.
+/// Checks that each wait of 50 ms returns, with a wide margin.
 fn wait_a_little(end: &mut impl Waitable) -> bool {
     let begun = Instant::now();
     let mut wait = Wait::new();
@@ -196,9 +197,9 @@ fn serve_mpx(name: &Path, owner: &mut Mpx) {
         let mut asked = Vec::new();
         let received =
             owner.receive_each_timeout(&mut [0; 4096], Timeout::Now, |record| match record.kind {
-                Kind::Open => asked.push(record.channel),
-                Kind::Data => data += record.bytes.len(),
-                Kind::Close(_) => closed += 1,
+                RecordKind::Open => asked.push(record.channel),
+                RecordKind::Data => data += record.bytes.len(),
+                RecordKind::Close(_) => closed += 1,
                 other => panic!("{other:?}"),
             });
         drop(received);

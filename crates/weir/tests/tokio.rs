@@ -6,7 +6,7 @@
 use futures::{SinkExt, StreamExt};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use weir::mpx::Kind;
+use weir::mpx::RecordKind;
 use weir::tokio::{
     MpxStream, PortSink, PortStream, RecordSink, RecordStream, StreamReader, StreamWriter,
 };
@@ -15,7 +15,7 @@ use weir::{
     PortWriter, PortWriterOptions,
 };
 
-/// Runs to the end, in time.
+/// Runs a future to its end, within a time limit.
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -98,7 +98,7 @@ fn many_writers_of_a_port_in_one_thread_with_it() {
                     assert_eq!(ending, Ending::Closed);
                     ends += 1;
                 }
-                Event::Piece { .. } => panic!("no pieces were asked for"),
+                other => panic!("no pieces were asked for: {other:?}"),
             }
         }
         assert_eq!(messages, 2500);
@@ -133,14 +133,14 @@ fn an_mpx_and_its_peers_in_one_thread() {
                 tokio::spawn(async move {
                     let channel = stream.end().open(&[seed]).expect("opened");
                     let record = stream.next().await.expect("one").expect("received");
-                    assert_eq!((record.channel, record.kind), (channel, Kind::Accepted));
+                    assert_eq!((record.channel, record.kind), (channel, RecordKind::Accepted));
                     for at in 0..200_u32 {
                         let sent = stream.end().send(channel, &at.to_le_bytes()).expect("sent");
                         assert_eq!(sent, 4);
                         let record = stream.next().await.expect("one").expect("received");
                         assert_eq!(
                             (record.kind, &record.bytes[..]),
-                            (Kind::Data, &at.to_le_bytes()[..])
+                            (RecordKind::Data, &at.to_le_bytes()[..])
                         );
                     }
                     stream.end().close(channel).expect("closed");
@@ -151,12 +151,12 @@ fn an_mpx_and_its_peers_in_one_thread() {
         while closed < 3 {
             let record = owner.next().await.expect("one").expect("received");
             match record.kind {
-                Kind::Open => owner.end().accept(record.channel).expect("accepted"),
-                Kind::Data => {
+                RecordKind::Open => owner.end().accept(record.channel).expect("accepted"),
+                RecordKind::Data => {
                     let sent = owner.end().send(record.channel, &record.bytes);
                     assert_eq!(sent.expect("sent"), record.bytes.len());
                 }
-                Kind::Close(ending) => {
+                RecordKind::Close(ending) => {
                     assert_eq!(ending, Ending::Closed);
                     closed += 1;
                 }
@@ -178,7 +178,7 @@ fn waiting_blocks_nobody() {
         let waiting = tokio::spawn(async move { stream.next().await });
         let mut ticks = 0;
         while ticks < 20 {
-            // sleep: the time matters here: the other task waits meanwhile, and this one goes on.
+            // sleep: the other task waits during this time, and this one goes on.
             tokio::time::sleep(Duration::from_millis(1)).await;
             ticks += 1;
         }

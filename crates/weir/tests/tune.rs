@@ -7,7 +7,7 @@ use common::hear;
 use std::process::{Command, Stdio};
 use weir::{Options, pipe};
 
-/// The capacity and segment a process gets under these variables.
+/// The capacity and segment that a process gets with these variables.
 fn under(variables: &[(&str, &str)]) -> String {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let flags = SocketFlags::CLOEXEC;
@@ -52,7 +52,7 @@ fn the_environment_ranks_over_the_file_and_the_file_over_the_caches() {
     std::fs::write(&file, "# mine\ncapacity_bytes 524288\nsegment_bytes 32768\n").expect("written");
     assert_eq!(under(&[("XDG_STATE_HOME", state)]), "524288 32768");
     assert_eq!(under(&[("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "64K")]), "65536 32768");
-    // A segment of the file that no longer fits gives way.
+    // The segment from the file no longer fits, and gives way.
     assert_eq!(under(&[("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "16K")]), "16384 2048");
     let both = [("XDG_STATE_HOME", state), ("WEIR_PIPE_SIZE", "1M"), ("WEIR_PIPE_SEGMENT", "8K")];
     assert_eq!(under(&both), "1048576 8192");

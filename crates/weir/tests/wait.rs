@@ -11,13 +11,13 @@ use weir::{
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
 
-/// What is ready of a wait, in time.
+/// Waits at most this long, and returns the tokens of what is ready.
 fn ready(wait: &mut Wait<'_, usize>, timeout: impl Into<Timeout>) -> Result<Vec<usize>, Error> {
     let mut ready = Vec::new();
     wait.wait_timeout(&mut ready, timeout).map(|()| ready)
 }
 
-/// Waits for one end: for room of so many bytes, if it is a writer.
+/// Waits for one end; if it is a writer, for room of this many bytes.
 fn wait_for<E: Waitable>(
     end: &mut E,
     bytes: usize,
@@ -85,7 +85,7 @@ fn everything_that_is_ready_is_told_in_order() {
     assert_eq!(ready(&mut wait, LONG).expect("ready"), [3]);
 }
 
-/// What is removed is not told, and what is not wanted just now does not keep the wait awake.
+/// A removed end is not reported, and what is not wanted just now does not keep the wait awake.
 #[test]
 fn what_is_taken_out_is_not_told() {
     let (mut writer, reader) = pipe(&Options::new()).expect("a pipe");
@@ -126,7 +126,7 @@ fn a_time_ends_it() {
 
 #[test]
 fn nothing_is_lost() {
-    // Each side answers the other through a wait: one lost wake-up and both stand still.
+    // Each side answers the other through a wait. One lost wake-up, and both stand still.
     let (mut there, end) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
     let flags = Flags::shared().expect("made");
     std::thread::scope(|scope| {
@@ -149,7 +149,7 @@ fn nothing_is_lost() {
     });
 }
 
-/// A descriptor is watched anew for each sleep: none of its events is missed.
+/// A descriptor is watched anew for each sleep, and none of its events is missed.
 #[test]
 fn nothing_of_a_descriptor_is_lost() {
     let (input, mut output) = std::io::pipe().expect("a kernel pipe");

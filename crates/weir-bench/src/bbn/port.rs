@@ -8,7 +8,7 @@
 use super::{BLOCK_BYTES, COSTS, Meter, costly};
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::crew::Crew;
-use crate::tools::own::{ChannelSide, PipeShape};
+use crate::tools::own::{ChannelSide, PipeSettings};
 use crate::tools::pattern::sum;
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
@@ -33,7 +33,7 @@ pub fn suite() -> Suite {
     };
     let with = |last: Mechanism| kernels.into_iter().chain([last]);
     let checked = with(port).flat_map(|mechanism| each(mechanism, true)).collect();
-    let records = Mechanism::WeirRecord(PipeShape::DEFAULT);
+    let records = Mechanism::WeirRecord(PipeSettings::DEFAULT);
     let bare = with(records).flat_map(|mechanism| each(mechanism, false)).collect();
     let four = |mechanism| [64, 1_024].map(|bytes| record(mechanism, bytes, 4, false));
     let many = with(port).flat_map(four).collect();

@@ -3,7 +3,7 @@
 //! first bytes, and until it is done, if the writer wakes it after each segment and if not?
 
 use crate::tools::channel::{BenchChannel, Mechanism};
-use crate::tools::own::{ChannelSide, PipeShape};
+use crate::tools::own::{ChannelSide, PipeSettings};
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
@@ -32,7 +32,7 @@ pub fn first_byte() -> Group {
     let own = |shift: u32| {
         let capacity_bytes = WRITE_BYTES as u64;
         let segment_bytes = capacity_bytes >> shift;
-        Mechanism::WeirPipe(PipeShape { capacity_bytes, segment_bytes, ..PipeShape::DEFAULT })
+        Mechanism::WeirPipe(PipeSettings { capacity_bytes, segment_bytes, ..PipeSettings::DEFAULT })
     };
     let cases = vec![
         one("kernel pipe", kernel),

@@ -1,7 +1,7 @@
 //! Large records by loan: their place is reserved, two bytes are written and read, and nothing is
 //! copied. So a round trip does not depend on the size.
 
-use crate::tools::own::{ChannelSide, PipeShape, Records};
+use crate::tools::own::{ChannelSide, PipeSettings, Records};
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 
@@ -22,7 +22,8 @@ pub fn loans() -> Group {
 }
 
 fn trips(site: &Site, bytes: usize) -> MadeWork {
-    let (there, back) = (Records::new(PipeShape::DEFAULT)?, Records::new(PipeShape::DEFAULT)?);
+    let (there, back) =
+        (Records::new(PipeSettings::DEFAULT)?, Records::new(PipeSettings::DEFAULT)?);
     let mut peer = PeerProcess::start(site, |control| {
         there.only(ChannelSide::Receives);
         back.only(ChannelSide::Sends);

@@ -6,13 +6,13 @@
 
 use super::lanes;
 use crate::tools::channel::Mechanism;
-use crate::tools::own::{PipeShape, trouble};
+use crate::tools::own::{PipeSettings, trouble};
 use crate::tools::peer::{Control, PeerProcess};
 use crate::tools::place::PortDirectory;
 use crate::tools::prelude::*;
 use crate::tools::stream::OneWay;
 use std::time::{Duration, Instant};
-use weir::mpx::{ChannelId, Kind};
+use weir::mpx::{ChannelId, RecordKind};
 use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 
 /// Number of open channels.
@@ -66,8 +66,8 @@ fn own(place: &PortDirectory, control: &Control) -> Result<(), CaseError> {
     loop {
         let before = bytes / BYTES as u64;
         let received = owner.receive_each(&mut buffer, |record| match record.kind {
-            Kind::Open => asking.push(record.channel),
-            Kind::Data => {
+            RecordKind::Open => asking.push(record.channel),
+            RecordKind::Data => {
                 bytes += record.bytes.len() as u64;
                 wrong += u64::from(EXPECTED.get(..record.bytes.len()) != Some(record.bytes));
             }
@@ -104,7 +104,7 @@ impl MpxSender {
         }
         let mut accepted = 0;
         while accepted < channels {
-            let count = |kind| u32::from(kind == Kind::Accepted);
+            let count = |kind| u32::from(kind == RecordKind::Accepted);
             let received = peer.receive_each(&mut buffer, |record| accepted += count(record.kind));
             received.map_err(trouble)?;
         }
@@ -129,7 +129,7 @@ impl MpxSender {
 }
 
 fn record(site: &Site) -> MadeWork {
-    let mut stream = OneWay::start(site, Mechanism::WeirRecord(PipeShape::DEFAULT), BYTES)?;
+    let mut stream = OneWay::start(site, Mechanism::WeirRecord(PipeSettings::DEFAULT), BYTES)?;
     work(move |count| Ok(Batch::time(stream.send(count)?, count)))
 }
 

@@ -14,7 +14,7 @@ use super::echo;
 use crate::tools::channel::Mechanism;
 use crate::tools::prelude::*;
 use events::{PHASES, phases};
-use instance::Instance;
+use instance::TraceInstance;
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::host::counter_hz;
 
@@ -50,7 +50,7 @@ fn traced(site: &Site) -> MadeWork {
         return Err(CaseError::left_out("this CPU has no time-stamp counter for traces"));
     }
     let (there, back, mut peer) = echo::<4>(site, Mechanism::Pipe(0))?;
-    let instance = Instance::new(site, &[std::process::id(), peer.pid() as u32])?;
+    let instance = TraceInstance::new(site, &[std::process::id(), peer.pid() as u32])?;
     let mut bytes = [7; 4];
     work(move |count| {
         let mut trips = || -> Result<f64, CaseError> {

@@ -6,7 +6,7 @@
 //! accepted them.
 
 use crate::tools::channel::{BenchChannel, Mechanism};
-use crate::tools::own::{ChannelSide, PipeShape, Records, trouble};
+use crate::tools::own::{ChannelSide, PipeSettings, Records, trouble};
 use crate::tools::place::PortDirectory;
 use crate::tools::ports::{self, CheckedPort};
 use crate::tools::ring::{MutexRing, MutexRingReader, MutexRingWriter};
@@ -29,7 +29,7 @@ const PIPE_BYTES: usize = 64 << 10;
 /// Bytes of the ring under the mutex: the best size of 128 KiB to 4 MiB for 16 writers and more.
 const RING_BYTES: usize = 512 << 10;
 /// A record pipe with the same capacity as the default ring of a port's writer.
-const AS_A_PORT: PipeShape = PipeShape { capacity_bytes: 256 << 10, ..PipeShape::DEFAULT };
+const AS_A_PORT: PipeSettings = PipeSettings { capacity_bytes: 256 << 10, ..PipeSettings::DEFAULT };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FanIn {

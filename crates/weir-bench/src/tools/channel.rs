@@ -1,6 +1,6 @@
 //! Mechanisms that carry bytes, of the kernel and of weir, as one type.
 
-use super::own::{self, ChannelSide, PipeShape};
+use super::own::{self, ChannelSide, PipeSettings};
 use super::pattern::Pattern;
 use super::ports::LazyPort;
 use rustix::fd::OwnedFd;
@@ -19,8 +19,8 @@ pub enum Mechanism {
     /// `socketpair(2)`, `AF_UNIX`, sequenced packets.
     UnixSeqpacket,
     PosixMq,
-    WeirPipe(PipeShape),
-    WeirRecord(PipeShape),
+    WeirPipe(PipeSettings),
+    WeirRecord(PipeSettings),
     /// `weir::Port`, whose writers wait in this way.
     WeirPort(Waiting),
 }
@@ -233,8 +233,8 @@ mod tests {
             Mechanism::UnixStream,
             Mechanism::UnixSeqpacket,
             Mechanism::PosixMq,
-            Mechanism::WeirPipe(PipeShape::DEFAULT),
-            Mechanism::WeirRecord(PipeShape::DEFAULT),
+            Mechanism::WeirPipe(PipeSettings::DEFAULT),
+            Mechanism::WeirRecord(PipeSettings::DEFAULT),
             Mechanism::WeirPort(Waiting::Adaptive),
         ];
         for mechanism in all {

@@ -9,7 +9,7 @@ use weir_measure::bench::case::CaseError;
 
 /// The settings of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PipeShape {
+pub struct PipeSettings {
     /// The capacity in bytes; 0 for the default.
     pub capacity_bytes: u64,
     /// The bytes of a segment; 0 for the default.
@@ -17,9 +17,9 @@ pub struct PipeShape {
     pub waiting: Waiting,
 }
 
-impl PipeShape {
-    pub const DEFAULT: PipeShape =
-        PipeShape { capacity_bytes: 0, segment_bytes: 0, waiting: Waiting::Adaptive };
+impl PipeSettings {
+    pub const DEFAULT: PipeSettings =
+        PipeSettings { capacity_bytes: 0, segment_bytes: 0, waiting: Waiting::Adaptive };
 
     fn options(self) -> Options {
         let mut options = Options::new().waiting(self.waiting);
@@ -86,7 +86,7 @@ impl<T> LazyEnd<T> {
 
 #[derive(Debug)]
 pub struct OwnPipe<W, R> {
-    shape: PipeShape,
+    shape: PipeSettings,
     writer: RefCell<LazyEnd<W>>,
     reader: RefCell<LazyEnd<R>>,
 }
@@ -100,7 +100,7 @@ pub fn trouble(error: weir::Error) -> CaseError {
 }
 
 impl<W, R> OwnPipe<W, R> {
-    fn over(shape: PipeShape, writer: Handle, reader: Handle) -> OwnPipe<W, R> {
+    fn over(shape: PipeSettings, writer: Handle, reader: Handle) -> OwnPipe<W, R> {
         let (writer, reader) = (LazyEnd::Closed(writer), LazyEnd::Closed(reader));
         OwnPipe { shape, writer: RefCell::new(writer), reader: RefCell::new(reader) }
     }
@@ -116,7 +116,7 @@ impl<W, R> OwnPipe<W, R> {
 }
 
 impl OwnStream {
-    pub fn new(shape: PipeShape) -> Result<OwnStream, CaseError> {
+    pub fn new(shape: PipeSettings) -> Result<OwnStream, CaseError> {
         let (writer, reader) = Handle::stream_pair(&shape.options()).map_err(trouble)?;
         Ok(OwnPipe::over(shape, writer, reader))
     }
@@ -145,7 +145,7 @@ impl OwnStream {
 }
 
 impl Records {
-    pub fn new(shape: PipeShape) -> Result<Records, CaseError> {
+    pub fn new(shape: PipeSettings) -> Result<Records, CaseError> {
         let (writer, reader) = Handle::record_pair(&shape.options()).map_err(trouble)?;
         Ok(OwnPipe::over(shape, writer, reader))
     }

@@ -19,7 +19,7 @@ pub enum Half {
 impl Half {
     pub const ALL: [Half; 4] = [Half::Bash, Half::BashAgain, Half::Weir, Half::WeirSmallPipes];
 
-    /// The half as the table names it.
+    /// The name of the half in the table.
     pub fn name(self) -> &'static str {
         match self {
             Half::Bash => "bash",
@@ -34,7 +34,7 @@ impl Half {
 #[derive(PartialEq, Eq)]
 pub struct Printed {
     bytes: u64,
-    /// FNV-1a.
+    /// The FNV-1a hash of the bytes.
     checksum: u64,
 }
 
@@ -50,11 +50,11 @@ pub struct Runner {
     weir: PathBuf,
 }
 
-/// Bytes of standard error that are shown.
+/// The most bytes of standard error that are shown.
 const SAID_BYTES_MAX: usize = 2000;
 
 impl Runner {
-    /// A runner with its data in `directory`.
+    /// Makes a runner with its data in `directory`.
     pub fn new(directory: &Path) -> Result<Runner, String> {
         let weir = std::env::var_os("WEIR_BENCH_BIN");
         let weir = PathBuf::from(weir.unwrap_or_else(|| env!("CARGO_BIN_EXE_weir").into()));
@@ -64,12 +64,12 @@ impl Runner {
         Ok(Runner { directory: directory.to_owned(), weir })
     }
 
-    /// Where the data is, and where the pipelines run.
+    /// The directory that holds the data, and in which the pipelines run.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Seconds from before the start to after the end, standard output being /dev/null.
+    /// Returns the seconds from before the start to after the end. Standard output is /dev/null.
     pub fn time_s(&self, half: Half, text: &str) -> Result<f64, String> {
         let mut command = self.command(half, text)?;
         command.stdout(Stdio::null());
@@ -81,7 +81,7 @@ impl Runner {
         Ok(took_s)
     }
 
-    /// What a half prints.
+    /// Returns what a half prints.
     pub fn print(&self, half: Half, text: &str) -> Result<Printed, String> {
         let mut command = self.command(half, text)?;
         command.stdout(Stdio::piped());
@@ -104,8 +104,8 @@ impl Runner {
         Ok(printed)
     }
 
-    /// Peak memory in bytes and CPU time in seconds of weir itself, by its own report of one more
-    /// run; none when it does not say.
+    /// Returns weir's own peak memory in bytes and its CPU time in seconds, by its report of one
+    /// more run; `None` if the report lacks them.
     pub fn weir_itself(&self, text: &str) -> Option<(u64, f64)> {
         const REPORT: &str = "weir.json";
         let mut weir = Command::new(&self.weir);
@@ -118,7 +118,7 @@ impl Runner {
         Some((weir["max_rss_bytes"].as_u64()?, weir["cpu_s"].as_f64()?))
     }
 
-    /// The first line a program prints about its version.
+    /// Returns the first line that a program prints about its version.
     pub fn version(&self, half: Half) -> Option<String> {
         let program = if half == Half::Bash { Path::new("bash") } else { &self.weir };
         let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
@@ -138,11 +138,12 @@ impl Runner {
         Ok(command)
     }
 
-    /// What all halves share. Standard error is a file, so that nobody has to read along.
+    /// Sets up what all halves share. Standard error is a file, so that nobody has to read it
+    /// meanwhile.
     fn surround(&self, command: &mut Command) -> Result<(), String> {
         let said = File::create(self.said()).map_err(|error| format!("no file: {error}"))?;
         command.current_dir(&self.directory).stdin(Stdio::null()).stderr(said);
-        // Sorting and matching by bytes, whatever the host's language; nothing read at start.
+        // Sort and match by bytes, whatever the host's language, and read no file at the start.
         command.env("LC_ALL", "C").env("TMPDIR", &self.directory).env_remove("BASH_ENV");
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! Which machine this is, and when.
+//! Which machine this is, and what time it is.
 
 use crate::halves::{Half, Runner};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The machine and the programs compared.
+/// The machine, and the programs that are compared.
 pub struct Host {
     kernel: String,
     cpu: String,
@@ -15,7 +15,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Looks around.
+    /// Finds out about the machine.
     pub fn read(runner: &Runner) -> Host {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let info = read("/proc/cpuinfo");
@@ -32,18 +32,18 @@ impl Host {
         }
     }
 
-    /// The machine in a line.
+    /// Describes the machine in one line.
     pub fn line(&self) -> String {
         let Host { kernel, cpu, cpus, date, .. } = self;
         format!("Linux {kernel}, {cpu}, {cpus} CPUs, {date}")
     }
 
-    /// What is compared, in a line.
+    /// Describes in one line what is compared.
     pub fn programs(&self) -> String {
         format!("a: {}; b: {}", self.bash, self.weir)
     }
 
-    /// The same for programs.
+    /// Describes it as JSON.
     pub fn json(&self) -> Value {
         let Host { kernel, cpu, cpus, date, bash, weir } = self;
         json!({

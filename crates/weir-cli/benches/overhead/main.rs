@@ -1,4 +1,5 @@
-//! What does measuring cost? Whole-process pairs of `bash -c TEXT` and `weir run --quiet TEXT`.
+//! Measures what measuring costs: whole-process pairs of `bash -c TEXT` and `weir run --quiet
+//! TEXT`.
 //!
 //! ```text
 //! cargo bench -p weir-cli --bench overhead -- [--pairs 25] [--seconds 1.5] [--only NAME]
@@ -37,24 +38,24 @@ use std::time::Instant;
 use weir_measure::pairs::PairOrder;
 use workloads::Workload;
 
-/// A pipeline, sized, and its times.
+/// A pipeline with its size and its times.
 struct Case {
     workload: Workload,
     units: u64,
-    /// What is timed: bash twice, and the sides of weir that printed what bash printed.
+    /// The sides that are timed: bash twice, and the sides of weir that printed what bash printed.
     halves: Vec<Half>,
-    /// The others, and why.
+    /// The sides that are not timed, and why.
     refused: Vec<(Half, String)>,
-    /// Each round in the order in which it ran.
+    /// The times of each round, in the order in which they ran.
     rounds: Vec<Vec<(Half, f64)>>,
     /// Peak memory in bytes and CPU time in seconds of weir itself.
     weir_itself: Option<(u64, f64)>,
 }
 
-/// All there is to report.
+/// Everything there is to report.
 struct Outcome {
     cases: Vec<Case>,
-    /// Pipelines this host cannot run, and why.
+    /// Pipelines that this host cannot run, and why.
     skipped: Vec<(&'static str, String)>,
 }
 
@@ -82,9 +83,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and reports; whether all sides of weir could be timed.
+/// Measures and reports. Returns whether all sides of weir could be timed.
 fn bench(options: &Options) -> Result<bool, String> {
-    // Files that cannot be written are found now, not after some minutes.
+    // A file that cannot be written is found now, not after some minutes.
     let create = |path: &Option<std::path::PathBuf>| {
         let file = path.as_ref().map(|path| (path, File::create(path)));
         file.map(|(path, file)| {
@@ -149,7 +150,7 @@ fn measure(options: &Options, runner: &Runner) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// Makes the data, finds the size, and compares what is printed.
+/// Makes the data, finds the size, and compares what the sides print.
 fn prepare(workload: Workload, options: &Options, runner: &Runner) -> Result<Case, String> {
     progress(&format!("{}: making data", workload.name));
     workload.make_data(runner.directory())?;
@@ -184,7 +185,7 @@ fn time_s(runner: &Runner, workload: &Workload, half: Half, text: &str) -> Resul
     took_s.map_err(|fault| format!("{}: {} {fault}", workload.name, half.name()))
 }
 
-/// Shows how it goes where someone may be looking.
+/// Shows the progress if standard error is a terminal.
 fn progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");

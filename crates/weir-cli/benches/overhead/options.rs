@@ -4,12 +4,12 @@ use crate::workloads;
 use std::path::PathBuf;
 use weir_measure::pairs::{PAIRS_COUNT_MAX, PAIRS_COUNT_MIN};
 
-/// What is asked for.
+/// The options.
 pub struct Options {
     pub pairs: usize,
-    /// Least time of a pipeline under bash.
+    /// The least time that a pipeline takes under bash.
     pub seconds: f64,
-    /// Of the orders.
+    /// The seed of the random orders.
     pub seed: u64,
     pub only: Option<String>,
     pub json: Option<PathBuf>,
@@ -19,7 +19,7 @@ pub struct Options {
 const USAGE: &str = "usage: cargo bench -p weir-cli --bench overhead -- [--pairs N] \
                      [--seconds S] [--only NAME] [--seed N] [--json FILE] [--markdown FILE]";
 
-/// Reads the arguments; none when measuring is not asked for.
+/// Reads the arguments. Returns `None` if no measuring was asked for.
 pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
     let mut asked = false;
     let mut options =
@@ -27,7 +27,7 @@ pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>, 
     while let Some(flag) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{flag} needs a value\n{USAGE}"));
         match flag.as_str() {
-            // What `cargo bench` adds.
+            // The argument that `cargo bench` adds.
             "--bench" => asked = true,
             "--pairs" => options.pairs = number(&flag, &value()?)?,
             "--seconds" => options.seconds = number(&flag, &value()?)?,

@@ -11,7 +11,7 @@ use weir_measure::pairs::{Comparison, PairsError};
 /// A difference of 2 % does not matter.
 const BAND: f64 = 0.02;
 
-/// Compares a half with bash; none when it was not timed.
+/// Compares a half with bash. Returns `None` if it was not timed.
 fn compare(case: &Case, half: Half) -> Option<Result<Comparison, PairsError>> {
     let time = |round: &Vec<(Half, f64)>, half: Half| {
         round.iter().find(|(of, _)| *of == half).map(|(_, took_s)| *took_s)
@@ -24,7 +24,7 @@ fn compare(case: &Case, half: Half) -> Option<Result<Comparison, PairsError>> {
 /// The halves that are compared with bash.
 const COMPARED: [Half; 3] = [Half::Weir, Half::WeirSmallPipes, Half::BashAgain];
 
-/// The report as Markdown.
+/// Returns the report as Markdown.
 pub fn markdown(options: &Options, host: &Host, outcome: &Outcome) -> String {
     let mut text = format!("{}\n{}\n\n", host.line(), host.programs());
     text.push_str("| pipeline | against bash | bash, median | ratio | 95 % interval | p | pairs |");
@@ -99,7 +99,7 @@ fn row(case: &Case, half: Half) -> String {
     }
 }
 
-/// The report as JSON, with every time and every order.
+/// Returns the report as JSON, with every time and every order.
 pub fn json(options: &Options, host: &Host, outcome: &Outcome) -> Value {
     json!({
         "schema": "weir.bench.overhead/1",

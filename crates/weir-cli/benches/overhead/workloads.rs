@@ -1,7 +1,7 @@
 //! The three pipelines, and the data they run over.
 //!
-//! A pipeline grows by units: its input is read as often, or is as long, as it takes. The data is
-//! the same on every host and in every run.
+//! A pipeline grows by units: it reads its input that many times, or its input is that long. The
+//! data is the same on every host and in every run.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,13 +12,13 @@ use weir_measure::random::Random;
 /// A pipeline of any size.
 #[derive(Clone, Copy)]
 pub struct Workload {
-    /// How `--only` and the table name it.
+    /// Its name in `--only` and in the table.
     pub name: &'static str,
-    /// What there is more of when it is larger.
+    /// What a larger pipeline has more of.
     pub unit: &'static str,
-    /// Programs it needs.
+    /// The programs it needs.
     needs: &'static [&'static str],
-    /// Before and after the units.
+    /// The text before and after the units.
     around: (&'static str, &'static str),
     input: Input,
 }
@@ -26,15 +26,15 @@ pub struct Workload {
 /// What the units are.
 #[derive(Clone, Copy)]
 enum Input {
-    /// This file, named so many times.
+    /// This file, named once per unit.
     Files(&'static str),
-    /// A count of so many thousands.
+    /// A number, in thousands.
     Thousands,
 }
 
-/// All of them.
+/// All pipelines.
 pub const ALL: [Workload; 3] = [
-    // Nothing matches, so all there is to do is to move bytes and look at each once.
+    // Nothing matches, so the only work is to move bytes and look at each once.
     Workload {
         name: "grep",
         unit: "log",
@@ -64,13 +64,13 @@ const PACKED: &str = "log.zst";
 const LOG_LINES: u64 = 500_000;
 /// Hosts 7 and 70 to 79 are one line in nine.
 const LOG_HOSTS: u64 = 100;
-/// More units than this no host needs; as names of files they still fit into one argument.
+/// No host needs more units than this. As file names they still fit into one argument.
 const UNITS_MAX: u64 = 20_000;
 /// Steps towards the right size.
 const STEPS_MAX: usize = 12;
 
 impl Workload {
-    /// The pipeline with that many units.
+    /// The text of the pipeline with this many units.
     pub fn text(&self, units: u64) -> String {
         let (before, after) = self.around;
         match self.input {
@@ -81,7 +81,7 @@ impl Workload {
         }
     }
 
-    /// The pipeline for people, who need not see every name.
+    /// The text of the pipeline for people, without every name.
     pub fn shown(&self, units: u64) -> String {
         let (before, after) = self.around;
         match self.input {
@@ -90,7 +90,7 @@ impl Workload {
         }
     }
 
-    /// A program it needs that is not there.
+    /// Returns a program that the pipeline needs and that is missing.
     pub fn missing(&self) -> Option<&'static str> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let have = |program: &&&str| {
@@ -99,7 +99,7 @@ impl Workload {
         self.needs.iter().find(|program| !have(program)).copied()
     }
 
-    /// Makes the data, if it needs any that is not there yet.
+    /// Makes the data that the pipeline needs and that is not there yet.
     pub fn make_data(&self, directory: &Path) -> Result<(), String> {
         let Input::Files(file) = self.input else { return Ok(()) };
         if !directory.join(LOG).exists() {
@@ -117,8 +117,8 @@ impl Workload {
         Ok(())
     }
 
-    /// How many units need at least `seconds` by the clock given: the faster of two runs does, so
-    /// that a moment of noise does not pass for a long pipeline.
+    /// Returns how many units take at least `seconds` by the given clock. The faster of two runs
+    /// counts, so that a moment of noise does not look like a long pipeline.
     pub fn units_for(
         &self,
         seconds: f64,
@@ -131,7 +131,8 @@ impl Workload {
             if took_s >= seconds {
                 return Ok(units);
             }
-            // A tenth more than in proportion, and in steps: start-up is not part of the slope.
+            // A tenth more than in proportion, in steps, because the time to start is not part of
+            // the slope.
             let factor = (1.1 * seconds / took_s).clamp(1.1, 20.0);
             units = ((units as f64 * factor).ceil() as u64).max(units + 1);
             if units > UNITS_MAX {

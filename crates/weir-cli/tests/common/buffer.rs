@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Bytes that differ wherever they are taken from.
+/// Bytes that are different at each place.
 pub fn sample(size: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(size + 8);
@@ -22,7 +22,7 @@ pub fn sample(size: usize) -> Vec<u8> {
     bytes
 }
 
-/// A buffer whose ends are the test's; it does not outlive it.
+/// A buffer whose ends belong to the test. Dropping this kills it.
 pub struct Buffer {
     pub child: Child,
     pub input: Option<PipeWriter>,
@@ -41,7 +41,7 @@ impl Buffer {
         Buffer { child, input: Some(input), output: Some(output) }
     }
 
-    /// Writes all of it from a thread; how much was taken so far, and whether all was in the end.
+    /// Writes all bytes from a thread, and counts how many the buffer has taken.
     pub fn feed(&mut self, bytes: Vec<u8>) -> Fed {
         let mut input = self.input.take().expect("not fed yet");
         let taken = Arc::new(AtomicU64::new(0));
@@ -51,7 +51,7 @@ impl Buffer {
                 if input.write_all(piece).is_err() {
                     return false;
                 }
-                // Relaxed: it is only looked at.
+                // Relaxed: the count is only shown, and orders nothing.
                 count.fetch_add(piece.len() as u64, Ordering::Relaxed);
             }
             true
@@ -59,14 +59,14 @@ impl Buffer {
         Fed { taken, thread }
     }
 
-    /// All that comes out.
+    /// Everything that comes out.
     pub fn read(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.output.take().expect("not read yet").read_to_end(&mut bytes).expect("read");
         bytes
     }
 
-    /// What it said on standard error, and how it ended.
+    /// What it printed on standard error, and how it ended.
     pub fn end(&mut self) -> (ExitStatus, String) {
         let mut said = String::new();
         let mut error = self.child.stderr.take().expect("piped");
@@ -91,7 +91,7 @@ impl Drop for Buffer {
     }
 }
 
-/// What is being fed.
+/// Bytes that a thread writes to a buffer.
 pub struct Fed {
     taken: Arc<AtomicU64>,
     thread: JoinHandle<bool>,
@@ -99,18 +99,18 @@ pub struct Fed {
 
 impl Fed {
     pub fn bytes(&self) -> u64 {
-        // Relaxed: it is only looked at.
+        // Relaxed: the count is only shown, and orders nothing.
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Whether all was taken.
+    /// Whether the buffer took all bytes.
     pub fn all(self) -> bool {
         self.thread.join().expect("no panic")
     }
 }
 
-/// Runs a script of bash in a mount namespace of its own, which goes with it; nothing where that
-/// is not allowed.
+/// Runs a bash script in a mount namespace of its own, which ends with the script. Returns `None`
+/// where that is not allowed.
 pub fn with_mounts(place: &Place, script: &str) -> Option<std::process::Output> {
     let allowed = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
     if !allowed.is_ok_and(|status| status.success()) {

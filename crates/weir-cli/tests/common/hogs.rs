@@ -2,11 +2,13 @@
 
 use std::process::{Child, Command, Stdio};
 
-/// Programs that compute, each on a CPU of its own while there are enough, killed when this goes.
+/// Programs that compute, each on a CPU of its own while there are enough. Dropping this kills
+/// them.
 pub struct Hogs(Vec<Child>);
 
 impl Hogs {
-    /// So many of them. They end by themselves after a minute: a test that is killed leaves none.
+    /// Starts this many of them. They end by themselves after a minute, so a killed test leaves
+    /// none.
     pub fn start(count: usize) -> Hogs {
         let one = |_| {
             let mut command = Command::new("perl");

@@ -28,13 +28,13 @@ pub fn alone() -> MutexGuard<'static, ()> {
 }
 
 thread_local! {
-    /// What the last runs of this test show of others that took the CPUs they waited for.
+    /// How long the last runs of this test waited for CPUs that others had taken.
     static CROWDED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Checks a truth about pipelines that are timed, one test at a time. It is one by construction on
-/// a host that has nothing else to do. Where it fails, and others took CPU time that the runs
-/// waited for (or that is seen to be so right afterwards), the test is skipped and says why.
+/// Checks a truth about timed pipelines, one test at a time. It is true by construction on a host
+/// that does nothing else. If it fails, and the runs waited for CPU time that others took (or that
+/// is seen right afterwards), the test is skipped and says why.
 pub fn truth(check: impl FnOnce()) {
     let _alone = alone();
     CROWDED.set(None);
@@ -45,7 +45,7 @@ pub fn truth(check: impl FnOnce()) {
     eprintln!("SKIPPED: the host is busy: {busy}");
 }
 
-/// What a run shows of others that took the CPUs it waited for: weir's own figures.
+/// How long a run waited for CPUs that others had taken, by weir's own figures.
 fn crowded(json: &Value) -> Option<String> {
     let of = |value: &Value| value.as_f64().unwrap_or(0.0);
     let others = of(&json["host"]["others_cpus"]) + of(&json["host"]["steal_cpus"]);
@@ -55,10 +55,10 @@ fn crowded(json: &Value) -> Option<String> {
     many.then(|| format!("others used {others:.2} CPUs, stages waited {waited:.2} s for one"))
 }
 
-/// Seconds after which what still runs is killed: a test fails then, and does not hang.
+/// Seconds after which a program that still runs is killed, so that a test fails rather than hangs.
 const MOST_S: i64 = 120;
 
-/// Kills the process should it run on and on.
+/// Kills the process if it runs longer than that.
 pub fn bound(child: &Child) {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).expect("it runs");
     std::thread::spawn(move || {
@@ -71,7 +71,7 @@ pub fn bound(child: &Child) {
     });
 }
 
-/// A script of bash that is killed, with all that it started, should it run on and on.
+/// A bash script that is killed, with everything it started, if it runs too long.
 pub fn bounded_bash(script: &str) -> [String; 7] {
     let words = ["timeout", "-k", "5", "", "bash", "-c", script];
     let mut words = words.map(String::from);
@@ -81,7 +81,7 @@ pub fn bounded_bash(script: &str) -> [String; 7] {
 
 /// A run of weir and its report.
 pub struct Ran {
-    /// What weir itself gave.
+    /// The status and the output of weir itself.
     pub output: Output,
     /// Its JSON report.
     pub json: Value,
@@ -93,7 +93,7 @@ pub fn weir_run(args: &[&str]) -> Ran {
     weir_run_in(state.path(), args)
 }
 
-/// The same, with what weir remembers from run to run below `state`.
+/// Runs it with a given directory for what weir remembers from run to run.
 pub fn weir_run_in(state: &Path, args: &[&str]) -> Ran {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("report.json");
@@ -106,7 +106,7 @@ pub fn weir_run_in(state: &Path, args: &[&str]) -> Ran {
     let output = child.wait_with_output().expect("weir ends");
     let text = std::fs::read_to_string(&file).unwrap_or_default();
     let json: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-    // Whatever was run: what programs read of it is what was promised.
+    // Whatever was run, the report holds what programs may rely on.
     if json["schema"] == "weir.run/1" {
         schema::check("weir.run/1", &json);
         CROWDED.with_borrow_mut(|noted| *noted = noted.take().or_else(|| crowded(&json)));
@@ -121,7 +121,7 @@ pub fn pipeline(text: &str) -> Ran {
     ran
 }
 
-/// Whether the programs are installed; says so when not, since the test then tests nothing.
+/// Whether the programs are installed. If not, prints that the test is skipped.
 pub fn have(programs: &[&str]) -> bool {
     let missing: Vec<_> = programs.iter().filter(|program| !in_path(program)).collect();
     if !missing.is_empty() {
@@ -157,8 +157,8 @@ impl Ran {
         value.as_f64().unwrap_or_else(|| panic!("stage {index} has no {name}: {}", self.json))
     }
 
-    /// The stage (from 1) that runs this program. In a script stages have no fixed places: its
-    /// shell is one too when it was busy, or long waited for a CPU.
+    /// The stage (from 1) that runs this program. In a script stages have no fixed places: the
+    /// shell is a stage too if it was busy, or waited long for a CPU.
     pub fn running(&self, program: &str) -> usize {
         let stages = self.json["stages"].as_array().expect("stages");
         let is_it = |stage: &serde_json::Value| {
@@ -195,14 +195,14 @@ impl Ran {
         self.json["stages"].as_array().map_or(0, Vec::len)
     }
 
-    /// Number of advices of this kind.
+    /// Number of pieces of advice of this kind.
     pub fn advices(&self, kind: &str) -> usize {
         let all = self.json["advice"].as_array().map_or(&[][..], Vec::as_slice);
         all.iter().filter(|advice| advice["kind"] == kind).count()
     }
 }
 
-/// Looks until it holds, for at most half a minute.
+/// Looks again and again until the condition holds, for at most half a minute.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !holds() {

@@ -1,9 +1,9 @@
 //! A bed for tests of `weir net`: a network namespace of the test's own, weir's processes in it,
 //! clients, and packets made by hand (`tests/net`).
 //!
-//! Everything that is started dies with the test, however that ends: processes are killed as
+//! Everything that is started dies with the test, however the test ends. Processes are killed as
 //! groups when they are dropped, and by the kernel when the test's thread ends. A namespace has no
-//! name: it goes with its last process. No packet leaves it.
+//! name, so it goes with its last process. No packet leaves it.
 
 use super::{WEIR, bound, have, schema};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,13 +24,13 @@ pub const HOST: &str = "10.9.0.2";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Seconds that a client or a script may take.
 const MOST_S: &str = "60";
-/// The distribution's own, where it is there: what is found by the path may be slow to start.
+/// The distribution's own Python, if it is there: the one that PATH finds may be slow to start.
 pub fn python() -> &'static str {
     let own = "/usr/bin/python3";
     if Path::new(own).is_file() { own } else { "python3" }
 }
 
-/// A network namespace and a directory, which go with it.
+/// A network namespace and a directory. Dropping this removes both.
 pub struct Bed {
     /// State of the switch, captures.
     pub directory: tempfile::TempDir,
@@ -62,8 +62,8 @@ fn missing() -> Option<&'static str> {
 }
 
 impl Bed {
-    /// A namespace with nothing but loopback, for a test that uses these programs besides; none,
-    /// and it says why, where that cannot be.
+    /// Makes a namespace with nothing but loopback, for a test that also uses these programs.
+    /// Returns `None`, and prints why, if that is not possible.
     pub fn new(programs: &[&str]) -> Option<Bed> {
         let always =
             ["ip", "unshare", "nsenter", "setpriv", "timeout", "sysctl", "tcpdump", "python3"];
@@ -87,12 +87,12 @@ impl Bed {
         Some(Bed { directory, holder })
     }
 
-    /// The file that is the namespace.
+    /// The file that stands for the namespace.
     pub fn namespace(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/ns/net", self.holder.pid()))
     }
 
-    /// A command that will run in the namespace, without limit.
+    /// A command that will run in the namespace, without a time limit.
     pub fn command(&self, program: &str) -> Command {
         let mut command = mortal("nsenter");
         command.arg(format!("--net={}", self.namespace().display())).arg("--").arg(program);
@@ -101,7 +101,7 @@ impl Bed {
         command
     }
 
-    /// Runs a program to its end; the words of the line are separated by spaces.
+    /// Runs a program to its end. Spaces separate the words of the line.
     pub fn run(&self, line: &str) -> Output {
         let mut command = self.command("timeout");
         command.args(["-k", "5", MOST_S]).args(words(line));
@@ -110,7 +110,7 @@ impl Bed {
         output
     }
 
-    /// The same; it must end well. What it printed.
+    /// Runs a program that must succeed, and returns what it printed.
     pub fn ok(&self, line: &str) -> String {
         let output = self.run(line);
         assert!(output.status.success(), "{line}: {}\n{}", output.status, both(&output));
@@ -144,23 +144,23 @@ impl Bed {
         icmpd
     }
 
-    /// What the switch has counted.
+    /// The counters of the switch.
     pub fn stat(&self) -> Value {
         let text = self.ok(&format!("{WEIR} net stat --tun weir0 --json -"));
         schema::check_text("weir.net.stat/2", text.as_bytes())
     }
 
-    /// Packets dropped so far for a reason.
+    /// The packets that were dropped so far for this reason.
     pub fn drops(&self, reason: &str) -> u64 {
         self.stat()["drops"][reason.replace('-', "_")].as_u64().unwrap_or(0)
     }
 
-    /// Runs a script of `tests/net` to its end; what it prints is JSON.
+    /// Runs a script of `tests/net` to its end, and returns the JSON it prints.
     pub fn script(&self, args: &str) -> Value {
         let mut words = words(args);
         let script = scripts().join(words.next().expect("a script"));
         let rest: Vec<_> = words.collect();
-        // -B: it leaves nothing beside itself.
+        // -B: Python writes no compiled file beside the script.
         let line = format!("{} -B {} {}", python(), script.display(), rest.join(" "));
         let text = self.ok(line.trim_end());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"))
@@ -170,11 +170,12 @@ impl Bed {
     pub fn capture(&self, device: &str) -> Capture {
         let file = self.directory.path().join(format!("{device}.pcap"));
         let mut command = self.command("tcpdump");
-        // Its buffer is divided into places for packets as long as said: what the host sends fits.
+        // Its buffer is divided into places of this length, which is enough for what the host
+        // sends.
         let link = self.ok(&format!("ip link show {device}"));
         let mtu = link.split_whitespace().skip_while(|word| *word != "mtu").nth(1);
         command.args(["-s", mtu.expect("a size"), "-B", "16384", "-U", "--immediate-mode"]);
-        // -Z root: tcpdump would give up the right to write into the directory.
+        // -Z root: tcpdump would otherwise give up the right to write into the directory.
         command.args(["-i", device, "-Q", "in", "-Z", "root", "-w"]).arg(&file);
         let process = Process::start(command);
         process.said("listening on");
@@ -198,13 +199,13 @@ fn mortal(program: &str) -> Command {
     command
 }
 
-/// All that was printed.
+/// Everything that was printed.
 pub fn both(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// Lines of both outputs of a process, as they come.
+/// The lines of both outputs of a process, as they come.
 #[derive(Default)]
 struct Heard {
     lines: Mutex<Vec<String>>,
@@ -227,14 +228,14 @@ impl Heard {
     }
 }
 
-/// A process that does not outlive the test, nor do those it started.
+/// A process that is killed with the test, together with those it started.
 pub struct Process {
     child: Child,
     heard: Arc<Heard>,
 }
 
 impl Process {
-    /// Starts a command whose output is heard.
+    /// Starts a command and reads its output.
     pub fn start(mut command: Command) -> Process {
         let mut child = command.spawn().expect("it starts");
         bound(&child);
@@ -248,7 +249,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until it has printed this; the line.
+    /// Waits until it has printed this text, and returns the line.
     pub fn said(&self, text: &str) -> String {
         let until = Instant::now() + PATIENCE;
         let mut lines = self.heard.lines();
@@ -288,7 +289,7 @@ impl Process {
         self.child.wait().expect("ended")
     }
 
-    /// Asks it to end, as an interrupt does, and waits for that. It must end well.
+    /// Interrupts it and waits until it has ended. It must end well.
     pub fn end(&mut self) {
         self.kill(Signal::TERM);
         let status = self.ended();
@@ -298,7 +299,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Not once it was waited for: its number may be another's by now.
+        // Not after it was waited for, since its number may belong to another process by then.
         if let Ok(None) = self.child.try_wait() {
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.wait();
@@ -306,7 +307,7 @@ impl Drop for Process {
     }
 }
 
-/// Who answers for the host behind a switch.
+/// What answers for the host behind a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// The daemon, in a process of its own.
@@ -315,10 +316,10 @@ pub enum Answers {
     Inline,
 }
 
-/// Both of them.
+/// Both kinds.
 pub const ANSWERS: [Answers; 2] = [Answers::Daemon, Answers::Inline];
 
-/// A host behind a switch, and a recording of all that it sends.
+/// A host behind a switch, and a recording of everything it sends.
 pub struct Host<'a> {
     bed: &'a Bed,
     pub switch: Process,
@@ -327,7 +328,7 @@ pub struct Host<'a> {
 }
 
 impl Bed {
-    /// Starts a host whose switch, or its daemon, takes further options.
+    /// Starts a host whose switch or daemon takes further options.
     pub fn host(&self, answers: Answers, switch: &str, icmpd: &str) -> Host<'_> {
         let (switch, icmpd) = match answers {
             Answers::Inline => (self.switch(&format!("--inline {switch} {icmpd}")), None),
@@ -338,14 +339,14 @@ impl Bed {
 }
 
 impl Host<'_> {
-    /// Ends all of it: each must end well, and what was sent from the host must be sound.
+    /// Ends all of it. Each process must end well, and what the host sent must be sound.
     pub fn end(self) {
         self.end_with("");
     }
 
-    /// The same, after errors that quote what was not sound.
+    /// Ends all of it as `end` does, where the host sent errors that quote unsound datagrams.
     pub fn end_after_nonsense(self) {
-        // What is wrong with the datagram in an error is not wrong with the error.
+        // A fault of the datagram that an error quotes is not a fault of the error.
         self.end_with("&&!(icmp.type==3||icmp.type==11||icmp.type==12)");
     }
 
@@ -365,10 +366,10 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Ends it; every packet from the host must be sound for those who know all about packets:
-    /// tcpdump finds no bad checksum, tshark nothing malformed, and no fragment overlaps.
+    /// Ends the recording. Every packet from the host must be sound to programs that know packets
+    /// well: tcpdump finds no bad checksum, tshark nothing malformed, and no fragment overlaps.
     fn check(mut self, bed: &Bed, except: &str) {
-        // It ends by itself where its device is gone.
+        // tcpdump ends by itself if its device is gone.
         if self.process.is_running() {
             self.process.kill(Signal::INT);
         }
@@ -380,7 +381,8 @@ impl Capture {
         assert_eq!(forged, "", "not from the host's address");
         let text = bed.ok(&format!("tcpdump -Z root -vv -n -r {file}"));
         assert!(!text.is_empty(), "nothing came from the host");
-        // A packet is a line with the time and one without; more is what an error quotes.
+        // A packet is one line with the time and one without. Further lines are what an error
+        // quotes.
         let lines: Vec<_> = text.lines().collect();
         let is_first = |at: usize| lines[at].starts_with(|c: char| c.is_ascii_digit());
         for at in (0..lines.len()).filter(|at| is_first(*at) || is_first(at - 1)) {

@@ -7,9 +7,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
-/// A directory of names, which goes with it.
+/// A directory of names. Dropping this removes it.
 pub struct Place {
-    /// Where the test works; names without a `/` lie in `weir` below it.
+    /// The directory in which the test works. Names without a `/` lie in `weir` below it.
     pub directory: tempfile::TempDir,
 }
 
@@ -62,17 +62,17 @@ impl Place {
         self.start(command)
     }
 
-    /// Sends input to a port that is, or soon will be.
+    /// Sends input to a port that exists or soon will.
     pub fn write(&self, args: &str, input: &[u8]) -> Output {
         let mut command = self.command(WEIR);
         command.args(["port", "write", "--wait=60s"]).args(args.split(' ')).stdin(Stdio::piped());
         let mut child = command.spawn().expect("weir starts");
-        // One that was refused does not read.
+        // A writer that was refused does not read its input.
         let _ = child.stdin.take().expect("piped").write_all(input);
         child.wait_with_output().expect("ends")
     }
 
-    /// Every port of this place is closed, and nothing of it is left.
+    /// Checks that every port of this place is closed, and that it left nothing behind.
     pub fn is_empty(&self) -> bool {
         std::fs::read_dir(self.path("")).expect("a directory").next().is_none()
     }
@@ -83,14 +83,14 @@ impl Place {
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
-    /// The first writer to a port, as it is shown; nothing where there is none yet.
+    /// The line of the first writer to a port; empty if there is none yet.
     pub fn first_writer(&self, name: &str) -> Value {
         let output = self.port(&format!("stat {name} --json -"));
         let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         seen["writers"][0].clone()
     }
 
-    /// Text with what differs from run to run replaced.
+    /// The text with everything that differs from run to run replaced.
     pub fn redacted(&self, output: &Output, pids: &[(u32, &str)]) -> String {
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         text = text.replace(&*self.directory.path().to_string_lossy(), "DIR");
@@ -121,7 +121,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("sent");
     }
 
-    /// What else it printed, on both sides, and how it ended.
+    /// The rest of what it printed on both outputs, and how it ended.
     pub fn end(&mut self) -> (ExitStatus, Vec<u8>, String) {
         let (mut out, mut err) = (Vec::new(), String::new());
         self.output.read_to_end(&mut out).expect("read");
@@ -129,7 +129,7 @@ impl Running {
         (self.child.wait().expect("ends"), out, err)
     }
 
-    /// As it ends that has nothing to complain of.
+    /// Checks that it ended well and printed no complaint.
     pub fn printed(&mut self) -> Vec<u8> {
         let (status, out, err) = self.end();
         assert_eq!((status.code(), err.as_str()), (Some(0), ""));

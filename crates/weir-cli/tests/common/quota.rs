@@ -4,11 +4,11 @@ use super::{Ran, WEIR};
 use std::path::Path;
 use std::process::Command;
 
-/// Makes a control group with a quota of 0.2 CPUs, where that is allowed; removed when dropped.
+/// A control group with a quota of 0.2 CPUs. Dropping this removes it.
 pub struct Group(std::path::PathBuf);
 
 impl Group {
-    /// Makes it, where that is allowed.
+    /// Makes the group, or returns `None` if that is not allowed.
     pub fn make() -> Option<Group> {
         let name = format!("weir-test-{}", std::process::id());
         for (base, quota, value) in [
@@ -25,11 +25,16 @@ impl Group {
         None
     }
 
-    /// Runs a pipeline in it; what weir says goes into `output`.
+    /// Moves a process into it.
+    pub fn add(&self, pid: i32) {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("moved");
+    }
+
+    /// Runs a pipeline in the group, and writes what weir says into `output`.
     pub fn run(&self, text: &str) -> Ran {
         let directory = tempfile::tempdir().expect("a directory");
         let report = directory.path().join("report.json");
-        // The shell enters the group, and weir and its stages are in it from their start.
+        // The shell enters the group, so weir and its stages are in it from their start.
         let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$2\" run --json \"$3\" \"$4\"";
         let mut inside = Command::new("bash");
         inside.args(["-c", script, "bash"]).arg(&self.0).arg(WEIR).arg(&report).arg(text);

@@ -34,7 +34,7 @@ pub fn check(name: &str, document: &Value) {
     assert!(faults.is_empty(), "not {name}:\n{}\n{document:#}", faults.join("\n"));
 }
 
-/// Asserts the same of the only document in a text; gives it.
+/// Asserts it of the only document in a text, and returns that document.
 pub fn check_text(name: &str, text: &[u8]) -> Value {
     let document = serde_json::from_slice(text);
     let document =

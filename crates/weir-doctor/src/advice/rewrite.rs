@@ -39,6 +39,7 @@ pub fn rewrite(run: &Run, advice: &Advice) -> Option<Vec<Change>> {
             let reader = programs::without_cat(label(at)?, label(at + 1)?)?;
             Some(vec![(at, None), (at + 1, Some(reader))])
         }
+        AdviceKind::LineBuffering => one(programs::line_buffered(label(at)?)?),
         AdviceKind::LargerWrites | AdviceKind::LargerReads => {
             one(programs::with_buffer(label(at)?)?)
         }

@@ -1,6 +1,6 @@
 //! Advice on the work of a single stage.
 
-use super::tools::{ENOUGH_BYTES, used_one_cpu};
+use super::tools::{A_FURTHER_CPU, ENOUGH_BYTES, used_one_cpu};
 use super::{Advice, AdviceKind, Gain, estimate, weight};
 use crate::around::is_short_of_cpu;
 use crate::facts::{Run, Stage};
@@ -39,6 +39,10 @@ pub(super) fn fewer_processes(run: &Run, position: usize) -> Option<Advice> {
     let worth = share >= MOST_OF_THE_TIME && rate_per_s >= MANY_PER_S && long_ns >= LOOP_NS;
     let loops = run.script || programs::starts_in_a_loop(&stage.label);
     let names_one = started.frequent().any(|program| !programs::is_shell(program));
+    // A loop that starts `sleep` again and again keeps to a rate.
+    if started.frequent().any(|program| program == "sleep") {
+        return None;
+    }
     if started.likely_life_ns() > SHORT_LIFE_NS || !worth || !(loops || names_one) {
         return None;
     }
@@ -72,8 +76,11 @@ pub(super) fn larger_transfers(run: &Run, verdict: &Verdict, position: usize) ->
     Some(Advice { kind, stage: Some(position), pipe: None, gain })
 }
 
+/// Part of a stage's time in the kernel that goes with its tiny transfers; the bytes are still moved.
+const KERNEL_PART: f64 = 0.85;
+
 /// Estimates the gain from larger transfers: a shell's loop is replaced as a whole, so all of its
-/// time may go; for another program, about its time in the kernel. The later needs of a neighbour
+/// time may go; for another program, most of its time in the kernel. The later needs of a neighbour
 /// that exchanges tiny pieces with the loop are unknown.
 fn transfer_gain(run: &Run, stage: &Stage, position: usize, system_share: f64) -> Gain {
     let bound = limits::without_stage(run, position);
@@ -81,8 +88,8 @@ fn transfer_gain(run: &Run, stage: &Stage, position: usize, system_share: f64) -
     match bound {
         Some(bound) if replaced && limits::has_tiny_neighbour(run, position) => Gain::About(bound),
         Some(bound) if replaced => Gain::AtMost(bound),
-        Some(bound) => Gain::About(estimate(system_share).min(bound)),
-        None => Gain::About(estimate(system_share)),
+        Some(bound) => Gain::About(estimate(KERNEL_PART * system_share).min(bound)),
+        None => Gain::About(estimate(KERNEL_PART * system_share)),
     }
 }
 
@@ -130,7 +137,7 @@ pub(super) fn parallel_compressor(run: &Run, culprit: &Bottleneck) -> Option<Adv
         return None;
     }
     // The work is shared with the idle CPUs, and another program needs less or more of them for it.
-    let shared = (1.0 + idle_cpus) * form.efficiency();
+    let shared = (1.0 + idle_cpus * A_FURTHER_CPU) * form.efficiency();
     let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / shared);
     let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
     let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));

@@ -15,6 +15,9 @@ const MUCH_CPU: f64 = 0.2;
 const MUCH_COPYING: f64 = 0.15;
 /// Fewer idle CPUs than this are not worth sharing work with.
 const IDLE_CPUS: f64 = 0.5;
+/// What a further CPU adds to the first: it may be a thread of the same core, and the work cannot all
+/// be shared. Two CPUs did 1.3 to 1.7 times the work of one (docs/design/advice.md).
+pub(super) const A_FURTHER_CPU: f64 = 0.6;
 /// A program that handled fewer bytes than this has not enough work for several threads: zstd and xz
 /// cut their input into blocks of some megabytes.
 pub(super) const ENOUGH_BYTES: u64 = 32 << 20;
@@ -54,7 +57,7 @@ pub(super) fn more_threads(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
         return None;
     }
     programs::with_threads(&stage.label, threads(run, culprit.stage))?;
-    let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus));
+    let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus * A_FURTHER_CPU));
     let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
     let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
     let kind = AdviceKind::MoreThreads;

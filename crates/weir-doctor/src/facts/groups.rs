@@ -66,6 +66,8 @@ pub struct Line {
 pub struct Unseen {
     /// Their likely number; `None` where it is not known.
     pub processes: Option<u64>,
+    /// How the number is known: exact or estimated.
+    pub evidence: Evidence,
     /// CPU time that the kernel counted for the run and that no process had used when it was last
     /// seen.
     pub cpu_ns: u64,

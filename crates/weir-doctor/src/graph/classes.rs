@@ -1,8 +1,8 @@
 //! Pipelines that are the same one again: those of a loop are accounted together.
 
 use super::lines::place_of;
-use super::{Instance, ScriptPipeline, Seen, line_of};
-use alloc::collections::BTreeMap;
+use super::{Instance, ScriptPipeline, SeenProcess, line_of};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ const CLOSE_NS: u64 = 20_000_000;
 
 /// From its first start to its last end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct WallSpan {
     /// The start.
     pub start_ns: u64,
     /// The end.
@@ -27,20 +27,65 @@ pub struct Class {
     /// The processes of each row, in the order of the pipes.
     pub rows: Vec<Vec<usize>>,
     /// When each instance ran.
-    pub spans: Vec<Span>,
+    pub spans: Vec<WallSpan>,
     /// Position in the list of the script's pipelines, if only one fits.
     pub line: Option<(usize, usize)>,
+    /// When parts of instances ran, and which rows they are.
+    parts: Vec<(WallSpan, Vec<usize>)>,
+    /// Whether instances were put together of such parts.
+    pub joined: bool,
 }
 
 impl Class {
-    fn merge(&mut self, seen: &[Seen], mut other: Class) {
+    /// Adds other instances.
+    fn merge(&mut self, seen: &[SeenProcess], other: Class) {
+        let spans = other.spans.clone();
+        self.add_rows(seen, other);
+        self.spans.extend(spans);
+    }
+
+    /// Adds parts of instances.
+    fn merge_parts(&mut self, seen: &[SeenProcess], other: Class) {
+        let (spans, mut parts) = (other.spans.clone(), other.parts.clone());
+        let places = self.add_rows(seen, other);
+        for (_, rows) in &mut parts {
+            rows.iter_mut().for_each(|row| *row = places.get(*row).copied().unwrap_or(*row));
+        }
+        self.parts.extend(parts);
+        self.parts.extend(spans.into_iter().map(|span| (span, places.clone())));
+    }
+
+    /// Makes instances of the parts: those that ran at the same time and are different rows are
+    /// one.
+    fn join_parts(&mut self) {
+        let mut parts = core::mem::take(&mut self.parts);
+        self.joined = !parts.is_empty();
+        parts.sort_by_key(|(span, _)| (span.start_ns, span.end_ns));
+        let mut open: Option<(WallSpan, Vec<usize>)> = None;
+        for (span, rows) in parts {
+            match &mut open {
+                Some((whole, taken))
+                    if span.start_ns <= whole.end_ns
+                        && !rows.iter().any(|row| taken.contains(row)) =>
+                {
+                    whole.end_ns = whole.end_ns.max(span.end_ns);
+                    taken.extend(rows);
+                }
+                _ => self.spans.extend(open.replace((span, rows)).map(|(whole, _)| whole)),
+            }
+        }
+        self.spans.extend(open.map(|(whole, _)| whole));
+    }
+
+    /// Adds the processes of another one; returns to which rows they went.
+    fn add_rows(&mut self, seen: &[SeenProcess], mut other: Class) -> Vec<usize> {
         if other.rows.len() > self.rows.len() {
             // The order of the pipes is that of the one of which most was seen.
             core::mem::swap(&mut self.rows, &mut other.rows);
         }
         let mut taken: Vec<usize> = Vec::new();
         for row in other.rows {
-            let same = |mine: &usize, of: fn(&Seen) -> &str| {
+            let same = |mine: &usize, of: fn(&SeenProcess) -> &str| {
                 let mine = self.rows[*mine].first();
                 mine.is_some_and(|mine| of(&seen[*mine]) == of(&seen[row[0]]))
             };
@@ -54,7 +99,7 @@ impl Class {
             taken.push(place);
             self.rows[place].extend(row);
         }
-        self.spans.extend(other.spans);
+        taken
     }
 
     /// Returns the time in which at least one instance ran.
@@ -76,15 +121,15 @@ impl Class {
     }
 
     /// Returns its first start and its last end.
-    pub fn whole(&self) -> Span {
-        Span {
+    pub fn whole(&self) -> WallSpan {
+        WallSpan {
             start_ns: self.spans.iter().map(|span| span.start_ns).min().unwrap_or(0),
             end_ns: self.spans.iter().map(|span| span.end_ns).max().unwrap_or(0),
         }
     }
 }
 
-fn program<'a>(seen: &'a [Seen], row: &[usize]) -> &'a str {
+fn program<'a>(seen: &'a [SeenProcess], row: &[usize]) -> &'a str {
     row.first().map_or("", |at| seen[*at].program.as_str())
 }
 
@@ -102,7 +147,7 @@ enum Key {
 /// the same. Those that fit no line are also put together if three or more differ only in their
 /// arguments, as in a loop over files; so are those that `brief` tells to be too short to matter.
 pub fn classes(
-    seen: &[Seen],
+    seen: &[SeenProcess],
     instances: &[Instance],
     scripts: &[Vec<ScriptPipeline>],
     script_of: &dyn Fn(usize) -> Option<usize>,
@@ -142,7 +187,7 @@ pub fn classes(
 }
 
 /// Makes a class of one instance: processes of one command share a row.
-fn class_of(seen: &[Seen], instance: &Instance) -> Class {
+fn class_of(seen: &[SeenProcess], instance: &Instance) -> Class {
     let mut rows: Vec<Vec<usize>> = Vec::new();
     for at in &instance.members {
         let same = |row: &&mut Vec<usize>| is_one_row(&seen[row[0]], &seen[*at]);
@@ -153,24 +198,24 @@ fn class_of(seen: &[Seen], instance: &Instance) -> Class {
     }
     let rows = fold_rows(seen, rows);
     let members = || rows.iter().flatten().map(|at| &seen[*at]);
-    let span = Span {
+    let span = WallSpan {
         start_ns: members()
             .map(|process| process.start_ns.saturating_sub(process.margin_ns))
             .min()
             .unwrap_or(0),
         end_ns: members().map(|process| process.end_ns + process.margin_ns).max().unwrap_or(0),
     };
-    Class { rows, spans: Vec::from([span]), line: None }
+    Class { rows, spans: Vec::from([span]), ..Class::default() }
 }
 
 /// Whether two processes of a pipeline are one row: the same command at the same pipes.
-fn is_one_row(one: &Seen, other: &Seen) -> bool {
+fn is_one_row(one: &SeenProcess, other: &SeenProcess) -> bool {
     let apart = one.ends.is_empty() && other.ends.is_empty();
     one.command == other.command && (apart || one.ends.iter().any(|end| other.has(*end)))
 }
 
 /// Puts rows of one program together where there are many: a loop within a pipeline.
-fn fold_rows(seen: &[Seen], rows: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+fn fold_rows(seen: &[SeenProcess], rows: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     let of = |name: &str| rows.iter().filter(|row| program(seen, row) == name).count();
     let many: Vec<String> = rows
         .iter()
@@ -195,8 +240,9 @@ type Kind = (Vec<String>, Option<usize>);
 
 /// Returns the programs that a person typed, with their options, and who started them. Without the
 /// options where these are not worth a row of their own.
-fn kind(seen: &[Seen], class: &Class, options: bool) -> Kind {
-    let is_member = |at: usize| class.rows.iter().any(|row| row.contains(&at));
+fn kind(seen: &[SeenProcess], class: &Class, options: bool) -> Kind {
+    let members: BTreeSet<usize> = class.rows.iter().flatten().copied().collect();
+    let is_member = |at: usize| members.contains(&at);
     let typed = |row: &&Vec<usize>| {
         !row.iter().all(|at| seen[*at].parent.is_some_and(is_member)) || class.rows.len() == 1
     };
@@ -206,7 +252,7 @@ fn kind(seen: &[Seen], class: &Class, options: bool) -> Kind {
 }
 
 /// Returns the program of a row, with the options of its first process whose command is known.
-fn typed_name(seen: &[Seen], row: &[usize], options: bool) -> String {
+fn typed_name(seen: &[SeenProcess], row: &[usize], options: bool) -> String {
     let mut name = String::from(program(seen, row));
     let known = row.iter().find(|at| seen[**at].known).filter(|_| options);
     let words = known.map_or("", |at| seen[*at].command.as_str()).split(' ').skip(1);
@@ -219,7 +265,7 @@ fn typed_name(seen: &[Seen], row: &[usize], options: bool) -> String {
 
 /// Puts together what differs only in its arguments.
 fn fold_arguments(
-    seen: &[Seen],
+    seen: &[SeenProcess],
     classes: Vec<(Key, bool, Class)>,
     brief: &dyn Fn(&Class) -> bool,
 ) -> Vec<(bool, Class)> {
@@ -260,7 +306,7 @@ fn fold_arguments(
 
 /// Adds pipelines of which not all processes were seen to the one that they are a part of: the same
 /// programs with the same options, and no longer-lived.
-fn fold_parts(seen: &[Seen], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
+fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
     // The smallest parts go first, so that none is added to one that has been added itself.
     let mut at = 0;
     classes.sort_by_key(|(_, class)| class.rows.len());
@@ -280,23 +326,24 @@ fn fold_parts(seen: &[Seen], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
         match whole {
             Some(whole) => {
                 let part = core::mem::take(&mut classes[at].1);
-                classes[whole].1.merge(seen, part);
+                classes[whole].1.merge_parts(seen, part);
                 classes.remove(at);
             }
             None => at += 1,
         }
     }
+    classes.iter_mut().for_each(|(_, class)| class.join_parts());
     classes.into_iter().map(|(_, class)| class).collect()
 }
 
-fn parents_fit(seen: &[Seen], one: &Class, other: &Class) -> bool {
+fn parents_fit(seen: &[SeenProcess], one: &Class, other: &Class) -> bool {
     let parent = |class: &Class| seen[class.rows[0][0]].parent;
     parent(one) == parent(other)
 }
 
 /// Whether a pipeline is another one, word by word, of which some processes of a compound command
 /// were too brief to be seen.
-fn is_same_part(seen: &[Seen], part: &Class, whole: &Class) -> bool {
+fn is_same_part(seen: &[SeenProcess], part: &Class, whole: &Class) -> bool {
     let has = |row: &Vec<usize>| {
         let mine = &seen[row[0]].command;
         whole.rows.iter().flatten().any(|at| seen[*at].command == *mine)
@@ -305,7 +352,7 @@ fn is_same_part(seen: &[Seen], part: &Class, whole: &Class) -> bool {
 }
 
 /// Whether the rows are those of the other with some left out.
-fn is_part(seen: &[Seen], part: &Class, whole: &Class) -> bool {
+fn is_part(seen: &[SeenProcess], part: &Class, whole: &Class) -> bool {
     let mut rows = whole.rows.iter();
     part.rows.iter().all(|row| {
         let known = row.iter().any(|at| seen[*at].known);

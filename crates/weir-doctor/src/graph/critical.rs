@@ -1,7 +1,7 @@
 //! The critical path: which process was waited for, one after the other, from the end of the run
 //! backwards.
 
-use super::Seen;
+use super::SeenProcess;
 use crate::programs::is_organizer;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,6 +12,8 @@ const SLACK_NS: u64 = 50_000_000;
 const SLACK_TICKS: u64 = 4;
 /// Links that are shorter than this share of the run are not told.
 const WORTH: f64 = 0.01;
+/// Processes that live for less than this part of the run are left out.
+const BRIEF: u64 = 2048;
 
 /// A process that was waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,12 +42,15 @@ pub struct CriticalPath {
 /// start was the consequence of an end under the same parent. Where no sibling ended just before,
 /// the parent itself was started then, and its siblings are looked at.
 pub fn critical_path(
-    seen: &[Seen],
+    seen: &[SeenProcess],
     (start_ns, end_ns): (u64, u64),
     tick_ns: u64,
 ) -> Option<CriticalPath> {
     let slack_ns = SLACK_NS.max(SLACK_TICKS * tick_ns);
-    let works: Vec<usize> = (0..seen.len()).filter(|at| works(seen, *at)).collect();
+    // What is shorter is no link, and there may be thousands of these.
+    let least_ns = end_ns.saturating_sub(start_ns) / BRIEF;
+    let counts = |at: &usize| seen[*at].end_ns.saturating_sub(seen[*at].start_ns) >= least_ns;
+    let works: Vec<usize> = (0..seen.len()).filter(counts).filter(|at| works(seen, *at)).collect();
     if !is_parallel(seen, &works) {
         return None;
     }
@@ -74,7 +79,7 @@ pub fn critical_path(
 /// Whether a process works on its own, and was not started by one that does: a compiler's
 /// driver counts, and the compiler that it starts does not. The first process organizes the others
 /// whatever it is.
-fn works(seen: &[Seen], at: usize) -> bool {
+fn works(seen: &[SeenProcess], at: usize) -> bool {
     let is_first = |at: usize| seen[at].parent.is_none() && seen.len() > 1;
     let organizes = |at: usize| is_first(at) || seen[at].waits || is_organizer(&seen[at].program);
     let parent = |at: &usize| seen[*at].parent.filter(|parent| *parent < seen.len());
@@ -83,8 +88,8 @@ fn works(seen: &[Seen], at: usize) -> bool {
 }
 
 /// Whether two processes that no pipe joins ran at the same time.
-fn is_parallel(seen: &[Seen], works: &[usize]) -> bool {
-    let joined = |one: &Seen, other: &Seen| {
+fn is_parallel(seen: &[SeenProcess], works: &[usize]) -> bool {
+    let joined = |one: &SeenProcess, other: &SeenProcess| {
         let opposite = |end: &super::End| {
             other.ends.iter().any(|their| their.pipe == end.pipe && their.writes != end.writes)
         };
@@ -101,7 +106,7 @@ fn is_parallel(seen: &[Seen], works: &[usize]) -> bool {
 
 /// Returns the process that ended last, up to a time.
 fn last_before(
-    seen: &[Seen],
+    seen: &[SeenProcess],
     works: &[usize],
     until_ns: u64,
     among: &dyn Fn(usize) -> bool,
@@ -112,7 +117,7 @@ fn last_before(
 
 /// Returns the process whose end the start of another followed.
 fn before(
-    seen: &[Seen],
+    seen: &[SeenProcess],
     works: &[usize],
     at: usize,
     path: &[(usize, u64)],
@@ -133,12 +138,12 @@ fn before(
     }
 }
 
-fn is_at_or_below(seen: &[Seen], at: usize, ancestor: usize) -> bool {
+fn is_at_or_below(seen: &[SeenProcess], at: usize, ancestor: usize) -> bool {
     at == ancestor || super::is_below(seen, at, ancestor)
 }
 
 /// Makes links, one for a command that followed itself.
-fn links(seen: &[Seen], path: &[(usize, u64)]) -> Vec<Link> {
+fn links(seen: &[SeenProcess], path: &[(usize, u64)]) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     for (at, waited_ns) in path {
         let command = &seen[*at].command;

@@ -6,33 +6,43 @@ use alloc::vec;
 
 const MS: u64 = 1_000_000;
 
-fn process(parent: Option<usize>, command: &str, ms: (u64, u64)) -> Seen {
+fn process(parent: Option<usize>, command: &str, ms: (u64, u64)) -> SeenProcess {
     let program = command.split(' ').next().unwrap_or_default().to_string();
     let (start_ns, end_ns) = (ms.0 * MS, ms.1 * MS);
     let (command, executed) = (command.to_string(), command.to_string());
     let waits = program == "bash";
     let known = true;
-    Seen { parent, program, command, executed, known, start_ns, end_ns, waits, ..Seen::default() }
+    SeenProcess {
+        parent,
+        program,
+        command,
+        executed,
+        known,
+        start_ns,
+        end_ns,
+        waits,
+        ..SeenProcess::default()
+    }
 }
 
-fn reads(pipe: usize, of: Seen) -> Seen {
+fn reads(pipe: usize, of: SeenProcess) -> SeenProcess {
     end(pipe, false, of)
 }
 
-fn writes(pipe: usize, of: Seen) -> Seen {
+fn writes(pipe: usize, of: SeenProcess) -> SeenProcess {
     end(pipe, true, of)
 }
 
-fn end(pipe: usize, writes: bool, mut of: Seen) -> Seen {
+fn end(pipe: usize, writes: bool, mut of: SeenProcess) -> SeenProcess {
     of.ends.push(End { pipe, writes, named: false });
     of
 }
 
-fn members(seen: &[Seen]) -> Vec<Vec<usize>> {
+fn members(seen: &[SeenProcess]) -> Vec<Vec<usize>> {
     instances(seen).into_iter().map(|instance| instance.members).collect()
 }
 
-fn classed(seen: &[Seen], script: &[ScriptPipeline]) -> Vec<Class> {
+fn classed(seen: &[SeenProcess], script: &[ScriptPipeline]) -> Vec<Class> {
     let scripts = [script.to_vec()];
     let brief = |class: &Class| class.alive_ns() <= 10 * MS;
     classes(seen, &instances(seen), &scripts, &|_| Some(0), &brief)
@@ -51,7 +61,7 @@ fn pipelines_one_after_the_other_are_apart() {
     assert_eq!(members(&seen), [vec![2, 1], vec![3], vec![4, 5]]);
     let classes = classed(&seen, &[]);
     assert_eq!(classes.len(), 3);
-    assert_eq!(classes[0].whole(), Span { start_ns: MS, end_ns: 100 * MS });
+    assert_eq!(classes[0].whole(), WallSpan { start_ns: MS, end_ns: 100 * MS });
 }
 
 #[test]
@@ -93,7 +103,7 @@ fn a_log_for_all_output_joins_nothing() {
 #[test]
 fn a_fifo_joins_only_those_that_live_at_the_same_time() {
     let fifo = |writes, of| {
-        let mut of: Seen = of;
+        let mut of: SeenProcess = of;
         of.ends.push(End { pipe: 1, writes, named: true });
         of
     };
@@ -108,7 +118,7 @@ fn a_fifo_joins_only_those_that_live_at_the_same_time() {
 }
 
 /// A loop of pipelines over files, of which some were seen only in part.
-fn looped() -> Vec<Seen> {
+fn looped() -> Vec<SeenProcess> {
     let mut all = vec![process(None, "bash x", (0, 1000))];
     for n in 0..30 {
         let ms = (n as u64 * 10, n as u64 * 10 + 8 + n as u64 % 3);
@@ -208,7 +218,7 @@ fn labels_keep_the_words_that_are_the_same() {
 
 /// `make -j2` of four files and a link: a and b start at once, c follows a, d follows b, the link
 /// follows d. Each cc starts a compiler of its own.
-fn build() -> Vec<Seen> {
+fn build() -> Vec<SeenProcess> {
     let mut all = vec![process(None, "make -j2", (0, 1000))];
     for (name, ms) in
         [("a.c", (1, 100)), ("b.c", (1, 600)), ("c.c", (103, 200)), ("d.c", (602, 800))]
@@ -362,4 +372,30 @@ fn a_subshell_s_last_output_is_the_subshell_s() {
     seen[2] = writes(1, process(Some(0), "bash step.sh", (1, 290)));
     seen.truncate(5);
     assert_eq!(members(&seen), [vec![1], vec![3, 4]]);
+}
+
+/// A loop of a hundred pipelines of two, most of them too brief: the ends of some were read in
+/// time, of others not, and of some not even the command.
+#[test]
+fn parts_that_ran_at_the_same_time_are_one_instance() {
+    let mut seen = vec![process(None, "bash report.sh", (0, 5000))];
+    for i in 0..100 {
+        let at = 10 + i as u64 * 10;
+        let unknown =
+            |program: &str, ms| SeenProcess { known: false, ..process(Some(0), program, ms) };
+        let (sort, tail) = ((at, at + 2), (at + 1, at + 3));
+        let pipe = 10 + i;
+        seen.push(match i % 3 {
+            0 => unknown("sort", sort),
+            _ => writes(pipe, reads(1000 + i, process(Some(0), "sort -n", sort))),
+        });
+        seen.push(match i % 4 {
+            0 => unknown("tail", tail),
+            _ => reads(pipe, process(Some(0), "tail -1", tail)),
+        });
+    }
+    let classes = classed(&seen, &[]);
+    let found: Vec<(usize, usize)> =
+        classes.iter().map(|class| (class.rows.len(), class.spans.len())).collect();
+    assert_eq!(found, [(2, 100)]);
 }

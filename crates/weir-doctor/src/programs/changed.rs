@@ -155,6 +155,26 @@ pub fn with_buffer(label: &str) -> Option<String> {
     Some(short.replacen("  ", " ", 1))
 }
 
+/// Returns the command with the option that makes it pass on each line at once.
+pub fn line_buffered(label: &str) -> Option<String> {
+    let command = Command::read(label)?;
+    let has = |names: &[&str]| command.option(names).is_some();
+    match command.program() {
+        "grep" | "egrep" | "fgrep" => {
+            // Counts and names come at the end whatever the option.
+            let ends = ['c', 'q', 'l', 'L'].into_iter().any(|letter| command.has_letter(letter));
+            let known = has(&["--line-buffered", "--count", "--quiet", "--files-with-matches"]);
+            (!ends && !known).then(|| command.behind(0, "--line-buffered"))
+        }
+        "sed" if !has(&["-u", "--unbuffered", "-n"]) => Some(command.behind(0, "-u")),
+        "jq" if !has(&["--unbuffered", "--slurp"]) && !command.has_letter('s') => {
+            Some(command.behind(0, "--unbuffered"))
+        }
+        "cut" | "tr" | "uniq" => Some(command.with(0, 0, "stdbuf -oL ")),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +223,17 @@ mod tests {
         assert_eq!(with_buffer("grep --line-buffered 'a  b'"), some("grep 'a  b'"));
         assert_eq!(with_buffer("python3 emit.py -u"), None, "that is the script's");
         assert_eq!(with_buffer("while read x; do echo; done"), None);
+    }
+
+    #[test]
+    fn a_line_is_passed_on_at_once_where_the_program_can() {
+        assert_eq!(line_buffered("grep -v x"), some("grep --line-buffered -v x"));
+        assert_eq!(line_buffered("LC_ALL=C tr a b"), some("LC_ALL=C stdbuf -oL tr a b"));
+        assert_eq!(line_buffered("sed -E s/a/b/"), some("sed -u -E s/a/b/"));
+        for label in ["grep -c x", "grep --line-buffered x", "sed -u p", "sort", "a | b", "jq -s ."]
+        {
+            assert_eq!(line_buffered(label), None, "{label}");
+        }
     }
 
     #[test]

@@ -363,9 +363,9 @@ fn stages_that_hardly_work_are_no_tie() {
 }
 
 /// A phase from one ms to another, held up by one stage.
-fn phase(start_ms: u64, end_ms: u64, stage: usize) -> phases::Phase {
-    let holder = phases::Holder::Stage { stage, busy: 0.98, alone: true };
-    phases::Phase { start_ns: start_ms * MS, end_ns: end_ms * MS, holder }
+fn phase(start_ms: u64, end_ms: u64, stage: usize) -> crate::facts::Phase {
+    let holder = crate::facts::Holder::Stage { stage, busy: 0.98, alone: true };
+    crate::facts::Phase { start_ns: start_ms * MS, end_ns: end_ms * MS, holder }
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn two_stages_that_held_the_run_up_in_turn_are_no_tie() {
     run.phases = vec![phase(0, 1000, 0)];
     assert_eq!(judge(&run).culprit, None);
     run.phases = vec![phase(0, 420, 0), phase(420, 1000, 1)];
-    run.phases[1].holder = phases::Holder::Two([0, 1]);
+    run.phases[1].holder = crate::facts::Holder::Two([0, 1]);
     assert_eq!(judge(&run).culprit, None);
 }
 

@@ -29,6 +29,8 @@ pub struct Births {
     programs: BTreeMap<String, ProgramLives>,
     /// Time in which at least one of them was alive.
     pub any_ns: u64,
+    /// Whether these are all: the kernel told of each.
+    complete: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +46,11 @@ struct ProgramLives {
 const OTHERS_ONE_IN: u64 = 12;
 
 impl Births {
+    /// Creates an account that the kernel's events fill: it lacks none.
+    pub fn complete() -> Births {
+        Births { complete: true, ..Births::default() }
+    }
+
     /// Records that a process of this program has ended, seen at this many ticks and for this long.
     pub fn note(&mut self, program: &str, looks: u64, life_ns: u64) {
         let seen = self.programs.entry(program.to_owned()).or_default();
@@ -61,6 +68,7 @@ impl Births {
             mine.life_ns += theirs.life_ns;
         }
         self.any_ns += other.any_ns;
+        self.complete |= other.complete;
     }
 
     fn total(&self, of: fn(&ProgramLives) -> u64) -> u64 {
@@ -106,6 +114,9 @@ impl Births {
 
     /// Estimates how many unseen ones there were, and the quality of their number.
     pub fn unseen(&self, census: &Census, once: u64) -> (u64, Evidence) {
+        if self.complete {
+            return (0, Evidence::Exact);
+        }
         let Some(given) = census.given else { return (0, Evidence::LowerBound) };
         let unseen = given.saturating_sub(census.seen);
         let (mine, all) = (self.once(), (once + census.others_once).max(1));
@@ -122,7 +133,7 @@ impl Births {
     /// Returns the programs, each with its part of the unseen processes.
     fn programs(&self, parent: &str, unseen: u64) -> Vec<Program> {
         // A process just after fork still has its parent's name.
-        let is_program = |name: &str| !name.is_empty() && name != parent;
+        let is_program = |name: &str| !name.is_empty() && (name != parent || self.complete);
         let told = self.programs.keys().any(|name| is_program(name));
         let (kept, forked): (Vec<_>, Vec<_>) =
             self.programs.iter().partition(|(name, _)| is_program(name) || !told);

@@ -124,7 +124,7 @@ fn socket(pid: Pid, call: Call) -> Option<Awaited> {
 }
 
 /// Returns the descriptors for which a call waits, each with its events.
-fn set_of(pid: Pid, call: Call) -> Vec<(i32, u32)> {
+pub fn set_of(pid: Pid, call: Call) -> Vec<(i32, u32)> {
     match call {
         Call::Network(fd) | Call::Read(fd) => vec![(fd, POLLIN)],
         Call::Send(fd) | Call::Write(fd) => vec![(fd, POLLOUT)],

@@ -96,7 +96,7 @@ fn name(pid: Pid, key: &Key, awaited: Awaited) -> FileWait {
 }
 
 /// Reads the path that a call of the process was given.
-fn path_in(pid: Pid, address: u64) -> Option<String> {
+pub fn path_in(pid: Pid, address: u64) -> Option<String> {
     const PAGE: u64 = 4096;
     let mut buffer = [0; PATH_BYTES];
     // The page behind it need not be there.
@@ -111,7 +111,7 @@ fn path_in(pid: Pid, address: u64) -> Option<String> {
 }
 
 /// Returns the function of the kernel in which a task waits, where it may be read.
-fn function(pid: Pid, task: Pid) -> Option<String> {
+pub fn function(pid: Pid, task: Pid) -> Option<String> {
     let mut buffer = [0; 256];
     let text = read_small(&format!("/proc/{pid}/task/{task}/wchan"), &mut buffer).ok()?;
     let text = String::from_utf8_lossy(text).trim().to_owned();

@@ -19,15 +19,15 @@
 //! ends; samples only divide the remaining time.
 
 mod births;
-mod calls;
-mod classify;
+pub(crate) mod calls;
+pub(crate) mod classify;
 mod course;
 mod diag;
-mod files;
+pub(crate) mod files;
 mod group;
 mod locale;
 mod outside;
-mod peers;
+pub(crate) mod peers;
 mod pipes;
 mod position;
 mod process;

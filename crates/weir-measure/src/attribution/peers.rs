@@ -112,7 +112,9 @@ fn text_of(address: &SocketAddrAny) -> Option<String> {
 }
 
 fn path_of(address: &SocketAddrUnix) -> Option<String> {
-    let abstract_name = || Some(format!("@{}", String::from_utf8_lossy(address.abstract_name()?)));
+    // The sockets of a pair have an empty name.
+    let name = address.abstract_name().filter(|name| !name.is_empty());
+    let abstract_name = || Some(format!("@{}", String::from_utf8_lossy(name?)));
     let path = address.path().map(|path| path.to_string_lossy().into_owned());
     path.filter(|path| !path.is_empty()).or_else(abstract_name)
 }

@@ -179,8 +179,13 @@ impl PipeWatch {
         let capacity_bytes = fcntl_getpipe_size(end).ok()? as u64;
         self.totals.note_capacity(capacity_bytes);
         let full = match &writer {
-            Some(writer) => !writable(writer),
-            None => bytes >= capacity_bytes,
+            // A pipe counts pages, and one that holds fewer bytes may be full all the same. Two
+            // pages written in turn hold more than one, since what fits is added to the last. (Once
+            // a pipe was polled, each write to it wakes readers, also where it was not empty.)
+            Some(writer) if (capacity_bytes / 2..capacity_bytes).contains(&bytes) => {
+                !writable(writer)
+            }
+            _ => bytes >= capacity_bytes,
         };
         let fill = Fill { bytes, capacity_bytes, full };
         self.totals.filled_bytes += bytes.saturating_sub(self.totals.last_bytes);

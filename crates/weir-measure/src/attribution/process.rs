@@ -5,7 +5,7 @@ use super::locale::locale_of;
 use super::position::Positions;
 use crate::attribution::calls::Call;
 use crate::proc::{
-    Blocked, Identity, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes,
+    Blocked, ProcessIdentity, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes,
 };
 use rustix::io::Errno;
 use std::path::PathBuf;
@@ -140,8 +140,8 @@ impl Process {
     }
 
     /// Starts to sample a process that was found, and that group `starter` started.
-    pub fn found(found: Identity, group: usize, starter: usize) -> Process {
-        let Identity { pid, parent, name } = found;
+    pub fn found(found: ProcessIdentity, group: usize, starter: usize) -> Process {
+        let ProcessIdentity { pid, parent, name } = found;
         Process { starter, parent, name, ..Process::new(pid, group) }
     }
 
@@ -215,9 +215,9 @@ impl Process {
         let (name, peak) =
             (field(&String::from_utf8_lossy(status), "Name")?.to_owned(), peak_rss_bytes(status));
         let is_new = name != self.name;
-        // Libraries are mapped after the start.
-        if is_new || self.looks.is_power_of_two() {
-            self.see_program();
+        // Libraries are mapped after the start, and a few later.
+        if is_new || self.looks == 4 || self.looks.is_multiple_of(64) {
+            self.see_program(true);
         }
         if is_new || !self.described {
             self.name = name;
@@ -226,10 +226,10 @@ impl Process {
         peak
     }
 
-    /// Looks into the file of its program.
-    pub fn see_program(&mut self) {
+    /// Looks into the file of its program, and into those of its libraries.
+    pub fn see_program(&mut self, libraries: bool) {
         if self.may_splice != Some(true) {
-            self.may_splice = may_move_uncounted(self.pid).or(self.may_splice);
+            self.may_splice = may_move_uncounted(self.pid, libraries).or(self.may_splice);
         }
     }
 
@@ -388,7 +388,16 @@ impl Task {
 
 /// Returns the file that a shell with these arguments reads as its script.
 fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
-    let file = script_word(words)?;
+    let Some(file) = script_word(words) else {
+        // `bash < script`: what it reads are its commands, unless it was given others.
+        let (shell, rest) = words.split_first()?;
+        let plain = rest
+            .iter()
+            .all(|word| word.starts_with('-') && (word.starts_with("--") || !word.contains('c')));
+        let is_shell = is_posix_shell(shell.rsplit('/').next()?.trim_start_matches('-'));
+        let input = std::fs::read_link(format!("/proc/{pid}/fd/0")).ok();
+        return input.filter(|path| is_shell && plain && path.is_absolute() && path.is_file());
+    };
     // A relative name is that from where the shell is.
     let here = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     Some(here.join(file))

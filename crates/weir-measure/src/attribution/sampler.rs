@@ -9,6 +9,7 @@ use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
 use super::rows::{self, Rows};
 use super::tree::Discovery;
+use crate::lives::{Adopted, Life, Lives};
 use crate::proc::Descriptor;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_doctor::facts::Evidence;
@@ -45,6 +46,10 @@ pub struct Sampler {
     pub ticks: u64,
     /// Time that the present tick represents.
     weight_ns: u64,
+    /// The processes that the kernel's events tell of, where it tells them.
+    pub lives: Option<Lives>,
+    /// What these added to the groups in the end.
+    pub adopted: Option<Adopted>,
 }
 
 /// How often to look again at a group that seems to wait for itself.
@@ -68,6 +73,8 @@ impl Sampler {
             course,
             ticks,
             weight_ns,
+            lives: Lives::open(),
+            adopted: None,
         }
     }
 
@@ -76,11 +83,15 @@ impl Sampler {
         let group = self.groups.len();
         self.groups.push(Group::new(pid, ends, now_ns));
         let mut process = Process::new(pid, group);
-        process.see_program();
+        // It has no library yet.
+        process.see_program(false);
         if self.grouping == Grouping::ByProcess {
             process.count_alone();
         }
         self.processes.insert(pid, process);
+        if let Some(lives) = &mut self.lives {
+            lives.add(pid, group, now_ns);
+        }
         group
     }
 
@@ -121,6 +132,32 @@ impl Sampler {
             self.groups[process.group].ended = true;
             self.forget(pid);
         }
+        if let Some(lives) = self.lives.take() {
+            self.adopt(&lives);
+            self.lives = Some(lives);
+        }
+    }
+
+    /// Adds the processes that no sample met.
+    fn adopt(&mut self, lives: &Lives) {
+        let each = self.grouping == Grouping::ByProcess;
+        let groups = if each { &mut self.groups } else { &mut self.rows.groups };
+        let (adopted, places) = lives.adopt(groups);
+        self.adopted = Some(adopted);
+        // What is no longer known is estimated by samples.
+        if lives.are_complete() {
+            let starter = |life: &Life| match each {
+                true => life.parent.and_then(|parent| places[parent]),
+                false => Some(life.group),
+            };
+            let births = lives.births(&starter, self.groups.len());
+            self.groups.iter_mut().zip(births).for_each(|(group, births)| group.births = births);
+        }
+    }
+
+    /// Whether each process of a script has a group of its own.
+    pub fn has_all(&self) -> bool {
+        self.adopted.is_some_and(|adopted| adopted.all)
     }
 
     /// Returns the counts of ids that the kernel assigned meanwhile.

@@ -6,7 +6,7 @@
 
 use super::births::Census;
 use super::process::Process;
-use crate::proc::{Identity, identity, is_child, is_taken, largest_id, last_id};
+use crate::proc::{ProcessIdentity, identity, is_child, is_taken, largest_id, last_id};
 use std::collections::BTreeMap;
 use weir_sys::Pid;
 use weir_sys::proc::{ProcFile, processes, tasks};
@@ -56,7 +56,11 @@ impl Discovery {
 
     /// Adds new threads to the known processes and returns new processes whose parent is known,
     /// parents before their children.
-    pub fn look(&mut self, now_ns: u64, known: &mut BTreeMap<Pid, Process>) -> Vec<Identity> {
+    pub fn look(
+        &mut self,
+        now_ns: u64,
+        known: &mut BTreeMap<Pid, Process>,
+    ) -> Vec<ProcessIdentity> {
         self.look_at_met();
         let newest = self.loadavg.as_ref().and_then(last_id);
         self.count(newest);
@@ -68,7 +72,7 @@ impl Discovery {
             _ => return self.walk(now_ns, newest, known),
         };
         self.seen = newest;
-        let mut found: Vec<Identity> = Vec::new();
+        let mut found: Vec<ProcessIdentity> = Vec::new();
         for id in new_ids {
             let Some(who) = identity(id) else {
                 // It has ended or is hidden, as another user's process may be: also one that was
@@ -78,7 +82,7 @@ impl Discovery {
                 self.census.seen += u64::from(parent.is_some());
                 self.census.seen += u64::from(taken && parent.is_none());
                 self.met.extend(Some(id).filter(|_| taken && parent.is_none()));
-                let hidden = |parent| Identity { pid: id, parent, name: String::new() };
+                let hidden = |parent| ProcessIdentity { pid: id, parent, name: String::new() };
                 found.extend(parent.map(hidden));
                 continue;
             };
@@ -110,7 +114,7 @@ impl Discovery {
         now_ns: u64,
         newest: Option<Pid>,
         known: &mut BTreeMap<Pid, Process>,
-    ) -> Vec<Identity> {
+    ) -> Vec<ProcessIdentity> {
         if now_ns < self.walked_ns + WALK_NS {
             return Vec::new();
         }
@@ -124,8 +128,8 @@ impl Discovery {
             }
         }
         let unknown = processes().into_iter().filter(|pid| !known.contains_key(pid));
-        let mut parents: Vec<Identity> = unknown.filter_map(identity).collect();
-        let mut found: Vec<Identity> = Vec::new();
+        let mut parents: Vec<ProcessIdentity> = unknown.filter_map(identity).collect();
+        let mut found: Vec<ProcessIdentity> = Vec::new();
         // A child may have a smaller id than its parent once ids have wrapped around.
         loop {
             let before = found.len();
@@ -162,7 +166,7 @@ fn hidden_parent(id: Pid, known: &BTreeMap<Pid, Process>) -> Option<Pid> {
     known.keys().copied().take(FEW as usize).find(|parent| is_child(id, *parent))
 }
 
-fn is_found(found: &[Identity], pid: Pid) -> bool {
+fn is_found(found: &[ProcessIdentity], pid: Pid) -> bool {
     found.iter().any(|process| process.pid == pid)
 }
 

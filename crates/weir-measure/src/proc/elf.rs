@@ -20,18 +20,21 @@ const DYNAMIC_SYMBOLS: u32 = 11;
 
 /// Whether the program of process `pid` can move bytes by calls that the kernel does not count:
 /// `true` where its file does not rule it out (it is linked statically, for example), `None` where
-/// the file cannot be read.
-pub fn may_move_uncounted(pid: Pid) -> Option<bool> {
+/// the file cannot be read. With `libraries` those that it has mapped count too.
+pub fn may_move_uncounted(pid: Pid, libraries: bool) -> Option<bool> {
     let path = format!("/proc/{pid}/exe");
     refuse_foreign(&path).ok()?;
     let may = file_may(&path)?;
+    if may || !libraries {
+        return Some(may);
+    }
     let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let in_library = |path: &str| file_may(&format!("/proc/{pid}/root{path}")) == Some(true);
-    Some(may || libraries(&String::from_utf8_lossy(&maps)).any(in_library))
+    Some(mapped(&String::from_utf8_lossy(&maps)).any(in_library))
 }
 
 /// Returns the libraries that are mapped, without the one that offers these functions.
-fn libraries(maps: &str) -> impl Iterator<Item = &str> {
+fn mapped(maps: &str) -> impl Iterator<Item = &str> {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut last = "";
     maps.lines().filter_map(|line| Some(&line[line.find('/')?..])).filter(move |path| {
@@ -114,9 +117,9 @@ mod tests {
     #[test]
     fn a_program_that_calls_splice_is_told_from_one_that_cannot() {
         // Rust's own library imports `syscall`.
-        assert_eq!(may_move_uncounted(std::process::id() as Pid), Some(true));
+        assert_eq!(may_move_uncounted(std::process::id() as Pid, true), Some(true));
         let mut sleep = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
-        let may = may_move_uncounted(sleep.id() as Pid);
+        let may = may_move_uncounted(sleep.id() as Pid, true);
         sleep.kill().expect("killed");
         sleep.wait().expect("waited");
         let text = std::fs::read("/bin/sleep").expect("readable");

@@ -10,7 +10,7 @@ use weir_sys::proc::{ProcFile, read_small, tasks};
 
 /// The process of an id, and its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ProcessIdentity {
     /// The process (thread group) the id belongs to.
     pub pid: Pid,
     /// The parent of that process.
@@ -33,13 +33,13 @@ pub fn largest_id() -> Pid {
 }
 
 /// Returns whose id this is; `None` when it is unused (by now) or hidden.
-pub fn identity(id: Pid) -> Option<Identity> {
+pub fn identity(id: Pid) -> Option<ProcessIdentity> {
     let mut buffer = [0; 512];
     let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
     let text = String::from_utf8_lossy(text);
     let number = |name: &str| field(&text, name)?.parse::<Pid>().ok();
     let name = field(&text, "Name")?.to_owned();
-    Some(Identity { pid: number("Tgid")?, parent: number("PPid")?, name })
+    Some(ProcessIdentity { pid: number("Tgid")?, parent: number("PPid")?, name })
 }
 
 /// Whether this id is in use, hidden or not.

@@ -12,6 +12,6 @@ pub use fd::{
     Descriptor, FileKind, borrow, descriptor, epoll_interest, is_anonymous_pipe, pidfd, position,
     special,
 };
-pub use ids::{Identity, children, identity, is_child, is_taken, largest_id, last_id};
+pub use ids::{ProcessIdentity, children, identity, is_child, is_taken, largest_id, last_id};
 pub use io::{field, number, parse_io, peak_rss_bytes, read_whole};
 pub use syscall::Blocked;

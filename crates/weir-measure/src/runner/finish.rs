@@ -11,10 +11,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use weir_doctor::ending::Ending;
+use weir_doctor::facts::Phase;
 use weir_doctor::facts::Unseen;
 use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 use weir_doctor::partition::Sums;
-use weir_doctor::phases::Phase;
 use weir_doctor::programs::is_relay;
 use weir_measure_sys::wait::{Reaped, reap};
 use weir_sys::Pid;
@@ -74,11 +74,19 @@ impl LiveStage {
         LiveStage { start_ns, stopped: false, state: LiveState::Failed(failure) }
     }
 
-    pub fn started(pid: Pid, group: usize, start_ns: u64, inherited_rss_bytes: u64) -> LiveStage {
+    pub fn started(pid: Pid, group: usize, start_ns: u64) -> LiveStage {
         let open = |file| ProcFile::open(&format!("/proc/{pid}/{file}")).ok();
         let (sched, io) = (open("schedstat"), open("io"));
-        let files = Files { pid, group, pidfd: pidfd(pid), sched, io, inherited_rss_bytes };
+        let (pidfd, inherited_rss_bytes) = (pidfd(pid), 0);
+        let files = Files { pid, group, pidfd, sched, io, inherited_rss_bytes };
         LiveStage { start_ns, stopped: false, state: LiveState::Running(files) }
+    }
+
+    /// Notes a peak of memory that its process may have begun with.
+    pub fn inherits(&mut self, rss_bytes: u64) {
+        if let LiveState::Running(files) = &mut self.state {
+            files.inherited_rss_bytes = rss_bytes;
+        }
     }
 
     pub fn has_ended(&self) -> bool {
@@ -184,6 +192,14 @@ impl RunningJob {
             blind,
             ..Run::default()
         };
+        if let Some(lives) = &mut self.sampler.lives {
+            lives.take_rest(&self.clock);
+            if lives.were_lost() {
+                let note =
+                    "more processes were started than could be counted: the kernel dropped events";
+                run.notes.push(note.to_owned());
+            }
+        }
         self.sampler.close();
         if job.script {
             super::script::fill(&mut run, &self.sampler, self.limit_bytes, job);
@@ -224,11 +240,16 @@ impl RunningJob {
         let groups = || self.sampler.groups.iter();
         // What nobody waited for is not in the sums.
         let waited = groups().filter(|group| group.unreaped.processes == 0);
-        let seen_ns: u64 = waited.map(|group| group.gone.cpu_ns).sum();
+        let sampled = waited.filter(|group| group.parent.is_none() || group.samples.count() > 0);
+        let seen_ns: u64 = sampled.map(|group| group.gone.cpu_ns).sum();
         let cpu_ns = (reaped.user_ns + reaped.system_ns).saturating_sub(seen_ns);
+        if let Some(adopted) = self.sampler.adopted.filter(|_| self.sampler.has_all()) {
+            let (processes, evidence) = (Some(adopted.processes), Evidence::Exact);
+            return Some(Unseen { processes, evidence, cpu_ns });
+        }
         let (unseen, evidence) = self.sampler.unseen();
         let processes = (evidence != Evidence::LowerBound).then_some(unseen);
-        Some(Unseen { processes, cpu_ns })
+        Some(Unseen { processes, evidence: Evidence::Estimated, cpu_ns })
     }
 
     /// Cuts the run into phases.

@@ -4,11 +4,11 @@
 use super::job::Job;
 use crate::attribution::{Births, Group, PipeWatch, Sampler, is_named};
 use crate::proc::Descriptor;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage};
 use weir_doctor::graph::{
-    self, Class, CriticalPath, End, ScriptPipeline, Seen, classes, instances, label,
+    self, Class, CriticalPath, End, ScriptPipeline, SeenProcess, classes, instances, label,
 };
 use weir_doctor::programs::is_posix_shell;
 
@@ -23,7 +23,7 @@ pub(super) struct Processes<'a> {
     /// Positions in `groups`.
     members: Vec<usize>,
     /// The same processes for policy; a parent is a position among these.
-    seen: Vec<Seen>,
+    seen: Vec<SeenProcess>,
     /// The name of each as it is shown; none for a shell that only waited.
     labels: Vec<Option<String>>,
     pipes: &'a [PipeWatch],
@@ -37,6 +37,8 @@ struct Scripts {
     known: Vec<(String, Vec<ScriptPipeline>)>,
     /// The script of each process.
     of: Vec<Option<usize>>,
+    /// Names of those whose lines end with CR LF.
+    crlf: Vec<String>,
 }
 
 impl<'a> Processes<'a> {
@@ -98,6 +100,9 @@ impl<'a> Processes<'a> {
                         .is_ok_and(|file| file.is_file() && file.len() <= LONGEST_SCRIPT);
                     let text = short.then(|| std::fs::read_to_string(path).ok()).flatten()?;
                     let name = path.file_name()?.to_string_lossy().into_owned();
+                    if ends_with_crlf(&text) {
+                        scripts.crlf.push(name.clone());
+                    }
                     scripts.known.push((name, read(&text)));
                     Some(scripts.known.len() - 1)
                 })
@@ -105,6 +110,13 @@ impl<'a> Processes<'a> {
             scripts.of.push(own.unwrap_or(above));
         }
         scripts
+    }
+
+    /// Returns what is to be said of the scripts themselves.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.scripts.crlf.iter().map(|name| {
+            format!("the lines of {name} end with CR LF; a shell takes the CR for a part of the last word")
+        })
     }
 
     /// Finds the groups among them, in the order of their starts.
@@ -124,7 +136,29 @@ impl<'a> Processes<'a> {
         };
         let found = instances(&self.seen);
         let classes = classes(&self.seen, &found, &pipelines, &script_of, &brief);
-        classes.iter().map(|class| self.found(class, run, sampler, limit_bytes)).collect()
+        let found =
+            |class| self.found(class, self.is_sure(class, &classes), (run, sampler), limit_bytes);
+        classes.iter().map(found).collect()
+    }
+
+    /// Whether the instances of a group are known one by one, if all processes are. Where some were
+    /// put together of parts, or seen by name only, no other group may have the same programs.
+    fn is_sure(&self, class: &Class, all: &[Class]) -> bool {
+        let parent = |class: &Class| class.rows.first().map(|row| self.seen[row[0]].parent);
+        let has = |class: &Class, row: &Vec<usize>| {
+            let program = &self.seen[row[0]].program;
+            class.rows.iter().any(|mine| self.seen[mine[0]].program == *program)
+        };
+        let is_rival = |other: &&Class| {
+            parent(other) == parent(class) && other.rows.iter().any(|row| has(class, row))
+        };
+        let is_blurred = |class: &Class| {
+            class.joined || class.rows.iter().flatten().any(|at| !self.seen[*at].known)
+        };
+        let even = class.rows.iter().all(|row| row.len() == class.spans.len());
+        let rivals: Vec<&Class> = all.iter().filter(is_rival).collect();
+        let alone = rivals.len() == 1 || !rivals.iter().any(|class| is_blurred(class));
+        alone && (even || !class.joined)
     }
 
     /// Finds which processes were waited for one after the other.
@@ -134,7 +168,13 @@ impl<'a> Processes<'a> {
         graph::critical_path(&self.seen, (start_ns, start_ns + run.wall_ns), tick_ns)
     }
 
-    fn found(&self, class: &Class, run: &Run, sampler: &Sampler, limit_bytes: u64) -> FoundGroup {
+    fn found(
+        &self,
+        class: &Class,
+        sure: bool,
+        (run, sampler): (&Run, &Sampler),
+        limit_bytes: u64,
+    ) -> FoundGroup {
         let (census, once) = (sampler.census(), sampler.seen_once());
         let mut stages = Vec::new();
         for row in &class.rows {
@@ -149,13 +189,15 @@ impl<'a> Processes<'a> {
             stage.started = births.started(&stage.program, stage.wall_ns, &census, once);
             stages.push(stage);
         }
-        let is_member = |at: usize| class.rows.iter().any(|row| row.contains(&at));
+        let members: HashSet<usize> = class.rows.iter().flatten().copied().collect();
+        let is_member = |at: usize| members.contains(&at);
         let inner =
             |row: &Vec<usize>| row.iter().all(|at| self.seen[*at].parent.is_some_and(is_member));
         let tops = class.rows.iter().zip(&stages).filter(|(row, _)| !inner(row));
         let name = tops.map(|(_, stage)| stage.label.as_str()).collect::<Vec<_>>().join(" | ");
-        let starts =
-            |(at, process): (usize, &Seen)| !is_member(at) && process.parent.is_some_and(is_member);
+        let starts = |(at, process): (usize, &SeenProcess)| {
+            !is_member(at) && process.parent.is_some_and(is_member)
+        };
         let begun_ns = self.seen.first().map_or(0, |first| first.start_ns);
         let whole = class.whole();
         let lives = class.spans.iter().map(|span| span.end_ns - span.start_ns).collect();
@@ -164,7 +206,7 @@ impl<'a> Processes<'a> {
             Line { script: name.clone(), line: pipelines[at].line }
         });
         let alive_ns = class.alive_ns();
-        let (instances, instances_evidence) = self.instances(class, sampler);
+        let (instances, instances_evidence) = self.instances(class, sure, sampler);
         let stage_run = Run {
             wall_ns: alive_ns,
             cpus: run.cpus,
@@ -189,13 +231,18 @@ impl<'a> Processes<'a> {
 
     /// Returns how often a group ran. The processes that were too brief to be seen are divided
     /// among the groups as those that were seen once: an instance is as likely as its processes.
-    fn instances(&self, class: &Class, sampler: &Sampler) -> (u64, Evidence) {
+    fn instances(&self, class: &Class, sure: bool, sampler: &Sampler) -> (u64, Evidence) {
         let seen = class.spans.len() as u64;
         let is_brief = |at: &usize| self.group(*at).samples.count() <= 1;
         let once: usize =
             class.rows.iter().map(|row| row.iter().filter(|at| is_brief(at)).count()).sum();
         let (unseen, evidence) = sampler.unseen();
         match evidence {
+            _ if sampler.has_all() && sure => (seen, Evidence::Exact),
+            _ if sampler.has_all() => {
+                let most = class.rows.iter().map(Vec::len).max().unwrap_or(0) as u64;
+                (seen.min(most), Evidence::Estimated)
+            }
             _ if once == 0 => (seen, Evidence::Exact),
             Evidence::Estimated => {
                 let more = unseen as f64 / sampler.seen_once().max(1) as f64;
@@ -236,6 +283,11 @@ impl<'a> Processes<'a> {
     }
 }
 
+/// Whether most lines of a text end with CR LF.
+fn ends_with_crlf(text: &str) -> bool {
+    text.matches("\r\n").count() * 2 > text.matches('\n').count()
+}
+
 fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
     let main = [(group.ends.input, false), (group.ends.output, true)];
     let main = main.into_iter().filter_map(|(end, writes)| Some((end?, writes)));
@@ -257,7 +309,7 @@ fn seen(
     parent: Option<usize>,
     label: Option<&str>,
     numbers: &mut HashMap<Descriptor, usize>,
-) -> Seen {
+) -> SeenProcess {
     let mut ends = Vec::new();
     for (pipe, writes) in pipe_ends(group) {
         let next = numbers.len();
@@ -267,7 +319,7 @@ fn seen(
             ends.push(end);
         }
     }
-    Seen {
+    SeenProcess {
         parent,
         program: shell_of(group).unwrap_or(&group.program).to_owned(),
         command: label.unwrap_or(&group.command).to_owned(),

@@ -26,7 +26,7 @@ pub struct Job {
     pub pipe_bytes: u64,
     /// Whether to enlarge pipes in use when that helps.
     pub pipe_auto: bool,
-    /// Time between two ticks after the first 200 ms, which are sampled more often.
+    /// Time between two ticks; at the start of the run they are closer together.
     pub tick_ns: u64,
     /// Which of descriptors 0 to 2 the stages must have closed, as this process has.
     pub closed: [bool; 3],
@@ -91,6 +91,8 @@ pub trait Watcher {
         let ends = [Signal::TERM.as_raw(), Signal::HUP.as_raw()].contains(&signal);
         if ends { Forward::All } else { Forward::Nobody }
     }
+    /// Reports that all stages have ended. The record of the run is not made yet.
+    fn over(&mut self) {}
     /// Reports that a stage could not be started, for this reason.
     fn failed(&mut self, position: usize, label: &str, reason: &str);
     /// Reports progress, at most every 100 ms or so.

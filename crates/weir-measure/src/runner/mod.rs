@@ -24,6 +24,7 @@ pub use start::{files_needed, files_suffice};
 
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::Clock;
+use crate::lives::Lives;
 use crate::machine;
 use crate::oom;
 use crate::random::Random;
@@ -39,11 +40,13 @@ use weir_doctor::sizing::Sizing;
 use weir_measure_sys::signals;
 use weir_sys::cpu::thread_ns;
 
-/// Length of the denser sampling at the start.
-const CLOSE_NS: u64 = 200_000_000;
+/// At the start the ticks are closer together: their interval is this share (1/32) of the time that
+/// has passed, so short runs have samples too, and no more than a longer one needs.
+const CLOSE_SHIFT: u32 = 5;
+/// The shortest interval.
 const CLOSE_TICK_NS: u64 = 1_000_000;
-/// Sampling may take this share of one CPU (1/32); the interval grows when it takes more.
-const COST_SHIFT: u32 = 5;
+/// Sampling may take this share of one CPU (1/64); the interval grows when it takes more.
+const COST_SHIFT: u32 = 6;
 /// Most ticks that one sample may represent, however long this process had no CPU.
 const LONGEST_TICKS: u64 = 20;
 const PROGRESS_NS: u64 = 100_000_000;
@@ -71,6 +74,7 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
     running.start(job, watcher)?;
     allow_all_files();
     running.attend(job, watcher);
+    watcher.over();
     Ok(running.finish(job))
 }
 
@@ -100,9 +104,10 @@ impl RunningJob {
         let mut taken_ns = 1;
         let mut stops = Stops::default();
         let mut shown_ns = last_ns;
+        let (mut woken, mut mean_cost_ns) = (true, 0);
         loop {
             let before_ns = self.clock.now_ns();
-            let (here, there) = self.take_events(watcher);
+            let (here, there) = self.take_events(watcher, woken);
             let now_ns = self.clock.now_ns();
             let stopped_ns = stops.note(here, there, taken_ns, now_ns);
             if stopped_ns > 0 {
@@ -124,8 +129,10 @@ impl RunningJob {
                 last_ns = now_ns;
                 // Not by the clock: a job stopped just here would not be sampled for minutes.
                 let cost_ns = thread_ns().saturating_sub(begun_ns);
-                let tick_ns = if now_ns < CLOSE_NS { CLOSE_TICK_NS } else { job.tick_ns };
-                let tick_ns = tick_ns.max(cost_ns << COST_SHIFT);
+                let close_ns = (now_ns >> CLOSE_SHIFT).max(CLOSE_TICK_NS);
+                // One dear look, as for the peer of a socket, makes no long gap.
+                mean_cost_ns = (mean_cost_ns * 7 + cost_ns) / 8;
+                let tick_ns = job.tick_ns.min(close_ns).max(mean_cost_ns << COST_SHIFT);
                 // Jitter keeps the ticks out of step with periodic work in the stages.
                 due_ns = now_ns + tick_ns / 2 + random.below(tick_ns);
             }
@@ -133,24 +140,37 @@ impl RunningJob {
                 watcher.progress(now_ns, &self.sampler);
                 shown_ns = now_ns;
             }
-            self.sleep_until(stops.look_by(due_ns, self.clock.now_ns()));
+            woken = self.sleep_until(stops.look_by(due_ns, self.clock.now_ns()));
         }
     }
 
-    /// Sleeps until this time, or until a stage ends or a signal comes.
-    fn sleep_until(&self, due_ns: u64) {
-        let rest_ns = due_ns.saturating_sub(self.clock.now_ns());
-        let timeout = Timespec::try_from(Duration::from_nanos(rest_ns)).unwrap_or_default();
-        let alive = self.live.iter().filter(|live| !live.has_ended());
-        let mut set: Vec<PollFd> =
-            alive.filter_map(|live| Some(PollFd::new(live.pidfd()?, PollFlags::IN))).collect();
-        // Interrupted or not, the loop checks everything again.
-        let _ = poll(&mut set, Some(&timeout));
+    /// Sleeps until this time, or until a stage ends or a signal comes; returns whether it was woken.
+    fn sleep_until(&mut self, due_ns: u64) -> bool {
+        loop {
+            let rest_ns = due_ns.saturating_sub(self.clock.now_ns());
+            let timeout = Timespec::try_from(Duration::from_nanos(rest_ns)).unwrap_or_default();
+            let alive = self.live.iter().filter(|live| !live.has_ended());
+            let mut set: Vec<PollFd> =
+                alive.filter_map(|live| Some(PollFd::new(live.pidfd()?, PollFlags::IN))).collect();
+            let stages = set.len();
+            set.extend(self.sampler.lives.iter().flat_map(Lives::sockets));
+            let ready = poll(&mut set, Some(&timeout));
+            let by_stage = set[..stages].iter().any(|of| !of.revents().is_empty());
+            let by_event = ready.is_ok_and(|ready| ready > 0);
+            if let Some(lives) = self.sampler.lives.as_mut().filter(|_| by_event) {
+                lives.take(&self.clock);
+            }
+            // Events of processes need no look at the stages. Interrupted or not, the caller checks
+            // everything again.
+            if by_stage || !by_event || rest_ns == 0 {
+                return by_stage || ready.is_err();
+            }
+        }
     }
 
     /// Handles signals to this process and changes of its children. Returns whether this process,
-    /// and whether a stage, has just been continued after a stop.
-    fn take_events(&mut self, watcher: &mut dyn Watcher) -> (bool, bool) {
+    /// and whether a stage, has just been continued after a stop. `woken`: a stage may have ended.
+    fn take_events(&mut self, watcher: &mut dyn Watcher, woken: bool) -> (bool, bool) {
         let mut continued_here = false;
         for signal in watcher.signals() {
             continued_here |= signal == SIGCONT;
@@ -164,8 +184,10 @@ impl RunningJob {
             }
         }
         let mut continued_there = false;
-        for position in 0..self.live.len() {
-            continued_there |= self.take_changes(position);
+        if woken || child_changed() {
+            for position in 0..self.live.len() {
+                continued_there |= self.take_changes(position);
+            }
         }
         (continued_here, continued_there)
     }
@@ -228,6 +250,13 @@ impl RunningJob {
     fn sizing(&self, job: &Job) -> Option<Sizing> {
         job.pipe_auto.then(|| Sizing::new(self.limit_bytes))
     }
+}
+
+/// Whether some child of this process has changed: one call in place of two for each stage.
+fn child_changed() -> bool {
+    let any = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
+    let look = any | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::All, look), Ok(None))
 }
 
 /// Raises the limit of open files, since two files stay open for each sampled task. It is raised

@@ -40,6 +40,7 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
         run.groups.push(group);
     }
     run.critical_path = processes.critical_path(run);
+    run.notes.extend(processes.notes());
     let found = "processes found from outside (those that lived less than a few milliseconds may be missing)";
     run.notes.push(match job.whole_because.as_str() {
         "" => found.to_owned(),

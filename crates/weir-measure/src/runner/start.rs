@@ -1,4 +1,8 @@
-//! Starting the stages: first the pipes, then the processes from left to right, as shells do.
+//! Starting the stages: first the pipes, then the processes.
+//!
+//! The last stage is started first. To start a process takes until it runs its program, and a stage
+//! with input would take the CPUs from those still to be started. One that has none yet waits for
+//! it.
 
 use super::RunningJob;
 use super::finish::{LiveStage, StartFailure};
@@ -9,9 +13,12 @@ use crate::proc::Descriptor;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
@@ -42,26 +49,35 @@ impl RunningJob {
             }
         }
         let last = job.stages.len() - 1;
-        for (position, spec) in job.stages.iter().enumerate() {
+        let mut started = Vec::new();
+        for (position, spec) in job.stages.iter().enumerate().rev() {
             let stdin = (position > 0).then(|| pipes[position - 1].reader.take()).flatten();
             let stdout = (position < last).then(|| pipes[position].writer.take()).flatten();
-            let input = position.checked_sub(1).map_or(outer.input, |left| pipes[left].identity);
-            let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
             let closed =
                 [job.closed[0] && position == 0, job.closed[1] && position == last, job.closed[2]];
             let differences =
                 Differences { closed, file_limit: self.file_limit, pipe_ignored: job.pipe_ignored };
             let start_ns = self.clock.now_ns();
-            let spawned = spawn(spec, job, stdin, stdout, differences);
+            let mut notes = Vec::new();
+            let spawned = spawn(spec, job, stdin, stdout, differences, &mut notes);
+            started.push((start_ns, spawned, notes));
+        }
+        for (position, (start_ns, spawned, notes)) in started.into_iter().rev().enumerate() {
+            self.notes.extend(notes);
+            let input = position.checked_sub(1).map_or(outer.input, |left| pipes[left].identity);
+            let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
             let live = match spawned {
                 Ok(child) => self.adopt(position, &child, Endpoints { input, output }, start_ns),
                 Err(failure) => {
-                    watcher.failed(position, &spec.label, &failure.reason);
+                    watcher.failed(position, &job.stages[position].label, &failure.reason);
                     LiveStage::failed(failure, start_ns)
                 }
             };
             self.live.push(live);
         }
+        // With vfork a child starts in this process's memory, so its peak begins with ours.
+        let own_rss_bytes = machine::own_peak_rss_bytes();
+        self.live.iter_mut().for_each(|live| live.inherits(own_rss_bytes));
         Ok(())
     }
 
@@ -106,8 +122,7 @@ impl RunningJob {
                 watch.set_writer(pid, 1);
             }
         }
-        // With vfork the child starts in this process's memory, so its peak begins with ours.
-        LiveStage::started(pid, group, start_ns, machine::own_peak_rss_bytes())
+        LiveStage::started(pid, group, start_ns)
     }
 }
 
@@ -146,6 +161,7 @@ fn spawn(
     stdin: Option<OwnedFd>,
     stdout: Option<OwnedFd>,
     differences: Differences,
+    notes: &mut Vec<String>,
 ) -> Result<Child, StartFailure> {
     // Kept here too, for a second attempt through the shell; closed when this function returns.
     let ends = (stdin, stdout);
@@ -163,14 +179,16 @@ fn spawn(
             };
             drop(command);
             let usual = matches!(error.raw_os_error(), Some(2 | 13));
-            let scripted =
-                std::path::Path::new(&argv[0]).exists() && error.raw_os_error() != Some(13);
+            let scripted = Path::new(&argv[0]).exists() && error.raw_os_error() != Some(13);
             match text {
                 Some(text) if !usual || scripted => {
+                    if let Some(why) = interpreter_fault(Path::new(&argv[0])) {
+                        notes.push(format!("{} was not run: {why}", argv[0].to_string_lossy()));
+                    }
                     start(&mut by_shell(job, text), &ends, differences)
                         .map_err(|error| failure(&job.shell, &error))
                 }
-                _ => Err(failure(std::path::Path::new(&argv[0]), &error)),
+                _ => Err(failure(Path::new(&argv[0]), &error)),
             }
         }
     }
@@ -199,11 +217,12 @@ fn start(
     spawn_with(command, differences)
 }
 
-fn failure(program: &std::path::Path, error: &io::Error) -> StartFailure {
+fn failure(program: &Path, error: &io::Error) -> StartFailure {
     const ENOENT: i32 = 2;
     const EACCES: i32 = 13;
     let by_path = program.as_os_str().as_encoded_bytes().contains(&b'/');
     let (status, reason) = match error.raw_os_error() {
+        Some(ENOENT) if by_path && let Some(why) = interpreter_fault(program) => (127, why),
         Some(ENOENT) if !by_path => (127, String::from("command not found")),
         Some(ENOENT) => (127, String::from("no such file or directory")),
         Some(EACCES) if program.is_dir() => (126, String::from("is a directory")),
@@ -211,4 +230,27 @@ fn failure(program: &std::path::Path, error: &io::Error) -> StartFailure {
         _ => (126, error.to_string()),
     };
     StartFailure { status, reason }
+}
+
+/// Returns why a script that is there cannot be run: the program that its first line names is not
+/// there. `None` for other files.
+fn interpreter_fault(script: &Path) -> Option<String> {
+    const LENGTH: u64 = 256;
+    // Opening something else than a file may wait for ever.
+    let file = File::open(Some(script).filter(|path| path.is_file())?).ok()?;
+    let mut start = Vec::new();
+    file.take(LENGTH).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    // As the kernel takes it apart: a carriage return belongs to the word.
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+    let named = words.next()?;
+    let program = named.strip_suffix(b"\r").unwrap_or(named);
+    let shown = String::from_utf8_lossy(program);
+    if Path::new(OsStr::from_bytes(named)).exists() {
+        return None;
+    }
+    Some(match Path::new(OsStr::from_bytes(program)).exists() {
+        true => format!("its lines end with CR LF, so its first line names no '{shown}'"),
+        false => format!("its first line names '{shown}', which is not installed"),
+    })
 }

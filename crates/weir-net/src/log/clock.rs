@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn it_shows_the_time_of_day() {
         let clock = EventClock::new();
-        // Not that it is exact (that is measured, not asserted), but that it is that clock: a
-        // minute is no drift.
+        // This does not test that the clock is exact (that is measured), only that it is the right
+        // clock: one minute would be no drift.
         let apart = clock.now_ns().abs_diff(real_ns());
         assert!(apart < 60_000_000_000, "{apart}");
     }

@@ -112,7 +112,7 @@ pub struct FailureEvent {
 /// A change in a station's attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Change {
+pub enum StationChange {
     /// It attached to the switch.
     Attached,
     /// It detached.
@@ -127,7 +127,7 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct StationEvent {
     /// Whether it attached, detached, died or was refused.
-    pub change: Change,
+    pub change: StationChange,
     /// Its process.
     pub pid: u32,
     /// Its protocol.
@@ -167,7 +167,7 @@ pub enum EventBody {
 
 /// An event as a reader returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct LogEvent {
     /// When it happened, in ns since 1970. When two writers race, the later record may have a
     /// slightly earlier time.
     pub time_ns: u64,
@@ -175,7 +175,7 @@ pub struct Event {
     pub what: EventBody,
 }
 
-impl Event {
+impl LogEvent {
     /// Returns its kind.
     pub fn kind(&self) -> Kinds {
         match &self.what {
@@ -380,7 +380,7 @@ pub(crate) fn units_of(unit: &LogUnit) -> Option<usize> {
 
 /// Decodes a record from its first unit and the payload of the others. Returns `None` if it is not
 /// valid, which only a malicious writer can cause.
-pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<Event> {
+pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<LogEvent> {
     let reason = EventReason::new(unit.detail as u8);
     let what = match unit.code {
         code::RECEIVED | code::SENT => {
@@ -398,7 +398,12 @@ pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<Event> {
         code::DROPPED => EventBody::Dropped(Dropped { reason, packet: Packet::unpack(unit) }),
         code::DUMP_IN | code::DUMP_OUT => EventBody::Dump(unpack_dump(unit, further)?),
         code::STATION => {
-            let change = [Change::Attached, Change::Detached, Change::Died, Change::Refused];
+            let change = [
+                StationChange::Attached,
+                StationChange::Detached,
+                StationChange::Died,
+                StationChange::Refused,
+            ];
             EventBody::Station(StationEvent {
                 change: *change.get(usize::from(reason.number()))?,
                 pid: (unit.payload[1] >> 32) as u32,
@@ -408,7 +413,7 @@ pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<Event> {
         }
         _ => return None,
     };
-    Some(Event { time_ns: unit.payload[0], what })
+    Some(LogEvent { time_ns: unit.payload[0], what })
 }
 
 fn unpack_dump(unit: &LogUnit, further: &[[u64; 3]]) -> Option<Dump> {

@@ -4,7 +4,7 @@
 //! a file that is shortened meanwhile gives an error and not a signal.
 
 use super::corrupt;
-use super::event::Event;
+use super::event::LogEvent;
 use super::file::{object, open_any};
 use super::layout::{HEADER_BYTES, LogShape, UNIT_BYTES, word, words_of};
 use super::scan::{MOST_RECORD_UNITS, Scan, ScanStep};
@@ -84,7 +84,7 @@ impl LogReader {
     /// `Corrupt`: the file was shortened, or its head went back. Else the kernel's error.
     // Not an iterator: after `None` there may be more events later.
     #[allow(clippy::should_implement_trait, reason = "it can fail, and go on after None")]
-    pub fn next(&mut self) -> Result<Option<Event>> {
+    pub fn next(&mut self) -> Result<Option<LogEvent>> {
         // The position at which this call has read the file; it does not search there twice.
         let mut looked = None;
         let mut tries = 0;

@@ -12,7 +12,7 @@
 //! does.
 
 use super::MOST_SNAP_BYTES;
-use super::event::{Event, dump_units, units_of, unpack};
+use super::event::{LogEvent, dump_units, units_of, unpack};
 use super::layout::{CONTINUED, LogShape, LogUnit, UNIT_BYTES, words_of};
 
 /// How long to wait for a gap, at least; at most twice as long if the caller keeps looking.
@@ -49,7 +49,7 @@ pub struct Scan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScanStep {
     /// An event, and how many units it took.
-    Event(Event, usize),
+    Event(LogEvent, usize),
     /// This many units were skipped.
     Over(usize),
     /// The record is incomplete: it needs more units than these.

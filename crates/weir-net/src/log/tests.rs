@@ -1,7 +1,7 @@
 //! Tests of the log with what only it can do: records that are reserved and never written, units
 //! written a lap too late, headers spoilt while they are in use.
 
-use super::event::Change;
+use super::event::StationChange;
 use super::scan::{PATIENCE_NS, Scan, ScanStep};
 use super::*;
 use layout::UNIT_BYTES;
@@ -27,7 +27,7 @@ fn small() -> Small {
 }
 
 fn station(number: u32) -> StationEvent {
-    StationEvent { change: Change::Attached, pid: number, protocol: 17, port: 7 }
+    StationEvent { change: StationChange::Attached, pid: number, protocol: 17, port: 7 }
 }
 
 /// Events of stations, by their numbers; the reader waits for gaps.
@@ -36,7 +36,7 @@ fn numbers(reader: &mut LogReader) -> Vec<u32> {
     let mut numbers = Vec::new();
     loop {
         match reader.next().expect("read") {
-            Some(Event { what: EventBody::Station(station), .. }) => numbers.push(station.pid),
+            Some(LogEvent { what: EventBody::Station(station), .. }) => numbers.push(station.pid),
             Some(other) => panic!("not written: {other:?}"),
             None if reader.is_at_end() => return numbers,
             None => std::thread::yield_now(),
@@ -224,8 +224,8 @@ fn records_of_absurd_lengths_are_stepped_over() {
     let begun = Instant::now();
     while !(reader.is_at_end() && reader.next().expect("read").is_none()) {
         match reader.next().expect("read") {
-            Some(Event { what: EventBody::Station(station), .. }) => seen.push(station.pid),
-            Some(Event { what: EventBody::Dump(dump), .. }) => assert!(dump.bytes.is_empty()),
+            Some(LogEvent { what: EventBody::Station(station), .. }) => seen.push(station.pid),
+            Some(LogEvent { what: EventBody::Dump(dump), .. }) => assert!(dump.bytes.is_empty()),
             _ => {}
         }
         assert!(begun.elapsed() < Duration::from_secs(30), "no hang");

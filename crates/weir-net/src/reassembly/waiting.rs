@@ -11,22 +11,22 @@ pub const QUOTED_BYTES: usize = 8;
 
 /// Budget cost of a datagram besides its chunks: the datagram itself and its entries in two hash
 /// tables, which in the worst case, just after they have grown, are less than half full.
-pub const DATAGRAM_COST: usize = Slab::<Waiting>::COST
+pub const DATAGRAM_COST: usize = Slab::<PendingDatagram>::COST
     + Slab::<Source>::COST
-    + 16 * (size_of::<(Key, u32)>() + 1 + size_of::<(Ipv4Addr, u32)>() + 1) / 7;
+    + 16 * (size_of::<(DatagramKey, u32)>() + 1 + size_of::<(Ipv4Addr, u32)>() + 1) / 7;
 
 /// The fields that all fragments of a datagram share (RFC 791 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct DatagramKey {
     pub source: Ipv4Addr,
     pub destination: Ipv4Addr,
     pub id: u16,
     pub protocol: u8,
 }
 
-impl Key {
-    pub fn of(header: &Header) -> Key {
-        Key {
+impl DatagramKey {
+    pub fn of(header: &Header) -> DatagramKey {
+        DatagramKey {
             source: header.source,
             destination: header.destination,
             id: header.id,
@@ -37,8 +37,8 @@ impl Key {
 
 /// An incomplete datagram.
 #[derive(Debug)]
-pub struct Waiting {
-    pub key: Key,
+pub struct PendingDatagram {
+    pub key: DatagramKey,
     pub deadline_ns: u64,
     pub chunks: Chunks,
     /// Payload bytes that have arrived.
@@ -59,7 +59,7 @@ pub struct Waiting {
     links: [Links; 2],
 }
 
-impl Waiting {
+impl PendingDatagram {
     fn cost(&self) -> usize {
         DATAGRAM_COST + self.chunks.cost()
     }
@@ -95,7 +95,7 @@ enum Order {
 impl Ages {
     const NONE: Ages = Ages { oldest: NONE, newest: NONE };
 
-    fn push(&mut self, datagrams: &mut Slab<Waiting>, order: Order, id: u32) {
+    fn push(&mut self, datagrams: &mut Slab<PendingDatagram>, order: Order, id: u32) {
         datagrams[id].links[order as usize] = Links { older: self.newest, newer: NONE };
         match self.newest {
             NONE => self.oldest = id,
@@ -104,7 +104,7 @@ impl Ages {
         self.newest = id;
     }
 
-    fn remove(&mut self, datagrams: &mut Slab<Waiting>, order: Order, id: u32) {
+    fn remove(&mut self, datagrams: &mut Slab<PendingDatagram>, order: Order, id: u32) {
         let Links { older, newer } = datagrams[id].links[order as usize];
         match older {
             NONE => self.oldest = newer,
@@ -127,8 +127,8 @@ struct Source {
 /// The pending set: all incomplete datagrams.
 #[derive(Debug)]
 pub struct Pending {
-    datagrams: Slab<Waiting>,
-    keys: HashMap<Key, u32>,
+    datagrams: Slab<PendingDatagram>,
+    keys: HashMap<DatagramKey, u32>,
     sources: Slab<Source>,
     addresses: HashMap<Ipv4Addr, u32>,
     ages: Ages,
@@ -172,15 +172,15 @@ impl Pending {
         }
     }
 
-    pub fn find(&self, key: &Key) -> Option<u32> {
+    pub fn find(&self, key: &DatagramKey) -> Option<u32> {
         self.keys.get(key).copied()
     }
 
-    pub fn get(&self, id: u32) -> &Waiting {
+    pub fn get(&self, id: u32) -> &PendingDatagram {
         &self.datagrams[id]
     }
 
-    pub fn get_mut(&mut self, id: u32) -> &mut Waiting {
+    pub fn get_mut(&mut self, id: u32) -> &mut PendingDatagram {
         &mut self.datagrams[id]
     }
 
@@ -196,13 +196,13 @@ impl Pending {
     }
 
     /// Adds an empty datagram as the newest.
-    pub fn insert(&mut self, key: Key, deadline_ns: u64) -> u32 {
+    pub fn insert(&mut self, key: DatagramKey, deadline_ns: u64) -> u32 {
         let sources = &mut self.sources;
         let source = *self
             .addresses
             .entry(key.source)
             .or_insert_with(|| sources.insert(Source { ages: Ages::NONE, cost: 0 }));
-        let id = self.datagrams.insert(Waiting {
+        let id = self.datagrams.insert(PendingDatagram {
             key,
             deadline_ns,
             chunks: Chunks::new(),

@@ -19,12 +19,12 @@ fn number(packet: &[u8]) -> u32 {
     packet.iter().take(4).fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// What comes out by `now_ns`.
+/// Returns what comes out by `now_ns`.
 fn drain(impairment: &mut Impairment, now_ns: u64) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| impairment.due(now_ns).map(<[u8]>::to_vec)).collect()
 }
 
-/// Sends so many packets, a microsecond apart, and takes all that comes out.
+/// Sends this many packets, a microsecond apart, and returns everything that comes out.
 fn run(settings: Impairments, packets: u32) -> (Vec<Vec<u8>>, ImpairmentCounts) {
     let mut impairment = Impairment::new(settings);
     let mut out = Vec::new();

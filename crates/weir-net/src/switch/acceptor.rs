@@ -4,7 +4,7 @@ use super::SwitchState;
 use super::stations::Stations;
 use crate::drop_reason::DropReason;
 use crate::error::{Error, Result};
-use crate::log::Change;
+use crate::log::StationChange;
 use crate::message::{AttachRequest, TO_STATION_BYTES, to_station};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,7 +20,7 @@ const REFUSAL_TIME: Duration = Duration::from_millis(50);
 
 /// The acceptor: opens the ports of stations.
 #[derive(Debug)]
-pub struct Acceptor {
+pub struct StationAcceptor {
     waiting: SyncSender<Caller>,
 }
 
@@ -30,15 +30,15 @@ struct Caller {
     request: AttachRequest,
 }
 
-impl Acceptor {
+impl StationAcceptor {
     /// Starts the thread.
-    pub fn start(shared: Arc<SwitchState>) -> Result<Acceptor> {
+    pub fn start(shared: Arc<SwitchState>) -> Result<StationAcceptor> {
         let (waiting, callers) = sync_channel(MOST_WAITING);
         let started = std::thread::Builder::new()
             .name("attach".into())
             .spawn(move || serve(&shared, &callers));
         started.map_err(|cause| Error::os("start", "a thread", cause))?;
-        Ok(Acceptor { waiting })
+        Ok(StationAcceptor { waiting })
     }
 
     /// Queues a station to be attached. Returns false if it is invalid or the queue is full.
@@ -65,12 +65,12 @@ fn serve(shared: &SwitchState, callers: &Receiver<Caller>) {
             Ok(()) => {
                 shared.changed();
                 incoming.stations.tell(id, &shared.attached().put());
-                shared.journal().log_station(Change::Attached, identity.pid, &wants);
+                shared.journal().log_station(StationChange::Attached, identity.pid, &wants);
             }
             Err(refused) => {
                 let (mut writer, why) = *refused;
                 drop(incoming);
-                shared.journal().log_station(Change::Refused, identity.pid, &wants);
+                shared.journal().log_station(StationChange::Refused, identity.pid, &wants);
                 let mut message = vec![0; TO_STATION_BYTES];
                 message[0] = to_station::REFUSED;
                 message.extend_from_slice(why.as_bytes());

@@ -3,7 +3,7 @@
 use super::inline::Inline;
 use super::journal::Journal;
 use super::outgoing::Transmitter;
-use super::stations::{Delivery, Stations};
+use super::stations::{PutResult, Stations};
 use super::{SwitchSettings, now_ns};
 use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
@@ -54,7 +54,9 @@ impl Incoming {
         let begin = packet.start;
         let packet = &buffer[packet];
         self.journal().log_in(packet);
-        let admitted = spans::VERIFY.run(|| self.admit(packet));
+        let span = spans::VERIFY.enter_next();
+        let admitted = self.admit(packet);
+        drop(span);
         let datagram = match admitted {
             Ok(datagram) => datagram,
             Err(why) => return self.journal().drop_in(why, packet),
@@ -125,7 +127,7 @@ impl Incoming {
     /// Gives a whole datagram, with room before it for the message head, to its station: one copy,
     /// into its ring.
     fn deliver(&mut self, message: &mut [u8], checksum: Checksum) {
-        let _span = spans::DELIVER.enter_next();
+        let span = spans::DELIVER.enter_next();
         let (front, bytes) = message.split_at_mut(TO_STATION_BYTES);
         let Ok(datagram) = Datagram::check(bytes) else {
             // The header was checked on arrival: only a fault in reassembly could spoil it.
@@ -136,7 +138,8 @@ impl Incoming {
         let Some(place) = self.stations.find(number, payload) else {
             if self.inline.as_mut().is_some_and(|inline| inline.take(&datagram)) {
                 self.pass_on();
-                return SwitchCounts::add(&self.journal().counts.delivered, 1);
+                SwitchCounts::add(&self.journal().counts.delivered, 1);
+                return span.end_at_last();
             }
             if checksum == Checksum::LeftOut {
                 complete_checksum(bytes);
@@ -147,11 +150,11 @@ impl Incoming {
         front[0] = to_station::PACKET;
         front[2] = u8::from(checksum == Checksum::LeftOut);
         match self.stations.put(place, message) {
-            Delivery::Done => SwitchCounts::add(&self.journal().counts.delivered, 1),
-            Delivery::Full => {
+            PutResult::Done => SwitchCounts::add(&self.journal().counts.delivered, 1),
+            PutResult::Full => {
                 self.journal().drop_in(DropReason::StationFull, &message[TO_STATION_BYTES..])
             }
-            Delivery::Gone => {
+            PutResult::Gone => {
                 self.journal().drop_in(DropReason::StationGone, &message[TO_STATION_BYTES..])
             }
         }

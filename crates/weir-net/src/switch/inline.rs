@@ -16,13 +16,13 @@ use std::sync::Arc;
 pub struct Inline {
     engine: Engine,
     ggp: bool,
-    answers: Direct,
+    answers: DirectAnswers,
 }
 
 impl Inline {
     /// Creates it; its answers go through `transmitter`.
     pub fn new(settings: IcmpSettings, transmitter: Arc<Transmitter>) -> Inline {
-        let answers = Direct { transmitter, own: Vec::new(), notices: Vec::new() };
+        let answers = DirectAnswers { transmitter, own: Vec::new(), notices: Vec::new() };
         Inline { engine: Engine::new(settings), ggp: settings.ggp, answers }
     }
 
@@ -60,13 +60,13 @@ impl Inline {
 
 /// Sends answers to the device at once.
 #[derive(Debug)]
-struct Direct {
+struct DirectAnswers {
     transmitter: Arc<Transmitter>,
     own: Vec<Vec<u8>>,
     notices: Vec<Notice>,
 }
 
-impl Answers for Direct {
+impl Answers for DirectAnswers {
     fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
         if let SendResult::ToUs(datagram) = self.transmitter.send(&to, &Payload::Private(payload)) {
             self.own.push(datagram);

@@ -5,7 +5,7 @@ use super::payload::Payload;
 use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
 use crate::log::{
-    Change, Direction, Dropped, EventReason, FailureEvent, Kinds, Log, Packet, StationEvent,
+    Direction, Dropped, EventReason, FailureEvent, Kinds, Log, Packet, StationChange, StationEvent,
     Transaction, Transport,
 };
 use crate::message::Want;
@@ -30,6 +30,9 @@ impl Journal {
     pub fn log_in(&self, packet: &[u8]) {
         if let Some(log) = self.log.get() {
             log.packet(Direction::In, packet);
+            if log.wants(Kinds::TRANSACTIONS) {
+                weir_profile::look();
+            }
         }
     }
 
@@ -100,7 +103,7 @@ impl Journal {
 
     /// Records that a station came or went: an event for each protocol and port that it has or
     /// wants.
-    pub fn log_station(&self, change: Change, pid: i32, wants: &[Want]) {
+    pub fn log_station(&self, change: StationChange, pid: i32, wants: &[Want]) {
         let Some(log) = self.log.get() else { return };
         for want in wants {
             log.station(&StationEvent {

@@ -82,9 +82,12 @@ impl Transmitter {
 
     /// Sends a datagram, or drops it and counts why.
     pub fn send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> SendResult {
-        let _span = spans::COMPLETE.enter();
+        let span = spans::COMPLETE.enter();
         match self.try_send(out, payload) {
-            Ok(sent) => sent,
+            Ok(sent) => {
+                span.end_at_last();
+                sent
+            }
             Err(why) => {
                 self.journal.drop_out(why, self.net.address, out, payload);
                 SendResult::Done

@@ -1,12 +1,12 @@
 //! Handles requests of stations: to attach, to send, to read the counters.
 
 use super::SwitchState;
-use super::acceptor::Acceptor;
+use super::acceptor::StationAcceptor;
 use super::journal::Journal;
 use super::outgoing::SendResult;
 use super::payload::Payload;
 use crate::drop_reason::DropReason;
-use crate::log::Change;
+use crate::log::StationChange;
 use crate::message::{self, FROM_STATION_BYTES, MessageHead, TO_STATION_BYTES, from_station};
 use crate::outgoing::Outgoing;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ struct AllowedSend {
 #[derive(Debug)]
 pub struct Requests {
     shared: Arc<SwitchState>,
-    acceptor: Acceptor,
+    acceptor: StationAcceptor,
     known: Option<AllowedSend>,
 }
 
 impl Requests {
     /// Creates it; requests to attach go to `acceptor`.
-    pub fn new(shared: Arc<SwitchState>, acceptor: Acceptor) -> Requests {
+    pub fn new(shared: Arc<SwitchState>, acceptor: StationAcceptor) -> Requests {
         Requests { shared, acceptor, known: None }
     }
 
@@ -46,8 +46,8 @@ impl Requests {
             self.shared.changed();
             if let Some(left) = left {
                 let change = match ending {
-                    Ending::Closed => Change::Detached,
-                    _ => Change::Died,
+                    Ending::Closed => StationChange::Detached,
+                    _ => StationChange::Died,
                 };
                 self.journal().log_station(change, left.identity.pid, &left.wants);
             }

@@ -28,7 +28,7 @@ pub struct AttachedStation {
 
 /// The result of delivering a datagram to a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
+pub enum PutResult {
     /// It is in the station's ring.
     Done,
     /// The ring is full.
@@ -185,20 +185,20 @@ impl Stations {
 
     /// Puts a message into a station's ring.
     #[inline]
-    pub fn put(&mut self, place: u16, message: &[u8]) -> Delivery {
-        let Some(station) = &mut self.stations[usize::from(place)] else { return Delivery::Gone };
+    pub fn put(&mut self, place: u16, message: &[u8]) -> PutResult {
+        let Some(station) = &mut self.stations[usize::from(place)] else { return PutResult::Gone };
         match station.writer.try_send(message) {
             Ok(()) => {
                 station.delivered += 1;
-                Delivery::Done
+                PutResult::Done
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 station.full += 1;
-                Delivery::Full
+                PutResult::Full
             }
             Err(_) => {
                 self.remove(place);
-                Delivery::Gone
+                PutResult::Gone
             }
         }
     }

@@ -23,13 +23,13 @@ pub enum Malformed {
 
 /// A user datagram whose length and checksum have been checked.
 #[derive(Clone, Copy, Debug)]
-pub struct Datagram<'a> {
+pub struct UdpDatagram<'a> {
     /// Exactly the length the header says.
     bytes: &'a [u8],
     surplus_bytes: usize,
 }
 
-impl<'a> Datagram<'a> {
+impl<'a> UdpDatagram<'a> {
     /// Checks the payload of an IP datagram from `source` to `destination`.
     ///
     /// A checksum of 0 means none, and is not checked. Bytes beyond the length are cut off, as
@@ -38,7 +38,7 @@ impl<'a> Datagram<'a> {
         source: Ipv4Addr,
         destination: Ipv4Addr,
         payload: &'a [u8],
-    ) -> Result<Datagram<'a>, Malformed> {
+    ) -> Result<UdpDatagram<'a>, Malformed> {
         if payload.len() < HEADER_BYTES {
             return Err(Malformed::Short);
         }
@@ -54,7 +54,7 @@ impl<'a> Datagram<'a> {
                 return Err(Malformed::Checksum);
             }
         }
-        Ok(Datagram { bytes, surplus_bytes: payload.len() - length })
+        Ok(UdpDatagram { bytes, surplus_bytes: payload.len() - length })
     }
 
     /// Returns the source port; 0 if the sender wants no answer.

@@ -33,7 +33,8 @@ pub fn read_all(bytes: &[u8]) {
         ports::of(header.protocol, datagram.payload()).is_some(),
         matches!(header.protocol, 6 | 17) && datagram.payload().len() >= 4,
     );
-    if let Ok(user) = udp::Datagram::check(header.source, header.destination, datagram.payload()) {
+    if let Ok(user) = udp::UdpDatagram::check(header.source, header.destination, datagram.payload())
+    {
         inside(user.payload());
         assert_eq!(user.payload().len() + user.surplus_bytes() + 8, datagram.payload().len());
     }

@@ -1,4 +1,4 @@
-//! Echo and timestamp requests, and which are answered.
+//! Echo and timestamp requests, and which of them are answered.
 
 use crate::packets::{self, PING, PING_ROUTE, PING_TIMES, PING_TOS, PONG};
 use crate::{FAR, MIDNIGHT_MS, PEER, PREFIX_BITS, US, World, datagram, header, message};
@@ -40,7 +40,7 @@ fn record_route_and_timestamps_go_back() {
         let bytes = packets::bytes(hex);
         world.take(&bytes);
         let options = world.answer().expect("an answer").options;
-        // The no-operation before the record of route only aligned it.
+        // The no-operation before the record of route was only for alignment.
         let asked = &bytes[20..60];
         let start = usize::from(asked[0] == 1);
         assert_eq!(
@@ -64,7 +64,8 @@ fn all_lengths_of_data_come_back() {
 
 #[test]
 fn an_echo_of_nothing_but_zeroes_has_a_right_checksum() {
-    // Where all else is zero the checksum is all ones: what is patched instead of summed up is 0.
+    // If everything else is zero, the checksum is all ones. Patching it, in place of computing it,
+    // gives 0.
     let mut world = World::default();
     let echo = Echo { id: 0, sequence: 0, data: &[0; 8] };
     world.take(&datagram(header(), &[], &message(&Message::Echo(echo))));

@@ -1,4 +1,4 @@
-//! Errors that are sent, and about what none is.
+//! Errors that are sent, and datagrams about which none is sent.
 
 use crate::packets::{self, UDP, UNREACHABLE};
 use crate::{FAR, PEER, US, World, datagram, header, message};
@@ -7,7 +7,7 @@ use weir_net::icmp::{IcmpCounts, Undeliverable};
 use weir_net::wire::icmp::{Echo, Message};
 use weir_net::wire::ipv4::{Header, protocol};
 
-/// A datagram of UDP to us.
+/// A UDP datagram to us.
 fn udp() -> Header {
     Header { protocol: protocol::UDP, ..header() }
 }
@@ -19,7 +19,8 @@ fn a_port_is_unreachable_as_linux_says_it() {
     let error = world.answer().expect("an error");
     assert_eq!((error.destination, error.protocol), (PEER, protocol::ICMP));
     assert_eq!(error.payload, packets::payload(UNREACHABLE));
-    // Internetwork control, and the datagram's type of service but for its congestion bits.
+    // The precedence is internetwork control; the rest is the datagram's type of service without
+    // its congestion bits.
     assert_eq!(error.tos, packets::bytes(UNREACHABLE)[1]);
     assert_eq!(world.counts(), IcmpCounts { sent_port: 1, ..IcmpCounts::default() });
 }
@@ -95,12 +96,12 @@ fn there_is_no_error_about_an_error() {
         bytes[20] = kind;
         let mut world = World::default();
         world.undeliverable(&bytes, Undeliverable::ReassemblyTimeout);
-        // Requests and answers only: a type that nobody knows may be an error of tomorrow.
+        // Only requests and replies: an unknown type may become an error type one day.
         let may = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18].contains(&kind);
         assert_eq!(world.answer().is_some(), may, "type {kind}");
         assert_eq!(world.counts().unsent_error, u64::from(!may));
     }
-    // One without a type is none of those either.
+    // A message without a type is neither.
     let mut world = World::default();
     world.undeliverable(&datagram(header(), &[], &[]), Undeliverable::Protocol);
     world.expect_silence(IcmpCounts { unsent_error: 1, ..IcmpCounts::default() });

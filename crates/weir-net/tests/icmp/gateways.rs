@@ -69,7 +69,7 @@ fn an_update_is_acknowledged_and_kept() {
     let route = |network, distance| Route { network: net(network), gateway: PEER, distance };
     let routes: Vec<Route> = world.engine.routes().collect();
     assert_eq!(routes, [route("11.0.0.0", 0), route("192.5.7.0", 3)]);
-    // The next one replaces it: what it does not name is not reached any more.
+    // The next update replaces it: a net that it does not name cannot be reached any longer.
     world.take_ggp(PEER, &update(259, false, &[(7, &[net("192.5.7.0")])]));
     assert_eq!(world.said(PEER), [[2, 0, 1, 3]]);
     assert_eq!(world.engine.routes().collect::<Vec<_>>(), [route("192.5.7.0", 7)]);
@@ -101,7 +101,7 @@ fn an_old_sequence_is_refused_with_the_one_that_was_accepted() {
         assert_eq!(said.remove(0), answer, "{first} {second}");
         assert_eq!(network, Some(net(if accepted { "12.0.0.0" } else { "11.0.0.0" })));
         assert_eq!(world.counts().ggp_updates_refused, u64::from(!accepted));
-        // Who is refused does not get ours either.
+        // A gateway that is refused does not get our update either.
         assert_eq!(said.len(), usize::from(accepted));
     }
 }

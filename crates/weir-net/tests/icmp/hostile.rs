@@ -1,4 +1,4 @@
-//! Any bytes at all: nothing panics, and no answer is more than was asked.
+//! Arbitrary bytes: nothing panics, and no more is sent than was asked for.
 
 use crate::packets::{self, PING, PING_ROUTE, PING_TIMES, TIMESTAMP, UDP, UNREACHABLE};
 use crate::{PEER, PREFIX_BITS, US, World, datagram, header};
@@ -18,7 +18,7 @@ fn any_reason() -> impl Strategy<Value = Undeliverable> {
     ]
 }
 
-/// Addresses of which rules speak, and any.
+/// Addresses for which there are rules, and arbitrary ones.
 fn any_address() -> impl Strategy<Value = Ipv4Addr> {
     prop_oneof![
         4 => Just(US),
@@ -30,8 +30,8 @@ fn any_address() -> impl Strategy<Value = Ipv4Addr> {
     ]
 }
 
-/// Datagrams that were captured, and some that were not, with bytes changed here and there and
-/// their checksums made right again or not.
+/// Captured datagrams and others, with bytes changed here and there, and with correct checksums or
+/// not.
 fn any_datagram() -> impl Strategy<Value = Vec<u8>> {
     let some = [PING, PING_ROUTE, PING_TIMES, TIMESTAMP, UDP, UNREACHABLE].map(packets::bytes);
     let captured = prop::sample::select(some.to_vec());
@@ -59,7 +59,7 @@ fn any_datagram() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Makes the checksums right, of the header and of a message of ICMP.
+/// Sets the checksums of the header and of an ICMP message.
 fn repair(bytes: &mut [u8]) {
     let header_bytes = (usize::from(bytes[0] & 0xf) * 4).clamp(20, bytes.len());
     let (header, payload) = bytes.split_at_mut(header_bytes);
@@ -80,7 +80,7 @@ fn world(ggp: bool, loopback: bool) -> World {
 /// What the first counts say was taken, and the last that was to be an error.
 fn sums(counts: &IcmpCounts) -> (u64, u64) {
     let sent = |name: &str| name.starts_with("errors sent") || name.starts_with("errors not sent");
-    // These are said beside the count of the datagram itself.
+    // These counts come on top of the count of the datagram itself.
     let beside = |name: &str| {
         name == "datagrams received"
             || name.starts_with("GGP updates sent")

@@ -1,4 +1,4 @@
-//! How many errors go out, in virtual time; and that no datagram takes memory.
+//! How many errors go out, in virtual time; and that no datagram uses up memory.
 
 use crate::{PEER, PREFIX_BITS, SECOND_NS, US, World, datagram, header, message, ours, packets};
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn host(number: u32) -> Ipv4Addr {
 }
 
 impl World {
-    /// Has something of that host undeliverable; whether an error was sent.
+    /// Makes a datagram of that host undeliverable. Returns whether an error was sent.
     fn provoke(&mut self, number: u32) -> bool {
         let from = Header { protocol: protocol::UDP, source: host(number), ..header() };
         self.undeliverable(&datagram(from, &[], &[7; 10]), Undeliverable::Port);
@@ -84,7 +84,7 @@ fn the_table_is_bounded_and_the_oldest_gives_way() {
         world.now_ns = u64::from(number);
         assert!(world.provoke(number) && !world.provoke(number));
     }
-    // All are remembered; one more makes the first be forgotten, and no other.
+    // All hosts are remembered. One more makes the engine forget the first, and no other.
     assert!((0..most).all(|number| !world.provoke(number)));
     world.now_ns = u64::from(most);
     assert!(world.provoke(most));
@@ -120,7 +120,7 @@ fn no_burst_is_no_error_and_the_end_of_time_no_overflow() {
     assert!(all.provoke(1));
 }
 
-/// Listens to nothing: keeps nothing, so that it takes no memory itself.
+/// An observer that keeps nothing, so that it takes no memory itself.
 struct Deaf;
 
 impl Answers for Deaf {
@@ -180,7 +180,7 @@ fn no_datagram_takes_memory() {
     assert_eq!(counts.sent_reassembly, 1000);
 }
 
-/// The same limit in plain numbers: tokens as a fraction with a common denominator.
+/// A model of the limit in plain numbers: tokens as a fraction with a common denominator.
 struct Plain {
     rate: TokenRate,
     /// In billionths.

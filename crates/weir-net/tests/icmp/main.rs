@@ -21,7 +21,7 @@ use weir_net::wire::ipv4::{Datagram, Header, protocol};
 const US: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 /// A neighbour.
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-/// Somebody on another net.
+/// A host on another net.
 const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 const PREFIX_BITS: u8 = 24;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -39,7 +39,7 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-/// Keeps what the engine says.
+/// Keeps what the engine reports.
 #[derive(Debug, Default)]
 struct Heard {
     sent: Vec<Sent>,
@@ -79,7 +79,7 @@ impl Answers for Heard {
     }
 }
 
-/// An engine with somebody who listens to it.
+/// An engine with an observer.
 #[derive(Debug)]
 struct World {
     engine: Engine,
@@ -92,7 +92,7 @@ impl World {
         World { engine: Engine::new(settings), heard: Heard::default(), now_ns: 0 }
     }
 
-    /// Gives the engine a datagram, which must be one.
+    /// Gives the engine a datagram, which must be valid.
     fn take(&mut self, bytes: &[u8]) {
         let datagram = Datagram::check(bytes).expect("a datagram");
         self.engine.take(&datagram, self.now_ns, &mut self.heard);
@@ -102,7 +102,7 @@ impl World {
         self.engine.undeliverable(bytes, why, self.now_ns, &mut self.heard);
     }
 
-    /// What was sent since, which is at most one.
+    /// What was sent since the last call: one datagram at most.
     fn answer(&mut self) -> Option<Sent> {
         assert!(self.heard.sent.len() <= 1, "more than one answer: {:?}", self.heard.sent);
         self.heard.sent.pop()
@@ -127,7 +127,7 @@ impl Default for World {
     }
 }
 
-/// A header of a datagram of ICMP from the peer to us.
+/// The header of an ICMP datagram from the peer to us.
 fn header() -> Header {
     Header {
         tos: 0,
@@ -143,7 +143,7 @@ fn header() -> Header {
     }
 }
 
-/// The datagram with that payload, its length reckoned.
+/// The datagram with this payload, its length filled in.
 fn datagram(header: Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 60 + payload.len()];
     let option_bytes = options.len().next_multiple_of(4);
@@ -162,7 +162,7 @@ fn message(message: &Message<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The beginning of a datagram of UDP from us to somebody far, port 5353 to 69.
+/// The beginning of a UDP datagram from us to a distant host, port 5353 to 69.
 fn ours() -> Vec<u8> {
     let ports = [0x14, 0xe9, 0, 69, 0, 12, 0, 0, 1, 2, 3, 4];
     let header = Header { protocol: protocol::UDP, source: US, destination: FAR, ..header() };

@@ -1,5 +1,5 @@
-//! Datagrams as Linux 6.18, iputils ping and hping3 sent them over a pair of virtual Ethernets,
-//! between 10.9.0.1, who asks, and 10.9.0.2, who answers.
+//! Datagrams that Linux 6.18, iputils ping and hping3 sent over a pair of virtual Ethernets,
+//! between 10.9.0.1, which asks, and 10.9.0.2, which answers.
 
 /// `ping -c1`: an echo request of 56 bytes of data.
 pub const PING: &str = "45000054f48540004001320f0a0900010a090002\
@@ -21,7 +21,7 @@ pub const PING_TIMES: &str = "4f00007cf487400040015fa40a0900010a090002\
     0000000000000000000000000000000000000000000000000000000000000000\
     080025531fba00014325026b00000000ad8e010000000000\
     101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637";
-/// `ping -Q 0x10 -s 16`: of a type of service.
+/// `ping -Q 0x10 -s 16`: with a type of service.
 pub const PING_TOS: &str = "4510002cf4884000400132240a0900010a090002\
     0800181c1fbb00014325026b000000007997010000000000";
 /// `hping3 --icmp-ts`: a timestamp request.
@@ -30,7 +30,7 @@ pub const TIMESTAMP: &str = "4500002867ce00004001fef20a0900010a090002\
 /// What the kernel answered.
 pub const TIMESTAMP_REPLY: &str = "450000287caa00004001ea160a0900020a090001\
     0e00c44bbc1f000004fa763704fa763704fa7637";
-/// UDP to a port that nobody has, of type of service 0x11.
+/// UDP to a port without a listener, with type of service 0x11.
 pub const UDP: &str = "45110025354f40004011f1530a0900010a090002\
     c1d51e610011143777656972\
     2061736b73";
@@ -50,7 +50,7 @@ pub fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// What is in the datagram.
+/// The payload of the datagram.
 pub fn payload(hex: &str) -> Vec<u8> {
     let bytes = bytes(hex);
     let header_bytes = usize::from(bytes[0] & 0xf) * 4;

@@ -1,4 +1,4 @@
-//! The arithmetic of ping: what is sent, which replies count, and what is said in the end.
+//! The arithmetic of ping: what it sends, which replies count, and what it reports in the end.
 
 use crate::{FAR, SECOND_NS, US, message};
 use proptest::prelude::*;
@@ -91,7 +91,8 @@ fn replies_with_other_data_are_changed_not_received() {
     let mut pinger = echo(56);
     let request = pinger.request(0, 0).to_vec();
     let Ok(Message::Echo(asked)) = Message::check(&request) else { panic!("no echo request") };
-    // Magic, time, pattern, the end; too short, too long; a sequence that was never sent.
+    // Wrong in turn: the magic number, the time, the pattern, the end; too short, too long; a
+    // sequence number that was never sent.
     for at in [0, 11, 12, 55] {
         let mut data = asked.data.to_vec();
         data[at] ^= 0x80;
@@ -115,7 +116,7 @@ fn after_all_sequences_an_old_reply_is_not_taken_for_a_new_one() {
     for sent in 1..=65_536u64 {
         pinger.request(sent, 0);
     }
-    // Its sequence, 1, is the last request's now, but not its time.
+    // Its sequence number, 1, now belongs to the last request, but its time does not.
     assert_eq!(pinger.take(&old, SECOND_NS, 0), PingResult::Changed { sequence: 1 });
     let summary = pinger.summary();
     assert_eq!((summary.counts.sent, summary.lost), (65_537, 65_537));
@@ -124,7 +125,7 @@ fn after_all_sequences_an_old_reply_is_not_taken_for_a_new_one() {
 #[test]
 fn the_percentiles_are_those_of_the_round_trips() {
     let mut pinger = echo(16);
-    // 1 to 1000 us; one in ten is lost.
+    // The times are 1 to 1000 us, and one in ten is lost.
     for index in 1..=1000u64 {
         let answer = reply(pinger.request(index * SECOND_NS, 0));
         if index % 10 != 0 {
@@ -143,7 +144,7 @@ fn the_percentiles_are_those_of_the_round_trips() {
     }
 }
 
-/// Of three replies the 99th percentile is the longest: a name for what it is not.
+/// With three replies the 99th percentile would be the longest, so it is not shown.
 #[test]
 fn a_few_replies_have_no_percentiles() {
     let mut pinger = echo(16);
@@ -155,7 +156,7 @@ fn a_few_replies_have_no_percentiles() {
     }
 }
 
-/// The answer to a timestamp request by a clock that is so many milliseconds ahead.
+/// The answer to a timestamp request by a clock that is this many milliseconds ahead.
 fn time_reply(request: &[u8], arrives_ms: u32, ahead_ms: i64) -> Vec<u8> {
     let Ok(Message::Timestamp(asked)) = Message::check(request) else { panic!("no request") };
     let told = (i64::from(arrives_ms) + ahead_ms).rem_euclid(86_400_000) as u32;
@@ -166,7 +167,7 @@ fn time_reply(request: &[u8], arrives_ms: u32, ahead_ms: i64) -> Vec<u8> {
 #[test]
 fn the_other_clock_is_seen_by_the_shortest_round_trip() {
     let mut pinger = Pinger::new(ID, Probe::Timestamp, SECOND_NS);
-    // 40 ms, all of them on the way there; then 4 ms, as long there as back; then 40 again.
+    // 40 ms, all of them on the way there; then 4 ms, half of them each way; then 40 ms again.
     for (there, back) in [(40, 0), (2, 2), (0, 40)] {
         let request = pinger.request(0, 1000).to_vec();
         let answer = time_reply(&request, 1000 + there, 250);

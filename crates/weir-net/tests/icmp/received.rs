@@ -1,4 +1,4 @@
-//! Redirects and errors that are received: which are believed, and whom they are passed to.
+//! Redirects and errors that are received: which are believed, and to whom they are passed.
 
 use crate::packets::{self, PING, PONG, TIMESTAMP};
 use crate::{FAR, PEER, US, World, datagram, header, message, ours};
@@ -132,7 +132,7 @@ fn errors_about_our_datagrams_are_passed_to_their_process() {
     }
 }
 
-/// The captured datagram as if we had sent it: its addresses changed round.
+/// The captured datagram as if we had sent it, with its addresses exchanged.
 fn sent_by_us(hex: &str) -> Vec<u8> {
     let mut bytes = packets::bytes(hex);
     let header_bytes = usize::from(bytes[0] & 0xf) * 4;
@@ -168,7 +168,7 @@ fn another_protocol_has_no_ports() {
 
 #[test]
 fn errors_that_no_process_waits_for_are_counted() {
-    // Answers that we sent, and fragments in which the ports are not.
+    // Answers that we sent, and fragments that do not hold the ports.
     let middle = Header { offset_bytes: 8, source: US, destination: FAR, ..header() };
     let middle = Header { protocol: protocol::UDP, ..middle };
     for about in [sent_by_us(PONG), datagram(middle, &[], &[9; 8])] {

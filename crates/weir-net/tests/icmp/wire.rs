@@ -1,4 +1,4 @@
-//! Messages of ICMP: what is read from them, what is refused, and that what is written is read.
+//! ICMP messages: what is read from them, what is refused, and that what is written can be read.
 
 use crate::packets::{self, PING, TIMESTAMP, UNREACHABLE};
 use crate::{FAR, US, datagram, header, message, ours};
@@ -8,7 +8,7 @@ use weir_net::wire::checksum;
 use weir_net::wire::icmp::{Echo, Malformed, Message, Quoted, Timestamp, is_query};
 use weir_net::wire::ipv4::{Header, protocol};
 
-/// The bytes with the checksum that they should have.
+/// The bytes with their correct checksum.
 fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes[2..4].fill(0);
     let checksum = checksum::of(&bytes);

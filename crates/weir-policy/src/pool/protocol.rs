@@ -137,7 +137,7 @@ pub enum Action {
 
 /// Counts of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct BlockCounts {
     /// Begun by a writer.
     pub appended: u64,
     /// Read to the end, or dropped with their stream.

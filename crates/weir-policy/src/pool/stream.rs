@@ -1,6 +1,6 @@
 //! One stream of a pool: its blocks, its reader, and the reader's pace.
 
-use super::Counts;
+use super::BlockCounts;
 use super::blocks::{BlockList, NONE};
 
 pub const LEAST_AHEAD: u32 = 2;
@@ -41,7 +41,7 @@ pub struct PoolStream {
     /// When the first block became the first.
     pub since_ns: u64,
     pub ahead: u32,
-    pub counts: Counts,
+    pub counts: BlockCounts,
 }
 
 impl PoolStream {

@@ -1,6 +1,6 @@
 //! The streams of a pool and the blocks in them: their order, their states and counts.
 
-use super::Counts;
+use super::BlockCounts;
 use super::blocks::{BlockState, Blocks, NONE};
 use super::stream::{PoolStream, Stalls};
 use alloc::collections::TryReserveError;
@@ -10,7 +10,7 @@ use core::ops::{Index, IndexMut};
 #[derive(Debug)]
 pub struct Streams {
     pub blocks: Blocks,
-    pub counts: Counts,
+    pub counts: BlockCounts,
     all: Vec<PoolStream>,
     stalls: Stalls,
     age: u64,
@@ -19,7 +19,7 @@ pub struct Streams {
 impl Streams {
     /// Makes no streams, with at most this many blocks, if there is memory for them.
     pub fn new(most_blocks: u32) -> Result<Streams, TryReserveError> {
-        let (all, counts, stalls) = (Vec::new(), Counts::default(), Stalls::default());
+        let (all, counts, stalls) = (Vec::new(), BlockCounts::default(), Stalls::default());
         Ok(Streams { blocks: Blocks::new(most_blocks)?, counts, all, stalls, age: 0 })
     }
 
@@ -51,7 +51,7 @@ impl Streams {
     }
 
     /// Counts something about a block, for all streams and for its own while it is in one.
-    pub fn tally(&mut self, block: u32, count: impl Fn(&mut Counts)) {
+    pub fn tally(&mut self, block: u32, count: impl Fn(&mut BlockCounts)) {
         count(&mut self.counts);
         if !self.blocks[block].gone {
             count(&mut self.all[self.blocks[block].stream as usize].counts);

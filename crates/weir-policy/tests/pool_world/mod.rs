@@ -9,7 +9,7 @@ pub mod loads;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use weir_policy::pool::{Action, Counts, PoolEvent, PoolPolicy, PoolSettings};
+use weir_policy::pool::{Action, BlockCounts, PoolEvent, PoolPolicy, PoolSettings};
 
 /// The content of a frame or a place in the file: the stream, and the block's number in it.
 pub type Content = Option<(u32, u64)>;
@@ -169,7 +169,7 @@ impl World {
     }
 
     /// Returns the counts, once everything was read.
-    pub fn finished(&self) -> Counts {
+    pub fn finished(&self) -> BlockCounts {
         let left: u64 = self.ends.iter().map(|ends| ends.written - ends.read).sum();
         let waiting: u64 = self.ends.iter().map(|ends| ends.to_write).sum();
         assert_eq!((left, waiting), (0, 0), "blocks were left");

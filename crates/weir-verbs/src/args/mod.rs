@@ -13,6 +13,7 @@ mod relay;
 mod run;
 mod saved;
 mod sh;
+mod why;
 mod words;
 
 pub use bench::BenchOptions;
@@ -35,6 +36,7 @@ pub use run::{Asked, RunOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryCommand, HistoryShowOptions, HistoryVerb};
 pub use sh::{ShOptions, shell_words};
 use std::path::PathBuf;
+pub use why::WhyOptions;
 pub use words::parse;
 
 /// Find out where the time goes between your processes, and take it back.
@@ -50,7 +52,7 @@ pub use words::parse;
 pub struct CommandLine {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: Verb,
 }
 
 /// What `weir` and `weir --help` show at the end.
@@ -65,11 +67,13 @@ Manual: https://github.com/weir-project/weir (README.md, docs/contracts/), or we
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum Verb {
     /// Run a pipeline and say which stage holds it up, and why
     Run(RunOptions),
     /// Run a script as bash does, and append a report: for use in place of a shell
     Sh(ShOptions),
+    /// Say why a process does not go on: what it waits for, and what that waits for
+    Why(WhyOptions),
     /// Measure how fast bytes and messages pass between processes on this host, repeatably
     Bench(BenchOptions),
     /// Compare two saved runs of weir bench, or one with a new run

@@ -83,7 +83,7 @@ pub struct RunOptions {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub live: When,
 
-    /// Milliseconds between two samples; samples are closer together in the first 200 ms
+    /// Milliseconds between two samples; samples are closer together at the start
     #[arg(long, value_name = "MS", default_value_t = super::SAMPLE_MS,
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub sample_ms: u64,

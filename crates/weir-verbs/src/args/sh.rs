@@ -53,8 +53,8 @@ Where the report goes:
   WEIR_REPORT=FILE.jsonl         appended as one line of JSON (schema weir.run/1); also FILE.json
 Each report is appended by one write, so several at once do not mix in a file on this host.
 
-A weir sh inside of another one becomes bash: the outer one reports what the inner one starts. The
-variable WEIR_SH says so. An interactive shell is not measured; it becomes bash too.
+A weir sh inside of another one, or below a weir run, becomes bash: the outer one reports what the
+inner one starts. The variable WEIR_SH names an outer weir sh. An interactive shell is not measured; it becomes bash too.
 
 Where only one word can be given for a shell, a link to weir with the name weir-sh is weir sh:
   ln -s \"$(command -v weir)\" ~/bin/weir-sh

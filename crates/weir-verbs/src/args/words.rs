@@ -5,11 +5,11 @@
 //! decides: if it contains blanks or special characters of the shell, it is a text, and options after
 //! it are weir's. After `--` all arguments are words; with `--compare` each is a text.
 
-use super::{Asked, Command, CommandLine, Elastic, RunOptions, elastic};
+use super::{Asked, CommandLine, Elastic, RunOptions, Verb, elastic};
 use crate::fault::Fault;
 use crate::places::find_program;
-use clap::FromArgMatches;
 use clap::error::{ContextKind, ErrorKind};
+use clap::{Args, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 
 /// Reads the command line; help and most mistakes end the program here.
@@ -18,9 +18,27 @@ pub fn parse() -> Result<CommandLine, Fault> {
     read(&args).map_err(|error| no_verb(&args, &error).unwrap_or_else(|| error.exit()))
 }
 
+/// Reads a command line. The words of `weir run` are first read without the other verbs and the
+/// manual: to build those takes longer than to start a pipeline. Whatever is wrong is told by the
+/// whole command.
 fn read(args: &[OsString]) -> Result<CommandLine, clap::Error> {
-    let mut options = CommandLine::from_arg_matches(&super::command().try_get_matches_from(args)?)?;
-    let Command::Run(run) = &mut options.command else { return Ok(options) };
+    let runs = args.get(1).is_some_and(|verb| verb == "run");
+    let read = runs.then(|| read_by(args, &run_alone).ok()).flatten();
+    read.map_or_else(|| read_by(args, &super::command), Ok)
+}
+
+/// The command line of `weir run`, without texts for its help.
+fn run_alone() -> clap::Command {
+    let run = RunOptions::augment_args(clap::Command::new("run"));
+    clap::Command::new("weir").subcommand(run).subcommand_required(true)
+}
+
+fn read_by(
+    args: &[OsString],
+    command: &dyn Fn() -> clap::Command,
+) -> Result<CommandLine, clap::Error> {
+    let mut options = CommandLine::from_arg_matches(&command().try_get_matches_from(args)?)?;
+    let Verb::Run(run) = &mut options.command else { return Ok(options) };
     // The words are the last arguments, taken as they are.
     let first = args.len() - run.words.len();
     let before = args.get(first.wrapping_sub(1)).map(OsString::as_os_str);
@@ -29,10 +47,10 @@ fn read(args: &[OsString]) -> Result<CommandLine, clap::Error> {
         return Ok(options);
     }
     if let Some(args) = joined_elastic(args, first, run) {
-        return read(&args);
+        return read_by(&args, command);
     }
     if run.compare || is_text(&run.words[0]) {
-        return read_texts(args);
+        return read_texts(args, command());
     }
     let words = std::mem::take(&mut run.words);
     run.asked = if words.len() == 1 { Asked::Texts(words) } else { Asked::Words(words) };
@@ -40,12 +58,12 @@ fn read(args: &[OsString]) -> Result<CommandLine, clap::Error> {
 }
 
 /// Reads a command line whose arguments are texts, with options anywhere between them.
-fn read_texts(args: &[OsString]) -> Result<CommandLine, clap::Error> {
-    let mut command = super::command()
+fn read_texts(args: &[OsString], command: clap::Command) -> Result<CommandLine, clap::Error> {
+    let mut command = command
         .mut_subcommand("run", |run| run.mut_arg("words", |words| words.trailing_var_arg(false)));
     let matches = command.try_get_matches_from_mut(args)?;
     let mut options = CommandLine::from_arg_matches(&matches)?;
-    let Command::Run(run) = &mut options.command else { return Ok(options) };
+    let Verb::Run(run) = &mut options.command else { return Ok(options) };
     let texts = std::mem::take(&mut run.words);
     if let ([text, more, ..], false) = (texts.as_slice(), run.compare) {
         let (text_shown, more) = (text.to_string_lossy(), more.to_string_lossy());
@@ -142,7 +160,7 @@ mod tests {
     fn run(args: &[&str]) -> Result<RunOptions, clap::Error> {
         let args: Vec<OsString> = ["weir", "run"].iter().chain(args).map(OsString::from).collect();
         match read(&args)?.command {
-            Command::Run(run) => Ok(run),
+            Verb::Run(run) => Ok(run),
             other => panic!("not run: {other:?}"),
         }
     }

@@ -19,21 +19,21 @@ const CELLS: &str = "cells.json";
 const NEW: f64 = 0.5;
 
 /// Numbers by their names.
-type Known = BTreeMap<String, f64>;
+type Figures = BTreeMap<String, f64>;
 
 fn file(name: &str) -> Option<PathBuf> {
     Some(history::place().ok()?.with_file_name(name))
 }
 
-fn read(name: &str) -> Known {
+fn read(name: &str) -> Figures {
     let text = file(name).and_then(|path| std::fs::read_to_string(path).ok());
-    let mut known: Known =
+    let mut known: Figures =
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     known.retain(|_, number| number.is_finite() && *number > 0.0);
     known
 }
 
-fn write(name: &str, known: &Known) {
+fn write(name: &str, known: &Figures) {
     if let (Some(path), Ok(text)) = (file(name), serde_json::to_vec_pretty(known)) {
         let _ = crate::places::replace(&path, &text);
     }

@@ -44,7 +44,7 @@ pub struct StreamFacts {
 
 /// Where progress goes.
 #[derive(Debug)]
-enum Target {
+enum DisplayTarget {
     Nowhere,
     Row(TerminalRow),
     /// One line for each update.
@@ -57,7 +57,7 @@ static DRAWN: AtomicBool = AtomicBool::new(false);
 /// Shows progress, if anybody can see it.
 #[derive(Debug)]
 pub struct Display<'a> {
-    place: Target,
+    place: DisplayTarget,
     options: &'a BufferOptions,
     facts: StreamFacts,
     begun: Instant,
@@ -71,12 +71,12 @@ impl<'a> Display<'a> {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let terminal = std::io::stderr().is_terminal() && !dumb;
         let place = match (options.quiet, terminal, options.force) {
-            (true, ..) | (_, false, false) => Target::Nowhere,
-            (_, false, true) => Target::Lines,
+            (true, ..) | (_, false, false) => DisplayTarget::Nowhere,
+            (_, false, true) => DisplayTarget::Lines,
             (_, true, force) if force || !std::io::stdout().is_terminal() => {
-                Target::Row(TerminalRow::claim())
+                DisplayTarget::Row(TerminalRow::claim())
             }
-            _ => Target::Nowhere,
+            _ => DisplayTarget::Nowhere,
         };
         let recent = VecDeque::from([(now, 0, 0)]);
         Display { place, options, facts, begun: now, recent }
@@ -91,7 +91,7 @@ impl<'a> Display<'a> {
     }
 
     pub fn is_shown(&self) -> bool {
-        !matches!(self.place, Target::Nowhere)
+        !matches!(self.place, DisplayTarget::Nowhere)
     }
 
     /// Time between two updates.
@@ -107,13 +107,13 @@ impl<'a> Display<'a> {
         let line = self.line(shown, now);
         let name = self.prefix();
         match &mut self.place {
-            Target::Row(row) if is_ours() && takes_bytes() => {
+            DisplayTarget::Row(row) if is_ours() && takes_bytes() => {
                 put(&row.draw(&line.render(&name, width())));
                 // Relaxed: as in `end_line`.
                 DRAWN.store(true, Ordering::Relaxed);
             }
             // The bytes must not wait for a slow reader of standard error.
-            Target::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
+            DisplayTarget::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
             _ => {}
         }
     }
@@ -129,7 +129,7 @@ impl<'a> Display<'a> {
 
     /// Draws the last line, which stays.
     pub fn finish(&mut self, shown: &Shown) {
-        let place = std::mem::replace(&mut self.place, Target::Nowhere);
+        let place = std::mem::replace(&mut self.place, DisplayTarget::Nowhere);
         // Relaxed: as in `end_line`. From here on this function ends the line.
         let drawn = DRAWN.swap(false, Ordering::Relaxed);
         let elapsed = self.begun.elapsed();
@@ -143,14 +143,14 @@ impl<'a> Display<'a> {
         };
         let name = self.prefix();
         match place {
-            Target::Row(mut row) if (drawn || is_ours()) && takes_bytes() => {
+            DisplayTarget::Row(mut row) if (drawn || is_ours()) && takes_bytes() => {
                 let last = row.draw(&line.render(&name, width()));
                 let rest = row.leave();
                 // Relaxed: as in `end_line`. Another buffer ends the line.
                 DRAWN.store(rest.is_empty(), Ordering::Relaxed);
                 put(&(last + &rest));
             }
-            Target::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
+            DisplayTarget::Lines if takes_bytes() => put(&format!("{name}{}\n", line.whole())),
             _ => {}
         }
     }

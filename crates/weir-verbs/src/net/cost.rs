@@ -17,7 +17,7 @@ use std::time::Instant;
 use weir_measure::pairs::{PairOrder, quantile};
 use weir_net::drop_reason::DropReason;
 use weir_net::log::{
-    Change, Direction, Dropped, EventReason, FailureEvent, Kinds, Log, Packet, StationEvent,
+    Direction, Dropped, EventReason, FailureEvent, Kinds, Log, Packet, StationChange, StationEvent,
     Transaction,
 };
 
@@ -85,7 +85,7 @@ impl SampleEvents {
                 target,
                 value: 0,
             },
-            station: StationEvent { change: Change::Attached, pid: 1, protocol, port: 0 },
+            station: StationEvent { change: StationChange::Attached, pid: 1, protocol, port: 0 },
             echo,
             long,
         }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_net::log::format::{self, SCHEMA, Zone, pcap, pcap_header, text};
-use weir_net::log::{Event, IDLE, Kinds, Log, LogCounts, LogReader};
+use weir_net::log::{IDLE, Kinds, Log, LogCounts, LogEvent, LogReader};
 use weir_net::{ErrorKind, names};
 
 /// Bytes that are gathered before they are printed, while more events come.
@@ -173,7 +173,7 @@ impl LogPrinter<'_> {
     /// Takes each event that the log holds now.
     fn each_present(
         &mut self,
-        mut take: impl FnMut(&mut Self, Event) -> Result<(), Fault>,
+        mut take: impl FnMut(&mut Self, LogEvent) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let end = self.reader.head();
         while self.reader.position() < end {
@@ -194,7 +194,7 @@ impl LogPrinter<'_> {
 
     /// Prints the last `most` events that the log holds now.
     fn print_last(&mut self, most: usize) -> Result<(), Fault> {
-        let mut last: VecDeque<Event> = VecDeque::new();
+        let mut last: VecDeque<LogEvent> = VecDeque::new();
         self.each_present(|printer, event| {
             if printer.is_wanted(&event) {
                 last.push_back(event);
@@ -224,12 +224,12 @@ impl LogPrinter<'_> {
         }
     }
 
-    fn is_wanted(&self, event: &Event) -> bool {
+    fn is_wanted(&self, event: &LogEvent) -> bool {
         self.wanted.has(event.kind())
     }
 
     /// Gathers an event, and prints what was gathered once it is a block.
-    fn put(&mut self, event: &Event) -> Result<(), Fault> {
+    fn put(&mut self, event: &LogEvent) -> Result<(), Fault> {
         if !self.is_wanted(event) {
             return Ok(());
         }

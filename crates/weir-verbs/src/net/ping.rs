@@ -13,7 +13,7 @@ use weir_net::icmp::ping::{PingResult, PingSummary, Pinger, Probe};
 use weir_net::icmp::{Notice, NoticeKind};
 use weir_net::message::Want;
 use weir_net::outgoing::Outgoing;
-use weir_net::station::{Arrival, Station};
+use weir_net::station::{Station, StationMessage};
 use weir_net::switch::ms_since_midnight;
 use weir_net::wire::ipv4::{Datagram, protocol};
 
@@ -88,7 +88,7 @@ impl Asking<'_> {
         let Asking { options, station, outlet, pinger, begun, answered } = self;
         let mut lines = String::new();
         let heard = station.receive_for(time, |_, arrival| match arrival {
-            Arrival::Packet { bytes, .. } => {
+            StationMessage::Packet { bytes, .. } => {
                 let Ok(datagram) = Datagram::check(bytes) else { return };
                 let header = datagram.header();
                 // Only the host that was asked may answer.
@@ -102,7 +102,7 @@ impl Asking<'_> {
                 let from = format!("{bytes} bytes from {}", header.source);
                 lines.push_str(&line(&from, header.ttl, took));
             }
-            Arrival::Notice(notice) if pinger.notice(&notice) => {
+            StationMessage::Notice(notice) if pinger.notice(&notice) => {
                 lines.push_str(&trouble(&notice));
             }
             _ => {}

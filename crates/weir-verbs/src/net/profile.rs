@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_net::names;
-use weir_profile::{LEASE, Observation, Observed, Report};
+use weir_profile::{LEASE, Observation, Observed, ProfileReport};
 
 const SCHEMA: &str = "weir.net.profile/2";
 /// The process and the subroutine whose calls are packets.
@@ -171,10 +171,10 @@ fn count(
 /// The profiles of one interval.
 #[derive(Debug)]
 struct Outcome {
-    reports: Vec<Report>,
+    reports: Vec<ProfileReport>,
     /// Processes that had ended before the interval: everything that they counted.
-    gone: Vec<Report>,
-    sum: Report,
+    gone: Vec<ProfileReport>,
+    sum: ProfileReport,
 }
 
 /// The CPU time of a packet.
@@ -197,21 +197,21 @@ impl Outcome {
                 Fault::failed(format!("cannot make a profile of {process}: {error}"))
             };
             if before.is_gone() {
-                gone.push(Report::whole(after).map_err(of)?);
+                gone.push(ProfileReport::whole(after).map_err(of)?);
             } else {
-                reports.push(Report::between(before, after).map_err(of)?);
+                reports.push(ProfileReport::between(before, after).map_err(of)?);
             }
         }
         Ok(Outcome::of(reports, gone))
     }
 
     /// Divides by the number of packets, if it is known.
-    fn of(reports: Vec<Report>, gone: Vec<Report>) -> Outcome {
+    fn of(reports: Vec<ProfileReport>, gone: Vec<ProfileReport>) -> Outcome {
         let (process, call) = PACKETS;
         let switches = reports.iter().filter(|report| report.process == process);
         let packets =
             switches.filter_map(|report| report.subroutine(call)).map(|row| row.calls).sum();
-        let sum = Report::sum(&reports).per(packets, "packet");
+        let sum = ProfileReport::sum(&reports).per(packets, "packet");
         let reports = reports.into_iter().map(|report| report.per(packets, "packet")).collect();
         Outcome { reports, gone, sum }
     }
@@ -246,7 +246,7 @@ impl Outcome {
     }
 
     fn json(&self) -> Value {
-        let several = |reports: &[Report]| reports.iter().map(report).collect::<Vec<_>>();
+        let several = |reports: &[ProfileReport]| reports.iter().map(report).collect::<Vec<_>>();
         json!({
             "processes": several(&self.reports),
             "gone": several(&self.gone),
@@ -261,7 +261,7 @@ impl Outcome {
 }
 
 /// A report as JSON, with derived figures.
-fn report(report: &Report) -> Value {
+fn report(report: &ProfileReport) -> Value {
     json!({
         "process": report.process,
         "pid": Some(report.pid).filter(|pid| *pid > 0),
@@ -304,15 +304,15 @@ mod tests {
             system_ns: total_us / 40 * 30_000,
             queue_ns: 1_234_567,
         };
-        let report = |process: &str, pid, cpu| Report {
+        let report = |process: &str, pid, cpu| ProfileReport {
             process: String::from(process),
             pid,
             interval_ns: 1_000_000_000,
             threads: 1,
             cpu: Some(cpu),
-            ..Report::default()
+            ..ProfileReport::default()
         };
-        let switch = Report {
+        let switch = ProfileReport {
             subroutines: vec![
                 row("switch.receive", 100_000, 31_000, 330_000, 480_000),
                 row("ip.verify", 100_000, 12_500, 0, 0),
@@ -324,7 +324,7 @@ mod tests {
             ],
             ..report("switch", 4711, cpu(400_000))
         };
-        let icmpd = Report {
+        let icmpd = ProfileReport {
             subroutines: vec![
                 row("icmp.answer", 100_000, 40_000, 0, 0),
                 row("ip.verify", 100_000, 15_000, 0, 0),
@@ -332,7 +332,7 @@ mod tests {
             notes: vec![String::from("threads not counted: 1, there were more than 32 at once")],
             ..report("icmpd", 4712, cpu(60_000))
         };
-        let gone = Report {
+        let gone = ProfileReport {
             gone: true,
             cpu: None,
             interval_ns: 0,

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use weir_doctor::advice::{Advice, Gain, apply, rewrite};
 use weir_doctor::ending::Ending;
-use weir_doctor::facts::{Pipe, Run, Stage};
+use weir_doctor::facts::{Io, Pipe, Run, Stage};
 use weir_doctor::verdict::Verdict;
 use weir_measure::machine;
 
@@ -127,8 +127,8 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "bytes_out": stage.io.map(|io| io.write_bytes),
         "pipe_bytes_in": stage.pipe_in_bytes,
         "pipe_bytes_out": stage.pipe_out_bytes,
-        "read_calls": stage.io.map(|io| io.read_calls),
-        "write_calls": stage.io.map(|io| io.write_calls),
+        "read_calls": stage.io.filter(Io::has_calls).map(|io| io.read_calls),
+        "write_calls": stage.io.filter(Io::has_calls).map(|io| io.write_calls),
         "max_rss_bytes": stage.max_rss_bytes,
         "most_tasks": stage.most_tasks,
         "exit": exit(stage),

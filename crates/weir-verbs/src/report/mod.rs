@@ -16,7 +16,7 @@ pub use compared::Compared;
 pub use json::{json, json_line};
 pub use layout::cut;
 pub use look::{Detail, Look};
-pub use several::{Against, Pipeline, Several, json as several_json, text as several_text};
+pub use several::{Against, ComparedPipeline, Several, json as several_json, text as several_text};
 pub use text::text;
 pub use words::{
     advice as advice_text, groups as groups_text, inside as inside_text, verdict as verdict_text,

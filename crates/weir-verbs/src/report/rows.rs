@@ -3,41 +3,53 @@
 
 use crate::units::seconds;
 use std::collections::BTreeMap;
-use weir_doctor::facts::{Evidence, Run, Stage};
+use weir_doctor::facts::{Evidence, FoundGroup, Run, Stage};
 use weir_doctor::verdict::Verdict;
 
 /// At most this many folded commands are named.
 const NAMED: usize = 4;
 
 /// Which stages get rows, and what is said of the others.
-pub struct Rows {
+pub struct ShownRows {
     /// Positions of the stages that get a row.
     pub shown: Vec<usize>,
     /// One line for the rest.
     pub folded: Option<String>,
 }
 
-/// Chooses the rows. Stages that were given all get one: their numbers are the pipeline's.
-pub fn choose(run: &Run, verdict: &Verdict) -> Rows {
+/// The commands of a group that took less of the run get no rows where there are many.
+const LITTLE: f64 = 0.05;
+/// Up to this many rows are all shown.
+const FEW: usize = 6;
+
+/// Chooses the rows. Stages that were given all get one: their numbers are the pipeline's. `all`:
+/// so do those of a script that took little of the time.
+pub fn choose(run: &Run, verdict: &Verdict, all: bool) -> ShownRows {
     let named = |position| {
         let culprit = verdict.culprit.as_ref();
         culprit.is_some_and(|c| c.stage == position || c.next_stage == Some(position))
     };
-    let all = run.stages.iter().enumerate();
-    let (folded, shown): (Vec<_>, Vec<_>) =
-        all.partition(|(position, stage)| run.script && !named(*position) && has_no_figure(stage));
+    let minor: Vec<bool> = (0..run.stages.len())
+        .map(|at| !all && run.stages.len() > FEW && is_minor(run, at))
+        .collect();
+    let little = |(at, stage): &(usize, &Stage)| {
+        run.script && !named(*at) && (has_no_figure(stage) || minor[*at])
+    };
+    let (folded, shown): (Vec<_>, Vec<_>) = run.stages.iter().enumerate().partition(little);
+    let brief = folded.iter().all(|(_, stage)| has_no_figure(stage));
     let shown: Vec<usize> = shown.into_iter().map(|(position, _)| position).collect();
     // A single row needs no folding: the line would be no shorter.
     if folded.len() < 2 {
-        return Rows { shown: (0..run.stages.len()).collect(), folded: None };
+        return ShownRows { shown: (0..run.stages.len()).collect(), folded: None };
     }
     let folded: Vec<&Stage> = folded.into_iter().map(|(_, stage)| stage).collect();
-    let mut sentence = sentence(&folded);
+    let why = if brief { "too short to measure" } else { "which took little of the time" };
+    let mut sentence = sentence(&folded, why);
     if let Some(started) = &run.started {
         let (mark, count) = (mark_word(started.evidence), started.processes);
         sentence.push_str(&format!("; the run started {mark}{count} processes in total"));
     }
-    Rows { shown, folded: Some(sentence) }
+    ShownRows { shown, folded: Some(sentence) }
 }
 
 fn mark_word(evidence: Evidence) -> &'static str {
@@ -48,13 +60,21 @@ fn mark_word(evidence: Evidence) -> &'static str {
     }
 }
 
+/// Whether a stage belongs to a group that took little of the run.
+fn is_minor(run: &Run, at: usize) -> bool {
+    let of = |group: &&FoundGroup| {
+        group.first_stage.is_some_and(|first| (first..first + group.run.stages.len()).contains(&at))
+    };
+    run.groups.iter().find(of).is_some_and(|group| run.share(group.own_ns()) < LITTLE)
+}
+
 fn has_no_figure(stage: &Stage) -> bool {
     let times = &stage.times;
     let parts = [times.cpu_ns, times.queue_ns, times.input_ns, times.output_ns, times.other_ns()];
     parts.into_iter().all(|ns| seconds(ns) == "-")
 }
 
-fn sentence(stages: &[&Stage]) -> String {
+fn sentence(stages: &[&Stage], why: &str) -> String {
     let mut programs: BTreeMap<&str, u64> = BTreeMap::new();
     for stage in stages {
         let name = Some(stage.program.as_str()).filter(|name| !name.is_empty());
@@ -71,5 +91,5 @@ fn sentence(stages: &[&Stage]) -> String {
     if programs.len() > NAMED {
         said.push_str(", ...");
     }
-    format!("and {count} more commands, too short to measure: {said}")
+    format!("and {count} more commands, {why}: {said}")
 }

@@ -25,12 +25,12 @@ pub struct Several {
     /// What the first against itself says of the host.
     pub resolves: Resolution,
     /// The pipelines, in the order in which they were given.
-    pub pipelines: Vec<Pipeline>,
+    pub pipelines: Vec<ComparedPipeline>,
 }
 
 /// One of them.
 #[derive(Clone, Debug)]
-pub struct Pipeline {
+pub struct ComparedPipeline {
     /// As it was typed.
     pub command: String,
     /// Its exit status, if it was always the same.
@@ -109,7 +109,7 @@ pub fn text(several: &Several, look: &Look) -> String {
 }
 
 /// Why a pipeline may not do the work of the first.
-fn doubts(several: &Several, position: usize, pipeline: &Pipeline) -> Vec<String> {
+fn doubts(several: &Several, position: usize, pipeline: &ComparedPipeline) -> Vec<String> {
     let number = position + 1;
     let mut doubts = Vec::new();
     let first = several.pipelines[0].exit_status;
@@ -147,20 +147,22 @@ fn doubts(several: &Several, position: usize, pipeline: &Pipeline) -> Vec<String
 }
 
 fn grid(several: &Several) -> Grid {
-    let of = |title, words, cell: &dyn Fn(&Pipeline) -> String| Column {
+    let of = |title, words, cell: &dyn Fn(&ComparedPipeline) -> String| Column {
         title,
         words,
         cells: several.pipelines.iter().map(cell).collect(),
     };
     let time = |share: f64| {
-        move |pipeline: &Pipeline| seconds((quantile(&pipeline.wall_s, share) * 1e9) as u64)
+        move |pipeline: &ComparedPipeline| seconds((quantile(&pipeline.wall_s, share) * 1e9) as u64)
     };
     let against = |cell: fn(&Against) -> String| {
-        move |pipeline: &Pipeline| pipeline.against_first.as_ref().map_or_else(String::new, cell)
+        move |pipeline: &ComparedPipeline| {
+            pipeline.against_first.as_ref().map_or_else(String::new, cell)
+        }
     };
     // A ratio of what is not judged would be read as one.
     let judged = |cell: fn(&Against) -> String| {
-        move |pipeline: &Pipeline| {
+        move |pipeline: &ComparedPipeline| {
             let judged = pipeline.against_first.as_ref().filter(|a| a.verdict.is_some());
             judged.map_or_else(String::new, cell)
         }

@@ -103,8 +103,12 @@ fn data(run: &Run, shown: &[usize]) -> Grid {
         };
         column(title, stages().map(cell))
     };
-    let calls =
-        |stage: &Stage| stage.io.map_or_else(unknown, |io| count(io.read_calls + io.write_calls));
+    let calls = |stage: &Stage| {
+        // Bytes that no call moved make the number of calls no upper bound.
+        let mark = if stage.bytes_evidence == Evidence::LowerBound { ">" } else { "" };
+        let calls = stage.io.filter(Io::has_calls);
+        calls.map_or_else(unknown, |io| marked(mark, count(io.read_calls + io.write_calls)))
+    };
     let columns = vec![
         cpu("user", |stage| stage.user_ns),
         cpu("sys", |stage| stage.system_ns),

@@ -58,7 +58,7 @@ pub fn text(report: &Report, look: &Look) -> String {
 fn body(report: &Report, page: &mut Page) {
     let run = &report.run;
     page.table(&groups::table(run, page.look.columns));
-    let rows = rows::choose(run, &report.verdict.found);
+    let rows = rows::choose(run, &report.verdict.found, page.look.detail == Detail::Verbose);
     for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
         // A head without rows says nothing.
         page.table(if table.len() > 1 { table } else { &[] });

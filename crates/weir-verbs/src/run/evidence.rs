@@ -16,14 +16,14 @@ use weir_doctor::advice::AdviceKind;
 
 /// Version of the file.
 const SCHEMA: &str = "weir.elastic/1";
-/// So much is remembered; the oldest is forgotten.
+/// Most entries. The oldest is removed first.
 const MOST_ENTRIES: usize = 256;
-/// No file of that many entries is larger.
+/// Most bytes of a file with that many entries.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Of so many runs it is kept what each showed of a pipe.
+/// Number of runs, the last ones, whose findings about a pipe are kept.
 const RUNS: usize = 8;
-/// What was refuted is forgotten after that time: hosts and data change.
+/// What was refuted is removed after this time, since hosts and data change.
 const REFUTED_LASTS_S: u64 = 30 * 24 * 3600;
 
 /// What runs showed of one pipe; the figures are those of the last one that showed a gain.

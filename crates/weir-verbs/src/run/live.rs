@@ -1,6 +1,6 @@
-//! The line that is shown while a job runs: who holds it up now, how fast it goes, how long yet.
+//! The line of progress: which stage holds the job up now, how fast it goes, and the time left.
 //!
-//! What a person wants to know most stands first, and what does not fit goes last first.
+//! The most important part stands first. Where the line is too narrow, the last parts are left out.
 
 use crate::report::cut;
 use crate::units;
@@ -16,19 +16,19 @@ use weir_measure::proc::parse_io;
 use weir_sys::Pid;
 use weir_sys::proc::read_small;
 
-/// Rates are those of this time.
+/// Rates are averages over this time.
 const RATE_NS: u64 = 3_000_000_000;
-/// Files smaller than this are read before anybody asks how long it takes.
+/// No time left is shown for files smaller than this.
 const FILE_BYTES: u64 = 1 << 20;
-/// At most so many open files of a process are looked at.
+/// Most open files of a process that weir looks at.
 const FILES: usize = 64;
-/// Longest and shortest name in the line.
+/// Columns of the longest and of the shortest name in the line.
 const NAMES: [usize; 2] = [28, 14];
 
-/// What is shown of a job, and what that rests on.
+/// The line of a job, and the counts that it needs.
 #[derive(Debug, Default)]
 pub struct Live {
-    /// What was typed for each stage.
+    /// The text of each stage, as typed.
     labels: Vec<String>,
     /// Stages that could not be started: they have no group.
     failed: Vec<usize>,
@@ -37,17 +37,17 @@ pub struct Live {
 }
 
 impl Live {
-    /// For a job with these stages.
+    /// Makes the line of a job with these stages.
     pub fn new(labels: Vec<String>) -> Live {
         Live { labels, ..Live::default() }
     }
 
-    /// A stage could not be started.
+    /// Notes that a stage could not be started.
     pub fn failed(&mut self, position: usize) {
         self.failed.push(position);
     }
 
-    /// The line, of at most so many columns.
+    /// Returns the line, of at most `columns` columns.
     pub fn line(&mut self, now_ns: u64, sampler: &Sampler, columns: usize) -> String {
         let alive = || sampler.groups.iter().enumerate().filter(|(_, group)| !group.ended);
         let mut parts = vec![Part::new(0, format!("weir {}", clock(now_ns / 1_000_000_000)))];

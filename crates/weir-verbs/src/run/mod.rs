@@ -50,6 +50,9 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let standard = options.compare.then(rounds::Standard::keep).transpose()?;
     let outputs = Outputs::open(options);
     let mut watch = watch::Watch::new(options.live, &job, &watch::TAKEN);
+    if standard.is_none() {
+        watch = watch.without_another();
+    }
     let mut run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot make a pipe: {error}")))?;
     watch.finish();

@@ -1,6 +1,5 @@
 //! Where the report goes.
 
-use super::sh::is_json;
 use crate::args::RunOptions;
 use crate::fault::tell;
 use crate::output::print_json;
@@ -15,8 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_cli_sys::closed_standard_descriptors;
 
-/// Where the report goes; opened before the run, so that a bad name is told at once and still
-/// costs nobody the pipeline's work.
+/// Where the report goes. The files are opened before the run, so that weir reports a bad name at once,
+/// and the pipeline runs anyway.
 pub struct Outputs {
     text: Option<Target>,
     json: Option<Target>,
@@ -44,7 +43,7 @@ impl Outputs {
         Outputs { text, json, detail: options.detail() }
     }
 
-    /// Where `weir sh` reports: at the end of this file, or on standard error.
+    /// Opens what `weir sh` reports to: the end of this file, or standard error.
     pub fn appended(file: Option<&OsStr>) -> Outputs {
         let file = file.filter(|name| !name.is_empty());
         let target = match file {
@@ -56,8 +55,7 @@ impl Outputs {
         Outputs { text, json, detail: Detail::Usual }
     }
 
-    /// Writes a report behind others, by one write: a text behind a line with its command, JSON on
-    /// a line of its own.
+    /// Appends a report by one write. A line with the command stands above a text; JSON is one line.
     pub fn append(&self, report: &Report) {
         if let Some(target) = &self.text {
             let look = target.look(self.detail);
@@ -70,7 +68,7 @@ impl Outputs {
         }
     }
 
-    /// Writes what was found: a report, or a comparison of several pipelines.
+    /// Writes a report, or a comparison of several pipelines.
     pub fn write<T>(&self, found: &T, text: fn(&T, &Look) -> String, json: fn(&T) -> String) {
         if let Some(target) = &self.text {
             target.write(&text(found, &target.look(self.detail)));
@@ -81,10 +79,10 @@ impl Outputs {
     }
 }
 
-/// What stands before the command in a line above a report.
+/// The text before the command in the line above a report.
 const HEAD: &str = "weir sh: ";
 
-/// Opens a file to append to. A FIFO without a reader is an error: nobody may ever open it.
+/// Opens a file to append to. A FIFO without a reader is an error, since it may never get one.
 fn append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
@@ -117,8 +115,8 @@ impl Target {
     }
 
     fn write(&self, text: &str) {
-        // A file that may not be so large is an error, and not the end of weir. Not ignored from
-        // the start: the stages would inherit that.
+        // A file at its size limit (`ulimit -f`) is an error and must not kill weir. The signal is
+        // handled only now: the stages would inherit that it is ignored.
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
         let (result, name) = match self {
             Target::Stdout => return print_json(text).unwrap_or_else(|fault| fault.tell()),
@@ -129,4 +127,10 @@ impl Target {
             tell(&format!("cannot write the report to {name}: {error}"));
         }
     }
+}
+
+/// Whether a report in this file is JSON: by its name.
+fn is_json(path: &OsStr) -> bool {
+    let name = path.as_encoded_bytes();
+    name.ends_with(b".json") || name.ends_with(b".jsonl")
 }

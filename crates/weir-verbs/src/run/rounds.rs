@@ -1,4 +1,4 @@
-//! Running jobs again and again, each time with the same input and its output set aside.
+//! Runs jobs repeatedly, each time with the same input, and with the output in a file without a name.
 
 use super::status;
 use super::watch::{TAKEN, Watch};
@@ -14,32 +14,33 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_measure::pairs::{Comparison, PairOrder};
 use weir_measure::runner::{self, Job};
 
-/// The difference in time that is taken for none.
+/// A difference in time that counts as none.
 pub const BAND: f64 = 0.02;
 
-/// A job that takes part.
+/// A job in the comparison.
 #[derive(Clone, Debug)]
 pub struct Entrant {
-    /// What is run.
+    /// The job.
     pub job: Job,
     /// Whether its status is that of the rightmost stage that failed.
     pub pipefail: bool,
-    /// Whether its status is turned round.
+    /// Whether its status is inverted.
     pub negated: bool,
 }
 
-/// One run of it.
+/// What one run of a job gave.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// How long it took.
     pub wall_s: f64,
-    /// The status a shell would have had.
+    /// The status that a shell would have.
     pub status: i32,
     /// What it wrote.
-    pub output: Output,
+    pub output: Digest,
 }
 
-/// Runs each entrant once a round, in random order; the samples of each, or none if interrupted.
+/// Runs each entrant once a round, in random order. Returns the samples of each, or `None` if the user
+/// interrupted it.
 pub fn rounds(
     entrants: &[&Entrant],
     count: usize,
@@ -66,13 +67,13 @@ pub fn rounds(
     Ok(Some(samples))
 }
 
-/// How the second of two times compares with the first, by rounds.
+/// Compares the second of two times with the first, round by round.
 pub fn compared(pairs: impl Iterator<Item = (f64, f64)>) -> Result<Comparison, Fault> {
     let pairs: Vec<(f64, f64)> = pairs.collect();
     Comparison::from_pairs(&pairs).map_err(|error| Fault::failed(error.to_string()))
 }
 
-/// What cannot be read a second time is refused before the first run.
+/// Refuses an input that cannot be read a second time.
 fn check_input() -> Result<(), Fault> {
     let stdin = rustix::stdio::stdin();
     let Ok(found) = rustix::fs::fstat(stdin) else { return Ok(()) };
@@ -85,18 +86,18 @@ fn check_input() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Standard input, output and error as they were, to be put back.
+/// The original standard input, output and error, which are restored after each run.
 pub struct Standard {
     input_at: Option<u64>,
     output: OwnedFd,
     error: OwnedFd,
 }
 
-/// Length and sum of what a run wrote.
-pub type Output = (u64, u64);
+/// The length and the checksum of what a run wrote.
+pub type Digest = (u64, u64);
 
 impl Standard {
-    /// Keeps them, after a look whether the input can be read again.
+    /// Keeps them, if the input can be read again.
     pub fn keep() -> Result<Standard, Fault> {
         check_input()?;
         let cannot = |error: Errno| Fault::failed(format!("cannot compare: {error}"));
@@ -108,7 +109,7 @@ impl Standard {
         })
     }
 
-    /// Runs a job with its output into a file without a name; none if it was interrupted.
+    /// Runs a job with its output into a file without a name. Returns `None` if it was interrupted.
     pub fn run(&self, entrant: &Entrant) -> Result<Option<Sample>, Fault> {
         let cannot = |error: std::io::Error| Fault::failed(format!("cannot compare: {error}"));
         if let Some(at) = self.input_at {
@@ -139,7 +140,7 @@ fn unnamed_file() -> std::io::Result<File> {
     Ok(rustix::fs::open(std::env::temp_dir(), flags, mode)?.into())
 }
 
-fn sum(file: &mut File) -> std::io::Result<Output> {
+fn sum(file: &mut File) -> std::io::Result<Digest> {
     file.seek(SeekFrom::Start(0))?;
     let (mut buffer, mut bytes, mut sum) = (vec![0; 1 << 16], 0, 0);
     loop {

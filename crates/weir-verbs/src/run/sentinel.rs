@@ -1,22 +1,26 @@
 //! Tells a signal to this process alone from one to its whole process group.
 //!
-//! The sentinel is a child in the same group that holds all signals of interest back. A signal to
-//! the group waits there too. The kernel signals the newest process of a group first, so it waits
-//! there before this process can have handled its own.
+//! The sentinel is a child in the same group that blocks all signals of interest. A signal to the
+//! group becomes pending there too, so this process asks the sentinel when it has got one.
+//!
+//! The kernel signals the processes of a group one after the other, in no promised order, and holds
+//! its lock on all processes meanwhile. setpgid(2) takes the same lock for writing. A call of it
+//! therefore returns only after every process of the group has its signal.
 
+use rustix::process::{getpgrp, setpgid};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::signals::{block, take_pending};
 
-/// The child and the socket over which it is asked.
+/// The child, and the socket over which this process asks it.
 pub struct Sentinel {
     socket: UnixStream,
     _child: Child,
 }
 
-/// How long an answer may take. A child that is stopped does not answer.
+/// The longest wait for an answer. A stopped child does not answer.
 const ANSWER: Duration = Duration::from_millis(500);
 
 impl Sentinel {
@@ -24,11 +28,8 @@ impl Sentinel {
     pub fn start(signals: &'static [i32]) -> io::Result<Sentinel> {
         let (mut socket, mut theirs) = UnixStream::pair()?;
         socket.set_read_timeout(Some(ANSWER))?;
-        let child = fork::child(move || match attend(signals, &mut theirs) {
-            Ok(()) => 0,
-            Err(_) => 1,
-        })?;
-        // Its first byte says that it holds the signals back.
+        let child = fork::child(move || u8::from(attend(signals, &mut theirs).is_err()))?;
+        // Its first byte says that it blocks the signals.
         socket.read_exact(&mut [0])?;
         Ok(Sentinel { socket, _child: child })
     }
@@ -36,6 +37,8 @@ impl Sentinel {
     /// Whether the group got this signal since the last time it was asked.
     pub fn got(&mut self, signal: i32) -> bool {
         let mut answer = [0];
+        // Changes nothing: it waits until the kernel has signalled the whole group.
+        let _ = setpgid(None, Some(getpgrp()));
         let asked = self.socket.write_all(&[signal as u8]);
         asked.and_then(|()| self.socket.read_exact(&mut answer)).is_ok() && answer == [1]
     }

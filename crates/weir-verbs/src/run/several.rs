@@ -9,7 +9,7 @@ use super::plan::Planned;
 use super::rounds::{BAND, Entrant, Sample, Standard, compared, rounds};
 use crate::args::RunOptions;
 use crate::fault::Fault;
-use crate::report::{Against, Pipeline, Several, several_json, several_text};
+use crate::report::{Against, ComparedPipeline, Several, several_json, several_text};
 use std::process::ExitCode;
 use weir_measure::machine;
 
@@ -55,7 +55,7 @@ fn judge(commands: &[String], samples: &[Vec<Sample>]) -> Result<Several, Fault>
         let same_status = alike(|sample| (sample.status as u64, 0), of);
         let found = (position > 0).then(|| against(of)).transpose()?;
         let statuses = |status: i32| of.iter().all(|sample| sample.status == status);
-        pipelines.push(Pipeline {
+        pipelines.push(ComparedPipeline {
             command: command.clone(),
             exit_status: Some(of[0].status).filter(|status| statuses(*status)),
             wall_s: wall_s(of),

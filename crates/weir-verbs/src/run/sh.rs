@@ -6,18 +6,22 @@ use super::watch::Watch;
 use super::{judge, runner};
 use crate::args::{PIPE_BYTES, SAMPLE_MS, When};
 use crate::fault::{Fault, die, tell};
+use crate::places::find_program;
+use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
-use std::ffi::{OsStr, OsString};
-use std::io::{self, IsTerminal};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use weir_cli_sys::{closed_standard_descriptors, sigpipe_was_ignored};
 use weir_doctor::ending::Ending;
 use weir_measure::attribution::Sampler;
 use weir_measure::runner::{Forward, Job, Launch, StageSpec, Watcher};
 use weir_measure_sys::spawn::{Differences, exec_with};
-use weir_sys::proc::{Stat, read_small};
+use weir_sys::proc::{Stat, is_own, read_small};
 
 const BASH: &str = "bash";
 /// The variable that names the `weir sh` that reports: its process, and when that started.
@@ -32,19 +36,25 @@ const PASSED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SI
 pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     let closed = closed_standard_descriptors();
     let pipe_ignored = sigpipe_was_ignored();
-    if is_inner() || is_interactive(&words) {
-        let differences = Differences { closed, file_limit: None, pipe_ignored };
+    // The runner raises its own limit of open files.
+    let file_limit = getrlimit(Resource::Nofile).current;
+    let become_bash = |words: &[OsString]| {
+        let differences = Differences { closed, file_limit, pipe_ignored };
         let error = exec_with(Command::new(BASH).args(words), differences);
         tell(&format!("cannot start bash: {error}"));
-        return Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }));
+        ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+    };
+    if is_inner() || is_below_run() || is_interactive(&words) {
+        return Ok(become_bash(&words));
     }
-    let argv: Vec<OsString> = std::iter::once(BASH.into()).chain(words).collect();
+    let argv: Vec<OsString> = std::iter::once(BASH.into()).chain(words.iter().cloned()).collect();
     let label = argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let env = vec![(REPORTING.into(), own_name().into())];
     let launch = Launch::Exec { env, argv, text: None };
     let job = Job {
         stages: vec![StageSpec { label: label.clone(), launch, inserted: false }],
         script: true,
+        script_pipelines: Some(crate::shell::pipelines),
         shell: BASH.into(),
         pipe_bytes: PIPE_BYTES,
         tick_ns: SAMPLE_MS * 1_000_000,
@@ -56,11 +66,18 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     // Before there is a second thread.
     let sentinel = Sentinel::start(&PASSED).ok();
     let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();
-    let mut watch = ShWatch { watch: Watch::new(When::Never, &job, &signals), sentinel };
+    let watch = Watch::new(When::Never, &job, &signals).without_another();
+    let mut watch = ShWatch { watch, sentinel, failed: false };
     let run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot run bash: {error}")))?;
-    // Nothing but bash's own children may keep the descriptors open from now on.
+    let failed = watch.failed;
+    // The sentinel ends: nothing but bash's own children may keep the descriptors open from now on.
     drop(watch);
+    if failed {
+        // At the limit of processes no other one can be started, but this one can become bash.
+        // There is no report then.
+        return Ok(become_bash(&words));
+    }
     let ending = run.ending.unwrap_or(Ending::Code(1));
     let status = match ending {
         Ending::Code(code) => code,
@@ -77,6 +94,8 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
 struct ShWatch {
     watch: Watch,
     sentinel: Option<Sentinel>,
+    /// Whether bash could not be started.
+    failed: bool,
 }
 
 impl Watcher for ShWatch {
@@ -95,8 +114,16 @@ impl Watcher for ShWatch {
         if by_itself || signal == SIGCONT { Forward::Nobody } else { Forward::Stages }
     }
 
+    fn over(&mut self) {
+        self.watch.over();
+    }
+
     fn failed(&mut self, _: usize, _: &str, reason: &str) {
-        tell(&format!("cannot start bash: {reason}"));
+        self.failed = true;
+        // What is not there is told when this process tries to become it.
+        if find_program(Path::new(BASH)).is_some() {
+            tell(&format!("cannot start another process: {reason}; bash runs unmeasured"));
+        }
     }
 
     fn progress(&mut self, _: u64, _: &Sampler) {}
@@ -121,6 +148,34 @@ fn is_inner() -> bool {
     let Some((pid, started)) = named.split_once(':') else { return false };
     let (Ok(pid), Ok(started)) = (pid.parse::<u32>(), started.parse::<u64>()) else { return false };
     started_ticks(pid) == Some(started) || (started == 0 && started_ticks(1).is_none())
+}
+
+/// Whether a `weir run` is above this process, and so reports what this process starts. It sets no
+/// variable: what it runs would see one that the shell does not set.
+fn is_below_run() -> bool {
+    const MOST_ABOVE: usize = 256;
+    if !is_own() {
+        return false;
+    }
+    let parent = |pid: &u32| {
+        let mut buffer = [0; 1024];
+        let stat = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok()?;
+        u32::try_from(Stat::parse(stat)?.parent).ok().filter(|parent| *parent > 0)
+    };
+    std::iter::successors(parent(&std::process::id()), parent).take(MOST_ABOVE).any(is_run)
+}
+
+/// Whether a process is a `weir run`, by the words that started it.
+fn is_run(pid: u32) -> bool {
+    const LENGTH: u64 = 4096;
+    let mut text = Vec::new();
+    let file = File::open(format!("/proc/{pid}/cmdline"));
+    if file.and_then(|file| file.take(LENGTH).read_to_end(&mut text)).is_err() {
+        return false;
+    }
+    let mut words = text.split(|byte| *byte == 0);
+    let program = words.next().and_then(|word| word.rsplit(|byte| *byte == b'/').next());
+    program == Some(b"weir") && words.next() == Some(b"run")
 }
 
 /// Whether bash will talk with a person, as it decides that itself.
@@ -155,12 +210,6 @@ fn is_interactive(words: &[OsString]) -> bool {
         }
     }
     !text && (input || !operand) && io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
-/// Whether a report in this file is JSON: by its name.
-pub(super) fn is_json(path: &OsStr) -> bool {
-    let name = path.as_encoded_bytes();
-    name.ends_with(b".json") || name.ends_with(b".jsonl")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The exit status a shell would have had, and how weir itself ends.
+//! The exit status that a shell would have, and how weir itself ends.
 
 use crate::fault::die;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Run, Stage};
 
-/// How weir is to end.
+/// How weir ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// With this status.
@@ -15,9 +15,9 @@ pub enum Status {
     Die(i32),
 }
 
-/// The status of a pipeline: its last stage's, or with `pipefail` that of the rightmost one that
-/// failed; turned round by a leading `!`. When weir was interrupted and a stage died of it, weir
-/// does too, so that whoever called it sees an interrupt.
+/// Returns the status of a pipeline: that of its last stage, or with `pipefail` that of the rightmost
+/// stage that failed. A leading `!` inverts it. If weir was interrupted and a stage died of that, weir
+/// dies of it too, so that its caller sees an interrupt.
 pub fn status(run: &Run, pipefail: bool, negated: bool) -> Status {
     for signal in &run.signals {
         let died = |stage: &Stage| stage.ending == Some(Ending::Signal(*signal));
@@ -40,12 +40,12 @@ pub fn status(run: &Run, pipefail: bool, negated: bool) -> Status {
     if negated {
         code = i32::from(code == 0);
     }
-    // Nobody asked for the buffer: what it lost must not look like success.
+    // The user did not ask for the buffer, so a loss in it must not look like success.
     let lost = lossy_buffers(run).next().is_some();
     Status::Exit(if lost { code.max(1) } else { code })
 }
 
-/// Positions of buffers that weir put in and that may not have passed on all they took.
+/// Returns the positions of buffers that weir put in and that may have lost bytes.
 pub fn lossy_buffers(run: &Run) -> impl Iterator<Item = usize> {
     let interrupted =
         |ending: Ending| run.signals.iter().any(|signal| ending == Ending::Signal(*signal));
@@ -65,7 +65,7 @@ fn shell_code(ending: Ending) -> i32 {
 }
 
 impl Status {
-    /// As a shell would tell it.
+    /// Returns it as a number, as a shell does.
     pub fn shell_status(self) -> i32 {
         match self {
             Status::Exit(code) => code,
@@ -73,7 +73,7 @@ impl Status {
         }
     }
 
-    /// Ends this way: returns the code to exit with, or dies.
+    /// Returns the code to exit with, or dies of the signal.
     pub fn take(self) -> ExitCode {
         match self {
             Status::Exit(code) => ExitCode::from(code as u8),

@@ -1,4 +1,5 @@
-//! Looks on while a job runs: signals, stages that cannot be started, and a line of progress.
+//! Watches a job while it runs: takes signals, names stages that cannot be started, and shows a line of
+//! progress.
 
 use super::live::{Live, is_terminal, prints_elsewhere};
 use crate::args::When;
@@ -11,14 +12,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::runner::{Job, Watcher};
-use weir_measure_sys::signals::is_ignored;
+use weir_measure_sys::signals::{is_ignored, restore_default};
 
-/// Signals that weir takes itself while stages run. Handlers, not SIG_IGN: what is ignored would
-/// be ignored by the stages too, what is handled is reset to the default by exec.
+/// Signals that weir handles itself while stages run. The stages would inherit an ignored signal;
+/// exec resets a handled one to its default action.
 pub const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
-/// Nothing is shown of runs shorter than this.
+/// Signals that end weir once the run is over. To make and write the report may take a while.
+const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// Runs shorter than this show no line of progress.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
-/// How often it is looked whether a stage uses the terminal.
+/// Every so many times, weir checks whether a stage uses the terminal.
 const TERMINAL_LOOKS: u64 = 10;
 
 /// When the line of progress is shown.
@@ -28,11 +31,11 @@ enum Shows {
     Never,
     /// Unless a stage uses the terminal.
     Unless,
-    /// Where what the last stage prints does not go to the terminal either.
+    /// Only while the last stage prints to something else than the terminal.
     IfElsewhere,
 }
 
-/// The onlooker.
+/// The watcher of one job.
 pub struct Watch {
     came: Vec<(i32, Arc<AtomicUsize>)>,
     live: Live,
@@ -40,11 +43,12 @@ pub struct Watch {
     shown: bool,
     looks: u64,
     wanted: bool,
+    last: bool,
 }
 
 impl Watch {
-    /// Takes the signals from now on, except those ignored when weir was started: those stay
-    /// ignored, as a shell leaves them.
+    /// Handles the signals from now on. Those that were ignored when weir was started stay ignored, as
+    /// under a shell.
     pub fn new(live: When, job: &Job, signals: &[i32]) -> Watch {
         let mut came = Vec::new();
         for signal in signals.iter().copied().filter(|signal| !is_ignored(*signal)) {
@@ -57,14 +61,21 @@ impl Watch {
             When::Always => Shows::Always,
             When::Auto if !io::stderr().is_terminal() => Shows::Never,
             When::Auto if !io::stdout().is_terminal() => Shows::Unless,
-            // Whatever a script starts may print.
+            // Anything that a script starts may print.
             When::Auto if !job.script => Shows::IfElsewhere,
             When::Auto | When::Never => Shows::Never,
         };
-        // Processes of a script are named by what they are.
+        // The processes of a script go by their own names.
         let labels = job.stages.iter().map(|stage| stage.label.clone());
         let labels = if job.script { Vec::new() } else { labels.collect() };
-        Watch { came, live: Live::new(labels), shows, shown: false, looks: 0, wanted: false }
+        let live = Live::new(labels);
+        Watch { came, live, shows, shown: false, looks: 0, wanted: false, last: false }
+    }
+
+    /// Says that no other job follows: signals end weir once this one is over.
+    pub fn without_another(mut self) -> Watch {
+        self.last = true;
+        self
     }
 
     /// Wipes the line of progress.
@@ -74,7 +85,7 @@ impl Watch {
         }
     }
 
-    /// Whether to show anything now: nobody else may be using the terminal.
+    /// Whether to show the line now. It is not shown while a stage uses the terminal.
     fn is_wanted(&mut self, sampler: &Sampler) -> bool {
         if self.looks.is_multiple_of(TERMINAL_LOOKS) {
             let in_use = || sampler.groups.iter().any(uses_terminal);
@@ -96,9 +107,16 @@ impl Watch {
 
 impl Watcher for Watch {
     fn signals(&mut self) -> Vec<i32> {
-        // Relaxed: the flag itself is all that is passed on.
+        // Relaxed: no other memory depends on the count.
         let taken = self.came.iter().filter(|(_, count)| count.swap(0, Ordering::Relaxed) != 0);
         taken.map(|(signal, _)| *signal).collect()
+    }
+
+    fn over(&mut self) {
+        let ends = self.came.iter().map(|(signal, _)| *signal).filter(|_| self.last);
+        for signal in ends.filter(|signal| ENDS.contains(signal)) {
+            restore_default(signal);
+        }
     }
 
     fn failed(&mut self, position: usize, label: &str, reason: &str) {
@@ -119,8 +137,8 @@ impl Watcher for Watch {
     }
 }
 
-/// Whether a stage has a terminal open besides its standard descriptors, as programs do that
-/// draw on it (less, fzf): a line of progress would spoil their screen.
+/// Whether a stage has a terminal open besides its standard descriptors. Programs that draw on the
+/// screen do (less, fzf), and a line of progress would spoil it.
 fn uses_terminal(group: &Group) -> bool {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{}/fd", group.root)) else { return false };
     entries.flatten().any(|entry| {

@@ -1,9 +1,9 @@
-//! The pipelines of a script, each with its line and the words of its commands, to find the line
-//! that started what was seen.
+//! Reads the pipelines of a script, each with its line and the words of its commands, to find the
+//! line that started what was seen.
 //!
-//! Unlike a text that is to be cut, a script is read as far as it can be: what the scanner gives up
-//! on (a here-document, `[[` with a comment) is skipped to the next line. A line that is not found
-//! costs its number in the report, nothing else.
+//! A text that is to be cut must be read as a whole. A script is read as far as possible: reading
+//! skips what the scanner gives up on (a here-document, `[[` with a comment) and goes on at the next
+//! line. If a line is not found, the report lacks its number and nothing else.
 
 use super::fault::ScanStop;
 use super::scan::{Scanner, TokenKind};
@@ -12,26 +12,47 @@ use weir_doctor::graph::{Piece, ScriptCommand, ScriptPipeline};
 
 /// Most times that reading is taken up again.
 const MOST_STARTS: usize = 10_000;
+/// A script of more pipelines than this is not looked up: each found process would be compared with
+/// all of them.
+const MOST_PIPELINES: usize = 10_000;
+/// Most bytes that are searched for the ends of here-documents. A search for an end that is not
+/// there reads the whole rest of the script.
+const MOST_SEARCHED: usize = 1 << 24;
 
-/// Reads the pipelines of a script, in the order of their lines; single commands count.
+/// Reads the pipelines of a script, in the order of their lines; single commands count. A script of
+/// too many has none.
 pub fn pipelines(text: &str) -> Vec<ScriptPipeline> {
-    let mut found: Vec<(usize, ScriptPipeline)> = Vec::new();
+    let mut found: Vec<(usize, Vec<ScriptCommand>)> = Vec::new();
     let mut from = 0;
+    let mut searched = 0;
     for _ in 0..MOST_STARTS {
         let Some(rest) = text.get(from..).filter(|rest| !rest.is_empty()) else { break };
         let mut scanner = Scanner::new(rest);
         let complete = read(&mut scanner);
         for pipeline in std::mem::take(&mut scanner.pipelines) {
-            found.extend(described(text, rest, from, &pipeline));
+            found.extend(described(rest, from, &pipeline));
         }
         if complete {
             break;
         }
-        from += after(rest, scanner.pos);
+        if found.len() > MOST_PIPELINES || searched > MOST_SEARCHED {
+            return Vec::new();
+        }
+        from += after(rest, scanner.pos, &mut searched);
     }
     found.sort_by_key(|(at, _)| *at);
     found.dedup_by_key(|(at, _)| *at);
-    found.into_iter().map(|(_, pipeline)| pipeline).collect()
+    if found.len() > MOST_PIPELINES {
+        return Vec::new();
+    }
+    let (mut line, mut counted) = (1, 0);
+    let mut with_line = |(start, commands): (usize, Vec<ScriptCommand>)| {
+        // Only what lies between two pipelines is counted.
+        line += text.get(counted..start).unwrap_or_default().matches('\n').count();
+        counted = start;
+        ScriptPipeline { line, commands }
+    };
+    found.into_iter().map(&mut with_line).collect()
 }
 
 /// Reads lists up to the end; false where the scanner gave up.
@@ -40,8 +61,9 @@ fn read(scanner: &mut Scanner) -> bool {
     matches!(end, Ok(token) if token.kind == TokenKind::End)
 }
 
-/// Returns where reading goes on: on the line behind a place, or behind a here-document there.
-fn after(text: &str, pos: usize) -> usize {
+/// Returns where reading goes on: on the line behind a place, or behind a here-document there. Adds the
+/// bytes that were searched for its end.
+fn after(text: &str, pos: usize, searched: &mut usize) -> usize {
     let next_line = |from: usize| text[from..].find('\n').map_or(text.len(), |at| from + at + 1);
     let pos = (0..=pos.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let line_end = next_line(pos);
@@ -54,6 +76,7 @@ fn after(text: &str, pos: usize) -> usize {
     let mut at = line_end;
     for line in text[line_end..].split_inclusive('\n') {
         at += line.len();
+        *searched += line.len();
         if line.trim_end_matches('\n').trim_start_matches('\t') == delimiter {
             return at;
         }
@@ -62,20 +85,18 @@ fn after(text: &str, pos: usize) -> usize {
     line_end
 }
 
+/// Returns where a pipeline starts in the whole text, and its commands.
 fn described(
-    text: &str,
     rest: &str,
     from: usize,
     pipeline: &PipelineSpan,
-) -> Option<(usize, ScriptPipeline)> {
+) -> Option<(usize, Vec<ScriptCommand>)> {
     let start = from + pipeline.stages.first()?.start;
-    let line = text.get(..start)?.matches('\n').count() + 1;
     let commands = pipeline.stages.iter().map(|stage| match stage.shape {
         Shape::Simple => command(rest.get(stage.start..stage.end).unwrap_or_default()),
         _ => ScriptCommand::Compound,
     });
-    let commands: Vec<ScriptCommand> = commands.collect();
-    Some((start, ScriptPipeline { line, commands }))
+    Some((start, commands.collect()))
 }
 
 /// The words of a simple command, without assignments before it and redirections.
@@ -267,5 +288,16 @@ total=$(grep -c 'a b' "$in" | tail -1)
         let _ = pipelines(&deep);
         let odd = "x=(\n".repeat(3000);
         let _ = pipelines(&odd);
+    }
+
+    /// A script of half a million lines was counted again from its start for each of them, and one of
+    /// here-documents without an end was read again to its end for each of them. Both took hours.
+    #[test]
+    fn a_long_script_is_read_once() {
+        for line in [":\n", "cat <<E\n", "(<<E\n", "'<<E\n"] {
+            assert_eq!(pipelines(&line.repeat((1 << 20) / line.len())), [], "{line:?}");
+        }
+        let short = pipelines(&":\n".repeat(5000));
+        assert_eq!(short.iter().map(|one| one.line).collect::<Vec<_>>(), Vec::from_iter(1..=5000));
     }
 }

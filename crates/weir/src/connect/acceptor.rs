@@ -6,7 +6,7 @@ use super::name::{self, BoundName, Subject};
 use super::passing::{self, turn_away};
 use super::peer::Identity;
 use super::site::Inbox;
-use super::watcher::Watched;
+use super::watcher::WatchedDescriptor;
 use crate::error::{ErrorKind, Result};
 use crate::memory::errno_of;
 use crate::park::{Timeout, Until};
@@ -51,7 +51,7 @@ type Hello = std::result::Result<Option<(ParentOnly, Identity, HelloWord)>, &'st
 
 #[derive(Debug)]
 struct PendingConnection {
-    socket: Watched,
+    socket: WatchedDescriptor,
     since: Instant,
 }
 
@@ -66,7 +66,7 @@ pub struct Acceptor {
     /// A copy of the listening socket. It is closed for a moment where no descriptor is left to
     /// accept a connection with, so that the connection can be refused.
     spare: Option<ParentOnly>,
-    _watched: Watched,
+    _watched: WatchedDescriptor,
     /// A connection waits that can be neither let in nor refused for now.
     held_up: bool,
 }
@@ -84,7 +84,7 @@ impl Acceptor {
         let failed = |cause: Errno| what.os(path, cause);
         let socket = claim.socket().ok_or(Errno::BADF).map_err(failed)?;
         rustix::fs::fcntl_setfl(socket, OFlags::RDWR | OFlags::NONBLOCK).map_err(failed)?;
-        let mut watched = Watched::copy_of(socket)?;
+        let mut watched = WatchedDescriptor::copy_of(socket)?;
         watched.start(ARRIVALS, inbox)?;
         Ok(Acceptor {
             hello,
@@ -198,7 +198,7 @@ impl Acceptor {
         {
             turn_away(oldest, "its reader has too many connections without a ring");
         }
-        let mut socket = Watched::new(socket);
+        let mut socket = WatchedDescriptor::new(socket);
         // Where the kernel has no memory to watch it, it is looked at with the next.
         let _ = socket.start(ARRIVALS, &self.inbox);
         self.pending.push(PendingConnection { socket, since });

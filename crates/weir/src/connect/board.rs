@@ -1,7 +1,7 @@
 //! How the reader of many rings hands its board to a writer, and how the writer rings it.
 
 use super::lifeline::Lifeline;
-use crate::memory::Page;
+use crate::memory::SharedPage;
 use rustix::fd::BorrowedFd;
 use weir_ring::board::Board;
 use weir_ring::primitive::Ordering;
@@ -24,7 +24,7 @@ pub fn welcome(
 /// A writer's place on the board of its reader.
 #[derive(Debug)]
 pub struct BoardSlot {
-    board: Page<Board>,
+    board: SharedPage<Board>,
     ring: u32,
     pub most_bytes: u64,
 }
@@ -36,7 +36,7 @@ impl BoardSlot {
         let text = std::str::from_utf8(text.strip_prefix(WELCOME)?).ok()?;
         let mut numbers = text.split(' ').map(|word| word.parse().ok());
         let (ring, most_bytes) = (numbers.next()??, numbers.next()??);
-        let board = Page::open(memory.get()?).ok()?;
+        let board = SharedPage::open(memory.get()?).ok()?;
         Some(BoardSlot { board, ring: u32::try_from(ring).ok()?, most_bytes })
     }
 

@@ -7,7 +7,7 @@
 
 use super::passing;
 use super::site::{Fate, Inbox};
-use super::watcher::Watched;
+use super::watcher::WatchedDescriptor;
 use crate::error::{Error, Result};
 use crate::park::futex;
 use rustix::event::epoll::EventFlags;
@@ -27,9 +27,9 @@ const MOST_MESSAGES: usize = 64;
 
 #[derive(Debug)]
 pub struct Lifeline {
-    socket: Watched,
+    socket: WatchedDescriptor,
     /// The process at the other side, if it is watched too.
-    process: Option<Watched>,
+    process: Option<WatchedDescriptor>,
     fate: Arc<Fate>,
     /// No other process holds this side of the connection.
     is_exclusive: bool,
@@ -44,7 +44,7 @@ impl Lifeline {
     /// Begins to watch the other side of `socket`. The inbox's owner knows it by the number `peer`.
     pub fn start(socket: ParentOnly, inbox: Arc<Inbox>, peer: u32) -> Result<Lifeline> {
         let mut lifeline = Lifeline {
-            socket: Watched::new(socket),
+            socket: WatchedDescriptor::new(socket),
             process: None,
             fate: Arc::new(Fate::new(inbox, peer)),
             is_exclusive: false,
@@ -66,7 +66,7 @@ impl Lifeline {
     pub fn watch_process(&mut self, pidfd: OwnedFd) -> Result<()> {
         let pidfd = ParentOnly::new(pidfd);
         let pidfd = pidfd.map_err(|cause| Error::os("watch", "a process", cause))?;
-        let process = self.process.insert(Watched::new(pidfd));
+        let process = self.process.insert(WatchedDescriptor::new(pidfd));
         process.start(EventFlags::IN | EventFlags::ONESHOT, &self.fate)
     }
 

@@ -15,6 +15,7 @@
 /// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Identity {
     /// The process that connected; 0 if its pid namespace is not visible from here.
     pub pid: i32,
@@ -38,6 +39,7 @@ pub struct Identity {
 /// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ending {
     /// It closed its end.
     Closed,

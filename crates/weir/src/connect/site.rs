@@ -1,6 +1,6 @@
 //! Where an end sleeps, and its inbox.
 
-use crate::memory::{LinkMap, Page};
+use crate::memory::{LinkMap, SharedPage};
 use crate::park::futex;
 use std::fmt::Debug;
 use weir_ring::board::Board;
@@ -27,7 +27,7 @@ impl Sleeper for dyn ParkSite {
     }
 }
 
-impl ParkSite for Page<Board> {
+impl ParkSite for SharedPage<Board> {
     fn sleep(&self) -> &SleepLine {
         &self.words().sleep
     }

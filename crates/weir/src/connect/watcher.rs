@@ -47,21 +47,21 @@ fn failed(cause: Errno) -> Error {
 /// A descriptor that is watched until this is dropped; with [`EventFlags::ONESHOT`] for one event.
 /// In a forked child there is no descriptor, and dropping this does nothing.
 #[derive(Debug)]
-pub struct Watched {
+pub struct WatchedDescriptor {
     descriptor: ParentOnly,
     token: Option<u64>,
 }
 
-impl Watched {
+impl WatchedDescriptor {
     /// Takes over a descriptor. It is not watched yet.
-    pub fn new(descriptor: ParentOnly) -> Watched {
-        Watched { descriptor, token: None }
+    pub fn new(descriptor: ParentOnly) -> WatchedDescriptor {
+        WatchedDescriptor { descriptor, token: None }
     }
 
     /// Copies a descriptor that another epoll entry may use: epoll knows each descriptor once. The
     /// copy is not watched yet.
-    pub fn copy_of(descriptor: BorrowedFd) -> Result<Watched> {
-        passing::copy_of(descriptor).map(Watched::new).map_err(failed)
+    pub fn copy_of(descriptor: BorrowedFd) -> Result<WatchedDescriptor> {
+        passing::copy_of(descriptor).map(WatchedDescriptor::new).map_err(failed)
     }
 
     /// Begins to watch: the observer is notified of each of these events while it exists.
@@ -100,7 +100,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedDescriptor {
     fn drop(&mut self) {
         self.stop();
     }
@@ -211,11 +211,11 @@ mod tests {
     use crate::memory::tests::in_forked_child;
     use crate::park::Rung;
 
-    fn watched() -> (Watched, Watched, Arc<Rung>) {
+    fn watched() -> (WatchedDescriptor, WatchedDescriptor, Arc<Rung>) {
         let (ours, theirs) = passing::sockets().expect("sockets");
-        let (mut ours, rung) = (Watched::new(ours), Arc::new(Rung::default()));
+        let (mut ours, rung) = (WatchedDescriptor::new(ours), Arc::new(Rung::default()));
         ours.start(EventFlags::RDHUP | EventFlags::ONESHOT, &rung).expect("watched");
-        (ours, Watched::new(theirs), rung)
+        (ours, WatchedDescriptor::new(theirs), rung)
     }
 
     /// A descriptor that was handed on while epoll still knew it could not be watched again, and
@@ -224,7 +224,7 @@ mod tests {
     fn dropping_or_stopping_ends_the_watching() {
         let (mut ours, theirs, rung) = watched();
         assert_eq!(Arc::weak_count(&rung), 1);
-        let mut again = Watched::new(ours.stop().expect("this process's"));
+        let mut again = WatchedDescriptor::new(ours.stop().expect("this process's"));
         drop(ours);
         assert_eq!(Arc::weak_count(&rung), 0, "nobody is notified");
         let other = Arc::new(Rung::default());
@@ -254,7 +254,7 @@ mod tests {
             let (mut own, _others, rung) = watched();
             while own.token < number {
                 let Some(socket) = own.stop() else { return false };
-                own = Watched::new(socket);
+                own = WatchedDescriptor::new(socket);
                 if own.start(EventFlags::RDHUP | EventFlags::ONESHOT, &rung).is_err() {
                     return false;
                 }

@@ -224,6 +224,19 @@ impl RingMemory for Map {
     }
 
     #[inline]
+    fn prefetch(&self, at: usize) {
+        let place = self.part(Area::Ring, at, 4);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch has no effect that the program can see, wherever it points.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = place;
+    }
+
+    #[inline]
     fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
         let to = self.part(area, at, from.len());
         // SAFETY: the range is inside the area and its mirror (`part` asserts). It does not overlap

@@ -36,7 +36,7 @@ pub use header::{EndSnapshot, HeaderPage, HeaderSnapshot};
 pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};
 pub use map::{Extent, Map, NAME, create, inspect, open};
 pub use mapping::page_bytes;
-pub use page::{BOARD, FLAGS, Page};
+pub use page::{BOARD, FLAGS, SharedPage};
 pub use sealed::{Use, errno_of};
 #[cfg(test)]
 pub(crate) use transfers::tests::faulty::{Faults, Faulty};

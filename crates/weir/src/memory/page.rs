@@ -53,15 +53,15 @@ pub const BOARD: &str = "weir-board";
 
 /// A mapping of such a page. Forked children have it too.
 #[derive(Debug)]
-pub struct Page<C: PageContent> {
+pub struct SharedPage<C: PageContent> {
     mapping: Mapping,
     content: PhantomData<fn() -> C>,
 }
 
-impl<C: PageContent> Page<C> {
+impl<C: PageContent> SharedPage<C> {
     /// Makes a page and its file. It is sealed against further seals as well: any number of
     /// processes may map it, and none can keep others from it.
-    pub fn create() -> Result<(ParentOnly, Page<C>)> {
+    pub fn create() -> Result<(ParentOnly, SharedPage<C>)> {
         let failed = |cause: Errno| Error::os("make", C::WHAT, cause);
         let made = SealedMemory::make(C::FILE, page_bytes(), SealFlags::SEAL).map_err(failed)?;
         let page = Self::map(made.here().map_err(failed)?)?;
@@ -73,7 +73,7 @@ impl<C: PageContent> Page<C> {
     }
 
     /// Checks and maps a page that another process made.
-    pub fn open(file: BorrowedFd) -> Result<Page<C>> {
+    pub fn open(file: BorrowedFd) -> Result<SharedPage<C>> {
         let refused = |why| {
             Error::new(
                 ErrorKind::Corrupt,
@@ -87,7 +87,7 @@ impl<C: PageContent> Page<C> {
             Ok(_) => return Err(refused("it is not one page")),
             Err(_) => return Err(refused("it is not sealed memory")),
         }
-        let page = Page::map(file)?;
+        let page = SharedPage::map(file)?;
         let why = "its content is something else, or of another version";
         if page.is_sound() { Ok(page) } else { Err(refused(why)) }
     }
@@ -97,10 +97,10 @@ impl<C: PageContent> Page<C> {
         magic.load(Ordering::Acquire) == C::MAGIC && version.load(Ordering::Relaxed) == C::VERSION
     }
 
-    fn map(file: BorrowedFd) -> Result<Page<C>> {
+    fn map(file: BorrowedFd) -> Result<SharedPage<C>> {
         let mapping = Mapping::of_file(file, page_bytes() as usize, MapAccess::Inherited)
             .map_err(|cause| Error::os("map", C::WHAT, cause))?;
-        Ok(Page { mapping, content: PhantomData })
+        Ok(SharedPage { mapping, content: PhantomData })
     }
 
     pub fn words(&self) -> &C {
@@ -108,23 +108,25 @@ impl<C: PageContent> Page<C> {
     }
 }
 
-impl Page<Cluster> {
+impl SharedPage<Cluster> {
     /// Opens the file of this name, or makes it so that only this user may open it.
-    pub fn named(path: &Path) -> Result<(OwnedFd, Page<Cluster>)> {
+    pub fn named(path: &Path) -> Result<(OwnedFd, SharedPage<Cluster>)> {
         let object = || format!("flags '{}'", path.display());
         let failed = |cause: Errno| Error::os("open", object(), cause);
         // Twice, in case the file comes or goes between the two calls.
         for _ in 0..2 {
-            match Page::find(path) {
+            match SharedPage::find(path) {
                 Err(Errno::NOENT) => {}
                 Err(cause) => return Err(failed(cause)),
-                Ok(file) => return Page::check_named(&file, &object).map(|page| (file, page)),
+                Ok(file) => {
+                    return SharedPage::check_named(&file, &object).map(|page| (file, page));
+                }
             }
-            match Page::make(path) {
+            match SharedPage::make(path) {
                 Err(Errno::EXIST) => {}
                 made => {
                     let file = made.map_err(failed)?;
-                    return Page::map(file.as_fd()).map(|page| (file, page));
+                    return SharedPage::map(file.as_fd()).map(|page| (file, page));
                 }
             }
         }
@@ -137,14 +139,14 @@ impl Page<Cluster> {
         rustix::fs::open(path, how, Mode::empty())
     }
 
-    fn check_named(file: &OwnedFd, object: &dyn Fn() -> String) -> Result<Page<Cluster>> {
+    fn check_named(file: &OwnedFd, object: &dyn Fn() -> String) -> Result<SharedPage<Cluster>> {
         let refused = |why: Text| Error::new(ErrorKind::Corrupt, "open", object(), why);
         let found = rustix::fs::fstat(file).map_err(|cause| Error::os("open", object(), cause))?;
         let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
         if !is_file || found.st_size as u64 != page_bytes() {
             return Err(refused("it is another file, not a cluster of flags".into()));
         }
-        let page: Page<Cluster> = Page::map(file.as_fd())?;
+        let page: SharedPage<Cluster> = SharedPage::map(file.as_fd())?;
         if page.is_sound() {
             return Ok(page);
         }

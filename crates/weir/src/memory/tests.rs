@@ -209,8 +209,8 @@ fn one_of_each() -> Vec<Result<OwnedFd>> {
         create(STREAM).map(|made| made.0),
         create(RECORD).map(|made| made.0),
         LinkMap::create(link).map(|made| made.0),
-        Page::<Board>::create().map(|made| made.0),
-        Page::<Cluster>::create().map(|made| made.0),
+        SharedPage::<Board>::create().map(|made| made.0),
+        SharedPage::<Cluster>::create().map(|made| made.0),
     ];
     files.into_iter().map(|made| made.map(|mut file| file.take().expect("mine"))).collect()
 }
@@ -313,7 +313,7 @@ fn a_forked_child_has_no_mpx_of_its_parent_s() {
     owner.accept(here).expect("accepted");
     let mut kinds = Vec::new();
     peer.receive_each(&mut buffer, |record| kinds.push(record.kind)).expect("received");
-    assert_eq!(kinds, [crate::mpx::Kind::Accepted]);
+    assert_eq!(kinds, [crate::mpx::RecordKind::Accepted]);
     peer.send(there, b"still").expect("sent");
     owner.receive_each(&mut buffer, |record| assert_eq!(record.bytes, b"still")).expect("there");
 }

@@ -1,7 +1,7 @@
 //! The memory in which a participant parks and keeps its account.
 
 use crate::connect::name;
-use crate::memory::{LinkMap, Page};
+use crate::memory::{LinkMap, SharedPage};
 use std::path::Path;
 use std::sync::Arc;
 use weir_ring::account::ParticipantLine;
@@ -13,7 +13,7 @@ use weir_ring::primitive::Ordering;
 /// The memory in which a participant parks and keeps its account: an owner's page, or a peer's link.
 #[derive(Clone, Debug)]
 pub enum ParticipantHome {
-    Owner(Arc<Page<Board>>),
+    Owner(Arc<SharedPage<Board>>),
     Peer(Arc<LinkMap>),
 }
 

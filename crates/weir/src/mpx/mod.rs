@@ -24,7 +24,7 @@ mod waiting;
 
 pub use multiplexer::{Mpx, MpxPeer, Owner, Participant, Peer};
 pub use options::{MOST_PEERS, MpxOptions, MpxPeerOptions};
-pub use record::{Answer, ChannelId, DEFAULT_PRIORITY, Kind, LABEL_BYTES, Record, Taken};
+pub use record::{Answer, ChannelId, DEFAULT_PRIORITY, LABEL_BYTES, Record, RecordKind, Taken};
 
 /// The first message of a peer, sent with its memory.
 const HELLO: &[u8] = b"weir-mpx";

@@ -53,7 +53,7 @@ pub struct PeerListener {
 /// Both sides receive records of channels and send on channels. A send never waits for room.
 ///
 /// ```
-/// use weir::mpx::{Answer, Kind};
+/// use weir::mpx::{Answer, RecordKind};
 /// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 /// # let directory = tempfile::tempdir().expect("a directory");
 /// # let name = directory.path().join("exchange");
@@ -69,8 +69,8 @@ pub struct PeerListener {
 ///     owner.receive_each(&mut buffer, |record| back.push((record.channel, record.kind, record.bytes.to_vec())))?;
 ///     for (channel, kind, bytes) in back {
 ///         match kind {
-///             Kind::Open => owner.accept(channel)?,
-///             Kind::Data => echoed = owner.send(channel, &bytes)? == 5,
+///             RecordKind::Open => owner.accept(channel)?,
+///             RecordKind::Data => echoed = owner.send(channel, &bytes)? == 5,
 ///             _ => {}
 ///         }
 ///     }

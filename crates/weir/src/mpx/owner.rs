@@ -11,7 +11,7 @@ use crate::connect::name::{self, Subject};
 use crate::connect::peer::Identity;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Page;
+use crate::memory::SharedPage;
 use crate::park::WaitSource;
 use rustix::fs::Mode;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Mpx {
     pub fn create(name: impl AsRef<Path>, options: &MpxOptions) -> Result<Mpx> {
         options.check()?;
         let path = name::resolve(&CREATE, name.as_ref())?;
-        let (file, page) = Page::<Board>::create()?;
+        let (file, page) = SharedPage::<Board>::create()?;
         let page = Arc::new(page);
         let inbox = Inbox::new(page.clone());
         let mode = Mode::from_raw_mode(options.mode);

@@ -138,4 +138,8 @@ impl<R: Send + 'static> Waitable for Participant<R> {
     fn source(&mut self) -> &mut dyn WaitSource {
         &mut self.inner
     }
+
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()
+    }
 }

@@ -51,7 +51,7 @@ impl fmt::Display for ChannelId {
 /// The kind of a record.
 ///
 /// ```
-/// use weir::mpx::Kind;
+/// use weir::mpx::RecordKind;
 /// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 /// # let directory = tempfile::tempdir().expect("a directory");
 /// # let name = directory.path().join("exchange");
@@ -60,12 +60,12 @@ impl fmt::Display for ChannelId {
 /// peer.open(b"log")?;
 /// let mut kinds = Vec::new();
 /// owner.receive_each(&mut [0; 4096], |record| kinds.push(record.kind))?;
-/// assert_eq!(kinds, [Kind::Open]);
+/// assert_eq!(kinds, [RecordKind::Open]);
 /// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum RecordKind {
     /// At the owner: a peer wants a channel; the bytes are its label. The owner accepts or refuses
     /// it.
     Open,
@@ -110,7 +110,7 @@ pub struct Record<'a> {
     /// Empty for this participant's own channels.
     pub path: &'a [ChannelId],
     /// The kind.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// With data: the rest of what was sent follows in the next record of the channel.
     pub more: bool,
     /// The data, label or reason.

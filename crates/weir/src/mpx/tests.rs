@@ -15,7 +15,7 @@ fn an_entry_whose_numbers_are_used_up_is_not_used_again() {
     use super::home::ParticipantHome;
     use super::link_end::NONE;
     use super::table::{ChannelState, ChannelTable};
-    let (_file, page) = crate::memory::Page::create().expect("made");
+    let (_file, page) = crate::memory::SharedPage::create().expect("made");
     let mut table = ChannelTable::new(ParticipantHome::Owner(std::sync::Arc::new(page)));
     let first = table.enter(NONE, NONE, ChannelState::Joined);
     table.leave(first);

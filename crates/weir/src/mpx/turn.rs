@@ -2,7 +2,7 @@
 //! to.
 
 use super::link_end::{NONE, is_record};
-use super::record::{ChannelId, Kind, LABEL_BYTES, Record};
+use super::record::{ChannelId, LABEL_BYTES, Record, RecordKind};
 use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::peer::Ending;
 use weir_policy::ready::WorkBudget;
@@ -24,7 +24,7 @@ pub struct RecordDelivery<'a> {
 
 impl RecordDelivery<'_> {
     /// Shows a record with `count` bytes of the buffer.
-    fn record(&mut self, channel: ChannelId, kind: Kind, more: bool, count: usize) {
+    fn record(&mut self, channel: ChannelId, kind: RecordKind, more: bool, count: usize) {
         self.records += 1;
         self.bytes += count;
         let bytes = &self.buffer[..count];
@@ -148,7 +148,7 @@ impl ChannelTurn<'_, '_> {
             records += u32::from(count == frame.left);
             bytes += count;
             let more = frame.more || count < frame.left;
-            self.delivery.record(self.id, Kind::Data, more, count);
+            self.delivery.record(self.id, RecordKind::Data, more, count);
             if !turn.serve(count as u64) {
                 break Ok(None);
             }
@@ -194,7 +194,7 @@ impl ChannelTurn<'_, '_> {
         }
         let partner = channel.partner;
         if std::mem::take(&mut channel.report_blocked) {
-            self.delivery.record(self.id, Kind::Blocked, false, 0);
+            self.delivery.record(self.id, RecordKind::Blocked, false, 0);
         }
         let Some(link) = self.table.link(self.at) else { return Ok(()) };
         if link.ending.is_none() && !link.has_room_again(self.number).map_err(|_| self.at)? {
@@ -202,7 +202,7 @@ impl ChannelTurn<'_, '_> {
         }
         self.channel().blocked = false;
         if partner == NONE {
-            self.delivery.record(self.id, Kind::Unblocked, false, 0);
+            self.delivery.record(self.id, RecordKind::Unblocked, false, 0);
         } else {
             self.table.wake(partner);
         }
@@ -227,13 +227,13 @@ impl ChannelTurn<'_, '_> {
             (ChannelState::Open, FrameKind::End) if frame.left == 0 => {
                 self.skip();
                 self.came(1, 0);
-                Ok(self.shown(Kind::End, 0))
+                Ok(self.shown(RecordKind::End, 0))
             }
             (ChannelState::Open, FrameKind::Signal) if frame.left == 4 => {
                 let mut number = [0; 4];
                 self.take(&mut number);
                 self.came(1, 0);
-                Ok(self.shown(Kind::Signal(u32::from_le_bytes(number)), 0))
+                Ok(self.shown(RecordKind::Signal(u32::from_le_bytes(number)), 0))
             }
             (ChannelState::Closing, FrameKind::Close) => Ok(self.ends()),
             (ChannelState::Closing, FrameKind::Refuse) if self.is_peer() => Ok(self.ends()),
@@ -257,18 +257,18 @@ impl ChannelTurn<'_, '_> {
             (ChannelState::Fresh, FrameKind::Open) if is_short => {
                 let count = self.take_to_buffer(LABEL_BYTES);
                 self.channel().state = ChannelState::Asked;
-                Ok(self.shown(Kind::Open, count))
+                Ok(self.shown(RecordKind::Open, count))
             }
             (ChannelState::Opening, FrameKind::Accept) if frame.left == 0 => {
                 self.skip();
                 self.channel().state = ChannelState::Open;
-                Ok(self.shown(Kind::Accepted, 0))
+                Ok(self.shown(RecordKind::Accepted, 0))
             }
             (ChannelState::Opening, FrameKind::Refuse) if is_short => {
                 let count = self.take_to_buffer(LABEL_BYTES);
                 self.table.finish(self.index, FrameKind::Close, &[]);
                 self.table.leave(self.index);
-                self.shown(Kind::Refused, count);
+                self.shown(RecordKind::Refused, count);
                 Ok(FrameStep::Gone)
             }
             _ => Err(self.at),
@@ -279,7 +279,7 @@ impl ChannelTurn<'_, '_> {
         self.table.home.side() == LinkSide::Peer
     }
 
-    fn shown(&mut self, kind: Kind, count: usize) -> FrameStep {
+    fn shown(&mut self, kind: RecordKind, count: usize) -> FrameStep {
         self.delivery.record(self.id, kind, false, count);
         FrameStep::Done(count)
     }
@@ -355,10 +355,10 @@ impl ChannelTurn<'_, '_> {
             (ChannelState::Opening, Some(why)) => {
                 let count = why.len().min(LABEL_BYTES);
                 self.delivery.buffer[..count].copy_from_slice(&why.as_bytes()[..count]);
-                self.shown(Kind::Refused, count);
+                self.shown(RecordKind::Refused, count);
             }
             (ChannelState::Open | ChannelState::Opening | ChannelState::Asked, _) => {
-                self.shown(Kind::Close(ending), 0);
+                self.shown(RecordKind::Close(ending), 0);
             }
             _ => {}
         }

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 /// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Timeout {
     /// Waits as long as it takes.
     #[default]

@@ -117,6 +117,8 @@ impl<R: Ring> Endpoint<R> {
     /// until a `try_` call has returned [`crate::ErrorKind::WouldBlock`], and again once there is
     /// something to read, or room for a segment, or the other end is gone.
     ///
+    /// [`crate::Pollable`] holds an end together with this descriptor, for code that wants `AsFd`.
+    ///
     /// # Errors
     /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {

@@ -247,6 +247,32 @@ pub fn connect_end(path: &Path, kind: u32, options: &Options, what: Connect) -> 
 
 /// An end that a [`Listener`] accepts: a [`Reader`], a [`RecordReader`], a [`crate::Duplex`]. Other
 /// crates cannot implement it.
+///
+/// ```
+/// use weir::{Accept, Listener, Options, RecordReader, RecordWriter};
+/// fn first<E: Accept>(path: &std::path::Path) -> weir::Result<(Listener, E)> {
+///     let listener = Listener::bind(path)?;
+///     let end = listener.accept()?;
+///     Ok((listener, end))
+/// }
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("records");
+///
+/// std::thread::scope(|scope| {
+///     let accepting = scope.spawn(|| first::<RecordReader>(&path));
+///     let mut writer = loop {
+///         match RecordWriter::connect(&path, &Options::new()) {
+///             Ok(writer) => break writer,
+///             Err(_) => std::thread::yield_now(), // nobody listens yet
+///         }
+///     };
+///     writer.send(b"hello")?;
+///     let (_listener, mut reader) = accepting.join().expect("no panic")?;
+///     assert_eq!(reader.receive(&mut [0; 16])?, Some(5));
+///     Ok::<(), weir::Error>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Accept: Sized {
     /// The options of such an end.
     type Options: Default;

@@ -6,6 +6,7 @@ use super::endpoint::{Endpoint, Ring};
 use crate::connect::wait::Waitable;
 use crate::error::Result;
 use crate::park::{Parked, WaitSource};
+use rustix::fd::BorrowedFd;
 use std::time::Duration;
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
@@ -13,6 +14,10 @@ use weir_ring::sleep;
 impl<R: Ring + 'static> Waitable for Endpoint<R> {
     fn source(&mut self) -> &mut dyn WaitSource {
         self
+    }
+
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::connect::name;
 use crate::connect::passing::{refuse, turn_away};
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Page;
+use crate::memory::SharedPage;
 use crate::pipe::connection::Connection;
 use crate::pipe::end::End;
 use crate::pipe::options::Resolved;
@@ -43,7 +43,7 @@ pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 /// All writers, and the choice of the next one.
 #[derive(Debug)]
 pub struct Choice {
-    board: Arc<Page<Board>>,
+    board: Arc<SharedPage<Board>>,
     board_file: ParentOnly,
     inbox: Arc<Inbox>,
     pub slots: WriterSlots,
@@ -65,7 +65,7 @@ pub struct Choice {
 
 impl Choice {
     pub fn new(options: &PortOptions) -> Result<Choice> {
-        let (board_file, board) = Page::<Board>::create()?;
+        let (board_file, board) = SharedPage::<Board>::create()?;
         let board = Arc::new(board);
         board.words().account.pid.store(std::process::id(), Ordering::Relaxed);
         Ok(Choice {

@@ -85,7 +85,7 @@ impl fmt::Display for WriterId {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct PortCounts {
     /// Open writers.
     pub open: usize,
     /// Open writers that wait for room.
@@ -141,6 +141,7 @@ pub struct WriterStat {
 /// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// A message, at the front of the buffer.
     Message {

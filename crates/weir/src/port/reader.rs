@@ -3,7 +3,7 @@
 use super::lent::Lent;
 use super::rings::{Effort, Rings};
 use super::slot::{InRing, SlotStep, StepLimits};
-use super::{Counts, Event, PortOptions, READ, Received, WriterId, WriterStat};
+use super::{Event, PortCounts, PortOptions, READ, Received, WriterId, WriterStat};
 use crate::connect::name::{self, Subject};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
@@ -268,10 +268,10 @@ impl Port {
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
-    pub fn counts(&mut self) -> Result<Counts> {
+    pub fn counts(&mut self) -> Result<PortCounts> {
         let stats = self.writers()?;
         let waiting = stats.iter().filter(|stat| stat.waiting).count();
-        Ok(Counts { open: stats.len(), waiting })
+        Ok(PortCounts { open: stats.len(), waiting })
     }
 
     /// Lists the writers that are open.
@@ -386,5 +386,9 @@ impl Port {
 impl Waitable for Port {
     fn source(&mut self) -> &mut dyn WaitSource {
         &mut self.rings
+    }
+
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()
     }
 }

@@ -247,6 +247,10 @@ impl Waitable for PortWriter {
         &mut self.inner
     }
 
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()
+    }
+
     /// Room for the first piece is enough.
     fn wanted(&self, bytes: usize) -> u64 {
         bytes.min(self.piece_bytes) as u64

@@ -2,7 +2,7 @@
 
 use super::Registered;
 use crate::error::Result;
-use crate::mpx::{ChannelId, Kind, Participant, Record};
+use crate::mpx::{ChannelId, Participant, Record, RecordKind};
 use crate::park::Timeout;
 use futures_core::Stream;
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ pub struct MpxRecord {
     /// The way to a joined mpx, as in [`Record::path`].
     pub path: Vec<ChannelId>,
     /// The kind.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// With data: the rest follows.
     pub more: bool,
     /// The data, label or reason.
@@ -57,7 +57,7 @@ impl From<Record<'_>> for MpxRecord {
 ///
 /// ```
 /// use futures::StreamExt;
-/// use weir::mpx::Kind;
+/// use weir::mpx::RecordKind;
 /// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -68,7 +68,7 @@ impl From<Record<'_>> for MpxRecord {
 /// peer.open(b"greetings")?;
 /// let mut records = weir::tokio::MpxStream::new(owner)?;
 /// let record = records.next().await.transpose()?.ok_or("no record")?;
-/// assert_eq!((record.kind, &record.bytes[..]), (Kind::Open, &b"greetings"[..]));
+/// assert_eq!((record.kind, &record.bytes[..]), (RecordKind::Open, &b"greetings"[..]));
 /// records.end().accept(record.channel)?;
 /// # Ok(())
 /// # }

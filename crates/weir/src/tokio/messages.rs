@@ -100,7 +100,7 @@ impl Stream for RecordStream {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Message {
+pub struct PortMessage {
     /// The writer, and what came from it.
     pub received: Received,
     /// The bytes of the message. Empty for the end of a writer.
@@ -153,7 +153,7 @@ impl PortStream {
 }
 
 impl Stream for PortStream {
-    type Item = Result<Message>;
+    type Item = Result<PortMessage>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let PortStream { registered, port, buffer } = self.get_mut();
@@ -162,7 +162,7 @@ impl Stream for PortStream {
         }));
         Poll::Ready(Some(outcome.map(|received| {
             let bytes = buffer[..received.event.bytes()].to_vec();
-            Message { received, bytes }
+            PortMessage { received, bytes }
         })))
     }
 }
@@ -199,8 +199,8 @@ impl<E> SinkEnd<E> {
 }
 
 macro_rules! sink {
-    ($sink:ident, $end:ty, $what:literal) => {
-        #[doc = concat!("Sends ", $what, ". It waits for room.")]
+    ($(#[$doc:meta])* $sink:ident, $end:ty) => {
+        $(#[$doc])*
         #[derive(Debug)]
         pub struct $sink(SinkEnd<$end>);
 
@@ -244,5 +244,44 @@ macro_rules! sink {
     };
 }
 
-sink!(RecordSink, RecordWriter, "records to a pipe");
-sink!(PortSink, PortWriter, "messages to a port, each of which must fit into its ring");
+sink! {
+    /// A sink of the records of a pipe. It waits for room.
+    ///
+    /// ```
+    /// use futures::SinkExt;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (writer, mut reader) = weir::records(&weir::Options::new())?;
+    /// let mut sink = weir::tokio::RecordSink::new(writer)?;
+    /// sink.send(b"hello".to_vec()).await?;
+    /// sink.close().await?;
+    /// let mut buffer = [0; 64];
+    /// assert_eq!(reader.receive(&mut buffer)?, Some(5));
+    /// assert_eq!(reader.receive(&mut buffer)?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    RecordSink, RecordWriter
+}
+sink! {
+    /// A sink of the messages of one writer of a port, each of which must fit into its ring. It
+    /// waits for room.
+    ///
+    /// ```
+    /// use futures::SinkExt;
+    /// use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let name = directory.path().join("log");
+    /// let mut port = Port::create(&name, &PortOptions::new())?;
+    /// let writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+    /// let mut sink = weir::tokio::PortSink::new(writer)?;
+    /// sink.send(b"hello".to_vec()).await?;
+    /// let received = port.receive(&mut [0; 64])?;
+    /// assert_eq!(received.event, Event::Message { bytes: 5 });
+    /// # Ok(())
+    /// # }
+    /// ```
+    PortSink, PortWriter
+}

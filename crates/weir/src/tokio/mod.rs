@@ -28,7 +28,7 @@ mod messages;
 mod streams;
 
 pub use exchange::{MpxRecord, MpxStream};
-pub use messages::{Message, PortSink, PortStream, RecordSink, RecordStream};
+pub use messages::{PortMessage, PortSink, PortStream, RecordSink, RecordStream};
 pub use streams::{StreamReader, StreamWriter};
 
 use crate::error::{Error, ErrorKind, Result};

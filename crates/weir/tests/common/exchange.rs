@@ -4,23 +4,23 @@
 
 use std::path::PathBuf;
 use std::time::Duration;
-use weir::mpx::{ChannelId, Kind, Record};
+use weir::mpx::{ChannelId, Record, RecordKind};
 use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
 
-/// For what comes in no time.
+/// The limit for anything that takes almost no time.
 pub const LONG: Duration = Duration::from_secs(20);
 
-/// A record, kept.
+/// A record that owns its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     pub channel: ChannelId,
     pub path: Vec<ChannelId>,
-    pub kind: Kind,
+    pub kind: RecordKind,
     pub more: bool,
     pub bytes: Vec<u8>,
 }
 
-/// Both sides receive alike.
+/// What both sides do in the same way.
 pub trait Receives {
     fn all_for(&mut self, time: Duration, see: &mut dyn FnMut(Kept)) -> weir::Result<usize>;
     fn all_now(&mut self, see: &mut dyn FnMut(Kept)) -> weir::Result<usize>;
@@ -49,7 +49,7 @@ macro_rules! receives {
 receives!(Mpx);
 receives!(MpxPeer);
 
-/// A copy.
+/// Copies a record.
 pub fn kept(record: &Record<'_>) -> Kept {
     Kept {
         channel: record.channel,
@@ -60,7 +60,7 @@ pub fn kept(record: &Record<'_>) -> Kept {
     }
 }
 
-/// What comes until there are so many records.
+/// Receives until there are this many records.
 pub fn receive(end: &mut impl Receives, count: usize) -> Vec<Kept> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -70,7 +70,7 @@ pub fn receive(end: &mut impl Receives, count: usize) -> Vec<Kept> {
     all
 }
 
-/// What there is now.
+/// Receives everything that is there now.
 pub fn drain(end: &mut impl Receives) -> Vec<Kept> {
     let mut all = Vec::new();
     while end.all_now(&mut |record| all.push(record)).is_ok() {}
@@ -84,12 +84,12 @@ pub struct Exchange {
     _directory: tempfile::TempDir,
 }
 
-/// One of default sizes.
+/// Makes an owner with the default sizes.
 pub fn exchange() -> Exchange {
     exchange_with(&MpxOptions::new())
 }
 
-/// One of these.
+/// Makes an owner with these options.
 pub fn exchange_with(options: &MpxOptions) -> Exchange {
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("exchange");
@@ -98,24 +98,24 @@ pub fn exchange_with(options: &MpxOptions) -> Exchange {
 }
 
 impl Exchange {
-    /// One more peer.
+    /// Connects one more peer.
     pub fn peer(&self) -> MpxPeer {
         MpxPeer::connect(&self.name, &MpxPeerOptions::new()).expect("connected")
     }
 
-    /// Opens a channel and accepts it: its number on either side.
+    /// Opens a channel and accepts it. Returns its id at the owner and at the peer.
     pub fn open(&mut self, peer: &mut MpxPeer, label: &str) -> (ChannelId, ChannelId) {
         let there = peer.open(label.as_bytes()).expect("opened");
         let opened = receive(&mut self.owner, 1).remove(0);
-        assert_eq!((opened.kind, &opened.bytes[..]), (Kind::Open, label.as_bytes()));
+        assert_eq!((opened.kind, &opened.bytes[..]), (RecordKind::Open, label.as_bytes()));
         self.owner.accept(opened.channel).expect("accepted");
         let accepted = receive(peer, 1).remove(0);
-        assert_eq!((accepted.kind, accepted.channel), (Kind::Accepted, there));
+        assert_eq!((accepted.kind, accepted.channel), (RecordKind::Accepted, there));
         (opened.channel, there)
     }
 }
 
-/// What they are.
-pub fn kinds(records: &[Kept]) -> Vec<Kind> {
+/// The kinds of these records.
+pub fn kinds(records: &[Kept]) -> Vec<RecordKind> {
     records.iter().map(|record| record.kind).collect()
 }

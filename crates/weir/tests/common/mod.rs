@@ -1,4 +1,4 @@
-//! Other processes for tests: this very program again, in a role.
+//! Other processes for tests: this program again, in a role.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir::Handle;
 
-/// The name of the test that takes a role on, in each program that has some.
+/// The name of the test that plays a role, in each program that has roles.
 pub const ROLE_TEST: &str = "in_a_role";
 const ROLE: &str = "WEIR_TEST_ROLE";
 
@@ -17,7 +17,8 @@ pub fn start(role: &str) -> (Child, OwnedFd) {
     start_command(role, Command::new(program()))
 }
 
-/// The same, as another user, for root only: of a copy in a directory that user can see.
+/// Starts this program as another user, from a copy in a directory that the user can see. Needs
+/// root.
 pub fn start_as(role: &str, uid: u32, directory: &std::path::Path) -> (Child, OwnedFd) {
     use std::os::unix::process::CommandExt;
     let copy = directory.join("program");
@@ -29,8 +30,8 @@ pub fn start_as(role: &str, uid: u32, directory: &std::path::Path) -> (Child, Ow
     start_command(role, command)
 }
 
-/// The same, started by another program, which is given this one and its arguments: none where that
-/// program is missing or not allowed what it does.
+/// Starts this program by another program, which gets this one and its arguments. Returns `None` if
+/// that program is missing or may not do its work.
 pub fn start_by(role: &str, by: &[&str]) -> Option<(Child, OwnedFd)> {
     let (first, rest) = by.split_first()?;
     let able = Command::new(first).args(rest).arg("true").stderr(Stdio::null()).status();
@@ -63,8 +64,8 @@ fn start_command(role: &str, mut command: Command) -> (Child, OwnedFd) {
     (child, ours)
 }
 
-/// The role this process was started in. It dies with the thread that started it: a test that fails
-/// or is killed leaves nobody behind who waits for ever.
+/// The role in which this process was started. The process dies with the thread that started it, so
+/// a test that fails or is killed leaves no process that waits for ever.
 pub fn role() -> Option<String> {
     let role = std::env::var(ROLE).ok()?;
     let signal = Some(rustix::process::Signal::KILL);
@@ -77,13 +78,13 @@ pub fn receive_handle() -> Handle {
     Handle::receive(std::io::stdin().as_fd()).expect("a handle")
 }
 
-/// Says something over the socket.
+/// Sends a word over the socket.
 pub fn say(socket: impl AsFd, text: &[u8]) -> bool {
     let flags = rustix::net::SendFlags::NOSIGNAL;
     rustix::net::send(socket, text, flags) == Ok(text.len())
 }
 
-/// What was said, if anything; waits until something is, or the other is gone.
+/// Waits for the next word. Returns no bytes if the other side is gone.
 pub fn hear(socket: impl AsFd) -> Vec<u8> {
     let mut text = [0; 64];
     let flags = rustix::net::RecvFlags::empty();
@@ -91,7 +92,7 @@ pub fn hear(socket: impl AsFd) -> Vec<u8> {
     text[..count].to_vec()
 }
 
-/// What was said, if anything was by now.
+/// Returns the next word if it is already there.
 pub fn hears(socket: impl AsFd) -> Option<Vec<u8>> {
     let mut text = [0; 64];
     let flags = rustix::net::RecvFlags::DONTWAIT;
@@ -99,20 +100,20 @@ pub fn hears(socket: impl AsFd) -> Option<Vec<u8>> {
     Some(text[..count].to_vec())
 }
 
-/// Kills and reaps.
+/// Kills a child and waits for it.
 pub fn kill(child: &mut Child) {
     child.kill().expect("killed");
     child.wait().expect("reaped");
 }
 
-/// A place for the name of a port, which goes with it.
+/// A directory for the name of a port, removed on drop.
 pub fn place() -> (tempfile::TempDir, std::path::PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("port");
     (directory, name)
 }
 
-/// Tests that count what the process holds run one after the other.
+/// A lock: tests that count what the process holds run one after the other.
 pub fn alone() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
@@ -127,7 +128,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Stops a process, all of it: a thread that has not yet heard of the signal goes on for a while.
+/// Stops all threads of a process. A thread that has not seen the signal yet goes on for a while.
 pub fn stop(pid: rustix::process::Pid) {
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("sent");
     let tasks = format!("/proc/{}/task", pid.as_raw_nonzero());
@@ -139,19 +140,19 @@ pub fn stop(pid: rustix::process::Pid) {
     });
 }
 
-/// CPU time that this thread has used. What a call may cost is held by this, not by the clock on
-/// the wall: beside other tests a thread may wait long for a CPU.
+/// The CPU time that this thread has used. It bounds what a call may cost; the time on the clock
+/// does not, since beside other tests a thread may wait long for a CPU.
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Bytes that depend on the seed and on the place.
+/// Bytes that depend on the seed and on their position.
 pub fn patterned(count: usize, seed: usize) -> Vec<u8> {
     (0..count).map(|at| (((at + seed) * 167) >> 3) as u8).collect()
 }
 
-/// A generator of numbers without order.
+/// A generator of pseudo-random numbers.
 pub struct Random(pub u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Sockets and descriptors as one sends them who does not use the library.
+//! Sockets and descriptors as a program sends them that does not use the library.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -14,17 +14,17 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::Duration;
 
-/// Connects to a name, and says nothing. An error where the queue is full or nobody is there.
+/// Connects to a name, and sends nothing. Fails if the queue is full or nobody listens.
 pub fn try_dial(name: &Path) -> rustix::io::Result<OwnedFd> {
     let kind = SocketType::SEQPACKET;
     let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
-    // Where the queue is full, a connect waits as long as a send may.
+    // If the queue is full, a connect waits as long as a send may.
     set_socket_timeout(&socket, Timeout::Send, Some(Duration::from_secs(5)))?;
     connect(&socket, &SocketAddrUnix::new(name)?)?;
     Ok(socket)
 }
 
-/// The same, where there is somebody.
+/// Connects if somebody listens.
 pub fn dial(name: &Path) -> OwnedFd {
     try_dial(name).expect("connected")
 }
@@ -38,7 +38,7 @@ pub fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) {
     sendmsg(socket, &[IoSlice::new(text)], &mut ancillary, flags).expect("sent");
 }
 
-/// The descriptor that has come, if one has.
+/// The descriptor that has come, if there is one.
 pub fn receive_file(socket: BorrowedFd) -> Option<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

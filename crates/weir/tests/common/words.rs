@@ -1,5 +1,5 @@
-//! Ends that keep to the words of the protocol of ports and not to its sense: whole records, in the
-//! right places, in any order. Written without the library.
+//! Ends that write valid words of the protocol of ports in any order: whole records, in the right
+//! places, without regard to what they mean. Written without the library.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -18,7 +18,7 @@ const HEADER_BYTES: u64 = 4096;
 /// Longest record that lies in the ring itself.
 pub const INLINE_BYTES: usize = 1024;
 
-/// A writer of a port: its ring, its socket, and the board, if it was given it.
+/// A writer of a port: its ring, its socket, and the board if it has got one.
 pub struct Words {
     pub ring: OwnedFd,
     pub mapped: weir_sys::words::Words,
@@ -29,7 +29,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Comes in by the door, with a ring that is sound.
+    /// Connects with a valid ring, as an honest writer does.
     pub fn enter(name: &Path, port: &mut Port, ring_bytes: u64) -> Words {
         let had = port.writers().expect("mine").len();
         let mut words = Words::connect(name, ring_bytes);
@@ -41,7 +41,8 @@ impl Words {
         words
     }
 
-    /// Hands a ring over, and does not wait. It is mapped here first: nobody can do that later.
+    /// Hands a ring over, and does not wait. The ring is mapped here first, because later nobody
+    /// can map it.
     pub fn connect(name: &Path, ring_bytes: u64) -> Words {
         let options = Options::new().capacity_bytes(ring_bytes);
         let (writer, _reader) = Handle::record_pair(&options).expect("a pipe");
@@ -54,7 +55,7 @@ impl Words {
         Words { ring, mapped, socket, board: None, ring_bytes, written: 0 }
     }
 
-    /// Bytes of the ring that are free, by the reader's word.
+    /// The bytes of the ring that are free, by the reader's position.
     pub fn room(&self) -> u64 {
         let mut read = [0; 8];
         rustix::io::pread(&self.ring, &mut read, 256).expect("read");
@@ -81,7 +82,7 @@ impl Words {
         }
     }
 
-    /// Puts a record of at most [`INLINE_BYTES`], if there is room: whether there was.
+    /// Puts a record of at most [`INLINE_BYTES`]. Returns whether there was room.
     pub fn put(&mut self, flags: u32, bytes: &[u8]) -> bool {
         let room = footprint(bytes.len());
         if self.room() < room {
@@ -94,13 +95,13 @@ impl Words {
         true
     }
 
-    /// Puts all of a record but the word that makes it one.
+    /// Puts all of a record except the word that commits it.
     pub fn half(&mut self, flags: u32, bytes: &[u8]) {
         let record = [&(DATA | flags).to_le_bytes(), bytes].concat();
         self.put_at(self.written + 4, &record);
     }
 
-    /// Puts as many records of no bytes as there is room for, at most so many: how many.
+    /// Puts at most this many records of no bytes, as room allows. Returns how many it put.
     pub fn flood(&mut self, flags: u32, most: u64) -> u64 {
         let count = (self.room() / 8).min(most);
         let record = [COMMITTED.to_le_bytes(), (DATA | flags).to_le_bytes()].concat();
@@ -109,7 +110,7 @@ impl Words {
         count
     }
 
-    /// Says that it has closed.
+    /// Announces that it has closed.
     pub fn say_closed(&self) {
         self.write(512 + 4, &1_u32.to_le_bytes());
     }

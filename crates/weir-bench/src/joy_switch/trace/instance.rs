@@ -20,21 +20,21 @@ const BUFFER_KIB: &str = "4096";
 /// The instance, removed when dropped. One that a killed process left is removed by the next
 /// process.
 #[derive(Debug)]
-pub struct Instance {
+pub struct TraceInstance {
     path: PathBuf,
     // Keeps the file system reachable, although it is not mounted anywhere any more.
     _root: Option<OwnedFd>,
 }
 
-impl Instance {
+impl TraceInstance {
     /// Creates an instance that traces the switches and calls of some processes.
-    pub fn new(site: &Site, pids: &[u32]) -> Result<Instance, CaseError> {
+    pub fn new(site: &Site, pids: &[u32]) -> Result<TraceInstance, CaseError> {
         let (tracing, root) = tracing(site)?;
         let instances = tracing.join("instances");
         remove_stale(&instances);
         let path = instances.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&path).map_err(|error| lacking("make a tracing instance", &error))?;
-        let instance = Instance { path, _root: root };
+        let instance = TraceInstance { path, _root: root };
         instance.set("tracing_on", "0")?;
         instance.set("trace_clock", "x86-tsc")?;
         instance.set("buffer_size_kb", BUFFER_KIB)?;
@@ -64,7 +64,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for TraceInstance {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.path);
     }

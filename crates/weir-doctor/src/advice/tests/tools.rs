@@ -1,6 +1,7 @@
 //! Advice that goes by programs and their options, and the commands it leads to.
 
 use super::*;
+use crate::facts::Io;
 
 /// A pipeline of these stages, in which the one at `busy` is held up by nobody.
 fn pipeline(labels: &[&str], busy: usize) -> Run {
@@ -134,4 +135,42 @@ fn a_large_pipe_grows_only_where_much_is_to_be_gained() {
     waits.stages[0].times.cpu_ns = 800 * MS;
     waits.stages[0].user_ns = 800 * MS;
     assert!(!kinds(&waits).contains(&AdviceKind::LargerPipe), "at most 1.25x");
+}
+
+#[test]
+fn lines_that_come_slowly_are_passed_on_to_a_loop_that_works_on_each() {
+    let labels = ["tail -f log", "grep x", "while read -r l; do work \"$l\"; done"];
+    let mut run = pipeline(&labels, 0);
+    let waits = |input_ms: u64, cpu_ms: u64| Times {
+        input_ns: input_ms * MS,
+        cpu_ns: cpu_ms * MS,
+        ..Times::default()
+    };
+    (run.stages[1].times, run.stages[2].times) = (waits(600, 5), waits(600, 400));
+    let io = |read_calls, write_calls| Io {
+        read_calls,
+        read_bytes: 64 * read_calls,
+        write_calls,
+        write_bytes: 4000,
+    };
+    run.stages[1].io = Some(io(60, 1));
+    let found = commands(&run);
+    let wanted =
+        typed("tail -f log | grep --line-buffered x | while read -r l; do work \"$l\"; done");
+    let kind = AdviceKind::LineBuffering;
+    assert!(found.iter().any(|(found, _)| *found == kind), "{found:?}");
+    assert_eq!(
+        rewrite(&run, &Advice { kind, stage: Some(1), pipe: None, gain: Gain::AtMost(1.0) })
+            .and_then(|changes| apply(&labels.join(" | "), &labels, &changes)),
+        wanted
+    );
+    // It passes lines on as they come, its reader needs them all, or there is little to do behind.
+    let mut passes = run.clone();
+    passes.stages[1].io = Some(io(60, 60));
+    assert!(!kinds(&passes).contains(&kind));
+    let mut sorts = run.clone();
+    sorts.stages[2].label = String::from("sort");
+    assert!(!kinds(&sorts).contains(&kind));
+    run.stages[2].times = waits(950, 50);
+    assert!(!kinds(&run).contains(&kind));
 }

@@ -1,6 +1,6 @@
 //! Formats an event as a line of JSON. The event types declare which fields it has.
 
-use super::super::event::{Event, EventBody, Transport};
+use super::super::event::{EventBody, LogEvent, Transport};
 use super::super::kinds::Kinds;
 use super::super::reason::EventReason;
 use super::text::timestamp;
@@ -26,7 +26,7 @@ struct JsonLine<'a> {
 }
 
 /// Appends a line with its newline.
-pub fn json(out: &mut String, event: &Event) {
+pub fn json(out: &mut String, event: &LogEvent) {
     let kind = event.kind();
     let named = Kinds::EACH.iter().find(|(each, _)| *each == kind);
     let line = JsonLine {

@@ -2,7 +2,7 @@
 //! 2024), link type RAW, in which packets begin with their IP header.
 
 use super::super::MOST_SNAP_BYTES;
-use super::super::event::{Event, EventBody};
+use super::super::event::{EventBody, LogEvent};
 
 /// Magic number for times in ns; its byte order is this machine's.
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
@@ -22,7 +22,7 @@ pub fn pcap_header() -> [u8; 24] {
 
 /// Appends a dump to a capture file: 16 bytes and the packet. Returns false for events without
 /// bytes.
-pub fn pcap(out: &mut Vec<u8>, event: &Event) -> bool {
+pub fn pcap(out: &mut Vec<u8>, event: &LogEvent) -> bool {
     let EventBody::Dump(dump) = &event.what else { return false };
     // The format has 32 bits for seconds, which last until 2106.
     let seconds = (event.time_ns / 1_000_000_000) as u32;

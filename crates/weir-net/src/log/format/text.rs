@@ -1,7 +1,7 @@
 //! Formats an event as a line of text.
 
 use super::super::event::{
-    Change, Direction, Dump, Event, FailureEvent, Packet, StationEvent, Transport,
+    Direction, Dump, FailureEvent, LogEvent, Packet, StationChange, StationEvent, Transport,
 };
 use super::super::event::{EventBody, Transaction};
 use super::super::reason::EventReason;
@@ -68,7 +68,7 @@ pub fn timestamp(time_ns: u64) -> Timestamp {
 }
 
 /// Appends a line with its newline. Packet bytes are shown in hexadecimal only.
-pub fn text(out: &mut String, event: &Event, zone: &mut Zone) {
+pub fn text(out: &mut String, event: &LogEvent, zone: &mut Zone) {
     zone.put(out, event.time_ns);
     // Writing to a string does not fail.
     let _ = match &event.what {
@@ -177,10 +177,10 @@ impl Display for FailureEvent {
 impl Display for StationEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.change {
-            Change::Attached => "attached",
-            Change::Detached => "detached",
-            Change::Died => "died",
-            Change::Refused => "refused",
+            StationChange::Attached => "attached",
+            StationChange::Detached => "detached",
+            StationChange::Died => "died",
+            StationChange::Refused => "refused",
         };
         write!(f, "{word}: {}", Protocol(self.protocol))?;
         if self.port != 0 {

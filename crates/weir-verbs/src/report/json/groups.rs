@@ -62,5 +62,6 @@ pub fn critical_path(path: &CriticalPath) -> Value {
 }
 
 pub fn unseen(unseen: &Unseen) -> Value {
-    json!({ "processes": unseen.processes, "cpu_s": seconds(unseen.cpu_ns) })
+    let evidence = unseen.evidence.as_ref();
+    json!({ "processes": unseen.processes, "evidence": evidence, "cpu_s": seconds(unseen.cpu_ns) })
 }

@@ -3,7 +3,7 @@
 use crate::json::seconds;
 use serde_json::{Value, json};
 use weir_doctor::facts::Run;
-use weir_doctor::phases::{Holder, Phase};
+use weir_doctor::facts::{Holder, Phase};
 
 pub fn phase(run: &Run, phase: &Phase) -> Value {
     let (stages, busy_share, alone) = match phase.holder {

@@ -68,6 +68,7 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
         AdviceKind::MoreThreads
         | AdviceKind::UncompressedStream
         | AdviceKind::FasterCipher
+        | AdviceKind::LineBuffering
         | AdviceKind::DirectInput => tools::advice(run, kind, position, &name),
         AdviceKind::LargerReads => {
             transfers(of, kind, &name, "reads", io.read_calls, io.read_bytes)

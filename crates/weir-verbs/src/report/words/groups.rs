@@ -24,9 +24,15 @@ pub fn groups(run: &Run, parts: &[Part]) -> String {
             true => starting(group),
             false => held_up(&group.run, &part.verdict, group.first_stage),
         };
-        let what = if group.is_single() { "command" } else { "pipeline" };
-        let who = format!("{what} {} {}", part.group + 1, described(group));
-        format!("{} of the time: {who}: {held}", percent(part.share))
+        let number = part.group + 1;
+        let who = match (group.is_single(), &group.line) {
+            (true, _) => format!("command {number} {}", described(group)),
+            // The table beside it has its commands.
+            (false, Some(_)) => format!("pipeline {number} ({})", about(group).join(", ")),
+            (false, None) => format!("pipeline {number} {}", described(group)),
+        };
+        let joint = if held.starts_with("held up by ") { "," } else { ":" };
+        format!("{} of the time: {who}{joint} {held}", percent(part.share))
     };
     let path = critical_path(run);
     parts.iter().map(line).chain(path).collect::<Vec<_>>().join("\n")
@@ -42,6 +48,8 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
     let of = run.stages.get(position)?;
     let found = run.groups.iter().filter(|group| group.inside == Some(position));
     let share = |group: &FoundGroup| group.own_ns() as f64 / of.wall_ns.max(1) as f64;
+    // One that waits for what it starts tells less than that.
+    let found = found.filter(|group| !(group.starts_others && group.is_single()));
     let group = found.max_by(|one, other| share(one).total_cmp(&share(other)))?;
     // What is the stage itself says nothing new.
     let itself = group.is_single() && group.run.stages[0].label == of.label;
@@ -91,15 +99,20 @@ fn held_up(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
     }
 }
 
-/// `sort a | uniq -c (line 14 of report.sh, 300 times)`.
-fn described(group: &FoundGroup) -> String {
+/// `line 14 of report.sh`, `300 times`.
+fn about(group: &FoundGroup) -> Vec<String> {
     let more = match group.instances_evidence {
         Evidence::Exact => "",
         Evidence::LowerBound => "at least ",
         _ => "about ",
     };
     let times = (group.instances > 1).then(|| format!("{more}{} times", count(group.instances)));
-    let about: Vec<String> = place(group).into_iter().chain(times).collect();
+    place(group).into_iter().chain(times).collect()
+}
+
+/// `sort a | uniq -c (line 14 of report.sh, 300 times)`.
+fn described(group: &FoundGroup) -> String {
+    let about = about(group);
     match about.is_empty() {
         true => short(&group.name),
         false => format!("{} ({})", short(&group.name), about.join(", ")),
@@ -154,14 +167,15 @@ fn critical_path(run: &Run) -> Option<String> {
 pub fn unseen(run: &Run) -> Option<String> {
     /// Less than this share of the run's CPU time is not worth a word.
     const LITTLE: f64 = 0.05;
-    let Unseen { processes, cpu_ns } = run.unseen?;
+    let Unseen { processes, evidence, cpu_ns } = run.unseen?;
+    let about = if evidence == Evidence::Exact { "" } else { "about " };
     let share = cpu_ns as f64 / (run.cpu_sum_ns() + cpu_ns).max(1) as f64;
     if share < LITTLE || processes == Some(0) || seconds(cpu_ns) == "-" {
         return None;
     }
     let who = match processes {
-        Some(1) => String::from("about 1 process"),
-        Some(n) => format!("about {} processes", count(n)),
+        Some(1) => format!("{about}1 process"),
+        Some(n) => format!("{about}{} processes", count(n)),
         None => String::from("processes"),
     };
     let (took, part) = (seconds(cpu_ns), percent(share));

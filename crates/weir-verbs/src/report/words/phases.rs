@@ -2,7 +2,7 @@
 
 use super::verdict::short_stage;
 use weir_doctor::facts::Run;
-use weir_doctor::phases::{Holder, Phase};
+use weir_doctor::facts::{Holder, Phase};
 
 /// Most phases in the sentence.
 const MOST: usize = 8;

@@ -3,9 +3,9 @@
 use super::*;
 use weir_doctor::advice::{Advice, AdviceKind, Gain, advise};
 use weir_doctor::ending::{Ending, MemoryKills};
+use weir_doctor::facts::{Holder, Phase};
 use weir_doctor::facts::{Host, Pipe, Program, Quota, Stage};
 use weir_doctor::partition::Times;
-use weir_doctor::phases::{Holder, Phase};
 use weir_doctor::verdict::judge;
 
 const MS: u64 = 1_000_000;

@@ -25,6 +25,11 @@ pub(super) fn advice(run: &Run, kind: AdviceKind, position: usize, name: &str) -
         AdviceKind::FasterCipher => {
             format!("{typed}: {name} spends its time in its cipher, and this CPU has AES")
         }
+        AdviceKind::LineBuffering => {
+            let next = run.stages.get(position + 1).map(|next| next.label.as_str());
+            let next = stage(position + 1, next.unwrap_or_default());
+            format!("{typed}: {name} keeps lines until a block is full, and {next} waits for them")
+        }
         _ => {
             format!(
                 "{typed}: {name} only copies {} from a file",

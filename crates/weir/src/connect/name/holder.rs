@@ -29,19 +29,19 @@ impl Namespaces {
 
 /// The process that holds a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct NameHolder {
     /// Its pid in its own namespace.
     pid: i32,
     started_ticks: u64,
     namespaces: Namespaces,
 }
 
-impl Holder {
-    fn own() -> Holder {
+impl NameHolder {
+    fn own() -> NameHolder {
         let text = std::fs::read("/proc/self/stat").unwrap_or_default();
         let started_ticks = Stat::parse(&text).map_or(0, |stat| stat.started_ticks);
         let pid = std::process::id() as i32;
-        Holder { pid, started_ticks, namespaces: Namespaces::own() }
+        NameHolder { pid, started_ticks, namespaces: Namespaces::own() }
     }
 
     /// Its pid, if this process is in the same pid namespace.
@@ -73,7 +73,7 @@ impl Holder {
     }
 
     /// Reads a lock file; `None` if it is empty, an error if it is not weir's.
-    pub fn read(lock: BorrowedFd) -> Result<Option<Holder>, ()> {
+    pub fn read(lock: BorrowedFd) -> Result<Option<NameHolder>, ()> {
         let found = rustix::fs::fstat(lock).map_err(drop)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(());
@@ -89,12 +89,12 @@ impl Holder {
         let (pid, started_ticks) = (next().ok_or(())?, next().ok_or(())?);
         let namespaces =
             Namespaces { pid: next().unwrap_or_default(), time: next().unwrap_or_default() };
-        Ok(Some(Holder { pid: i32::try_from(pid).map_err(drop)?, started_ticks, namespaces }))
+        Ok(Some(NameHolder { pid: i32::try_from(pid).map_err(drop)?, started_ticks, namespaces }))
     }
 
     /// Records this process in a lock file.
     pub fn record_own(lock: BorrowedFd) -> rustix::io::Result<()> {
-        let Holder { pid, started_ticks, namespaces } = Holder::own();
+        let NameHolder { pid, started_ticks, namespaces } = NameHolder::own();
         let text = format!("{MARK}{pid} {started_ticks} {} {}\n", namespaces.pid, namespaces.time);
         rustix::fs::ftruncate(lock, 0)?;
         rustix::io::pwrite(lock, text.as_bytes(), 0).map(drop)

@@ -8,7 +8,7 @@
 mod holder;
 mod place;
 
-pub use holder::Holder;
+pub use holder::NameHolder;
 pub use place::directory;
 
 use crate::error::{Error, ErrorKind, Result, Text};
@@ -179,11 +179,11 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
             cause => failed(cause),
         })?;
         let lock = file.here().map_err(failed)?;
-        let holder = Holder::read(lock).map_err(|()| foreign_lock(what, path))?;
+        let holder = NameHolder::read(lock).map_err(|()| foreign_lock(what, path))?;
         if rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             // The locked file may have been removed or replaced meanwhile.
             if is_at(lock, &beside) {
-                Holder::record_own(lock).map_err(failed)?;
+                NameHolder::record_own(lock).map_err(failed)?;
                 return Ok(Lock { file, orphaned });
             }
             continue;
@@ -227,7 +227,7 @@ fn replace_lock(beside: &Path) -> rustix::io::Result<()> {
     };
     let lock = file.here()?;
     let held = is_locked(lock);
-    let gone = matches!(Holder::read(lock), Ok(Some(holder)) if !holder.lives(|| held));
+    let gone = matches!(NameHolder::read(lock), Ok(Some(holder)) if !holder.lives(|| held));
     if held && gone { rustix::fs::unlink(beside) } else { Ok(()) }
 }
 
@@ -333,7 +333,7 @@ const QUEUE_PATIENCE: Duration = Duration::from_secs(1);
 /// Whether a reader holds a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameState {
-    Held(Holder),
+    Held(NameHolder),
     Stale,
 }
 
@@ -341,7 +341,7 @@ pub enum NameState {
 pub fn state(path: &Path) -> Option<NameState> {
     let file = open(&lock_path(path), LOCK_FLAGS, Mode::empty()).ok()?;
     let lock = file.here().ok()?;
-    let holder = Holder::read(lock).ok()??;
+    let holder = NameHolder::read(lock).ok()??;
     // The lock is tested only where nothing else can tell: a reader that takes the name at this
     // moment has to try again.
     Some(if holder.lives(|| is_locked(lock)) { NameState::Held(holder) } else { NameState::Stale })

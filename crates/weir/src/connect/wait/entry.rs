@@ -1,6 +1,6 @@
 //! What a wait holds: ends, and an epoll over descriptors.
 
-use super::super::watcher::Watched;
+use super::super::watcher::WatchedDescriptor;
 use super::Waitable;
 use crate::error::{Error, Result};
 use crate::park::{Rung, WaitSource};
@@ -94,7 +94,7 @@ pub struct WaitEntry<'a, T> {
 /// The epoll of a wait, and the word that the watcher counts up when it is ready.
 pub struct Poll {
     pub epoll: OwnedFd,
-    pub watched: Watched,
+    pub watched: WatchedDescriptor,
     pub rung: Arc<Rung>,
 }
 
@@ -102,7 +102,7 @@ impl Poll {
     pub fn new() -> Result<Poll> {
         let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;
-        let (mut watched, rung) = (Watched::copy_of(epoll.as_fd())?, Arc::default());
+        let (mut watched, rung) = (WatchedDescriptor::copy_of(epoll.as_fd())?, Arc::default());
         watched.start(EventFlags::ONESHOT, &rung)?;
         Ok(Poll { epoll, watched, rung })
     }

@@ -5,11 +5,13 @@
 //! which the watcher of the process watches while the wait sleeps.
 
 mod entry;
+mod pollable;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Until, WaitSource, futex};
 pub use entry::WaitItem;
 use entry::{Announced, OwnedOrLent, Poll, WaitEntry, Waited};
+pub use pollable::Pollable;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -40,6 +42,7 @@ const MOST_DESCRIPTORS: usize = 1000;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Interest {
     /// Until it can be read.
     Read,
@@ -47,11 +50,32 @@ pub enum Interest {
     Write,
 }
 
-/// An end that a [`Wait`] can wait for: of a pipe, a port or an mpx, or an elastic reader. Other
-/// crates cannot implement it.
+/// An end that a [`Wait`] can wait for and [`Pollable`] can hold: of a pipe, a port or an mpx, or an
+/// elastic reader. Other crates cannot implement it.
+///
+/// ```
+/// use weir::{Key, Wait, Waitable};
+/// fn add_all<E: Waitable>(wait: &mut Wait<usize>, ends: Vec<E>) -> weir::Result<Vec<Key<E>>> {
+///     ends.into_iter().enumerate().map(|(number, end)| wait.add(number, end)).collect()
+/// }
+///
+/// let (_quiet, first) = weir::pipe(&weir::Options::new())?;
+/// let (mut writer, second) = weir::pipe(&weir::Options::new())?;
+/// let mut wait = Wait::new();
+/// let keys = add_all(&mut wait, vec![first, second])?;
+/// writer.write(b"ready")?;
+/// let mut ready = Vec::new();
+/// wait.wait(&mut ready)?;
+/// assert_eq!(ready, [1]);
+/// assert_eq!(wait[keys[1]].read(&mut [0; 64])?, 5);
+/// # Ok::<(), weir::Error>(())
+/// ```
 pub trait Waitable: Send + 'static {
     #[doc(hidden)]
     fn source(&mut self) -> &mut dyn WaitSource;
+
+    #[doc(hidden)]
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>>;
 
     #[doc(hidden)]
     fn wanted(&self, bytes: usize) -> u64 {

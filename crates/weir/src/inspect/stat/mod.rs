@@ -33,12 +33,12 @@ use weir_ring::sleep;
 /// let (mut writer, _reader) = weir::records(&weir::Options::new())?;
 /// writer.send(b"unread")?;
 /// let pipes = weir::stat::pipes();
-/// assert!(pipes.iter().any(|pipe| pipe.kind == weir::stat::Kind::Records));
+/// assert!(pipes.iter().any(|pipe| pipe.kind == weir::stat::PipeKind::Records));
 /// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum PipeKind {
     /// Bytes.
     Stream,
     /// Records.
@@ -83,7 +83,7 @@ pub struct PipeStat {
     /// The inode of its memory, which identifies it.
     pub inode: u64,
     /// What it carries.
-    pub kind: Kind,
+    pub kind: PipeKind,
     /// Bytes that it holds.
     pub capacity_bytes: u64,
     /// Bytes of a segment.
@@ -184,8 +184,8 @@ pub fn read(file: &OwnedFd) -> Result<PipeStat> {
         waits: end.sleep & (sleep::ASLEEP | sleep::POLLING) != 0,
     };
     let kind = match extent.kind {
-        layout::STREAM => Kind::Stream,
-        layout::RECORD | layout::MESSAGE => Kind::Records,
+        layout::STREAM => PipeKind::Stream,
+        layout::RECORD | layout::MESSAGE => PipeKind::Records,
         _ => {
             return Err(Error::new(ErrorKind::Corrupt, "look at", "a pipe", "its kind is unknown"));
         }
@@ -198,7 +198,7 @@ pub fn read(file: &OwnedFd) -> Result<PipeStat> {
         segment_bytes: now.segment_bytes,
         atomic_bytes: now.atomic_bytes,
         generation: extent.generation,
-        fill_bytes: (kind == Kind::Stream).then_some(fill),
+        fill_bytes: (kind == PipeKind::Stream).then_some(fill),
         port: (now.port != (0, 0)).then_some(now.port),
         writer: end(now.writer),
         reader: end(now.reader),

@@ -27,6 +27,20 @@ use weir_ring::{Corrupt, RingMemory};
 /// assert_eq!(text, "hello");
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// It is no [`std::io::BufRead`], which lends `&[u8]`: the writer's process could change such bytes
+/// while they are borrowed, and Rust does not allow that. [`std::io::BufReader`] copies them once,
+/// and reads lines:
+///
+/// ```
+/// use std::io::{BufRead as _, BufReader};
+/// let (mut writer, reader) = weir::pipe(&weir::Options::new())?;
+/// writer.write(b"one\ntwo\n")?;
+/// drop(writer);
+/// let lines: Vec<String> = BufReader::new(reader).lines().collect::<Result<_, _>>()?;
+/// assert_eq!(lines, ["one", "two"]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub type Reader = Endpoint<StreamReader>;
 
 /// Whether there is something to read in this memory, or another memory to move to.

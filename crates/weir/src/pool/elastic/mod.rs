@@ -316,6 +316,10 @@ impl Waitable for ElasticReader {
     fn source(&mut self) -> &mut dyn WaitSource {
         self
     }
+
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()
+    }
 }
 
 /// It waits by its descriptor, because its bytes may come to the ring or to the backlog.

@@ -1,0 +1,420 @@
+//! `weir why`: what a process waits for, staged case by case (docs/contracts/why.md).
+
+mod common;
+
+use common::{WEIR, bound, have, quota, schema, until};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Processes that are killed with the test.
+struct Staged(Child);
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if let Some(group) = rustix::process::Pid::from_raw(self.0.id() as i32) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::CONT);
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+impl Staged {
+    fn new(mut command: Command) -> Staged {
+        command.process_group(0).stdin(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("it starts");
+        bound(&child);
+        Staged(child)
+    }
+
+    /// A text for bash, in this directory.
+    fn bash(directory: &Path, text: &str) -> Staged {
+        let mut command = Command::new("bash");
+        command.args(["-c", text]).current_dir(directory).stdout(Stdio::null());
+        Staged::new(command)
+    }
+
+    /// A program for python3 that prints a process id.
+    fn python(text: &str) -> (Staged, i32) {
+        let mut command = Command::new("python3");
+        command.args(["-c", text]).stdout(Stdio::piped());
+        let mut staged = Staged::new(command);
+        let mut line = String::new();
+        let output = staged.0.stdout.take().expect("its output");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        (staged, line.trim().parse().expect("an id"))
+    }
+
+    fn id(&self) -> i32 {
+        self.0.id() as i32
+    }
+
+    /// The process of this group whose program has this name and whose words hold this text.
+    fn find(&self, name: &str, words: &str) -> i32 {
+        let mut found = None;
+        until(name, || {
+            let group = format!("-g{}", self.id());
+            let output = Command::new("pgrep").args([&group, "-x", name]).output().expect("pgrep");
+            let ids = String::from_utf8_lossy(&output.stdout).into_owned();
+            let has = |pid: &i32| {
+                let text = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                String::from_utf8_lossy(&text).replace('\0', " ").contains(words)
+            };
+            found = ids.lines().filter_map(|id| id.parse().ok()).find(has);
+            found.is_some()
+        });
+        found.expect("found")
+    }
+}
+
+fn why(pid: i32) -> Value {
+    let pid = pid.to_string();
+    let output = Command::new(WEIR).args(["why", &pid, "--json", "-"]).output().expect("weir");
+    match output.status.success() {
+        true => schema::check_text("weir.why/1", &output.stdout),
+        false => Value::Null,
+    }
+}
+
+/// Waits until the answer about a process holds all these texts.
+fn says(pid: i32, texts: &[&str]) -> Value {
+    let mut last = Value::Null;
+    let mut fits = false;
+    let until_s = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !fits && std::time::Instant::now() < until_s {
+        last = why(pid);
+        let answer = last["answer"].as_str().unwrap_or_default();
+        fits = texts.iter().all(|text| answer.contains(text));
+    }
+    assert!(fits, "{texts:?} in {last:#}");
+    last
+}
+
+fn hint(answer: &Value) -> String {
+    let hints = answer["hints"].as_array().expect("hints");
+    hints.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+#[test]
+fn a_left_over_process_keeps_the_end_of_file_away() {
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "{ sleep 1000 & echo x; } | wc -l > count; :");
+    let seen = says(
+        staged.find("wc", ""),
+        &[
+            "waits for data or the end of file from a pipe of",
+            "(sleep 1000)",
+            "which sleeps: it asked for 1000s",
+        ],
+    );
+    assert_eq!(seen["chain"][0]["kind"], "pipe-in");
+    assert_eq!(seen["chain"][1]["kind"], "sleep");
+}
+
+#[test]
+fn who_left_it_is_named() {
+    let directory = directory();
+    let text = "bash -c 'sleep 1000 & wait' | cat > out; :";
+    let staged = Staged::bash(directory.path(), text);
+    says(
+        staged.find("cat", ""),
+        &["(sleep 1000), started by", "(bash -c sleep 1000 & wait), which sleeps"],
+    );
+}
+
+#[test]
+fn a_reader_that_has_the_writing_end_itself_never_sees_the_end() {
+    let text = "import os\nr, w = os.pipe()\nprint(os.getpid(), flush=True)\nos.read(r, 1)";
+    let (_staged, pid) = Staged::python(text);
+    says(pid, &["whose writing end it has open itself, so the end of file never comes"]);
+}
+
+#[test]
+fn output_in_a_program_s_own_buffer_is_counted() {
+    let directory = directory();
+    let text = "(printf 'abc\\nxyz\\nan\\n'; exec sleep 1000) | grep a | cat > out; :";
+    let staged = Staged::bash(directory.path(), text);
+    let grep = staged.find("grep", "");
+    let seen = says(staged.find("cat", ""), &["of ", "(grep a), which waits"]);
+    until("the buffer", || hint(&why(grep)).contains("keeps 7 B of output in its own buffer"));
+    let seen_hint = hint(&says(seen["pid"].as_i64().expect("an id") as i32, &["(grep a)"]));
+    assert!(seen_hint.contains("try grep --line-buffered"), "{seen_hint}");
+}
+
+#[test]
+fn a_full_pipe_names_its_reader() {
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "yes | sleep 1000; :");
+    let seen = says(
+        staged.find("yes", ""),
+        &["waits for room in a pipe, which is full: it is read by", "(sleep 1000)"],
+    );
+    assert_eq!(seen["chain"][0]["kind"], "pipe-out");
+}
+
+#[test]
+fn two_that_fill_each_other_s_pipe_wait_in_a_circle() {
+    let text = "import os\na, b = os.pipe(), os.pipe()\nchild = os.fork()\n\
+        mine = (a[1], a[0], b[1]) if child == 0 else (b[1], b[0], a[1])\n\
+        os.close(mine[1]); os.close(mine[2]) if child == 0 else os.close(a[1])\n\
+        if child: print(child, flush=True)\n\
+        while True: os.write(mine[0], b'x' * 65536)\n";
+    let (_staged, child) = Staged::python(text);
+    let seen = says(child, &["they wait in a circle, and none of them can go on"]);
+    assert_eq!(
+        (&seen["circle_from"], seen["chain"].as_array().map(Vec::len)),
+        (&1.into(), Some(2))
+    );
+}
+
+#[test]
+fn who_computes_has_nothing_wrong() {
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "while :; do :; done");
+    let seen = says(staged.id(), &["computes: it uses"]);
+    assert_eq!(seen["chain"][0]["kind"], "computes");
+}
+
+#[test]
+fn a_stopped_process_and_the_one_that_waits_for_it() {
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "bash -c 'kill -STOP $$; echo' | cat > out; :");
+    let seen = says(staged.find("cat", ""), &["which is stopped"]);
+    assert!(hint(&seen).contains("kill -CONT"), "{seen:#}");
+}
+
+#[test]
+fn a_background_job_that_reads_its_terminal() {
+    if !have(&["script"]) {
+        return;
+    }
+    let directory = directory();
+    let inner = "set -m; cat & sleep 1000";
+    let text = format!("exec script -qec \"bash -c '{inner}'\" log < /dev/zero > /dev/null");
+    let staged = Staged::bash(directory.path(), &text);
+    // script starts a session of its own, so its processes are found by their terminal.
+    let mut cat = None;
+    until("the job", || {
+        let log = format!("-P{}", staged.id());
+        let of = |args: &[&str]| {
+            let output = Command::new("pgrep").args(args).output().expect("pgrep");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.lines().next().and_then(|id| id.parse::<i32>().ok())
+        };
+        let shell = of(&[&log]);
+        let shell = shell.map(|shell| of(&[&format!("-P{shell}"), "-x", "bash"]).unwrap_or(shell));
+        cat = shell.and_then(|shell| of(&[&format!("-P{shell}"), "-x", "cat"]));
+        cat.is_some()
+    });
+    let seen = says(cat.expect("a job"), &["is stopped"]);
+    let said = seen["answer"].as_str().unwrap_or_default();
+    // Older kernels do not tell the signal.
+    assert!(
+        said.contains("SIGTTIN: it read from its terminal") || said.contains("by a signal"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_locked_file_names_who_holds_it() {
+    if !have(&["flock"]) {
+        return;
+    }
+    let directory = directory();
+    let text = "flock book sleep 1000 & until ! flock -n book true; do :; done; flock book true; :";
+    let staged = Staged::bash(directory.path(), text);
+    let waiting = staged.find("flock", "book true");
+    let seen = says(waiting, &["waits for the lock on", "book, held by", "(sleep 1000)"]);
+    assert_eq!(seen["chain"][0]["kind"], "lock");
+}
+
+#[test]
+fn a_locked_record_names_who_holds_it() {
+    let text = "import fcntl, os, tempfile, time\nf = tempfile.TemporaryFile()\nfcntl.lockf(f, fcntl.LOCK_EX)\n\
+        child = os.fork()\n\
+        if child == 0: fcntl.lockf(f, fcntl.LOCK_EX)\n\
+        print(child, flush=True)\ntime.sleep(1000)\n";
+    let (staged, child) = Staged::python(text);
+    let seen = says(child, &["waits for the lock on", "held by"]);
+    assert_eq!(seen["chain"][1]["pid"].as_i64(), Some(staged.id().into()));
+}
+
+#[test]
+fn a_shell_waits_for_its_child() {
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "sleep 1000; :");
+    let seen = says(staged.id(), &["waits for the end of its child", "(sleep 1000)"]);
+    assert_eq!(seen["chain"][0]["kind"], "child");
+}
+
+#[test]
+fn a_socket_names_the_process_behind_it() {
+    let text = "import os, socket, time\na, b = socket.socketpair()\nchild = os.fork()\n\
+        if child == 0: b.close(); a.recv(1)\n\
+        a.close()\nprint(child, flush=True)\ntime.sleep(1000)\n";
+    let (staged, child) = Staged::python(text);
+    let seen = says(child, &["waits for data on", "sleeps"]);
+    assert_eq!(seen["chain"][1]["pid"].as_i64(), Some(staged.id().into()));
+    assert_eq!(seen["chain"][0]["kind"], "socket");
+}
+
+#[test]
+fn a_server_that_nobody_asks() {
+    let text = "import os, socket\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()\n\
+        print(os.getpid(), flush=True)\ns.accept()\n";
+    let (_staged, pid) = Staged::python(text);
+    says(pid, &["waits for a connection to 127.0.0.1:", "nobody asks for its service"]);
+}
+
+#[test]
+fn a_zombie_names_its_parent() {
+    let text = "import os, time\nchild = os.fork()\nif child == 0: os._exit(0)\n\
+        print(child, flush=True)\ntime.sleep(1000)\n";
+    let (staged, child) = Staged::python(text);
+    let seen = says(child, &["has ended (a zombie): its status was not collected by its parent"]);
+    assert_eq!(seen["chain"][1]["pid"].as_i64(), Some(staged.id().into()));
+}
+
+#[test]
+fn a_fifo_that_nobody_opens() {
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "mkfifo line; cat line; :");
+    says(
+        staged.find("cat", ""),
+        &["waits until another process opens the other end of the FIFO line"],
+    );
+}
+
+#[test]
+fn a_thread_that_waits_for_another() {
+    let text = "import os, threading\nlock = threading.Lock()\nlock.acquire()\n\
+        print(os.getpid(), flush=True)\nlock.acquire()\n";
+    let (_staged, pid) = Staged::python(text);
+    let seen = says(pid, &["waits for"]);
+    let kind = seen["chain"][0]["kind"].as_str();
+    assert!(kind == Some("threads") || kind == Some("lock"), "{seen:#}");
+}
+
+#[test]
+fn a_wait_in_poll_and_in_epoll() {
+    for wait in ["p = select.poll(); p.register(r, 1)", "p = select.epoll(); p.register(r, 1)"] {
+        let text = format!(
+            "import os, select, time\nr, w = os.pipe()\nchild = os.fork()\n\
+             if child == 0:\n os.close(w); {wait}\n p.poll()\n\
+             os.close(r); print(child, flush=True)\ntime.sleep(1000)\n"
+        );
+        let (staged, child) = Staged::python(&text);
+        let seen = says(child, &["waits for data or the end of file from a pipe of"]);
+        assert_eq!(seen["chain"][1]["pid"].as_i64(), Some(staged.id().into()));
+    }
+}
+
+#[test]
+fn a_timer_is_no_process() {
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "exec sleep 77");
+    says(staged.id(), &["(sleep 77) sleeps: it asked for 77"]);
+}
+
+#[test]
+fn a_debugger_is_named() {
+    if !have(&["gdb"]) {
+        return;
+    }
+    let directory = directory();
+    let text = "exec gdb -q -nx -batch -ex starti -ex 'shell sleep 1000' /bin/true";
+    let staged = Staged::bash(directory.path(), text);
+    let mut child = None;
+    until("the debugged", || {
+        let id = staged.id().to_string();
+        let output = Command::new("pgrep").args(["-P", &id, "-x", "true"]).output().expect("pgrep");
+        child = String::from_utf8_lossy(&output.stdout).trim().parse::<i32>().ok();
+        child.is_some() || !Path::new(&format!("/proc/{id}")).exists()
+    });
+    let Some(child) = child else {
+        eprintln!("SKIPPED: gdb could not stop /bin/true");
+        return;
+    };
+    says(child, &["is stopped by its debugger", "(gdb -q"]);
+}
+
+#[test]
+fn a_used_up_quota_is_the_reason() {
+    let Some(group) = quota::Group::make() else {
+        eprintln!("SKIPPED: no control group can be made here");
+        return;
+    };
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "while :; do :; done");
+    group.add(staged.id());
+    let seen = says(staged.id(), &["has used up the CPU quota of its control group, 0.2 CPUs"]);
+    assert_eq!(seen["chain"][0]["kind"], "quota");
+}
+
+#[test]
+fn processes_of_others_are_told_apart_from_those_that_wait() {
+    let own = rustix::process::geteuid().is_root();
+    if !own || !have(&["setpriv"]) {
+        eprintln!("SKIPPED: only root can become another user");
+        return;
+    }
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "exec sleep 1000");
+    // The file of the test may lie where another user cannot read.
+    let copy = directory.path().join("weir");
+    std::fs::copy(WEIR, &copy).expect("copied");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    for path in [directory.path(), copy.as_path()] {
+        std::fs::set_permissions(path, Clone::clone(&mode)).expect("permissions");
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.arg(&copy).args(["why", &staged.id().to_string()]);
+    let output = command.output().expect("setpriv");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("may not be inspected: it belongs to user 0"), "{said}");
+    assert!(said.contains("root may inspect it"), "{said}");
+}
+
+#[test]
+fn bad_ids_are_clear_errors() {
+    let run = |pid: &str| {
+        let output = Command::new(WEIR).args(["why", pid]).output().expect("weir");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = run("2147483646");
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(1), "weir: cannot look at process 2147483646: it does not exist\n")
+    );
+    for bad in ["0", "-3", "x", "99999999999"] {
+        assert_eq!(run(bad).0, Some(2), "{bad}");
+    }
+}
+
+#[test]
+fn the_watched_process_is_not_disturbed() {
+    // A pipe of which weir kept an end would not end.
+    let directory = directory();
+    let mut command = Command::new("bash");
+    command.args(["-c", "cat; echo end"]).current_dir(directory.path());
+    let mut child = command
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("bash");
+    bound(&child);
+    (0..3).for_each(|_| drop(why(child.id() as i32)));
+    drop(child.stdin.take());
+    let mut text = String::new();
+    child.stdout.take().expect("output").read_to_string(&mut text).expect("read");
+    assert_eq!((text.as_str(), child.wait().expect("waited").code()), ("end\n", Some(0)));
+}

@@ -1,0 +1,81 @@
+//! The chain of waits, by construction.
+
+use super::*;
+use alloc::format;
+use alloc::vec;
+
+fn reads(others: &[i32]) -> Cause {
+    Cause::Pipe(PipeWait { others: others.to_vec(), ..PipeWait::default() })
+}
+
+fn writes(others: &[i32]) -> Cause {
+    Cause::Pipe(PipeWait { writes: true, others: others.to_vec(), ..PipeWait::default() })
+}
+
+/// Walks from process 1 through processes with these waits, counted from 1.
+fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
+    let look = |pid: i32| {
+        let wait = waits.get(pid as usize - 1)?.clone();
+        let named = Named { pid, command: format!("p{pid}") };
+        Some(WhyLink { named, parent: None, wait, held_back: None })
+    };
+    let why = walk(1, look).expect("process 1 is there");
+    (why.links.iter().map(|link| link.named.pid).collect(), why.circle, why.cut)
+}
+
+const SLEEP: Cause = Cause::Sleep { asked_ns: None };
+
+#[test]
+fn a_chain_ends_at_who_waits_for_no_process() {
+    assert_eq!(walked(&[reads(&[2]), reads(&[3]), SLEEP]), (vec![1, 2, 3], None, false));
+    assert_eq!(walked(&[Cause::Computes { cpus: 1.0 }]), (vec![1], None, false));
+}
+
+#[test]
+fn of_several_the_one_that_works_counts_and_a_shell_that_waits_comes_last() {
+    let shell = Cause::Child { children: vec![3] };
+    let computes = Cause::Computes { cpus: 0.9 };
+    assert_eq!(walked(&[reads(&[2, 3]), shell, computes]), (vec![1, 3], None, false));
+    assert_eq!(walked(&[reads(&[2, 3]), SLEEP, SLEEP]).0, [1, 2], "the first of equals");
+}
+
+#[test]
+fn two_that_write_to_each_other_are_a_circle() {
+    assert_eq!(walked(&[writes(&[2]), writes(&[1])]), (vec![1, 2], Some(0), false));
+    assert_eq!(walked(&[reads(&[2]), writes(&[3]), writes(&[2])]), (vec![1, 2, 3], Some(1), false));
+}
+
+#[test]
+fn who_can_end_a_wait_is_no_circle() {
+    let computes = Cause::Computes { cpus: 0.9 };
+    assert_eq!(walked(&[reads(&[2]), reads(&[1, 3]), computes]), (vec![1, 2, 3], None, false));
+    let blocked = reads(&[]);
+    assert_eq!(walked(&[reads(&[2]), reads(&[1, 3]), blocked]), (vec![1, 2], Some(0), false));
+}
+
+#[test]
+fn a_process_that_has_gone_ends_the_chain() {
+    assert_eq!(walked(&[reads(&[9])]), (vec![1], None, false));
+    assert!(walk(1, |_| None).is_none());
+}
+
+#[test]
+fn a_chain_has_an_end() {
+    let waits: Vec<Cause> = (2..40).map(|next| reads(&[next])).collect();
+    let (links, circle, cut) = walked(&waits);
+    assert_eq!((links.len(), circle, cut), (MOST_LINKS, None, true));
+}
+
+#[test]
+fn a_thread_that_does_something_decides() {
+    let waits = vec![Cause::Threads, reads(&[2]), SLEEP];
+    assert_eq!(decisive(waits), Some(reads(&[2])));
+    assert_eq!(decisive(vec![Cause::Threads, Cause::Threads]), Some(Cause::Threads));
+    assert_eq!(decisive(vec![]), None);
+}
+
+#[test]
+fn a_listener_waits_for_no_process() {
+    let peer = Peer { kind: PeerKind::Listening, pid: Some(7), ..Peer::default() };
+    assert_eq!(Cause::Socket { peer: Box::new(peer), writes: false }.others(), Vec::<i32>::new());
+}

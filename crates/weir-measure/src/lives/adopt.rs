@@ -1,0 +1,177 @@
+//! Adds what the kernel told of processes to what samples showed of them.
+
+use super::{Life, Lives};
+use crate::attribution::Group;
+use std::collections::HashMap;
+use weir_doctor::facts::Io;
+use weir_sys::Pid;
+
+/// Most processes that are accounted one by one.
+const MOST: usize = 20_000;
+/// A sample meets a new process this late at most.
+const LATE_NS: u64 = 200_000_000;
+/// The name of a program that ended before anybody could read it.
+const NAMELESS: &str = "too brief to be named";
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adopted {
+    /// Processes that no sample had met, and that have groups now.
+    pub processes: u64,
+    /// Whether each process of the run has a group.
+    pub all: bool,
+}
+
+impl Lives {
+    /// Gives each process a group: those that were sampled get exact times, and the others groups
+    /// of their own without samples. A process has no group only if the one that started it has
+    /// none. The groups are in the order of their starts afterwards.
+    pub fn adopt(&self, groups: &mut Vec<Group>) -> (Adopted, Vec<Option<usize>>) {
+        let mut known: HashMap<Pid, Vec<usize>> = HashMap::new();
+        for (at, group) in groups.iter().enumerate() {
+            known.entry(group.root).or_default().push(at);
+        }
+        let mut adopted = Adopted { processes: 0, all: self.are_complete() };
+        let mut places: Vec<Option<usize>> = Vec::with_capacity(self.all.len());
+        for life in &self.all {
+            let same = |at: &&usize| is_of(&groups[**at], life);
+            let sampled = known.get(&life.pid).and_then(|all| all.iter().find(same)).copied();
+            let parent = life.parent.and_then(|parent| places[parent]);
+            places.push(match (sampled, parent) {
+                (Some(at), _) => {
+                    refine(&mut groups[at], life);
+                    let above = parent.map(|parent| groups[parent].first.clone());
+                    self.rename(&mut groups[at], life, above);
+                    Some(at)
+                }
+                (None, Some(parent)) if groups.len() < MOST => {
+                    let group = self.group(life, parent, &groups[parent]);
+                    groups.push(group);
+                    adopted.processes += 1;
+                    Some(groups.len() - 1)
+                }
+                _ => {
+                    adopted.all = false;
+                    None
+                }
+            });
+        }
+        let moved = sort(groups);
+        let places = places.into_iter().map(|place| moved[place?]).collect();
+        (adopted, places)
+    }
+
+    /// Corrects what a sample saw: the process before it became another program, or a copy of
+    /// the one `above` whose arguments were not there yet.
+    fn rename(&self, group: &mut Group, life: &Life, above: Option<(String, String)>) {
+        let name = self.name(life);
+        let known = !life.command.is_empty() && life.command == group.command;
+        let other = !name.is_empty() && group.program != name && !known;
+        if life.executed && life.parent.is_some() && other {
+            name.clone_into(&mut group.program);
+            group.command.clone_from(&life.command);
+            group.first = (group.program.clone(), group.command.clone());
+            group.ends = life.ends;
+            group.more_ends.clear();
+            group.hidden = false;
+        } else if !life.executed && group.command.is_empty() {
+            let first = above.filter(|(program, _)| !program.is_empty());
+            group.first = first.unwrap_or_else(|| group.first.clone());
+            (group.program, group.command) = group.first.clone();
+        }
+    }
+
+    fn group(&self, life: &Life, parent: usize, above: &Group) -> Group {
+        let (program, command) = match (life.executed, self.name(life)) {
+            (true, "") => (NAMELESS.to_owned(), String::new()),
+            (true, name) => (name.to_owned(), life.command.clone()),
+            // A copy of the process that started it.
+            (false, _) if above.first.0.is_empty() => {
+                (above.program.clone(), above.command.clone())
+            }
+            (false, _) => above.first.clone(),
+        };
+        let mut group = Group {
+            parent: Some(parent),
+            stage: above.stage,
+            first: (program.clone(), command.clone()),
+            program,
+            command,
+            ended: true,
+            most_tasks: 1,
+            ..Group::new(life.pid, life.ends, life.start_ns)
+        };
+        refine(&mut group, life);
+        group
+    }
+}
+
+/// Whether a group that was sampled is of this life, and not of another process with its id.
+fn is_of(group: &Group, life: &Life) -> bool {
+    let ended = life.end_ns.is_some_and(|end_ns| group.first_ns > end_ns + LATE_NS);
+    group.first_ns + LATE_NS >= life.start_ns && !ended
+}
+
+/// Takes the exact times of a life, and what the kernel counted for it.
+fn refine(group: &mut Group, life: &Life) {
+    if life.parent.is_none() {
+        return;
+    }
+    (group.first_ns, group.margin_ns) = (life.start_ns, 0);
+    group.last_ns = life.end_ns.unwrap_or(group.last_ns).max(life.start_ns);
+    group.gone.cpu_ns = group.gone.cpu_ns.max(life.cpu_ns);
+    group.gone.queue_ns = group.gone.queue_ns.max(life.queue_ns);
+    if life.end_ns.is_some() {
+        group.io = more_of(life.io, group.io);
+    }
+}
+
+/// Returns the larger of two lower bounds: that of the account, and what was seen at the last look.
+/// Calls are those that were seen.
+fn more_of(account: Option<Io>, seen: Option<Io>) -> Option<Io> {
+    let (Some(account), Some(seen)) = (account, seen) else { return account.or(seen) };
+    Some(Io {
+        read_bytes: account.read_bytes.max(seen.read_bytes),
+        write_bytes: account.write_bytes.max(seen.write_bytes),
+        ..seen
+    })
+}
+
+/// Sorts groups by their starts, the first process first; returns where each went.
+fn sort(groups: &mut Vec<Group>) -> Vec<Option<usize>> {
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by_key(|at| (groups[*at].parent.is_some(), groups[*at].first_ns, *at));
+    let mut moved = vec![None; groups.len()];
+    for (to, from) in order.iter().enumerate() {
+        moved[*from] = Some(to);
+    }
+    let mut old: Vec<Option<Group>> = std::mem::take(groups).into_iter().map(Some).collect();
+    groups.extend(order.iter().filter_map(|from| old[*from].take()));
+    for group in groups.iter_mut() {
+        group.parent = group.parent.and_then(|parent| moved[parent]);
+    }
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attribution::Endpoints;
+
+    #[test]
+    fn groups_stay_with_their_parents() {
+        let group = |pid, parent, first_ns| Group {
+            parent,
+            ..Group::new(pid, Endpoints::default(), first_ns)
+        };
+        let mut groups = vec![
+            group(1, None, 5),
+            group(9, Some(0), 50),
+            group(7, Some(3), 40),
+            group(8, Some(0), 3),
+        ];
+        assert_eq!(sort(&mut groups), [Some(0), Some(3), Some(2), Some(1)]);
+        let now: Vec<(Pid, Option<usize>)> = groups.iter().map(|g| (g.root, g.parent)).collect();
+        assert_eq!(now, [(1, None), (8, Some(0)), (7, Some(1)), (9, Some(0))]);
+    }
+}

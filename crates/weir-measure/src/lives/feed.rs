@@ -1,0 +1,316 @@
+//! The kernel's process events (the process connector), and its account of each task that ended
+//! (taskstats). Both come over netlink sockets.
+//!
+//! The connector is for everybody since Linux 6.6, and else for root; taskstats is for root. Both
+//! tell only processes of the first pid namespace.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, sendto,
+    socket_with,
+};
+use weir_doctor::facts::Io;
+use weir_sys::Pid;
+
+/// An event of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessEvent {
+    /// What happened.
+    pub kind: EventKind,
+    /// The task.
+    pub task: Pid,
+    /// Its process.
+    pub pid: Pid,
+    /// When, by the monotonic clock.
+    pub at_ns: u64,
+}
+
+/// Kinds of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// It was started, by this process.
+    Fork(Pid),
+    /// It became another program.
+    Exec,
+    /// It ended.
+    Exit,
+}
+
+/// The kernel's account of a task that ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskAccount {
+    /// The task.
+    pub task: Pid,
+    /// Name of its program, as the kernel cuts it (15 bytes).
+    pub program: String,
+    /// Its CPU time, without that since the scheduler last looked: at most a clock tick.
+    pub cpu_ns: u64,
+    /// How long it was ready and had no CPU.
+    pub queue_ns: u64,
+    /// Its bytes.
+    pub io: Io,
+}
+
+/// The sockets.
+#[derive(Debug)]
+pub struct Feed {
+    events: OwnedFd,
+    accounts: Option<OwnedFd>,
+    /// Whether the kernel dropped some, because they were not read in time.
+    pub lost: bool,
+}
+
+const PROC_GROUP: u32 = 1;
+const CONNECTOR_HEADER: usize = 36;
+const DONE: u16 = 3;
+const ERROR: u16 = 2;
+const REQUEST: u16 = 1;
+const ACK: u16 = 4;
+const GENERIC_CONTROL: u16 = 16;
+/// What waits in a socket while this process has no CPU: some ten thousand events.
+const BUFFER_BYTES: usize = 16 << 20;
+/// Most accounts taken at once: fewer than the events, which must be there first.
+const MOST: usize = 4096;
+
+impl Feed {
+    /// Begins to listen; `None` where the kernel does not allow it.
+    pub fn open() -> Option<Feed> {
+        let events = open(SocketType::DGRAM, netlink::CONNECTOR, PROC_GROUP)?;
+        let mut text = Vec::new();
+        [PROC_GROUP, 1, 0, 0].iter().for_each(|word| text.extend(word.to_ne_bytes()));
+        text.extend(4_u16.to_ne_bytes());
+        text.extend(0_u16.to_ne_bytes());
+        const LISTEN: u32 = 1;
+        text.extend(LISTEN.to_ne_bytes());
+        send(&events, DONE, 0, &text)?;
+        // The answer is there before sendto(2) returns; events of others may be, too.
+        let answered = (0..MOST).find_map(|_| match receive(&events) {
+            Ok(Some(text)) => acknowledged(&text),
+            Ok(None) => None,
+            Err(_) => Some(false),
+        });
+        answered?.then(|| Feed { events, accounts: accounts(), lost: false })
+    }
+
+    /// What to wait for.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [Some(&self.events), self.accounts.as_ref()].into_iter().flatten().map(AsFd::as_fd)
+    }
+
+    /// Takes what has come. Each account is of a task whose start is among these events or earlier
+    /// ones.
+    pub fn take(&mut self) -> (Vec<ProcessEvent>, Vec<TaskAccount>) {
+        let mut accounts = Vec::new();
+        if let Some(socket) = &self.accounts {
+            self.lost |= drain(socket, MOST, |text| accounts.extend(account(text)));
+        }
+        let mut events = Vec::new();
+        self.lost |= drain(&self.events, MOST * 64, |text| events.extend(event(text)));
+        (events, accounts)
+    }
+}
+
+/// Reads what has come; returns whether some was lost.
+fn drain(socket: &OwnedFd, most: usize, mut take: impl FnMut(&[u8])) -> bool {
+    let mut lost = false;
+    for _ in 0..most {
+        match receive(socket) {
+            Ok(Some(text)) => take(&text),
+            // Not from the kernel.
+            Ok(None) => {}
+            Err(Errno::NOBUFS) => lost = true,
+            Err(Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    lost
+}
+
+fn open(kind: SocketType, protocol: Protocol, groups: u32) -> Option<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::NETLINK, kind, flags, Some(protocol)).ok()?;
+    bind(&socket, &SocketAddrNetlink::new(0, groups)).ok()?;
+    // Smaller where it is not allowed: then more may be lost, which is told.
+    if set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).is_err() {
+        let _ = set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
+    }
+    Some(socket)
+}
+
+fn send(socket: &OwnedFd, kind: u16, flags: u16, body: &[u8]) -> Option<()> {
+    let mut text = Vec::with_capacity(16 + body.len());
+    text.extend((16 + body.len() as u32).to_ne_bytes());
+    text.extend(kind.to_ne_bytes());
+    text.extend(flags.to_ne_bytes());
+    text.extend([0; 8]);
+    text.extend(body);
+    sendto(socket, &text, SendFlags::empty(), &SocketAddrNetlink::new(0, 0)).ok().map(drop)
+}
+
+/// Receives a message; `None` for one that the kernel did not send.
+fn receive(socket: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
+    let mut buffer = [0_u8; 2048];
+    let (_, length, from) = recvfrom(socket, &mut buffer[..], RecvFlags::DONTWAIT)?;
+    let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
+    let is_kernel = from.is_some_and(|from| from.pid() == 0);
+    Ok(is_kernel.then(|| buffer[..length.min(buffer.len())].to_vec()))
+}
+
+fn word(text: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(text.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn half(text: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(text.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn long(text: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(text.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Whether the kernel accepted that this socket listens; `None` for another message.
+fn acknowledged(text: &[u8]) -> Option<bool> {
+    let is_answer = word(text, CONNECTOR_HEADER)? == 0;
+    is_answer.then(|| word(text, CONNECTOR_HEADER + 16) == Some(0))
+}
+
+/// Reads an event; `None` for other kinds, and for what is no event.
+fn event(text: &[u8]) -> Option<ProcessEvent> {
+    const FORK: u32 = 1;
+    const EXEC: u32 = 2;
+    const EXIT: u32 = 0x8000_0000;
+    if word(text, 16)? != PROC_GROUP {
+        return None;
+    }
+    let id = |at: usize| Pid::try_from(word(text, CONNECTOR_HEADER + at)?).ok();
+    let at_ns = long(text, CONNECTOR_HEADER + 8)?;
+    let (kind, task) = match word(text, CONNECTOR_HEADER)? {
+        FORK => (EventKind::Fork(id(20)?), 24),
+        EXEC => (EventKind::Exec, 16),
+        EXIT => (EventKind::Exit, 16),
+        _ => return None,
+    };
+    Some(ProcessEvent { kind, task: id(task)?, pid: id(task + 4)?, at_ns })
+}
+
+/// Asks for the accounts of tasks that end on any CPU.
+fn accounts() -> Option<OwnedFd> {
+    let socket = open(SocketType::RAW, netlink::GENERIC, 0)?;
+    const GET_FAMILY: u8 = 3;
+    const FAMILY_NAME: u16 = 2;
+    const FAMILY_ID: u16 = 1;
+    send(&socket, GENERIC_CONTROL, REQUEST, &generic(GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0"))?;
+    let answer = receive(&socket).ok()??;
+    let is_answer = half(&answer, 4)? == GENERIC_CONTROL;
+    let family = attributes(answer.get(20..)?).find(|(kind, _)| *kind == FAMILY_ID)?;
+    let family = half(family.1, 0).filter(|_| is_answer)?;
+    let cpus = std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?;
+    let cpus = format!("{}\0", cpus.trim());
+    const GET: u8 = 1;
+    const REGISTER_CPUS: u16 = 3;
+    send(&socket, family, REQUEST | ACK, &generic(GET, REGISTER_CPUS, cpus.as_bytes()))?;
+    // The answer comes first: nothing is sent before.
+    for _ in 0..MOST {
+        let answer = receive(&socket).ok()??;
+        if half(&answer, 4)? == ERROR {
+            return (word(&answer, 16)? == 0).then_some(socket);
+        }
+    }
+    None
+}
+
+/// Makes a generic netlink message with one attribute.
+fn generic(command: u8, kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut text = vec![command, 1, 0, 0];
+    text.extend((4 + value.len() as u16).to_ne_bytes());
+    text.extend(kind.to_ne_bytes());
+    text.extend(value);
+    text.resize(text.len().next_multiple_of(4), 0);
+    text
+}
+
+/// Iterates over the attributes of a message.
+fn attributes(mut text: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(half(text, 0)?);
+        let (kind, value) = (half(text, 2)?, text.get(4..length)?);
+        text = text.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        // The upper bits are flags.
+        Some((kind & 0x3fff, value))
+    })
+}
+
+/// Reads the account of a task.
+fn account(text: &[u8]) -> Option<TaskAccount> {
+    const OF_TASK: u16 = 4;
+    const STATS: u16 = 3;
+    let find = |text, wanted: u16| attributes(text).find(|(kind, _)| *kind == wanted);
+    let stats = find(find(text.get(20..)?, OF_TASK)?.1, STATS)?.1;
+    let name = stats.get(80..112)?;
+    let name = &name[..name.iter().position(|b| *b == 0).unwrap_or(name.len())];
+    // The order of these fields has been the same since version 3; new ones come behind them.
+    // The kernel rounds these down to 1024 bytes, and the counts of calls to 1024 calls
+    // (`xacct_add_tsk`): those tell nothing.
+    let io = Io { read_bytes: long(stats, 216)?, write_bytes: long(stats, 224)?, ..Io::default() };
+    Some(TaskAccount {
+        task: Pid::try_from(word(stats, 128)?).ok()?,
+        program: String::from_utf8_lossy(name).into_owned(),
+        cpu_ns: long(stats, 72)?,
+        queue_ns: long(stats, 24)?,
+        io,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(list: &[u32]) -> Vec<u8> {
+        list.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn events_are_read_and_others_are_not() {
+        let head = |what: u32| words(&[76, 3, 0, 0, 1, 1, 7, 0, 40, what, 0, 5, 0]);
+        let text = [head(1), words(&[20, 20, 31, 30, 0, 0])].concat();
+        let fork = ProcessEvent { kind: EventKind::Fork(20), task: 31, pid: 30, at_ns: 5 };
+        assert_eq!(event(&text), Some(fork));
+        let text = [head(0x8000_0000), words(&[31, 30, 9, 17, 0, 0])].concat();
+        let exit = event(&text).map(|event| (event.kind, event.task, event.pid));
+        assert_eq!(exit, Some((EventKind::Exit, 31, 30)));
+        assert_eq!(event(&[head(0x40), words(&[31, 30])].concat()), None);
+        assert_eq!(acknowledged(&[head(0), words(&[0])].concat()), Some(true));
+        assert_eq!(acknowledged(&[head(0), words(&[13])].concat()), Some(false));
+    }
+
+    #[test]
+    fn whatever_comes_is_refused_and_not_believed() {
+        let mut seed = 7_u64;
+        let mut text = Vec::new();
+        for _ in 0..600 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            text.push((seed >> 33) as u8 & 7);
+            let _ = (event(&text), account(&text), acknowledged(&text));
+        }
+        assert_eq!((event(&[0; 600]), account(&[0; 600])), (None, None));
+        assert_eq!(attributes(&[2, 0, 0, 0, 0, 0]).count(), 0);
+    }
+
+    #[test]
+    fn what_the_kernel_drops_is_told() {
+        let Some(mut feed) = Feed::open() else {
+            eprintln!("SKIPPED: the kernel tells no process events");
+            return;
+        };
+        // The kernel makes it a few kilobytes: some events.
+        set_socket_recv_buffer_size(&feed.events, 1).expect("set");
+        for _ in 0..40 {
+            std::process::Command::new("true").status().expect("true");
+        }
+        let (events, _) = feed.take();
+        assert!(feed.lost, "{} events of 120", events.len());
+    }
+}

@@ -1,0 +1,276 @@
+//! The lives of all processes of a run, however short, where the kernel tells them: who started
+//! each, when it began and ended, and what it ran.
+//!
+//! Samples miss a process that lives for a millisecond. The kernel's events miss none, unless more
+//! come than can be read; then it says so, and the numbers are lower bounds again.
+
+mod adopt;
+mod feed;
+
+pub use adopt::Adopted;
+
+use crate::attribution::{Births, Endpoints};
+use crate::clock::Clock;
+use crate::proc::descriptor;
+use feed::{EventKind, Feed, ProcessEvent, TaskAccount};
+use rustix::event::{PollFd, PollFlags};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use weir_doctor::facts::Io;
+use weir_sys::Pid;
+use weir_sys::cpu::thread_ns;
+use weir_sys::proc::read_small;
+
+/// Most lives kept; later ones are not told, and the numbers are lower bounds.
+const MOST_LIVES: usize = 50_000;
+/// A look at a new program may take this share of one CPU (1/32), and this much at once.
+const COST_SHIFT: u32 = 5;
+const COST_NS: u64 = 20_000_000;
+
+/// The life of a process.
+#[derive(Debug, Default)]
+pub struct Life {
+    /// Its id.
+    pub pid: Pid,
+    /// Position of the life that started it.
+    pub parent: Option<usize>,
+    /// The group of the first process above it.
+    pub group: usize,
+    /// When it was started.
+    pub start_ns: u64,
+    /// When it ended, if it did before the run.
+    pub end_ns: Option<u64>,
+    /// Whether it became a program of its own.
+    pub executed: bool,
+    /// Name of its program, where the kernel told it.
+    pub program: String,
+    /// Its arguments, where they could be read in time.
+    pub command: String,
+    /// Its input and output, likewise.
+    pub ends: Endpoints,
+    /// CPU and waiting time of its ended tasks, to a clock tick.
+    pub cpu_ns: u64,
+    /// How long these were ready and had no CPU.
+    pub queue_ns: u64,
+    /// What these moved.
+    pub io: Option<Io>,
+    tasks: usize,
+    /// Whether the kernel told of it.
+    told: bool,
+}
+
+/// The lives of a run's processes.
+#[derive(Debug)]
+pub struct Lives {
+    feed: Feed,
+    all: Vec<Life>,
+    /// The life of each task that was started and whose id no later one has.
+    of: BTreeMap<Pid, usize>,
+    /// Whether some were left out.
+    cut: bool,
+    spent_ns: u64,
+}
+
+impl Lives {
+    /// Begins to listen; `None` where the kernel does not allow it.
+    pub fn open() -> Option<Lives> {
+        let feed = Feed::open()?;
+        Some(Lives { feed, all: Vec::new(), of: BTreeMap::new(), cut: false, spent_ns: 0 })
+    }
+
+    /// Adds the first process of a group.
+    pub fn add(&mut self, pid: Pid, group: usize, now_ns: u64) {
+        let life = Life { pid, group, start_ns: now_ns, tasks: 1, ..Life::default() };
+        self.of.insert(pid, self.all.len());
+        self.all.push(life);
+    }
+
+    /// Whether no process was missed. The events name processes of the first pid namespace: where
+    /// the given ones are not among them, they are of another.
+    pub fn are_complete(&self) -> bool {
+        !self.feed.lost && !self.cut && self.all.iter().all(|life| life.told)
+    }
+
+    /// Whether the kernel dropped events.
+    pub fn were_lost(&self) -> bool {
+        self.feed.lost
+    }
+
+    /// What to wait for.
+    pub fn sockets(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.feed.sockets().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN))
+    }
+
+    /// Takes what is left when all stages have ended. Others on the host go on.
+    pub fn take_rest(&mut self, clock: &Clock) {
+        const MOST: usize = 16;
+        let _ = (0..MOST).take_while(|_| self.take(clock)).count();
+    }
+
+    /// Takes the events that have come; returns whether there were any.
+    pub fn take(&mut self, clock: &Clock) -> bool {
+        let (events, accounts) = self.feed.take();
+        let (now_ns, monotonic_ns) = (clock.now_ns(), monotonic_ns());
+        let any = !events.is_empty() || !accounts.is_empty();
+        for event in events {
+            let age_ns = monotonic_ns.saturating_sub(event.at_ns);
+            self.note(event, now_ns.saturating_sub(age_ns).max(1));
+        }
+        for account in accounts {
+            self.settle(account);
+        }
+        any
+    }
+
+    fn note(&mut self, event: ProcessEvent, at_ns: u64) {
+        match event.kind {
+            // A given process is known already.
+            EventKind::Fork(_) if self.is_root(event.task) => {
+                if let Some(at) = self.of.get(&event.task) {
+                    self.all[*at].told = true;
+                }
+            }
+            EventKind::Fork(_) if event.task != event.pid => match self.of.get(&event.pid) {
+                Some(life) => {
+                    self.all[*life].tasks += 1;
+                    self.of.insert(event.task, *life);
+                }
+                None => drop(self.of.remove(&event.task)),
+            },
+            EventKind::Fork(parent) => match self.of.get(&parent).copied() {
+                Some(_) if self.all.len() >= MOST_LIVES => {
+                    self.cut = true;
+                    self.of.remove(&event.task);
+                }
+                Some(above) => {
+                    let (pid, group) = (event.pid, self.all[above].group);
+                    let parent = Some(above);
+                    let (start_ns, tasks, told) = (at_ns, 1, true);
+                    let life =
+                        Life { pid, parent, group, start_ns, tasks, told, ..Life::default() };
+                    self.of.insert(pid, self.all.len());
+                    self.all.push(life);
+                }
+                None => drop(self.of.remove(&event.task)),
+            },
+            EventKind::Exec => self.look(event.pid, at_ns),
+            EventKind::Exit => {
+                if let Some(at) = self.of.get(&event.task) {
+                    let life = &mut self.all[*at];
+                    life.tasks = life.tasks.saturating_sub(1);
+                    if life.tasks == 0 {
+                        life.end_ns = Some(at_ns);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_root(&self, task: Pid) -> bool {
+        let life = self.of.get(&task).map(|at| &self.all[*at]);
+        life.is_some_and(|life| life.parent.is_none() && life.end_ns.is_none())
+    }
+
+    /// Looks at a process that has just become another program. It may have ended already.
+    fn look(&mut self, pid: Pid, now_ns: u64) {
+        let Some(at) = self.of.get(&pid) else { return };
+        let life = &mut self.all[*at];
+        life.executed = true;
+        (life.command, life.ends) = (String::new(), Endpoints::default());
+        // A given process is sampled anyway.
+        if life.parent.is_none() || self.spent_ns > COST_NS + (now_ns >> COST_SHIFT) {
+            return;
+        }
+        let begun_ns = thread_ns();
+        let ends = Endpoints { input: descriptor(pid, 0), output: descriptor(pid, 1) };
+        let mut buffer = [0; 4096];
+        let text = read_small(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(&[]);
+        // What is known in part only would look like a command without pipes.
+        if !text.is_empty() && ends.input.is_some() && ends.output.is_some() {
+            life.ends = ends;
+            let words = text.split(|b| *b == 0).filter(|word| !word.is_empty());
+            let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+            life.command = words.join(" ");
+        }
+        self.spent_ns += thread_ns().saturating_sub(begun_ns);
+    }
+
+    fn settle(&mut self, account: TaskAccount) {
+        let Some(at) = self.of.get(&account.task) else { return };
+        let life = &mut self.all[*at];
+        life.cpu_ns += account.cpu_ns;
+        life.queue_ns += account.queue_ns;
+        life.io = Some(life.io.unwrap_or_default().plus(account.io));
+        // A thread may have a name of its own.
+        if account.task == life.pid {
+            life.program = account.program;
+        }
+    }
+
+    /// Counts the processes that were started, for each group that `of` gives for a life's starter.
+    pub fn births(&self, of: &dyn Fn(&Life) -> Option<usize>, groups: usize) -> Vec<Births> {
+        let mut births: Vec<Births> = (0..groups).map(|_| Births::complete()).collect();
+        let mut spans: Vec<Vec<(u64, u64)>> = vec![Vec::new(); groups];
+        for life in self.all.iter().filter(|life| life.parent.is_some()) {
+            let Some(group) = of(life).filter(|at| *at < groups) else { continue };
+            let end_ns = life.end_ns.unwrap_or(life.start_ns).max(life.start_ns);
+            births[group].note(self.name(life), 2, end_ns - life.start_ns);
+            spans[group].push((life.start_ns, end_ns));
+        }
+        for (births, mut spans) in births.iter_mut().zip(spans) {
+            spans.sort_unstable();
+            let mut until = 0;
+            for (start, end) in spans {
+                births.any_ns += end.saturating_sub(start.max(until));
+                until = until.max(end);
+            }
+        }
+        births
+    }
+
+    /// The program of a life: its own, or that of the process of which it is a copy.
+    fn name<'a>(&'a self, mut life: &'a Life) -> &'a str {
+        loop {
+            let first = life.command.split(' ').next().unwrap_or_default();
+            let known = [life.program.as_str(), first.rsplit('/').next().unwrap_or_default()];
+            match (known.into_iter().find(|name| !name.is_empty()), life.parent) {
+                (Some(name), _) => return name,
+                (None, Some(parent)) if !life.executed => life = &self.all[parent],
+                (None, _) => return "",
+            }
+        }
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Three hundred processes of a millisecond: samples would see a tenth of them.
+    #[test]
+    fn no_process_is_too_brief() {
+        let Some(mut lives) = Lives::open() else {
+            eprintln!("SKIPPED: the kernel tells no process events");
+            return;
+        };
+        let clock = Clock::start();
+        let text = "for i in $(seq 300); do /bin/true; done; (:); /bin/echo a b >&2; exit 0";
+        let mut shell = Command::new("bash").args(["-c", text]).spawn().expect("bash");
+        lives.add(shell.id() as Pid, 0, clock.now_ns());
+        shell.wait().expect("waited");
+        lives.take_rest(&clock);
+        assert!(lives.are_complete());
+        // seq, its subshell's copy of bash, and the last two.
+        assert_eq!(lives.all.iter().filter(|life| life.executed).count(), 1 + 300 + 1 + 1);
+        assert_eq!(lives.all.len(), 1 + 1 + 300 + 1 + 1);
+        let births = lives.births(&|life| Some(life.group), 1);
+        assert_eq!(births[0].processes(), 303);
+        assert!(lives.all[1..].iter().all(|life| life.end_ns >= Some(life.start_ns)));
+    }
+}

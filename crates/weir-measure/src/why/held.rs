@@ -1,0 +1,151 @@
+//! Output that a program has produced and not written yet.
+//!
+//! The C library gathers output in the buffer of `stdout` while that is no terminal. How much is in
+//! there can be read from the process's memory: the structure `FILE` of glibc, whose first members
+//! have kept their places since 1997 (glibc: `libio/bits/types/struct_FILE.h`).
+
+use crate::proc::{FileKind, descriptor, parse_io};
+use object::{Object, ObjectSymbol};
+use weir_doctor::why::HeldBack;
+use weir_measure_sys::memory::read_remote;
+use weir_sys::Pid;
+use weir_sys::proc::read_small;
+
+/// The symbol of the structure behind `stdout`.
+const STDOUT: &[u8] = b"_IO_2_1_stdout_";
+/// The upper half of the flags of every `FILE`.
+const MAGIC: u32 = 0xfbad_0000;
+/// Places of members in `FILE`.
+const WRITE_BASE: usize = 32;
+const WRITE_POINTER: usize = 40;
+const WRITE_END: usize = 48;
+const DESCRIPTOR: usize = 112;
+/// More than this in a buffer is no buffer.
+const MOST_BYTES: u64 = 1 << 30;
+/// A C library is smaller than this.
+const LIBRARY_BYTES: u64 = 64 << 20;
+/// Programs whose run-time systems gather output themselves.
+const GATHERERS: [&str; 5] = ["python", "perl", "ruby", "node", "php"];
+
+/// Returns what a process keeps back of its standard output.
+pub fn back(pid: Pid, name: &str) -> Option<HeldBack> {
+    let output = descriptor(pid, 1)?;
+    if !matches!(output.kind, FileKind::Pipe | FileKind::Socket | FileKind::Storage) {
+        return None;
+    }
+    match in_stdio(pid) {
+        Some(0) | None => perhaps(pid, name),
+        Some(bytes) => Some(HeldBack::Bytes(bytes)),
+    }
+}
+
+fn perhaps(pid: Pid, name: &str) -> Option<HeldBack> {
+    let mut buffer = [0; 512];
+    let io = parse_io(read_small(&format!("/proc/{pid}/io"), &mut buffer).ok()?)?;
+    let gathers = GATHERERS.iter().any(|known| name.starts_with(known));
+    (gathers && io.write_bytes == 0).then_some(HeldBack::Perhaps)
+}
+
+/// Returns the bytes in the buffer of `stdout`; `None` where it cannot be found.
+fn in_stdio(pid: Pid) -> Option<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let (base, path) = maps.lines().find_map(library)?;
+    let path = format!("/proc/{pid}/root{path}");
+    if std::fs::metadata(&path).ok()?.len() > LIBRARY_BYTES {
+        return None;
+    }
+    let text = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*text).ok()?;
+    let mut symbols = file.dynamic_symbols();
+    let symbol = symbols.find(|symbol| symbol.name_bytes() == Ok(STDOUT))?;
+    let mut bytes = [0; DESCRIPTOR + 4];
+    let got = read_remote(pid, base.checked_add(symbol.address())?, &mut bytes).ok()?;
+    if got < bytes.len() {
+        return None;
+    }
+    pending(&bytes)
+}
+
+/// Returns where the C library begins and its path, from the line of `/proc/PID/maps` that maps its
+/// first page.
+fn library(line: &str) -> Option<(u64, &str)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (range, offset) = (fields.next()?, fields.nth(1)?);
+    let path = &line[line.find('/')?..];
+    let name = path.rsplit('/').next()?;
+    let is_library = name == "libc.so.6" || name.starts_with("libc-2");
+    if !is_library || offset.bytes().any(|digit| digit != b'0') {
+        return None;
+    }
+    Some((u64::from_str_radix(range.split_once('-')?.0, 16).ok()?, path))
+}
+
+/// Returns what a `FILE` holds back; `None` for something else.
+fn pending(file: &[u8; DESCRIPTOR + 4]) -> Option<u64> {
+    let word = |at: usize| Some(u32::from_ne_bytes(file[at..at + 4].try_into().ok()?));
+    let long = |at: usize| Some(u64::from_ne_bytes(file[at..at + 8].try_into().ok()?));
+    let (base, at, end) = (long(WRITE_BASE)?, long(WRITE_POINTER)?, long(WRITE_END)?);
+    let sound = word(0)? & 0xffff_0000 == MAGIC && word(DESCRIPTOR)? == 1 && base <= at;
+    // A stream that is buffered by line has its end at its beginning.
+    let bounded = at <= end || end <= base;
+    (sound && bounded).then(|| at - base).filter(|bytes| *bytes < MOST_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_first_page_of_the_library_is_found() {
+        let line = "7f3000000000-7f3000028000 r--p 00000000 fd:00 17 /usr/lib/libc.so.6";
+        assert_eq!(library(line), Some((0x7f30_0000_0000, "/usr/lib/libc.so.6")));
+        assert_eq!(library(&line.replace("00000000 fd", "00028000 fd")), None);
+        assert_eq!(library(&line.replace("libc.so.6", "libcap.so.2")), None);
+        assert_eq!(library("7f30-7f40 rw-p 00000000 00:00 0"), None);
+        assert_eq!(library("nonsense"), None);
+    }
+
+    #[test]
+    fn something_else_is_no_file() {
+        let mut file = [0; DESCRIPTOR + 4];
+        assert_eq!(pending(&file), None);
+        file[..4].copy_from_slice(&0xfbad_2a84_u32.to_ne_bytes());
+        file[DESCRIPTOR] = 1;
+        file[WRITE_POINTER] = 7;
+        file[WRITE_END] = 100;
+        assert_eq!(pending(&file), Some(7));
+        file[WRITE_BASE] = 8;
+        assert_eq!(pending(&file), None, "more was written than put in");
+        file[WRITE_BASE] = 0;
+        file[DESCRIPTOR] = 2;
+        assert_eq!(pending(&file), None, "another stream");
+    }
+
+    #[test]
+    fn what_grep_holds_back_is_counted() {
+        let mut command = Command::new("grep");
+        command.arg("a").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let Ok(mut child) = command.spawn() else {
+            eprintln!("SKIPPED: grep is not installed");
+            return;
+        };
+        let mut input = child.stdin.take().expect("its input");
+        input.write_all(b"abc\nxyz\nan\n").expect("written");
+        let pid = child.id() as Pid;
+        let libc = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        // It may not have read yet.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let mut seen = None;
+        while seen.is_none() && std::time::Instant::now() < until {
+            seen = back(pid, "grep");
+            std::thread::yield_now();
+        }
+        drop(input);
+        child.wait().expect("waited");
+        if libc.contains("libc.so.6") || seen.is_some() {
+            assert_eq!(seen, Some(HeldBack::Bytes(7)));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Why a process does not go on: the facts about it and about those for which it waits.
+//!
+//! Nothing is held and nobody is stopped: `/proc` is read, and descriptors are borrowed for
+//! microseconds. The chain is walked twice, [`WINDOW`] apart, so that the second walk knows how much
+//! CPU time each process used in between.
+//!
+//! - `task`: what one thread waits for;
+//! - `open`: which processes have a file open, and how;
+//! - `held`: output that a program keeps in its own buffer;
+//! - `stopped`: stopped, frozen and throttled processes.
+
+mod held;
+mod open;
+mod stopped;
+mod task;
+
+use crate::proc::{field, identity};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use weir_doctor::why::{Cause, Named, Stop, Why, WhyLink, decisive, walk};
+use weir_sys::Pid;
+use weir_sys::proc::{Sched, Stat, read_small, tasks};
+
+/// Time between the two walks.
+pub const WINDOW: Duration = Duration::from_millis(150);
+/// Most threads of a process that are looked at.
+const MOST_TASKS: usize = 256;
+/// A process that used this part of a CPU computes.
+const COMPUTES: f64 = 0.05;
+/// A process that waited for a CPU for this part of the time waits for it.
+const WAITS: f64 = 0.3;
+/// Most characters of a command.
+const MOST_CHARACTERS: usize = 60;
+/// The bit of a thread of the kernel in the flags of `/proc/PID/stat` (`PF_KTHREAD`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// Finds out why process `pid` does not go on; `None` when there is no such process. Takes
+/// [`WINDOW`] and the time of some reads.
+pub fn why(pid: Pid) -> Option<Why> {
+    let looker = Looker::default();
+    walk(pid, |pid| looker.look(pid))?;
+    std::thread::sleep(WINDOW);
+    let again = Looker { before: looker.now, ..Looker::default() };
+    walk(pid, |pid| again.look(pid))
+}
+
+/// Looks at processes, and remembers the CPU time that they had used.
+#[derive(Default)]
+struct Looker {
+    now: RefCell<BTreeMap<Pid, Used>>,
+    before: RefCell<BTreeMap<Pid, Used>>,
+}
+
+/// What a process had used at a moment.
+#[derive(Clone, Copy)]
+struct Used {
+    at: Instant,
+    sched: Sched,
+    throttled_ns: u64,
+}
+
+impl Looker {
+    fn look(&self, pid: Pid) -> Option<WhyLink> {
+        let mut buffer = [0; 1024];
+        let text = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok()?;
+        let stat = Stat::parse(text)?;
+        let numbers = stopped::numbers(text);
+        let parent = identity(stat.parent).map(|parent| named(parent.pid, &parent.name));
+        let name = identity(pid).map(|identity| identity.name).unwrap_or_default();
+        let wait = match stat.state {
+            b'Z' | b'X' => Cause::Ended { parent: parent.as_ref().map(|parent| parent.pid) },
+            b'T' => Cause::Stopped(Stop::Signal(stopped::signal(&numbers))),
+            b't' => Cause::Stopped(stopped::debugger(pid)),
+            _ if stopped::flags(&numbers) & KERNEL_THREAD != 0 => Cause::Kernel,
+            _ if stopped::is_frozen(pid) => Cause::Frozen,
+            _ => self.working(pid).unwrap_or_else(|| waiting(pid)),
+        };
+        let held_back = held::back(pid, &name);
+        Some(WhyLink { named: named(pid, &name), parent, wait, held_back })
+    }
+
+    /// Returns what a process does with the CPUs, if it is that.
+    fn working(&self, pid: Pid) -> Option<Cause> {
+        let quota = stopped::quota(pid);
+        let throttled_ns = quota.map_or(0, |quota| quota.throttled_ns);
+        let used = Used { at: Instant::now(), sched: sched(pid), throttled_ns };
+        self.now.borrow_mut().insert(pid, used);
+        let before = *self.before.borrow().get(&pid)?;
+        let elapsed_ns = used.at.duration_since(before.at).as_nanos() as f64;
+        let share = |now: u64, then: u64| now.saturating_sub(then) as f64 / elapsed_ns;
+        let cpus = share(used.sched.cpu_ns, before.sched.cpu_ns);
+        let queue = share(used.sched.queue_ns, before.sched.queue_ns);
+        let throttled = share(used.throttled_ns, before.throttled_ns);
+        let wants = cpus + queue >= COMPUTES;
+        match quota {
+            Some(quota) if wants && throttled >= WAITS => {
+                return Some(Cause::Quota { cpus: quota.cpus });
+            }
+            _ => {}
+        }
+        if queue >= WAITS && queue > cpus {
+            return Some(Cause::Cpu { share: queue.min(1.0) });
+        }
+        (cpus >= COMPUTES).then_some(Cause::Computes { cpus })
+    }
+}
+
+/// Returns what a process waits for that uses no CPU.
+fn waiting(pid: Pid) -> Cause {
+    let waits = tasks(pid).into_iter().take(MOST_TASKS).map(|task| task::wait(pid, task));
+    decisive(waits.collect()).unwrap_or(Cause::Unknown { kernel: None })
+}
+
+/// Returns the CPU time of all threads.
+fn sched(pid: Pid) -> Sched {
+    let of = |task: Pid| {
+        let mut buffer = [0; 128];
+        let text = read_small(&format!("/proc/{pid}/task/{task}/schedstat"), &mut buffer).ok()?;
+        Sched::parse(text)
+    };
+    let all = tasks(pid).into_iter().take(MOST_TASKS).filter_map(of);
+    all.fold(Sched::default(), Sched::plus)
+}
+
+/// Returns a process with its command: its words, or its name in brackets where it has none.
+fn named(pid: Pid, name: &str) -> Named {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ");
+    let command = match words.trim() {
+        "" => format!("[{name}]"),
+        // Text of a script may have several lines.
+        words => without_directory(&words.split_whitespace().collect::<Vec<_>>().join(" ")),
+    };
+    let cut: String = command.chars().take(MOST_CHARACTERS).collect();
+    let command = if cut.len() < command.len() { format!("{cut}...") } else { cut };
+    Named { pid, command }
+}
+
+/// Removes the directory of the program.
+fn without_directory(command: &str) -> String {
+    let end = command.find(' ').unwrap_or(command.len());
+    let start = command[..end].rfind('/').map_or(0, |slash| slash + 1);
+    command[start..].to_owned()
+}
+
+/// Returns the user of a process, from its status.
+fn uid(pid: Pid) -> Option<u32> {
+    let mut buffer = [0; 4096];
+    let text = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
+    let text = String::from_utf8_lossy(text);
+    field(&text, "Uid")?.split_ascii_whitespace().nth(1)?.parse().ok()
+}

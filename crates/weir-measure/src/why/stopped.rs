@@ -1,0 +1,58 @@
+//! Stopped, frozen and throttled processes.
+
+use crate::cgroup;
+use crate::proc::field;
+use crate::quota;
+use weir_doctor::facts::Quota;
+use weir_doctor::why::Stop;
+use weir_sys::Pid;
+use weir_sys::proc::read_small;
+
+/// Returns the numbers behind the state in `/proc/PID/stat`: the first is field 4 of proc(5).
+pub fn numbers(text: &[u8]) -> Vec<i64> {
+    let after = text.iter().rposition(|byte| *byte == b')').map_or(text.len(), |at| at + 1);
+    let rest = String::from_utf8_lossy(&text[after..]);
+    // Addresses are larger than any of the numbers that are asked for.
+    rest.split_ascii_whitespace().skip(1).map(|number| number.parse().unwrap_or(0)).collect()
+}
+
+/// Returns the flags of the process (field 9).
+pub fn flags(numbers: &[i64]) -> u64 {
+    numbers.get(5).map_or(0, |flags| *flags as u64)
+}
+
+/// Returns the signal that stopped the process. The kernel shows it as the status with which the
+/// process would have ended (field 52), to those who may inspect it; older kernels show 0.
+pub fn signal(numbers: &[i64]) -> Option<i32> {
+    let status = *numbers.get(48)? as i32;
+    // Status words as waitpid(2) has them keep the signal in the second byte.
+    let signal = if status > 0xff { status >> 8 } else { status };
+    (1..=64).contains(&signal).then_some(signal)
+}
+
+/// Returns who traces a process.
+pub fn debugger(pid: Pid) -> Stop {
+    let mut buffer = [0; 4096];
+    let text = read_small(&format!("/proc/{pid}/status"), &mut buffer).unwrap_or_default();
+    let tracer = field(&String::from_utf8_lossy(text), "TracerPid").and_then(|id| id.parse().ok());
+    match tracer {
+        Some(tracer) if tracer != 0 => Stop::Debugger(tracer),
+        _ => Stop::Signal(None),
+    }
+}
+
+/// Whether a control group of the process, or one above it, is frozen.
+pub fn is_frozen(pid: Pid) -> bool {
+    let is = |path: std::path::PathBuf, word: &str| {
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == word)
+    };
+    let first = cgroup::directories_of(pid, "freezer");
+    first.into_iter().any(|directory| {
+        is(directory.join("freezer.state"), "FROZEN") || is(directory.join("cgroup.freeze"), "1")
+    })
+}
+
+/// Returns the CPU quota that throttled a process most so far.
+pub fn quota(pid: Pid) -> Option<Quota> {
+    quota::most_throttled(&quota::limits_of(pid))
+}

@@ -1,0 +1,26 @@
+//! Options of `weir why`.
+
+use super::JsonOption;
+use clap::Args;
+
+#[derive(Debug, Args)]
+#[command(after_help = WHY_EXAMPLES)]
+pub struct WhyOptions {
+    /// The process
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+
+    #[command(flatten)]
+    pub json: JsonOption,
+}
+
+const WHY_EXAMPLES: &str = "\
+weir why looks from outside: it stops nobody, and needs no root for processes of your own. It follows
+the waits from process to process, to the one that could go on or to a circle.
+
+Examples:
+  weir why 4711                 why does process 4711 not go on?
+  weir why $(pgrep -n rsync)    the same for the newest rsync
+  weir why 4711 --json - | jq -r .answer
+
+Exit status: 0 with an answer, 1 if there is no such process.";

@@ -1,0 +1,79 @@
+//! `weir why`: says why a process does not go on.
+
+mod words;
+
+use crate::args::WhyOptions;
+use crate::fault::Fault;
+use crate::json;
+use crate::output::Outlet;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use weir_doctor::why::{Cause, HeldBack, Why, WhyLink};
+
+const SCHEMA: &str = "weir.why/1";
+
+pub fn why(options: &WhyOptions) -> Result<ExitCode, Fault> {
+    let mut outlet = Outlet::open(&options.json)?;
+    let pid = options.pid;
+    let found = weir_measure::why::why(pid);
+    let Some(found) = found else {
+        return Err(Fault::failed(format!("cannot look at process {pid}: it does not exist")));
+    };
+    outlet.say(SCHEMA, || document(&found), || words::text(&found))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn document(why: &Why) -> Value {
+    let links: Vec<Value> = why.links.iter().map(link).collect();
+    json!({
+        "pid": why.links.first().map(|link| link.named.pid),
+        "answer": words::answer(why),
+        "chain": links,
+        "circle_from": why.circle.map(|at| at + 1),
+        "is_cut": why.cut,
+        "hints": words::hints(why),
+    })
+}
+
+fn link(found: &WhyLink) -> Value {
+    let held = match found.held_back {
+        Some(HeldBack::Bytes(bytes)) => Some(bytes),
+        _ => None,
+    };
+    json::process(
+        found.named.pid,
+        None,
+        json!({
+            "words": found.named.command,
+            "parent_pid": found.parent.as_ref().map(|parent| parent.pid),
+            "kind": kind(&found.wait),
+            "text": words::alone(found),
+            "waits_for_pids": found.wait.others(),
+            "held_back_bytes": held,
+        }),
+    )
+}
+
+fn kind(wait: &Cause) -> &'static str {
+    match wait {
+        Cause::Computes { .. } => "computes",
+        Cause::Cpu { .. } => "cpu",
+        Cause::Quota { .. } => "quota",
+        Cause::Frozen => "frozen",
+        Cause::Ended { .. } => "ended",
+        Cause::Stopped(_) => "stopped",
+        Cause::Pipe(pipe) if pipe.writes => "pipe-out",
+        Cause::Pipe(_) => "pipe-in",
+        Cause::Open { .. } => "open",
+        Cause::Lock { .. } => "lock",
+        Cause::Threads => "threads",
+        Cause::Child { .. } => "child",
+        Cause::Socket { .. } => "socket",
+        Cause::File(_) => "file",
+        Cause::Sleep { .. } => "sleep",
+        Cause::Events { .. } => "events",
+        Cause::Kernel => "kernel",
+        Cause::Unknown { .. } => "unknown",
+        Cause::Hidden { .. } => "hidden",
+    }
+}
