@@ -106,6 +106,16 @@ torture KILLS="100000":
 random CASES="50000":
     PROPTEST_CASES={{CASES}} cargo test --release -p weir-cli random
 
+# Random loads and faults over the pool's decisions, in virtual time
+storm SEEDS="100000":
+    cargo run --release -q --locked -p weir-cli -- model storm --seeds {{SEEDS}}
+
+# Needs `cargo install cargo-mutants`.
+#
+# Which changes of weir-policy no test notices (hours)
+mutants:
+    cargo mutants --package weir-policy --test-package weir-policy --test-package weir-model
+
 # Install the command
 install:
     cargo install --path crates/weir-cli --locked

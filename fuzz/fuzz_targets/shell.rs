@@ -3,9 +3,8 @@
 
 #![no_main]
 
-#[allow(dead_code, reason = "the command uses all of it")]
+#[allow(dead_code, unused_imports, reason = "the command uses all of it")]
 #[path = "../../crates/weir-verbs/src/shell/mod.rs"]
-#[allow(unused_imports)]
 mod shell;
 
 use libfuzzer_sys::fuzz_target;

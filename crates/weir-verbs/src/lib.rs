@@ -1,8 +1,8 @@
 //! The verbs of the `weir` command.
 //!
 //! Each verb has a file or folder: `run`, `bench`, `compare`, `history`, `stat`, `tune`, `port`,
-//! `buffer`, `net`, `why`, `pages` (completions and manual pages). They share `args` (the command line),
-//! `shell` (cuts a pipeline's text into stages), `report` (the report of a run), `json` and `output`
+//! `buffer`, `net`, `model`, `why`, `pages` (completions and manual pages). They share `args`
+//! (the command line), `shell` (cuts a pipeline's text into stages), `report` (the report of a run), `json` and `output`
 //! (the output of all verbs), and `fault` (errors).
 
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ mod compare;
 mod fault;
 mod history;
 mod json;
+mod model;
 mod net;
 mod output;
 mod pages;
@@ -59,6 +60,7 @@ pub fn main() -> ExitCode {
         Verb::Port(command) => port::port(&command),
         Verb::Buffer(options) => buffer::buffer(&options),
         Verb::Net(command) => net::net(&command),
+        Verb::Model(options) => model::model(&options),
         Verb::Completions(completions) => pages::completions(&completions),
         Verb::Man(man) => pages::man(&man),
     })

@@ -10,9 +10,10 @@ use std::process::Command;
 
 /// What each crate may depend on inside the workspace; `weir-verbs`, `weir-cli` (in its tests) and
 /// `weir-tests` may depend on all of it. Whoever makes a new crate adds it here.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("weir-policy", &[]),
     ("weir-doctor", &[]),
+    ("weir-model", &["weir-policy"]),
     ("weir-ring", &["weir-policy"]),
     ("weir-sys", &[]),
     ("weir-measure-sys", &["weir-sys"]),

@@ -108,7 +108,7 @@ enum PagedMemory {
     File(SharedPages),
     Anonymous(PageBuffer),
     Mapped(MappedRegion),
-    Calls(Region),
+    Calls(Box<Region>),
 }
 
 impl Pages {
@@ -141,7 +141,8 @@ impl Pages {
                 PagedMemory::Mapped(region)
             }
             PagingKind::RegionCalls => {
-                PagedMemory::Calls(Region::new(bytes as u64, &options).map_err(failed)?)
+                let region = Region::new(bytes as u64, &options).map_err(failed)?;
+                PagedMemory::Calls(Box::new(region))
             }
         };
         Ok(Pages { memory, touched: vec![0; PAGES] })

@@ -5,6 +5,7 @@ mod bench;
 mod buffer;
 mod json;
 mod manual;
+mod model;
 mod net;
 mod net_files;
 mod net_profile;
@@ -22,6 +23,7 @@ pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use json::JsonOption;
 pub use manual::command;
+pub use model::ModelOptions;
 pub use net::{
     NetCommand, NetIcmpdOptions, NetLogOptions, NetPingOptions, NetStatOptions, NetUpOptions,
     NetVerb,
@@ -94,6 +96,8 @@ pub enum Verb {
     Buffer(BufferOptions),
     /// Run a network host in user space: a packet switch on a TUN device, a log, profiles
     Net(NetCommand),
+    /// Repeat published experiments in virtual time, and test decisions under faults
+    Model(ModelOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),
     /// Write the manual pages

@@ -1,0 +1,25 @@
+//! Machines in virtual time.
+//!
+//! - [`heap`], [`random`], [`kernel`], [`disk`]: events, random numbers, processes on CPUs, a disk.
+//! - [`machine`]: constants with their sources, from `machines/*.toml`.
+//! - [`bbn`], [`joy`], [`franke`]: the published experiments; [`published`] has their figures.
+//! - [`outcome`]: published and modelled figures beside each other.
+//! - [`catalogue`]: the experiments by name, and the predictions.
+//! - [`storm`]: faults over the decisions of `weir-policy`.
+//!
+//! Nothing here reads a clock: the same seed gives the same bytes on every machine.
+
+#![forbid(unsafe_code)]
+
+pub mod bbn;
+pub mod catalogue;
+pub mod disk;
+pub mod franke;
+pub mod heap;
+pub mod joy;
+pub mod kernel;
+pub mod machine;
+pub mod outcome;
+pub mod published;
+pub mod random;
+pub mod storm;

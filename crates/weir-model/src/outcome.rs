@@ -1,0 +1,232 @@
+//! What an experiment comes to: published figures, the model's, and how far apart they are.
+
+use std::fmt::Write;
+
+/// One figure of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// The row.
+    pub row: String,
+    /// The column.
+    pub column: String,
+    /// What was published, if it was.
+    pub published: Option<f64>,
+    /// What the model says.
+    pub model: f64,
+}
+
+impl Cell {
+    /// Makes a cell.
+    pub fn new(
+        row: impl Into<String>,
+        column: impl Into<String>,
+        published: Option<f64>,
+        model: f64,
+    ) -> Cell {
+        Cell { row: row.into(), column: column.into(), published, model }
+    }
+
+    /// Returns how far the model is off, as a part of the published figure.
+    pub fn error(&self) -> Option<f64> {
+        self.published.filter(|told| *told != 0.0).map(|told| self.model / told - 1.0)
+    }
+}
+
+/// How errors are summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scoring {
+    /// As parts of the published figures.
+    #[default]
+    Relative,
+    /// By sign and rank: the figures are improvements in percent.
+    SignAndRank,
+}
+
+/// The outcome of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The name of the experiment.
+    pub experiment: String,
+    /// The machine.
+    pub machine: String,
+    /// What the figures are.
+    pub unit: String,
+    /// The figures.
+    pub cells: Vec<Cell>,
+    /// What to know about them.
+    pub notes: Vec<String>,
+    /// How errors are summed up.
+    pub scoring: Scoring,
+    /// Events that were simulated.
+    pub events: u64,
+}
+
+impl Outcome {
+    /// Makes an empty outcome.
+    pub fn new(experiment: &str, machine: &str, unit: &str) -> Outcome {
+        Outcome {
+            experiment: experiment.to_owned(),
+            machine: machine.to_owned(),
+            unit: unit.to_owned(),
+            cells: Vec::new(),
+            notes: Vec::new(),
+            scoring: Scoring::Relative,
+            events: 0,
+        }
+    }
+
+    /// Returns the sizes of all errors, the least first.
+    pub fn errors(&self) -> Vec<f64> {
+        let mut errors: Vec<f64> =
+            self.cells.iter().filter_map(Cell::error).map(f64::abs).collect();
+        errors.sort_by(f64::total_cmp);
+        errors
+    }
+
+    /// Returns the median error, if any figure was published.
+    pub fn median(&self) -> Option<f64> {
+        let errors = self.errors();
+        let half = errors.len() / 2;
+        match errors.len() {
+            0 => None,
+            odd if odd % 2 == 1 => Some(errors[half]),
+            _ => Some((errors[half - 1] + errors[half]) / 2.0),
+        }
+    }
+
+    /// Returns the published and modelled figures beside each other, row by row.
+    pub fn text(&self) -> String {
+        let mut text = format!("{} on {} ({})\n", self.experiment, self.machine, self.unit);
+        let width = self.cells.iter().map(|cell| cell.row.len()).max().unwrap_or(0).max(4);
+        let column = self.cells.iter().map(|cell| cell.column.len()).max().unwrap_or(0).max(6);
+        let _ = writeln!(
+            text,
+            "{:<width$}  {:<column$}  {:>10}  {:>10}  {:>7}",
+            "row", "column", "published", "model", "error"
+        );
+        for cell in &self.cells {
+            let published = cell.published.map_or_else(|| String::from("-"), figure);
+            let error =
+                cell.error().map_or_else(String::new, |error| format!("{:+.1}%", error * 100.0));
+            let _ = writeln!(
+                text,
+                "{:<width$}  {:<column$}  {published:>10}  {:>10}  {error:>7}",
+                cell.row,
+                cell.column,
+                figure(cell.model)
+            );
+        }
+        let _ = writeln!(text, "{}", self.score());
+        for note in &self.notes {
+            let _ = writeln!(text, "note: {note}");
+        }
+        text
+    }
+
+    /// Returns the score in one line.
+    pub fn score(&self) -> String {
+        if self.scoring == Scoring::SignAndRank {
+            return self.sign_and_rank();
+        }
+        let errors = self.errors();
+        let Some(median) = self.median() else { return String::from("score: nothing published") };
+        let beyond = errors.iter().filter(|error| **error > 0.2).count();
+        format!(
+            "score: median error {:.1}%, worst {:.1}%, {beyond} of {} figures beyond 20%",
+            median * 100.0,
+            errors.last().copied().unwrap_or(0.0) * 100.0,
+            errors.len()
+        )
+    }
+
+    fn sign_and_rank(&self) -> String {
+        let pairs: Vec<(f64, f64)> =
+            self.cells.iter().filter_map(|cell| Some((cell.published?, cell.model))).collect();
+        let clear: Vec<&(f64, f64)> = pairs.iter().filter(|(told, _)| told.abs() > 5.0).collect();
+        let right = clear.iter().filter(|(told, model)| told.signum() == model.signum()).count();
+        let mut groups: Vec<&str> = Vec::new();
+        for cell in &self.cells {
+            let group = cell.row.split(' ').next().unwrap_or("");
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        let of = |group: &str| {
+            let cells = self.cells.iter().filter(|cell| cell.row.split(' ').next() == Some(group));
+            let pairs: Vec<(f64, f64)> =
+                cells.filter_map(|cell| Some((cell.published?, cell.model))).collect();
+            format!("{group} {:.2}", rank_correlation(&pairs))
+        };
+        let ranks: Vec<String> = groups.iter().map(|group| of(group)).collect();
+        let percent = 100.0 * right as f64 / clear.len().max(1) as f64;
+        format!(
+            "score: right sign on {right} of {} figures beyond 5% ({percent:.0}%); rank correlation {}",
+            clear.len(),
+            ranks.join(", ")
+        )
+    }
+}
+
+/// Writes a figure with as many digits as say something.
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1000.0 => format!("{value:.0}"),
+        size if size >= 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// Returns the ranks of some figures; equal ones share the mean of theirs.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut first = 0;
+    while first < order.len() {
+        let mut next = first;
+        while next < order.len() && values[order[next]] == values[order[first]] {
+            next += 1;
+        }
+        for &index in &order[first..next] {
+            ranks[index] = (first + next - 1) as f64 / 2.0;
+        }
+        first = next;
+    }
+    ranks
+}
+
+/// Returns Spearman's rank correlation.
+pub fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
+    let (left, right): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let (left, right) = (ranks(&left), ranks(&right));
+    let count = pairs.len() as f64;
+    let mean = (count - 1.0) / 2.0;
+    let product = |a: &[f64], b: &[f64]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum()
+    };
+    let spread = (product(&left, &left) * product(&right, &right)).sqrt();
+    if spread == 0.0 { 0.0 } else { product(&left, &right) / spread }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_equal_figures_are_shared() {
+        assert_eq!(ranks(&[3.0, 1.0, 3.0]), [1.5, 0.0, 1.5]);
+        assert!((rank_correlation(&[(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)]) - 1.0).abs() < 1e-12);
+        assert!((rank_correlation(&[(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)]) + 1.0).abs() < 1e-12);
+        assert_eq!(rank_correlation(&[(1.0, 1.0)]), 0.0);
+    }
+
+    #[test]
+    fn an_even_number_of_errors_has_a_median_between_two() {
+        let mut outcome = Outcome::new("x", "y", "s");
+        for model in [1.1, 1.3] {
+            outcome.cells.push(Cell::new("row", "column", Some(1.0), model));
+        }
+        assert!((outcome.median().unwrap_or(0.0) - 0.2).abs() < 1e-9);
+        assert!(outcome.text().contains("+30.0%"), "{}", outcome.text());
+    }
+}

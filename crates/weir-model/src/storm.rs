@@ -1,0 +1,316 @@
+//! Storms: random loads and faults over the pool's decisions, in virtual time.
+//!
+//! Writers append, readers read, transfers fail, come late or out of order, the clock jumps, ends
+//! die. Whatever happens, a reader sees the blocks of its stream in their order, none twice, none
+//! missing; memory stays within its budget; and as long as readers read, everybody gets on.
+
+use crate::heap::EventHeap;
+use crate::random::Random;
+use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings, Rule};
+
+/// What lies in a frame or in a place of the file: the stream, which of its lives, and the block.
+type Content = Option<(u32, u32, u64)>;
+
+/// The error of a failed transfer (EIO).
+const FAULT: i32 = 5;
+/// Steps of the ends in a storm.
+const STEPS: u64 = 400;
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Writer(u32),
+    Reader(u32),
+    Transfer(u32),
+    Tick,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    /// Counts the streams that had this number.
+    life: u32,
+    alive: bool,
+    writer_gone: bool,
+    appending: bool,
+    written: u64,
+    read: u64,
+    wanting: bool,
+}
+
+struct Storm {
+    pool: PoolPolicy,
+    frames: Vec<Content>,
+    file: Vec<Content>,
+    ends: Vec<Ends>,
+    heap: EventHeap<What>,
+    random: Random,
+    now_ns: u64,
+    left: u64,
+    /// One transfer in so many fails; 0 for none.
+    faulty: u64,
+    handled: u64,
+    trace: Vec<Traced>,
+}
+
+/// What happened: kept as it is, and put into words only for a wreck.
+#[derive(Clone, Copy, Debug)]
+enum Traced {
+    Event(u64, What),
+    Action(Action),
+}
+
+impl Traced {
+    fn text(&self) -> String {
+        match self {
+            Traced::Event(at_ns, what) => format!("{at_ns} ns: {what:?}"),
+            Traced::Action(action) => format!("    {action:?}"),
+        }
+    }
+}
+
+/// What a storm found wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wreck {
+    /// Its seed.
+    pub seed: u64,
+    /// What was wrong.
+    pub why: String,
+    /// The last things that happened.
+    pub trace: Vec<String>,
+}
+
+/// Runs the storm of a seed. Returns how many events it had.
+///
+/// # Errors
+/// A promise of the pool was broken.
+pub fn storm(seed: u64) -> Result<u64, Wreck> {
+    let mut storm = Storm::new(seed);
+    let result = storm.run();
+    let (handled, trace) = (storm.handled, storm.trace);
+    result.map(|()| handled).map_err(|why| {
+        let from = trace.len().saturating_sub(20);
+        Wreck { seed, why, trace: trace[from..].iter().map(Traced::text).collect() }
+    })
+}
+
+impl Storm {
+    fn new(seed: u64) -> Storm {
+        let mut random = Random::new(seed);
+        let settings = PoolSettings {
+            frames: 4 + random.below(40) as u32,
+            slots: [0, 8, 60, 400][random.below(4) as usize],
+            cluster: 1 + random.below(8) as u32,
+            transfers: 1 + random.below(6) as u32,
+            rule: Rule::ALL[random.below(Rule::ALL.len() as u64) as usize],
+        };
+        let streams = 1 + random.below(6) as u32;
+        let faulty = [0, 0, 3, 20][random.below(4) as usize];
+        let Ok(mut pool) = PoolPolicy::new(settings) else {
+            unreachable!("memory for a small pool")
+        };
+        let mut heap = EventHeap::default();
+        let mut ends = Vec::new();
+        for _ in 0..streams {
+            let stream = pool.open(0);
+            heap.push(random.below(1000), What::Writer(stream));
+            heap.push(random.below(100_000), What::Reader(stream));
+            ends.push(Ends { alive: true, ..Ends::default() });
+        }
+        Storm {
+            frames: vec![None; pool.settings().frames as usize],
+            file: vec![None; settings.slots as usize],
+            pool,
+            ends,
+            heap,
+            random,
+            now_ns: 0,
+            left: STEPS,
+            faulty,
+            handled: 0,
+            trace: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        while let Some((at_ns, what)) = self.heap.pop() {
+            self.handled += 1;
+            // The clock never goes back, but it may jump.
+            let jump_ns =
+                if self.random.once_in(200) { self.random.below(5_000_000_000) } else { 0 };
+            self.now_ns = self.now_ns.max(at_ns) + jump_ns;
+            self.trace.push(Traced::Event(self.now_ns, what));
+            match what {
+                What::Writer(stream) => self.write(stream)?,
+                What::Reader(stream) => self.read(stream)?,
+                What::Transfer(transfer) => self.transfer(transfer)?,
+                What::Tick => self.on(PoolEvent::Tick)?,
+            }
+            if self.handled > 100 * STEPS {
+                return Err(String::from("no end: the same happens again and again"));
+            }
+        }
+        self.at_rest()
+    }
+
+    /// Nothing is under way any more: nobody may be left waiting, and nothing may be left behind.
+    fn at_rest(&self) -> Result<(), String> {
+        for (stream, ends) in self.ends.iter().enumerate().filter(|(_, ends)| ends.alive) {
+            if ends.wanting && ends.read < ends.written {
+                return Err(format!("the reader of stream {stream} waits for ever"));
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, stream: u32) -> Result<(), String> {
+        let ends = &mut self.ends[stream as usize];
+        if !ends.alive || ends.writer_gone || self.left == 0 {
+            return Ok(());
+        }
+        self.left -= 1;
+        if self.random.once_in(100) {
+            ends.writer_gone = true;
+            ends.appending = false;
+            return self.on(PoolEvent::Withdraw { stream, empty: false });
+        }
+        if !ends.appending {
+            ends.appending = true;
+            self.on(PoolEvent::Append(stream))?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, stream: u32) -> Result<(), String> {
+        let ends = &mut self.ends[stream as usize];
+        if !ends.alive {
+            return Ok(());
+        }
+        if self.random.once_in(300) {
+            // Both ends die; another stream begins, perhaps with the same number.
+            ends.alive = false;
+            ends.life += 1;
+            self.on(PoolEvent::Withdraw { stream, empty: false })?;
+            self.on(PoolEvent::Abandon(stream))?;
+            self.on(PoolEvent::Close(stream))?;
+            let opened = self.pool.open(self.now_ns);
+            let life = self.ends.get(opened as usize).map_or(0, |ends| ends.life);
+            if opened as usize >= self.ends.len() {
+                self.ends.push(Ends::default());
+            }
+            self.ends[opened as usize] = Ends { life, alive: true, ..Ends::default() };
+            self.heap.push(self.now_ns + 10, What::Writer(opened));
+            self.heap.push(self.now_ns + 1000, What::Reader(opened));
+            return Ok(());
+        }
+        if ends.read < ends.written && !ends.wanting {
+            ends.wanting = true;
+            self.on(PoolEvent::Want(stream))?;
+        } else if self.left > 0 && !ends.wanting {
+            let later_ns = 1 + self.random.below(200_000);
+            self.heap.push(self.now_ns + later_ns, What::Reader(stream));
+        }
+        Ok(())
+    }
+
+    fn transfer(&mut self, number: u32) -> Result<(), String> {
+        let fails = self.faulty > 0 && self.left > 0 && self.random.once_in(self.faulty);
+        let of = *self.pool.transfer(number);
+        for (index, &frame) in of.frames().iter().enumerate() {
+            // A torn transfer has moved a part of its blocks.
+            let is_moved = !fails || self.random.once_in(2);
+            let place = of.slot as usize + index;
+            if is_moved && of.writes {
+                self.file[place] = self.frames[frame as usize];
+            } else if is_moved {
+                self.frames[frame as usize] = self.file[place];
+            }
+        }
+        self.on(PoolEvent::Done { transfer: number, fault: fails.then_some(FAULT) })
+    }
+
+    fn on(&mut self, event: PoolEvent) -> Result<(), String> {
+        self.pool.on(self.now_ns, event);
+        while let Some(action) = self.pool.action() {
+            self.act(action)?;
+        }
+        let (used, most) = self.pool.frames_used();
+        let budget = self.pool.settings().frames;
+        if used > budget || most > budget {
+            return Err(format!("{used} frames of {budget} are in use, {most} were"));
+        }
+        if let Some(at_ns) = self.pool.deadline_ns() {
+            self.heap.push(at_ns.max(self.now_ns + 1_000_000), What::Tick);
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), String> {
+        self.trace.push(Traced::Action(action));
+        match action {
+            Action::Grant { stream, frame } => {
+                let ends = &mut self.ends[stream as usize];
+                if !ends.alive || !ends.appending {
+                    return Err(format!("stream {stream} was granted a frame it did not ask for"));
+                }
+                self.frames[frame as usize] = Some((stream, ends.life, ends.written));
+                ends.written += 1;
+                ends.appending = false;
+                self.pool.on(self.now_ns, PoolEvent::Seal(stream));
+                let pause_ns = 1 + self.random.below(30_000);
+                self.heap.push(self.now_ns + pause_ns, What::Writer(stream));
+                if !self.ends[stream as usize].wanting {
+                    self.heap.push(self.now_ns + 2 * pause_ns, What::Reader(stream));
+                }
+            }
+            Action::Show { stream, frame, .. } => {
+                let ends = &mut self.ends[stream as usize];
+                let (found, wanted) = (self.frames[frame as usize], (stream, ends.life, ends.read));
+                if !ends.wanting || found != Some(wanted) {
+                    return Err(format!("the reader wants {wanted:?} and is shown {found:?}"));
+                }
+                ends.read += 1;
+                ends.wanting = false;
+                self.frames[frame as usize] = None;
+                self.pool.on(self.now_ns, PoolEvent::Consumed(stream));
+                let pause_ns = 1 + self.random.below(60_000);
+                self.heap.push(self.now_ns + pause_ns, What::Reader(stream));
+            }
+            Action::Begin(transfer) => {
+                // Some come late, and so out of order.
+                let slow = if self.random.once_in(10) { 100 } else { 1 };
+                let takes_ns = slow * (1000 + self.random.below(50_000));
+                self.heap.push(self.now_ns + takes_ns, What::Transfer(transfer));
+            }
+            Action::Fail { stream, fault } => {
+                if fault != FAULT {
+                    return Err(format!("stream {stream} failed with {fault}"));
+                }
+                self.ends[stream as usize].wanting = false;
+                self.heap.push(self.now_ns + 1000, What::Reader(stream));
+            }
+            Action::Trouble(fault) if fault != FAULT => {
+                return Err(format!("the pool reports error {fault}"));
+            }
+            Action::Trouble(_) => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_thousand_storms_break_no_promise() {
+        for seed in 0..10_000 {
+            if let Err(wreck) = storm(seed) {
+                panic!("weir model storm --seed {seed}: {}\n{}", wreck.why, wreck.trace.join("\n"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_storm() {
+        assert_eq!(storm(42), storm(42));
+    }
+}
