@@ -92,7 +92,6 @@ mod park;
 mod pipe;
 mod pool;
 mod port;
-mod region;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
@@ -112,13 +111,13 @@ pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};
 pub use pipe::socket::{Accept, Listener};
 pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::ElasticReader;
+pub use pool::region::{
+    MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
+};
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{
     Ending, Event, Identity, Lent, Port, PortCounts, PortName, PortOptions, PortWriter,
     PortWriterOptions, Received, WriterId, WriterStat,
-};
-pub use region::{
-    MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
 };
 /// What one end of a pipe or port has done so far, as its `account` returns it.
 ///

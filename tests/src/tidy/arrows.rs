@@ -43,9 +43,9 @@ const TOP: [&str; 3] = ["weir-verbs", "weir-cli", "weir-tests"];
 /// The source of the library.
 const LIBRARY: &str = "crates/weir/src/";
 /// Its rooms from the bottom up: a room imports those before it, never those after it.
-const ROOMS: [&str; 12] = [
-    "error", "memory", "park", "connect", "flags", "pipe", "pool", "region", "port", "mpx",
-    "inspect", "tokio",
+const ROOMS: [&str; 11] = [
+    "error", "memory", "park", "connect", "flags", "pipe", "pool", "port", "mpx", "inspect",
+    "tokio",
 ];
 
 /// Returns what `cargo metadata` reports about the members of the workspace at `root`.

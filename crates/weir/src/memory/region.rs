@@ -283,7 +283,7 @@ impl PageTransfers {
     ) -> bool {
         let piece = memory.piece(run, self.end);
         let offset = u64::from(run.first) * memory.page_bytes as u64;
-        // SAFETY: the pages stay mapped while the engine lives (`crate::region` drops the engine
+        // SAFETY: the pages stay mapped while the engine lives (the region drops the engine
         // first). The policy lets nobody touch pages that come in. Pages that are written to the
         // file may change meanwhile: see `RegionMemory::copy_in`.
         let started = unsafe { self.engine.start(token, direction, offset, &[piece]) };

@@ -11,6 +11,7 @@ mod disk;
 pub mod elastic;
 mod options;
 mod reader;
+pub mod region;
 mod wake;
 mod writer;
 
