@@ -2,9 +2,11 @@
 //! share of the time, and the verdict of the whole.
 
 use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
-use crate::facts::{FoundGroup, Run};
+use crate::facts::{FoundGroup, Phase, Run};
 use crate::load::MARGIN;
+use crate::phases::{Spent, Timeline};
 use crate::verdict::{self, Busy, Finding, Verdict};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// A group that took a part of the run, and what held it up.
@@ -20,6 +22,10 @@ pub struct Part {
 
 /// Parts below this share are not mentioned, unless nothing is larger.
 const WORTH: f64 = 0.10;
+/// Slices into which the run of a script is cut.
+const SLICES: u64 = 256;
+/// The shortest of them.
+const SLICE_NS: u64 = 5_000_000;
 /// The most parts that are mentioned.
 const MOST: usize = 4;
 
@@ -52,6 +58,40 @@ pub fn parts(run: &Run) -> Vec<Part> {
             Part { group, share, verdict }
         })
         .collect()
+}
+
+/// Cuts the run of a script into phases: in each, the group is named that ran for most of it. A
+/// holder is a position in the groups. Nothing for fewer than two groups that do not only wait for
+/// others.
+pub fn phases(run: &Run) -> Vec<Phase> {
+    let counts = |group: &&FoundGroup| group.inside.is_none() && !group.starts_others;
+    if run.groups.iter().filter(counts).count() < 2 {
+        return Vec::new();
+    }
+    let slice_ns = (run.wall_ns / SLICES).max(SLICE_NS);
+    let slices = run.wall_ns.div_ceil(slice_ns) as usize;
+    let mut spent = vec![vec![Spent::default(); run.groups.len()]; slices];
+    for (position, group) in run.groups.iter().enumerate().filter(|(_, group)| counts(group)) {
+        for span in &group.spans {
+            let last = span.end_ns.min(run.wall_ns);
+            let mut at_ns = span.start_ns;
+            while at_ns < last {
+                let slice = at_ns / slice_ns;
+                let next_ns = ((slice + 1) * slice_ns).min(last);
+                let own_ns = &mut spent[slice as usize][position].own_ns;
+                // Of several instances at once, one counts.
+                *own_ns = (*own_ns + next_ns - at_ns).min(slice_ns);
+                at_ns = next_ns;
+            }
+        }
+    }
+    let mut timeline = Timeline::default();
+    for (slice, spent) in spent.iter().enumerate() {
+        let start_ns = slice as u64 * slice_ns;
+        let end_ns = (start_ns + slice_ns).min(run.wall_ns);
+        timeline.add(end_ns, end_ns - start_ns, spent);
+    }
+    timeline.phases(run.wall_ns, &|_| false)
 }
 
 /// Returns the verdict of the whole run in terms of its stages, from that of its largest part.

@@ -1,6 +1,7 @@
 //! The pipelines and commands found in a run: each has facts of its own, like a run.
 
 use super::{Evidence, Run};
+use crate::graph::WallSpan;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -33,6 +34,8 @@ pub struct FoundGroup {
     pub start_ns: u64,
     /// When it last ended, since the start of the run.
     pub end_ns: u64,
+    /// From when to when its instances ran, since the start of the run.
+    pub spans: Vec<WallSpan>,
     /// The times of its instances.
     pub spread: Spread,
     /// Where it stands in a script, if that is known.
@@ -97,6 +100,11 @@ impl FoundGroup {
         // Of what is known of those that were seen.
         let cpu_ns = self.run.cpu_sum_ns() / seen.max(1);
         processes >= OFTEN && each_ns <= BRIEF_NS && cpu_ns <= START_NS
+    }
+
+    /// Whether the times of its instances are known one by one.
+    pub fn has_spread(&self) -> bool {
+        self.instances_evidence == Evidence::Exact && self.spans.len() as u64 == self.instances
     }
 
     /// Whether it is a single command.

@@ -1,7 +1,8 @@
 //! Runs of groups written down by hand, and what is said of them.
 
 use super::*;
-use crate::facts::{Pipe, Spread, Stage};
+use crate::facts::{Holder, Pipe, Spread, Stage};
+use crate::graph::WallSpan;
 use crate::partition::Times;
 use alloc::string::ToString;
 use alloc::vec;
@@ -126,4 +127,30 @@ fn the_spread_of_times_is_their_median_and_ends() {
     assert_eq!((spread.min_ns, spread.median_ns, spread.max_ns, spread.sum_ns), (1, 5, 9, 15));
     assert_eq!(Spread::of(vec![4, 8]).median_ns, 6);
     assert_eq!(Spread::of(vec![]), Spread::default());
+}
+
+#[test]
+fn the_phases_of_a_script_are_the_groups_that_ran() {
+    let mut run =
+        run(&[&[stage("cc", 400, 400)], &[stage("ld", 300, 300)], &[stage("make", 700, 5)]]);
+    run.wall_ns = 1000 * MS;
+    let span = |from: u64, to: u64| WallSpan { start_ns: from * MS, end_ns: to * MS };
+    // Two at once and one after them, then the linker, then nothing.
+    run.groups[0].spans = vec![span(0, 200), span(0, 300), span(300, 400)];
+    run.groups[1].spans = vec![span(400, 700)];
+    (run.groups[2].spans, run.groups[2].starts_others) = (vec![span(0, 1000)], true);
+    let seen: Vec<(u64, Holder)> =
+        phases(&run).iter().map(|phase| (phase.end_ns / MS, phase.holder)).collect();
+    let near = |ms: u64, to: u64| ms.abs_diff(to) <= 5;
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert!(near(seen[0].0, 400) && near(seen[1].0, 700) && seen[2].0 == 1000, "{seen:?}");
+    let places = |holder: &Holder| match holder {
+        Holder::Stage { stage, .. } => Some(*stage),
+        _ => None,
+    };
+    assert_eq!(places(&seen[0].1), Some(0));
+    assert_eq!(places(&seen[1].1), Some(1));
+    assert_eq!(seen[2].1, Holder::Nobody);
+    run.groups.truncate(1);
+    assert_eq!(phases(&run), vec![], "one group");
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage};
 use weir_doctor::graph::{
-    self, Class, CriticalPath, End, ScriptPipeline, SeenProcess, classes, instances, label,
+    self, Class, CriticalPath, End, ScriptPipeline, SeenProcess, WallSpan, classes, instances,
+    label,
 };
 use weir_doctor::programs::is_posix_shell;
 
@@ -155,7 +156,7 @@ impl<'a> Processes<'a> {
         let is_blurred = |class: &Class| {
             class.joined || class.rows.iter().flatten().any(|at| !self.seen[*at].known)
         };
-        let even = class.rows.iter().all(|row| row.len() == class.spans.len());
+        let even = class.rows.windows(2).all(|pair| pair[0].len() == pair[1].len());
         let rivals: Vec<&Class> = all.iter().filter(is_rival).collect();
         let alone = rivals.len() == 1 || !rivals.iter().any(|class| is_blurred(class));
         alone && (even || !class.joined)
@@ -200,6 +201,11 @@ impl<'a> Processes<'a> {
         };
         let begun_ns = self.seen.first().map_or(0, |first| first.start_ns);
         let whole = class.whole();
+        let since = |span: &WallSpan| WallSpan {
+            start_ns: span.start_ns.saturating_sub(begun_ns),
+            end_ns: span.end_ns.saturating_sub(begun_ns),
+        };
+        let spans: Vec<WallSpan> = class.spans.iter().map(since).collect();
         let lives = class.spans.iter().map(|span| span.end_ns - span.start_ns).collect();
         let line = class.line.map(|(script, at)| {
             let (name, pipelines) = &self.scripts.known[script];
@@ -223,6 +229,7 @@ impl<'a> Processes<'a> {
             instances_evidence,
             start_ns: whole.start_ns.saturating_sub(begun_ns),
             end_ns: whole.end_ns.saturating_sub(begun_ns),
+            spans,
             spread: Spread::of(lives),
             line,
             ..FoundGroup::default()
@@ -238,10 +245,14 @@ impl<'a> Processes<'a> {
             class.rows.iter().map(|row| row.iter().filter(|at| is_brief(at)).count()).sum();
         let (unseen, evidence) = sampler.unseen();
         match evidence {
-            _ if sampler.has_all() && sure => (seen, Evidence::Exact),
+            // Instances of which parts were found apart have more than one span.
             _ if sampler.has_all() => {
-                let most = class.rows.iter().map(Vec::len).max().unwrap_or(0) as u64;
-                (seen.min(most), Evidence::Estimated)
+                let lengths = || class.rows.iter().map(Vec::len);
+                let most = lengths().max().unwrap_or(0);
+                match sure && lengths().all(|length| length == most) {
+                    true => (most as u64, Evidence::Exact),
+                    false => (seen.min(most as u64), Evidence::Estimated),
+                }
             }
             _ if once == 0 => (seen, Evidence::Exact),
             Evidence::Estimated => {

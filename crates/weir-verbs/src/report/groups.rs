@@ -28,7 +28,7 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
     let several = |group: &FoundGroup, ns: u64| match group.instances {
         0 | 1 => String::new(),
         // Those that were seen are the longer ones.
-        _ if group.instances_evidence != Evidence::Exact => String::from("?"),
+        _ if !group.has_spread() => String::from("?"),
         _ => seconds(ns),
     };
     let share = |group: &FoundGroup| {

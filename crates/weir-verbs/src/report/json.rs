@@ -74,7 +74,7 @@ fn document(report: &Report) -> Document<'_> {
         critical_path: run.critical_path.as_ref().map(groups::critical_path),
         unseen: run.unseen.as_ref().map(groups::unseen),
         verdict: verdict(&report.verdict.found, &report.verdict.text),
-        phases: run.phases.iter().map(|phase| phases::phase(run, phase)).collect(),
+        phases: phases::phases(run),
         advice: report.advice.iter().map(|advice| self::advice(report, advice)).collect(),
         memory_kills: json!({
             "group": run.memory_kills.group,

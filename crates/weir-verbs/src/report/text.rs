@@ -32,7 +32,7 @@ pub fn text(report: &Report, look: &Look) -> String {
     for (at, sentence) in report.verdict.text.lines().enumerate() {
         page.sentence(sentence, if at == 0 { Style::new().bold() } else { Style::new() });
     }
-    if let Some(phases) = words::phases(run) {
+    if let Some(phases) = words::phases(run).or_else(|| words::group_phases(run)) {
         page.sentence(&phases, Style::new());
     }
     let before = page.lines.len();

@@ -19,6 +19,7 @@ fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
     let whole_ns = group.inside.map_or(run.wall_ns, |stage| run.stages[stage].wall_ns);
     let share = if whole_ns == 0 { 0.0 } else { group.own_ns() as f64 / whole_ns as f64 };
     let stages = of.stages.iter().enumerate().map(|(at, row)| stage(of, at, row));
+    let each = |ns: u64| group.has_spread().then(|| seconds(ns));
     json!({
         "index": position + 1,
         "name": group.name,
@@ -36,9 +37,9 @@ fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
         "own_s": seconds(group.own_ns()),
         "share": share.min(1.0),
         "instance_s": {
-            "median": seconds(group.spread.median_ns),
-            "min": seconds(group.spread.min_ns),
-            "max": seconds(group.spread.max_ns),
+            "median": each(group.spread.median_ns),
+            "min": each(group.spread.min_ns),
+            "max": each(group.spread.max_ns),
             "sum": seconds(group.spread.sum_ns),
         },
         "stages": stages.collect::<Vec<_>>(),

@@ -2,20 +2,32 @@
 
 use crate::json::seconds;
 use serde_json::{Value, json};
-use weir_doctor::facts::Run;
-use weir_doctor::facts::{Holder, Phase};
+use weir_doctor::facts::{Holder, Phase, Run};
+use weir_doctor::groups;
 
-pub fn phase(run: &Run, phase: &Phase) -> Value {
-    let (stages, busy_share, alone) = match phase.holder {
+/// The phases of a pipeline, whose holders are stages, or of a script, whose holders are groups.
+pub fn phases(run: &Run) -> Vec<Value> {
+    let of_groups = if run.phases.is_empty() { groups::phases(run) } else { Vec::new() };
+    let stages = run.phases.iter().map(|one| phase(run, one, "stages"));
+    stages.chain(of_groups.iter().map(|one| phase(run, one, "groups"))).collect()
+}
+
+fn phase(run: &Run, phase: &Phase, of: &str) -> Value {
+    let (holders, busy_share, alone) = match phase.holder {
         Holder::Stage { stage, busy, alone } => (vec![stage], Some(busy), alone),
         Holder::Two(two) => (two.to_vec(), None, false),
         Holder::Nobody => (Vec::new(), None, false),
+    };
+    let numbers = |name: &str| {
+        let holders = holders.iter().filter(|_| name == of);
+        holders.map(|holder| holder + 1).collect::<Vec<_>>()
     };
     json!({
         "start_s": seconds(phase.start_ns),
         "end_s": seconds(phase.end_ns),
         "share": run.share(phase.length_ns()),
-        "stages": stages.iter().map(|stage| stage + 1).collect::<Vec<_>>(),
+        "stages": numbers("stages"),
+        "groups": numbers("groups"),
         "busy_share": busy_share,
         "alone": alone,
     })

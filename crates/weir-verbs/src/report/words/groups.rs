@@ -24,18 +24,23 @@ pub fn groups(run: &Run, parts: &[Part]) -> String {
             true => starting(group),
             false => held_up(&group.run, &part.verdict, group.first_stage),
         };
-        let number = part.group + 1;
-        let who = match (group.is_single(), &group.line) {
-            (true, _) => format!("command {number} {}", described(group)),
-            // The table beside it has its commands.
-            (false, Some(_)) => format!("pipeline {number} ({})", about(group).join(", ")),
-            (false, None) => format!("pipeline {number} {}", described(group)),
-        };
+        let who = self::group(run, part.group);
         let joint = if held.starts_with("held up by ") { "," } else { ":" };
         format!("{} of the time: {who}{joint} {held}", percent(part.share))
     };
     let path = critical_path(run);
     parts.iter().map(line).chain(path).collect::<Vec<_>>().join("\n")
+}
+
+/// A group by its number: `pipeline 2 (line 14 of report.sh)`, `command 3 ld -o weir`.
+pub(super) fn group(run: &Run, position: usize) -> String {
+    let (group, number) = (&run.groups[position], position + 1);
+    match (group.is_single(), &group.line) {
+        (true, _) => format!("command {number} {}", described(group)),
+        // The table beside it has its commands.
+        (false, Some(_)) => format!("pipeline {number} ({})", about(group).join(", ")),
+        (false, None) => format!("pipeline {number} {}", described(group)),
+    }
 }
 
 /// What was found inside of the stage that held a pipeline up.

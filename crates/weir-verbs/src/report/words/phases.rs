@@ -1,5 +1,6 @@
 //! The phases of a run in a sentence.
 
+use super::groups::group;
 use super::verdict::short_stage;
 use weir_doctor::facts::Run;
 use weir_doctor::facts::{Holder, Phase};
@@ -9,15 +10,51 @@ const MOST: usize = 8;
 
 /// `phases: 0-3.1s held up by 1 gzip; 3.1-4.0s by 2 sort alone`; nothing for a run of one phase.
 pub fn phases(run: &Run) -> Option<String> {
-    if run.phases.len() < 2 {
+    let who = |phase: &Phase, held: &str| {
+        let name = |stage: usize| short_stage(run, stage);
+        match phase.holder {
+            Holder::Stage { stage, alone: true, .. } => format!("{held} {} alone", name(stage)),
+            Holder::Stage { stage, .. } => format!("{held} {}", name(stage)),
+            Holder::Two([one, other]) => format!("{held} {} and {} alike", name(one), name(other)),
+            Holder::Nobody => String::from("no stage was busy"),
+        }
+    };
+    sentence(&run.phases, "held up by", "by", &who)
+}
+
+/// `phases: 0-3.1s in pipeline 1 (line 7 of report.sh); 3.1-4.0s in command 2 ld`; nothing where the
+/// groups of a run make no two phases.
+pub fn group_phases(run: &Run) -> Option<String> {
+    let who = |phase: &Phase, held: &str| match phase.holder {
+        Holder::Stage { stage, .. } => format!("{held} {}", group(run, stage)),
+        Holder::Two([one, other]) => {
+            format!("{held} {} and {} alike", group(run, one), group(run, other))
+        }
+        Holder::Nobody => String::from("in none of them"),
+    };
+    sentence(&weir_doctor::groups::phases(run), "in", "in", &who)
+}
+
+/// Writes phases in a sentence; `who` says who held the run up, behind these words.
+fn sentence(
+    phases: &[Phase],
+    first_words: &str,
+    words: &str,
+    who: &dyn Fn(&Phase, &str) -> String,
+) -> Option<String> {
+    if phases.len() < 2 {
         return None;
     }
-    let digits = digits(&run.phases);
-    let first = run.phases.iter().position(|phase| phase.holder != Holder::Nobody);
-    let shown = run.phases.iter().take(MOST).enumerate();
-    let mut said: Vec<String> =
-        shown.map(|(at, one)| phase(run, one, digits, Some(at) == first)).collect();
-    match run.phases.len().saturating_sub(MOST) {
+    let digits = digits(phases);
+    let time = |ns: u64| format!("{:.digits$}", ns as f64 / 1e9);
+    let first = phases.iter().position(|phase| phase.holder != Holder::Nobody);
+    let one = |(at, phase): (usize, &Phase)| {
+        let start = if phase.start_ns == 0 { String::from("0") } else { time(phase.start_ns) };
+        let words = if Some(at) == first { first_words } else { words };
+        format!("{start}-{}s {}", time(phase.end_ns), who(phase, words))
+    };
+    let mut said: Vec<String> = phases.iter().take(MOST).enumerate().map(one).collect();
+    match phases.len().saturating_sub(MOST) {
         0 => {}
         more => said.push(format!("and {more} more")),
     }
@@ -31,18 +68,4 @@ fn digits(phases: &[Phase]) -> usize {
         300_000_000..20_000_000_000 => 1,
         _ => 0,
     }
-}
-
-fn phase(run: &Run, phase: &Phase, digits: usize, first: bool) -> String {
-    let time = |ns: u64| format!("{:.digits$}", ns as f64 / 1e9);
-    let start = if phase.start_ns == 0 { String::from("0") } else { time(phase.start_ns) };
-    let name = |stage: usize| short_stage(run, stage);
-    let held = if first { "held up by" } else { "by" };
-    let who = match phase.holder {
-        Holder::Stage { stage, alone: true, .. } => format!("{held} {} alone", name(stage)),
-        Holder::Stage { stage, .. } => format!("{held} {}", name(stage)),
-        Holder::Two([one, other]) => format!("{held} {} and {} alike", name(one), name(other)),
-        Holder::Nobody => String::from("no stage was busy"),
-    };
-    format!("{start}-{}s {who}", time(phase.end_ns))
 }
