@@ -89,7 +89,8 @@ fn words_input_and_status_are_those_of_bash() {
         &["./show.sh", ""],
         &["-e", "stop.sh"],
         &["-u", "stop.sh"],
-        &["-x", "stop.sh"],
+        // The two sides of a pipeline trace themselves in any order.
+        &["-x", "-c", "false; echo on; (exit 2)"],
         &["-eo", "pipefail", "stop.sh"],
         &["-e", "-o", "pipefail", "stop.sh"],
         &["+e", "-c", "false; echo on"],
