@@ -10,8 +10,7 @@ use super::classify::{Endpoints, Hints, classify};
 use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
-use crate::proc::{Descriptor, descriptor, is_anonymous_pipe};
-use rustix::fs::AtFlags;
+use crate::proc::{Descriptor, access, descriptor, descriptors, is_anonymous_pipe};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 
@@ -137,18 +136,14 @@ pub fn refresh_ends(group: &mut Group, pid: Pid) -> bool {
 
 /// Finds the pipes among the other descriptors of a process.
 fn more_ends(pid: Pid) -> Vec<MoreEnd> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let others = numbers.filter(|fd: &i32| *fd > 1).take(MOST_DESCRIPTORS);
+    let Some(numbers) = descriptors(pid) else { return Vec::new() };
+    let others = numbers.filter(|fd| *fd > 1).take(MOST_DESCRIPTORS);
     others.filter_map(|fd| more_end(pid, fd)).collect()
 }
 
 fn more_end(pid: Pid, fd: i32) -> Option<MoreEnd> {
     let pipe = descriptor(pid, fd).filter(Descriptor::is_pipe)?;
-    // The bits of the link tell how the file was opened.
-    let path = format!("/proc/{pid}/fd/{fd}");
-    let link = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let (reads, writes) = (link.st_mode & 0o400 != 0, link.st_mode & 0o200 != 0);
+    let (reads, writes) = access(pid, fd)?;
     // Standard error belongs to nobody's pipeline, and both ends at once to a shell's own use.
     (reads != writes && fd != 2).then_some(MoreEnd { pipe, fd, writes })
 }

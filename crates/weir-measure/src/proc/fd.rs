@@ -92,6 +92,20 @@ pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
     Some(Descriptor::from_stat(&stat))
 }
 
+/// Returns whether descriptor `fd` of process `pid` can be read, and whether it can be written: the
+/// bits of the link tell how the file was opened.
+pub fn access(pid: Pid, fd: i32) -> Option<(bool, bool)> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    let link = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some((link.st_mode & 0o400 != 0, link.st_mode & 0o200 != 0))
+}
+
+/// Returns the numbers of the descriptors that process `pid` has open; `None` where they are hidden.
+pub fn descriptors(pid: Pid) -> Option<impl Iterator<Item = i32>> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    Some(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
 /// Returns the descriptors for which the epoll set `fd` of process `pid` waits, with the events.
 ///
 /// Reads `/proc/PID/fdinfo/FD`; at most the first 4096 bytes of it, some 50 descriptors.

@@ -9,8 +9,8 @@ mod syscall;
 
 pub use elf::may_move_uncounted;
 pub use fd::{
-    Descriptor, FileKind, borrow, descriptor, epoll_interest, is_anonymous_pipe, pidfd, position,
-    special,
+    Descriptor, FileKind, access, borrow, descriptor, descriptors, epoll_interest,
+    is_anonymous_pipe, pidfd, position, special,
 };
 pub use ids::{ProcessIdentity, children, identity, is_child, is_taken, largest_id, last_id};
 pub use io::{field, number, parse_io, peak_rss_bytes, read_whole};

@@ -1,7 +1,6 @@
 //! Which processes have a file open, and how.
 
-use crate::proc::{Descriptor, descriptor};
-use rustix::fs::{AtFlags, CWD, statat};
+use crate::proc::{Descriptor, access, descriptor, descriptors};
 use weir_sys::Pid;
 use weir_sys::proc::processes;
 
@@ -29,25 +28,20 @@ pub fn openings(file: &Descriptor) -> (Vec<Opening>, bool) {
     let (mut found, mut unseen) = (Vec::new(), false);
     for pid in processes().into_iter().take(MOST_PROCESSES) {
         match descriptors(pid) {
-            Some(fds) => found.extend(fds.into_iter().filter_map(|fd| opening(pid, fd, file))),
+            Some(fds) => {
+                let fds = fds.take(MOST_DESCRIPTORS);
+                found.extend(fds.filter_map(|fd| opening(pid, fd, file)));
+            }
             None => unseen = true,
         }
     }
     (found, unseen)
 }
 
-fn descriptors(pid: Pid) -> Option<Vec<i32>> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    let number =
-        |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-    Some(entries.filter_map(number).take(MOST_DESCRIPTORS).collect())
-}
-
 fn opening(pid: Pid, fd: i32, file: &Descriptor) -> Option<Opening> {
     descriptor(pid, fd).filter(|found| found == file)?;
-    // The bits of the link tell how the file was opened.
-    let link = statat(CWD, format!("/proc/{pid}/fd/{fd}"), AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    Some(Opening { pid, fd, reads: link.st_mode & 0o400 != 0, writes: link.st_mode & 0o200 != 0 })
+    let (reads, writes) = access(pid, fd)?;
+    Some(Opening { pid, fd, reads, writes })
 }
 
 /// Returns the processes that hold a lock on a file, as the `lock:` lines of their descriptors show.
