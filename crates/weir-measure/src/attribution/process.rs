@@ -391,9 +391,9 @@ fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
     let Some(file) = script_word(words) else {
         // `bash < script`: what it reads are its commands, unless it was given others.
         let (shell, rest) = words.split_first()?;
-        let plain = rest
-            .iter()
-            .all(|word| word.starts_with('-') && (word.starts_with("--") || !word.contains('c')));
+        let options = || rest.iter().take_while(|word| word.starts_with(['-', '+']));
+        let has = |flag: char| options().any(|word| !word.starts_with("--") && word.contains(flag));
+        let plain = !has('c') && (has('s') || options().count() == rest.len());
         let is_shell = is_posix_shell(shell.rsplit('/').next()?.trim_start_matches('-'));
         let input = std::fs::read_link(format!("/proc/{pid}/fd/0")).ok();
         return input.filter(|path| is_shell && plain && path.is_absolute() && path.is_file());
@@ -413,7 +413,7 @@ fn script_word(words: &[String]) -> Option<&String> {
         let takes_one =
             matches!(word.as_str(), "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file");
         match word.strip_prefix(['-', '+']) {
-            Some(flags) if flags.contains('c') && !flags.starts_with('-') => return None,
+            Some(flags) if flags.contains(['c', 's']) && !flags.starts_with('-') => return None,
             Some("-") => return after.first(),
             Some(_) => rest = if takes_one { after.get(1..)? } else { after },
             None => return Some(word),
@@ -464,6 +464,7 @@ mod tests {
         assert_eq!(of("bash report.sh in.csv").as_deref(), Some("report.sh"));
         assert_eq!(of("/bin/sh -e -o pipefail ./x.sh -c").as_deref(), Some("./x.sh"));
         assert_eq!(of("bash -- -odd").as_deref(), Some("-odd"));
+        assert_eq!(of("bash -s in.csv"), None, "an argument of what stands on its input");
         assert_eq!(
             (of("bash -ec x"), of("sort x"), of("bash"), of("sh -o")),
             (None, None, None, None)

@@ -41,7 +41,12 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
     }
     run.critical_path = processes.critical_path(run);
     run.notes.extend(processes.notes());
-    let found = "processes found from outside (those that lived less than a few milliseconds may be missing)";
+    let found = match sampler.has_all() {
+        true => "processes counted by the kernel's events",
+        false => {
+            "processes found from outside (those that lived less than a few milliseconds may be missing)"
+        }
+    };
     run.notes.push(match job.whole_because.as_str() {
         "" => found.to_owned(),
         why => format!("{why}: it ran whole under the shell, its {found}"),
