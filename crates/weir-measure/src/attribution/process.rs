@@ -215,8 +215,8 @@ impl Process {
         let (name, peak) =
             (field(&String::from_utf8_lossy(status), "Name")?.to_owned(), peak_rss_bytes(status));
         let is_new = name != self.name;
-        // Libraries are mapped after the start, and a few later.
-        if is_new || self.looks == 4 || self.looks.is_multiple_of(64) {
+        // Libraries are mapped after the start, and a few later. What was read of a file is kept.
+        if is_new || self.looks.is_power_of_two() || self.looks.is_multiple_of(64) {
             self.see_program(true);
         }
         if is_new || !self.described {
