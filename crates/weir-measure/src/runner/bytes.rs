@@ -19,7 +19,9 @@ const LOADING_BYTES: u64 = 1 << 18;
 /// A neighbour that counted this many times as much is evidence of uncounted calls.
 const FAR_MORE: u64 = 4;
 /// A stage with fewer samples may not have been found in a call that it made.
-const FEW_SAMPLES: u64 = 8;
+const FEW_SAMPLES: u64 = 64;
+/// A program with an interpreter reads this much at most before it begins its work.
+const STARTING_BYTES: u64 = 4 << 20;
 
 /// Returns the quality of a stage's bytes; `last` tells whether they were read after its end.
 pub(super) fn evidence(stage: &Stage, last: bool) -> Evidence {
@@ -127,9 +129,10 @@ fn is_doubted(stages: &[Stage], hints: &[Hint], at: usize) -> bool {
 fn is_unseen(stages: &[Stage], hints: &[Hint], at: usize) -> bool {
     let unseen = |at: usize| {
         let io = stages[at].io.unwrap_or_default();
-        let little = io.read_bytes.max(io.write_bytes) < LOADING_BYTES;
+        let little = io.read_bytes < STARTING_BYTES && io.write_bytes < LOADING_BYTES;
         let may = hints.get(at).is_some_and(|hint| hint.may_splice == Some(true));
-        may && little && stages[at].samples < FEW_SAMPLES
+        // One that was found in such a call counted nothing that tells.
+        stages[at].uncounted || may && little && stages[at].samples < FEW_SAMPLES
     };
     let near = at.saturating_sub(1)..(at + 2).min(stages.len());
     near.into_iter().all(unseen)
