@@ -213,7 +213,7 @@ impl<'a> Processes<'a> {
         });
         let alive_ns = class.alive_ns();
         let (instances, instances_evidence) = self.instances(class, sure, sampler);
-        let stage_run = Run {
+        let mut stage_run = Run {
             wall_ns: alive_ns,
             cpus: run.cpus,
             pipes: self.joints(class, limit_bytes),
@@ -221,6 +221,7 @@ impl<'a> Processes<'a> {
             script: true,
             ..Run::default()
         };
+        stage_run.settle_unseen_waits();
         FoundGroup {
             run: stage_run,
             name,
