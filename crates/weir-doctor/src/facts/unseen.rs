@@ -1,4 +1,4 @@
-//! What the pipes beside a stage tell of waits that no sample met.
+//! What the pipes beside a stage tell of waits that samples hardly met.
 //!
 //! A stage that its neighbour wakes every few microseconds may be found ready at each look: the
 //! look takes a CPU for longer than the wait lasts. Its blocked time is exact all the same, and
@@ -6,14 +6,15 @@
 //! would still go on when it is looked at.
 
 use super::{Pipe, Run, Stage};
+use crate::state::TaskState;
 
 /// A pipe is a source of waits if its mean fill is this far from one end, and it never was at the
 /// other.
 const NEAR: f64 = 0.05;
 
 impl Run {
-    /// Decides, for each stage with waits that no sample stands for, whether it waited for its input
-    /// or its output. Where both or neither can be, this stays unknown.
+    /// Decides, for each stage with waits that too few samples met, whether it waited for its input
+    /// or its output. Where both or neither can be, the samples stand.
     pub fn settle_unseen_waits(&mut self) {
         for (at, stage) in self.stages.iter_mut().enumerate() {
             let enough = |pipe: &&Pipe| pipe.samples >= Pipe::ENOUGH_SAMPLES;
@@ -26,14 +27,12 @@ impl Run {
 
 impl Stage {
     fn settle_unseen_waits(&mut self, starved: bool, held: bool) {
-        let times = &mut self.times;
         if self.hidden || self.samples < Pipe::ENOUGH_SAMPLES || starved == held {
             return;
         }
-        let unseen_ns = core::mem::take(&mut times.unseen_ns).min(times.unknown_ns);
-        self.blocked_by_pipes = unseen_ns > 0;
-        times.unknown_ns -= unseen_ns;
-        *(if starved { &mut times.input_ns } else { &mut times.output_ns }) += unseen_ns;
+        self.blocked_by_pipes = self.times.unseen_ns > 0;
+        let state = if starved { TaskState::BlockedIn } else { TaskState::BlockedOut };
+        self.times = self.times.unseen_was(state);
     }
 }
 
