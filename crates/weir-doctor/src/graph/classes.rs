@@ -341,9 +341,13 @@ fn told(seen: &[SeenProcess], class: &Class) -> (usize, usize) {
     (class.rows.len(), known.count())
 }
 
+/// Whether the same process started both, or processes that were themselves started again and
+/// again: by xargs, say, with other arguments each time.
 fn parents_fit(seen: &[SeenProcess], one: &Class, other: &Class) -> bool {
     let parent = |class: &Class| seen[class.rows[0][0]].parent;
+    let again = |at: usize| seen[at].parent.map(|above| (above, program(seen, &[at])));
     parent(one) == parent(other)
+        || parent(one).and_then(again).is_some_and(|one| parent(other).and_then(again) == Some(one))
 }
 
 /// Whether a pipeline is another one, word by word, of which some processes of a compound command

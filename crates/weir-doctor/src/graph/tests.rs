@@ -161,6 +161,33 @@ fn an_instance_of_a_loop_that_was_seen_badly_is_no_group_of_its_own() {
     assert_eq!((classes[0].rows[0].len(), classes[0].rows[1].len()), (30, 30));
 }
 
+/// Each shell that xargs starts has other arguments: parts of its pipelines that were seen apart
+/// stayed apart.
+#[test]
+fn parts_belong_together_where_each_instance_has_a_shell_of_its_own() {
+    let mut seen = vec![process(None, "xargs -n1 bash -c x", (0, 1000))];
+    for n in 0..30 {
+        let ms = (n as u64 * 10, n as u64 * 10 + 8);
+        let shell = seen.len();
+        seen.push(process(Some(0), &alloc::format!("bash -c x {n}"), ms));
+        let (seq, sum) = (process(Some(shell), "seq 6", ms), process(Some(shell), "sum", ms));
+        let apart = n == 20;
+        let mut pair = [seq, sum].map(|mut one| {
+            one.known = !apart;
+            one
+        });
+        if !apart {
+            let [seq, sum] = pair;
+            pair = [writes(n, seq), reads(n, sum)];
+        }
+        seen.extend(pair);
+    }
+    let classes = classed(&seen, &[]);
+    let pipelines = classes.iter().filter(|class| class.rows.len() == 2).collect::<Vec<_>>();
+    assert_eq!((pipelines.len(), classes.len()), (1, 2), "{classes:?}");
+    assert_eq!(pipelines[0].spans.len(), 30);
+}
+
 #[test]
 fn what_a_loop_runs_is_one_pipeline() {
     let seen = looped();
