@@ -3,6 +3,7 @@
 //! Each figure is exact or sampled and states which: see [`Stage::single_task`] and
 //! [`Stage::samples`]. Exact figures come from the kernel's own counters at the end of a stage.
 
+use crate::backlog::Backlog;
 use crate::ending::{Ending, MemoryKills, SIGPIPE};
 use crate::graph::CriticalPath;
 use crate::partition::Times;
@@ -90,6 +91,32 @@ pub struct Run {
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
     /// known, and their times by state mean nothing.
     pub blind: bool,
+    /// What was watched from outside, where weir did not start the processes itself.
+    pub watched: Option<Watched>,
+}
+
+/// Processes that ran already and were watched for a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// The processes at the beginning.
+    pub pids: Vec<i32>,
+    /// Whether all of them, and all that they started, have ended.
+    pub has_ended: bool,
+    /// Whether nothing moved, and somebody waited at a pipe ([`crate::backlog::Activity`]).
+    pub is_stuck: bool,
+    /// The pipes among them.
+    pub pipes: Vec<WatchedPipe>,
+}
+
+/// A pipe among watched processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchedPipe {
+    /// A process that writes it.
+    pub writer_pid: Option<i32>,
+    /// A process that reads it.
+    pub reader_pid: Option<i32>,
+    /// What became of the bytes in it; `None` where it was looked at too seldom.
+    pub backlog: Option<Backlog>,
 }
 
 /// One stage of a run.
@@ -245,6 +272,16 @@ impl Io {
     /// Whether the number of calls is known: some sources tell only bytes.
     pub fn has_calls(&self) -> bool {
         self.read_calls + self.write_calls > 0 || self.read_bytes + self.write_bytes == 0
+    }
+
+    /// Returns what was added since these earlier counts.
+    pub fn since(self, before: Io) -> Io {
+        Io {
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
+            read_calls: self.read_calls.saturating_sub(before.read_calls),
+            write_calls: self.write_calls.saturating_sub(before.write_calls),
+        }
     }
 
     /// Returns the sums of both.

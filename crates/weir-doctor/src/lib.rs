@@ -28,6 +28,7 @@ extern crate alloc;
 
 pub mod advice;
 pub mod around;
+pub mod backlog;
 pub mod command;
 pub mod ending;
 pub mod facts;

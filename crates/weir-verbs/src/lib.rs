@@ -52,6 +52,7 @@ pub fn main() -> ExitCode {
         Verb::Run(run) => run::run(&run),
         Verb::Sh(options) => run::sh(options.words),
         Verb::Why(options) => why::why(&options),
+        Verb::Watch(options) => run::watch_running(&options),
         Verb::Bench(options) => bench::bench(&options),
         Verb::Compare(options) => compare::compare(&options),
         Verb::History(options) => history::history(&options),

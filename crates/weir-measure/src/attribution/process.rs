@@ -1,12 +1,13 @@
 //! One process of a stage and its tasks.
 
+mod before;
+
 use super::classify::{Awaited, Endpoints, Hints, awaited, classify};
 use super::locale::locale_of;
 use super::position::Positions;
 use crate::attribution::calls::Call;
-use crate::proc::{
-    Blocked, ProcessIdentity, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes,
-};
+use crate::proc::{Blocked, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes};
+use before::Before;
 use rustix::io::Errno;
 use std::path::PathBuf;
 use weir_doctor::facts::Io;
@@ -65,6 +66,10 @@ pub struct Process {
     waited_ns: u64,
     /// The system part of that.
     waited_system_ns: u64,
+    /// What it had used before it was watched.
+    before: Before,
+    /// Whether `io` counts the whole process, and not its first thread.
+    io_is_whole: bool,
 }
 
 /// A thread.
@@ -74,6 +79,8 @@ struct Task {
     syscall: Result<ProcFile, Errno>,
     sched: Option<ProcFile>,
     last: Sched,
+    /// Its counters before it was watched.
+    before: Sched,
     on_cpu_permille: u32,
 }
 
@@ -136,13 +143,8 @@ impl Process {
     pub fn new(pid: Pid, group: usize) -> Process {
         let io = ProcFile::open(&format!("/proc/{pid}/io")).ok();
         let tasks = vec![Task::new(pid, pid)];
-        Process { pid, group, starter: group, tasks, io, ..Process::default() }
-    }
-
-    /// Starts to sample a process that was found, and that group `starter` started.
-    pub fn found(found: ProcessIdentity, group: usize, starter: usize) -> Process {
-        let ProcessIdentity { pid, parent, name } = found;
-        Process { starter, parent, name, ..Process::new(pid, group) }
+        let io_is_whole = true;
+        Process { pid, group, starter: group, tasks, io, io_is_whole, ..Process::default() }
     }
 
     /// Whether it was found, and not given at the start.
@@ -155,6 +157,7 @@ impl Process {
     pub fn count_alone(&mut self) {
         let pid = self.pid;
         self.io = ProcFile::open(&format!("/proc/{pid}/task/{pid}/io")).ok();
+        self.io_is_whole = false;
     }
 
     /// Adds a thread if it is not known yet.
@@ -163,6 +166,7 @@ impl Process {
             if self.tasks.len() == 1 {
                 // Threads that end add their bytes to the count of the process.
                 self.io = ProcFile::open(&format!("/proc/{}/io", self.pid)).ok();
+                self.io_is_whole = true;
             }
             self.tasks.push(Task::new(self.pid, id));
         }
@@ -170,7 +174,7 @@ impl Process {
 
     /// Returns CPU time and waiting time of its present tasks, as of the last look.
     pub fn sched(&self) -> Sched {
-        self.tasks.iter().fold(Sched::default(), |sum, task| sum.plus(task.last))
+        self.tasks.iter().fold(Sched::default(), |sum, task| sum.plus(task.used()))
     }
 
     /// Returns CPU time and waiting time of all its tasks, ended ones included.
@@ -198,7 +202,7 @@ impl Process {
                 true
             }
             None => {
-                gone = gone.plus(task.last);
+                gone = gone.plus(task.used());
                 false
             }
         });
@@ -262,14 +266,19 @@ impl Process {
         let mut buffer = [0; 1024];
         let stat = read_small(&format!("/proc/{}/stat", self.pid), &mut buffer).ok();
         if let Some(stat) = stat.and_then(Stat::parse) {
-            let share = (stat.system_ticks * 1000).checked_div(stat.own_ticks);
+            let own_ticks = stat.own_ticks.saturating_sub(self.before.own_ticks);
+            let system_ticks = stat.system_ticks.saturating_sub(self.before.system_ticks);
+            let share = (system_ticks * 1000).checked_div(own_ticks);
             self.system_permille = share.unwrap_or(self.system_permille);
             let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-            self.waited_ns = stat.waited_ticks * tick_ns;
-            self.waited_system_ns = stat.waited_system_ticks * tick_ns;
+            self.waited_ns = stat.waited_ticks.saturating_sub(self.before.waited_ticks) * tick_ns;
+            let system_ticks = stat.waited_system_ticks;
+            let system_ticks = system_ticks.saturating_sub(self.before.waited_system_ticks);
+            self.waited_system_ns = system_ticks * tick_ns;
         }
         let io = self.io.as_ref().and_then(|io| parse_io(io.read(&mut buffer).ok()?));
-        self.last_io = io.or(self.last_io);
+        let before = if self.io_is_whole { self.before.io_whole } else { self.before.io_alone };
+        self.last_io = io.map(|io| io.since(before)).or(self.last_io);
     }
 
     /// Reads its final totals, if it still exists, running or ended: CPU time and its division,
@@ -298,7 +307,13 @@ impl Task {
     fn new(pid: Pid, id: Pid) -> Task {
         let open = |file| ProcFile::open(&format!("/proc/{pid}/task/{id}/{file}"));
         let (syscall, sched) = (open("syscall"), open("schedstat").ok());
-        Task { id, syscall, sched, last: Sched::default(), on_cpu_permille: 1000 }
+        let (last, before) = (Sched::default(), Sched::default());
+        Task { id, syscall, sched, last, before, on_cpu_permille: 1000 }
+    }
+
+    /// Returns what it used since it is watched.
+    fn used(&self) -> Sched {
+        self.last.since(self.before)
     }
 
     /// Looks at the task; `None` when it has ended.

@@ -1,6 +1,8 @@
 //! The sampler: at each tick, the state of each group of tasks and the fill of each pipe, weighted
 //! by time.
 
+mod attach;
+
 use super::births::{Births, Census};
 use super::classify::{Awaited, Endpoints};
 use super::course::{Course, Seen};

@@ -18,9 +18,11 @@ mod script;
 mod start;
 mod stops;
 mod sums;
+mod watch;
 
 pub use job::{Forward, Job, Launch, StageSpec, Watcher};
 pub use start::{files_needed, files_suffice};
+pub use watch::{Aim, Watched, tree, watch};
 
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::Clock;
@@ -129,12 +131,9 @@ impl RunningJob {
                 last_ns = now_ns;
                 // Not by the clock: a job stopped just here would not be sampled for minutes.
                 let cost_ns = thread_ns().saturating_sub(begun_ns);
-                let close_ns = (now_ns >> CLOSE_SHIFT).max(CLOSE_TICK_NS);
                 // One dear look, as for the peer of a socket, makes no long gap.
                 mean_cost_ns = (mean_cost_ns * 7 + cost_ns) / 8;
-                let tick_ns = job.tick_ns.min(close_ns).max(mean_cost_ns << COST_SHIFT);
-                // Jitter keeps the ticks out of step with periodic work in the stages.
-                due_ns = now_ns + tick_ns / 2 + random.below(tick_ns);
+                due_ns = now_ns + pause_ns(now_ns, job.tick_ns, mean_cost_ns, &mut random);
             }
             if now_ns >= shown_ns + PROGRESS_NS {
                 watcher.progress(now_ns, &self.sampler);
@@ -250,6 +249,14 @@ impl RunningJob {
     fn sizing(&self, job: &Job) -> Option<Sizing> {
         job.pipe_auto.then(|| Sizing::new(self.limit_bytes))
     }
+}
+
+/// Returns the time to the next tick.
+fn pause_ns(now_ns: u64, tick_ns: u64, mean_cost_ns: u64, random: &mut Random) -> u64 {
+    let close_ns = (now_ns >> CLOSE_SHIFT).max(CLOSE_TICK_NS);
+    let tick_ns = tick_ns.min(close_ns).max(mean_cost_ns << COST_SHIFT);
+    // Jitter keeps the ticks out of step with periodic work in the stages.
+    tick_ns / 2 + random.below(tick_ns)
 }
 
 /// Whether some child of this process has changed: one call in place of two for each stage.

@@ -64,6 +64,15 @@ impl Sched {
         Some(Sched { cpu_ns: fields.next()??, queue_ns: fields.next()??, slices: fields.next()?? })
     }
 
+    /// What was added since these earlier counters.
+    pub fn since(self, before: Sched) -> Sched {
+        Sched {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            queue_ns: self.queue_ns.saturating_sub(before.queue_ns),
+            slices: self.slices.saturating_sub(before.slices),
+        }
+    }
+
     /// The sum of both.
     pub fn plus(self, other: Sched) -> Sched {
         Sched {

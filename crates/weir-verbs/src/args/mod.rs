@@ -15,6 +15,7 @@ mod relay;
 mod run;
 mod saved;
 mod sh;
+mod watch;
 mod why;
 mod words;
 
@@ -42,6 +43,7 @@ pub use run::{Asked, RunOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryCommand, HistoryShowOptions, HistoryVerb};
 pub use sh::{ShOptions, shell_words};
 use std::path::PathBuf;
+pub use watch::WatchOptions;
 pub use why::WhyOptions;
 pub use words::parse;
 
@@ -80,6 +82,8 @@ pub enum Verb {
     Sh(ShOptions),
     /// Say why a process does not go on: what it waits for, and what that waits for
     Why(WhyOptions),
+    /// Say where processes that run already spend their time
+    Watch(WatchOptions),
     /// Measure how fast bytes and messages pass between processes on this host, repeatably
     Bench(BenchOptions),
     /// Compare two saved runs of weir bench, or one with a new run

@@ -36,7 +36,7 @@ struct Document<'a> {
     wall_s: f64,
     stopped_s: f64,
     cpus: f64,
-    exit_status: i32,
+    exit_status: Option<i32>,
     stages: Vec<Value>,
     pipes: Vec<Value>,
     groups: Vec<Value>,
@@ -52,6 +52,7 @@ struct Document<'a> {
     started: Option<Value>,
     weir: Value,
     compare: Option<&'a Compared>,
+    watched: Option<Value>,
 }
 
 fn document(report: &Report) -> Document<'_> {
@@ -62,7 +63,8 @@ fn document(report: &Report) -> Document<'_> {
         wall_s: seconds(run.wall_ns),
         stopped_s: seconds(run.stopped_ns),
         cpus: run.cpus,
-        exit_status: report.status,
+        // Nobody tells how processes ended that weir did not start.
+        exit_status: run.watched.is_none().then_some(report.status),
         stages: run
             .stages
             .iter()
@@ -90,6 +92,7 @@ fn document(report: &Report) -> Document<'_> {
             "ticks": run.ticks,
         }),
         compare: report.compared.as_ref(),
+        watched: run.watched.as_ref().map(around::watched),
     }
 }
 

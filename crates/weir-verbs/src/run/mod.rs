@@ -17,6 +17,7 @@ mod several;
 mod sh;
 mod status;
 mod watch;
+mod watching;
 
 use crate::args::RunOptions;
 use crate::fault::{Fault, tell};
@@ -27,6 +28,7 @@ pub use sh::sh;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+pub use watching::watch_running;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Host, Run};
 use weir_doctor::groups;
@@ -95,8 +97,13 @@ fn judge(mut run: Run, command: &str, closed: [bool; 3], status: i32) -> Report 
             run.notes.push(String::from(note));
         }
     }
+    let watched = run.watched.is_some();
     let flows = |fd: Option<Descriptor>| {
-        fd.is_some_and(|fd| matches!(fd.kind, FileKind::Pipe | FileKind::Socket | FileKind::Device))
+        // The processes watched have other descriptors than weir.
+        !watched
+            && fd.is_some_and(|fd| {
+                matches!(fd.kind, FileKind::Pipe | FileKind::Socket | FileKind::Device)
+            })
     };
     let (input, output) = (Descriptor::of(io::stdin()), Descriptor::of(io::stdout()));
     (run.input_from_outside, run.output_to_outside) = (flows(input), flows(output));

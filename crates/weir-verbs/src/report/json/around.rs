@@ -4,7 +4,8 @@ use super::super::words;
 use crate::json::seconds;
 use serde_json::{Value, json};
 use weir_doctor::facts::{
-    FileWait, Host, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook, TcpWaits,
+    FileWait, Host, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook, TcpWaits, Watched,
+    WatchedPipe,
 };
 use weir_doctor::outside;
 
@@ -115,5 +116,22 @@ pub fn file(file: &FileWait) -> Value {
         "kernel": file.kernel,
         "waited_s": seconds(file.waited_ns),
         "text": file.to_string(),
+    })
+}
+
+/// What was watched from outside.
+pub fn watched(watched: &Watched) -> Value {
+    let pipe = |pipe: &WatchedPipe| {
+        json!({
+            "writer_pid": pipe.writer_pid,
+            "reader_pid": pipe.reader_pid,
+            "backlog": pipe.backlog.map(<&str>::from),
+        })
+    };
+    json!({
+        "pids": watched.pids,
+        "has_ended": watched.has_ended,
+        "is_stuck": watched.is_stuck,
+        "pipes": watched.pipes.iter().map(pipe).collect::<Vec<_>>(),
     })
 }

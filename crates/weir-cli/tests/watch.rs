@@ -1,0 +1,146 @@
+//! `weir watch`: processes that run already, seen from outside (docs/contracts/watch.md).
+
+mod common;
+
+use common::{WEIR, bound, schema, until};
+use rustix::pipe::{fcntl_getpipe_size, pipe};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+
+/// A program that is killed with the test.
+struct Staged(Child);
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn staged(command: &mut Command) -> Staged {
+    let child = command.spawn().expect("it starts");
+    bound(&child);
+    Staged(child)
+}
+
+fn watch(args: &[&str]) -> Value {
+    let output = Command::new(WEIR).arg("watch").args(args).args(["--json", "-"]).output();
+    let output = output.expect("weir");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    schema::check_text("weir.run/1", &output.stdout)
+}
+
+fn id(staged: &Staged) -> String {
+    staged.0.id().to_string()
+}
+
+/// A writer and a reader joined by a pipe, which this process does not keep.
+fn joined(writer: &mut Command, reader: &mut Command) -> (Staged, Staged) {
+    let (read, write) = pipe().expect("a pipe");
+    let writer = staged(writer.stdin(Stdio::null()).stdout(write));
+    (writer, staged(reader.stdin(read).stdout(Stdio::null())))
+}
+
+#[test]
+fn only_what_was_used_while_watched_counts() {
+    let mut busy = Command::new("perl");
+    busy.args(["-e", "while((times)[0]<1){$x++for 1..1000} $|=1; print 'x'; sleep 100"]);
+    let mut busy = staged(busy.stdout(Stdio::piped()));
+    busy.0.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("it is done");
+    let seen = watch(&[&id(&busy), "--for", "300ms"]);
+    let stage = &seen["stages"][0];
+    let cpu_s = stage["user_s"].as_f64().expect("known") + stage["sys_s"].as_f64().expect("known");
+    assert!(cpu_s < 0.2, "{cpu_s} s: it used one second before\n{seen:#}");
+    assert_eq!(
+        (&seen["exit_status"], &seen["watched"]["has_ended"]),
+        (&Value::Null, &false.into())
+    );
+    assert_eq!(seen["watched"]["pids"][0], busy.0.id());
+}
+
+#[test]
+fn the_whole_pipeline_is_found_and_its_bytes_pass_as_before() {
+    let slow = "$|=1; while(sysread(STDIN,$b,4096)){select undef,undef,undef,.01}";
+    let (writer, reader) =
+        joined(&mut Command::new("yes"), Command::new("perl").args(["-e", slow]));
+    let (of_writer, of_reader) = (writer.0.id(), reader.0.id());
+    let seen = watch(&[&id(&writer), "--for", "1s"]);
+    assert_eq!(seen["stages"].as_array().expect("stages").len(), 2, "{seen:#}");
+    let pipe = &seen["watched"]["pipes"][0];
+    assert_eq!((&pipe["writer_pid"], &pipe["reader_pid"]), (&of_writer.into(), &of_reader.into()));
+    assert_eq!(seen["watched"]["is_stuck"], false);
+    assert_eq!(seen["pipes"][0]["capacity_bytes"], 65_536, "left as it was");
+}
+
+#[test]
+fn what_does_not_move_is_stuck() {
+    let reader = "sleep 100";
+    let (writer, _reader) =
+        joined(&mut Command::new("yes"), Command::new("perl").args(["-e", reader]));
+    let mut seen = Value::Null;
+    // The first look may come before the pipe is full.
+    until("it is stuck", || {
+        seen = watch(&[&id(&writer), "--for", "1500ms"]);
+        seen["watched"]["is_stuck"] == true
+    });
+    assert_eq!(seen["watched"]["pipes"][0]["backlog"], "backlog steady", "{seen:#}");
+}
+
+#[test]
+fn the_watched_see_the_end_of_file_and_a_closed_pipe_as_without_weir() {
+    let (read, write) = pipe().expect("a pipe");
+    let mut cat = staged(Command::new("cat").stdin(read).stdout(Stdio::null()));
+    let mut yes = staged(Command::new("yes").stdout(Stdio::piped()));
+    let pids = [id(&cat), id(&yes)];
+    let watch = |pid: &String| {
+        let mut command = Command::new(WEIR);
+        command.args(["watch", pid, "--json", "-"]).stdout(Stdio::piped());
+        staged(&mut command)
+    };
+    let mut watching = pids.each_ref().map(watch);
+    // sleep: weir is to look at them for a while.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    drop(write);
+    assert!(cat.0.wait().expect("waited").success(), "the end of file has come");
+    drop(yes.0.stdout.take());
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(yes.0.wait().expect("waited").signal(), Some(13), "SIGPIPE has come");
+    for weir in &mut watching {
+        let mut text = Vec::new();
+        weir.0.stdout.as_mut().expect("piped").read_to_end(&mut text).expect("read");
+        let seen = schema::check_text("weir.run/1", &text);
+        assert_eq!(seen["watched"]["has_ended"], true, "weir ends with them");
+    }
+}
+
+#[test]
+fn pipes_grow_only_when_asked() {
+    let (read, write) = pipe().expect("a pipe");
+    let cat =
+        staged(Command::new("cat").stdin(read.try_clone().expect("copied")).stdout(Stdio::null()));
+    assert_eq!(fcntl_getpipe_size(&read), Ok(65_536));
+    watch(&[&id(&cat), "--for", "200ms"]);
+    assert_eq!(fcntl_getpipe_size(&read), Ok(65_536));
+    watch(&[&id(&cat), "--for", "200ms", "--grow=128K"]);
+    assert_eq!(fcntl_getpipe_size(&read), Ok(131_072));
+    std::fs::File::from(write).write_all(b"x").expect("it still reads");
+}
+
+#[test]
+fn what_is_not_there_is_an_error() {
+    for (args, status) in [
+        (&["999999999"][..], 1),
+        (&["--comm", "no such name"], 1),
+        (&["--cgroup", "/no/such/group"], 1),
+        (&["0"], 2),
+        (&["x"], 2),
+        (&[], 2),
+        (&["1", "--comm", "x"], 2),
+    ] {
+        let output = Command::new(WEIR).arg("watch").args(args).output().expect("weir");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {text}");
+        assert!(status == 2 || text.starts_with("weir: cannot "), "{text}");
+    }
+}

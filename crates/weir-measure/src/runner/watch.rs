@@ -1,0 +1,190 @@
+//! Watches processes that run already: what a run samples, without having started anything.
+
+use super::around::RunSurroundings;
+use super::job::Job;
+use super::{LONGEST_TICKS, allow_all_files, pause_ns, script};
+use crate::attribution::{Births, Grouping, PipeWatch, Sampler};
+use crate::clock::Clock;
+use crate::machine;
+use crate::oom;
+use crate::proc::{Descriptor, ProcessIdentity, descriptor, identity};
+use crate::random::Random;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+use weir_doctor::backlog::{Activity, Trend};
+use weir_doctor::facts::{self, Evidence, Run, WatchedPipe};
+use weir_sys::Pid;
+use weir_sys::cpu::thread_ns;
+use weir_sys::proc::processes;
+
+/// Longest sleep: signals are noticed this late.
+const LOOK_NS: u64 = 50_000_000;
+/// A process that waits at a pipe for this share of the time waits there for most of it.
+const MOST: f64 = 0.5;
+
+/// What is to be watched.
+#[derive(Clone, Debug, Default)]
+pub struct Aim {
+    /// These processes, with what they started and what shares their pipes.
+    pub pids: Vec<Pid>,
+    /// How long; to their end otherwise.
+    pub time: Option<Duration>,
+    /// Time between two ticks.
+    pub tick_ns: u64,
+    /// Least capacity to give to their pipes; 0 leaves them as they are.
+    pub grow_bytes: u64,
+}
+
+/// What was seen.
+#[derive(Debug)]
+pub enum Watched {
+    /// The record of the time.
+    Seen(Box<Run>),
+    /// None of the processes is there.
+    Nobody,
+}
+
+/// Watches processes until the time is over, all have ended, or `is_over` says so.
+pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
+    let found = tree(&aim.pids);
+    if found.is_empty() {
+        return Watched::Nobody;
+    }
+    allow_all_files();
+    let clock = Clock::start();
+    let (around, kills) = (RunSurroundings::look(), oom::kills());
+    let mut sampler = Sampler::new(Grouping::ByProcess, aim.grow_bytes);
+    sampler.attach(&found, clock.now_ns());
+    let (trends, has_ended) = sample(&mut sampler, aim, &clock, is_over);
+    let wall_ns = clock.now_ns();
+    sampler.close();
+    sampler.groups[0].last_ns = wall_ns;
+    let job = Job { script: true, ..Job::default() };
+    let mut run = Run {
+        wall_ns,
+        cpus: machine::usable_cpus(),
+        ticks: sampler.ticks,
+        script: true,
+        memory_kills: oom::kills_since(kills),
+        ..Run::default()
+    };
+    script::fill(&mut run, &sampler, machine::pipe_limit_bytes(), &job);
+    // They had started long before.
+    run.critical_path = None;
+    let mut births = Births::default();
+    sampler.groups.iter().for_each(|group| births.merge(&group.births));
+    run.started = births.started("sh", wall_ns, &sampler.census(), births.once());
+    (run.host, run.quota) = around.since(wall_ns, 0);
+    // Nobody tells what of the CPU time that others used was theirs.
+    (run.host.others_cpus, run.quota) = (None, None);
+    for group in &mut run.groups {
+        (group.run.host, group.run.quota) = (run.host, run.quota);
+    }
+    let pids = found.iter().map(|process| process.pid).collect();
+    let pipes = pipes(&sampler, &trends);
+    let is_stuck = activity(&run).is_stuck();
+    run.watched = Some(facts::Watched { pids, has_ended, is_stuck, pipes });
+    Watched::Seen(Box::new(run))
+}
+
+/// Samples until the end; returns the fill of each pipe over time, and whether all have ended.
+fn sample(
+    sampler: &mut Sampler,
+    aim: &Aim,
+    clock: &Clock,
+    is_over: &mut dyn FnMut() -> bool,
+) -> (Vec<Trend>, bool) {
+    let end_ns = aim.time.map_or(u64::MAX, |time| time.as_nanos() as u64);
+    let mut random = Random::new(0x3a7c);
+    let mut trends: Vec<Trend> = Vec::new();
+    let (mut last_ns, mut mean_cost_ns) = (0, 0);
+    loop {
+        let now_ns = clock.now_ns();
+        let begun_ns = thread_ns();
+        sampler.tick(now_ns, (now_ns - last_ns).min(aim.tick_ns * LONGEST_TICKS));
+        last_ns = now_ns;
+        mean_cost_ns = (mean_cost_ns * 7 + thread_ns().saturating_sub(begun_ns)) / 8;
+        trends.resize_with(sampler.pipes.len(), Trend::default);
+        for (trend, fill) in trends.iter_mut().zip(sampler.pipes.iter().map(|pipe| pipe.now)) {
+            if let Some(fill) = fill {
+                let capacity_bytes = fill.capacity_bytes.max(fill.bytes).max(1);
+                trend.add(now_ns, fill.bytes as f64 / capacity_bytes as f64);
+            }
+        }
+        let has_ended = sampler.groups.iter().all(|group| group.ended);
+        let due_ns = now_ns + pause_ns(now_ns, aim.tick_ns, mean_cost_ns, &mut random);
+        let due_ns = due_ns.min(end_ns);
+        while !has_ended && !is_over() && clock.now_ns() < due_ns {
+            let rest_ns = due_ns.saturating_sub(clock.now_ns());
+            std::thread::sleep(Duration::from_nanos(rest_ns.min(LOOK_NS)));
+        }
+        if has_ended || is_over() || clock.now_ns() >= end_ns {
+            return (trends, has_ended);
+        }
+    }
+}
+
+/// Returns what became of each pipe that two of the processes share.
+fn pipes(sampler: &Sampler, trends: &[Trend]) -> Vec<WatchedPipe> {
+    let of = |(watch, trend): (&PipeWatch, &Trend)| {
+        let is = |end: Option<Descriptor>| end == Some(watch.identity);
+        let mut all = sampler.groups.iter();
+        let writer = all.clone().find(|group| is(group.ends.output));
+        let reader = all.find(|group| is(group.ends.input));
+        let (writer_pid, reader_pid) = (writer.map(|it| it.root), reader.map(|it| it.root));
+        WatchedPipe { writer_pid, reader_pid, backlog: trend.backlog() }
+    };
+    let all = sampler.pipes.iter().zip(trends).map(of);
+    all.filter(|pipe| pipe.writer_pid.is_some() && pipe.reader_pid.is_some()).collect()
+}
+
+fn activity(run: &Run) -> Activity {
+    let moved = |stage: &facts::Stage| {
+        let known = stage.bytes_evidence != Evidence::Unknown && !stage.uncounted;
+        let io = stage.io.filter(|_| known)?;
+        Some(io.read_bytes + io.write_bytes + io.read_calls + io.write_calls)
+    };
+    let waits = |stage: &facts::Stage| {
+        (stage.times.input_ns + stage.times.output_ns) as f64 >= MOST * run.wall_ns as f64
+    };
+    Activity {
+        wall_ns: run.wall_ns,
+        cpu_ns: run.cpu_sum_ns(),
+        moved: run.stages.iter().map(moved).sum(),
+        waits_at_pipe: run.stages.iter().any(waits),
+    }
+}
+
+/// Returns these processes, what they started, and what has the pipes of their standard input and
+/// output as its own; parents before their children. This process is not among them.
+pub fn tree(pids: &[Pid]) -> Vec<ProcessIdentity> {
+    let own = std::process::id() as Pid;
+    let all = processes().into_iter().filter(|pid| *pid != own).filter_map(identity);
+    let all: BTreeMap<Pid, ProcessIdentity> = all.map(|found| (found.pid, found)).collect();
+    let ends = |pid: Pid| [0, 1].into_iter().filter_map(move |fd| descriptor(pid, fd));
+    let mut sharing: HashMap<Descriptor, Vec<Pid>> = HashMap::new();
+    let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
+    for process in all.values() {
+        children.entry(process.parent).or_default().push(process.pid);
+        for pipe in ends(process.pid).filter(Descriptor::is_pipe) {
+            sharing.entry(pipe).or_default().push(process.pid);
+        }
+    }
+    let mut taken: BTreeSet<Pid> = BTreeSet::new();
+    let mut due: Vec<Pid> = pids.iter().copied().filter(|pid| all.contains_key(pid)).collect();
+    while let Some(pid) = due.pop() {
+        if taken.insert(pid) {
+            due.extend(children.get(&pid).into_iter().flatten());
+            due.extend(ends(pid).filter_map(|pipe| sharing.get(&pipe)).flatten());
+        }
+    }
+    // Ids may have wrapped around: a child may have the smaller one.
+    let is_first = |pid: &&Pid| all.get(*pid).is_some_and(|it| !taken.contains(&it.parent));
+    let mut order: Vec<Pid> = taken.iter().filter(is_first).copied().collect();
+    let mut at = 0;
+    while let Some(pid) = order.get(at) {
+        order.extend(children.get(pid).into_iter().flatten().filter(|it| taken.contains(*it)));
+        at += 1;
+    }
+    order.iter().filter_map(|pid| all.get(pid).cloned()).collect()
+}

@@ -1,0 +1,50 @@
+//! Options of `weir watch`.
+
+use super::JsonOption;
+use crate::units::parse::{budget, size};
+use clap::{ArgGroup, Args};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("target").required(true), after_help = WATCH_EXAMPLES)]
+pub struct WatchOptions {
+    /// The process; what it started and what shares its pipes is watched too
+    #[arg(value_name = "PID", group = "target", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+
+    /// Watch all processes of this name
+    #[arg(long, value_name = "NAME", group = "target")]
+    pub comm: Option<String>,
+
+    /// Watch the processes of this control group and of those below it
+    #[arg(long, value_name = "PATH", group = "target")]
+    pub cgroup: Option<PathBuf>,
+
+    /// Stop after this time; otherwise when the processes have ended, or on Ctrl-C
+    #[arg(long = "for", value_name = "TIME", value_parser = budget)]
+    pub time: Option<Duration>,
+
+    /// Raise the pipes of the processes to at least SIZE
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "1M", value_parser = size)]
+    pub grow: Option<u64>,
+
+    /// Also print how each figure was obtained
+    #[arg(short, long)]
+    pub verbose: bool,
+
+    #[command(flatten)]
+    pub json: JsonOption,
+}
+
+const WATCH_EXAMPLES: &str = "\
+weir watch reports of processes that run already what weir run reports of its own. It stops nobody and
+keeps no pipe open: they see the end of their input, and their readers' end, as without it.
+
+Examples:
+  weir watch 4711 --for 10s          where did process 4711 and its pipeline spend ten seconds?
+  weir watch --comm zstd --for 5s    the same for all zstd
+  weir watch 4711 --for 5s --json - | jq .watched
+
+Exit status: 0 with a report, 1 if there is no such process.";

@@ -1,0 +1,110 @@
+//! `weir watch`: the report of a run for processes that run already.
+
+use super::judge;
+use crate::args::{SAMPLE_MS, WatchOptions};
+use crate::fault::Fault;
+use crate::output::{Output, print};
+use crate::report::{self, Detail, Look};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_doctor::facts::{Run, Watched};
+use weir_measure::proc::identity;
+use weir_measure::runner::{self, Aim};
+use weir_sys::Pid;
+use weir_sys::proc::processes;
+
+/// Where control groups are.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Runs the verb.
+pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
+    let (pids, name) = targets(options)?;
+    let output = Output::open(&options.json)?;
+    let over = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let cannot = Fault::cannot("listen for signals");
+        signal_hook::flag::register(signal, Arc::clone(&over)).map_err(cannot)?;
+    }
+    let (time, grow_bytes) = (options.time, options.grow.unwrap_or(0));
+    let aim = Aim { pids, time, tick_ns: SAMPLE_MS * 1_000_000, grow_bytes };
+    // Relaxed: no other memory depends on it.
+    let seen = runner::watch(&aim, &mut || over.load(Ordering::Relaxed));
+    let runner::Watched::Seen(run) = seen else {
+        return Err(Fault::failed(format!("cannot watch {name}: it does not exist")));
+    };
+    let said = words(&run);
+    let report = judge(*run, &name, [false; 3], 0);
+    match output {
+        Some(mut output) => output.write(report::json(&report)).map(drop)?,
+        None => {
+            let detail = if options.verbose { Detail::Verbose } else { Detail::Usual };
+            print(&format!("{}{said}", report::text(&report, &Look::of_file(detail))))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the processes that were asked for, and their name for people.
+fn targets(options: &WatchOptions) -> Result<(Vec<Pid>, String), Fault> {
+    if let Some(pid) = options.pid {
+        return Ok((vec![pid], format!("process {pid}")));
+    }
+    if let Some(name) = &options.comm {
+        let own = std::process::id() as Pid;
+        let is = |pid: &Pid| *pid != own && identity(*pid).is_some_and(|it| it.name == *name);
+        let pids: Vec<Pid> = processes().into_iter().filter(is).collect();
+        let none = || Fault::failed(format!("cannot watch '{name}': no process has this name"));
+        return if pids.is_empty() { Err(none()) } else { Ok((pids, format!("'{name}'"))) };
+    }
+    let path = options.cgroup.clone().unwrap_or_default();
+    let below = path.strip_prefix("/").unwrap_or(&path);
+    let directory =
+        if path.starts_with(GROUPS) { path.clone() } else { Path::new(GROUPS).join(below) };
+    let name = format!("control group '{}'", path.display());
+    let pids = members(directory).map_err(Fault::cannot(&format!("read {name}")))?;
+    match pids.is_empty() {
+        true => Err(Fault::failed(format!("cannot watch {name}: it has no processes"))),
+        false => Ok((pids, name)),
+    }
+}
+
+/// Returns the processes of a control group and of those below it.
+fn members(directory: PathBuf) -> std::io::Result<Vec<Pid>> {
+    let text = std::fs::read_to_string(directory.join("cgroup.procs"))?;
+    let mut pids: Vec<Pid> = text.lines().filter_map(|pid| pid.parse().ok()).collect();
+    for entry in std::fs::read_dir(&directory)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // A group may be removed meanwhile.
+            pids.extend(members(entry.path()).unwrap_or_default());
+        }
+    }
+    Ok(pids)
+}
+
+/// Says what became of the processes and of what waits in their pipes.
+fn words(run: &Run) -> String {
+    let Some(Watched { pids, has_ended, is_stuck, pipes }) = &run.watched else {
+        return String::new();
+    };
+    let mut text = String::new();
+    if *is_stuck {
+        let first = pids.first().copied().unwrap_or_default();
+        text.push_str(&format!(
+            "stuck: nothing was read or written meanwhile; try: weir why {first}\n"
+        ));
+    }
+    for pipe in pipes.iter().filter(|_| !is_stuck) {
+        if let (Some(writer), Some(reader), Some(backlog)) =
+            (pipe.writer_pid, pipe.reader_pid, pipe.backlog)
+        {
+            text.push_str(&format!("pipe from {writer} to {reader}: {backlog}\n"));
+        }
+    }
+    if *has_ended {
+        text.push_str("all watched processes have ended\n");
+    }
+    text
+}
