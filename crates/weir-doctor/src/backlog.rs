@@ -7,6 +7,9 @@ use strum::{Display, IntoStaticStr};
 const LITTLE: f64 = 0.05;
 /// The fill has a direction if it changed by this share of the capacity.
 const CHANGE: f64 = 0.10;
+/// A straight line explains at least this share of the differences between looks, or the fill only
+/// swings.
+const EXPLAINED: f64 = 0.25;
 /// Fewer looks show no direction.
 const ENOUGH_LOOKS: u64 = 20;
 /// Processes that were still for a shorter time are not stuck.
@@ -41,6 +44,7 @@ pub struct Trend {
     share: f64,
     time_time: f64,
     time_share: f64,
+    share_share: f64,
 }
 
 impl Trend {
@@ -56,6 +60,7 @@ impl Trend {
         self.share += share;
         self.time_time += time_s * time_s;
         self.time_share += time_s * share;
+        self.share_share += share * share;
     }
 
     /// Returns the mean share filled.
@@ -63,14 +68,16 @@ impl Trend {
         self.share / self.looks.max(1) as f64
     }
 
-    /// Returns by which share of the capacity the fill changed along the line.
+    /// Returns by which share of the capacity the fill changed along the line; 0 where it only swung.
     fn change(&self) -> f64 {
         let count = self.looks as f64;
         let spread = count * self.time_time - self.time_s * self.time_s;
-        if spread <= 0.0 {
+        let differences = count * self.share_share - self.share * self.share;
+        let both = count * self.time_share - self.time_s * self.share;
+        if spread <= 0.0 || both * both < EXPLAINED * spread * differences {
             return 0.0;
         }
-        let slope = (count * self.time_share - self.time_s * self.share) / spread;
+        let slope = both / spread;
         slope * (self.last_ns - self.begun_ns) as f64 / 1e9
     }
 
@@ -132,6 +139,8 @@ mod tests {
     fn one_that_swings_is_steady_and_few_looks_show_nothing() {
         let swings = |at: f64| if (at * 100.0) as u64 % 2 == 0 { 1.0 } else { 0.0 };
         assert_eq!(backlog(100, swings), Some(Backlog::Steady));
+        let rarely = |at: f64| if at > 0.9 && (at * 100.0) as u64 % 3 == 0 { 0.0 } else { 1.0 };
+        assert_eq!(backlog(100, rarely), Some(Backlog::Steady), "empty now and then near the end");
         assert_eq!(backlog(19, |at| at), None);
         assert_eq!(backlog(0, |at| at), None);
         let mut same = Trend::default();
