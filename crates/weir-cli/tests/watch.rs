@@ -3,7 +3,7 @@
 mod common;
 
 use common::{WEIR, bound, schema, until};
-use rustix::pipe::{fcntl_getpipe_size, pipe};
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -37,7 +37,7 @@ fn id(staged: &Staged) -> String {
 
 /// A writer and a reader joined by a pipe, which this process does not keep.
 fn joined(writer: &mut Command, reader: &mut Command) -> (Staged, Staged) {
-    let (read, write) = pipe().expect("a pipe");
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let writer = staged(writer.stdin(Stdio::null()).stdout(write));
     (writer, staged(reader.stdin(read).stdout(Stdio::null())))
 }
@@ -89,7 +89,7 @@ fn what_does_not_move_is_stuck() {
 
 #[test]
 fn the_watched_see_the_end_of_file_and_a_closed_pipe_as_without_weir() {
-    let (read, write) = pipe().expect("a pipe");
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let mut cat = staged(Command::new("cat").stdin(read).stdout(Stdio::null()));
     let mut yes = staged(Command::new("yes").stdout(Stdio::piped()));
     let pids = [id(&cat), id(&yes)];
@@ -116,7 +116,7 @@ fn the_watched_see_the_end_of_file_and_a_closed_pipe_as_without_weir() {
 
 #[test]
 fn pipes_grow_only_when_asked() {
-    let (read, write) = pipe().expect("a pipe");
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let cat =
         staged(Command::new("cat").stdin(read.try_clone().expect("copied")).stdout(Stdio::null()));
     assert_eq!(fcntl_getpipe_size(&read), Ok(65_536));
