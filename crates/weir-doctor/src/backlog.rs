@@ -137,9 +137,10 @@ mod tests {
 
     #[test]
     fn one_that_swings_is_steady_and_few_looks_show_nothing() {
-        let swings = |at: f64| if (at * 100.0) as u64 % 2 == 0 { 1.0 } else { 0.0 };
+        let swings = |at: f64| if ((at * 100.0) as u64).is_multiple_of(2) { 1.0 } else { 0.0 };
         assert_eq!(backlog(100, swings), Some(Backlog::Steady));
-        let rarely = |at: f64| if at > 0.9 && (at * 100.0) as u64 % 3 == 0 { 0.0 } else { 1.0 };
+        let rarely =
+            |at: f64| if at > 0.9 && ((at * 100.0) as u64).is_multiple_of(3) { 0.0 } else { 1.0 };
         assert_eq!(backlog(100, rarely), Some(Backlog::Steady), "empty now and then near the end");
         assert_eq!(backlog(19, |at| at), None);
         assert_eq!(backlog(0, |at| at), None);
