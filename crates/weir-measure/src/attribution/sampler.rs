@@ -12,7 +12,7 @@ use super::tree::Discovery;
 use crate::lives::{Adopted, Life, Lives};
 use crate::proc::Descriptor;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_doctor::facts::Evidence;
+use weir_doctor::facts::{Evidence, History};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
@@ -50,6 +50,8 @@ pub struct Sampler {
     pub lives: Option<Lives>,
     /// What these added to the groups in the end.
     pub adopted: Option<Adopted>,
+    /// What the groups did and how full the pipes were over time, if that is kept.
+    pub history: Option<History>,
 }
 
 /// How often to look again at a group that seems to wait for itself.
@@ -75,6 +77,7 @@ impl Sampler {
             weight_ns,
             lives: Lives::open(),
             adopted: None,
+            history: None,
         }
     }
 
@@ -185,7 +188,14 @@ impl Sampler {
         let fills: Vec<(Descriptor, Fill)> = self
             .pipes
             .iter_mut()
-            .filter_map(|pipe| Some((pipe.identity, pipe.look(weight_ns)?)))
+            .enumerate()
+            .filter_map(|(at, pipe)| {
+                let fill = pipe.look(weight_ns)?;
+                if let Some(history) = &mut self.history {
+                    history.add_fill(at, fill.bytes, now_ns, weight_ns);
+                }
+                Some((pipe.identity, fill))
+            })
             .collect();
         self.rows.begin(weight_ns);
         let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
@@ -262,6 +272,10 @@ impl Sampler {
         let weight_ns = self.weight_ns;
         for (position, group) in self.groups.iter_mut().enumerate() {
             group.add_tick(strongest[position], counts[position], now_ns, weight_ns);
+            let state = group.now.filter(|_| !group.ended && strongest[position].is_some());
+            if let (Some(state), Some(history)) = (state, &mut self.history) {
+                history.add(position, state, now_ns, weight_ns);
+            }
         }
         if self.grouping == Grouping::ByStage {
             self.course.add(now_ns, weight_ns, totals, |group| Seen {
@@ -466,26 +480,4 @@ fn note(group: &mut Group, look: &TaskLook) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
-        let (hidden, uncounted) = (false, false);
-        TaskLook { state, on_cpu_permille, hidden, uncounted, awaited: None, call: None }
-    }
-
-    #[test]
-    fn the_strongest_state_counts_and_two_half_running_tasks_make_three_quarters() {
-        let mut strongest = None;
-        for seen in
-            [look(TaskState::Lock, 0), look(TaskState::BlockedIn, 0), look(TaskState::Child, 0)]
-        {
-            combine(&mut strongest, &seen);
-        }
-        assert_eq!(strongest, Some((TaskState::BlockedIn, 0)));
-        combine(&mut strongest, &look(TaskState::Running, 500));
-        combine(&mut strongest, &look(TaskState::Running, 500));
-        combine(&mut strongest, &look(TaskState::Sleep, 0));
-        assert_eq!(strongest, Some((TaskState::Running, 750)));
-    }
-}
+mod tests;
