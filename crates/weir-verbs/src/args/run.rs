@@ -1,6 +1,6 @@
 //! The options of `weir run`, its help and its manual page.
 
-use super::{Elastic, PipeSize, When, elastic, pipe_size};
+use super::{Elastic, LookInside, PipeSize, When, elastic, pipe_size};
 use crate::report::Detail;
 use clap::Args;
 use std::ffi::OsString;
@@ -77,6 +77,9 @@ pub struct RunOptions {
     /// Also print what "other" was, and how each figure was obtained
     #[arg(short, long)]
     pub verbose: bool,
+
+    #[command(flatten)]
+    pub inside: LookInside,
 
     /// Show a progress line; auto: if standard error is a terminal and the last stage does not
     /// write to one
