@@ -47,6 +47,8 @@ pub struct Fills {
 /// The course of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
+    /// When the run began.
+    origin_ns: u64,
     column_ns: u64,
     /// A lane for each stage, or for each process of a script.
     pub lanes: Vec<Lane>,
@@ -98,6 +100,11 @@ impl Fills {
 }
 
 impl History {
+    /// Makes the history of a run that began at this time.
+    pub fn from(origin_ns: u64) -> History {
+        History { origin_ns, ..History::default() }
+    }
+
     /// Returns the length of a column.
     pub fn column_ns(&self) -> u64 {
         self.column_ns.max(COLUMN_NS)
@@ -116,6 +123,7 @@ impl History {
         if lane >= self.lanes.len() {
             self.lanes.resize(lane + 1, Lane::default());
         }
+        let now_ns = now_ns.saturating_sub(self.origin_ns);
         self.make_room(now_ns);
         let (length, from_ns) = (self.column_ns(), now_ns.saturating_sub(weight_ns));
         for (column, ns) in parts(from_ns, now_ns, length) {
@@ -138,6 +146,7 @@ impl History {
         if pipe >= self.fills.len() {
             self.fills.resize(pipe + 1, Fills::default());
         }
+        let now_ns = now_ns.saturating_sub(self.origin_ns);
         self.make_room(now_ns);
         let (length, from_ns) = (self.column_ns(), now_ns.saturating_sub(weight_ns));
         for (column, ns) in parts(from_ns, now_ns, length) {

@@ -90,6 +90,10 @@ impl LiveStage {
         }
     }
 
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
     pub fn has_ended(&self) -> bool {
         self.files().is_none()
     }

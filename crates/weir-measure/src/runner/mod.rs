@@ -72,9 +72,10 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         around: RunSurroundings::look(),
         profiler: job.profile.then(Profiler::new),
     };
-    running.sampler.history = job.history.then(History::default);
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
+    let start_ns = running.live.iter().map(LiveStage::start_ns).min();
+    running.sampler.history = job.history.then(|| History::from(start_ns.unwrap_or(0)));
     allow_all_files();
     running.attend(job, watcher);
     watcher.over();

@@ -118,7 +118,19 @@ fn table(run: &Run, code: &HotCode, hot: &HotStage, width: usize) -> Hot {
 
 /// Returns the functions for programs.
 pub fn json(code: &HotCode) -> Value {
-    let function = |hot: &HotStage, function: &HotFunction| {
+    json!({
+        "samples_per_cpu_s": code.samples_per_s,
+        "kernel": code.kernel,
+        "refused": code.refused,
+        "lost_records": code.lost,
+        "gaps": code.gaps,
+        "stages": code.stages.iter().map(stage_json).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns those of one stage, or of one process in a chain of waits.
+pub fn stage_json(hot: &HotStage) -> Value {
+    let function = |function: &HotFunction| {
         json!({
             "name": function.name,
             "in": function.place,
@@ -127,21 +139,10 @@ pub fn json(code: &HotCode) -> Value {
             "share": hot.share(function),
         })
     };
-    let stage = |hot: &HotStage| {
-        let shown = hot.functions.iter().take(JSON_ROWS).map(|one| function(hot, one));
-        json!({
-            "stage": hot.stage.map(|at| at + 1),
-            "samples": hot.samples,
-            "unnamed_samples": hot.unnamed,
-            "functions": shown.collect::<Vec<_>>(),
-        })
-    };
     json!({
-        "samples_per_cpu_s": code.samples_per_s,
-        "kernel": code.kernel,
-        "refused": code.refused,
-        "lost_records": code.lost,
-        "gaps": code.gaps,
-        "stages": code.stages.iter().map(stage).collect::<Vec<_>>(),
+        "stage": hot.stage.map(|at| at + 1),
+        "samples": hot.samples,
+        "unnamed_samples": hot.unnamed,
+        "functions": hot.functions.iter().take(JSON_ROWS).map(function).collect::<Vec<_>>(),
     })
 }

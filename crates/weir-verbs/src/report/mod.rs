@@ -4,7 +4,7 @@ mod chrome;
 mod compared;
 mod fine;
 mod groups;
-mod hot;
+pub mod hot;
 mod json;
 pub mod layout;
 pub mod look;

@@ -1,7 +1,6 @@
 //! Bands over time: the states of the stages, and the fills of the pipes.
 
 use crate::bench::page::draw::{FULL, escape, key, scrolled, trim};
-use crate::report::chrome::state_name;
 use crate::report::layout::cut;
 use crate::units::{bytes, capacity, percent, seconds};
 use plotters::style::RGBColor;
@@ -272,6 +271,7 @@ fn step(least: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::chrome::state_name;
 
     #[test]
     fn every_state_has_a_colour_and_steps_are_round() {
