@@ -27,7 +27,9 @@ fn the_page_is_whole_and_asks_for_nothing_else() {
     for not in ["http:", "https:", "<script", "<link", "<img", "@import", "url("] {
         assert!(!outside.contains(not), "{not}");
     }
-    for part in ["What each stage did over time", "How full the pipes were", "The stages", "held up"] {
+    for part in
+        ["What each stage did over time", "How full the pipes were", "The stages", "held up"]
+    {
         assert!(page.contains(part), "{part} in {page}");
     }
     for style in ["prefers-color-scheme: dark", "@media print"] {
@@ -96,7 +98,8 @@ fn the_trace_has_a_track_for_each_stage_whose_slices_follow_one_another() {
     let text = "sh -c 'sleep 0.6; head -c 3000000 /dev/zero' | (sleep 1; cat) | wc -c";
     let ran = weir_run(&["--chrome-trace", &file.display().to_string(), text]);
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
-    let trace: Value = serde_json::from_slice(&std::fs::read(file).expect("a trace")).expect("JSON");
+    let trace: Value =
+        serde_json::from_slice(&std::fs::read(file).expect("a trace")).expect("JSON");
     let slices = slices(&trace);
     for stage in 1..=3_u64 {
         let track = &slices[&stage];
@@ -104,7 +107,10 @@ fn the_trace_has_a_track_for_each_stage_whose_slices_follow_one_another() {
         assert!(track.windows(2).all(in_order), "{track:?}");
         let sum_us: f64 = track.iter().map(|(_, length, _)| length).sum();
         let wall_us = ran.stage(stage as usize, "wall_s") * 1e6;
-        assert!(sum_us > 0.7 * wall_us && sum_us < 1.3 * wall_us, "{sum_us} of {wall_us}: {track:?}");
+        assert!(
+            sum_us > 0.7 * wall_us && sum_us < 1.3 * wall_us,
+            "{sum_us} of {wall_us}: {track:?}"
+        );
     }
     let longest = |track: &[(f64, f64, String)]| {
         track.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("slices").2.clone()
@@ -121,9 +127,11 @@ fn a_script_has_a_track_for_each_process() {
     let place = tempfile::tempdir().expect("a directory");
     let (file, html) = (place.path().join("trace.json"), place.path().join("page.html"));
     let [trace, page] = [&file, &html].map(|file| file.display().to_string());
-    let ran = weir_run(&["--chrome-trace", &trace, "--html", &page, "sleep 0.3; sleep 0.2 && true"]);
+    let ran =
+        weir_run(&["--chrome-trace", &trace, "--html", &page, "sleep 0.3; sleep 0.2 && true"]);
     assert_eq!(ran.code(), 0, "{}", ran.stderr());
-    let trace: Value = serde_json::from_slice(&std::fs::read(file).expect("a trace")).expect("JSON");
+    let trace: Value =
+        serde_json::from_slice(&std::fs::read(file).expect("a trace")).expect("JSON");
     let text = trace.to_string();
     assert!(text.contains("sleep 0.3") && text.contains("sleep 0.2"), "{text}");
     assert!(std::fs::read_to_string(html).expect("a page").contains("sleep 0.3"));

@@ -11,6 +11,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const ASKED: &str = "WEIR_TEST_COMPUTES_S";
+/// Whether the program removes its own file before.
+const REMOVES: &str = "WEIR_TEST_REMOVES_ITSELF";
 
 #[inline(never)]
 fn the_hot_function_of_this_test(seconds: f64) -> u64 {
@@ -35,6 +37,9 @@ fn the_hot_function_of_this_test(seconds: f64) -> u64 {
 #[test]
 fn the_program_that_computes() {
     if let Some(seconds) = std::env::var(ASKED).ok().and_then(|text| text.parse().ok()) {
+        if std::env::var_os(REMOVES).is_some() {
+            std::fs::remove_file(own()).expect("removed");
+        }
         the_hot_function_of_this_test(seconds);
     }
 }
@@ -108,7 +113,8 @@ fn what_a_stage_starts_counts_as_the_stage_and_a_script_counts_as_a_whole() {
 
 #[test]
 fn what_the_kernel_does_for_a_stage_is_named_too() {
-    let ran = weir_run(&["--profile", "dd if=/dev/zero of=/dev/null bs=1M count=8000 2> /dev/null"]);
+    let ran =
+        weir_run(&["--profile", "dd if=/dev/zero of=/dev/null bs=1M count=8000 2> /dev/null"]);
     let Some(hot) = sampled(&ran, Some(1)) else { return };
     if ran.json["profile"]["kernel"] == false {
         assert!(ran.stderr().contains("functions of the kernel were not sampled"));
@@ -143,9 +149,9 @@ fn a_program_that_is_removed_while_it_runs_keeps_its_names() {
     let place = tempfile::tempdir().expect("a directory");
     let copy = place.path().join("copy");
     std::fs::copy(own(), &copy).expect("copied");
-    let hot = computes(&copy, 0.6);
-    let text = format!("({hot} & sleep 0.2; rm '{}'; wait) | cat", copy.display());
+    let text = format!("{REMOVES}=1 {} | cat", computes(&copy, 0.6));
     let ran = weir_run(&["--profile", &text]);
+    assert!(!copy.exists(), "it removed itself");
     let Some(hot) = sampled(&ran, Some(1)) else { return };
     assert!(share_of(&hot, "the_hot_function_of_this_test") > 0.5, "{hot}");
 }
@@ -159,7 +165,12 @@ fn code_that_node_writes_is_named_by_its_list() {
                 let t=process.cpuUsage().user,r=0; \
                 while(process.cpuUsage().user-t<600000)r+=warm(100000); require('fs').writeSync(1,r+'');\
                 require('fs').writeSync(2,'PID '+process.pid+'\\n')";
-    let ran = weir_run(&["--profile", &format!("node --perf-basic-prof -e \"{text}\"")]);
+    // It logs where it stands, if it is not told otherwise.
+    let place = tempfile::tempdir().expect("a directory");
+    let log =
+        format!("--no-logfile-per-isolate --logfile='{}'", place.path().join("log").display());
+    let text = format!("node --perf-basic-prof {log} -e \"{text}\"");
+    let ran = weir_run(&["--profile", &text]);
     let said = ran.stderr();
     let pid = said.lines().find_map(|line| line.strip_prefix("PID ")).map(str::to_owned);
     let found = sampled(&ran, Some(1));

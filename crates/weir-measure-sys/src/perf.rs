@@ -190,10 +190,9 @@ impl Ring {
         let size = RING_PAGES * self.page;
         let filled = usize::try_from(head.wrapping_sub(tail)).unwrap_or(usize::MAX).min(size);
         let from = (tail % size as u64) as usize;
-        for (from, length) in [
-            (from, filled.min(size - from)),
-            (0, filled.saturating_sub(size - from)),
-        ] {
+        for (from, length) in
+            [(from, filled.min(size - from)), (0, filled.saturating_sub(size - from))]
+        {
             // SAFETY: `from` is less than `size`, and the data begin behind the first page.
             let start = unsafe { self.map.as_ptr().add(self.page + from) };
             // SAFETY: `from + length` is at most `size`, all within the mapping. The kernel does

@@ -94,7 +94,9 @@ impl Lane {
 impl Fills {
     /// Returns the mean and the largest fill in bytes for each column, `None` where it was not seen.
     pub fn columns(&self) -> impl Iterator<Item = Option<(f64, u64)>> {
-        let known = |(sum, ns, most): &(u128, u64, u64)| (*ns > 0).then(|| (*sum as f64 / *ns as f64, *most));
+        let known = |(sum, ns, most): &(u128, u64, u64)| {
+            (*ns > 0).then(|| (*sum as f64 / *ns as f64, *most))
+        };
         self.columns.iter().map(known)
     }
 }

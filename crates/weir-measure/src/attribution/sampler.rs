@@ -185,18 +185,7 @@ impl Sampler {
         self.ticks += 1;
         self.weight_ns = weight_ns;
         self.find(now_ns);
-        let fills: Vec<(Descriptor, Fill)> = self
-            .pipes
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(at, pipe)| {
-                let fill = pipe.look(weight_ns)?;
-                if let Some(history) = &mut self.history {
-                    history.add_fill(at, fill.bytes, now_ns, weight_ns);
-                }
-                Some((pipe.identity, fill))
-            })
-            .collect();
+        let fills = self.look_at_pipes(now_ns, weight_ns);
         self.rows.begin(weight_ns);
         let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
@@ -258,6 +247,19 @@ impl Sampler {
             group.births.any_ns += if has_children { weight_ns } else { 0 };
         }
         self.end_tick(&strongest, &counts, &totals, now_ns);
+    }
+
+    /// Looks at the fill of each pipe.
+    fn look_at_pipes(&mut self, now_ns: u64, weight_ns: u64) -> Vec<(Descriptor, Fill)> {
+        let mut fills = Vec::with_capacity(self.pipes.len());
+        for (at, pipe) in self.pipes.iter_mut().enumerate() {
+            let Some(fill) = pipe.look(weight_ns) else { continue };
+            if let Some(history) = &mut self.history {
+                history.add_fill(at, fill.bytes, now_ns, weight_ns);
+            }
+            fills.push((pipe.identity, fill));
+        }
+        fills
     }
 
     /// Adds what a tick showed of each group, its strongest state and its number of tasks, to the

@@ -222,17 +222,17 @@ impl Profiler {
             *sums.entry(*stage).or_default().entry(name).or_default() += samples;
         }
         for (stage, sums) in sums {
-            let function = |((kernel, name, place), samples)| {
-                let place = if place == "" { String::from("unknown memory") } else { place };
+            let function = |((kernel, name, place), samples): (Name, u64)| {
+                let place = if place.is_empty() { String::from("unknown memory") } else { place };
                 HotFunction { name, place, kernel, samples }
             };
             let mut functions: Vec<HotFunction> = sums.into_iter().map(function).collect();
             functions.sort_by_key(|function| std::cmp::Reverse(function.samples));
             stages.entry(stage).or_default().functions = functions;
         }
-        let hidden = names.iter().any(|(place, (_, name, _))| {
-            matches!(place, Place::Kernel(_)) && name.is_none()
-        });
+        let hidden = names
+            .iter()
+            .any(|(place, (_, name, _))| matches!(place, Place::Kernel(_)) && name.is_none());
         HotCode {
             samples_per_s: SAMPLES_PER_S,
             kernel: self.kernel && self.refused.is_none(),
@@ -257,7 +257,10 @@ impl Profiler {
             ));
         }
         if self.lost > 0 {
-            gaps.push(format!("the kernel dropped {} records of samples and of mappings", self.lost));
+            gaps.push(format!(
+                "the kernel dropped {} records of samples and of mappings",
+                self.lost
+            ));
         }
         gaps
     }

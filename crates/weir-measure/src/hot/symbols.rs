@@ -52,9 +52,14 @@ impl CodeFile {
     /// taken its place, or where it is no program of 64 bits.
     pub fn open(pid: Pid, path: &str, inode: u64) -> Option<CodeFile> {
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-        let seen = format!("/proc/{pid}/root{path}");
-        let seen = refuse_foreign(&seen).ok().and_then(|()| open(&seen, Some(inode)));
-        seen.or_else(|| open(path, Some(inode)))
+        let of_process = |path: String| {
+            refuse_foreign(&path).ok()?;
+            open(&path, Some(inode))
+        };
+        of_process(format!("/proc/{pid}/root{path}"))
+            // A program that was removed is still there for its process.
+            .or_else(|| of_process(format!("/proc/{pid}/exe")))
+            .or_else(|| open(path, Some(inode)))
     }
 
     /// Returns the address that the program's file gives to the byte at this offset.

@@ -88,7 +88,8 @@ fn table(run: &Run, code: &HotCode, hot: &HotStage, width: usize) -> Hot {
         words,
         cells: rows.iter().map(|function| of(function)).collect(),
     };
-    let named = |function: &&HotFunction| Name { name: name(function).to_owned(), ..Name::default() };
+    let named =
+        |function: &&HotFunction| Name { name: name(function).to_owned(), ..Name::default() };
     let mut grid = Grid {
         title: "  function",
         names: rows.iter().map(named).collect(),

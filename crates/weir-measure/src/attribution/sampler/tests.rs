@@ -8,8 +8,7 @@ fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
 #[test]
 fn the_strongest_state_counts_and_two_half_running_tasks_make_three_quarters() {
     let mut strongest = None;
-    for seen in
-        [look(TaskState::Lock, 0), look(TaskState::BlockedIn, 0), look(TaskState::Child, 0)]
+    for seen in [look(TaskState::Lock, 0), look(TaskState::BlockedIn, 0), look(TaskState::Child, 0)]
     {
         combine(&mut strongest, &seen);
     }

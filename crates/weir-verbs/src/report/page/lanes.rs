@@ -58,14 +58,13 @@ pub fn stages(history: &History, phases: &[(u64, u64, String)], wall_ns: u64) ->
         let seen_ns = lane.seen_ns().max(1);
         let shares = KINDS.iter().map(|(name, _, states)| (*name, time_ns(lane, states)));
         let said = shares.filter(|(_, ns)| *ns * 100 >= seen_ns);
-        let said = said.map(|(name, ns)| {
-            format!("{} {name}", percent(Some(ns as f64 / seen_ns as f64)))
-        });
+        let said =
+            said.map(|(name, ns)| format!("{} {name}", percent(Some(ns as f64 / seen_ns as f64))));
         let number = lane.stage.map_or_else(String::new, |stage| format!("{} ", stage + 1));
         let name = format!("{number}{}", lane.label);
         title(&mut svg, top, &name);
         let said = format!("{name}: {}", said.collect::<Vec<_>>().join(", "));
-        let _ = write!(svg, "<g><title>{}</title>\n", escape(&printable(&said)));
+        let _ = writeln!(svg, "<g><title>{}</title>", escape(&printable(&said)));
         ground(&mut svg, top + TITLE);
         band(&mut svg, history, lane, top + TITLE, span_ns);
         svg += "</g>\n";
@@ -129,13 +128,13 @@ fn drawing(height: u32, title: &str, inside: &str) -> String {
 
 fn title(svg: &mut String, top: u32, text: &str) {
     let text = cut(&printable(text), (FULL / CHARACTER) as usize);
-    let _ = write!(svg, "<text x=\"0\" y=\"{}\">{}</text>\n", top + TITLE - 6, escape(&text));
+    let _ = writeln!(svg, "<text x=\"0\" y=\"{}\">{}</text>", top + TITLE - 6, escape(&text));
 }
 
 fn ground(svg: &mut String, top: u32) {
-    let _ = write!(
+    let _ = writeln!(
         svg,
-        "<rect class=\"ground\" x=\"0\" y=\"{top}\" width=\"{FULL}\" height=\"{BAND}\"/>\n"
+        "<rect class=\"ground\" x=\"0\" y=\"{top}\" width=\"{FULL}\" height=\"{BAND}\"/>"
     );
 }
 
@@ -162,7 +161,7 @@ fn band(svg: &mut String, history: &History, lane: &Lane, top: u32, span_ns: u64
         let edges = |times: &[u64; KINDS.len()]| {
             let sum: u64 = times.iter().sum();
             let below: u64 = times[..kind].iter().sum();
-            let edge = |ns: u64| if sum == 0 { 0 } else { ns * u64::from(BAND) / sum };
+            let edge = |ns: u64| (ns * u64::from(BAND)).checked_div(sum).unwrap_or(0);
             (edge(below), edge(below + times[kind]))
         };
         let mut path = String::new();
@@ -181,7 +180,7 @@ fn band(svg: &mut String, history: &History, lane: &Lane, top: u32, span_ns: u64
             at = end;
         }
         if !path.is_empty() {
-            let _ = write!(svg, "<path fill=\"#{r:02x}{g:02x}{b:02x}\" d=\"{path}\"/>\n");
+            let _ = writeln!(svg, "<path fill=\"#{r:02x}{g:02x}{b:02x}\" d=\"{path}\"/>");
         }
     }
 }
@@ -211,25 +210,25 @@ fn fill(svg: &mut String, history: &History, fills: &Fills, full: u64, top: u32,
         let _ = write!(line, "{start}H{next}");
         is_open = true;
     }
-    let _ = write!(
+    let _ = writeln!(
         svg,
         "<path fill=\"#0072b2\" d=\"{area}\"/>\n<path fill=\"none\" stroke=\"#d55e00\" \
-         d=\"{line}\"/>\n"
+         d=\"{line}\"/>"
     );
 }
 
 /// Who held the run up when. Returns the height.
 fn phases(svg: &mut String, phases: &[(u64, u64, String)], span_ns: u64) -> u32 {
     let x = |ns: u64| (ns.min(span_ns) as f64 / span_ns as f64) * f64::from(FULL);
-    let _ = write!(svg, "<text class=\"soft\" x=\"0\" y=\"14\">held up by</text>\n");
+    let _ = writeln!(svg, "<text class=\"soft\" x=\"0\" y=\"14\">held up by</text>");
     for (start_ns, end_ns, who) in phases {
         let (from, to) = (x(*start_ns), x(*end_ns));
         let room = ((to - from) / f64::from(CHARACTER)) as usize;
         let said = format!("{who}, {} to {}", seconds(*start_ns), seconds(*end_ns));
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<g><title>{}</title>\n<rect class=\"edge\" x=\"{:.1}\" y=\"{TITLE}\" width=\"{:.1}\" \
-             height=\"{PHASE}\"/>\n<text x=\"{:.1}\" y=\"{}\">{}</text></g>\n",
+             height=\"{PHASE}\"/>\n<text x=\"{:.1}\" y=\"{}\">{}</text></g>",
             escape(&printable(&said)),
             from + 0.5,
             (to - from - 1.0).max(0.5),
@@ -250,12 +249,16 @@ fn axis(svg: &mut String, top: u32, span_ns: u64) -> u32 {
         let at_s = f64::from(mark) * step_s;
         let x = at_s / span_s * f64::from(FULL);
         let anchor = if x > f64::from(FULL) - 30.0 { " text-anchor=\"end\"" } else { "" };
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<path class=\"edge\" d=\"M{x:.1} {top}v6\"/>\n<text class=\"soft\" x=\"{x:.1}\" \
-             y=\"{}\"{anchor}>{}</text>\n",
+             y=\"{}\"{anchor}>{}</text>",
             top + AXIS - 3,
-            if step_s < 0.01 { format!("{} ms", trim(at_s * 1e3)) } else { format!("{} s", trim(at_s)) }
+            if step_s < 0.01 {
+                format!("{} ms", trim(at_s * 1e3))
+            } else {
+                format!("{} s", trim(at_s))
+            }
         );
         mark += 1;
     }
@@ -265,7 +268,11 @@ fn axis(svg: &mut String, top: u32, span_ns: u64) -> u32 {
 /// The round number of 1, 2 or 5 that is at least this.
 fn step(least: f64) -> f64 {
     let tenth = 10_f64.powf(least.max(1e-9).log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|one| one * tenth).find(|one| *one >= least).unwrap_or(10.0 * tenth)
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|one| one * tenth)
+        .find(|one| *one >= least)
+        .unwrap_or(10.0 * tenth)
 }
 
 #[cfg(test)]

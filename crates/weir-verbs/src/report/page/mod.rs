@@ -65,7 +65,9 @@ fn head(report: &Report) -> String {
     let more: String = lines.map(|line| format!("<p>{}</p>\n", shown(line))).collect();
     let advice = report.advice.iter();
     let advice: String = advice
-        .map(|said| format!("<li>{} ({})</li>\n", shown(&said.text), escape(&gain(said.found.gain))))
+        .map(|said| {
+            format!("<li>{} ({})</li>\n", shown(&said.text), escape(&gain(said.found.gain)))
+        })
         .collect();
     let advice = match advice.is_empty() {
         true => advice,
@@ -137,8 +139,17 @@ fn stages(run: &Run) -> String {
         return String::new();
     }
     let head = [
-        "", "stage", "wall", "busy", "on a CPU", "waits for a CPU", "for input", "for output", "other",
-        "bytes", "exit",
+        "",
+        "stage",
+        "wall",
+        "busy",
+        "on a CPU",
+        "waits for a CPU",
+        "for input",
+        "for output",
+        "other",
+        "bytes",
+        "exit",
     ];
     table(&head, &[1, 10], run.stages.iter().enumerate().map(row))
 }
@@ -167,21 +178,21 @@ fn functions(run: &Run) -> String {
     let Some(code) = &run.hot else { return String::new() };
     let mut text = String::new();
     for one in code.stages.iter().filter(|one| one.samples > 0) {
-        let _ = write!(
+        let _ = writeln!(
             text,
             "<h3>{}</h3>\n<p class=\"soft\">n = {} samples, {} for each second of CPU time</p>\n\
              <div class=\"wide\"><table class=\"hot\">\n<thead><tr><th>function</th><th>in</th>\
-             <th class=\"r\">samples</th><th class=\"r\">share</th><th></th></tr></thead>\n<tbody>\n",
+             <th class=\"r\">samples</th><th class=\"r\">share</th><th></th></tr></thead>\n<tbody>",
             shown(&hot::subject(run, one)),
             one.samples,
             code.samples_per_s
         );
         for function in one.functions.iter().take(FUNCTIONS) {
             let share = one.share(function);
-            let _ = write!(
+            let _ = writeln!(
                 text,
                 "<tr><td><code>{}</code></td><td>{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td>\
-                 <td class=\"bar\"><i style=\"width:{:.1}%\"></i></td></tr>\n",
+                 <td class=\"bar\"><i style=\"width:{:.1}%\"></i></td></tr>",
                 shown(hot::name(function)),
                 shown(&function.place),
                 function.samples,
@@ -192,7 +203,7 @@ fn functions(run: &Run) -> String {
         text += "</tbody></table></div>\n";
         let more = one.functions.len().saturating_sub(FUNCTIONS);
         if more > 0 {
-            let _ = write!(text, "<p class=\"soft\">and {more} more</p>\n");
+            let _ = writeln!(text, "<p class=\"soft\">and {more} more</p>");
         }
     }
     text
