@@ -13,10 +13,11 @@ mod records;
 mod symbols;
 
 use crate::machine::cpu_list;
+use crate::proc::children;
 use lists::{kernel, written};
 use memory::Memory;
 use records::{Mapped, Record, parse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
@@ -30,6 +31,9 @@ use weir_sys::proc::tasks;
 pub const SAMPLES_PER_S: u64 = 499;
 /// Most different places whose samples are counted apart.
 const MOST_PLACES: usize = 1 << 16;
+/// How often to look for tasks that are not sampled yet, and most tasks found at one look.
+const ATTACH_ROUNDS: usize = 8;
+const MOST_TASKS: usize = 4096;
 /// Most files with code.
 const MOST_FILES: usize = 1024;
 
@@ -48,6 +52,8 @@ pub struct Profiler {
     uncounted: BTreeMap<Option<usize>, u64>,
     owners: BTreeMap<Pid, u32>,
     lost: u64,
+    /// Tasks that sampled ones have started meanwhile, while a process is being attached.
+    begun: Option<BTreeSet<Pid>>,
     waiting: Vec<(u64, Record)>,
     buffer: Vec<u8>,
 }
@@ -93,27 +99,40 @@ impl Profiler {
             uncounted: BTreeMap::new(),
             owners: BTreeMap::new(),
             lost: 0,
+            begun: None,
             waiting: Vec::new(),
             buffer: Vec::new(),
         }
     }
 
-    /// Samples a process, and what it starts, as this stage from now on; `None` stands for a script
-    /// as a whole. Where that is not allowed, [`Profiler::finish`] says so.
+    /// Samples a process, what it has started, and what it starts from now on, as this stage; `None`
+    /// stands for a script as a whole. Where that is not allowed, [`Profiler::finish`] says so.
     pub fn attach(&mut self, pid: Pid, stage: Option<usize>) {
-        // Twice, for threads that were just being started.
-        let mut seen = Vec::new();
-        for _ in 0..2 {
-            for task in tasks(pid) {
-                if !seen.contains(&task) && self.refused.is_none() {
-                    seen.push(task);
-                    self.add(task, stage);
+        let mut seen = BTreeSet::new();
+        self.take();
+        self.begun = Some(BTreeSet::new());
+        // Again, for those that were just being started by one that was not sampled yet.
+        for _ in 0..ATTACH_ROUNDS {
+            let found = family(pid);
+            // What a sampled task starts is sampled already: to add it would count it twice.
+            self.take();
+            let is_new = |(_, task): &(Pid, Pid)| {
+                !seen.contains(task)
+                    && self.begun.as_ref().is_some_and(|begun| !begun.contains(task))
+            };
+            let new: Vec<(Pid, Pid)> = found.into_iter().filter(is_new).collect();
+            if new.is_empty() || self.refused.is_some() {
+                break;
+            }
+            for (process, task) in new {
+                seen.insert(task);
+                self.add(task, stage);
+                if process == task && self.refused.is_none() {
+                    self.memory.read(process);
                 }
             }
         }
-        if self.refused.is_none() {
-            self.memory.read(pid);
-        }
+        self.begun = None;
     }
 
     fn add(&mut self, task: Pid, stage: Option<usize>) {
@@ -167,7 +186,12 @@ impl Profiler {
             }
             Record::Map { pid, map } => self.memory.map(pid, map),
             Record::Exec { pid } => self.memory.exec(pid),
-            Record::Fork { pid, parent } => self.memory.fork(pid, parent),
+            Record::Fork { pid, parent, task } => {
+                self.memory.fork(pid, parent);
+                if let Some(begun) = &mut self.begun {
+                    begun.insert(task);
+                }
+            }
             Record::Lost { records } => self.lost = self.lost.saturating_add(records),
         }
     }
@@ -329,6 +353,22 @@ impl Files {
         self.known.insert(key, self.all.len() - 1);
         Some(self.all.len() - 1)
     }
+}
+
+/// Returns the tasks of a process and of its descendants, each with its process.
+fn family(pid: Pid) -> Vec<(Pid, Pid)> {
+    let (mut processes, mut found, mut at) = (vec![pid], Vec::new(), 0);
+    while let Some(process) = processes.get(at).copied().filter(|_| found.len() < MOST_TASKS) {
+        at += 1;
+        found.extend(tasks(process).into_iter().map(|task| (process, task)));
+        for child in children(process) {
+            // A number may be given again while the tree is walked.
+            if !processes.contains(&child) {
+                processes.push(child);
+            }
+        }
+    }
+    found
 }
 
 fn paranoid() -> String {

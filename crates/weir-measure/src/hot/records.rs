@@ -16,7 +16,7 @@ pub enum Record {
     /// A process becomes another program.
     Exec { pid: Pid },
     /// A process or thread begins.
-    Fork { pid: Pid, parent: Pid },
+    Fork { pid: Pid, parent: Pid, task: Pid },
     /// Records were dropped.
     Lost { records: u64 },
 }
@@ -87,7 +87,7 @@ fn one(bytes: &[u8]) -> Option<(u64, Record)> {
             },
         },
         COMM if misc & COMM_EXEC != 0 => Record::Exec { pid: id(body, 0)? },
-        FORK => Record::Fork { pid: id(body, 0)?, parent: id(body, 4)? },
+        FORK => Record::Fork { pid: id(body, 0)?, parent: id(body, 4)?, task: id(body, 8)? },
         LOST => Record::Lost { records: long(body, 8)? },
         LOST_SAMPLES => Record::Lost { records: long(body, 0)? },
         _ => return None,

@@ -1,3 +1,5 @@
+//! How the states of several tasks become one.
+
 use super::*;
 
 fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
