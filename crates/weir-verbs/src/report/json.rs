@@ -52,6 +52,7 @@ struct Document<'a> {
     started: Option<Value>,
     weir: Value,
     compare: Option<&'a Compared>,
+    profile: Option<Value>,
     watched: Option<Value>,
 }
 
@@ -92,6 +93,7 @@ fn document(report: &Report) -> Document<'_> {
             "ticks": run.ticks,
         }),
         compare: report.compared.as_ref(),
+        profile: run.hot.as_ref().map(super::hot::json),
         watched: run.watched.as_ref().map(around::watched),
     }
 }
