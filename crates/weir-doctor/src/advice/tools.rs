@@ -1,6 +1,6 @@
 //! Advice that goes by what a program is and which options it was given.
 
-use super::{Advice, AdviceKind, Gain, estimate};
+use super::{Advice, AdviceKind, Change, Gain, estimate};
 use crate::around::{cpus_full, is_short_of_cpu};
 use crate::command::Command;
 use crate::facts::{Pipe, Run, Stage};
@@ -76,6 +76,15 @@ pub(super) fn used_one_cpu(stage: &Stage) -> bool {
 pub fn threads(run: &Run, position: usize) -> u32 {
     let share = run.stages[position].cpu_sum_ns() as f64 / run.cpu_sum_ns().max(1) as f64;
     libm::round(run.usable_cpus() * share).max(1.0) as u32
+}
+
+/// Returns the stages that get more threads when the CPUs are shared out by the CPU time that each
+/// stage used.
+pub(super) fn shared_threads(run: &Run) -> Vec<Change> {
+    let of = |(at, stage): (usize, &Stage)| {
+        Some((at, Some(programs::with_threads(&stage.label, threads(run, at))?)))
+    };
+    run.stages.iter().enumerate().filter_map(of).collect()
 }
 
 /// Advises a cipher that the CPU has instructions for.
