@@ -15,7 +15,7 @@ mod outside;
 mod phases;
 
 pub use around::{Host, Program, Quota, Started};
-pub use groups::{FoundGroup, Line, Spread, Unseen};
+pub use groups::{FoundGroup, Line, Spread, Unseen, WaitedCpu};
 pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 pub use phases::{Holder, Phase};
 

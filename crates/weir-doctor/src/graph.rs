@@ -14,6 +14,10 @@ pub use classes::{Class, WallSpan, classes, label};
 pub use critical::{CriticalPath, Link, critical_path};
 pub use lines::{Piece, ScriptCommand, ScriptPipeline, line_of};
 
+/// What a program reads from, or writes to, for less than this part of its life (a fourth) is asked, and
+/// no stage of a pipeline with it.
+const ASKS_FOR_LESS: u64 = 4;
+
 /// One end of a pipe that a process had open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
@@ -54,6 +58,10 @@ pub struct SeenProcess {
 impl SeenProcess {
     fn overlaps(&self, other: &SeenProcess) -> bool {
         self.start_ns <= other.end_ns && other.start_ns <= self.end_ns
+    }
+
+    fn life_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
     }
 
     fn has(&self, end: End) -> bool {
@@ -148,10 +156,13 @@ fn joints(seen: &[SeenProcess], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
 }
 
 /// Whether one of two is a shell that started the other: a script that sends all its output
-/// through a process of its own (`exec > >(tee log)`) is no stage of a pipeline.
+/// through a process of its own (`exec > >(tee log)`) is no stage of a pipeline. Nor is a program that
+/// started the other to ask it something: what it runs that briefly is no stage of its work.
 fn is_sink(seen: &[SeenProcess], one: usize, other: usize) -> bool {
-    let started =
-        |shell: usize, child: usize| is_shell(&seen[shell].program) && is_below(seen, child, shell);
+    let started = |starter: usize, child: usize| {
+        let asks = seen[child].life_ns() < seen[starter].life_ns() / ASKS_FOR_LESS;
+        (is_shell(&seen[starter].program) || asks) && is_below(seen, child, starter)
+    };
     started(one, other) || started(other, one)
 }
 

@@ -48,6 +48,21 @@ fn classed(seen: &[SeenProcess], script: &[ScriptPipeline]) -> Vec<Class> {
     classes(seen, &instances(seen), &scripts, &|_| Some(0), &brief)
 }
 
+/// GNU parallel asks `sh -c 'tput ...'` for the colours of the terminal; a python program reads what gzip
+/// unpacks for it.
+#[test]
+fn what_a_program_asks_briefly_is_no_stage_before_it() {
+    let helped = |until| {
+        [
+            process(None, "bash x.sh", (0, 1000)),
+            reads(1, process(Some(0), "perl p", (1, 1000))),
+            writes(1, process(Some(1), "tput sgr0", (20, until))),
+        ]
+    };
+    assert_eq!(members(&helped(30)), [vec![1], vec![2]]);
+    assert_eq!(members(&helped(900)), [vec![2, 1]]);
+}
+
 #[test]
 fn pipelines_one_after_the_other_are_apart() {
     let seen = [

@@ -125,7 +125,7 @@ fn described(group: &FoundGroup) -> String {
 }
 
 /// `line 14 of report.sh`.
-fn place(group: &FoundGroup) -> Option<String> {
+pub fn place(group: &FoundGroup) -> Option<String> {
     let line = group.line.as_ref()?;
     Some(match line.script.as_str() {
         "" => format!("line {}", line.line),
