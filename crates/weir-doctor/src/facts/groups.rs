@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 const OFTEN: u64 = 50;
 /// What takes longer does some work.
 const BRIEF_NS: u64 = 50_000_000;
+/// The account of a shell counts in clock ticks.
+const TICK_NS: u64 = 10_000_000;
 /// So does a process that uses more CPU time.
 const START_NS: u64 = 4_000_000;
 
@@ -122,8 +124,10 @@ impl FoundGroup {
     /// else, processes that were too brief to be seen count too.
     pub fn cpu(&self) -> (u64, Evidence) {
         let seen_ns = self.run.cpu_sum_ns();
-        match self.waited_cpu.filter(|waited| waited.cpu_ns >= seen_ns) {
-            Some(waited) => (waited.cpu_ns, waited.evidence),
+        let fits = |waited: &WaitedCpu| waited.cpu_ns + TICK_NS + seen_ns / 64 >= seen_ns;
+        match self.waited_cpu.filter(fits) {
+            // It is cut to ticks.
+            Some(waited) => (waited.cpu_ns.max(seen_ns), waited.evidence),
             None => (seen_ns, Evidence::LowerBound),
         }
     }

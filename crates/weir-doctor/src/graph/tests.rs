@@ -1,6 +1,7 @@
 //! Processes written down by hand, and the pipelines and paths among them.
 
 use super::*;
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 
@@ -61,6 +62,23 @@ fn what_a_program_asks_briefly_is_no_stage_before_it() {
     };
     assert_eq!(members(&helped(30)), [vec![1], vec![2]]);
     assert_eq!(members(&helped(900)), [vec![2, 1]]);
+}
+
+/// ninja reads what each job writes, and so does a program that nobody knows for that.
+#[test]
+fn who_collects_the_output_of_jobs_is_no_stage_behind_them() {
+    for (runner, jobs) in [("ninja -j2", 2), ("runner", 3)] {
+        let job = |at: usize| {
+            let ms = (at as u64 * 300, at as u64 * 300 + 290);
+            writes(at, process(Some(0), &format!("cc {at}.c"), ms))
+        };
+        let ends: Vec<End> =
+            (1..=jobs).map(|pipe| End { pipe, writes: false, named: false }).collect();
+        let mut seen = vec![SeenProcess { ends, ..process(None, runner, (0, 1200)) }];
+        seen.extend((1..=jobs).map(job));
+        let alone: Vec<Vec<usize>> = (0..=jobs).map(|at| vec![at]).collect();
+        assert_eq!(members(&seen), alone, "{runner}");
+    }
 }
 
 #[test]

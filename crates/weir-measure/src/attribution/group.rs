@@ -46,6 +46,8 @@ pub struct Group {
     pub ends: Endpoints,
     /// Other pipes that its first process had open.
     pub more_ends: Vec<MoreEnd>,
+    /// The unix sockets that are its input and its output: the inodes of both of their ends.
+    pub sockets: [Option<(u64, u64)>; 2],
     /// Whether its descriptors are to be read again: it has just become another program.
     pub ends_due: bool,
     /// Half the time that the tick at which it was first seen represents.

@@ -3,7 +3,7 @@
 
 use super::job::Job;
 use crate::attribution::{Births, Group, PipeWatch, Sampler, is_named};
-use crate::proc::Descriptor;
+use crate::proc::{Descriptor, FileKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage, WaitedCpu};
@@ -285,7 +285,8 @@ impl<'a> Processes<'a> {
         for mut shell in class.rows.iter().flatten().filter_map(|at| parent(*at)) {
             // A subshell, or another shell, whose account was not read at its end is a part of the
             // account of the shell that waited for it.
-            let goes_on = |at: usize| is_member(at) || self.seen[at].waits && !self.group(at).waited.1;
+            let goes_on =
+                |at: usize| is_member(at) || self.seen[at].waits && !self.group(at).waited.1;
             while let Some(above) = parent(shell).filter(|_| goes_on(shell)) {
                 passed.insert(shell);
                 shell = above;
@@ -347,7 +348,20 @@ fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
     // A shell keeps ends for what it starts (`<(...)`) only until that has begun.
     let more = group.more_ends.iter().filter(|_| shell_of(group).is_none());
     let more = more.map(|end| (end.pipe, end.writes));
-    main.chain(more).filter(|(pipe, _)| pipe.is_pipe())
+    main.chain(more).filter(|(pipe, _)| pipe.is_pipe()).chain(socket_ends(group))
+}
+
+/// The ends of socket pairs that a process has as its input or its output: some shells and run-time
+/// systems join processes by these in place of pipes. Both ends are given one identity here. A single
+/// socket that is both input and output belongs to a server.
+fn socket_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
+    let [input, output] = group.sockets;
+    let sides = [(input, false), (output, true)];
+    let pairs = sides.into_iter().filter_map(|(pair, writes)| Some((pair?, writes)));
+    pairs.filter(move |_| input != output).map(|((own, far), writes)| {
+        let (device, inode) = (0, own.min(far));
+        (Descriptor { device, inode, kind: FileKind::Socket }, writes)
+    })
 }
 
 /// The shell that a process is, also where it has the name of its script.
@@ -367,7 +381,7 @@ fn seen(
     for (pipe, writes) in pipe_ends(group) {
         let next = numbers.len();
         let number = *numbers.entry(pipe).or_insert(next);
-        let end = End { pipe: number, writes, named: is_named(&pipe) };
+        let end = End { pipe: number, writes, named: pipe.is_pipe() && is_named(&pipe) };
         if !ends.contains(&end) {
             ends.push(end);
         }

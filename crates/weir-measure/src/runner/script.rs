@@ -165,7 +165,8 @@ fn label(
     (!waits || replaced).then(|| match is_given {
         true if replaced => format!("{name} (the script itself), at last {last}"),
         true => format!("{name} (the script itself)"),
-        false => format!("{name} (a subshell)"),
+        false if is_shell(name) => format!("{name} (a subshell)"),
+        false => format!("{name} (a copy of itself)"),
     })
 }
 
@@ -186,7 +187,8 @@ fn as_typed<'a>(command: &'a str, program: &str) -> &'a str {
     /// The kernel cuts names.
     const LONGEST_NAME: usize = 15;
     let name = |word: &'a str| word.rsplit('/').next().unwrap_or_default();
-    let is_it = |word: &str| word == program || program.len() == LONGEST_NAME && word.starts_with(program);
+    let is_it =
+        |word: &str| word == program || program.len() == LONGEST_NAME && word.starts_with(program);
     let words = || command.split(' ');
     let first = words().next().map(name).unwrap_or_default();
     let script = words().skip(1).find(|word| !word.starts_with('-'));

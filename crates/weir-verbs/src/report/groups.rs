@@ -11,8 +11,7 @@ const MOST: usize = 16;
 /// A group with a smaller share of the run gets no row, unless it ran several times.
 const LITTLE: f64 = 0.005;
 /// In which order columns go when the terminal is too narrow.
-const DROPS: [&str; 8] =
-    ["longest", "shortest", "median", "from", "cpu", "rows", "times", "wall"];
+const DROPS: [&str; 8] = ["longest", "shortest", "median", "from", "cpu", "rows", "times", "wall"];
 
 /// The table of groups, in the order of their starts; nothing where there is one group only.
 pub fn table(run: &Run, width: usize) -> Vec<String> {
