@@ -214,7 +214,7 @@ impl<'a> Processes<'a> {
         let alive_ns = class.alive_ns();
         let (instances, instances_evidence) = self.instances(class, sure, sampler);
         let waited_cpu = self.waited_cpu(&is_member, class, sampler.has_all());
-        let stage_run = Run {
+        let mut stage_run = Run {
             wall_ns: alive_ns,
             cpus: run.cpus,
             pipes: self.joints(class, limit_bytes),
@@ -222,6 +222,7 @@ impl<'a> Processes<'a> {
             script: true,
             ..Run::default()
         };
+        stage_run.settle_unseen_waits();
         FoundGroup {
             run: stage_run,
             name,
@@ -242,7 +243,7 @@ impl<'a> Processes<'a> {
     /// among the groups as those that were seen once: an instance is as likely as its processes.
     fn instances(&self, class: &Class, sure: bool, sampler: &Sampler) -> (u64, Evidence) {
         let seen = class.spans.len() as u64;
-        let is_brief = |at: &usize| self.group(*at).samples.count() <= 1;
+        let is_brief = |at: &usize| self.group(*at).is_brief();
         let once: usize =
             class.rows.iter().map(|row| row.iter().filter(|at| is_brief(at)).count()).sum();
         let (unseen, evidence) = sampler.unseen();
@@ -396,6 +397,7 @@ fn seen(
         start_ns: group.first_ns,
         end_ns: group.last_ns,
         ends,
+        ends_doubtful: group.ends_doubtful,
         waits: label.is_none(),
     }
 }
