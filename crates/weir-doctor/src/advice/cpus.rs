@@ -9,8 +9,10 @@ use crate::verdict::is_held_from_outside;
 
 /// Waiting for a CPU for less than this share of the run is no reason for advice.
 const QUEUED: f64 = 0.10;
-/// A run that filled its CPUs had work for more of them at once while its stages waited for a CPU. They
-/// must have waited for this share of the run, all together: below it, two CPUs in place of one gained
+/// A run that filled its CPUs had work for more of them at once while its stages waited for a
+/// CPU. They
+/// must have waited for this share of the run, all together: below it, two CPUs in place of one
+/// gained
 /// nothing on most pipelines (docs/design/advice.md).
 const WORK_FOR_MORE: f64 = 0.80;
 
@@ -48,7 +50,8 @@ pub(super) fn more_cpus(run: &Run) -> Option<Advice> {
     if run.stages.iter().any(|stage| starting_share(run, stage).is_some()) {
         return None;
     }
-    // A stage of one task uses one CPU, and a sort that has read all its input works alone: CPU time
+    // A stage of one task uses one CPU, and a sort that has read all its input works alone: CPU
+    // time
     // alone does not show that a further CPU would have had work.
     let none_waits = scarcity == Scarcity::Full && around::queued(run) < WORK_FOR_MORE;
     // Those others are perhaps the servers that the run itself keeps at work.

@@ -1,12 +1,13 @@
 //! Advice that goes by what a program is and which options it was given.
 
-use super::{Advice, AdviceKind, Change, Gain, estimate};
+use super::{Advice, AdviceKind, Gain, estimate};
 use crate::around::{cpus_full, is_short_of_cpu};
 use crate::command::Command;
 use crate::facts::{Pipe, Run, Stage};
 use crate::limits;
 use crate::programs;
 use crate::verdict::{Bottleneck, BusyReason, Verdict};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// User time below this share of the run is not worth saving.
@@ -80,7 +81,7 @@ pub fn threads(run: &Run, position: usize) -> u32 {
 
 /// Returns the stages that get more threads when the CPUs are shared out by the CPU time that each
 /// stage used.
-pub(super) fn shared_threads(run: &Run) -> Vec<Change> {
+pub(super) fn shared_threads(run: &Run) -> Vec<(usize, Option<String>)> {
     let of = |(at, stage): (usize, &Stage)| {
         Some((at, Some(programs::with_threads(&stage.label, threads(run, at))?)))
     };

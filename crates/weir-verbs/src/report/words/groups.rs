@@ -58,7 +58,8 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
     let is_starter = |group: &&FoundGroup| group.starts_others && group.is_single();
     let longest = |one: &&FoundGroup, other: &&FoundGroup| share(one).total_cmp(&share(other));
     let group = found().filter(|group| !is_starter(group)).max_by(longest)?;
-    // One that works more than all that it starts: GNU parallel with small jobs. Of a shell the verdict
+    // One that works more than all that it starts: GNU parallel with small jobs. Of a shell the
+    // verdict
     // says what it starts.
     let works = |group: &&FoundGroup| !is_shell(&group.run.stages[0].program);
     let starter = found().filter(is_starter).find(works);
