@@ -11,7 +11,7 @@ const MOST: usize = 16;
 /// A group with a smaller share of the run gets no row, unless it ran several times.
 const LITTLE: f64 = 0.005;
 /// In which order columns go when the terminal is too narrow.
-const DROPS: [&str; 7] = ["longest", "shortest", "median", "from", "rows", "times", "wall"];
+const DROPS: [&str; 8] = ["longest", "shortest", "median", "from", "cpu", "rows", "times", "wall"];
 
 /// The table of groups, in the order of their starts; nothing where there is one group only.
 pub fn table(run: &Run, width: usize) -> Vec<String> {
@@ -49,11 +49,24 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
         Evidence::LowerBound => ">",
         _ => "~",
     };
+    let cpu = |group: &FoundGroup| {
+        let (cpu_ns, evidence) = group.cpu();
+        let bound = match evidence {
+            Evidence::Exact => "",
+            Evidence::UpperBound => "<",
+            _ => ">",
+        };
+        match seconds(cpu_ns).as_str() {
+            "-" => String::from("-"),
+            cpu => format!("{bound}{cpu}"),
+        }
+    };
     let columns = vec![
         column("rows", &rows),
         column("from", &|group| seconds(group.start_ns)),
         column("wall", &|group| seconds(group.run.wall_ns)),
         column("share", &share),
+        column("cpu", &cpu),
         column("times", &|group| format!("{}{}", mark(group), group.instances)),
         column("median", &|group| several(group, group.spread.median_ns)),
         column("shortest", &|group| several(group, group.spread.min_ns)),

@@ -140,7 +140,12 @@ fn headline(report: &Report) -> String {
         "-" => String::from("under 1ms"),
         wall => wall.to_owned(),
     };
-    let mut text = format!("weir: {wall} for {stages} on {cpus}");
+    // Several groups stand in a table with their lines.
+    let line = match run.groups.as_slice() {
+        [group] if run.script => words::place(group).map(|place| format!(" ({place})")),
+        _ => None,
+    };
+    let mut text = format!("weir: {wall} for {stages}{} on {cpus}", line.unwrap_or_default());
     if run.stopped_ns > 0 {
         text.push_str(&format!(", not counting {} stopped", seconds(run.stopped_ns)));
     }

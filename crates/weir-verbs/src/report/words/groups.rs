@@ -6,7 +6,8 @@ use crate::units::words::{count, percent, short_time, stage};
 use weir_doctor::facts::{Evidence, Run};
 use weir_doctor::facts::{FoundGroup, Unseen};
 use weir_doctor::groups::Part;
-use weir_doctor::verdict::{Verdict, judge};
+use weir_doctor::programs::is_shell;
+use weir_doctor::verdict::{Finding, Verdict, judge};
 use weir_policy::text::printable;
 
 /// Longest name of a group in a sentence.
@@ -51,20 +52,40 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
         _ => return None,
     };
     let of = run.stages.get(position)?;
-    let found = run.groups.iter().filter(|group| group.inside == Some(position));
+    let found = || run.groups.iter().filter(|group| group.inside == Some(position));
     let share = |group: &FoundGroup| group.own_ns() as f64 / of.wall_ns.max(1) as f64;
     // One that waits for what it starts tells less than that.
-    let found = found.filter(|group| !(group.starts_others && group.is_single()));
-    let group = found.max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let is_starter = |group: &&FoundGroup| group.starts_others && group.is_single();
+    let longest = |one: &&FoundGroup, other: &&FoundGroup| share(one).total_cmp(&share(other));
+    let group = found().filter(|group| !is_starter(group)).max_by(longest)?;
+    // One that works more than all that it starts: GNU parallel with small jobs. Of a shell the
+    // verdict
+    // says what it starts.
+    let works = |group: &&FoundGroup| !is_shell(&group.run.stages[0].program);
+    let starter = found().filter(is_starter).find(works);
+    let working = |group: &FoundGroup| {
+        let times = &group.run.stages[0].times;
+        (times.cpu_ns + times.queue_ns) as f64 / of.wall_ns.max(1) as f64
+    };
+    if let Some(own) = starter.map(working).filter(|own| *own >= INSIDE && *own > share(group)) {
+        let (name, own) = (stage(position, &of.label), percent(own.min(1.0)));
+        let part = percent(share(group).min(1.0));
+        let most = described(group);
+        return Some(format!("inside {name}: {own} of its time its own work; {part}: {most}"));
+    }
     // What is the stage itself says nothing new.
     let itself = group.is_single() && group.run.stages[0].label == of.label;
     let share = share(group);
     if share < INSIDE || itself {
         return None;
     }
-    let held = held_up(&group.run, &judge(&group.run), None);
+    let judged = judge(&group.run);
+    let held = match judged.finding {
+        Finding::TooShort => String::new(),
+        _ => format!(": {}", held_up(&group.run, &judged, None)),
+    };
     let (name, part) = (stage(position, &of.label), percent(share.min(1.0)));
-    let mut line = format!("inside {name}: {part} of its time: {}: {held}", described(group));
+    let mut line = format!("inside {name}: {part} of its time: {}{held}", described(group));
     line.extend(critical_path(run).map(|path| format!("\n{path}")));
     Some(line)
 }
@@ -125,7 +146,7 @@ fn described(group: &FoundGroup) -> String {
 }
 
 /// `line 14 of report.sh`.
-fn place(group: &FoundGroup) -> Option<String> {
+pub fn place(group: &FoundGroup) -> Option<String> {
     let line = group.line.as_ref()?;
     Some(match line.script.as_str() {
         "" => format!("line {}", line.line),

@@ -11,7 +11,7 @@ mod verdict;
 
 pub use advice::{advice, gain};
 pub use ending::{Ended, remark};
-pub use groups::{groups, inside, name, unseen};
+pub use groups::{groups, inside, name, place, unseen};
 pub use phases::{group_phases, phase_names, phases};
 pub use verdict::verdict;
 
