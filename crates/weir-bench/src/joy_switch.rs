@@ -165,9 +165,9 @@ fn take(event: &OwnedFd) -> Result<(), CaseError> {
 const THERE: u64 = 1;
 const BACK: u64 = 2;
 
-/// Two flags of one cluster. A waiter looks a hundred times before it sleeps.
+/// Two flags of one cluster, with waiters that sleep at once: spinning would not be a switch.
 fn by_flags(site: &Site) -> MadeWork {
-    let flags = Flags::shared().map_err(trouble)?;
+    let flags = Flags::shared().map_err(trouble)?.waiting(Waiting::Sleep);
     let peer = PeerProcess::start(site, |control| {
         control.serve(|| {
             take_flag(&flags, THERE)?;
