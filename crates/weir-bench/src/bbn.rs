@@ -27,6 +27,9 @@ const BESIDE: [(&str, Mechanism); 3] = [
     ("unix stream", Mechanism::UnixStream),
     ("weir pipe", Mechanism::WeirPipe(PipeSettings::DEFAULT)),
 ];
+/// The mechanisms whose real, user and system time are measured.
+const COSTED: [(&str, Mechanism); 2] =
+    [("pipe", Mechanism::Pipe(0)), ("weir pipe", Mechanism::WeirPipe(PipeSettings::DEFAULT))];
 /// Length of a batch in which user and system time are told apart: many ticks of the kernel's
 /// clock.
 const COST_BATCH_NS: u64 = 60_000_000;
@@ -45,9 +48,12 @@ pub fn pipe() -> Suite {
     let (mut costs, mut throughputs) = (Vec::new(), Vec::new());
     for bytes in BLOCK_BYTES {
         let params = Params { chunk_bytes: Some(bytes), ..moving("kernel-pipe", "one-way") };
-        let make = move |site: &Site| blocks(site, bytes as usize);
-        let name = format!("pipe, blocks of {}", size(bytes));
-        costs.push(costly(case(name, params.clone(), Measure::TIME, make)));
+        for (title, mechanism) in COSTED {
+            let params = Params { mechanism: Some(mechanism.name().into()), ..params.clone() };
+            let make = move |site: &Site| blocks(site, mechanism, bytes as usize);
+            let name = format!("{title}, blocks of {}", size(bytes));
+            costs.push(costly(case(name, params, Measure::TIME, make)));
+        }
         let name = format!("pipe, stream of {}", size(bytes));
         let standard = matches!(bytes, 64 | 512 | 4096 | 65_536);
         let make = move |site: &Site| OneWay::throughput(site, Mechanism::Pipe(0), bytes);
@@ -86,8 +92,8 @@ pub fn costly(case: Case) -> Case {
 }
 
 /// Sends blocks to the other side and measures what both sides used.
-fn blocks(site: &Site, bytes: usize) -> MadeWork {
-    let mut stream = OneWay::start(site, Mechanism::Pipe(0), bytes)?;
+fn blocks(site: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
+    let mut stream = OneWay::start(site, mechanism, bytes)?;
     work(move |count| {
         let meter = Meter::start(stream.peer());
         stream.send(count)?;

@@ -174,6 +174,20 @@ impl BenchChannel {
         if got == bytes.len() { Ok(()) } else { Err(CaseError::failed("the other side ended")) }
     }
 
+    /// Reads from a stream what one read returns. Records come whole, as by [`BenchChannel::receive`].
+    #[inline]
+    pub fn receive_some(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {
+        let got = match self {
+            BenchChannel::Stream(end, _) => retry_on_intr(|| rustix::io::read(end, &mut *bytes))?,
+            BenchChannel::Own(stream) => stream.receive_some(bytes)?,
+            _ => {
+                self.receive(bytes)?;
+                bytes.len()
+            }
+        };
+        if got > 0 { Ok(got) } else { Err(CaseError::failed("the other side ended")) }
+    }
+
     /// Fills `bytes` and shows it to `see`. Where the mechanism has a call for it, records that
     /// already follow are shown too. Returns how many were shown.
     #[inline]
