@@ -10,6 +10,17 @@ use weir_sys::mapping::Mapping;
 /// some CPUs fetch lines in pairs.
 pub const LINE_BYTES: usize = 64;
 
+/// The order in which pages will be touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessOrder {
+    /// Unknown.
+    Normal,
+    /// Upwards.
+    Sequential,
+    /// None.
+    Random,
+}
+
 /// Memory shared with children that are forked later; zeros at first, or the content of a file.
 #[derive(Debug)]
 pub struct SharedPages {
@@ -30,10 +41,15 @@ impl SharedPages {
         Ok(SharedPages { mapping: Mapping::of_file(file, bytes)? })
     }
 
-    /// Tells the kernel that access will be random.
-    pub fn advise_random(&self) -> io::Result<()> {
-        // SAFETY: MADV_RANDOM changes no page.
-        unsafe { self.mapping.advise(libc::MADV_RANDOM) }
+    /// Tells the kernel the order in which pages will be touched.
+    pub fn advise(&self, order: AccessOrder) -> io::Result<()> {
+        let advice = match order {
+            AccessOrder::Normal => libc::MADV_NORMAL,
+            AccessOrder::Sequential => libc::MADV_SEQUENTIAL,
+            AccessOrder::Random => libc::MADV_RANDOM,
+        };
+        // SAFETY: each of the three changes no page.
+        unsafe { self.mapping.advise(advice) }
     }
 
     /// The 64-bit word at the start of line `line`.
