@@ -76,6 +76,12 @@ impl LazyMpx {
             if left.is_empty() {
                 return Ok(());
             }
+            if self.side.get() == ChannelSide::Both {
+                // Nobody else makes room.
+                let mut owner = self.owner.borrow_mut();
+                self.receiving(&mut owner)?.take()?;
+                continue;
+            }
             // Waits until the channel has room again.
             mpx.receive_each(&mut [0; 64], |_| {}).map_err(trouble)?;
         }

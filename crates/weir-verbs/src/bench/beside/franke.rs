@@ -1,6 +1,6 @@
 //! Franke's tables: improvement over pipes of 4 KiB, in per cent, beside the pipes of today.
 
-use super::{at, filled, lines};
+use super::{at, claim, filled, lines};
 use crate::output::aligned;
 use weir_bench::published::{FRANKE, PublishedRow};
 use weir_measure::bench::params::{Placement, Unit};
@@ -20,7 +20,7 @@ pub fn grep(cases: &[&CaseRecord]) -> Option<String> {
         let fits = |case: &&&CaseRecord| {
             case.params.pipe_bytes == Some(kib << 10) && case.unit == Unit::MegabytesPerSecond
         };
-        cases.iter().find(fits).map(|case| case.estimate)
+        cases.iter().find(fits).copied()
     };
     let least = of(4)?;
     let published = lines(FRANKE).into_iter().find(|line| line.name == "grep")?;
@@ -32,13 +32,13 @@ pub fn grep(cases: &[&CaseRecord]) -> Option<String> {
     let then = |ab: bool| PIPES_KIB.map(|(_, a, b)| column(&published, if ab { b } else { a }));
     table.add_row(row("Linux 2.4.9 (Franke, 2001), (A)", then(false)));
     table.add_row(row("Linux 2.4.9, (A)+(B)", then(true)));
-    let now = PIPES_KIB.map(|(kib, ..)| Some((of(kib)? / least - 1.0) * 100.0));
+    let now = PIPES_KIB.map(|(kib, ..)| Some((of(kib)?.estimate / least.estimate - 1.0) * 100.0));
     table.add_row(row("this host, (A)", now));
-    let claim = now[2].map(|gain| {
-        let holds = if gain > 5.0 { "holds" } else { "does not hold" };
+    let said = now[2].zip(of(32)).map(|(gain, large)| {
+        let holds = claim(large, least);
         format!("\n\n  Franke: larger pipes more than double grep (+165 % at 32 KiB). A gain {holds} here: {gain:+.0} %.")
     });
-    Some(filled(&table)? + &claim.unwrap_or_default())
+    Some(filled(&table)? + &said.unwrap_or_default())
 }
 
 /// bw_pipe by chunk and pipe.
@@ -104,8 +104,8 @@ fn matrix(
             table.add_row([chunk, title.to_owned()].into_iter().chain(cells));
         }
     }
-    let claim = conclusion(benchmark, &published, cases, &prefix(SHOWN_KIB.0));
-    Some(filled(&table)? + &claim.unwrap_or_default())
+    let said = conclusion(benchmark, &published, cases, &prefix(SHOWN_KIB.0));
+    Some(filled(&table)? + &said.unwrap_or_default())
 }
 
 /// Franke's conclusion about segments, and whether it holds for weir's pipes.
@@ -121,8 +121,15 @@ fn conclusion(
         .find(|row| row.name == benchmark && column(row, 0) == Some(chunk as f64))?;
     let then = (column(row, 4)?, column(row, 8)?);
     let now = (own(cases, prefix, kib, false)?, own(cases, prefix, kib, true)?);
-    let same = (then.1 > then.0) == (now.1 > now.0);
-    let holds = if same { "holds" } else { "does not hold" };
+    let of = |segment: u64| {
+        let name = format!("{prefix} through weir's {kib} KiB by {segment} KiB");
+        at(cases, &name, &PLACES)
+    };
+    let (larger, segmented) = (of(kib)?, of(4)?);
+    let holds = match then.1 > then.0 {
+        true => claim(segmented, larger),
+        false => claim(larger, segmented),
+    };
     Some(format!(
         "\n\n  Franke: {chunk} KiB through {kib} KiB gained {:+.0} % by the larger pipe and {:+.0} % with segments of 4 KiB too.\n  \
          That order {holds} for weir's pipes here: {:+.0} and {:+.0} %.",
