@@ -217,7 +217,7 @@ mod tests {
         assert!(SharedPages::of_file(&file, 4096).is_err(), "too short");
         file.set_len(4096).expect("longer");
         let map = SharedPages::of_file(&file, 4096).expect("mapped");
-        map.advise_random().expect("advised");
+        map.advise(AccessOrder::Random).expect("advised");
         map.copy_in(9, &[5]);
         let (mut byte, mut read) = ([0], [0]);
         file.read_exact_at(&mut byte, 9).expect("read");
