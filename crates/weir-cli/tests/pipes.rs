@@ -56,9 +56,9 @@ fn defaults_are_set_shown_and_forgotten() {
         (Some(page << 8), Some(page << 4))
     );
     assert_eq!(set["from"]["segment"], "set");
-    // The size becomes smaller later. The segment that no longer fits follows the size again.
+    // The size becomes smaller later. The shift that is set holds for it too.
     let smaller = place.json(&["tune", "--size", "16K", "--json", "-"]);
-    assert_eq!(smaller["segment_bytes"], 2048);
+    assert_eq!(smaller["segment_bytes"], 1024);
     let text = String::from_utf8(place.weir(&["tune"]).stdout).expect("text");
     assert!(text.contains("size       16 KiB  page << 2   set"), "{text}");
     assert_eq!(

@@ -181,7 +181,7 @@ impl PoolPolicy {
     /// Gives frames to waiting writers, in their order.
     fn grant(&mut self, now_ns: u64) {
         while let Some(&stream) = self.appending.front() {
-            if self.frames.available() <= self.settings.reserve() {
+            if self.frames.available() <= self.settings.reserve() || self.laundry.holds_writers() {
                 break;
             }
             let Some(frame) = self.frames.take(&mut self.streams) else { return };

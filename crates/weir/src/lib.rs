@@ -114,7 +114,7 @@ pub use pool::elastic::ElasticReader;
 pub use pool::region::{
     MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
 };
-pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
+pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions, PoolRule};
 pub use port::{
     Ending, Event, Identity, Lent, Port, PortCounts, PortName, PortOptions, PortWriter,
     PortWriterOptions, Received, WriterId, WriterStat,

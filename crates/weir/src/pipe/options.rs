@@ -96,7 +96,7 @@ impl Options {
         let capacity = capacity.unwrap_or(levers.capacity_bytes);
         let (asked, usual) = (
             (self.segment_bytes, self.atomic_bytes),
-            (settings.segment_bytes, settings.atomic_bytes),
+            (settings.segment_of(capacity), settings.atomic_bytes),
         );
         let shape = PipeShape::fitted(memory::page_bytes(), capacity, asked, usual);
         let (waiting, most_bytes) = (end.waiting, end.most_bytes);

@@ -16,7 +16,7 @@ mod wake;
 mod writer;
 
 pub use account::PoolAccount;
-pub use options::PoolOptions;
+pub use options::{PoolOptions, PoolRule};
 pub use reader::BacklogReader;
 pub use writer::BacklogWriter;
 
