@@ -14,6 +14,8 @@ mod cluster;
 mod frames;
 mod leave;
 mod protocol;
+mod share;
+pub mod sharing;
 pub mod swapping;
 
 pub use protocol::{
@@ -61,10 +63,12 @@ const ALONG: u32 = 2 * MOST_CLUSTER;
 struct PageEntry {
     place: Place,
     flags: u8,
+    /// The interval in which it went.
+    gone: u16,
     frame: u32,
 }
 
-const EMPTY: PageEntry = PageEntry { place: Place::Empty, flags: 0, frame: NONE };
+const EMPTY: PageEntry = PageEntry { place: Place::Empty, flags: 0, gone: 0, frame: NONE };
 
 /// The decisions of one region.
 #[derive(Debug)]
@@ -83,6 +87,8 @@ pub struct PagingPolicy {
     leaving: u32,
     /// Writing fails at present.
     fails: bool,
+    /// Counts intervals ([`PagingPolicy::tick`]).
+    interval: u16,
     counts: PagingCounts,
     actions: VecDeque<PagingAction>,
 }
@@ -109,12 +115,13 @@ impl PagingPolicy {
             last: [Run { first: 0, count: 0 }; 2],
             leaving: 0,
             fails: false,
+            interval: 2,
             counts: PagingCounts::default(),
             actions,
         };
         policy.grow(settings.pages)?;
         if settings.starts_filed {
-            let filed = PageEntry { place: Place::Filed, flags: FILED, frame: NONE };
+            let filed = PageEntry { place: Place::Filed, flags: FILED, ..EMPTY };
             policy.pages.fill(filed);
         }
         Ok(policy)
@@ -149,10 +156,15 @@ impl PagingPolicy {
     /// Pages that a fault brings in at present.
     pub fn cluster(&self) -> u32 {
         match self.advice {
-            Advice::Normal => self.cluster.pages(),
+            Advice::Normal => self.cluster.pages().min(self.most_cluster()),
             Advice::Random => 1,
-            Advice::Sequential => self.settings.most_cluster,
+            Advice::Sequential => self.most_cluster(),
         }
+    }
+
+    /// The largest cluster: at most a quarter of the frames that it may use.
+    fn most_cluster(&self) -> u32 {
+        self.settings.most_cluster.min(1 << (self.frames.limit() / 4).max(1).ilog2())
     }
 
     /// Sets the expected order of touches.
@@ -221,6 +233,7 @@ impl PagingPolicy {
         }
         let run = run.around(page, self.frames.free());
         self.learn(page);
+        self.counts.again += u64::from(self.has_just_gone(page));
         self.come(run, page);
         self.counts.hard += 1;
         if self.advice == Advice::Normal {
@@ -234,7 +247,7 @@ impl PagingPolicy {
     /// Brings a page in before it is touched, if that takes no frame from others. False: it did not.
     pub fn bring_ahead(&mut self, page: u32) -> bool {
         let is_absent = matches!(self.pages[page as usize].place, Place::Empty | Place::Filed);
-        let run = self.run_in(page, self.settings.most_cluster);
+        let run = self.run_in(page, self.most_cluster());
         if !is_absent || self.frames.free() < run.count {
             return false;
         }

@@ -124,6 +124,14 @@ impl Mapping {
         let _ = unsafe { rustix::mm::madvise(from, bytes, Advice::LinuxPopulateWrite) };
     }
 
+    /// Makes a hole of a part: its memory goes back to the machine, and it reads as zeros.
+    pub(super) fn release(&self, at: usize, bytes: usize) -> rustix::io::Result<()> {
+        let from = self.at(at, bytes).cast();
+        // SAFETY: the range is part of this mapping of a memory file (`at` asserts), and the caller
+        // has the right to write it.
+        unsafe { rustix::mm::madvise(from, bytes, Advice::LinuxRemove) }
+    }
+
     /// Whether this process made the mapping, rather than one that it was forked from.
     #[inline]
     pub(super) fn is_here(&self) -> bool {

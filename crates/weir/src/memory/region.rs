@@ -58,6 +58,12 @@ impl RegionMemory {
         rustix::fs::fallocate(self.file.here()?, hole, at as u64, bytes as u64)
     }
 
+    /// Gives all pages back to the machine.
+    pub(crate) fn release_all(&self) -> rustix::io::Result<()> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(self.file.here()?, hole, 0, self.bytes as u64)
+    }
+
     /// Makes pages of zeros where there are holes.
     pub(crate) fn fill(&self, run: Run) -> rustix::io::Result<()> {
         let (at, bytes) = self.place(run);

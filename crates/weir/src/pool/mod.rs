@@ -9,6 +9,7 @@ mod account;
 mod core;
 mod disk;
 pub mod elastic;
+mod lending;
 mod options;
 mod reader;
 pub mod region;
@@ -127,7 +128,13 @@ impl Pool {
         Some(core.spill_error(fault))
     }
 
-    fn core(&self) -> &Core {
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let core = self.core();
+        let frames = core.lock().policy.settings().frames;
+        u64::from(frames) * core.frames.frame_bytes() as u64
+    }
+
+    fn core(&self) -> &Arc<Core> {
         &self.owner.core
     }
 }

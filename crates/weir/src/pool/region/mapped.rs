@@ -1,6 +1,7 @@
 //! A region as a slice of bytes. A thread of this process serves its faults.
 
 use super::pager::{Pager, Shown};
+use super::share::{Share, ShareState};
 use super::{RegionAccount, RegionAdvice, RegionOptions, pages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
@@ -66,7 +67,8 @@ struct Server {
 
 #[derive(Debug)]
 struct Shared {
-    pager: Mutex<Pager>,
+    pager: Arc<Mutex<Pager>>,
+    share: Option<Arc<ShareState>>,
     front: Arc<RegionFront>,
     kick: OwnedFd,
     stops: AtomicBool,
@@ -136,8 +138,9 @@ impl MappedRegion {
         let shown = Shown::new(Arc::clone(&front), settings.pages as usize);
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|cause| Error::os("make", "a region", cause))?;
-        let pager = Mutex::new(Pager::new(memory, settings, transfers, Some(shown))?);
-        let shared = Arc::new(Shared { pager, front, kick, stops: AtomicBool::new(false) });
+        let pager = Pager::new(memory, settings, transfers, Some(shown))?;
+        let (pager, share) = Share::join(options.shared_pool(), pager)?;
+        let shared = Arc::new(Shared { pager, share, front, kick, stops: AtomicBool::new(false) });
         let serving = Arc::clone(&shared);
         let thread = weir_sys::threads::start("weir-region", move || serve(&serving))
             .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
@@ -327,6 +330,10 @@ fn wait(shared: &Shared) -> bool {
 
 /// Brings a page in, or lets touches of it end in SIGBUS.
 fn bring(shared: &Shared, page: u32, writes: bool) {
+    if let Some(share) = &shared.share {
+        // Acquire: pairs with the Release in `Server::drop`.
+        share.wait_until_in(|| shared.stops.load(Ordering::Acquire));
+    }
     for _ in 0..TRIES {
         if shared.lock().fetch(page, writes).is_ok() {
             return;

@@ -10,6 +10,7 @@ mod account;
 mod mapped;
 mod options;
 mod pager;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -20,10 +21,13 @@ pub use options::{PageReplacement, RegionOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{PageTransfers, RegionMemory, file_bytes};
 use pager::Pager;
+pub(super) use pager::Pager as RegionPager;
+pub(super) use share::ShareState;
+use share::Share;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_policy::paging::{Advice, Run};
 
 /// The order in which a region will be touched.
@@ -58,7 +62,8 @@ pub enum RegionAdvice {
 /// ```
 #[derive(Debug)]
 pub struct Region {
-    pager: Mutex<Pager>,
+    pager: Arc<Mutex<Pager>>,
+    share: Option<Arc<ShareState>>,
     bytes: AtomicU64,
     reserved: u64,
     page_bytes: u64,
@@ -103,9 +108,13 @@ impl Region {
         };
         let memory = RegionMemory::new(reserved as usize)?;
         let settings = options.settings(bytes, false, over)?;
+        let page_bytes = memory.page_bytes() as u64;
+        let pager = Pager::new(memory, settings, transfers, None)?;
+        let (pager, share) = Share::join(options.shared_pool(), pager)?;
         Ok(Region {
-            page_bytes: memory.page_bytes() as u64,
-            pager: Mutex::new(Pager::new(memory, settings, transfers, None)?),
+            page_bytes,
+            pager,
+            share,
             bytes: AtomicU64::new(bytes),
             reserved: if over { bytes } else { reserved },
             epoch: weir_sys::forks::epoch(),
@@ -150,6 +159,9 @@ impl Region {
         mut each: impl FnMut(&RegionMemory, usize, Range<usize>),
     ) -> Result<()> {
         self.check_range(operation, at, bytes as u64)?;
+        if let Some(share) = self.share.as_ref().filter(|_| self.epoch == weir_sys::forks::epoch()) {
+            share.wait_until_in(|| false);
+        }
         let mut pager = self.lock(operation)?;
         let mut done = 0;
         while done < bytes {

@@ -1,6 +1,7 @@
 //! The pager of a region: carries out what the policy decides, and waits for the file.
 
 use super::account::RegionAccount;
+use super::share::Share;
 use crate::error::{Error, Result};
 use crate::memory::{PageTransfers, RegionFront, RegionMemory};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -49,13 +50,15 @@ impl Shown {
 }
 
 #[derive(Debug)]
-pub(super) struct Pager {
+pub(in crate::pool) struct Pager {
     // Dropped first: that waits until the kernel is done with the memory.
     transfers: PageTransfers,
     policy: PagingPolicy,
     shown: Option<Shown>,
     under_way: Vec<Option<UnderWay>>,
     memory: RegionMemory,
+    // Dropped after the memory, which it gives back.
+    share: Option<Share>,
     /// Why the last transfer of each direction failed.
     failed: [Option<Errno>; 2],
     failures: u64,
@@ -80,6 +83,7 @@ impl Pager {
             policy,
             shown,
             memory,
+            share: None,
             failed: [None; 2],
             failures: 0,
             waits: 0,
@@ -207,6 +211,7 @@ impl Pager {
                 Touch::Coming => self.wait_for_one(),
                 Touch::Absent => {
                     self.check_failures(failures)?;
+                    self.borrow();
                     let comes = self.policy.bring(page);
                     self.act().map_err(|cause| page_error("bring in", page, cause))?;
                     if !comes && self.transfers.in_flight() > 0 {
@@ -218,6 +223,70 @@ impl Pager {
         }
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.show(Run { first: page, count: 1 }).map_err(|cause| page_error("map", page, cause))
+    }
+
+    /// Takes memory from the pool, if a fault could use it.
+    fn borrow(&mut self) {
+        let Some(share) = &mut self.share else { return };
+        if share.is_new_interval() {
+            self.policy.tick();
+        }
+        share.publish(&self.policy.counts(), self.waited_ns);
+        let lacks = self.policy.lacks();
+        if lacks > 0 && share.borrow(lacks) {
+            self.policy.set_limit(share.pages());
+        }
+    }
+
+    pub(super) fn share(&mut self, share: Share) {
+        self.policy.set_limit(share.pages());
+        self.share = Some(share);
+    }
+
+    /// Takes memory for this many pages from the pool, as far as it has it, and reads what a region
+    /// had when it went out.
+    pub(in crate::pool) fn come_in(&mut self, pages: u32, set: &[Run]) {
+        let Some(share) = &mut self.share else { return };
+        let more = pages.saturating_sub(share.pages());
+        if more > 0 && share.borrow(more) {
+            self.policy.set_limit(share.pages());
+        }
+        // What cannot be read now is read, or fails, when it is touched.
+        let _ = set.iter().try_for_each(|run| super::will_need(self, *run));
+    }
+
+    pub(in crate::pool) fn working_set(&self) -> Vec<Run> {
+        self.policy.working_set()
+    }
+
+    /// Lets pages go until the region has this many fewer, and gives their memory back to the pool.
+    /// Returns how many frames of the pool went back.
+    pub(in crate::pool) fn give(&mut self, pages: u32) -> usize {
+        let Some((most, least)) = self.share.as_ref().map(|share| (share.pages(), share.least()))
+        else {
+            return 0;
+        };
+        let failures = self.failures;
+        let wanted = most.saturating_sub(pages).max(least);
+        self.policy.set_limit(wanted);
+        let mut acted = self.act();
+        while acted.is_ok() && self.policy.frames_used().0 > wanted && self.failures == failures {
+            if self.transfers.in_flight() > 0 {
+                self.wait_for_one();
+            }
+            let before = self.policy.frames_used().0;
+            self.policy.set_limit(wanted);
+            acted = self.act();
+            if before == self.policy.frames_used().0 && self.transfers.in_flight() == 0 {
+                break;
+            }
+        }
+        // Pages that could not be written stay.
+        let used = self.policy.frames_used().0;
+        let Some(share) = &mut self.share else { return 0 };
+        let gone = share.keep(wanted.max(used));
+        self.policy.set_limit(share.pages());
+        gone
     }
 
     /// An error if a transfer has failed since there were so many failures.
@@ -268,7 +337,22 @@ impl Pager {
             waited_ns: self.waited_ns,
             memory_bytes: bytes(frames.into()),
             most_memory_bytes: bytes(most.into()),
+            again_faults: counts.again,
+            swapped: self.share.as_ref().map_or(0, Share::swapped),
             failures: self.failures,
+        }
+    }
+}
+
+impl Drop for Pager {
+    fn drop(&mut self) {
+        let is_here = self.share.as_ref().is_some_and(Share::is_here);
+        if is_here {
+            while self.transfers.in_flight() > 0 {
+                self.wait_for_one();
+            }
+            // A mapping of it may live longer, and others get the budget now.
+            let _ = self.memory.release_all();
         }
     }
 }

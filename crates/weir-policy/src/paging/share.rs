@@ -1,0 +1,54 @@
+//! A region whose memory changes: it has a share of the frames of a pool.
+
+use super::{FILED, PagingPolicy, Place, Run};
+use alloc::vec::Vec;
+
+impl PagingPolicy {
+    /// How many frames may be used at present.
+    pub fn limit(&self) -> u32 {
+        self.frames.limit()
+    }
+
+    /// Sets how many frames may be used, at most those of the settings. If more are used, pages
+    /// leave: call this again while they do, since pages can be touched on their way out.
+    pub fn set_limit(&mut self, frames: u32) {
+        self.fails = false;
+        self.frames.set_limit(frames.max(super::LEAST_FRAMES));
+        if self.frames.used() > self.frames.limit() {
+            self.balance(0);
+        }
+    }
+
+    /// How many more frames a fault would use if it could: pages must go for it.
+    pub fn lacks(&self) -> u32 {
+        let most = (self.settings.frames - self.frames.limit()).min(2 * self.cluster());
+        if self.frames.free() < 2 * self.cluster() { most } else { 0 }
+    }
+
+    /// Begins the next interval, by which pages that have just gone are known.
+    pub fn tick(&mut self) {
+        self.interval = self.interval.wrapping_add(1);
+    }
+
+    /// Whether a page went in this interval or in the one before.
+    pub(super) fn has_just_gone(&self, page: u32) -> bool {
+        let entry = &self.pages[page as usize];
+        entry.flags & FILED != 0 && entry.gone != 0 && self.interval.wrapping_sub(entry.gone) <= 1
+    }
+
+    /// The pages that are in memory or on their way in: the working set of the last while.
+    pub fn working_set(&self) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (page, entry) in self.pages.iter().enumerate() {
+            let page = page as u32;
+            if !matches!(entry.place, Place::Here | Place::Coming) {
+                continue;
+            }
+            match runs.last_mut().filter(|last| last.first + last.count == page) {
+                Some(last) => last.count += 1,
+                None => runs.push(Run { first: page, count: 1 }),
+            }
+        }
+        runs
+    }
+}
