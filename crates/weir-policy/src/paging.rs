@@ -63,7 +63,7 @@ const ALONG: u32 = 2 * MOST_CLUSTER;
 struct PageEntry {
     place: Place,
     flags: u8,
-    /// The interval in which it went.
+    /// When it went, by the count of pages that have gone.
     gone: u16,
     frame: u32,
 }
@@ -87,8 +87,10 @@ pub struct PagingPolicy {
     leaving: u32,
     /// Writing fails at present.
     fails: bool,
-    /// Counts intervals ([`PagingPolicy::tick`]).
-    interval: u16,
+    /// Pages that have gone.
+    gone: u64,
+    /// The memory that might be had instead ([`PagingPolicy::set_reach`]).
+    reach: u32,
     counts: PagingCounts,
     actions: VecDeque<PagingAction>,
 }
@@ -115,7 +117,8 @@ impl PagingPolicy {
             last: [Run { first: 0, count: 0 }; 2],
             leaving: 0,
             fails: false,
-            interval: 2,
+            gone: 0,
+            reach: 0,
             counts: PagingCounts::default(),
             actions,
         };

@@ -140,6 +140,43 @@ fn a_stream_gets_memory_that_regions_have() {
     assert!(pool.account().most_memory_bytes <= 2 << 20);
 }
 
+/// Touches each page of its working set again and again, until all have done so often enough.
+fn go_round(region: &Region, pages: u64, until: &AtomicU64, rounds: u64) -> u64 {
+    let mut done = 0;
+    while done < rounds || until.load(Ordering::Relaxed) > 0 {
+        for page in 0..pages {
+            let at = page * 37 % pages * PAGE;
+            let found = u64::from_le_bytes(region.read_array(at).expect("read"));
+            assert_eq!(found, done, "page {page}");
+            region.write_at(at, &(found + 1).to_le_bytes()).expect("written");
+        }
+        done += 1;
+        if done == rounds {
+            until.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    done
+}
+
+#[test]
+fn regions_that_thrash_go_out_in_turn_and_all_get_on() {
+    const PAGES: u64 = 2048;
+    let budget = 3 * PAGES * PAGE;
+    let pool = pool(budget);
+    let regions: Vec<Region> = (0..8).map(|_| region(&pool, PAGES * PAGE)).collect();
+    let left = AtomicU64::new(regions.len() as u64);
+    let done = std::thread::scope(|scope| {
+        let left = &left;
+        let go = |region| scope.spawn(move || go_round(region, PAGES, left, 10));
+        let threads: Vec<_> = regions.iter().map(go).collect();
+        threads.into_iter().map(|thread| thread.join().expect("right")).collect::<Vec<_>>()
+    });
+    let swapped = regions.iter().map(|region| region.account().swapped);
+    println!("{done:?} rounds, swapped {:?}", swapped.clone().collect::<Vec<_>>());
+    assert!(swapped.sum::<u64>() > 0, "{done:?}");
+    assert!(pool.account().most_memory_bytes <= budget);
+}
+
 const WATCHED: u64 = 2 << 20;
 
 #[test]

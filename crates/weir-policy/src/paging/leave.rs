@@ -164,7 +164,8 @@ impl PagingPolicy {
                 continue;
             }
             entry.place = if entry.flags & FILED != 0 { Place::Filed } else { Place::Empty };
-            entry.gone = self.interval;
+            self.gone += 1;
+            entry.gone = super::share::stamp(self.gone, self.reach);
             // Whether it was used is still asked later.
             entry.flags &= FILED | super::UNASKED;
             let frame = core::mem::replace(&mut entry.frame, NONE);

@@ -3,6 +3,15 @@
 use super::{FILED, PagingPolicy, Place, Run};
 use alloc::vec::Vec;
 
+/// Pages that have gone are counted in this part of the reach.
+const PARTS: u64 = 16;
+
+/// A count of pages that have gone, in parts of the reach.
+pub(super) fn stamp(gone: u64, reach: u32) -> u16 {
+    // The low bits: after 4096 reaches a page may be taken for one that has just gone.
+    (gone / u64::from(reach).div_ceil(PARTS).max(1)) as u16
+}
+
 impl PagingPolicy {
     /// How many frames may be used at present.
     pub fn limit(&self) -> u32 {
@@ -25,15 +34,17 @@ impl PagingPolicy {
         if self.frames.free() < 2 * self.cluster() { most } else { 0 }
     }
 
-    /// Begins the next interval, by which pages that have just gone are known.
-    pub fn tick(&mut self) {
-        self.interval = self.interval.wrapping_add(1);
+    /// Sets the frames that the region could have if it were alone. Faults are counted
+    /// ([`PagingCounts::again`](super::PagingCounts)) that would not have been then.
+    pub fn set_reach(&mut self, frames: u32) {
+        self.reach = frames;
     }
 
-    /// Whether a page went in this interval or in the one before.
+    /// Whether no more pages have gone since a page went than memory could have held.
     pub(super) fn has_just_gone(&self, page: u32) -> bool {
         let entry = &self.pages[page as usize];
-        entry.flags & FILED != 0 && entry.gone != 0 && self.interval.wrapping_sub(entry.gone) <= 1
+        let since = stamp(self.gone, self.reach).wrapping_sub(entry.gone);
+        self.reach > 0 && entry.flags & FILED != 0 && u64::from(since) <= PARTS
     }
 
     /// The pages that are in memory or on their way in: the working set of the last while.

@@ -118,12 +118,12 @@ pub struct Interval {
     pub threads: u32,
     /// Faults that had to read.
     pub hard: u64,
-    /// Of these, those on pages that had gone within the interval or the one before.
+    /// Of these, those that would not have been if the region had had all of the memory.
     pub again: u64,
 }
 
 /// Thrashing: for two intervals in a row, threads waited for pages during more than half of the
-/// time, and more than half of the pages they waited for had only just gone.
+/// time, and more than half of the faults would not have been if each region had been alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Thrashing {
     before: bool,

@@ -9,7 +9,7 @@ use super::core::Core;
 use super::region::{RegionPager, ShareState};
 use crate::error::{Error, Result};
 use crate::memory::FrameWriter;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use weir_policy::paging::Run;
@@ -50,6 +50,8 @@ struct Wishes {
 pub struct Lending {
     wishes: Mutex<Wishes>,
     changed: Condvar,
+    /// Whole regions are sent out.
+    pub swaps: AtomicBool,
 }
 
 /// A region that waits until it can begin.
@@ -219,7 +221,6 @@ impl Known {
         sum.waited_ns += news(state.waited_ns.load(Relaxed), &mut self.waited_ns);
         sum.threads += u32::from(hard > 0);
         self.recent = self.recent / 2 + hard;
-        state.interval.fetch_add(1, Relaxed);
     }
 }
 
@@ -259,6 +260,10 @@ impl Lender<'_> {
             }
             if self.interval_at.elapsed() >= INTERVAL {
                 self.end_interval();
+                if self.core.lock().policy.wants_back() {
+                    // What could not be given before may be given now.
+                    self.core.lending.ask();
+                }
             }
             // sleep: so that those who ask all the time do not make this thread run all the time.
             std::thread::sleep(APART);
@@ -319,7 +324,7 @@ impl Lender<'_> {
         let mut sum = Interval { ns, ..Interval::default() };
         self.known.iter_mut().for_each(|of| of.end_interval(&mut sum));
         self.quiet = if sum.hard > 0 { 0 } else { self.quiet + 1 };
-        let thrashes = self.thrashing.interval(sum);
+        let thrashes = self.thrashing.interval(sum) && self.core.lending.swaps.load(Relaxed);
         let facts: Vec<RotationFacts> = self.known.iter().map(Known::rotation).collect();
         let now_ns = self.now_ns();
         let free = self.core.free_pages(crate::memory::page_bytes());

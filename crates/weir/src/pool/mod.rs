@@ -25,6 +25,7 @@ use self::core::{Core, Spill};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{FrameTransfers, Frames};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weir_policy::pool::PoolSettings;
 
 /// Memory that many streams share, and a file behind it.
@@ -90,6 +91,8 @@ impl Pool {
         let most = transfers.as_ref().map_or(1, |(transfers, _)| transfers.room() as u32);
         let settings = PoolSettings { transfers: most, ..settings };
         let core = Arc::new(Core::new(frames, settings, spill, options.clock.clone())?);
+        // Relaxed: nobody else has the pool yet.
+        core.lending.swaps.store(options.swaps, Ordering::Relaxed);
         if let Some((transfers, _)) = transfers {
             disk::start(core.clone(), transfers)?;
         }

@@ -228,9 +228,6 @@ impl Pager {
     /// Takes memory from the pool, if a fault could use it.
     fn borrow(&mut self) {
         let Some(share) = &mut self.share else { return };
-        if share.is_new_interval() {
-            self.policy.tick();
-        }
         share.publish(&self.policy.counts(), self.waited_ns);
         let lacks = self.policy.lacks();
         if lacks > 0 && share.borrow(lacks) {
@@ -240,6 +237,7 @@ impl Pager {
 
     pub(super) fn share(&mut self, share: Share) {
         self.policy.set_limit(share.pages());
+        self.policy.set_reach(share.reach());
         self.share = Some(share);
     }
 
@@ -267,7 +265,9 @@ impl Pager {
             return 0;
         };
         let failures = self.failures;
-        let wanted = most.saturating_sub(pages).max(least);
+        // In whole frames of the pool.
+        let each = self.share.as_ref().map_or(1, Share::pages_each);
+        let wanted = (most.saturating_sub(pages) / each * each).max(least);
         self.policy.set_limit(wanted);
         let mut acted = self.act();
         while acted.is_ok() && self.policy.frames_used().0 > wanted && self.failures == failures {

@@ -25,8 +25,6 @@ pub(in crate::pool) struct ShareState {
     pub waited_ns: AtomicU64,
     /// It faults, and would take more memory.
     pub wants: AtomicBool,
-    /// Counts the pool's intervals.
-    pub interval: AtomicU32,
     /// How often it went out.
     pub swapped: AtomicU64,
     is_out: AtomicBool,
@@ -68,7 +66,6 @@ pub(super) struct Share {
     lent: Vec<FrameWriter>,
     pages_each: u32,
     state: Arc<ShareState>,
-    interval: u32,
     // Dropped last.
     pool: Pool,
 }
@@ -84,7 +81,7 @@ impl Share {
         let state = Arc::new(ShareState::default());
         let pages_each = (pool.core().frames.frame_bytes() as u64 / page_bytes()) as u32;
         let (lent, pool) = (Vec::new(), pool.clone());
-        let mut share = Share { lent, pages_each, state: Arc::clone(&state), interval: 0, pool };
+        let mut share = Share { lent, pages_each, state: Arc::clone(&state), pool };
         share.begin()?;
         let core = Arc::clone(share.pool.core());
         pager.share(share);
@@ -150,9 +147,13 @@ impl Share {
         count
     }
 
-    pub(super) fn is_new_interval(&mut self) -> bool {
-        let now = self.state.interval.load(Ordering::Relaxed);
-        std::mem::replace(&mut self.interval, now) != now
+    pub(super) fn pages_each(&self) -> u32 {
+        self.pages_each
+    }
+
+    /// The pages that the pool's memory could hold.
+    pub(super) fn reach(&self) -> u32 {
+        (self.pool.memory_bytes() / page_bytes()) as u32
     }
 
     pub(super) fn swapped(&self) -> u64 {
