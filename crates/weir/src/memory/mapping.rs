@@ -124,6 +124,18 @@ impl Mapping {
         let _ = unsafe { rustix::mm::madvise(from, bytes, Advice::LinuxPopulateWrite) };
     }
 
+    /// Puts zeros of this process's own in the place of what is mapped.
+    pub(super) fn replace(&self) -> rustix::io::Result<()> {
+        let (start, bytes) = (self.base().cast(), self.bytes);
+        let (how, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
+        forks::hold_off(|| {
+            // SAFETY: exactly what this mapping has; the caller lends no references into it.
+            unsafe { rustix::mm::mmap_anonymous(start, bytes, how, kind | MapFlags::NORESERVE) }?;
+            // SAFETY: the range is this mapping; the advice changes nothing in this process.
+            unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxDontFork) }
+        })
+    }
+
     /// Makes a hole of a part: its memory goes back to the machine, and it reads as zeros.
     pub(super) fn release(&self, at: usize, bytes: usize) -> rustix::io::Result<()> {
         let from = self.at(at, bytes).cast();

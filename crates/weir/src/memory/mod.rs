@@ -27,6 +27,7 @@ mod mapping;
 mod page;
 mod region;
 mod sealed;
+mod shared_region;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transfers;
@@ -42,6 +43,7 @@ pub(crate) use region::{
     FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
 };
 pub use sealed::{Use, errno_of};
+pub(crate) use shared_region::{MemberFront, MemberMemory, SharedFronts};
 #[cfg(test)]
 pub(crate) use transfers::tests::faulty::{Faults, Faulty};
 pub(crate) use transfers::{Failure, FrameTransfers, usual_directory};

@@ -1,6 +1,6 @@
 //! A region as a slice of bytes. A thread of this process serves its faults.
 
-use super::pager::{Pager, Shown};
+use super::pager::{Pager, Shown, ShownHere};
 use super::share::{Share, ShareState};
 use super::{RegionAccount, RegionAdvice, RegionOptions, pages};
 use crate::error::{Error, ErrorKind, Result};
@@ -135,7 +135,8 @@ impl MappedRegion {
     ) -> Result<MappedRegion> {
         let settings = options.settings(bytes as u64, true, over)?;
         let front = Arc::new(front);
-        let shown = Shown::new(Arc::clone(&front), settings.pages as usize);
+        let shown = ShownHere::new(Arc::clone(&front), settings.pages as usize);
+        let shown = Shown::Here(shown);
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|cause| Error::os("make", "a region", cause))?;
         let pager = Pager::new(memory, settings, transfers, Some(shown))?;
@@ -334,14 +335,19 @@ fn bring(shared: &Shared, page: u32, writes: bool) {
         // Acquire: pairs with the Release in `Server::drop`.
         share.wait_until_in(|| shared.stops.load(Ordering::Acquire));
     }
+    bring_or(|| shared.lock().fetch(page, writes), || drop(shared.front.poison(page)));
+}
+
+/// Tries to bring a page in for a second, and then lets touches of it end in SIGBUS.
+pub(super) fn bring_or(mut fetch: impl FnMut() -> Result<()>, poison: impl FnOnce()) {
     for _ in 0..TRIES {
-        if shared.lock().fetch(page, writes).is_ok() {
+        if fetch().is_ok() {
             return;
         }
         // sleep: a device that fails now may work again soon, and the toucher waits.
         std::thread::sleep(BETWEEN);
     }
-    let _ = shared.front.poison(page);
+    poison();
 }
 
 /// Moves this thread to the CPU of the program's thread, which waits: a wake-up from another CPU

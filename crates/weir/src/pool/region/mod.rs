@@ -11,12 +11,15 @@ mod mapped;
 mod options;
 mod pager;
 mod share;
+mod shared;
 #[cfg(test)]
 mod tests;
 
 pub use account::RegionAccount;
 pub use mapped::MappedRegion;
+use mapped::bring_or;
 pub use options::{PageReplacement, RegionOptions};
+pub use shared::{SharedRegion, SharedRegionMember};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{PageTransfers, RegionMemory, file_bytes};

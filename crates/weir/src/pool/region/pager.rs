@@ -3,9 +3,10 @@
 use super::account::RegionAccount;
 use super::share::Share;
 use crate::error::{Error, Result};
-use crate::memory::{PageTransfers, RegionFront, RegionMemory};
+use crate::memory::{MemberFront, PageTransfers, RegionFront, RegionMemory, SharedFronts};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use std::sync::Arc;
 use std::time::Instant;
 use weir_policy::paging::{PagingAction, PagingPolicy, PagingSettings, Run, Touch};
 use weir_sys::spill::TransferDirection;
@@ -17,16 +18,63 @@ struct UnderWay {
     direction: TransferDirection,
 }
 
-/// The program's side, and which pages touches reach there.
+/// Where touches reach pages without a call.
 #[derive(Debug)]
-pub(super) struct Shown {
-    front: std::sync::Arc<RegionFront>,
-    pages: Vec<u64>,
+pub(super) enum Shown {
+    /// In this process.
+    Here(ShownHere),
+    /// In the members of a shared region.
+    Shared {
+        fronts: Arc<SharedFronts>,
+        /// The one whose fault is served.
+        toucher: Option<Arc<MemberFront>>,
+    },
 }
 
 impl Shown {
-    pub(super) fn new(front: std::sync::Arc<RegionFront>, pages: usize) -> Shown {
-        Shown { front, pages: vec![0; pages.div_ceil(64)] }
+    /// Lets touches reach pages that have come.
+    fn show(&mut self, run: Run) -> std::io::Result<()> {
+        match self {
+            Shown::Here(here) => here.show(run),
+            Shown::Shared { toucher, .. } => {
+                toucher.as_ref().map_or(Ok(()), |member| member.show(run, false))
+            }
+        }
+    }
+
+    /// Lets the touch that is served reach its page.
+    fn show_touched(&mut self, page: u32, writes: bool) -> std::io::Result<()> {
+        let run = Run { first: page, count: 1 };
+        match self {
+            Shown::Here(here) => here.show(run),
+            Shown::Shared { fronts, toucher } => {
+                let Some(member) = toucher else { return Ok(()) };
+                if writes {
+                    fronts.note(page);
+                }
+                member.show(run, writes)
+            }
+        }
+    }
+
+    fn hide(&mut self, run: Run) -> std::io::Result<u32> {
+        match self {
+            Shown::Here(here) => here.hide(run),
+            Shown::Shared { fronts, .. } => Ok(fronts.hide(run)),
+        }
+    }
+}
+
+/// The program's side, and which pages touches reach there.
+#[derive(Debug)]
+pub(super) struct ShownHere {
+    front: Arc<RegionFront>,
+    pages: Vec<u64>,
+}
+
+impl ShownHere {
+    pub(super) fn new(front: Arc<RegionFront>, pages: usize) -> ShownHere {
+        ShownHere { front, pages: vec![0; pages.div_ceil(64)] }
     }
 
     fn set(&mut self, page: u32, shown: bool) {
@@ -222,7 +270,21 @@ impl Pager {
             self.act().map_err(|cause| page_error("bring in", page, cause))?;
         }
         let Some(shown) = &mut self.shown else { return Ok(()) };
-        shown.show(Run { first: page, count: 1 }).map_err(|cause| page_error("map", page, cause))
+        shown.show_touched(page, writes).map_err(|cause| page_error("map", page, cause))
+    }
+
+    /// Brings a page into memory for a touch of a member of a shared region.
+    pub(super) fn fetch_for(&mut self, of: &Arc<MemberFront>, page: u32, writes: bool) -> Result<()> {
+        self.set_toucher(Some(Arc::clone(of)));
+        let fetched = self.fetch(page, writes);
+        self.set_toucher(None);
+        fetched
+    }
+
+    fn set_toucher(&mut self, of: Option<Arc<MemberFront>>) {
+        if let Some(Shown::Shared { toucher, .. }) = &mut self.shown {
+            *toucher = of;
+        }
     }
 
     /// Takes memory from the pool, if a fault could use it.
