@@ -264,13 +264,13 @@ impl PagingPolicy {
             return;
         }
         let number = self.counts.hard;
-        self.cluster.fault(page, number);
+        self.cluster.fault(page, number, self.is_missed(page));
         let age = u64::from(self.frames.count() / (2 * self.cluster.pages())).clamp(4, 64);
         while let Some(ripe) = self.cluster.ripe(number, age) {
             let unused = ripe.run.pages().filter(|page| self.is_unasked(*page)).count();
             // Where touches are seen by faults, one page of the cluster stands for the others.
             let seen = if self.settings.looks { 1 } else { ripe.run.count - 1 };
-            self.cluster.outcome(seen.saturating_sub(unused as u32), seen);
+            self.cluster.outcome(seen.saturating_sub(unused as u32), seen, number);
         }
     }
 

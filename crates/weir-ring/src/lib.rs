@@ -20,6 +20,7 @@
 pub mod account;
 pub mod board;
 pub mod cluster;
+pub mod paging;
 pub mod inbox;
 pub mod lane;
 pub mod layout;

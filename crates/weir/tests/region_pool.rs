@@ -177,6 +177,39 @@ fn regions_that_thrash_go_out_in_turn_and_all_get_on() {
     assert!(pool.account().most_memory_bytes <= budget);
 }
 
+#[test]
+fn a_working_set_is_brought_back_after_a_start() {
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(8 << 20).expect("longer");
+    let options = RegionOptions::new().memory_bytes(4 << 20);
+    let over = || Region::over(file.try_clone().expect("a copy"), &options).expect("made");
+    // Runs of four pages, in no order.
+    let page = |at: u64| at / 4 * 37 % 512 * 4 + at % 4;
+    let touched: Vec<u64> = (0..300).map(|at| page(at) * PAGE).collect();
+    let first = over();
+    touched.iter().for_each(|at| first.write_at(*at, &at.to_le_bytes()).expect("written"));
+    let set = first.working_set().expect("asked");
+    assert!(set.iter().map(|(_, bytes)| bytes).sum::<u64>() == first.account().memory_bytes);
+    drop(first);
+    let second = over();
+    // A set from elsewhere does no harm.
+    second.bring_back(&[(u64::MAX, 5), (1 << 40, u64::MAX), (0, 0)]).expect("nothing");
+    assert_eq!(second.account().reads, 0);
+    second.bring_back(&set).expect("brought");
+    let before = second.account();
+    assert!(before.reads > 0 && before.reads < 150, "{before:?}");
+    for at in &touched {
+        assert_eq!(u64::from_le_bytes(second.read_array(*at).expect("read")), *at);
+    }
+    assert_eq!(second.account().hard_faults, 0);
+    let mapped = MappedRegion::over(file, &options);
+    let Ok(mapped) = mapped else { return println!("SKIPPED: no userfaultfd") };
+    mapped.bring_back(&set).expect("brought");
+    drop(second);
+    touched.iter().for_each(|at| assert_eq!(mapped[*at as usize..][..8], at.to_le_bytes()));
+    assert_eq!(mapped.account().hard_faults, 0);
+}
+
 const WATCHED: u64 = 2 << 20;
 
 #[test]

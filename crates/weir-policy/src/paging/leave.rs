@@ -154,6 +154,7 @@ impl PagingPolicy {
     /// Ends the leaving of pages that are clean, or were touched meanwhile.
     fn settle(&mut self, run: Run) {
         let mut dropped = Run { first: run.first, count: 0 };
+        let stamp = super::share::stamp(self.gone, self.counted_reach());
         for page in run.pages() {
             let entry = &mut self.pages[page as usize];
             let goes = entry.flags & (GOES | DIRTY) == GOES;
@@ -165,7 +166,7 @@ impl PagingPolicy {
             }
             entry.place = if entry.flags & FILED != 0 { Place::Filed } else { Place::Empty };
             self.gone += 1;
-            entry.gone = super::share::stamp(self.gone, self.reach);
+            entry.gone = stamp;
             // Whether it was used is still asked later.
             entry.flags &= FILED | super::UNASKED;
             let frame = core::mem::replace(&mut entry.frame, NONE);

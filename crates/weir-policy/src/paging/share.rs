@@ -40,11 +40,44 @@ impl PagingPolicy {
         self.reach = frames;
     }
 
+    /// The reach by which pages that have gone are counted: that which was set, or all frames.
+    pub(super) fn counted_reach(&self) -> u32 {
+        if self.reach == 0 { self.settings.frames } else { self.reach }
+    }
+
+    /// Whether fewer pages have gone since a page went than there are frames.
+    pub(super) fn is_missed(&self, page: u32) -> bool {
+        let entry = &self.pages[page as usize];
+        let reach = self.counted_reach();
+        let since = stamp(self.gone, reach).wrapping_sub(entry.gone);
+        let parts = u64::from(self.frames.limit()) * PARTS / u64::from(reach.max(1));
+        entry.flags & FILED != 0 && u64::from(since) < parts.max(1)
+    }
+
     /// Whether no more pages have gone since a page went than memory could have held.
     pub(super) fn has_just_gone(&self, page: u32) -> bool {
         let entry = &self.pages[page as usize];
-        let since = stamp(self.gone, self.reach).wrapping_sub(entry.gone);
+        let since = stamp(self.gone, self.reach.max(1)).wrapping_sub(entry.gone);
         self.reach > 0 && entry.flags & FILED != 0 && u64::from(since) <= PARTS
+    }
+
+    /// Brings the first pages of a run in, and none beside them. Returns how many pages of the run
+    /// are done. `None`: no frame is free.
+    pub fn bring_exactly(&mut self, run: Run) -> Option<u32> {
+        let place = self.pages.get(run.first as usize)?.place;
+        if matches!(place, Place::Here | Place::Coming) {
+            return Some(1);
+        }
+        let most = run.count.min(self.most_cluster()).min(self.frames.free());
+        let alike = |page: &u32| {
+            self.pages.get(*page as usize).is_some_and(|entry| entry.place == place)
+        };
+        let count = (run.first..run.first + most).take_while(alike).count() as u32;
+        if count == 0 {
+            return None;
+        }
+        self.come(Run { first: run.first, count }, super::NONE);
+        Some(count)
     }
 
     /// The pages that are in memory or on their way in: the working set of the last while.

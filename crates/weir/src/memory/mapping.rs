@@ -11,6 +11,7 @@ use weir_ring::board::Board;
 use weir_ring::cluster::Cluster;
 use weir_ring::lane::link::LinkHeader;
 use weir_ring::layout::PipeHeader;
+use weir_ring::paging::PagingBoard;
 use weir_sys::forks;
 
 #[cfg(miri)]
@@ -65,6 +66,8 @@ unsafe impl AtomicWords for LinkHeader {}
 unsafe impl AtomicWords for Board {}
 // SAFETY: as for `PipeHeader`.
 unsafe impl AtomicWords for Cluster {}
+// SAFETY: as for `PipeHeader`.
+unsafe impl AtomicWords for PagingBoard {}
 
 impl Mapping {
     pub(super) fn of_file(

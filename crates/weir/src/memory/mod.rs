@@ -38,7 +38,7 @@ pub use header::{EndSnapshot, HeaderPage, HeaderSnapshot};
 pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};
 pub use map::{Extent, Map, NAME, create, inspect, open};
 pub use mapping::page_bytes;
-pub use page::{BOARD, FLAGS, SharedPage};
+pub use page::{BOARD, FLAGS, PAGING, SharedPage};
 pub(crate) use region::{
     FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
 };

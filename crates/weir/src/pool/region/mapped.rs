@@ -213,6 +213,30 @@ impl MappedRegion {
         }
     }
 
+    /// The working set: which bytes are in memory now, as places and lengths. A program that keeps
+    /// them can give them to [`MappedRegion::bring_back`] after its next start, over the same file.
+    /// It is empty where the kernel pages.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]: this is a forked child.
+    pub fn working_set(&self) -> Result<Vec<(u64, u64)>> {
+        let runs = self.pager("ask")?.map(|pager| pager.working_set()).unwrap_or_default();
+        Ok(super::places(&runs, page_bytes(), self.bytes as u64))
+    }
+
+    /// Reads a working set of an earlier time, in order and in the largest clusters, as far as memory
+    /// is free. Parts beyond the end are left out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]: this is a forked child. What cannot be read ends in SIGBUS when it is
+    /// touched.
+    pub fn bring_back(&self, working_set: &[(u64, u64)]) -> Result<()> {
+        if let Some(mut pager) = self.pager("read ahead in")? {
+            pager.bring_back(&super::runs(working_set, page_bytes(), self.bytes as u64));
+        }
+        Ok(())
+    }
+
     /// Lets bytes go before others. They are written first if they are dirty.
     ///
     /// # Errors

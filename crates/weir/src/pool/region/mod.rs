@@ -7,6 +7,7 @@
 //! decides).
 
 mod account;
+mod board;
 mod mapped;
 mod options;
 mod pager;
@@ -247,6 +248,28 @@ impl Region {
         will_need(&mut *self.lock("read ahead in")?, pages(at, bytes, self.page_bytes))
     }
 
+    /// The working set: which bytes are in memory now, as places and lengths. A program that keeps
+    /// them can give them to [`Region::bring_back`] after its next start, over the same file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]: this is a forked child.
+    pub fn working_set(&self) -> Result<Vec<(u64, u64)>> {
+        let runs = self.lock("ask")?.working_set();
+        Ok(places(&runs, self.page_bytes, self.len()))
+    }
+
+    /// Reads a working set of an earlier time, in order and in the largest clusters, as far as memory
+    /// is free. Parts beyond the end are left out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]: this is a forked child. What cannot be read is an error when it is
+    /// touched.
+    pub fn bring_back(&self, working_set: &[(u64, u64)]) -> Result<()> {
+        let runs = runs(working_set, self.page_bytes, self.len());
+        self.lock("read ahead in")?.bring_back(&runs);
+        Ok(())
+    }
+
     /// Lets bytes go before others. They are written first if they are dirty.
     ///
     /// # Errors
@@ -285,6 +308,23 @@ impl Drop for Region {
             let _ = self.flush();
         }
     }
+}
+
+fn places(runs: &[Run], page_bytes: u64, length: u64) -> Vec<(u64, u64)> {
+    let place = |run: &Run| {
+        let at = u64::from(run.first) * page_bytes;
+        (at, (u64::from(run.count) * page_bytes).min(length - at.min(length)))
+    };
+    runs.iter().map(place).collect()
+}
+
+/// The pages of a working set that lie in a region.
+fn runs(working_set: &[(u64, u64)], page_bytes: u64, length: u64) -> Vec<Run> {
+    let inside = |(at, bytes): &(u64, u64)| {
+        let bytes = (*bytes).min(length.checked_sub(*at)?);
+        (bytes > 0).then(|| pages(*at, bytes, page_bytes))
+    };
+    working_set.iter().filter_map(inside).collect()
 }
 
 fn pages(at: u64, bytes: u64, page_bytes: u64) -> Run {

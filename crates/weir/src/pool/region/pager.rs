@@ -1,6 +1,7 @@
 //! The pager of a region: carries out what the policy decides, and waits for the file.
 
 use super::account::RegionAccount;
+use super::board::AccountPage;
 use super::share::Share;
 use crate::error::{Error, Result};
 use crate::memory::{MemberFront, PageTransfers, RegionFront, RegionMemory, SharedFronts};
@@ -107,6 +108,7 @@ pub(in crate::pool) struct Pager {
     memory: RegionMemory,
     // Dropped after the memory, which it gives back.
     share: Option<Share>,
+    board: Option<AccountPage>,
     /// Why the last transfer of each direction failed.
     failed: [Option<Errno>; 2],
     failures: u64,
@@ -132,6 +134,7 @@ impl Pager {
             shown,
             memory,
             share: None,
+            board: AccountPage::new(u64::from(settings.pages) * crate::memory::page_bytes()),
             failed: [None; 2],
             failures: 0,
             waits: 0,
@@ -250,8 +253,22 @@ impl Pager {
         self.waited_ns += begun.elapsed().as_nanos() as u64;
     }
 
+    /// Shows the account to other processes.
+    fn publish(&self) {
+        if let Some(board) = &self.board {
+            let budget = u64::from(self.policy.limit()) * self.memory.page_bytes() as u64;
+            board.publish(budget, &self.account());
+        }
+    }
+
     /// Brings a page into memory for a touch.
     pub(super) fn fetch(&mut self, page: u32, writes: bool) -> Result<()> {
+        let fetched = self.bring(page, writes);
+        self.publish();
+        fetched
+    }
+
+    fn bring(&mut self, page: u32, writes: bool) -> Result<()> {
         let failures = self.failures;
         loop {
             match self.policy.touch(page, writes) {
@@ -311,8 +328,34 @@ impl Pager {
         if more > 0 && share.borrow(more) {
             self.policy.set_limit(share.pages());
         }
-        // What cannot be read now is read, or fails, when it is touched.
-        let _ = set.iter().try_for_each(|run| super::will_need(self, *run));
+        self.bring_back(set);
+    }
+
+    /// Reads what a region had at an earlier time, as far as memory is free. Many reads are under
+    /// way at once.
+    pub(super) fn bring_back(&mut self, set: &[Run]) {
+        for run in set {
+            let mut left = *run;
+            while left.count > 0 {
+                // What cannot be read now is read, or fails, when it is touched.
+                let Some(done) = self.policy.bring_exactly(left) else { return self.settle() };
+                if self.act().is_err() {
+                    return;
+                }
+                left = Run { first: left.first + done, count: left.count - done };
+            }
+        }
+        self.settle();
+    }
+
+    /// Waits until all transfers have ended.
+    fn settle(&mut self) {
+        while self.transfers.in_flight() > 0 {
+            self.wait_for_one();
+            if self.act().is_err() {
+                return;
+            }
+        }
     }
 
     pub(in crate::pool) fn working_set(&self) -> Vec<Run> {
@@ -348,6 +391,7 @@ impl Pager {
         let Some(share) = &mut self.share else { return 0 };
         let gone = share.keep(wanted.max(used));
         self.policy.set_limit(share.pages());
+        self.publish();
         gone
     }
 
@@ -377,6 +421,7 @@ impl Pager {
             self.wait_for_one();
             self.act().map_err(failed)?;
         }
+        self.publish();
         self.check_failures(failures)
     }
 
