@@ -292,10 +292,13 @@ fn stat_shows_the_accounts_of_regions() {
     let account = region.account();
     let all = seen["regions"].as_array().expect("a list");
     let mine = all.iter().find(|one| one["region_bytes"] == 1 << 20).expect("shown");
-    assert_eq!((&mine["budget_bytes"], &mine["pid"]), (&(64 << 10).into(), &std::process::id().into()));
+    assert_eq!(
+        (&mine["budget_bytes"], &mine["pid"]),
+        (&(64 << 10).into(), &std::process::id().into())
+    );
     assert_eq!(mine["hard_faults"], account.hard_faults);
     assert_eq!(mine["written_bytes"], account.written_bytes);
     assert!(account.written_bytes > 0, "{account:?}");
     let text = String::from_utf8(place.weir(&["stat", &own]).stdout).expect("text");
-    assert!(text.contains("1 MiB, of which 64 KiB are in memory; it may use 64 KiB"), "{text}");
+    assert!(text.contains("1.0 MB, of which 66 kB are in memory; it may use 66 kB"), "{text}");
 }

@@ -20,11 +20,11 @@
 pub mod account;
 pub mod board;
 pub mod cluster;
-pub mod paging;
 pub mod inbox;
 pub mod lane;
 pub mod layout;
 pub mod notify;
+pub mod paging;
 pub mod primitive;
 pub mod record;
 pub mod sleep;

@@ -113,8 +113,8 @@ pub use pipe::socket::{Accept, Listener};
 pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::ElasticReader;
 pub use pool::region::{
-    MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions, SharedRegion,
-    SharedRegionMember,
+    MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
+    SharedRegion, SharedRegionMember,
 };
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
 pub use port::{

@@ -2,8 +2,8 @@
 //! they get and give memory as they need it, and streams of the pool go on beside them.
 
 use common::{Random, say, start};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir::{MappedRegion, Pool, PoolOptions, Region, RegionOptions};
 
@@ -242,12 +242,18 @@ fn in_a_role() {
     say(std::io::stdin(), b"begun");
     std::thread::scope(|scope| {
         for region in &regions {
-            scope.spawn(move || loop {
-                (0..1024).for_each(|page| region.write_at(page * PAGE, &[1]).expect("written"));
+            scope.spawn(move || {
+                loop {
+                    (0..1024).for_each(|page| region.write_at(page * PAGE, &[1]).expect("written"));
+                }
             });
         }
-        scope.spawn(|| loop {
-            (0..mapped.len()).step_by(PAGE as usize).for_each(|at| mapped[at] = mapped[at].wrapping_add(1));
+        scope.spawn(|| {
+            loop {
+                (0..mapped.len())
+                    .step_by(PAGE as usize)
+                    .for_each(|at| mapped[at] = mapped[at].wrapping_add(1));
+            }
         });
         loop {
             let (mut writer, mut reader) = pool.backlog().expect("a stream");

@@ -107,8 +107,7 @@ impl ClusterSize {
         self.beside.add(if beside { 1000 } else { 0 });
         self.recent[(number % RECENT as u64) as usize] = page;
         let is_free = number >= self.held_until && self.pages < self.most;
-        if self.beside.facts >= LEAST_FACTS && self.beside.value >= GROWS && is_free
-        {
+        if self.beside.facts >= LEAST_FACTS && self.beside.value >= GROWS && is_free {
             self.set(2 * self.pages);
         }
     }

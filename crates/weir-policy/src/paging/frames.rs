@@ -25,7 +25,14 @@ impl PageFrames {
         free.try_reserve_exact(frames as usize)?;
         pages.resize(frames as usize, NONE);
         free.extend(0..frames);
-        Ok(PageFrames { pages, free, hand: 0, random: 0x9e37_79b9_7f4a_7c15, most_used: 0, limit: frames })
+        Ok(PageFrames {
+            pages,
+            free,
+            hand: 0,
+            random: 0x9e37_79b9_7f4a_7c15,
+            most_used: 0,
+            limit: frames,
+        })
     }
 
     pub fn count(&self) -> u32 {

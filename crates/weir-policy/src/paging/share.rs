@@ -69,9 +69,8 @@ impl PagingPolicy {
             return Some(1);
         }
         let most = run.count.min(self.most_cluster()).min(self.frames.free());
-        let alike = |page: &u32| {
-            self.pages.get(*page as usize).is_some_and(|entry| entry.place == place)
-        };
+        let alike =
+            |page: &u32| self.pages.get(*page as usize).is_some_and(|entry| entry.place == place);
         let count = (run.first..run.first + most).take_while(alike).count() as u32;
         if count == 0 {
             return None;

@@ -28,9 +28,9 @@ impl ShareFacts {
 /// as many again as a region that asks, so that frames do not go to and fro.
 pub fn giver(regions: &[ShareFacts], asker: Option<usize>) -> Option<usize> {
     let may_give = |at: &usize| Some(*at) != asker && regions[*at].frames > regions[*at].least;
-    let best = (0..regions.len()).filter(may_give).reduce(|best, at| {
-        if regions[at].has_more_than(&regions[best], 10) { at } else { best }
-    })?;
+    let best = (0..regions.len())
+        .filter(may_give)
+        .reduce(|best, at| if regions[at].has_more_than(&regions[best], 10) { at } else { best })?;
     let enough = asker.is_none_or(|asker| regions[best].has_more_than(&regions[asker], 15));
     enough.then_some(best)
 }

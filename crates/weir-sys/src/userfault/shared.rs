@@ -93,8 +93,9 @@ impl ServedFaults {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it serves no faults"));
         }
         // The one who reads does not wait.
-        rustix::io::ioctl_fionbio(descriptor.here()?, true)
-            .or_else(|_| rustix::fs::fcntl_setfl(descriptor.here()?, rustix::fs::OFlags::NONBLOCK))?;
+        rustix::io::ioctl_fionbio(descriptor.here()?, true).or_else(|_| {
+            rustix::fs::fcntl_setfl(descriptor.here()?, rustix::fs::OFlags::NONBLOCK)
+        })?;
         Ok(ServedFaults { descriptor, page_bytes: rustix::param::page_size() as u64 })
     }
 

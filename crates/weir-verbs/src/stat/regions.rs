@@ -9,7 +9,7 @@ use weir::stat::RegionStat;
 /// Two lines for a region: what it has, and what it did.
 pub fn lines(stat: &RegionStat) -> String {
     let used = match (100 * stat.used_pages).checked_div(stat.seen_pages) {
-        Some(share) => format!(", of which {share} % are used of what comes unasked"),
+        Some(share) => format!("; {share} % of what came unasked was used"),
         None => String::new(),
     };
     let mut text = format!(

@@ -43,7 +43,10 @@ impl MemberFront {
     }
 
     fn place(&self, run: Run) -> (u64, u64) {
-        (self.base.wrapping_add(u64::from(run.first) * page_bytes()), u64::from(run.count) * page_bytes())
+        (
+            self.base.wrapping_add(u64::from(run.first) * page_bytes()),
+            u64::from(run.count) * page_bytes(),
+        )
     }
 
     pub(crate) fn show(&self, run: Run, writes: bool) -> std::io::Result<()> {
@@ -179,7 +182,8 @@ impl MemberMemory {
             // They would wait for ever.
             std::process::abort();
         }
-        let _ = self.faults.wake(self.map.base(), self.bytes.next_multiple_of(page_bytes() as usize));
+        let _ =
+            self.faults.wake(self.map.base(), self.bytes.next_multiple_of(page_bytes() as usize));
     }
 
     pub(crate) fn is_lost(&self) -> bool {

@@ -96,7 +96,12 @@ impl Lending {
         Joining(self)
     }
 
-    pub fn join(&self, core: &Arc<Core>, pager: &Arc<Pager>, state: &Arc<ShareState>) -> Result<()> {
+    pub fn join(
+        &self,
+        core: &Arc<Core>,
+        pager: &Arc<Pager>,
+        state: &Arc<ShareState>,
+    ) -> Result<()> {
         let mut wishes = self.lock();
         wishes.members.retain(|member| member.pager.strong_count() > 0);
         wishes.members.push(Member { pager: Arc::downgrade(pager), state: Arc::clone(state) });

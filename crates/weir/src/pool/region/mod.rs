@@ -26,8 +26,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{PageTransfers, RegionMemory, file_bytes};
 use pager::Pager;
 pub(super) use pager::Pager as RegionPager;
-pub(super) use share::ShareState;
 use share::Share;
+pub(super) use share::ShareState;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -163,7 +163,8 @@ impl Region {
         mut each: impl FnMut(&RegionMemory, usize, Range<usize>),
     ) -> Result<()> {
         self.check_range(operation, at, bytes as u64)?;
-        if let Some(share) = self.share.as_ref().filter(|_| self.epoch == weir_sys::forks::epoch()) {
+        if let Some(share) = self.share.as_ref().filter(|_| self.epoch == weir_sys::forks::epoch())
+        {
             share.wait_until_in(|| false);
         }
         let mut pager = self.lock(operation)?;

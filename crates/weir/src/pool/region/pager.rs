@@ -291,7 +291,12 @@ impl Pager {
     }
 
     /// Brings a page into memory for a touch of a member of a shared region.
-    pub(super) fn fetch_for(&mut self, of: &Arc<MemberFront>, page: u32, writes: bool) -> Result<()> {
+    pub(super) fn fetch_for(
+        &mut self,
+        of: &Arc<MemberFront>,
+        page: u32,
+        writes: bool,
+    ) -> Result<()> {
         self.set_toucher(Some(Arc::clone(of)));
         let fetched = self.fetch(page, writes);
         self.set_toucher(None);

@@ -100,7 +100,12 @@ impl SharedRegion {
     /// Those of [`Region::new`](super::Region::new).
     pub fn new(bytes: u64, options: &RegionOptions) -> Result<SharedRegion> {
         let reserved = options.reserved(bytes)?;
-        SharedRegion::with(bytes, options, PageTransfers::spill(&options.directory(), reserved)?, false)
+        SharedRegion::with(
+            bytes,
+            options,
+            PageTransfers::spill(&options.directory(), reserved)?,
+            false,
+        )
     }
 
     /// Makes a region over a file, open for reading and writing. It is written back by
@@ -419,7 +424,11 @@ impl SharedRegionMember {
 
     fn outcome(operation: &'static str, copied: bool) -> Result<()> {
         let why = "its owner has ended";
-        if copied { Ok(()) } else { Err(Error::new(ErrorKind::Closed, operation, "the region", why)) }
+        if copied {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Closed, operation, "the region", why))
+        }
     }
 
     /// Reads bytes, which other processes may write meanwhile.
@@ -469,7 +478,8 @@ fn watch(shared: &Joined) {
     weir_sys::signals::block_all();
     let (Some(socket), Some(kick)) = (shared.socket.get(), shared.kick.get()) else { return };
     let events = PollFlags::IN | PollFlags::RDHUP;
-    let mut descriptors = [PollFd::from_borrowed_fd(socket, events), PollFd::new(&kick, PollFlags::IN)];
+    let mut descriptors =
+        [PollFd::from_borrowed_fd(socket, events), PollFd::new(&kick, PollFlags::IN)];
     loop {
         let _ = poll(&mut descriptors, None);
         // Acquire: pairs with the Release in `SharedRegionMember::drop`.
