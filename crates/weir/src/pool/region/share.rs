@@ -60,6 +60,9 @@ impl ShareState {
     }
 }
 
+/// A pager that a pool may take memory from, and what the pool knows of it.
+type SharedPager = (Arc<Mutex<Pager>>, Option<Arc<ShareState>>);
+
 /// Frames of a pool that a region has.
 #[derive(Debug)]
 pub(super) struct Share {
@@ -72,10 +75,7 @@ pub(super) struct Share {
 
 impl Share {
     /// Lets a region take its memory from a pool, if it has one.
-    pub(super) fn join(
-        pool: Option<&Pool>,
-        mut pager: Pager,
-    ) -> Result<(Arc<Mutex<Pager>>, Option<Arc<ShareState>>)> {
+    pub(super) fn join(pool: Option<&Pool>, mut pager: Pager) -> Result<SharedPager> {
         let Some(pool) = pool else { return Ok((Arc::new(Mutex::new(pager)), None)) };
         pool.core().check_here("make a region in")?;
         let state = Arc::new(ShareState::default());
