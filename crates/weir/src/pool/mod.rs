@@ -9,6 +9,7 @@ mod account;
 mod core;
 mod disk;
 pub mod elastic;
+mod lender;
 mod lending;
 mod options;
 mod reader;

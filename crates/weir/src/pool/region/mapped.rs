@@ -1,7 +1,8 @@
 //! A region as a slice of bytes. A thread of this process serves its faults.
 
+use super::join::join;
 use super::pager::{Pager, Shown, ShownHere};
-use super::share::{Share, ShareState};
+use super::share::ShareState;
 use super::{RegionAccount, RegionAdvice, RegionOptions, pages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
@@ -140,7 +141,7 @@ impl MappedRegion {
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|cause| Error::os("make", "a region", cause))?;
         let pager = Pager::new(memory, settings, transfers, Some(shown))?;
-        let (pager, share) = Share::join(options.shared_pool(), pager)?;
+        let (pager, share) = join(options.shared_pool(), pager)?;
         let shared = Arc::new(Shared { pager, share, front, kick, stops: AtomicBool::new(false) });
         let serving = Arc::clone(&shared);
         let thread = weir_sys::threads::start("weir-region", move || serve(&serving))

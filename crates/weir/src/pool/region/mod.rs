@@ -8,6 +8,7 @@
 
 mod account;
 mod board;
+mod join;
 mod mapped;
 mod options;
 mod pager;
@@ -24,9 +25,9 @@ pub use shared::{SharedRegion, SharedRegionMember};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{PageTransfers, RegionMemory, file_bytes};
+use join::join;
 use pager::Pager;
 pub(super) use pager::Pager as RegionPager;
-use share::Share;
 pub(super) use share::ShareState;
 use std::fs::File;
 use std::ops::Range;
@@ -114,7 +115,7 @@ impl Region {
         let settings = options.settings(bytes, false, over)?;
         let page_bytes = memory.page_bytes() as u64;
         let pager = Pager::new(memory, settings, transfers, None)?;
-        let (pager, share) = Share::join(options.shared_pool(), pager)?;
+        let (pager, share) = join(options.shared_pool(), pager)?;
         Ok(Region {
             page_bytes,
             pager,

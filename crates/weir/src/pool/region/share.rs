@@ -1,6 +1,5 @@
 //! A region's share of a pool's memory.
 
-use super::pager::Pager;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{FrameWriter, page_bytes};
 use crate::pool::Pool;
@@ -60,9 +59,6 @@ impl ShareState {
     }
 }
 
-/// A pager that a pool may take memory from, and what the pool knows of it.
-type SharedPager = (Arc<Mutex<Pager>>, Option<Arc<ShareState>>);
-
 /// Frames of a pool that a region has.
 #[derive(Debug)]
 pub(super) struct Share {
@@ -74,20 +70,18 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Lets a region take its memory from a pool, if it has one.
-    pub(super) fn join(pool: Option<&Pool>, mut pager: Pager) -> Result<SharedPager> {
-        let Some(pool) = pool else { return Ok((Arc::new(Mutex::new(pager)), None)) };
+    /// Takes the least that a region needs from a pool.
+    pub(super) fn new(pool: &Pool) -> Result<Share> {
         pool.core().check_here("make a region in")?;
-        let state = Arc::new(ShareState::default());
         let pages_each = (pool.core().frames.frame_bytes() as u64 / page_bytes()) as u32;
         let (lent, pool) = (Vec::new(), pool.clone());
-        let mut share = Share { lent, pages_each, state: Arc::clone(&state), pool };
+        let mut share = Share { lent, pages_each, state: Arc::default(), pool };
         share.begin()?;
-        let core = Arc::clone(share.pool.core());
-        pager.share(share);
-        let pager = Arc::new(Mutex::new(pager));
-        core.lending.join(&core, &pager, &state)?;
-        Ok((pager, Some(state)))
+        Ok(share)
+    }
+
+    pub(super) fn state(&self) -> &Arc<ShareState> {
+        &self.state
     }
 
     /// Takes the least that a region needs.

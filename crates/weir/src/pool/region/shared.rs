@@ -1,7 +1,7 @@
 //! A region that several processes share. One of them owns it, and serves the faults of all.
 
+use super::join::join;
 use super::pager::{Pager, Shown};
-use super::share::Share;
 use super::{RegionAccount, RegionOptions, bring_or};
 use crate::connect::passing;
 use crate::error::{Error, ErrorKind, Result};
@@ -129,7 +129,7 @@ impl SharedRegion {
         let fronts = Arc::new(SharedFronts::new(settings.pages as usize));
         let shown = Shown::Shared { fronts: Arc::clone(&fronts), toucher: None };
         let pager = Pager::new(memory, settings, transfers, Some(shown))?;
-        let (pager, _) = Share::join(options.shared_pool(), pager)?;
+        let (pager, _) = join(options.shared_pool(), pager)?;
         let shared = Arc::new(Owned {
             pager,
             fronts,
