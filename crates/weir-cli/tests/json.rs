@@ -125,7 +125,7 @@ fn a_document_that_is_not_of_its_schema_is_found_out() {
     let version = env!("CARGO_PKG_VERSION");
     let good = json!({
         "schema": "weir.stat/2", "weir_version": version,
-        "pipes": [], "mpx": [], "flags": [], "running": [],
+        "pipes": [], "mpx": [], "flags": [], "regions": [], "running": [],
     });
     schema::check("weir.stat/2", &good);
     let spoilt: [fn(&mut Value); 5] = [

@@ -277,3 +277,28 @@ fn a_live_mpx_and_flags_are_shown() {
         assert!(text.contains(wanted), "no '{wanted}' in {text}");
     }
 }
+
+#[test]
+fn stat_shows_the_accounts_of_regions() {
+    let place = Place::new();
+    let options = weir::RegionOptions::new().memory_bytes(64 << 10);
+    let region = weir::Region::new(1 << 20, &options).expect("made");
+    for at in (0..1 << 20).step_by(4096) {
+        region.write_at(at, b"abc").expect("written");
+    }
+    let own = std::process::id().to_string();
+    let seen = place.json(&["stat", &own, "--json", "-"]);
+    schema::check("weir.stat/2", &seen);
+    let account = region.account();
+    let all = seen["regions"].as_array().expect("a list");
+    let mine = all.iter().find(|one| one["region_bytes"] == 1 << 20).expect("shown");
+    assert_eq!(
+        (&mine["budget_bytes"], &mine["pid"]),
+        (&(64 << 10).into(), &std::process::id().into())
+    );
+    assert_eq!(mine["hard_faults"], account.hard_faults);
+    assert_eq!(mine["written_bytes"], account.written_bytes);
+    assert!(account.written_bytes > 0, "{account:?}");
+    let text = String::from_utf8(place.weir(&["stat", &own]).stdout).expect("text");
+    assert!(text.contains("1.0 MB, of which 66 kB are in memory; it may use 66 kB"), "{text}");
+}

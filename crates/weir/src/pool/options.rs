@@ -58,6 +58,7 @@ pub struct PoolOptions {
     pub(super) directory: Option<PathBuf>,
     pub(super) spills: bool,
     pub(super) verifies: bool,
+    pub(super) swaps: bool,
     pub(super) rule: Rule,
     pub(super) clock: PoolClock,
 }
@@ -72,6 +73,7 @@ impl Default for PoolOptions {
             directory: None,
             spills: true,
             verifies: false,
+            swaps: true,
             rule: Rule::default(),
             clock: PoolClock::default(),
         }
@@ -103,6 +105,9 @@ impl PoolOptions {
         /// costs a pass over each block both ways in the pool's thread: docs/contracts/pool.md has the
         /// figures.
         verify: bool => verifies;
+        /// Sets whether whole regions of this pool go out in turn when they thrash. They do if nothing
+        /// is set.
+        swap_regions: bool => swaps;
     }
 
     /// Sets the directory of the file. The file has no name in it.
