@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Bytes of a connection's buffer, for each direction.
-const BUFFER_BYTES: usize = 128 << 10;
+pub const BUFFER_BYTES: usize = 128 << 10;
 /// Sockets that listen on a port while there is room.
 const LISTENING: usize = 8;
 /// Most sockets: connections, those half open and those that wait out their end included.

@@ -2,6 +2,7 @@
 //! Allen's report describe.
 
 mod allen;
+mod net;
 
 use crate::output::{aligned, trimmed};
 use crate::units::{figure, words::percent};
@@ -21,6 +22,8 @@ pub fn beside(
         "joy-ipc" => ipc(cases),
         "franke-grep" => franke(cases),
         "allen-echo" => allen::echo(cases, comparisons),
+        "net-tftp" => net::tftp(cases, comparisons),
+        "net-tcp" => net::tcp(comparisons),
         _ => None,
     }
 }
