@@ -3,13 +3,16 @@
 //! - [`Stack`]: what an implementation of TCP does here. [`smol`] has one, by the crate smoltcp.
 //! - `device`: the packets between the stack and the station.
 //! - [`endpoint`]: a stack over a station.
-//! - [`service`]: echo, discard, chargen and HTTP; `http` reads requests and writes answers.
+//! - [`service`]: echo, discard, chargen, HTTP and Telnet; `http` reads requests and writes answers.
+//! - [`telnet`]: options of Telnet, and what is data; `terminal` gives a command a terminal.
 
 mod device;
 pub mod endpoint;
 mod http;
 pub mod service;
 pub mod smol;
+pub mod telnet;
+mod terminal;
 
 pub use device::Outlet;
 use serde::Serialize;

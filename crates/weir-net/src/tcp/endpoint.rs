@@ -93,6 +93,11 @@ impl TcpEndpoint {
         self.station.attached().address
     }
 
+    /// Returns the address of the kernel on the other side of the device.
+    pub fn peer(&self) -> Ipv4Addr {
+        self.station.attached().peer
+    }
+
     /// Returns the time that the stack is told.
     pub fn now_ns(&self) -> u64 {
         since(self.begun)

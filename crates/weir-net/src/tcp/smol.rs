@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Bytes of a connection's buffer, for each direction.
-pub const BUFFER_BYTES: usize = 128 << 10;
+pub const BUFFER_BYTES: usize = 256 << 10;
 /// Sockets that listen on a port while there is room.
 const LISTENING: usize = 8;
 /// Most sockets: connections, those half open and those that wait out their end included.
@@ -133,7 +133,12 @@ impl SmolStack {
         for (id, known) in &mut self.known {
             let socket = self.sockets.get_mut::<Socket<'_>>(known.handle);
             let Some(port) = known.listens else {
-                let is_over = matches!(socket.state(), State::Closed | State::TimeWait);
+                // A socket that was aborted knows the other side until its reset is sent.
+                let is_over = match socket.state() {
+                    State::TimeWait => true,
+                    State::Closed => socket.remote_endpoint().is_none(),
+                    _ => false,
+                };
                 if known.forgotten && is_over {
                     over.push(*id);
                 }
