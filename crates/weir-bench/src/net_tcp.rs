@@ -214,8 +214,8 @@ fn start(site: &Site, kind: HostKind, subnet: Subnet) -> Result<RunningHost, Cas
 }
 
 /// Serves connections one after the other.
-fn each(listener: &TcpListener, mut serve: impl FnMut(TcpStream)) {
-    listener.incoming().flatten().for_each(|stream| serve(stream));
+fn each(listener: &TcpListener, serve: impl FnMut(TcpStream)) {
+    listener.incoming().flatten().for_each(serve);
 }
 
 /// Reads to the end.

@@ -55,7 +55,7 @@ proptest! {
         prop_assert_eq!((front.out.dont_fragment, front.out.offload), (dont_fragment, offload));
         prop_assert_eq!(front.options_bytes, options.len().next_multiple_of(4));
         let rest = &bytes[FROM_STATION_BYTES..];
-        prop_assert_eq!(&rest[..options.len()], &options[..]);
+        prop_assert_eq!(&rest[..options.len()], options);
         prop_assert!(rest[options.len()..front.options_bytes].iter().all(|pad| *pad == 0));
         prop_assert_eq!(&rest[front.options_bytes..], &payload[..]);
     }

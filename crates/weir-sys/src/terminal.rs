@@ -21,7 +21,7 @@ impl Terminal {
     ///
     /// # Errors
     /// There are no terminals left; the command cannot be started.
-    pub fn start(command: &mut Command) -> io::Result<Terminal> {
+    pub fn start(mut command: Command) -> io::Result<Terminal> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let ours = openpt(flags)?;
         grantpt(&ours)?;
@@ -38,6 +38,8 @@ impl Terminal {
         // SAFETY: the closure only makes the system calls setsid(2) and ioctl(2), and neither
         // allocates nor takes a lock.
         let child = unsafe { command.pre_exec(lead) }.spawn()?;
+        // The command holds the child's side of the terminal, which must end with the child.
+        drop(command);
         Ok(Terminal { ours, child })
     }
 
@@ -76,7 +78,7 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         // The size is asked for once it is set: after a line has come.
         command.args(["-c", "read line; tty; stty size; echo $line"]);
-        let terminal = Terminal::start(&mut command).expect("started");
+        let terminal = Terminal::start(command).expect("started");
         terminal.set_size(91, 17).expect("set");
         rustix::io::write(&terminal, b"over\n").expect("written");
         let (mut said, mut buffer) = (Vec::new(), [0; 256]);

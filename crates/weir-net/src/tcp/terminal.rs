@@ -32,7 +32,7 @@ impl TerminalConnection {
     pub fn start(command: &str) -> std::io::Result<TerminalConnection> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", command]).env("TERM", "dumb");
-        let terminal = Terminal::start(&mut shell)?;
+        let terminal = Terminal::start(shell)?;
         let mut to_client = Vec::new();
         let session = TelnetSession::new(TelnetRole::Server, &mut to_client);
         Ok(TerminalConnection {
