@@ -13,7 +13,8 @@ use weir_net::tftp::{MOST_PACKET_BYTES, Patience};
 fn transfer(terms: TransferTerms, steps: &[u8]) {
     let file = [b'\r'; 3000];
     let mut source = file.as_slice();
-    let (mut sender, mut receiver) = (FileSender::new(terms, None, 0), FileReceiver::new(terms, None, 0));
+    let mut sender = FileSender::new(terms, None, 0);
+    let mut receiver = FileReceiver::new(terms, None, 0);
     let (mut received, mut now_ns, mut packet) = (Vec::new(), 0_u64, Vec::new());
     let mut accepted = 0;
     for step in steps.chunks(4) {

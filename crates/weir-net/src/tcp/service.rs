@@ -263,7 +263,7 @@ impl TcpServer {
                 stack.abort(*id);
             }
             let phase = stack.phase(*id);
-            // The last bytes of a client came in this turn: the next one, at once, ends the connection.
+            // The last bytes of a client came in this turn: the next one, at once, ends this.
             more |= matches!(phase, Phase::Open { receives: false, .. }) && moved > 0;
             if matches!(phase, Phase::Open { receives: false, sends: true }) && moved == 0 {
                 // The client has sent its last, and everything for it is in the stack.

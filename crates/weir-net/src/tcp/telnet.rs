@@ -149,7 +149,7 @@ impl TelnetSession {
         match (self.parse, byte) {
             (Parse::Data | Parse::Return, IAC) => self.parse = Parse::Command,
             (Parse::Return, 0) => self.parse = Parse::Data,
-            // The user of a terminal ends a line with CR LF; a program reads CR, as from a keyboard.
+            // A user's line ends with CR LF; a program reads CR, as from a keyboard.
             (Parse::Return, b'\n') if self.role == TelnetRole::Server => self.parse = Parse::Data,
             (Parse::Data | Parse::Return, _) => {
                 let is_binary = self.theirs[usize::from(BINARY)].on;

@@ -3,7 +3,7 @@
 
 use super::telnet::TelnetTalk;
 use super::{device, not_attached, stop_flag, switch_of};
-use crate::args::NetConnectOptions;
+use crate::args::{NetConnectOptions, NetTelnetOptions};
 use crate::fault::Fault;
 use crate::output::Output;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,9 +26,15 @@ pub fn connect(options: &NetConnectOptions) -> Result<ExitCode, Fault> {
     talk(options.tun.as_deref(), to, None)
 }
 
+/// As [`connect`], by Telnet.
+pub fn telnet(options: &NetTelnetOptions) -> Result<ExitCode, Fault> {
+    let to = SocketAddrV4::new(options.host, options.port);
+    talk(options.tun.as_deref(), to, Some(TelnetTalk::new(options.binary)))
+}
+
 /// Connects, and passes bytes between the connection and the standard input and output, as they are
 /// or by Telnet.
-pub fn talk(
+fn talk(
     tun: Option<&str>,
     to: SocketAddrV4,
     telnet: Option<TelnetTalk>,

@@ -1,21 +1,11 @@
-//! `weir net telnet`: work on another host by Telnet, from the host behind a switch.
+//! Telnet between a connection and a terminal, for `weir net telnet`.
 
-use super::connect::talk;
-use crate::args::NetTelnetOptions;
-use crate::fault::Fault;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::IsTerminal;
-use std::net::SocketAddrV4;
-use std::process::ExitCode;
 use weir_net::tcp::telnet::{TelnetRole, TelnetSession, WindowSize};
 
 /// ^], which ends the command on a terminal that sends each character at once.
 const QUIT: u8 = 0x1d;
-
-pub fn telnet(options: &NetTelnetOptions) -> Result<ExitCode, Fault> {
-    let to = SocketAddrV4::new(options.host, options.port);
-    talk(options.tun.as_deref(), to, Some(TelnetTalk::new(options.binary)))
-}
 
 /// Telnet between a connection and the standard input and output.
 pub struct TelnetTalk {
@@ -31,7 +21,8 @@ pub struct TelnetTalk {
 }
 
 impl TelnetTalk {
-    fn new(is_binary: bool) -> TelnetTalk {
+    /// Begins to talk; `is_binary` asks for binary transmission.
+    pub fn new(is_binary: bool) -> TelnetTalk {
         let mut opening = Vec::new();
         let mut session = TelnetSession::new(TelnetRole::Client, &mut opening);
         if is_binary {
