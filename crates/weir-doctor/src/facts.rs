@@ -11,12 +11,16 @@ use alloc::vec::Vec;
 
 mod around;
 mod groups;
+mod history;
+mod hot;
 mod outside;
 mod phases;
 mod unseen;
 
 pub use around::{Host, Program, Quota, Started};
 pub use groups::{FoundGroup, Line, Spread, Unseen};
+pub use history::{Cell, Fills, History, Lane};
+pub use hot::{HotCode, HotFunction, HotStage};
 pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 pub use phases::{Holder, Phase};
 
@@ -90,6 +94,10 @@ pub struct Run {
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
     /// known, and their times by state mean nothing.
     pub blind: bool,
+    /// The functions in which the stages computed, if that was asked for.
+    pub hot: Option<HotCode>,
+    /// What the stages did and how full the pipes were over time, if that was asked for.
+    pub history: Option<History>,
 }
 
 /// One stage of a run.

@@ -3,7 +3,7 @@
 //! [`walk`] follows the waits from process to process. It asks for the facts about each process that
 //! it comes to, so it knows no clock and no `/proc`.
 
-use crate::facts::{FileWait, Peer, PeerKind};
+use crate::facts::{FileWait, HotStage, Peer, PeerKind};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -149,6 +149,8 @@ pub struct WhyLink {
     pub wait: Cause,
     /// Output that it has not written yet.
     pub held_back: Option<HeldBack>,
+    /// The functions in which it computes, if it does and they could be sampled.
+    pub hot: Option<HotStage>,
 }
 
 /// The chain of waits from a process to the cause.

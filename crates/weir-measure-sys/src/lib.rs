@@ -4,12 +4,14 @@
 //! - [`spawn`], [`fork`]: start a child with some standard descriptors closed, or a forked copy.
 //! - [`signals`]: changes how signals are handled, and dies of a signal.
 //! - [`socket`]: reads the kernel's figures on a TCP connection.
+//! - [`perf`]: samples of program counters.
 //! - [`sched`], [`memory`], [`locale`]: set scheduling classes, read a few bytes of another process,
 //!   find installed locales.
 
 pub mod fork;
 pub mod locale;
 pub mod memory;
+pub mod perf;
 pub mod sched;
 pub mod signals;
 pub mod socket;

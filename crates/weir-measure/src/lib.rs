@@ -7,6 +7,7 @@
 //! - [`mod@bench`]: the engine of `weir bench`: cells, placements, estimates, the report.
 //! - [`pairs`]: statistics of paired runs.
 //! - [`proc`]: readers of `/proc`.
+//! - [`hot`]: the functions in which processes compute.
 //! - [`oom`]: processes that the kernel killed because memory had run out.
 //! - [`host_cpu`], [`cgroup`], [`quota`]: other uses of the CPUs, and limits on their use.
 //! - [`mod@why`]: what a process waits for, and for whom.
@@ -20,6 +21,7 @@ pub mod bench;
 pub mod cgroup;
 pub mod clock;
 pub mod host_cpu;
+pub mod hot;
 mod lives;
 pub mod machine;
 pub mod oom;

@@ -17,7 +17,7 @@ fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
     let look = |pid: i32| {
         let wait = waits.get(pid as usize - 1)?.clone();
         let named = Named { pid, command: format!("p{pid}") };
-        Some(WhyLink { named, parent: None, wait, held_back: None })
+        Some(WhyLink { named, parent: None, wait, held_back: None, hot: None })
     };
     let why = walk(1, look).expect("process 1 is there");
     (why.links.iter().map(|link| link.named.pid).collect(), why.circle, why.cut)

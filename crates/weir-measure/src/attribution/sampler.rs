@@ -12,7 +12,7 @@ use super::tree::Discovery;
 use crate::lives::{Adopted, Life, Lives};
 use crate::proc::Descriptor;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_doctor::facts::Evidence;
+use weir_doctor::facts::{Evidence, History};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
@@ -50,6 +50,8 @@ pub struct Sampler {
     pub lives: Option<Lives>,
     /// What these added to the groups in the end.
     pub adopted: Option<Adopted>,
+    /// What the groups did and how full the pipes were over time, if that is kept.
+    pub history: Option<History>,
 }
 
 /// How often to look again at a group that seems to wait for itself.
@@ -75,6 +77,7 @@ impl Sampler {
             weight_ns,
             lives: Lives::open(),
             adopted: None,
+            history: None,
         }
     }
 
@@ -182,11 +185,7 @@ impl Sampler {
         self.ticks += 1;
         self.weight_ns = weight_ns;
         self.find(now_ns);
-        let fills: Vec<(Descriptor, Fill)> = self
-            .pipes
-            .iter_mut()
-            .filter_map(|pipe| Some((pipe.identity, pipe.look(weight_ns)?)))
-            .collect();
+        let fills = self.look_at_pipes(now_ns, weight_ns);
         self.rows.begin(weight_ns);
         let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
@@ -250,6 +249,19 @@ impl Sampler {
         self.end_tick(&strongest, &counts, &totals, now_ns);
     }
 
+    /// Looks at the fill of each pipe.
+    fn look_at_pipes(&mut self, now_ns: u64, weight_ns: u64) -> Vec<(Descriptor, Fill)> {
+        let mut fills = Vec::with_capacity(self.pipes.len());
+        for (at, pipe) in self.pipes.iter_mut().enumerate() {
+            let Some(fill) = pipe.look(weight_ns) else { continue };
+            if let Some(history) = &mut self.history {
+                history.add_fill(at, fill.bytes, now_ns, weight_ns);
+            }
+            fills.push((pipe.identity, fill));
+        }
+        fills
+    }
+
     /// Adds what a tick showed of each group, its strongest state and its number of tasks, to the
     /// sums.
     fn end_tick(
@@ -262,6 +274,10 @@ impl Sampler {
         let weight_ns = self.weight_ns;
         for (position, group) in self.groups.iter_mut().enumerate() {
             group.add_tick(strongest[position], counts[position], now_ns, weight_ns);
+            let state = group.now.filter(|_| !group.ended && strongest[position].is_some());
+            if let (Some(state), Some(history)) = (state, &mut self.history) {
+                history.add(position, state, now_ns, weight_ns);
+            }
         }
         if self.grouping == Grouping::ByStage {
             self.course.add(now_ns, weight_ns, totals, |group| Seen {
@@ -466,26 +482,4 @@ fn note(group: &mut Group, look: &TaskLook) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
-        let (hidden, uncounted) = (false, false);
-        TaskLook { state, on_cpu_permille, hidden, uncounted, awaited: None, call: None }
-    }
-
-    #[test]
-    fn the_strongest_state_counts_and_two_half_running_tasks_make_three_quarters() {
-        let mut strongest = None;
-        for seen in
-            [look(TaskState::Lock, 0), look(TaskState::BlockedIn, 0), look(TaskState::Child, 0)]
-        {
-            combine(&mut strongest, &seen);
-        }
-        assert_eq!(strongest, Some((TaskState::BlockedIn, 0)));
-        combine(&mut strongest, &look(TaskState::Running, 500));
-        combine(&mut strongest, &look(TaskState::Running, 500));
-        combine(&mut strongest, &look(TaskState::Sleep, 0));
-        assert_eq!(strongest, Some((TaskState::Running, 750)));
-    }
-}
+mod tests;

@@ -81,7 +81,7 @@ fn imports(file: &OwnedFd) -> Option<Vec<u8>> {
     read_at(file, long(names, 24)?, usize::try_from(long(names, 32)?).ok()?.min(NAMES_BYTES))
 }
 
-fn read_at(file: &OwnedFd, mut at: u64, bytes: usize) -> Option<Vec<u8>> {
+pub(crate) fn read_at(file: &OwnedFd, mut at: u64, bytes: usize) -> Option<Vec<u8>> {
     let (mut buffer, mut filled) = (vec![0; bytes], 0);
     while filled < bytes {
         match pread(file, &mut buffer[filled..], at).ok()? {
@@ -92,15 +92,15 @@ fn read_at(file: &OwnedFd, mut at: u64, bytes: usize) -> Option<Vec<u8>> {
     Some(buffer)
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn half(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
+pub(crate) fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 

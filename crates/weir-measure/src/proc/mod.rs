@@ -1,7 +1,7 @@
 //! Files of `/proc` beyond those that [`weir_sys::proc`] reads: who a process is, what its
 //! descriptors refer to, what it moved, and the call in which it is blocked.
 
-mod elf;
+pub(crate) mod elf;
 mod fd;
 mod ids;
 mod io;

@@ -4,6 +4,7 @@ use super::bytes::Hint;
 use super::job::{Job, StageSpec};
 use super::{RunningJob, bytes, sums};
 use crate::attribution::{Births, Group, Peers, Sampler};
+use crate::hot::Profiler;
 use crate::machine;
 use crate::oom;
 use crate::proc::{parse_io, pidfd};
@@ -13,7 +14,7 @@ use std::process::ExitStatus;
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::Phase;
 use weir_doctor::facts::Unseen;
-use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
+use weir_doctor::facts::{Evidence, History, Io, Pipe, Run, Stage};
 use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
 use weir_measure_sys::wait::{Reaped, reap};
@@ -87,6 +88,10 @@ impl LiveStage {
         if let LiveState::Running(files) = &mut self.state {
             files.inherited_rss_bytes = rss_bytes;
         }
+    }
+
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
     }
 
     pub fn has_ended(&self) -> bool {
@@ -230,7 +235,21 @@ impl RunningJob {
             (group.run.host, group.run.quota) = (run.host, run.quota);
         }
         run.unseen = if job.script { self.unseen(&run) } else { None };
+        run.hot = self.profiler.take().map(Profiler::finish);
+        run.history = self.history(job);
         run
+    }
+
+    /// Returns what the stages, or the processes of a script, did over time, if that was kept.
+    fn history(&mut self, job: &Job) -> Option<History> {
+        let history = self.sampler.history.take()?;
+        let stage = |group| self.live.iter().position(|one| one.started_group() == Some(group));
+        let groups = &self.sampler.groups;
+        let name = |group: usize| match stage(group).filter(|_| !job.script) {
+            Some(stage) => (Some(stage), job.stages[stage].label.clone()),
+            None => (None, groups.get(group).map_or_else(String::new, |one| one.command.clone())),
+        };
+        Some(history.named(&name, job.script))
     }
 
     /// Returns what lived too briefly to be seen: the kernel's sums for the first process include

@@ -32,6 +32,10 @@ pub struct Job {
     pub closed: [bool; 3],
     /// Whether the stages ignore SIGPIPE, and do not get its default action.
     pub pipe_ignored: bool,
+    /// Whether to sample the functions in which the stages compute.
+    pub profile: bool,
+    /// Whether to keep what the stages did over time.
+    pub history: bool,
 }
 
 impl Job {

@@ -24,6 +24,7 @@ pub use start::{files_needed, files_suffice};
 
 use crate::attribution::{Grouping, Sampler};
 use crate::clock::Clock;
+use crate::hot::Profiler;
 use crate::lives::Lives;
 use crate::machine;
 use crate::oom;
@@ -35,7 +36,7 @@ use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, s
 use std::time::Duration;
 use stops::Stops;
 use weir_doctor::ending::MemoryKills;
-use weir_doctor::facts::Run;
+use weir_doctor::facts::{History, Run};
 use weir_doctor::sizing::Sizing;
 use weir_measure_sys::signals;
 use weir_sys::cpu::thread_ns;
@@ -69,9 +70,12 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         file_limit: None,
         memory_kills: oom::kills(),
         around: RunSurroundings::look(),
+        profiler: job.profile.then(Profiler::new),
     };
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
+    let start_ns = running.live.iter().map(LiveStage::start_ns).min();
+    running.sampler.history = job.history.then(|| History::from(start_ns.unwrap_or(0)));
     allow_all_files();
     running.attend(job, watcher);
     watcher.over();
@@ -92,6 +96,8 @@ struct RunningJob {
     memory_kills: MemoryKills,
     /// The host's CPU use and the quota when the run began.
     around: RunSurroundings,
+    /// Samples the functions in which the stages compute.
+    profiler: Option<Profiler>,
 }
 
 impl RunningJob {
@@ -126,6 +132,9 @@ impl RunningJob {
                 let weight_ns = now_ns.saturating_sub(last_ns).min(job.tick_ns * LONGEST_TICKS);
                 let begun_ns = thread_ns();
                 self.sampler.tick(now_ns, weight_ns);
+                if let Some(profiler) = &mut self.profiler {
+                    profiler.take();
+                }
                 last_ns = now_ns;
                 // Not by the clock: a job stopped just here would not be sampled for minutes.
                 let cost_ns = thread_ns().saturating_sub(begun_ns);

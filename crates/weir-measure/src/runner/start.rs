@@ -67,7 +67,10 @@ impl RunningJob {
             let input = position.checked_sub(1).map_or(outer.input, |left| pipes[left].identity);
             let output = pipes.get(position).map_or(outer.output, |pipe| pipe.identity);
             let live = match spawned {
-                Ok(child) => self.adopt(position, &child, Endpoints { input, output }, start_ns),
+                Ok(child) => {
+                    let ends = Endpoints { input, output };
+                    self.adopt(job, position, &child, ends, start_ns)
+                }
                 Err(failure) => {
                     watcher.failed(position, &job.stages[position].label, &failure.reason);
                     LiveStage::failed(failure, start_ns)
@@ -107,6 +110,7 @@ impl RunningJob {
 
     fn adopt(
         &mut self,
+        job: &Job,
         position: usize,
         child: &Child,
         ends: Endpoints,
@@ -114,6 +118,9 @@ impl RunningJob {
     ) -> LiveStage {
         let pid = child.id() as Pid;
         let group = self.sampler.add_group(pid, ends, start_ns);
+        if let Some(profiler) = &mut self.profiler {
+            profiler.attach(pid, (!job.script).then_some(position));
+        }
         for watch in &mut self.sampler.pipes {
             if Some(watch.identity) == ends.input && position > 0 {
                 watch.set_reader(pid, 0);

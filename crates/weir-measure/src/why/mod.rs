@@ -14,6 +14,7 @@ mod open;
 mod stopped;
 mod task;
 
+use crate::hot::Profiler;
 use crate::proc::{field, identity};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ use weir_sys::proc::{Sched, Stat, read_small, tasks};
 
 /// Time between the two walks.
 pub const WINDOW: Duration = Duration::from_millis(150);
+/// Fewer samples name no function.
+const ENOUGH_SAMPLES: u64 = 8;
 /// Most threads of a process that are looked at.
 const MOST_TASKS: usize = 256;
 /// A process that used this part of a CPU computes.
@@ -39,10 +42,32 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// [`WINDOW`] and the time of some reads.
 pub fn why(pid: Pid) -> Option<Why> {
     let looker = Looker::default();
-    walk(pid, |pid| looker.look(pid))?;
+    let first = walk(pid, |pid| looker.look(pid))?;
+    let mut profiler = Profiler::new();
+    for (at, link) in first.links.iter().enumerate() {
+        // One that has a CPU now may be one that computes.
+        if matches!(link.wait, Cause::Computes { .. } | Cause::Cpu { .. }) {
+            profiler.attach(link.named.pid, Some(at));
+        }
+    }
+    // sleep: what a process does in a while is what is measured.
     std::thread::sleep(WINDOW);
     let again = Looker { before: looker.now, ..Looker::default() };
-    walk(pid, |pid| again.look(pid))
+    let mut second = walk(pid, |pid| again.look(pid))?;
+    name_functions(&first, &mut second, profiler);
+    Some(second)
+}
+
+/// Adds the functions of those that computed at both looks.
+fn name_functions(first: &Why, second: &mut Why, profiler: Profiler) {
+    let code = profiler.finish();
+    for (at, before) in first.links.iter().enumerate() {
+        let same = second.links.iter_mut().find(|link| link.named.pid == before.named.pid);
+        let computes = same.filter(|link| matches!(link.wait, Cause::Computes { .. }));
+        if let Some(link) = computes {
+            link.hot = code.of(Some(at)).filter(|hot| hot.samples >= ENOUGH_SAMPLES).cloned();
+        }
+    }
 }
 
 /// Looks at processes, and remembers the CPU time that they had used.
@@ -77,7 +102,7 @@ impl Looker {
             _ => self.working(pid).unwrap_or_else(|| waiting(pid)),
         };
         let held_back = held::back(pid, &name);
-        Some(WhyLink { named: named(pid, &name), parent, wait, held_back })
+        Some(WhyLink { named: named(pid, &name), parent, wait, held_back, hot: None })
     }
 
     /// Returns what a process does with the CPUs, if it is that.

@@ -4,6 +4,7 @@ mod address;
 mod bench;
 mod buffer;
 mod json;
+mod look_inside;
 mod manual;
 mod model;
 mod net;
@@ -22,6 +23,7 @@ pub use bench::BenchOptions;
 pub use buffer::BufferOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use json::JsonOption;
+pub use look_inside::LookInside;
 pub use manual::command;
 pub use model::ModelOptions;
 pub use net::{

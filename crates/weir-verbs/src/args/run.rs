@@ -1,6 +1,6 @@
 //! The options of `weir run`, its help and its manual page.
 
-use super::{Elastic, PipeSize, When, elastic, pipe_size};
+use super::{Elastic, LookInside, PipeSize, When, elastic, pipe_size};
 use crate::report::Detail;
 use clap::Args;
 use std::ffi::OsString;
@@ -77,6 +77,9 @@ pub struct RunOptions {
     /// Also print what "other" was, and how each figure was obtained
     #[arg(short, long)]
     pub verbose: bool,
+
+    #[command(flatten)]
+    pub inside: LookInside,
 
     /// Show a progress line; auto: if standard error is a terminal and the last stage does not
     /// write to one
@@ -182,6 +185,13 @@ interval, and it compares what the pipelines wrote. One round before these is no
 pipeline, weir runs it as usual first; then, in rounds, plain, with the advice applied, and plain
 again. Advice that would change the text is named but not tried. Output goes to a file without a
 name, standard error is discarded, and standard input must be a file or nothing.
+
+--profile samples the functions in which the stages compute, 499 times in each second of CPU time, by
+perf_event_open(2). Time that a stage waits is not sampled. Functions without symbols are one row for
+each file. Where kernel.perf_event_paranoid is above 2, that needs root; at 2, functions of the
+kernel need root. --html FILE writes one page, with what each stage did over time, the tables and the
+functions. --chrome-trace FILE writes the same course for https://ui.perfetto.dev. Neither can be used with
+--compare.
 
 A text that is not one top-level pipeline (a && b, loops, here-documents) runs whole under the
 shell, and weir finds its processes from outside. It does the same for a single command that is a

@@ -52,6 +52,7 @@ struct Document<'a> {
     started: Option<Value>,
     weir: Value,
     compare: Option<&'a Compared>,
+    profile: Option<Value>,
 }
 
 fn document(report: &Report) -> Document<'_> {
@@ -90,6 +91,7 @@ fn document(report: &Report) -> Document<'_> {
             "ticks": run.ticks,
         }),
         compare: report.compared.as_ref(),
+        profile: run.hot.as_ref().map(super::hot::json),
     }
 }
 

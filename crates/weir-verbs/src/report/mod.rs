@@ -1,21 +1,26 @@
 //! What is said of a run: to people (`text`) and to programs (`json`).
 
+mod chrome;
 mod compared;
 mod fine;
 mod groups;
+pub mod hot;
 mod json;
 pub mod layout;
 pub mod look;
+mod page;
 mod rows;
 mod several;
 mod tables;
 mod text;
 mod words;
 
+pub use chrome::chrome_trace;
 pub use compared::Compared;
 pub use json::{json, json_line};
 pub use layout::cut;
 pub use look::{Detail, Look};
+pub use page::html;
 pub use several::{Against, ComparedPipeline, Several, json as several_json, text as several_text};
 pub use text::text;
 pub use words::{

@@ -3,7 +3,7 @@
 
 use super::look::{Detail, Look};
 use super::words::{self, Ended};
-use super::{Report, fine, groups, layout, rows, tables};
+use super::{Report, fine, groups, hot, layout, rows, tables};
 use crate::units::{seconds, signal_name};
 use anstyle::{AnsiColor, Style};
 use weir_doctor::ending::Ending;
@@ -66,7 +66,14 @@ fn body(report: &Report, page: &mut Page) {
             page.sentence(folded, Style::new());
         }
     }
-    for sentence in words::unseen(run).into_iter().chain(fine::gaps(run)) {
+    let all = page.look.detail == Detail::Verbose;
+    for hot in hot::tables(run, &report.verdict.found, all, page.look.columns) {
+        page.sentence(&hot.heading, Style::new());
+        page.table(&hot.table);
+        hot.notes.iter().for_each(|note| page.sentence(note, Style::new().dimmed()));
+    }
+    let gaps = fine::gaps(run).into_iter().chain(hot::gaps(run));
+    for sentence in words::unseen(run).into_iter().chain(gaps) {
         page.sentence(&sentence, Style::new());
     }
     if page.look.detail == Detail::Verbose {

@@ -10,6 +10,7 @@ mod elastic;
 mod evidence;
 mod live;
 mod outputs;
+mod pages;
 mod plan;
 mod rounds;
 mod sentinel;
@@ -23,6 +24,7 @@ use crate::fault::{Fault, tell};
 use crate::places::find_program;
 use crate::report::{self, Report, Said, advice_text, groups_text, inside_text, verdict_text};
 use outputs::Outputs;
+use pages::Pages;
 pub use sh::sh;
 use std::io;
 use std::path::Path;
@@ -49,6 +51,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let plan::Planned { job, negated, command } = planned;
     let standard = options.compare.then(rounds::Standard::keep).transpose()?;
     let outputs = Outputs::open(options);
+    let pages = Pages::check(&options.inside);
     let mut watch = watch::Watch::new(options.live, &job, &watch::TAKEN);
     if standard.is_none() {
         watch = watch.without_another();
@@ -68,6 +71,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
         elastic::remember_compared(&report);
     }
     outputs.write(&report, report::text, report::json);
+    pages.write(&report);
     Ok(ending.take())
 }
 

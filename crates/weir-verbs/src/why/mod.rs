@@ -6,6 +6,7 @@ use crate::args::WhyOptions;
 use crate::fault::Fault;
 use crate::json;
 use crate::output::Outlet;
+use crate::report;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use weir_doctor::why::{Cause, HeldBack, Why, WhyLink};
@@ -50,6 +51,7 @@ fn link(found: &WhyLink) -> Value {
             "text": words::alone(found),
             "waits_for_pids": found.wait.others(),
             "held_back_bytes": held,
+            "hot": found.hot.as_ref().map(report::hot::stage_json),
         }),
     )
 }

@@ -2,7 +2,7 @@
 
 use crate::units::words::{cpus, percent, things};
 use crate::units::{bytes, seconds, signal_name};
-use weir_doctor::facts::{FileWait, FileWaitKind, PeerKind};
+use weir_doctor::facts::{FileWait, FileWaitKind, HotStage, PeerKind};
 use weir_doctor::why::{Cause, HeldBack, Named, PipeWait, Stop, Why, WhyLink};
 
 /// Most processes of a chain in one sentence.
@@ -112,6 +112,18 @@ pub fn alone(found: &WhyLink) -> String {
     clause(&alone, 0)
 }
 
+/// Names the hottest function of a process.
+fn function(hot: &HotStage) -> String {
+    let Some(hottest) = hot.functions.first() else { return String::new() };
+    let place = if hottest.kernel { "the kernel" } else { hottest.place.as_str() };
+    let what = match &hottest.name {
+        Some(name) => format!("{name} of {place}"),
+        None => format!("{place}, which has no names of functions"),
+    };
+    let share = percent(hot.share(hottest));
+    format!(", {share} of that in {what} ({} samples)", hot.samples)
+}
+
 /// What the process at this place waits for; the next one is named last, so that a clause may
 /// follow.
 fn clause(why: &Why, at: usize) -> String {
@@ -124,7 +136,10 @@ fn clause(why: &Why, at: usize) -> String {
     let found = &why.links[at];
     match &found.wait {
         Cause::Computes { cpus: used } if *used < 0.05 => String::from("is running"),
-        Cause::Computes { cpus: used } => format!("computes: it uses {} CPUs", cpus(*used)),
+        Cause::Computes { cpus: used } => {
+            let most = found.hot.as_ref().map_or_else(String::new, function);
+            format!("computes: it uses {} CPUs{most}", cpus(*used))
+        }
         Cause::Cpu { share } => format!(
             "is ready to run, but other processes have the CPUs: it waited for one {} of the time",
             percent(*share)

@@ -12,7 +12,7 @@ mod verdict;
 pub use advice::{advice, gain};
 pub use ending::{Ended, remark};
 pub use groups::{groups, inside, name, unseen};
-pub use phases::{group_phases, phases};
+pub use phases::{group_phases, phase_names, phases};
 pub use verdict::verdict;
 
 use crate::units::words::{count, of_cpus, percent, rough_count, short_time};

@@ -35,6 +35,18 @@ pub fn group_phases(run: &Run) -> Option<String> {
     sentence(&weir_doctor::groups::phases(run), "in", "in", &who)
 }
 
+/// Returns from when to when who held the run up.
+pub fn phase_names(run: &Run) -> Vec<(u64, u64, String)> {
+    let who = |phase: &Phase| match phase.holder {
+        Holder::Stage { stage, .. } => short_stage(run, stage),
+        Holder::Two([one, other]) => {
+            format!("{} and {} alike", short_stage(run, one), short_stage(run, other))
+        }
+        Holder::Nobody => String::from("no stage was busy"),
+    };
+    run.phases.iter().map(|phase| (phase.start_ns, phase.end_ns, who(phase))).collect()
+}
+
 /// Writes phases in a sentence; `who` says who held the run up, behind these words.
 fn sentence(
     phases: &[Phase],

@@ -1,0 +1,22 @@
+//! How the states of several tasks become one.
+
+use super::*;
+
+fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
+    let (hidden, uncounted) = (false, false);
+    TaskLook { state, on_cpu_permille, hidden, uncounted, awaited: None, call: None }
+}
+
+#[test]
+fn the_strongest_state_counts_and_two_half_running_tasks_make_three_quarters() {
+    let mut strongest = None;
+    for seen in [look(TaskState::Lock, 0), look(TaskState::BlockedIn, 0), look(TaskState::Child, 0)]
+    {
+        combine(&mut strongest, &seen);
+    }
+    assert_eq!(strongest, Some((TaskState::BlockedIn, 0)));
+    combine(&mut strongest, &look(TaskState::Running, 500));
+    combine(&mut strongest, &look(TaskState::Running, 500));
+    combine(&mut strongest, &look(TaskState::Sleep, 0));
+    assert_eq!(strongest, Some((TaskState::Running, 750)));
+}

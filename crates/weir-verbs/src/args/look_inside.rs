@@ -1,0 +1,28 @@
+//! Options for a closer look at a run, the same in all verbs that watch one.
+
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+
+/// What else to keep of a run, and where to write it.
+#[derive(Clone, Debug, Default, Args)]
+pub struct LookInside {
+    /// Sample the functions in which the stages compute, and show the hottest of the stage that
+    /// holds the run up
+    #[arg(long, conflicts_with = "compare")]
+    pub profile: bool,
+
+    /// Write a page with the course of the run to FILE: states and fills over time, phases, tables
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "compare")]
+    pub html: Option<PathBuf>,
+
+    /// Write the course of the run to FILE as Chrome trace events, which Perfetto opens
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "compare")]
+    pub chrome_trace: Option<PathBuf>,
+}
+
+impl LookInside {
+    /// Whether the course of the run is to be kept.
+    pub fn keeps_history(&self) -> bool {
+        self.html.is_some() || self.chrome_trace.is_some()
+    }
+}

@@ -1,0 +1,210 @@
+//! A run as one HTML page that contains its styles and drawings, and has no scripts and makes no
+//! requests.
+//!
+//! - [`lanes`]: what each stage did over time, and how full the pipes were.
+//! - this file: the verdict, the tables, the functions.
+
+mod lanes;
+
+use super::layout::cut;
+use super::words::{gain, phase_names};
+use super::{Report, fine, hot};
+use crate::bench::page::draw::{document, escape, section};
+use crate::units::{bytes, capacity, ending, percent, seconds};
+use std::fmt::Write as _;
+use weir_doctor::facts::{Evidence, Run};
+use weir_policy::text::printable;
+
+const STYLE: &str = include_str!("style.css");
+/// Most functions of one stage.
+const FUNCTIONS: usize = 15;
+
+/// Writes the page.
+pub fn html(report: &Report) -> String {
+    let run = &report.run;
+    let mut body = head(report);
+    if let Some(history) = &run.history {
+        body += &section(
+            "What each stage did over time",
+            "Each band is a stage, from left to right the time. Its height is divided among what the \
+             stage was found doing: a full dark band is a stage that computes.",
+            lanes::stages(history, &phase_names(run), run.wall_ns),
+        );
+        body += &section(
+            "How full the pipes were",
+            "The area is the mean fill, the line above it the largest. A pipe that stays full has a \
+             slow reader; one that stays empty has a slow writer.",
+            lanes::fills(history, &run.pipes, run.wall_ns),
+        );
+    }
+    body += &section("The stages", "", stages(run));
+    body += &section("The pipes", "", pipes(run));
+    body += &section(
+        "Where in the stages",
+        "The functions in which each stage was when it was sampled on a CPU. Time that a stage waits \
+         is not sampled.",
+        functions(run),
+    );
+    let notes = fine::gaps(run).into_iter().chain(hot::gaps(run)).chain(fine::print(run));
+    let notes: String = notes.map(|note| format!("<li>{}</li>\n", shown(&note))).collect();
+    if !notes.is_empty() {
+        body += &section("How the figures were obtained", "", format!("<ul>\n{notes}</ul>\n"));
+    }
+    document(&format!("weir run: {}", printable(&cut(&report.command, 80))), STYLE, &body)
+}
+
+/// Text that others chose.
+fn shown(text: &str) -> String {
+    escape(&printable(text))
+}
+
+fn head(report: &Report) -> String {
+    let run = &report.run;
+    let mut lines = report.verdict.text.lines();
+    let first = lines.next().unwrap_or_default();
+    let more: String = lines.map(|line| format!("<p>{}</p>\n", shown(line))).collect();
+    let advice = report.advice.iter();
+    let advice: String = advice
+        .map(|said| {
+            format!("<li>{} ({})</li>\n", shown(&said.text), escape(&gain(said.found.gain)))
+        })
+        .collect();
+    let advice = match advice.is_empty() {
+        true => advice,
+        false => format!("<p>To try:</p>\n<ul class=\"remarks\">\n{advice}</ul>\n"),
+    };
+    let facts = [
+        ("wall time", seconds(run.wall_ns)),
+        ("CPUs", run.cpus.to_string()),
+        ("exit status", report.status.to_string()),
+        ("samples of states", run.ticks.to_string()),
+    ];
+    let facts: String = facts
+        .iter()
+        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)))
+        .collect();
+    format!(
+        "<header>\n<h1>weir run</h1>\n<pre class=\"command\">{}</pre>\n<p class=\"lead\">{}</p>\n{more}\
+         {advice}<dl class=\"facts\">\n{facts}</dl>\n</header>\n",
+        // The lines of a script stay lines.
+        escape(&weir_policy::text::printable_lines(&report.command)),
+        shown(first)
+    )
+}
+
+/// A table: a head, whose columns but the named ones are figures, and rows.
+fn table(head: &[&str], words: &[usize], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let class = |at: usize| if words.contains(&at) { "" } else { " class=\"r\"" };
+    let mut text = String::from("<div class=\"wide\"><table>\n<thead><tr>");
+    for (at, name) in head.iter().enumerate() {
+        let _ = write!(text, "<th{}>{name}</th>", class(at));
+    }
+    text += "</tr></thead>\n<tbody>\n";
+    for row in rows {
+        text += "<tr>";
+        for (at, cell) in row.iter().enumerate() {
+            let _ = write!(text, "<td{}>{}</td>", class(at), shown(cell));
+        }
+        text += "</tr>\n";
+    }
+    text + "</tbody></table></div>\n"
+}
+
+fn stages(run: &Run) -> String {
+    let row = |(at, stage): (usize, &weir_doctor::facts::Stage)| {
+        let times = &stage.times;
+        let busy = (stage.wall_ns > 0).then(|| times.busy_ns() as f64 / stage.wall_ns as f64);
+        let moved = run.passed(at);
+        let mark = match moved.1 {
+            Evidence::Exact => "",
+            Evidence::UpperBound => "at most ",
+            Evidence::LowerBound => "at least ",
+            _ => "about ",
+        };
+        vec![
+            (at + 1).to_string(),
+            stage.label.clone(),
+            seconds(stage.wall_ns),
+            percent(busy),
+            seconds(times.cpu_ns),
+            seconds(times.queue_ns),
+            seconds(times.input_ns),
+            seconds(times.output_ns),
+            seconds(times.other_ns()),
+            moved.0.map_or_else(|| String::from("?"), |n| format!("{mark}{}", bytes(n))),
+            ending(stage),
+        ]
+    };
+    if run.stages.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "",
+        "stage",
+        "wall",
+        "busy",
+        "on a CPU",
+        "waits for a CPU",
+        "for input",
+        "for output",
+        "other",
+        "bytes",
+        "exit",
+    ];
+    table(&head, &[1, 10], run.stages.iter().enumerate().map(row))
+}
+
+fn pipes(run: &Run) -> String {
+    let row = |pipe: &weir_doctor::facts::Pipe| {
+        let most = pipe.max_bytes as f64 / pipe.capacity_bytes.max(1) as f64;
+        vec![
+            format!("{} to {}", pipe.from + 1, pipe.to + 1),
+            capacity(pipe.capacity_bytes),
+            percent(pipe.mean_fill),
+            percent((pipe.capacity_bytes > 0).then_some(most)),
+            percent(pipe.full_share),
+            percent(pipe.empty_share),
+        ]
+    };
+    if run.pipes.is_empty() {
+        return String::new();
+    }
+    let head = ["pipe", "size", "mean fill", "largest fill", "time full", "time empty"];
+    table(&head, &[0], run.pipes.iter().map(row))
+}
+
+/// The functions of each stage, with a bar for the share.
+fn functions(run: &Run) -> String {
+    let Some(code) = &run.hot else { return String::new() };
+    let mut text = String::new();
+    for one in code.stages.iter().filter(|one| one.samples > 0) {
+        let _ = writeln!(
+            text,
+            "<h3>{}</h3>\n<p class=\"soft\">n = {} samples, {} for each second of CPU time</p>\n\
+             <div class=\"wide\"><table class=\"hot\">\n<thead><tr><th>function</th><th>in</th>\
+             <th class=\"r\">samples</th><th class=\"r\">share</th><th></th></tr></thead>\n<tbody>",
+            shown(&hot::subject(run, one)),
+            one.samples,
+            code.samples_per_s
+        );
+        for function in one.functions.iter().take(FUNCTIONS) {
+            let share = one.share(function);
+            let _ = writeln!(
+                text,
+                "<tr><td><code>{}</code></td><td>{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td>\
+                 <td class=\"bar\"><i style=\"width:{:.1}%\"></i></td></tr>",
+                shown(hot::name(function)),
+                shown(&function.place),
+                function.samples,
+                escape(&percent(Some(share))),
+                share * 100.0
+            );
+        }
+        text += "</tbody></table></div>\n";
+        let more = one.functions.len().saturating_sub(FUNCTIONS);
+        if more > 0 {
+            let _ = writeln!(text, "<p class=\"soft\">and {more} more</p>");
+        }
+    }
+    text
+}
