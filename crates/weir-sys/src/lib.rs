@@ -27,6 +27,7 @@ pub mod peer;
 pub mod proc;
 pub mod signals;
 pub mod spill;
+pub mod terminal;
 pub mod threads;
 pub mod tun;
 pub mod userfault;

@@ -28,6 +28,7 @@ pub(crate) mod ports;
 pub(crate) mod prelude;
 pub mod program;
 pub(crate) mod ring;
+pub(crate) mod served;
 pub(crate) mod stream;
 
 use peer::PeerProcess;

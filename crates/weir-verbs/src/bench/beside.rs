@@ -5,6 +5,7 @@ mod allen;
 mod bbn;
 mod franke;
 mod kashtan;
+mod net;
 
 use crate::output::{aligned, trimmed};
 use crate::units::{figure, words::percent};
@@ -30,6 +31,8 @@ pub fn beside(
         "franke-pipe" => franke::pipe(cases),
         "franke-pipeflex" => franke::pipeflex(cases),
         "allen-echo" => allen::echo(cases, comparisons),
+        "net-tftp" => net::tftp(cases, comparisons),
+        "net-tcp" => net::tcp(comparisons),
         _ => None,
     }
 }
