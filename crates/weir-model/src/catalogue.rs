@@ -1,5 +1,6 @@
 //! The experiments by their names, and the predictions.
 
+use crate::allen;
 use crate::bbn::tables;
 use crate::franke;
 use crate::joy::{packets, paging, swapping, switch, syscall};
@@ -18,7 +19,7 @@ pub struct Experiment {
 }
 
 /// All experiments.
-pub const EXPERIMENTS: [Experiment; 8] = [
+pub const EXPERIMENTS: [Experiment; 9] = [
     Experiment {
         name: "bbn-pipe",
         machine: "pdp11-40",
@@ -60,6 +61,12 @@ pub const EXPERIMENTS: [Experiment; 8] = [
         machine: "vax780",
         about: "Joy 1980: swapping out the oldest, or the oldest of the largest",
         run: swapping::run,
+    },
+    Experiment {
+        name: "allen-icmp",
+        machine: "pdp11-45",
+        about: "Allen: a daemon that answers echoes, its packet driver, and what its log costs",
+        run: allen::run,
     },
     Experiment {
         name: "franke",

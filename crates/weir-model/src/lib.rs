@@ -2,7 +2,7 @@
 //!
 //! - [`heap`], [`random`], [`kernel`], [`disk`]: events, random numbers, processes on CPUs, a disk.
 //! - [`machine`]: constants with their sources, from `machines/*.toml`.
-//! - [`bbn`], [`joy`], [`franke`]: the published experiments; [`published`] has their figures.
+//! - [`allen`], [`bbn`], [`joy`], [`franke`]: the published experiments; [`published`] has their figures.
 //! - [`outcome`]: published and modelled figures beside each other.
 //! - [`catalogue`]: the experiments by name, and the predictions.
 //! - [`storm`]: faults over the decisions of `weir-policy`.
@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allen;
 pub mod bbn;
 pub mod catalogue;
 pub mod disk;

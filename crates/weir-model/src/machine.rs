@@ -4,8 +4,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The files of the machines.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("pdp11-40", include_str!("../machines/pdp11-40.toml")),
+    ("pdp11-45", include_str!("../machines/pdp11-45.toml")),
     ("pdp11-70", include_str!("../machines/pdp11-70.toml")),
     ("pentium2-2way", include_str!("../machines/pentium2-2way.toml")),
     ("vax780", include_str!("../machines/vax780.toml")),
