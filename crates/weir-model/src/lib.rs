@@ -6,6 +6,7 @@
 //! - [`outcome`]: published and modelled figures beside each other.
 //! - [`catalogue`]: the experiments by name, and the predictions.
 //! - [`storm`]: faults over the decisions of `weir-policy`.
+//! - [`whatif`]: what a measured pipeline would take with other pipes, CPUs or stages.
 //!
 //! Nothing here reads a clock: the same seed gives the same bytes on every machine.
 
@@ -24,3 +25,4 @@ pub mod outcome;
 pub mod published;
 pub mod random;
 pub mod storm;
+pub mod whatif;

@@ -4,11 +4,12 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The files of the machines.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     ("pdp11-40", include_str!("../machines/pdp11-40.toml")),
     ("pdp11-45", include_str!("../machines/pdp11-45.toml")),
     ("pdp11-70", include_str!("../machines/pdp11-70.toml")),
     ("pentium2-2way", include_str!("../machines/pentium2-2way.toml")),
+    ("present", include_str!("../machines/present.toml")),
     ("vax780", include_str!("../machines/vax780.toml")),
 ];
 
