@@ -288,7 +288,7 @@ pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     let mut outcome = Outcome::new("franke", &machine.name, "% over pipes of 4 KiB");
     outcome.scoring = Scoring::SignAndRank;
     let published = Published::read(FRANKE);
-    let kernel = Kernel { cpus: 2, smp: true };
+    let kernel = kernel(machine)?;
     for (index, told) in published.rows.iter().enumerate() {
         let found = row(&of, kernel, told[0], chunk(told), &mut outcome.events);
         for (column, model) in published.columns[2..].iter().zip(found) {
@@ -308,16 +308,20 @@ pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
     Ok(outcome)
 }
 
-/// Predicts the table for one CPU, with the kernel for several CPUs or one.
+fn kernel(machine: &Machine) -> Result<Kernel, MachineError> {
+    Ok(Kernel { cpus: machine.get("cpus")? as usize, smp: machine.get("smp")? != 0.0 })
+}
+
+/// Predicts the table for a machine whose figures were not given.
 ///
 /// # Errors
 /// The machine lacks a constant.
-pub fn predict(machine: &Machine, smp: bool) -> Result<String, MachineError> {
-    let of = machinery(machine)?;
+pub fn predict(machine: &Machine) -> Result<String, MachineError> {
+    let (of, kernel) = (machinery(machine)?, kernel(machine)?);
     let published = Published::read(FRANKE);
     let mut text = published.columns.join(",") + "\n";
     for told in &published.rows {
-        let found = row(&of, Kernel { cpus: 1, smp }, told[0], chunk(told), &mut 0);
+        let found = row(&of, kernel, told[0], chunk(told), &mut 0);
         let _ = write!(text, "{},{}", told[0], told[1]);
         for model in found {
             // No negative zero: it would be another byte.

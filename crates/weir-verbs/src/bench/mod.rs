@@ -5,7 +5,7 @@ pub mod export;
 pub mod history;
 mod list;
 mod nominal;
-mod page;
+pub mod page;
 mod progress;
 mod table;
 

@@ -70,6 +70,19 @@ pub fn text_style<'a>(canvas: &Canvas<'_>, size: u32, x: HPos, y: VPos) -> TextS
     ("sans-serif", size).into_text_style(canvas).pos(Pos::new(x, y))
 }
 
+const STYLE: &str = include_str!("style.css");
+
+/// A whole page with its styles.
+pub fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
+         </body>\n</html>\n",
+        escape(title)
+    )
+}
+
 /// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -10,11 +10,11 @@
 //! - [`tables`]: all figures.
 
 mod curves;
-mod draw;
+pub mod draw;
 mod glossary;
 mod heat;
 mod phases;
-mod ratios;
+pub mod ratios;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -23,8 +23,6 @@ use crate::fault::Fault;
 use crate::units::{figure as nice, utc};
 use draw::{escape, section};
 use weir_measure::bench::record::Report;
-
-const STYLE: &str = include_str!("style.css");
 
 /// Writes the page.
 pub fn html(report: &Report) -> Result<String, Fault> {
@@ -73,13 +71,7 @@ pub fn html(report: &Report) -> Result<String, Fault> {
     body += &section("Left out", "", tables::notes(report));
     body += &tables::host(report);
     let title = format!("weir bench, {}", utc(report.started_unix_s));
-    Ok(format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
-         </body>\n</html>\n",
-        escape(&title)
-    ))
+    Ok(draw::page(&title, &body))
 }
 
 fn head(report: &Report) -> String {
