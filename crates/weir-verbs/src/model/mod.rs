@@ -172,7 +172,8 @@ fn storms(options: &ModelOptions) -> Result<ExitCode, Fault> {
     for seed in first..first.saturating_add(count) {
         events += storm(seed).map_err(|wreck| {
             failed(format!(
-                "storm {seed} broke a promise: {}\n{}\nAgain: weir model storm --seed {seed}",
+                "storm {seed} broke a promise of {}: {}\n{}\nAgain: weir model storm --seed {seed}",
+                wreck.of,
                 wreck.why,
                 wreck.trace.join("\n")
             ))
