@@ -1,10 +1,10 @@
 //! Storms: random loads and faults over weir's own decisions, in virtual time.
 //!
-//! - [`pool`]: the blocks of a pool that spills to a file.
-//! - [`paging`]: the pages of a region, and a process that dies and comes back.
-//! - [`ready`]: which of many channels is served next.
-//! - [`swap`]: which whole region goes, and when.
-//! - [`fragments`]: datagrams from fragments, within budgets.
+//! - `pool`: the blocks of a pool that spills to a file.
+//! - `paging`: the pages of a region, and a process that dies and comes back.
+//! - `ready`: which of many channels is served next.
+//! - `swap`: which whole region goes, and when.
+//! - `fragments`: datagrams from fragments, within budgets.
 //!
 //! A seed gives one storm of each. A broken promise is a [`Wreck`], which tells the seed and the last
 //! things that happened.
