@@ -105,8 +105,8 @@ impl Side {
         }
         let bytes = can.min(self.left).min(pipe.segment);
         self.at = At::Copied(bytes);
-        // The writer's piece and its copy stay in the first cache, or they do not. The reader has it
-        // from the other side's cache in any case.
+        // The writer's piece and its copy stay in the first cache, or they do not. The reader has
+        // it from the other side's cache in any case.
         let is_cold = self.writes && 2 * bytes >= self.costs.cache;
         let cold = if is_cold { self.costs.cold_byte_ns } else { 0.0 };
         Step::Kernel((bytes as f64 * (self.costs.byte_ns + cold)) as u64)

@@ -142,7 +142,7 @@ impl Storm {
             self.rotation.push(at, TurnPace::Busy);
         }
         channel.waited = 0;
-        // 64 turns of idle channels may come before each of a busy one, and debts are paid in turns.
+        // 64 turns of idle channels may come before each of a busy one; debts are paid in turns.
         let most = (1 + self.channels.len() as u64) * 66;
         for other in others {
             let waited = &mut self.channels[other as usize].waited;

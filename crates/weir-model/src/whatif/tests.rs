@@ -1,3 +1,5 @@
+//! Forecasts of pipelines whose outcome is plain.
+
 use super::*;
 
 /// A report of `cat | gzip | md5sum`: the second stage computes 8 s, the others 1 s each.
