@@ -156,7 +156,8 @@ pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
             outcome.cells.push(Cell::new(name, *column, published.named(name, column), rate));
         }
     }
-    // Joy gives raising and lowering the processor priority (spl) nearly a third of a read.
+    // Joy gives raising and lowering the processor priority (spl) nearly a third of a read or
+    // write.
     let [_, _, (_, after)] = mechanisms(machine)?;
     let changed_ns = after.call_ns - machine.ns("packet")?;
     let left = 1.0 - machine.get("spl")?;
