@@ -106,7 +106,7 @@ torture KILLS="100000":
 random CASES="50000":
     PROPTEST_CASES={{CASES}} cargo test --release -p weir-cli random
 
-# Random loads and faults over the pool's decisions, in virtual time
+# Random loads and faults over weir's own decisions, in virtual time
 storm SEEDS="100000":
     cargo run --release -q --locked -p weir-cli -- model storm --seeds {{SEEDS}}
 
@@ -115,6 +115,11 @@ storm SEEDS="100000":
 # Which changes of weir-policy no test notices (hours)
 mutants:
     cargo mutants --package weir-policy --test-package weir-policy --test-package weir-model
+
+# Predictions of `weir model whatif` beside `weir run --compare` (a minute; nothing else may run)
+whatif DIR="target/whatif" *NUMBERS:
+    cargo build --release -q --locked -p weir-cli
+    bench/whatif/check target/release/weir {{DIR}} {{NUMBERS}}
 
 # Install the command
 install:

@@ -81,6 +81,16 @@ pub fn self_test(report: &Report) -> Result<String, DrawError> {
     chart("", &dots, None)
 }
 
+/// Draws ratios without intervals, and a band around 1.
+pub fn beside(ratios: &[(String, f64)], band: f64) -> Result<String, DrawError> {
+    let near = (1.0 / (1.0 + band))..=(1.0 + band);
+    let of = |(name, ratio): &(String, f64)| {
+        let colour = if near.contains(ratio) { SAME } else { BAD };
+        dot(name.clone(), *ratio, *ratio, *ratio, colour)
+    };
+    chart("", &ratios.iter().filter_map(of).collect::<Vec<_>>(), Some(band))
+}
+
 fn dot(name: String, ratio: f64, low: f64, high: f64, colour: RGBColor) -> Option<Dot> {
     let sound = [ratio, low, high].iter().all(|value| value.is_finite() && *value > 0.0);
     sound.then_some(Dot { name, ratio, low, high, colour })
