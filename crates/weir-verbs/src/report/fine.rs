@@ -5,6 +5,7 @@ use super::words::outside;
 use crate::units::words;
 use crate::units::{capacity, percent, seconds};
 use weir_doctor::facts::{Pipe, Run, Stage};
+use weir_doctor::sort;
 
 /// Longest name of a stage in a remark.
 const NAME: usize = 24;
@@ -97,7 +98,7 @@ fn other_parts(stage: &Stage) -> Option<String> {
         ("stopped", times.stopped_ns),
         ("not known", times.unknown_ns),
     ];
-    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    sort::by_key(&mut parts, |(_, ns)| std::cmp::Reverse(*ns));
     let least = times.other_ns() / 20;
     let kept = parts.iter().filter(|(_, ns)| *ns > least);
     Some(kept.map(|(what, ns)| format!("{what} {}", seconds(*ns))).collect::<Vec<_>>().join(", "))

@@ -5,6 +5,7 @@ use super::words;
 use crate::units::{percent, seconds};
 use weir_doctor::facts::FoundGroup;
 use weir_doctor::facts::{Evidence, Run};
+use weir_doctor::sort;
 
 /// Most groups in the table; those that took most of the time are kept.
 const MOST: usize = 16;
@@ -81,7 +82,7 @@ fn shown(run: &Run) -> Vec<usize> {
         (beside > 1 && share) || group.instances > 1
     };
     let mut shown: Vec<usize> = (0..run.groups.len()).filter(is_one_of_several).collect();
-    shown.sort_by_key(|at| std::cmp::Reverse(run.groups[*at].own_ns()));
+    sort::by_key(&mut shown, |at| std::cmp::Reverse(run.groups[*at].own_ns()));
     shown.truncate(MOST);
     shown.sort_unstable();
     shown

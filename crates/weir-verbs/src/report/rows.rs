@@ -4,6 +4,7 @@
 use crate::units::seconds;
 use std::collections::BTreeMap;
 use weir_doctor::facts::{Evidence, FoundGroup, Run, Stage};
+use weir_doctor::sort;
 use weir_doctor::verdict::Verdict;
 
 /// At most this many folded commands are named.
@@ -82,7 +83,7 @@ fn sentence(stages: &[&Stage], why: &str) -> String {
     }
     let count: u64 = programs.values().sum();
     let mut programs: Vec<(&str, u64)> = programs.into_iter().collect();
-    programs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    sort::by_key(&mut programs, |(_, count)| std::cmp::Reverse(*count));
     let said = programs.iter().take(NAMED).map(|(name, count)| match count {
         1 => String::from(*name),
         count => format!("{name} (x{count})"),

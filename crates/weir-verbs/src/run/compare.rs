@@ -9,6 +9,7 @@ use super::rounds::{BAND, Entrant, Standard, compared};
 use crate::fault::{Fault, tell};
 use crate::report::{Compared, Said};
 use weir_doctor::advice::{Advice, AdviceKind};
+use weir_doctor::sort;
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};
 
@@ -125,7 +126,7 @@ fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
         }
     }
     // Last and from the right, so that all else keeps its place.
-    buffers.sort_by_key(|(from, _)| std::cmp::Reverse(*from));
+    sort::by_key(&mut buffers, |(from, _)| std::cmp::Reverse(*from));
     for (from, piece) in buffers {
         match elastic::insert(&mut changed.stages, from) {
             Ok(()) => {

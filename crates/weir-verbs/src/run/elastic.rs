@@ -13,6 +13,7 @@ use crate::report::Report;
 use crate::units::ending;
 use weir_doctor::advice::{AdviceKind, Refuted};
 use weir_doctor::facts::{Pipe, Run};
+use weir_doctor::sort;
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
 
 /// What an inserted stage is shown as.
@@ -67,7 +68,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
     seen.retain(|seen| seen.pipeline == pipeline && (1..=there).contains(&seen.pipe));
     let doubtful = seen.iter().find(|seen| !seen.stands()).map(Seen::counts);
     seen.retain(Seen::stands);
-    seen.sort_by_key(|seen| seen.pipe);
+    sort::by_key(&mut seen, |seen| seen.pipe);
     let pipes: Vec<usize> = seen.iter().map(|seen| seen.pipe).collect();
     if pipes.is_empty() {
         let who = match doubtful {
