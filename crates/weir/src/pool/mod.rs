@@ -12,6 +12,7 @@ pub mod elastic;
 mod options;
 mod reader;
 pub mod region;
+mod waiting;
 mod wake;
 mod writer;
 
