@@ -13,6 +13,7 @@ mod around;
 mod groups;
 mod outside;
 mod phases;
+mod unseen;
 
 pub use around::{Host, Program, Quota, Started};
 pub use groups::{FoundGroup, Line, Spread, Unseen};
@@ -142,6 +143,8 @@ pub struct Stage {
     pub failure: Option<String>,
     /// Whether permission was missing to read the reasons for its waits.
     pub hidden: bool,
+    /// Whether no sample met its waits, and the fill of its pipes shows what they were for.
+    pub blocked_by_pipes: bool,
     /// The locale in which its program compares and classifies text, unless that is C or POSIX.
     /// Only an installed one: without it, programs fall back to C.
     pub locale: Option<String>,

@@ -48,6 +48,8 @@ pub struct SeenProcess {
     pub end_ns: u64,
     /// The ends of pipes that it had open.
     pub ends: Vec<End>,
+    /// Whether it may have had others: it lived too briefly for a second look.
+    pub ends_doubtful: bool,
     /// Whether it is part of the machinery only: a shell that waited for its children.
     pub waits: bool,
 }
@@ -187,7 +189,8 @@ fn collect(
             !mine[at].iter().any(|other| owned[*other].iter().any(other_end))
         };
         let found = seen[at].parent.is_some();
-        instance.partial |= found && (!seen[at].known || owned[at].iter().any(open));
+        instance.partial |=
+            found && (!seen[at].known || seen[at].ends_doubtful || owned[at].iter().any(open));
     }
     places.retain(|_, instance| !instance.members.is_empty());
     for (set, instance) in &mut places {

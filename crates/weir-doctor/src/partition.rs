@@ -6,6 +6,10 @@
 
 use crate::state::TaskState;
 
+/// A sample of a wait is good evidence for this many times its weight at most. A look takes a CPU,
+/// and during it a stage with short waits becomes ready: it is met waiting too seldom.
+const MOST_FOR_ONE: u64 = 16;
+
 /// Samples of one stage's state, each weighted by the time it represents.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
@@ -45,7 +49,9 @@ impl Samples {
         let queue_ns = queue_ns.min(wall_ns - cpu_ns);
         let blocked_ns = wall_ns - cpu_ns - queue_ns;
         let blocked = &TaskState::ALL[..TaskState::Running.index()];
-        Times { cpu_ns, queue_ns, ..self.divide(blocked, blocked_ns).0 }
+        let met_ns: u64 = blocked.iter().map(|state| self.weight_ns[state.index()]).sum();
+        let unseen_ns = blocked_ns.saturating_sub(met_ns.saturating_mul(MOST_FOR_ONE));
+        Times { cpu_ns, queue_ns, unseen_ns, ..self.divide(blocked, blocked_ns).0 }
     }
 
     /// Makes the partition of a stage of several tasks, from samples alone.
@@ -148,9 +154,27 @@ pub struct Times {
     pub stopped_ns: u64,
     /// Blocked on something unknown.
     pub unknown_ns: u64,
+    /// Part of the blocked time that is divided by too few samples to be sure, or by none.
+    pub unseen_ns: u64,
 }
 
 impl Times {
+    /// Corrects the waits that too few samples met: they were for this.
+    pub fn unseen_was(self, state: TaskState) -> Times {
+        let waits = &TaskState::ALL[..TaskState::Running.index()];
+        let mut times = Times { unseen_ns: 0, ..self };
+        let blocked_ns: u64 = waits.iter().map(|wait| *times.of(*wait)).sum();
+        let unseen_ns = self.unseen_ns.min(blocked_ns);
+        let mut left_ns = blocked_ns;
+        for wait in waits.iter().filter(|_| blocked_ns > 0) {
+            let time = times.of(*wait);
+            *time = scale(*time, blocked_ns - unseen_ns, blocked_ns);
+            left_ns -= *time;
+        }
+        *times.of(state) += left_ns;
+        times
+    }
+
     /// Returns the time blocked on anything but input or output.
     pub fn other_ns(&self) -> u64 {
         self.disk_ns
@@ -225,6 +249,17 @@ mod tests {
         let times = Samples::default().divide_blocked(100, 30, 20);
         assert_eq!(times.unknown_ns, 50);
         assert_eq!(Samples::default().divide_wall(100).unknown_ns, 100);
+    }
+
+    /// One sample of a disk among ninety of a stage that ran: all of its blocked time was called
+    /// waiting for the disk.
+    #[test]
+    fn one_sample_of_a_wait_does_not_stand_for_all_of_them() {
+        let taken = samples(&[(TaskState::Running, 900), (TaskState::Disk, 10)]);
+        let times = taken.divide_blocked(1000 * MS, 200 * MS, 0);
+        assert_eq!((times.disk_ns, times.unseen_ns), (800 * MS, 640 * MS));
+        let fed = times.unseen_was(TaskState::BlockedIn);
+        assert_eq!((fed.disk_ns, fed.input_ns, fed.unseen_ns), (160 * MS, 640 * MS, 0));
     }
 
     #[test]

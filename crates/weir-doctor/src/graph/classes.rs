@@ -310,15 +310,13 @@ fn fold_arguments(
 fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
     // The smallest parts go first, so that none is added to one that has been added itself.
     let mut at = 0;
-    sort::by_key(&mut classes, |(_, class)| class.rows.len());
+    sort::by_key(&mut classes, |(_, class)| told(seen, class));
     while at < classes.len() {
         let (partial, class) = &classes[at];
         let fits = |other: &Class| {
             let lives = class.mean_ns() <= 2 * other.mean_ns() + CLOSE_NS;
-            let is_known = |class: &Class| class.rows.iter().flatten().any(|at| seen[*at].known);
-            let named_only = !is_known(class) && is_known(other);
-            let longer = other.rows.len() + usize::from(named_only) > class.rows.len();
-            longer && lives && is_part(seen, class, other) && parents_fit(seen, class, other)
+            let more = told(seen, other) > told(seen, class);
+            more && lives && is_part(seen, class, other) && parents_fit(seen, class, other)
         };
         let whole = (0..classes.len())
             .filter(|other| *other != at && fits(&classes[*other].1))
@@ -337,9 +335,20 @@ fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Clas
     classes.into_iter().map(|(_, class)| class).collect()
 }
 
+/// Returns how much was seen of a pipeline: its rows, and those of which a command is known and not
+/// only the name of its program.
+fn told(seen: &[SeenProcess], class: &Class) -> (usize, usize) {
+    let known = class.rows.iter().filter(|row| row.iter().any(|at| seen[*at].known));
+    (class.rows.len(), known.count())
+}
+
+/// Whether the same process started both, or processes that were themselves started again and
+/// again: by xargs, say, with other arguments each time.
 fn parents_fit(seen: &[SeenProcess], one: &Class, other: &Class) -> bool {
     let parent = |class: &Class| seen[class.rows[0][0]].parent;
+    let again = |at: usize| seen[at].parent.map(|above| (above, program(seen, &[at])));
     parent(one) == parent(other)
+        || parent(one).and_then(again).is_some_and(|one| parent(other).and_then(again) == Some(one))
 }
 
 /// Whether a pipeline is another one, word by word, of which some processes of a compound command

@@ -48,6 +48,8 @@ pub struct Group {
     pub more_ends: Vec<MoreEnd>,
     /// Whether its descriptors are to be read again: it has just become another program.
     pub ends_due: bool,
+    /// Whether its input and output may be those of the shell of which it was a copy before.
+    pub ends_doubtful: bool,
     /// Half the time that the tick at which it was first seen represents.
     pub margin_ns: u64,
     /// The script that its first process reads, if that is a shell with one.
@@ -116,6 +118,11 @@ impl Group {
     /// A group that starts with process `root` at `now_ns`.
     pub fn new(root: Pid, ends: Endpoints, now_ns: u64) -> Group {
         Group { root, ends, first_ns: now_ns, last_ns: now_ns, ..Group::default() }
+    }
+
+    /// Whether it was met once at most.
+    pub fn is_brief(&self) -> bool {
+        self.samples.count() <= 1
     }
 
     /// Returns the CPU time that the kernel's sums for reaped processes lack.

@@ -67,6 +67,15 @@ impl Lives {
     fn rename(&self, group: &mut Group, life: &Life, above: Option<(String, String)>) {
         let name = self.name(life);
         let known = !life.command.is_empty() && life.command == group.command;
+        if known && group.is_brief() {
+            // A sample may have met the copy of its shell, and read its arguments afterwards.
+            group.ends = life.ends;
+            if !name.is_empty() {
+                name.clone_into(&mut group.program);
+            }
+        }
+        // Nobody looked right after it became this program: what a sample saw may be its shell's.
+        group.ends_doubtful = life.executed && life.command.is_empty() && group.is_brief();
         let other = !name.is_empty() && group.program != name && !known;
         if life.executed && life.parent.is_some() && other {
             name.clone_into(&mut group.program);

@@ -206,6 +206,7 @@ impl RunningJob {
         } else {
             run.stages = self.stages(job);
             run.pipes = self.pipes();
+            run.settle_unseen_waits();
             for (left, watch) in self.sampler.pipes.iter().enumerate() {
                 bytes::check_pipe(&mut run.stages, left, &watch.totals);
             }

@@ -213,7 +213,7 @@ impl<'a> Processes<'a> {
         });
         let alive_ns = class.alive_ns();
         let (instances, instances_evidence) = self.instances(class, sure, sampler);
-        let stage_run = Run {
+        let mut stage_run = Run {
             wall_ns: alive_ns,
             cpus: run.cpus,
             pipes: self.joints(class, limit_bytes),
@@ -221,6 +221,7 @@ impl<'a> Processes<'a> {
             script: true,
             ..Run::default()
         };
+        stage_run.settle_unseen_waits();
         FoundGroup {
             run: stage_run,
             name,
@@ -240,7 +241,7 @@ impl<'a> Processes<'a> {
     /// among the groups as those that were seen once: an instance is as likely as its processes.
     fn instances(&self, class: &Class, sure: bool, sampler: &Sampler) -> (u64, Evidence) {
         let seen = class.spans.len() as u64;
-        let is_brief = |at: &usize| self.group(*at).samples.count() <= 1;
+        let is_brief = |at: &usize| self.group(*at).is_brief();
         let once: usize =
             class.rows.iter().map(|row| row.iter().filter(|at| is_brief(at)).count()).sum();
         let (unseen, evidence) = sampler.unseen();
@@ -340,6 +341,7 @@ fn seen(
         start_ns: group.first_ns,
         end_ns: group.last_ns,
         ends,
+        ends_doubtful: group.ends_doubtful,
         waits: label.is_none(),
     }
 }

@@ -101,7 +101,9 @@ fn labels(groups: &[Group], wall_ns: u64, shell: &str) -> Vec<Option<String>> {
         let with_child = waits_for_a_child(group);
         let starts = starters.contains(&position) || with_child;
         let brief = group.parent.is_some() && with_child && active_ns(group) < SHELL_NS;
-        let waits = brief || only_waits(group, wall_ns);
+        // One sample does not tell what it did beside starting others.
+        let once = group.parent.is_some() && starts && group.is_brief();
+        let waits = brief || once || only_waits(group, wall_ns);
         label(group, groups, (starts, waits), shell)
     };
     groups.iter().enumerate().map(of).collect()

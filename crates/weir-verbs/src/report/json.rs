@@ -155,7 +155,11 @@ fn exit(stage: &Stage) -> Value {
 /// Returns how each group of figures is known.
 fn evidence(run: &Run, stage: &Stage) -> Value {
     let known = |exact: bool| if exact { "exact" } else { "sampled" };
-    let blocked = if stage.hidden { "unknown" } else { "sampled" };
+    let blocked = match (stage.hidden, stage.blocked_by_pipes) {
+        (true, _) => "unknown",
+        (false, true) => "estimated",
+        (false, false) => "sampled",
+    };
     json!({
         "wall": known(!run.script),
         "cpu_sums": stage.cpu_evidence.as_ref(),
