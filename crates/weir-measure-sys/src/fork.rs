@@ -166,8 +166,8 @@ mod tests {
             });
             u8::from(!codes.all(|code| code == Some(101)))
         };
-        // SAFETY: a copy of this process has one thread, as `child` demands. What it needs are memory, the hook for
-        // panics, and standard error, which no other test holds for longer than a line.
+        // SAFETY: a copy of this process has one thread, as `child` demands. It needs memory, the
+        // hook for panics, and standard error, which no other test holds for longer than a line.
         let mut alone = unsafe { copy(ends_alike) }.expect("forked");
         assert_eq!(alone.wait().expect("reaped").status.code(), Some(0));
     }
