@@ -186,7 +186,7 @@ fn weir(place: &Place, args: &str) -> Output {
 /// The verbs that need nothing, with their schemas.
 const VERBS: [(&str, &str); 4] = [
     ("stat", "weir.stat/2"),
-    ("tune", "weir.tune/2"),
+    ("tune", "weir.tune/3"),
     ("port list .", "weir.port.list/2"),
     ("net log --cost ./log", "weir.net.log.cost/2"),
 ];

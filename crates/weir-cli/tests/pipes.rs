@@ -47,7 +47,7 @@ fn refused(output: &Output, status: i32, expected: &str) {
 fn defaults_are_set_shown_and_forgotten() {
     let place = Place::new();
     let plain = place.json(&["tune", "--json", "-"]);
-    schema::check("weir.tune/2", &plain);
+    schema::check("weir.tune/3", &plain);
     assert_eq!(plain["from"]["capacity"], "caches");
     let set = place.json(&["tune", "--order", "8", "--shift", "4", "--json", "-"]);
     let page = set["page_bytes"].as_u64().expect("a number");
@@ -71,7 +71,7 @@ fn defaults_are_set_shown_and_forgotten() {
 fn what_is_measured_is_kept() {
     let place = Place::new();
     let measured = place.json(&["tune", "--calibrate", "--json", "-"]);
-    schema::check("weir.tune/2", &measured);
+    schema::check("weir.tune/3", &measured);
     assert_eq!(measured["measured"], true);
     let size = measured["capacity_bytes"].as_u64().expect("a number");
     assert!((256 << 10..=4 << 20).contains(&size), "{size}");

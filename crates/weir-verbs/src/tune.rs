@@ -11,7 +11,7 @@ use serde_json::json;
 use std::process::ExitCode;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
 
-const SCHEMA: &str = "weir.tune/2";
+const SCHEMA: &str = "weir.tune/3";
 /// The schema for a pipe in use.
 const PIPE_SCHEMA: &str = "weir.tune.pipe/1";
 
@@ -155,7 +155,7 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
             "from": {"capacity": size_from, "segment": segment_from, "atomic": atomic_from},
             "measured": measured,
             "reader_dirties": habits.dirties,
-            "slip_s": json::seconds(habits.backoff_ns),
+            "backoff_s": json::seconds(habits.backoff_ns),
             "wake_s": json::seconds(habits.wake_ns),
             "file": kept,
         })

@@ -10,6 +10,7 @@ use crate::attribution::{Group, Sampler};
 use std::collections::BTreeSet;
 use weir_doctor::facts::{FoundGroup, Pipe, Run};
 use weir_doctor::programs::is_shell;
+use weir_doctor::sort;
 
 /// Most stages shown; the groups that ran longest are kept.
 const MOST_STAGES: usize = 24;
@@ -76,7 +77,7 @@ pub(super) fn look_inside(run: &mut Run, sampler: &Sampler, limit_bytes: u64, jo
 /// left out.
 fn keep_longest(groups: &mut Vec<FoundGroup>) -> usize {
     let mut order: Vec<usize> = (0..groups.len()).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(groups[*at].run.wall_ns));
+    sort::by_key(&mut order, |at| std::cmp::Reverse(groups[*at].run.wall_ns));
     let (mut kept, mut stages, mut left_out) = (BTreeSet::new(), 0, 0);
     for at in order {
         let more = groups[at].run.stages.len();

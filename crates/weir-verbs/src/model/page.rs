@@ -1,6 +1,6 @@
 //! Outcomes of experiments as one HTML page, drawn as the page of `weir bench` is.
 
-use crate::bench::page::draw::{DrawError, escape, page, section};
+use crate::bench::page::draw::{DrawError, document, escape, section};
 use crate::bench::page::ratios;
 use crate::fault::Fault;
 use std::fmt::Write;
@@ -22,7 +22,7 @@ pub(super) fn html(found: &[(&Experiment, Result<Outcome, String>)]) -> Result<S
         };
         body += &section(experiment.name, &escape(experiment.about), inside);
     }
-    Ok(page("weir model", &body))
+    Ok(document("weir model", "", &body))
 }
 
 fn drawn(outcome: &Outcome) -> Result<String, DrawError> {

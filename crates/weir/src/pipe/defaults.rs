@@ -76,7 +76,7 @@ pub struct Habits {
 
 impl Habits {
     pub(crate) fn of(levers: Levers) -> Habits {
-        let Levers { capacity_bytes, dirties, slip_ns: backoff_ns, wake_ns } = levers;
+        let Levers { capacity_bytes, dirties, backoff_ns, wake_ns } = levers;
         Habits { capacity_bytes, dirties, backoff_ns, wake_ns }
     }
 }
@@ -243,8 +243,8 @@ impl Settings {
     }
 
     pub(crate) fn levers(&self) -> Levers {
-        let Habits { capacity_bytes, dirties, backoff_ns: slip_ns, wake_ns } = self.habits();
-        Levers { capacity_bytes, dirties, slip_ns, wake_ns }
+        let Habits { capacity_bytes, dirties, backoff_ns, wake_ns } = self.habits();
+        Levers { capacity_bytes, dirties, backoff_ns, wake_ns }
     }
 
     /// Returns the sizes of a pipe under these settings.

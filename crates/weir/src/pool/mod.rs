@@ -14,6 +14,7 @@ mod lending;
 mod options;
 mod reader;
 pub mod region;
+mod waiting;
 mod wake;
 mod writer;
 

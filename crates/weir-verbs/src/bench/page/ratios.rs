@@ -5,6 +5,7 @@ use super::draw::{
     scrolled, text_style, titled, trim,
 };
 use plotters::prelude::*;
+use weir_doctor::sort;
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord, Report, SelfTestEntry};
 
 const ROW: u32 = 20;
@@ -161,7 +162,7 @@ pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     let mut ticks: Vec<f64> = vec![1.0];
     let mut inside: Vec<f64> =
         ROUND.into_iter().filter(|tick| (low..=high).contains(tick)).collect();
-    inside.sort_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()));
+    sort::by(&mut inside, |a, b| a.ln().abs().total_cmp(&b.ln().abs()));
     inside.reverse();
     for tick in inside {
         if ticks.iter().all(|other| (tick.ln() - other.ln()).abs() >= apart) {

@@ -1,4 +1,4 @@
-//! The groups of a run, its critical path, and what was not seen.
+//! The groups of a run, its critical path, and the processes that weir did not see.
 
 use super::super::words;
 use super::{pipe, stage, verdict};
