@@ -47,6 +47,10 @@ completions:
         cargo run --release -q --locked -p weir-cli -- completions $shell > target/completions/weir.$shell || exit; \
     done
 
+# The release has at most 6 MB (it is built; about three minutes)
+size:
+    .ci/size
+
 # What CI runs, here
 ci:
     .ci/run
@@ -90,7 +94,7 @@ tsan:
 # It follows the code, and keeps what it finds in fuzz/corpus, which git ignores; the seeds in git are small.
 # Needs `cargo install cargo-fuzz` and a nightly toolchain.
 #
-# A fuzzer over all that reads bytes of others: six targets, SECONDS each after four minutes of building
+# A fuzzer over all that reads bytes of others: seven targets, SECONDS each after four minutes of building
 fuzz SECONDS="20":
     for target in $(cargo +nightly fuzz list --fuzz-dir fuzz); do \
         mkdir -p fuzz/corpus/$target; \
@@ -106,7 +110,7 @@ torture KILLS="100000":
 random CASES="50000":
     PROPTEST_CASES={{CASES}} cargo test --release -p weir-cli random
 
-# Random loads and faults over the pool's decisions, in virtual time
+# Random loads and faults over weir's own decisions, in virtual time
 storm SEEDS="100000":
     cargo run --release -q --locked -p weir-cli -- model storm --seeds {{SEEDS}}
 
@@ -115,6 +119,11 @@ storm SEEDS="100000":
 # Which changes of weir-policy no test notices (hours)
 mutants:
     cargo mutants --package weir-policy --test-package weir-policy --test-package weir-model
+
+# Predictions of `weir model whatif` beside `weir run --compare` (a minute; nothing else may run)
+whatif DIR="target/whatif" *NUMBERS:
+    cargo build --release -q --locked -p weir-cli
+    bench/whatif/check target/release/weir {{DIR}} {{NUMBERS}}
 
 # Install the command
 install:

@@ -4,16 +4,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_net::tftp::packet::{self, Mode, Packet};
-use weir_net::tftp::receiver::Receiver;
-use weir_net::tftp::sender::{Sender, Terms};
+use weir_net::tftp::packet::{self, Mode, TftpPacket};
+use weir_net::tftp::receiver::FileReceiver;
+use weir_net::tftp::sender::{FileSender, TransferTerms};
 use weir_net::tftp::{MOST_PACKET_BYTES, Patience};
 
 /// Steps of a transfer: each takes a byte that says what happens, and what it needs.
-fn transfer(terms: Terms, steps: &[u8]) {
+fn transfer(terms: TransferTerms, steps: &[u8]) {
     let file = [b'\r'; 3000];
     let mut source = file.as_slice();
-    let (mut sender, mut receiver) = (Sender::new(terms, None, 0), Receiver::new(terms, None, 0));
+    let mut sender = FileSender::new(terms, None, 0);
+    let mut receiver = FileReceiver::new(terms, None, 0);
     let (mut received, mut now_ns, mut packet) = (Vec::new(), 0_u64, Vec::new());
     let mut accepted = 0;
     for step in steps.chunks(4) {
@@ -34,10 +35,10 @@ fn transfer(terms: Terms, steps: &[u8]) {
         for _ in 0..4 {
             if sender.transmit(now_ns, &mut source, &mut packet).unwrap_or(false) {
                 assert!(packet.len() <= MOST_PACKET_BYTES);
-                assert!(matches!(Packet::check(&packet), Some(Packet::Data { .. })));
+                assert!(matches!(TftpPacket::check(&packet), Some(TftpPacket::Data { .. })));
             }
             if receiver.transmit(now_ns, &mut packet) {
-                assert!(matches!(Packet::check(&packet), Some(Packet::Ack { .. })));
+                assert!(matches!(TftpPacket::check(&packet), Some(TftpPacket::Ack { .. })));
             }
         }
         assert!(sender.counts().bytes <= file.len() as u64);
@@ -46,23 +47,23 @@ fn transfer(terms: Terms, steps: &[u8]) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    match Packet::check(bytes) {
-        Some(Packet::Request(request)) => {
+    match TftpPacket::check(bytes) {
+        Some(TftpPacket::Request(request)) => {
             let mut again = Vec::new();
             if packet::put_request(&mut again, &request) {
-                assert_eq!(Packet::check(&again), Some(Packet::Request(request)));
+                assert_eq!(TftpPacket::check(&again), Some(TftpPacket::Request(request)));
             }
         }
-        Some(Packet::OptionAck(options)) => {
+        Some(TftpPacket::OptionAck(options)) => {
             let mut again = Vec::new();
             packet::put_option_ack(&mut again, &options);
-            assert_eq!(Packet::check(&again), Some(Packet::OptionAck(options)));
+            assert_eq!(TftpPacket::check(&again), Some(TftpPacket::OptionAck(options)));
         }
         _ => {}
     }
     if let [mode, block, window, steps @ ..] = bytes {
         let mode = if mode % 2 == 0 { Mode::Octet } else { Mode::Netascii };
         let (block_bytes, window) = (u16::from(*block) + 8, u16::from(*window) + 1);
-        transfer(Terms { mode, block_bytes, window, patience: Patience::default() }, steps);
+        transfer(TransferTerms { mode, block_bytes, window, patience: Patience::default() }, steps);
     }
 });

@@ -10,6 +10,17 @@ use weir_sys::mapping::Mapping;
 /// some CPUs fetch lines in pairs.
 pub const LINE_BYTES: usize = 64;
 
+/// The order in which pages will be touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessOrder {
+    /// Unknown.
+    Normal,
+    /// Upwards.
+    Sequential,
+    /// None.
+    Random,
+}
+
 /// Memory shared with children that are forked later; zeros at first, or the content of a file.
 #[derive(Debug)]
 pub struct SharedPages {
@@ -30,10 +41,15 @@ impl SharedPages {
         Ok(SharedPages { mapping: Mapping::of_file(file, bytes)? })
     }
 
-    /// Tells the kernel that access will be random.
-    pub fn advise_random(&self) -> io::Result<()> {
-        // SAFETY: MADV_RANDOM changes no page.
-        unsafe { self.mapping.advise(libc::MADV_RANDOM) }
+    /// Tells the kernel the order in which pages will be touched.
+    pub fn advise(&self, order: AccessOrder) -> io::Result<()> {
+        let advice = match order {
+            AccessOrder::Normal => libc::MADV_NORMAL,
+            AccessOrder::Sequential => libc::MADV_SEQUENTIAL,
+            AccessOrder::Random => libc::MADV_RANDOM,
+        };
+        // SAFETY: each of the three changes no page.
+        unsafe { self.mapping.advise(advice) }
     }
 
     /// The 64-bit word at the start of line `line`.
@@ -201,7 +217,7 @@ mod tests {
         assert!(SharedPages::of_file(&file, 4096).is_err(), "too short");
         file.set_len(4096).expect("longer");
         let map = SharedPages::of_file(&file, 4096).expect("mapped");
-        map.advise_random().expect("advised");
+        map.advise(AccessOrder::Random).expect("advised");
         map.copy_in(9, &[5]);
         let (mut byte, mut read) = ([0], [0]);
         file.read_exact_at(&mut byte, 9).expect("read");

@@ -11,16 +11,16 @@
 //! Packets are numbered. A packet that is lost or comes twice is an error, noticed within two
 //! seconds.
 
-mod asker;
+pub(crate) mod asker;
 mod bare;
 pub mod goals;
 mod host;
 mod icmp;
 mod ledger;
-mod network;
-mod veth;
+pub(crate) mod network;
+pub(crate) mod veth;
 mod watched;
-mod weir;
+pub(crate) mod weir;
 
 use crate::tools::background::{Background, endless};
 use crate::tools::peer::PeerProcess;
@@ -137,7 +137,7 @@ fn echo(socket: &UdpSocket) -> impl FnMut() -> Result<(), CaseError> {
 
 /// The total time of a number of turnarounds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Took {
+pub(crate) struct Took {
     /// From before the send to after the receive.
     whole_ns: u128,
     /// The send alone.
@@ -165,7 +165,7 @@ impl Took {
     }
 
     /// Returns the means of `count` turnarounds.
-    fn batch(self, count: u64) -> Batch {
+    pub(crate) fn batch(self, count: u64) -> Batch {
         let each = |sum: u128| sum as f64 / count as f64;
         let receive_ns = self.whole_ns - self.send_ns;
         let values = vec![each(self.whole_ns), each(self.send_ns), each(receive_ns)];

@@ -5,6 +5,7 @@
 //! The programs of the report (t.pipe1, t.port1) are lost; its text describes what they did.
 
 mod loaded;
+mod pool;
 mod port;
 
 pub use loaded::suite as loaded;
@@ -27,6 +28,9 @@ const BESIDE: [(&str, Mechanism); 3] = [
     ("unix stream", Mechanism::UnixStream),
     ("weir pipe", Mechanism::WeirPipe(PipeSettings::DEFAULT)),
 ];
+/// The mechanisms whose real, user and system time are measured.
+const COSTED: [(&str, Mechanism); 2] =
+    [("pipe", Mechanism::Pipe(0)), ("weir pipe", Mechanism::WeirPipe(PipeSettings::DEFAULT))];
 /// Length of a batch in which user and system time are told apart: many ticks of the kernel's
 /// clock.
 const COST_BATCH_NS: u64 = 60_000_000;
@@ -42,12 +46,23 @@ pub const COSTS: [Measure; 5] = [
 ];
 
 pub fn pipe() -> Suite {
-    let (mut costs, mut throughputs) = (Vec::new(), Vec::new());
+    let (mut costs, mut pools, mut throughputs) = (Vec::new(), Vec::new(), Vec::new());
     for bytes in BLOCK_BYTES {
         let params = Params { chunk_bytes: Some(bytes), ..moving("kernel-pipe", "one-way") };
-        let make = move |site: &Site| blocks(site, bytes as usize);
-        let name = format!("pipe, blocks of {}", size(bytes));
-        costs.push(costly(case(name, params.clone(), Measure::TIME, make)));
+        for (title, mechanism) in COSTED {
+            let params = Params { mechanism: Some(mechanism.name().into()), ..params.clone() };
+            let make = move |site: &Site| blocks(site, mechanism, bytes as usize);
+            let name = format!("{title}, blocks of {}", size(bytes));
+            costs.push(costly(case(name, params, Measure::TIME, make)));
+        }
+        // The reported sizes, since a pool's rules are compared with the report's systems.
+        for (name, rule) in pool::RULES.into_iter().filter(|_| bytes <= 4096) {
+            let params = Params { mechanism: Some(format!("pool-{name}")), ..params.clone() };
+            let make = move |site: &Site| pool::blocks(site, rule, bytes as usize);
+            let name = format!("pool, {name} rule, blocks of {}", size(bytes));
+            let case = costly(case(name, params, Measure::TIME, make));
+            pools.push(Case { normalise: Normalise::Never, ..case });
+        }
         let name = format!("pipe, stream of {}", size(bytes));
         let standard = matches!(bytes, 64 | 512 | 4096 | 65_536);
         let make = move |site: &Site| OneWay::throughput(site, Mechanism::Pipe(0), bytes);
@@ -70,7 +85,11 @@ pub fn pipe() -> Suite {
         name: "bbn-pipe",
         about: "Blocks sent from one process to another through a pipe: throughput, time and CPU time of each.",
         source: "BBN Report 3970 (M. Kranc, November 1978), tables 1 and 2, t.pipe1",
-        groups: vec![group("stream", Sides::Two, throughputs), group("t.pipe1", Sides::Two, costs)],
+        groups: vec![
+            group("stream", Sides::Two, throughputs),
+            group("t.pipe1", Sides::Two, costs),
+            Group { twin: false, processes: 10, ..group("rules", Sides::Two, pools) },
+        ],
     }
 }
 
@@ -86,8 +105,8 @@ pub fn costly(case: Case) -> Case {
 }
 
 /// Sends blocks to the other side and measures what both sides used.
-fn blocks(site: &Site, bytes: usize) -> MadeWork {
-    let mut stream = OneWay::start(site, Mechanism::Pipe(0), bytes)?;
+fn blocks(site: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
+    let mut stream = OneWay::start(site, mechanism, bytes)?;
     work(move |count| {
         let meter = Meter::start(stream.peer());
         stream.send(count)?;
@@ -112,14 +131,19 @@ impl Meter {
         let (own, other) = (Usage::of_self(), peer.cpu_ns());
         let user = own.user_ns - self.own.user_ns + other.0.saturating_sub(self.other.0);
         let system = own.system_ns - self.own.system_ns + other.1.saturating_sub(self.other.1);
-        let each = |ns: f64| ns / count as f64;
-        let values = vec![
-            each(elapsed_ns),
-            each(user as f64),
-            each(system as f64),
-            (user + system) as f64 / elapsed_ns * 100.0,
-            megabytes_per_s(count * bytes, elapsed_ns),
-        ];
-        Batch { elapsed_ns, values }
+        batch(elapsed_ns, (user, system), count, bytes)
     }
+}
+
+/// Returns [`COSTS`] of `count` blocks that took this time, and this user and system time.
+fn batch(elapsed_ns: f64, (user, system): (u64, u64), count: u64, bytes: u64) -> Batch {
+    let each = |ns: f64| ns / count as f64;
+    let values = vec![
+        each(elapsed_ns),
+        each(user as f64),
+        each(system as f64),
+        (user + system) as f64 / elapsed_ns * 100.0,
+        megabytes_per_s(count * bytes, elapsed_ns),
+    ];
+    Batch { elapsed_ns, values }
 }

@@ -19,7 +19,7 @@ use crate::tools::{RATE_PER_S, latencies, open_round_trips};
 use std::time::Instant;
 use weir::Waiting;
 
-const MECHANISMS: [Mechanism; 7] = [
+const MECHANISMS: [Mechanism; 8] = [
     Mechanism::Pipe(0),
     Mechanism::UnixStream,
     Mechanism::UnixSeqpacket,
@@ -27,6 +27,7 @@ const MECHANISMS: [Mechanism; 7] = [
     Mechanism::WeirPipe(PipeSettings::DEFAULT),
     Mechanism::WeirRecord(PipeSettings::DEFAULT),
     Mechanism::WeirPort(Waiting::Adaptive),
+    Mechanism::WeirMpx,
 ];
 /// Joy's two sizes, and two by which rings are compared: the most that fits a cache line with its
 /// header, and a whole line.

@@ -55,6 +55,7 @@ fn pairs() -> Group {
         pair("switch by weir pipe", "weir-pipe", by_weir),
         pair("switch by weir port", "weir-port", by_port),
         pair("switch by weir flags", "weir-flags", by_flags),
+        case("weir flag set and cleared", to_self("weir-flags"), Measure::TIME, |_| flag_call()),
         case("pipe to self, 1 byte", to_self("kernel-pipe"), Measure::TIME, |_| pipe_to_self()),
     ];
     let alone = Derived {
@@ -165,9 +166,9 @@ fn take(event: &OwnedFd) -> Result<(), CaseError> {
 const THERE: u64 = 1;
 const BACK: u64 = 2;
 
-/// Two flags of one cluster. A waiter looks a hundred times before it sleeps.
+/// Two flags of one cluster, with waiters that sleep at once: spinning would not be a switch.
 fn by_flags(site: &Site) -> MadeWork {
-    let flags = Flags::shared().map_err(trouble)?;
+    let flags = Flags::shared().map_err(trouble)?.waiting(Waiting::Sleep);
     let peer = PeerProcess::start(site, |control| {
         control.serve(|| {
             take_flag(&flags, THERE)?;
@@ -178,6 +179,15 @@ fn by_flags(site: &Site) -> MadeWork {
     round_trips(peer, move || {
         flags.set(THERE);
         take_flag(&flags, BACK)
+    })
+}
+
+/// Sets and clears a flag that nobody waits for: VMS had a call for each.
+fn flag_call() -> MadeWork {
+    let flags = Flags::shared().map_err(trouble)?;
+    try_repeat(move || match (flags.set(THERE), flags.clear(THERE)) {
+        (0, THERE) => Ok(()),
+        _ => Err(CaseError::failed("a flag was in the wrong state")),
     })
 }
 

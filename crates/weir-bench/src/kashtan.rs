@@ -30,7 +30,7 @@ pub const PAGE_BYTES: usize = 4096;
 pub enum PagingKind {
     /// A shared mapping of a file.
     Mmap,
-    /// A shared mapping with `MADV_RANDOM`.
+    /// A shared mapping with the advice that fits the order of touches.
     MmapAdvised,
     /// Anonymous memory over a swap file.
     Swap,
@@ -38,8 +38,18 @@ pub enum PagingKind {
     SwapTuned,
     /// A mapped region of weir.
     Region,
+    /// A mapped region of weir with the advice that fits.
+    RegionAdvised,
     /// A region of weir by calls.
     RegionCalls,
+    /// The same with the next page around going, and one page at a time both ways.
+    RegionPlain,
+    /// That with runs of pages written together.
+    RegionWrites,
+    /// That with runs coming in together too.
+    RegionClusters,
+    /// The plain one with the page going that was not touched lately.
+    RegionClock,
 }
 
 impl PagingKind {
@@ -50,7 +60,12 @@ impl PagingKind {
             PagingKind::Swap => "kernel-swap",
             PagingKind::SwapTuned => "kernel-swap-tuned",
             PagingKind::Region => "weir-region",
+            PagingKind::RegionAdvised => "weir-region-advised",
             PagingKind::RegionCalls => "weir-region-calls",
+            PagingKind::RegionPlain => "weir-region-plain",
+            PagingKind::RegionWrites => "weir-region-write-clusters",
+            PagingKind::RegionClusters => "weir-region-clusters",
+            PagingKind::RegionClock => "weir-region-clock",
         }
     }
 
@@ -60,13 +75,21 @@ impl PagingKind {
     }
 }
 
-const MECHANISMS: [PagingKind; 6] = [
+const MECHANISMS: [PagingKind; 7] = [
     PagingKind::Mmap,
     PagingKind::MmapAdvised,
     PagingKind::Swap,
     PagingKind::SwapTuned,
     PagingKind::Region,
+    PagingKind::RegionAdvised,
     PagingKind::RegionCalls,
+];
+/// What each part of Joy's changes brings alone: with half of the memory.
+const PARTS: [PagingKind; 4] = [
+    PagingKind::RegionPlain,
+    PagingKind::RegionWrites,
+    PagingKind::RegionClusters,
+    PagingKind::RegionClock,
 ];
 /// Memory allowed, as a share of the pages.
 const SHARES: [f64; 2] = [0.5, 0.25];
@@ -76,6 +99,7 @@ pub fn suite() -> Suite {
     for share in SHARES {
         groups.extend(MECHANISMS.map(|mechanism| patterns(mechanism, share)));
     }
+    groups.extend(PARTS.map(|mechanism| patterns(mechanism, SHARES[0])));
     Suite {
         name: "kashtan-paging",
         about: "What paging costs when a program has less memory than it touches.",

@@ -16,6 +16,8 @@ mod joy_switch;
 mod joy_syscall;
 mod kashtan;
 mod limits;
+pub mod net_tcp;
+pub mod net_tftp;
 mod port_writers;
 pub mod published;
 pub mod tools;
@@ -41,6 +43,8 @@ pub fn catalogue() -> Vec<Suite> {
         franke::pipeflex(),
         kashtan::suite(),
         allen_echo::suite(),
+        net_tftp::suite(),
+        net_tcp::suite(),
     ]
 }
 

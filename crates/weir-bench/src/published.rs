@@ -15,6 +15,16 @@ pub const JOY_SYSCALL: &str = include_str!("../../../data/joy_1980_syscall_vax78
 pub const JOY_IPC: &str = include_str!("../../../data/joy_1980_ipc_vax780.csv");
 /// Joy 1980: the parts of a context switch, in microseconds.
 pub const JOY_SWITCH: &str = include_str!("../../../data/joy_1980_switch_vax780.csv");
+/// Kashtan 1980: exchanges and switches a second, and costs of VMS.
+pub const KASHTAN: &str = include_str!("../../../data/kashtan_1980_rates_vax780.csv");
+/// Joy 1980: Kashtan's paging benchmarks by system, in seconds.
+pub const JOY_PAGING: &str = include_str!("../../../data/joy_1980_paging_vax780.csv");
+/// BBN 1978: real and system time of 1000 blocks through a pipe, standard and improved.
+pub const BBN_PIPE: &str = include_str!("../../../data/bbn_1978_pipe_1140.csv");
+/// BBN 1978: real, user and system time of 1000 blocks through a port, standard and improved.
+pub const BBN_PORT: &str = include_str!("../../../data/bbn_1978_port_1140.csv");
+/// BBN 1978: a bare pipe beside a bare port.
+pub const BBN_BARE: &str = include_str!("../../../data/bbn_1978_port_bare_1140.csv");
 /// Franke 2001: improvement over pipes of 4 KiB, in percent.
 pub const FRANKE: &str = include_str!("../../../data/franke_2001_2way.csv");
 /// Allen: an echo by a daemon at user level, and its packet driver, in milliseconds.
@@ -43,5 +53,15 @@ mod tests {
         assert!((parts - 380.0).abs() < 1e-9, "{parts}");
         assert_eq!(lines(JOY_IPC).len(), 2);
         assert!(lines(JOY_SWITCH).len() > 4);
+    }
+
+    #[test]
+    fn every_table_has_rows_with_figures() {
+        for table in [KASHTAN, JOY_PAGING, BBN_PIPE, BBN_PORT, BBN_BARE, FRANKE, ALLEN] {
+            let rows = lines(table);
+            assert!(
+                rows.len() > 5 && rows.iter().all(|row| row.figures.iter().any(Option::is_some))
+            );
+        }
     }
 }

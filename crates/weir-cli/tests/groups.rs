@@ -129,7 +129,6 @@ fn a_stage_is_looked_into() {
 #[test]
 fn the_critical_path_of_a_build_is_told() {
     if !have(&["make"]) {
-        eprintln!("SKIPPED: make is not installed");
         return;
     }
     truth(|| {
@@ -186,4 +185,130 @@ fn each_process_counts_where_the_kernel_tells_of_it() {
     assert_eq!(all, 300, "{}", ran.stderr());
     let text = ran.stderr();
     assert!(text.contains("started 601 processes") || text.contains("300 times"), "{text}");
+}
+
+/// `bash -c 'bash -s x < report.sh'`: the second shell has the name of the first.
+#[test]
+fn a_script_on_standard_input_has_lines() {
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!("# report\n{} | cat\n{} | wc -c\n", work(0.8), work(0.3));
+        let script = write(directory.path(), "report.sh", &text);
+        let ran = pipeline(&format!("bash -s x < {script}"));
+        let lines: Vec<Option<u64>> = groups(&ran)
+            .iter()
+            .filter(|group| group["kind"] == "pipeline")
+            .map(|group| group["line"].as_u64())
+            .collect();
+        assert_eq!(lines, [Some(2), Some(3)], "{}", ran.stderr());
+    });
+}
+
+/// A script of one pipeline has no table of groups: its line stands in the head.
+#[test]
+fn the_line_of_a_single_pipeline_is_in_the_head() {
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let script = write(directory.path(), "one.sh", &format!("\n\n{} | cat\n", work(0.5)));
+        let ran = weir_run(&[&format!("bash {script}")]);
+        let head = ran.stderr().lines().next().unwrap_or_default().to_owned();
+        assert!(head.contains("2 commands (line 3 of one.sh) on"), "{head}");
+    });
+}
+
+/// ninja reads the output of each job through a pipe, and was shown as the last stage of them all.
+#[test]
+fn the_jobs_of_ninja_are_no_pipeline_into_ninja() {
+    if !have(&["ninja"]) {
+        return;
+    }
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let job = work(0.4).replace('$', "$$");
+        let text = format!(
+            "rule work\n  command = {job} && touch $out\nbuild a: work\nbuild b: work\nbuild c: work a b\n"
+        );
+        write(directory.path(), "build.ninja", &text);
+        let ran = weir_run(&[&format!("ninja -j2 -C {}", directory.path().display())]);
+        assert!(groups(&ran).iter().all(|group| group["kind"] == "command"), "{}", ran.stderr());
+        let path = &ran.json["critical_path"];
+        assert!(path["share"].as_f64() > Some(0.5), "{path}");
+        assert!(!path["links"].as_array().expect("links").is_empty());
+    });
+}
+
+/// A make that a make starts: its commands are those of the run, and its waits are nobody's.
+#[test]
+fn a_recursive_make_shows_the_commands_of_both() {
+    if !have(&["make"]) {
+        return;
+    }
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let job = |s| work(s).replace('$', "$$");
+        let (inner, outer) = (job(0.4), job(0.6));
+        write(directory.path(), "inner.mk", &format!("x:\n\t{inner} | cat\n"));
+        let text = format!("all: sub\n\t{outer}\nsub:\n\t$(MAKE) -f inner.mk x\n");
+        write(directory.path(), "Makefile", &text);
+        let ran = weir_run(&[&format!("make -C {}", directory.path().display())]);
+        let pipelines = groups(&ran).iter().filter(|group| group["kind"] == "pipeline");
+        assert_eq!(pipelines.count(), 1, "{}", ran.stderr());
+        let held = ran.json["verdict"]["text"].as_str().expect("a text");
+        assert!(held.starts_with(|c: char| c.is_ascii_digit()) && held.contains("perl"), "{held}");
+    });
+}
+
+/// What runs behind a terminal that a program makes (`script`) is found as below a shell.
+#[test]
+fn what_runs_on_a_terminal_of_its_own_has_lines_too() {
+    if !have(&["script"]) {
+        return;
+    }
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let script =
+            write(directory.path(), "t.sh", &format!("{} | wc -c\nsleep 0.2\n", work(0.8)));
+        let ran = pipeline(&format!("script -qc 'bash {script}' /dev/null | cat"));
+        let found = group(&ran, "wc -c");
+        assert_eq!((found["line"].as_u64(), &found["inside_stage"]), (Some(1), &1.into()));
+        let said = ran.json["verdict"]["text"].as_str().expect("a text");
+        assert!(said.contains("line 1 of t.sh"), "{said}");
+    });
+}
+
+/// Two processes that a pair of sockets joins are a pipeline, as if it were a pipe.
+#[test]
+fn a_pair_of_sockets_joins_two_processes() {
+    truth(|| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = "use Socket; socketpair($a, $b, AF_UNIX, SOCK_STREAM, PF_UNSPEC) or die;
+if (!fork) { close $b; open STDOUT, '>&', $a; exec 'perl', '-e', 'for (1..20) { my $e = (times)[0] + .04; \
+                    1 while (times)[0] < $e; syswrite STDOUT, \"x\" x 65536 }' }
+if (!fork) { close $a; open STDIN, '<&', $b; exec 'md5sum' }
+close $a; close $b; wait; wait;\n";
+        let script = write(directory.path(), "pair.pl", text);
+        let ran = weir_run(&[&format!("perl {script}")]);
+        let joined = group(&ran, "md5sum");
+        assert_eq!(joined["kind"], "pipeline", "{}", ran.stderr());
+        assert_eq!(joined["verdict"]["stage"], 1, "{}", ran.stderr());
+        let rows = joined["stages"].as_array().expect("rows");
+        assert!(rows[1]["command"].as_str().is_some_and(|row| row.contains("md5sum")), "{joined}");
+    });
+}
+
+/// Where no process event comes, the shell that waited for a loop's processes knows their CPU time.
+#[test]
+fn a_loop_s_cpu_time_is_that_which_its_shell_waited_for() {
+    truth(|| {
+        let job = "perl -e '1 while (times)[0] < .02'";
+        let ran = pipeline(&format!(
+            "bash -c 'for i in 1 2 3 4 5 6 7 8; do {}; done'",
+            job.replace('\'', "\"")
+        ));
+        let looped = group(&ran, "perl");
+        let cpu_s = looped["cpu_s"].as_f64().expect("a time");
+        assert!((0.16..1.0).contains(&cpu_s), "{}", ran.stderr());
+        let known = looped["cpu_evidence"].as_str();
+        assert!(matches!(known, Some("exact" | "upper bound")), "{looped:#}");
+    });
 }

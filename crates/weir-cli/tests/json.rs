@@ -125,7 +125,7 @@ fn a_document_that_is_not_of_its_schema_is_found_out() {
     let version = env!("CARGO_PKG_VERSION");
     let good = json!({
         "schema": "weir.stat/2", "weir_version": version,
-        "pipes": [], "mpx": [], "flags": [], "running": [],
+        "pipes": [], "mpx": [], "flags": [], "regions": [], "running": [],
     });
     schema::check("weir.stat/2", &good);
     let spoilt: [fn(&mut Value); 5] = [
@@ -186,7 +186,7 @@ fn weir(place: &Place, args: &str) -> Output {
 /// The verbs that need nothing, with their schemas.
 const VERBS: [(&str, &str); 4] = [
     ("stat", "weir.stat/2"),
-    ("tune", "weir.tune/2"),
+    ("tune", "weir.tune/3"),
     ("port list .", "weir.port.list/2"),
     ("net log --cost ./log", "weir.net.log.cost/2"),
 ];

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::WEIR;
+use common::{WEIR, schema};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -74,4 +74,57 @@ fn what_there_is_not_is_named() {
     refused(&["predictions"], 2, "--out");
     refused(&["predictions", "--out", "/proc/nowhere"], 1, "/proc/nowhere");
     refused(&[], 2, "WHAT");
+    refused(&["whatif"], 2, "REPORT");
+    refused(&["whatif", "/nowhere.json", "--cpus", "2"], 1, "/nowhere.json");
+    refused(&["whatif", "/nowhere.json"], 2, "nothing is changed");
+    refused(&["whatif", "/dev/null", "--cpus", "2"], 1, "no report");
+    refused(&["whatif", "/dev/null", "--faster", "2=0"], 2, "factor");
+    refused(&["franke", "--cpus", "2"], 2, "what-if");
+    refused(&["storm", "--html", "x"], 2, "--html");
+}
+
+/// A report that `weir run` itself has written.
+fn report(directory: &Path, pipeline: &str) -> String {
+    let path = directory.join("report.json").display().to_string();
+    let output = Command::new(WEIR).args(["run", "-q", "--json", &path, pipeline]).output();
+    assert!(output.expect("weir").status.success());
+    path
+}
+
+#[test]
+fn what_if_takes_a_report_of_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pipeline = "seq 600000 | gzip -9 | cksum >/dev/null";
+    let path = report(directory.path(), pipeline);
+    let text = said(&["whatif", &path, "--faster", "2=4x", "--cpus", "8", "--pipe-size", "1M"]);
+    assert!(text.contains("stage 2 4x as fast") && text.contains("2 gzip -9"), "{text}");
+    let found = said(&["whatif", &path, "--faster", "2=4x", "--json", "-"]);
+    let found = schema::check_text("weir.model.whatif/1", found.as_bytes());
+    assert!(found["speedup"].as_f64().is_some_and(|speedup| speedup > 1.0), "{found:#}");
+    // The same report by standard input, and the same bytes.
+    let file = std::fs::File::open(&path).expect("the report");
+    let again = Command::new(WEIR)
+        .args(["model", "whatif", "-", "--faster", "2=4x"])
+        .stdin(file)
+        .output()
+        .expect("weir");
+    let first = said(&["whatif", &path, "--faster", "2=4x"]);
+    assert_eq!(String::from_utf8_lossy(&again.stdout), first);
+}
+
+#[test]
+fn outcomes_are_json_and_a_page() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("all.html");
+    let json = said(&["all", "--json", "-", "--html", &page.display().to_string()]);
+    let found = schema::check_text("weir.model/1", json.as_bytes());
+    let experiments = found["experiments"].as_array().expect("a list");
+    assert_eq!(experiments.len(), names(&said(&["list"])).len());
+    let page = std::fs::read_to_string(page).expect("a page");
+    for word in ["allen-icmp", "<svg", "</html>"] {
+        assert!(page.contains(word), "{word}");
+    }
+    for word in ["<script", "src=", "href=", "url("] {
+        assert!(!page.contains(word), "the page is self-contained: {word}");
+    }
 }

@@ -236,3 +236,29 @@ fn bytes_come_back_as_they_were_through_a_bad_network() {
     assert!(!again.contains(" 0 sent again"), "the relay loses some: {again}");
     switch.end();
 }
+
+#[test]
+fn segments_are_cut_by_the_device() {
+    let Some(bed) = Bed::new(&["curl"]) else { return };
+    let directory = bed.directory.path().join("served");
+    fs::create_dir(&directory).expect("made");
+    // Lines: tshark takes some other bytes for a protocol that is damaged.
+    let lines = (0..400_000_u32).flat_map(|line| format!("line {line}\n").into_bytes());
+    let file: Vec<u8> = lines.collect();
+    write(&directory.join("file.bin"), &file);
+    // With a header before each packet, most leave longer than the MTU, and are cut on their way.
+    for (switch, is_cut) in [("", true), ("--no-vnet-header", false)] {
+        let host = bed.host(common::net::Answers::Inline, switch, "");
+        let mut server = serve(&bed, &format!("--tun weir0 --http {}", directory.display()));
+        bed.ok(&format!("curl -sS -o got http://{HOST}/file.bin"));
+        let got = fs::read(bed.directory.path().join("got")).expect("there");
+        assert!(got == file, "it differs, switch {switch}");
+        let stat = bed.stat();
+        let count = |name: &str| stat[name].as_u64().unwrap_or_else(|| panic!("{name}: {stat}"));
+        let (packets, bytes) = (count("packets_out"), count("bytes_out"));
+        assert!(bytes > 4_000_000, "{stat}");
+        assert_eq!(bytes / packets > 1_500, is_cut, "{packets} packets, {bytes} bytes");
+        server.end();
+        host.end();
+    }
+}

@@ -329,3 +329,100 @@ fn damaged_datagrams_are_dropped_and_do_not_damage_the_file() {
     server.end();
     switch.end();
 }
+
+/// What the clients below share: a socket, and the packets of TFTP.
+const PYTHON: &str = "
+import socket, struct, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(20)
+to = ('10.9.0.2', 69)
+ask = lambda name: b'\\0\\1' + name + b'\\0octet\\0'
+";
+
+/// Runs a script of Python in the bed, after [`PYTHON`]; it must succeed.
+fn script(bed: &Bed, text: &str) {
+    let mut command = bed.command("timeout");
+    command.args(["50", common::net::python(), "-c", &format!("{PYTHON}{text}")]);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", both(&output));
+}
+
+#[test]
+fn a_client_that_asks_again_gets_no_second_transfer() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 600);
+    let mut switch = bed.switch("--inline");
+    let mut server = tftpd(&bed, "--tun weir0");
+    script(
+        &bed,
+        "
+for _ in range(5): s.sendto(ask(b'file.bin'), to)
+ports, blocks, end = set(), {}, time.time() + 3
+while time.time() < end and len(blocks) < 2:
+    packet, sender = s.recvfrom(2000)
+    ports.add(sender[1])
+    kind, block = struct.unpack('!HH', packet[:4])
+    assert kind == 3, packet
+    blocks[block] = packet[4:]
+    s.sendto(struct.pack('!HH', 4, block), sender)
+assert len(ports) == 1 and len(blocks[1] + blocks[2]) == 600, (ports, blocks.keys())
+",
+    );
+    server.said("sent 'file.bin' to");
+    server.end();
+    let ends = server.said("tftpd ends: ");
+    assert!(ends.contains("1 transfers completed, 0 failed"), "{ends}");
+    switch.end();
+}
+
+#[test]
+fn what_is_sent_has_a_right_checksum() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 5);
+    let mut switch = bed.switch("--inline");
+    let mut server = tftpd(&bed, "--tun weir0");
+    // A raw socket shows the headers. Ones' complement: the sum over all is 0xffff.
+    script(
+        &bed,
+        "
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+raw.settimeout(20)
+s.sendto(ask(b'file.bin'), to)
+packet = raw.recv(2000)
+udp = packet[20:]
+assert packet[12:16] == bytes([10, 9, 0, 2]) and udp[6:8] != b'\\0\\0', packet
+text = packet[12:20] + struct.pack('!BBH', 0, 17, len(udp)) + udp
+text += b'\\0' * (len(text) % 2)
+total = sum(struct.unpack('!%dH' % (len(text) // 2), text))
+while total >> 16: total = (total & 0xffff) + (total >> 16)
+assert total == 0xffff, hex(total)
+",
+    );
+    server.end();
+    switch.end();
+}
+
+#[test]
+fn lines_about_failures_are_few_however_many_fail() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 5);
+    let mut switch = bed.switch("--inline");
+    let mut server = tftpd(&bed, "--tun weir0");
+    let begun = std::time::Instant::now();
+    script(
+        &bed,
+        "
+for at in range(600):
+    s.sendto(ask(b'absent-%d' % at), to)
+    assert s.recv(2000)[:4] == b'\\0\\5\\0\\1'
+",
+    );
+    let passed_s = begun.elapsed().as_secs() as usize + 1;
+    server.end();
+    server.said("tftpd ends: ");
+    let said = server.printed();
+    let lines = said.lines().filter(|line| line.contains("absent-")).count();
+    // A hundred at once, and ten a second.
+    assert!((100..=110 + 10 * passed_s).contains(&lines), "{lines} lines in {passed_s} s");
+    switch.end();
+}

@@ -47,7 +47,7 @@ fn refused(output: &Output, status: i32, expected: &str) {
 fn defaults_are_set_shown_and_forgotten() {
     let place = Place::new();
     let plain = place.json(&["tune", "--json", "-"]);
-    schema::check("weir.tune/2", &plain);
+    schema::check("weir.tune/3", &plain);
     assert_eq!(plain["from"]["capacity"], "caches");
     let set = place.json(&["tune", "--order", "8", "--shift", "4", "--json", "-"]);
     let page = set["page_bytes"].as_u64().expect("a number");
@@ -56,9 +56,9 @@ fn defaults_are_set_shown_and_forgotten() {
         (Some(page << 8), Some(page << 4))
     );
     assert_eq!(set["from"]["segment"], "set");
-    // The size becomes smaller later. The segment that no longer fits follows the size again.
+    // The size becomes smaller later. The shift that is set holds for it too.
     let smaller = place.json(&["tune", "--size", "16K", "--json", "-"]);
-    assert_eq!(smaller["segment_bytes"], 2048);
+    assert_eq!(smaller["segment_bytes"], 1024);
     let text = String::from_utf8(place.weir(&["tune"]).stdout).expect("text");
     assert!(text.contains("size       16 KiB  page << 2   set"), "{text}");
     assert_eq!(
@@ -71,7 +71,7 @@ fn defaults_are_set_shown_and_forgotten() {
 fn what_is_measured_is_kept() {
     let place = Place::new();
     let measured = place.json(&["tune", "--calibrate", "--json", "-"]);
-    schema::check("weir.tune/2", &measured);
+    schema::check("weir.tune/3", &measured);
     assert_eq!(measured["measured"], true);
     let size = measured["capacity_bytes"].as_u64().expect("a number");
     assert!((256 << 10..=4 << 20).contains(&size), "{size}");
@@ -276,4 +276,29 @@ fn a_live_mpx_and_flags_are_shown() {
     {
         assert!(text.contains(wanted), "no '{wanted}' in {text}");
     }
+}
+
+#[test]
+fn stat_shows_the_accounts_of_regions() {
+    let place = Place::new();
+    let options = weir::RegionOptions::new().memory_bytes(64 << 10);
+    let region = weir::Region::new(1 << 20, &options).expect("made");
+    for at in (0..1 << 20).step_by(4096) {
+        region.write_at(at, b"abc").expect("written");
+    }
+    let own = std::process::id().to_string();
+    let seen = place.json(&["stat", &own, "--json", "-"]);
+    schema::check("weir.stat/2", &seen);
+    let account = region.account();
+    let all = seen["regions"].as_array().expect("a list");
+    let mine = all.iter().find(|one| one["region_bytes"] == 1 << 20).expect("shown");
+    assert_eq!(
+        (&mine["budget_bytes"], &mine["pid"]),
+        (&(64 << 10).into(), &std::process::id().into())
+    );
+    assert_eq!(mine["hard_faults"], account.hard_faults);
+    assert_eq!(mine["written_bytes"], account.written_bytes);
+    assert!(account.written_bytes > 0, "{account:?}");
+    let text = String::from_utf8(place.weir(&["stat", &own]).stdout).expect("text");
+    assert!(text.contains("1.0 MB, of which 66 kB are in memory; it may use 66 kB"), "{text}");
 }

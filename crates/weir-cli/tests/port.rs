@@ -114,6 +114,7 @@ fn headers_and_json_say_who_sent_what() {
     let writer = &seen[1]["writer"];
     assert_eq!((&writer["number"], &seen[1]["sequence"]), (&1.into(), &2.into()));
     assert_eq!(writer["uid"], rustix::process::getuid().as_raw());
+    assert_eq!(writer["gid"], rustix::process::getgid().as_raw());
     assert!(writer["pid"].as_u64() > Some(1) && seen.len() == 2, "{printed}");
     // It writes to a file, and then prints nothing.
     let mut reader = place.read("log --json lines --until-closed");

@@ -9,6 +9,7 @@
 
 use crate::around::throttled;
 use crate::facts::Run;
+use crate::sort;
 use crate::verdict::Verdict;
 use alloc::vec::Vec;
 
@@ -128,7 +129,7 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
     // Changes to the command come before those that somebody else must make.
     let elsewhere = |advice: &Advice| advice.kind == AdviceKind::MoreCpus;
     let by_gain = |a: &Advice, b: &Advice| b.gain.factor().total_cmp(&a.gain.factor());
-    all.sort_by(|a, b| elsewhere(a).cmp(&elsewhere(b)).then(by_gain(a, b)));
+    sort::by(&mut all, |a, b| elsewhere(a).cmp(&elsewhere(b)).then(by_gain(a, b)));
     all.truncate(MOST);
     all
 }

@@ -19,7 +19,7 @@ mod phases;
 mod unseen;
 
 pub use around::{Host, Program, Quota, Started};
-pub use groups::{FoundGroup, Line, Spread, Unseen};
+pub use groups::{FoundGroup, Line, Spread, Unseen, WaitedCpu};
 pub use history::{Cell, Fills, History, Lane};
 pub use hot::{HotCode, HotFunction, HotStage};
 pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};

@@ -1,7 +1,8 @@
 //! The graph of the processes that a run started: which of them form pipelines, which pipelines
 //! are the same one again, and which line of a script started them.
 
-use crate::programs::{is_shell, runs_others};
+use crate::programs::{runs_others, starts_anything};
+use crate::sort;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,6 +14,13 @@ mod lines;
 pub use classes::{Class, WallSpan, classes, label};
 pub use critical::{CriticalPath, Link, critical_path};
 pub use lines::{Piece, ScriptCommand, ScriptPipeline, line_of};
+
+/// What a program reads from, or writes to, for less than this part of its life (a fourth) is asked, and
+/// no stage of a pipeline with it.
+const ASKS_FOR_LESS: u64 = 4;
+
+/// A process with pipes to this many of those that it started collects what they write.
+const COLLECTS: usize = 3;
 
 /// One end of a pipe that a process had open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +64,10 @@ pub struct SeenProcess {
 impl SeenProcess {
     fn overlaps(&self, other: &SeenProcess) -> bool {
         self.start_ns <= other.end_ns && other.start_ns <= self.end_ns
+    }
+
+    fn life_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
     }
 
     fn has(&self, end: End) -> bool {
@@ -146,14 +158,36 @@ fn joints(seen: &[SeenProcess], owned: &[Vec<End>]) -> Vec<(usize, usize)> {
             }
         }
     }
+    without_collectors(seen, joints)
+}
+
+/// Leaves out the pipes between a process and what it started, where there are many: it collects what
+/// they write, as ninja does of each job, and is no stage behind all of them.
+fn without_collectors(
+    seen: &[SeenProcess],
+    mut joints: Vec<(usize, usize)>,
+) -> Vec<(usize, usize)> {
+    let starter = |(writer, reader): (usize, usize)| {
+        let of = |starter: usize, child: usize| is_below(seen, child, starter).then_some(starter);
+        of(reader, writer).or_else(|| of(writer, reader))
+    };
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for at in joints.iter().filter_map(|joint| starter(*joint)) {
+        *counts.entry(at).or_default() += 1;
+    }
+    let few = |at: usize| counts.get(&at).is_none_or(|count| *count < COLLECTS);
+    joints.retain(|joint| starter(*joint).is_none_or(few));
     joints
 }
 
-/// Whether one of two is a shell that started the other: a script that sends all its output
-/// through a process of its own (`exec > >(tee log)`) is no stage of a pipeline.
+/// Whether one of two is a shell, or a tool of builds, that started the other: a script that sends all
+/// its output through a process of its own (`exec > >(tee log)`) is no stage of a pipeline. Nor is a program that
+/// started the other to ask it something: what it runs that briefly is no stage of its work.
 fn is_sink(seen: &[SeenProcess], one: usize, other: usize) -> bool {
-    let started =
-        |shell: usize, child: usize| is_shell(&seen[shell].program) && is_below(seen, child, shell);
+    let started = |starter: usize, child: usize| {
+        let asks = seen[child].life_ns() < seen[starter].life_ns() / ASKS_FOR_LESS;
+        (starts_anything(&seen[starter].program) || asks) && is_below(seen, child, starter)
+    };
     started(one, other) || started(other, one)
 }
 
@@ -197,14 +231,14 @@ fn collect(
         instance.members = downstream(seen, joints, &instance.members);
     }
     let mut found: Vec<Instance> = places.into_values().collect();
-    found.sort_by_key(|instance| instance.members.iter().map(|at| seen[*at].start_ns).min());
+    sort::by_key(&mut found, |instance| instance.members.iter().map(|at| seen[*at].start_ns).min());
     found
 }
 
 /// Orders processes so that writers come before their readers, and else by their start.
 fn downstream(seen: &[SeenProcess], joints: &[(usize, usize)], members: &[usize]) -> Vec<usize> {
     let mut left = members.to_vec();
-    left.sort_by_key(|at| (seen[*at].start_ns, *at));
+    sort::by_key(&mut left, |at| (seen[*at].start_ns, *at));
     // A compound command stands where its shell stands.
     let stands = |at: usize, of: usize| at == of || (seen[of].waits && is_below(seen, at, of));
     let mut order = Vec::new();

@@ -12,6 +12,7 @@
 
 use crate::facts::{Holder, Phase};
 use crate::load::MARGIN;
+use crate::sort;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -218,7 +219,7 @@ pub fn by_time(phases: &[Phase]) -> Vec<(usize, u64)> {
             None => held.push((stage, phase.length_ns())),
         }
     }
-    held.sort_by_key(|(_, ns)| core::cmp::Reverse(*ns));
+    sort::by_key(&mut held, |(_, ns)| core::cmp::Reverse(*ns));
     let longest_ns = held.first().map_or(0, |(_, ns)| *ns);
     if phases.len() < 2 || shared_ns >= longest_ns { Vec::new() } else { held }
 }

@@ -26,11 +26,27 @@ pub fn child(body: impl FnOnce() -> u8) -> io::Result<Child> {
     let parent = std::process::id();
     // SAFETY: this process has one thread (checked above, and only this thread could start
     // another), so the child is a complete copy: no lock is held by a thread that is missing in it.
-    unsafe { copy(|| if die_with_parent(parent) { body() } else { 1 }) }
+    unsafe {
+        copy(|| {
+            end_at_panic();
+            if die_with_parent(parent) { body() } else { 1 }
+        })
+    }
+}
+
+/// Makes this process end with status 101 at a panic, once its message is printed: also where a panic
+/// would abort the process, as in the release of the command, and whatever thread panics.
+fn end_at_panic() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        // SAFETY: _exit(2) has no preconditions, and runs no destructor of the parent.
+        unsafe { libc::_exit(101) }
+    }));
 }
 
 /// Forks a process of several threads, for tests of what a child inherits. The child has this thread
-/// only. It runs `body` and ends with the status it returns (101 after a panic).
+/// only. It runs `body` and ends with the status it returns (101 after a panic, where panics unwind).
 ///
 /// ```compile_fail,E0133
 /// weir_measure_sys::fork::copy(|| 0);
@@ -130,5 +146,29 @@ impl Drop for Child {
             let _ = crate::signals::send(self.pid, libc::SIGKILL);
             let _ = self.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The status is 101 also where no panic unwinds, and whichever thread of the child panics.
+    #[test]
+    fn a_panic_ends_the_child_with_status_101() {
+        let ends_alike = || {
+            let panics = || -> u8 { panic!("the child ends") };
+            let on_a_thread = || std::thread::spawn(panics).join().map_or(1, |status| status);
+            let mut children = [child(panics), child(on_a_thread)];
+            let mut codes = children.iter_mut().map(|child| {
+                let child = child.as_mut().expect("one thread can fork");
+                child.wait().expect("reaped").status.code()
+            });
+            u8::from(!codes.all(|code| code == Some(101)))
+        };
+        // SAFETY: a copy of this process has one thread, as `child` demands. It needs memory, the
+        // hook for panics, and standard error, which no other test holds for longer than a line.
+        let mut alone = unsafe { copy(ends_alike) }.expect("forked");
+        assert_eq!(alone.wait().expect("reaped").status.code(), Some(0));
     }
 }

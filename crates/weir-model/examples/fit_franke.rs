@@ -5,8 +5,8 @@ use weir_model::machine::Machine;
 use weir_model::outcome::rank_correlation;
 use weir_model::random::Random;
 
-const FITTED: [&str; 9] =
-    ["call", "lock", "wake", "switch", "rouse", "byte", "cold_byte", "cache", "grep_byte"];
+const FITTED: [&str; 8] =
+    ["call", "lock", "wake", "switch", "rouse", "byte", "cold_byte", "grep_byte"];
 
 fn score(machine: &Machine) -> f64 {
     let outcome = run(machine).expect("a whole machine");

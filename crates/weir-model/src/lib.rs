@@ -2,15 +2,17 @@
 //!
 //! - [`heap`], [`random`], [`kernel`], [`disk`]: events, random numbers, processes on CPUs, a disk.
 //! - [`machine`]: constants with their sources, from `machines/*.toml`.
-//! - [`bbn`], [`joy`], [`franke`]: the published experiments; [`published`] has their figures.
+//! - [`allen`], [`bbn`], [`joy`], [`franke`]: the published experiments; [`published`] has their figures.
 //! - [`outcome`]: published and modelled figures beside each other.
 //! - [`catalogue`]: the experiments by name, and the predictions.
 //! - [`storm`]: faults over the decisions of `weir-policy`.
+//! - [`whatif`]: what a measured pipeline would take with other pipes, CPUs or stages.
 //!
 //! Nothing here reads a clock: the same seed gives the same bytes on every machine.
 
 #![forbid(unsafe_code)]
 
+pub mod allen;
 pub mod bbn;
 pub mod catalogue;
 pub mod disk;
@@ -23,3 +25,4 @@ pub mod outcome;
 pub mod published;
 pub mod random;
 pub mod storm;
+pub mod whatif;

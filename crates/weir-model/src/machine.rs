@@ -4,10 +4,14 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The files of the machines.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 8] = [
     ("pdp11-40", include_str!("../machines/pdp11-40.toml")),
+    ("pdp11-45", include_str!("../machines/pdp11-45.toml")),
     ("pdp11-70", include_str!("../machines/pdp11-70.toml")),
+    ("pentium2-1way", include_str!("../machines/pentium2-1way.toml")),
     ("pentium2-2way", include_str!("../machines/pentium2-2way.toml")),
+    ("pentium2-up", include_str!("../machines/pentium2-up.toml")),
+    ("present", include_str!("../machines/present.toml")),
     ("vax780", include_str!("../machines/vax780.toml")),
 ];
 

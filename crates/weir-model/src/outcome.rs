@@ -125,6 +125,9 @@ impl Outcome {
 
     /// Returns the score in one line.
     pub fn score(&self) -> String {
+        if self.cells.iter().all(|cell| cell.published.is_none()) {
+            return String::from("score: nothing published");
+        }
         if self.scoring == Scoring::SignAndRank {
             return self.sign_and_rank();
         }
@@ -139,29 +142,37 @@ impl Outcome {
         )
     }
 
-    fn sign_and_rank(&self) -> String {
-        let pairs: Vec<(f64, f64)> =
-            self.cells.iter().filter_map(|cell| Some((cell.published?, cell.model))).collect();
-        let clear: Vec<&(f64, f64)> = pairs.iter().filter(|(told, _)| told.abs() > 5.0).collect();
+    /// Returns how many of the figures beyond 5 % have the right sign, and how many there are.
+    pub fn signs(&self) -> (usize, usize) {
+        let pairs = self.cells.iter().filter_map(|cell| Some((cell.published?, cell.model)));
+        let clear: Vec<(f64, f64)> = pairs.filter(|(told, _)| told.abs() > 5.0).collect();
         let right = clear.iter().filter(|(told, model)| told.signum() == model.signum()).count();
-        let mut groups: Vec<&str> = Vec::new();
+        (right, clear.len())
+    }
+
+    /// Returns the rank correlation of each benchmark: the first word of a row names it.
+    pub fn ranks(&self) -> Vec<(String, f64)> {
+        let group = |cell: &Cell| cell.row.split(' ').next().unwrap_or("").to_owned();
+        let mut ranks: Vec<(String, f64)> = Vec::new();
         for cell in &self.cells {
-            let group = cell.row.split(' ').next().unwrap_or("");
-            if !groups.contains(&group) {
-                groups.push(group);
+            let name = group(cell);
+            if ranks.iter().all(|(known, _)| *known != name) {
+                let cells = self.cells.iter().filter(|cell| group(cell) == name);
+                let pairs: Vec<(f64, f64)> =
+                    cells.filter_map(|cell| Some((cell.published?, cell.model))).collect();
+                ranks.push((name, rank_correlation(&pairs)));
             }
         }
-        let of = |group: &str| {
-            let cells = self.cells.iter().filter(|cell| cell.row.split(' ').next() == Some(group));
-            let pairs: Vec<(f64, f64)> =
-                cells.filter_map(|cell| Some((cell.published?, cell.model))).collect();
-            format!("{group} {:.2}", rank_correlation(&pairs))
-        };
-        let ranks: Vec<String> = groups.iter().map(|group| of(group)).collect();
-        let percent = 100.0 * right as f64 / clear.len().max(1) as f64;
+        ranks
+    }
+
+    fn sign_and_rank(&self) -> String {
+        let (right, clear) = self.signs();
+        let ranks: Vec<String> =
+            self.ranks().iter().map(|(name, rank)| format!("{name} {rank:.2}")).collect();
+        let percent = 100.0 * right as f64 / clear.max(1) as f64;
         format!(
-            "score: right sign on {right} of {} figures beyond 5% ({percent:.0}%); rank correlation {}",
-            clear.len(),
+            "score: right sign on {right} of {clear} figures beyond 5% ({percent:.0}%); rank correlation {}",
             ranks.join(", ")
         )
     }

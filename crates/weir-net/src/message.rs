@@ -6,7 +6,7 @@
 //! 0 kind   1 why   2 checksum   3 zero   4..8 pointer (of a parameter problem)
 //! PACKET, UNDELIVERABLE   the IP datagram, whole, as it came (or its first 576 bytes)
 //! NOTICE                  what an ICMP error said: see [`Notice`]
-//! ATTACHED                address 4, peer 4, mtu 2, prefix 1
+//! ATTACHED                address 4, peer 4, mtu 2, prefix 1, flags 1 (1: segments are cut)
 //! REFUSED                 text
 //! STATISTICS              JSON
 //! ```
@@ -14,8 +14,9 @@
 //! From a station: 16 bytes, then a body that depends on the kind.
 //!
 //! ```text
-//! 0 kind   1 protocol   2 tos   3 ttl   4 flags (1: do not fragment)   5 bytes of options
-//! 6..8 zero   8..12 destination   12..16 zero
+//! 0 kind   1 protocol   2 tos   3 ttl   5 bytes of options   6..8 zero   8..12 destination
+//! 4 flags (1: do not fragment; 2: the checksum of TCP is left to the device)
+//! 12..14 bytes of a segment of TCP that the device cuts, or 0   14..16 zero
 //! SEND      options, payload
 //! ATTACH    count of wants 1, each: protocol 1, flag 1 (1: a port), port 2; path of the station
 //! REDIRECT  destination 4, gateway 4, who said so 4
@@ -25,7 +26,8 @@
 //! ```
 
 use crate::icmp::{Notice, NoticeKind, Undeliverable};
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Offload, Outgoing};
+use crate::wire::ipv4::protocol;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -100,6 +102,8 @@ pub struct Attached {
     pub prefix_bits: u8,
     /// Longest packet that the device takes.
     pub mtu: u16,
+    /// Whether the device completes checksums of TCP and cuts long segments ([`Offload`]).
+    pub offloads: bool,
 }
 
 /// A station's request to be attached.
@@ -126,10 +130,17 @@ impl MessageHead {
     /// Parses bytes that a station wrote; `None` if they are not valid.
     pub fn check(bytes: &[u8; FROM_STATION_BYTES]) -> Option<MessageHead> {
         let options_bytes = usize::from(bytes[5]);
-        let zeros = [bytes[6], bytes[7], bytes[12], bytes[13], bytes[14], bytes[15]];
-        if bytes[4] > 1 || options_bytes > 40 || options_bytes % 4 != 0 || zeros != [0; 6] {
+        let zeros = [bytes[6], bytes[7], bytes[14], bytes[15]];
+        if bytes[4] > 3 || options_bytes > 40 || options_bytes % 4 != 0 || zeros != [0; 4] {
             return None;
         }
+        let offload = match (bytes[4] & 2 != 0, u16::from_le_bytes([bytes[12], bytes[13]])) {
+            (false, 0) => Offload::None,
+            (true, _) if bytes[1] != protocol::TCP => return None,
+            (true, 0) => Offload::Checksum,
+            (true, segment_bytes) => Offload::Segments(segment_bytes),
+            (false, _) => return None,
+        };
         Some(MessageHead {
             kind: bytes[0],
             options_bytes,
@@ -138,31 +149,51 @@ impl MessageHead {
                 protocol: bytes[1],
                 tos: bytes[2],
                 ttl: bytes[3],
-                dont_fragment: bytes[4] == 1,
+                dont_fragment: bytes[4] & 1 != 0,
+                offload,
                 options: &[],
             },
         })
     }
 }
 
-/// Appends a message from a station to `to`: its head, and the options of SEND.
-pub fn put_send(to: &mut Vec<u8>, out: &Outgoing<'_>, payload: &[u8]) {
+/// Most bytes of the head and the options of SEND, which go before the payload.
+pub const MOST_SEND_HEAD_BYTES: usize = FROM_STATION_BYTES + 40;
+
+/// Writes the head and the options of SEND; returns their length. Options beyond 40 bytes are an
+/// error that the switch counts, and are not written.
+pub fn put_send_head(out: &Outgoing<'_>, to: &mut [u8; MOST_SEND_HEAD_BYTES]) -> usize {
     let options_bytes = out.options.len().next_multiple_of(4);
-    to.clear();
-    to.extend_from_slice(&[
+    let (is_left, segment_bytes) = match out.offload {
+        Offload::None => (false, 0),
+        Offload::Checksum => (true, 0),
+        Offload::Segments(bytes) => (true, bytes),
+    };
+    let flags = u8::from(out.dont_fragment) | u8::from(is_left) << 1;
+    to.fill(0);
+    to[..6].copy_from_slice(&[
         from_station::SEND,
         out.protocol,
         out.tos,
         out.ttl,
-        u8::from(out.dont_fragment),
-        options_bytes as u8,
-        0,
-        0,
+        flags,
+        u8::try_from(options_bytes).unwrap_or(u8::MAX),
     ]);
-    to.extend_from_slice(&out.destination.octets());
-    to.extend_from_slice(&[0; 4]);
-    to.extend_from_slice(out.options);
-    to.resize(FROM_STATION_BYTES + options_bytes, 0);
+    to[8..12].copy_from_slice(&out.destination.octets());
+    to[12..14].copy_from_slice(&segment_bytes.to_le_bytes());
+    let Some(room) = to.get_mut(FROM_STATION_BYTES..FROM_STATION_BYTES + out.options.len()) else {
+        return FROM_STATION_BYTES;
+    };
+    room.copy_from_slice(out.options);
+    FROM_STATION_BYTES + options_bytes
+}
+
+/// Writes a whole message of SEND over what `to` holds.
+pub fn put_send(to: &mut Vec<u8>, out: &Outgoing<'_>, payload: &[u8]) {
+    let mut head = [0; MOST_SEND_HEAD_BYTES];
+    let head_bytes = put_send_head(out, &mut head);
+    to.clear();
+    to.extend_from_slice(&head[..head_bytes]);
     to.extend_from_slice(payload);
 }
 
@@ -218,18 +249,23 @@ impl Attached {
         bytes.extend_from_slice(&self.address.octets());
         bytes.extend_from_slice(&self.peer.octets());
         bytes.extend_from_slice(&self.mtu.to_le_bytes());
-        bytes.push(self.prefix_bits);
+        bytes.extend_from_slice(&[self.prefix_bits, u8::from(self.offloads)]);
         bytes
     }
 
     /// Parses the body after the head; `None` if it is not valid.
     pub fn check(bytes: &[u8]) -> Option<Attached> {
-        let bytes: &[u8; 11] = bytes.try_into().ok()?;
+        let bytes: &[u8; 12] = bytes.try_into().ok()?;
         Some(Attached {
             address: address(&bytes[..4]),
             peer: address(&bytes[4..8]),
             mtu: u16::from_le_bytes([bytes[8], bytes[9]]),
             prefix_bits: bytes[10],
+            offloads: match bytes[11] {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
         })
     }
 }

@@ -5,6 +5,18 @@ use std::net::Ipv4Addr;
 /// Default time to live (RFC 1700, "IP time to live").
 pub const DEFAULT_TTL: u8 = 64;
 
+/// What a sender of TCP leaves to the device, where that does it ([`crate::message::Attached`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offload {
+    /// Nothing.
+    #[default]
+    None,
+    /// The checksum: its field has the sum of the pseudo-header alone.
+    Checksum,
+    /// The checksum, and to cut a long segment into some that carry this many bytes at most.
+    Segments(u16),
+}
+
 /// A datagram to send, as its sender describes it. The switch adds the source, the identification,
 /// the fragmentation and the header's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +31,8 @@ pub struct Outgoing<'a> {
     pub ttl: u8,
     /// Nobody may fragment it, the switch included.
     pub dont_fragment: bool,
+    /// What is left to the device.
+    pub offload: Offload,
     /// Options of its header, at most 40 bytes, before addresses or times are filled in.
     pub options: &'a [u8],
 }
@@ -32,6 +46,7 @@ impl Outgoing<'_> {
             tos: 0,
             ttl: DEFAULT_TTL,
             dont_fragment: false,
+            offload: Offload::None,
             options: &[],
         }
     }

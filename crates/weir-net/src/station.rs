@@ -3,8 +3,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp::{Notice, Undeliverable};
 use crate::message::{
-    self, AttachRequest, Attached, Checksum, MOST_MESSAGE_BYTES, TO_STATION_BYTES, Want,
-    from_station, to_station,
+    self, AttachRequest, Attached, Checksum, MOST_MESSAGE_BYTES, MOST_SEND_HEAD_BYTES,
+    TO_STATION_BYTES, Want, from_station, to_station,
 };
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
@@ -79,6 +79,7 @@ impl Station {
                 peer: Ipv4Addr::UNSPECIFIED,
                 prefix_bits: 0,
                 mtu: 0,
+                offloads: false,
             },
             buffer: vec![0; MOST_MESSAGE_BYTES],
             message: Vec::new(),
@@ -180,9 +181,17 @@ impl Station {
     /// # Errors
     /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn send(&mut self, out: &Outgoing<'_>, payload: &[u8]) -> Result<()> {
+        self.send_with(|sender| sender.send(out, payload))
+    }
+
+    /// Lends the sending side, for as many datagrams as `send` sends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSwitch`]: the switch has ended.
+    pub fn send_with(&mut self, send: impl FnOnce(&mut Sender<'_>)) -> Result<()> {
         let mut sender =
             Sender { writer: &mut self.writer, message: &mut self.message, failure: None };
-        sender.send(out, payload);
+        send(&mut sender);
         sender.failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -234,8 +243,12 @@ pub struct Sender<'a> {
 impl Sender<'_> {
     /// Sends a datagram. The call that shows messages reports a failure.
     pub fn send(&mut self, out: &Outgoing<'_>, payload: &[u8]) {
-        message::put_send(self.message, out, payload);
-        self.put();
+        let mut head = [0; MOST_SEND_HEAD_BYTES];
+        let head_bytes = message::put_send_head(out, &mut head);
+        let parts = [&head[..head_bytes], payload];
+        if let Err(error) = spans::SEND.run(|| self.writer.send_parts(&parts)) {
+            self.failure.get_or_insert(error);
+        }
     }
 
     /// Reports a redirect by `from` to the switch.

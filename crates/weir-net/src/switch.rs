@@ -277,7 +277,8 @@ impl SwitchState {
 
     fn attached(&self) -> Attached {
         let SwitchSettings { address, peer, prefix_bits, mtu, .. } = self.settings;
-        Attached { address, peer, prefix_bits, mtu }
+        let offloads = self.transmitter.device.offloads();
+        Attached { address, peer, prefix_bits, mtu, offloads }
     }
 
     /// Takes packets of the device, up to a maximum; returns how many.

@@ -3,14 +3,18 @@
 //! - [`Stack`]: what an implementation of TCP does here. [`smol`] has one, by the crate smoltcp.
 //! - `device`: the packets between the stack and the station.
 //! - [`endpoint`]: a stack over a station.
-//! - [`service`]: echo, discard, chargen and HTTP; `http` reads requests and writes answers.
+//! - [`service`]: echo, discard, chargen, HTTP and Telnet; `http` reads requests and writes answers.
+//! - [`telnet`]: options of Telnet, and what is data; `terminal` gives a command a terminal.
 
 mod device;
 pub mod endpoint;
 mod http;
 pub mod service;
 pub mod smol;
+pub mod telnet;
+mod terminal;
 
+pub use device::Outlet;
 use serde::Serialize;
 use std::net::SocketAddrV4;
 
@@ -77,11 +81,12 @@ pub trait Stack {
     /// Opens a connection from one of our ports; `None` where that cannot be.
     fn connect(&mut self, local_port: u16, to: SocketAddrV4, now_ns: u64) -> Option<ConnectionId>;
 
-    /// Takes an IP datagram with a segment. `is_checked`: its checksum need not be checked.
-    fn take(&mut self, datagram: &[u8], is_checked: bool);
+    /// Handles an IP datagram with a segment. `is_checked`: its checksum need not be checked. What is
+    /// to be answered at once goes to `outlet`.
+    fn take(&mut self, datagram: &[u8], is_checked: bool, now_ns: u64, outlet: &mut dyn Outlet);
 
-    /// Lets time pass, and handles what was taken. Packets to send are shown to `send`.
-    fn poll(&mut self, now_ns: u64, send: &mut dyn FnMut(&[u8]));
+    /// Lets time pass, and sends what is due to `outlet`.
+    fn poll(&mut self, now_ns: u64, outlet: &mut dyn Outlet);
 
     /// Returns after how long [`Stack::poll`] must be called again, if nothing comes.
     fn delay_ns(&mut self, now_ns: u64) -> Option<u64>;

@@ -8,7 +8,7 @@ use weir_net::icmp::{Notice, NoticeKind, Undeliverable};
 use weir_net::message::{
     self, AttachRequest, Attached, FROM_STATION_BYTES, MessageHead, Want, from_station,
 };
-use weir_net::outgoing::Outgoing;
+use weir_net::outgoing::{Offload, Outgoing};
 
 fn address() -> impl Strategy<Value = Ipv4Addr> {
     any::<u32>().prop_map(Ipv4Addr::from)
@@ -33,23 +33,29 @@ proptest! {
     #[test]
     fn a_datagram_is_read_as_it_was_put(
         to in address(),
-        (protocol, tos, ttl, dont_fragment) in any::<(u8, u8, u8, bool)>(),
+        protocol in prop_oneof![Just(6), any::<u8>()],
+        (tos, ttl, dont_fragment) in any::<(u8, u8, bool)>(),
         options in proptest::collection::vec(any::<u8>(), 0..=40),
         payload in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
         let destination = to;
-        let out =
-            Outgoing { destination, protocol, tos, ttl, dont_fragment, options: &options };
+        let offload = match (protocol, ttl) {
+            (6, 0..85) => Offload::Checksum,
+            (6, 85..170) => Offload::Segments(1 + u16::from(tos)),
+            _ => Offload::None,
+        };
+        let options = &options[..];
+        let out = Outgoing { destination, protocol, tos, ttl, dont_fragment, offload, options };
         let mut bytes = Vec::new();
         message::put_send(&mut bytes, &out, &payload);
         let front = MessageHead::check(bytes.first_chunk().expect("a front")).expect("a front");
         prop_assert_eq!(front.kind, from_station::SEND);
         prop_assert_eq!((front.out.destination, front.out.protocol), (to, protocol));
         prop_assert_eq!((front.out.tos, front.out.ttl), (tos, ttl));
-        prop_assert_eq!(front.out.dont_fragment, dont_fragment);
+        prop_assert_eq!((front.out.dont_fragment, front.out.offload), (dont_fragment, offload));
         prop_assert_eq!(front.options_bytes, options.len().next_multiple_of(4));
         let rest = &bytes[FROM_STATION_BYTES..];
-        prop_assert_eq!(&rest[..options.len()], &options[..]);
+        prop_assert_eq!(&rest[..options.len()], options);
         prop_assert!(rest[options.len()..front.options_bytes].iter().all(|pad| *pad == 0));
         prop_assert_eq!(&rest[front.options_bytes..], &payload[..]);
     }
@@ -76,9 +82,9 @@ proptest! {
     #[test]
     fn what_is_attached_is_read_as_it_was_put(
         (address, peer) in (address(), address()),
-        (prefix_bits, mtu) in any::<(u8, u16)>(),
+        (prefix_bits, mtu, offloads) in any::<(u8, u16, bool)>(),
     ) {
-        let attached = Attached { address, peer, prefix_bits, mtu };
+        let attached = Attached { address, peer, prefix_bits, mtu, offloads };
         let bytes = attached.put();
         prop_assert_eq!(Attached::check(&bytes[message::TO_STATION_BYTES..]), Some(attached));
     }

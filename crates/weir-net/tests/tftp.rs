@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weir_net::tftp::Patience;
 use weir_net::tftp::netascii::{Decoder, Encoder};
-use weir_net::tftp::packet::{self, Mode, Options, Packet, Request};
-use weir_net::tftp::receiver::Receiver;
-use weir_net::tftp::sender::{Sender, Terms};
+use weir_net::tftp::packet::{self, Mode, TftpOptions, TftpPacket, TftpRequest};
+use weir_net::tftp::receiver::FileReceiver;
+use weir_net::tftp::sender::{FileSender, TransferTerms};
 use weir_net::tftp::waits::WaitClock;
 
 /// What the network does: shares in thousandths, and where its choices begin.
@@ -66,19 +66,22 @@ fn next(queue: &mut BTreeMap<(u64, u64), Vec<u8>>, now_ns: u64) -> Option<Vec<u8
 /// What a transfer came to.
 struct Outcome {
     received: Vec<u8>,
-    sender: Sender,
-    receiver: Receiver,
+    sender: FileSender,
+    receiver: FileReceiver,
     time_ns: u64,
     sent: u64,
 }
 
 /// Moves a file, and wants both sides to finish. A pace limits how often the receiver takes one.
-fn transfer(file: &[u8], terms: Terms, weather: Weather, pace_ns: u64) -> Outcome {
+fn transfer(file: &[u8], terms: TransferTerms, weather: Weather, pace_ns: u64) -> Outcome {
     let mut network = Network::new(weather);
     let mut opening = Vec::new();
-    packet::put_option_ack(&mut opening, &Options { window: Some(9), ..Options::default() });
-    let mut sender = Sender::new(terms, Some(opening), 0);
-    let mut receiver = Receiver::new(terms, None, 0);
+    packet::put_option_ack(
+        &mut opening,
+        &TftpOptions { window: Some(9), ..TftpOptions::default() },
+    );
+    let mut sender = FileSender::new(terms, Some(opening), 0);
+    let mut receiver = FileReceiver::new(terms, None, 0);
     let (mut received, mut source) = (Vec::new(), file);
     let (mut now_ns, mut packet, mut free_ns) = (0, Vec::new(), 0);
     let mut steps = 0_u64;
@@ -96,13 +99,13 @@ fn transfer(file: &[u8], terms: Terms, weather: Weather, pace_ns: u64) -> Outcom
         while now_ns >= free_ns
             && let Some(bytes) = next(&mut network.to_receiver, now_ns)
         {
-            match Packet::check(&bytes).expect("a packet") {
-                Packet::Data { block, bytes } => {
+            match TftpPacket::check(&bytes).expect("a packet") {
+                TftpPacket::Data { block, bytes } => {
                     let long = receiver.take(block, bytes, now_ns, &mut received);
                     assert!(!long.expect("a file in memory"));
                     free_ns = now_ns + pace_ns;
                 }
-                Packet::OptionAck(_) => receiver.options_again(),
+                TftpPacket::OptionAck(_) => receiver.options_again(),
                 other => panic!("{other:?}"),
             }
             // What is due goes out between two datagrams, as in a server.
@@ -111,8 +114,8 @@ fn transfer(file: &[u8], terms: Terms, weather: Weather, pace_ns: u64) -> Outcom
             }
         }
         while let Some(bytes) = next(&mut network.to_sender, now_ns) {
-            match Packet::check(&bytes).expect("a packet") {
-                Packet::Ack { block } => sender.acknowledge(block, now_ns),
+            match TftpPacket::check(&bytes).expect("a packet") {
+                TftpPacket::Ack { block } => sender.acknowledge(block, now_ns),
                 other => panic!("{other:?}"),
             }
         }
@@ -126,10 +129,10 @@ fn transfer(file: &[u8], terms: Terms, weather: Weather, pace_ns: u64) -> Outcom
     Outcome { received, sender, receiver, time_ns: now_ns, sent: network.sent }
 }
 
-fn terms(mode: Mode, block_bytes: u16, window: u16) -> Terms {
+fn terms(mode: Mode, block_bytes: u16, window: u16) -> TransferTerms {
     // A network that loses half of everything needs patience.
     let patience = Patience { resend_ns: 1_000_000_000, give_up_ns: 3_600_000_000_000 };
-    Terms { mode, block_bytes, window, patience }
+    TransferTerms { mode, block_bytes, window, patience }
 }
 
 fn bytes(count: usize, seed: u64) -> Vec<u8> {
@@ -180,15 +183,15 @@ proptest! {
         window in proptest::option::of(1_u16..),
         writes in any::<bool>(),
     ) {
-        let _ = Packet::check(&any);
-        let options = Options { block_bytes, timeout_s, size_bytes, window };
-        let request = Request { writes, name: name.as_bytes(), mode: Mode::Netascii, options };
+        let _ = TftpPacket::check(&any);
+        let options = TftpOptions { block_bytes, timeout_s, size_bytes, window };
+        let request = TftpRequest { writes, name: name.as_bytes(), mode: Mode::Netascii, options };
         let mut packet = Vec::new();
         if packet::put_request(&mut packet, &request) {
-            prop_assert_eq!(Packet::check(&packet), Some(Packet::Request(request)));
+            prop_assert_eq!(TftpPacket::check(&packet), Some(TftpPacket::Request(request)));
         }
         packet::put_option_ack(&mut packet, &options);
-        prop_assert_eq!(Packet::check(&packet), Some(Packet::OptionAck(options)));
+        prop_assert_eq!(TftpPacket::check(&packet), Some(TftpPacket::OptionAck(options)));
     }
 
     #[test]
@@ -254,10 +257,11 @@ fn a_receiver_with_less_room_than_a_window_gets_everything_without_stalls() {
 
 #[test]
 fn who_does_not_answer_is_given_up() {
-    let quick = Terms { patience: Patience::default(), ..terms(Mode::Octet, 512, 4) };
+    let quick = TransferTerms { patience: Patience::default(), ..terms(Mode::Octet, 512, 4) };
     let file = [7_u8; 5000];
     let mut source = file.as_slice();
-    let (mut sender, mut receiver) = (Sender::new(quick, None, 0), Receiver::new(quick, None, 0));
+    let (mut sender, mut receiver) =
+        (FileSender::new(quick, None, 0), FileReceiver::new(quick, None, 0));
     let (mut now_ns, mut packet, mut blocks) = (0, Vec::new(), 0);
     while sender.expire(now_ns) {
         while sender.transmit(now_ns, &mut source, &mut packet).expect("read") {
@@ -278,7 +282,7 @@ fn who_does_not_answer_is_given_up() {
 
 #[test]
 fn a_file_that_changes_while_it_is_sent_is_not_sent_as_a_mixture() {
-    let mut sender = Sender::new(terms(Mode::Octet, 512, 2), None, 0);
+    let mut sender = FileSender::new(terms(Mode::Octet, 512, 2), None, 0);
     let (long, short) = ([1_u8; 5000], [1_u8; 700]);
     let mut packet = Vec::new();
     let mut source = long.as_slice();
@@ -296,11 +300,14 @@ fn options_out_of_range_are_left_out_and_the_first_counts() {
     let request =
         b"\0\x01f\0OCTET\0BLKSIZE\x008\0blksize\x00512\0windowsize\x000\0timeout\x00256\0\
         tsize\x00+5\0multicast\0\0windowsize\x0070000\0timeout\x00255\0";
-    let expected = Options { block_bytes: Some(8), timeout_s: Some(255), ..Options::default() };
-    let Some(Packet::Request(request)) = Packet::check(request) else { panic!("a request") };
+    let expected =
+        TftpOptions { block_bytes: Some(8), timeout_s: Some(255), ..TftpOptions::default() };
+    let Some(TftpPacket::Request(request)) = TftpPacket::check(request) else {
+        panic!("a request")
+    };
     assert_eq!(request.options, expected);
     for none in [&b"\0\x01f\0mail\0"[..], b"\0\x01\0octet\0", b"\0\x01f\0octet", b"\0\x07", b"\0"] {
-        assert_eq!(Packet::check(none), None, "{none:?}");
+        assert_eq!(TftpPacket::check(none), None, "{none:?}");
     }
 }
 

@@ -14,6 +14,8 @@ mod cluster;
 mod frames;
 mod leave;
 mod protocol;
+mod share;
+pub mod sharing;
 pub mod swapping;
 
 pub use protocol::{
@@ -61,10 +63,12 @@ const ALONG: u32 = 2 * MOST_CLUSTER;
 struct PageEntry {
     place: Place,
     flags: u8,
+    /// When it went, by the count of pages that have gone.
+    gone: u16,
     frame: u32,
 }
 
-const EMPTY: PageEntry = PageEntry { place: Place::Empty, flags: 0, frame: NONE };
+const EMPTY: PageEntry = PageEntry { place: Place::Empty, flags: 0, gone: 0, frame: NONE };
 
 /// The decisions of one region.
 #[derive(Debug)]
@@ -83,6 +87,10 @@ pub struct PagingPolicy {
     leaving: u32,
     /// Writing fails at present.
     fails: bool,
+    /// Pages that have gone.
+    gone: u64,
+    /// The memory that might be had instead ([`PagingPolicy::set_reach`]).
+    reach: u32,
     counts: PagingCounts,
     actions: VecDeque<PagingAction>,
 }
@@ -109,12 +117,14 @@ impl PagingPolicy {
             last: [Run { first: 0, count: 0 }; 2],
             leaving: 0,
             fails: false,
+            gone: 0,
+            reach: 0,
             counts: PagingCounts::default(),
             actions,
         };
         policy.grow(settings.pages)?;
         if settings.starts_filed {
-            let filed = PageEntry { place: Place::Filed, flags: FILED, frame: NONE };
+            let filed = PageEntry { place: Place::Filed, flags: FILED, ..EMPTY };
             policy.pages.fill(filed);
         }
         Ok(policy)
@@ -149,10 +159,15 @@ impl PagingPolicy {
     /// Pages that a fault brings in at present.
     pub fn cluster(&self) -> u32 {
         match self.advice {
-            Advice::Normal => self.cluster.pages(),
+            Advice::Normal => self.cluster.pages().min(self.most_cluster()),
             Advice::Random => 1,
-            Advice::Sequential => self.settings.most_cluster,
+            Advice::Sequential => self.most_cluster(),
         }
+    }
+
+    /// The largest cluster: at most a quarter of the frames that it may use.
+    fn most_cluster(&self) -> u32 {
+        self.settings.most_cluster.min(1 << (self.frames.limit() / 4).max(1).ilog2())
     }
 
     /// Sets the expected order of touches.
@@ -221,6 +236,7 @@ impl PagingPolicy {
         }
         let run = run.around(page, self.frames.free());
         self.learn(page);
+        self.counts.again += u64::from(self.has_just_gone(page));
         self.come(run, page);
         self.counts.hard += 1;
         if self.advice == Advice::Normal {
@@ -234,7 +250,7 @@ impl PagingPolicy {
     /// Brings a page in before it is touched, if that takes no frame from others. False: it did not.
     pub fn bring_ahead(&mut self, page: u32) -> bool {
         let is_absent = matches!(self.pages[page as usize].place, Place::Empty | Place::Filed);
-        let run = self.run_in(page, self.settings.most_cluster);
+        let run = self.run_in(page, self.most_cluster());
         if !is_absent || self.frames.free() < run.count {
             return false;
         }
@@ -248,13 +264,13 @@ impl PagingPolicy {
             return;
         }
         let number = self.counts.hard;
-        self.cluster.fault(page, number);
+        self.cluster.fault(page, number, self.is_missed(page));
         let age = u64::from(self.frames.count() / (2 * self.cluster.pages())).clamp(4, 64);
         while let Some(ripe) = self.cluster.ripe(number, age) {
             let unused = ripe.run.pages().filter(|page| self.is_unasked(*page)).count();
             // Where touches are seen by faults, one page of the cluster stands for the others.
             let seen = if self.settings.looks { 1 } else { ripe.run.count - 1 };
-            self.cluster.outcome(seen.saturating_sub(unused as u32), seen);
+            self.cluster.outcome(seen.saturating_sub(unused as u32), seen, number);
         }
     }
 

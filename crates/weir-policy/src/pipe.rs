@@ -2,7 +2,7 @@
 //! the writer get ahead.
 //!
 //! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and an atomic bound
-//! below the segment. Positions are bytes since the pipe was made, and only grow.
+//! that stays the same whatever they are. Positions are bytes since the pipe was made, and only grow.
 
 mod backoff;
 mod fencing;
@@ -46,12 +46,12 @@ pub struct OutOfRange {
 
 impl PipeShape {
     /// Makes a shape of at least these sizes: capacity and segment are rounded up to a power of two.
-    /// A size that is `None` follows from the others: a segment of an eighth of the capacity, an
-    /// atomic bound of 4096 bytes or a segment, whichever is less.
+    /// A segment that is `None` is an eighth of the capacity, an atomic bound that is `None` 4096
+    /// bytes (or the capacity, with smaller pages).
     ///
     /// # Errors
     /// The first size out of its range: the capacity from 1 byte to 1 GiB, the segment from the
-    /// 256th part of the capacity to the whole, the atomic bound from 1 byte to a segment.
+    /// 256th part of the capacity to the whole, the atomic bound from 1 byte to the capacity.
     pub fn new(
         page_bytes: u64,
         capacity: u64,
@@ -68,8 +68,8 @@ impl PipeShape {
         let segment = segment.unwrap_or(capacity_bytes >> 3);
         within("segment", segment, least, capacity_bytes)?;
         let segment_bytes = segment.next_power_of_two();
-        let atomic_bytes = atomic.unwrap_or(ATOMIC_BYTES.min(segment_bytes));
-        within("atomic bound", atomic_bytes, 1, segment_bytes)?;
+        let atomic_bytes = atomic.unwrap_or(ATOMIC_BYTES.min(capacity_bytes));
+        within("atomic bound", atomic_bytes, 1, capacity_bytes)?;
         Ok(PipeShape { capacity_bytes, segment_bytes, atomic_bytes })
     }
 
@@ -88,7 +88,7 @@ impl PipeShape {
         let segments = (plain.capacity_bytes >> MOST_SHIFT).max(64)..=plain.capacity_bytes;
         let segment = asked.0.or(now.0.filter(|bytes| segments.contains(bytes)));
         let plain = PipeShape::new(page_bytes, capacity, segment, None)?;
-        let atomic = asked.1.or(now.1.filter(|bytes| (1..=plain.segment_bytes).contains(bytes)));
+        let atomic = asked.1.or(now.1.filter(|bytes| (1..=plain.capacity_bytes).contains(bytes)));
         PipeShape::new(page_bytes, capacity, segment, atomic)
     }
 
@@ -115,6 +115,12 @@ impl PipeShape {
             return if room >= left { left } else { 0 };
         }
         left.min(room).min(self.segment_bytes)
+    }
+
+    /// Returns how much of a read of `left` bytes to take before their room is given back: a segment,
+    /// so that a writer goes on while a long read copies.
+    pub fn read_step_bytes(&self, left: u64) -> u64 {
+        left.min(self.segment_bytes)
     }
 
     /// Returns the room that a writer without room waits for, with `left` of `whole` bytes to write.
@@ -149,7 +155,7 @@ mod tests {
         let small = shape(1);
         assert_eq!(
             (small.capacity_bytes(), small.segment_bytes(), small.atomic_bytes()),
-            (4096, 512, 512)
+            (4096, 512, 4096)
         );
     }
 
@@ -160,8 +166,8 @@ mod tests {
         assert_eq!(refused(MOST_BYTES + 1, None, None).most, MOST_BYTES);
         let segment = refused(1 << 20, Some(1 << 21), None);
         assert_eq!((segment.what, segment.least, segment.most), ("segment", 4096, 1 << 20));
-        let atomic = refused(1 << 20, Some(8192), Some(8193));
-        assert_eq!((atomic.what, atomic.asked, atomic.most), ("atomic bound", 8193, 8192));
+        let atomic = refused(16_384, Some(8192), Some(16_385));
+        assert_eq!((atomic.what, atomic.asked, atomic.most), ("atomic bound", 16_385, 16_384));
     }
 
     #[test]
@@ -178,14 +184,38 @@ mod tests {
             "the segment is too small"
         );
         assert_eq!(sizes(MOST_BYTES, (None, None), now), (128 << 20, 1000));
-        assert_eq!(sizes(4096, (None, None), now), (512, 512), "both are too large");
-        assert_eq!(sizes(65_536, (Some(512), None), now), (512, 512));
+        assert_eq!(sizes(4096, (None, None), now), (512, 1000), "the segment is too large");
+        assert_eq!(sizes(4096, (None, None), (None, Some(5000))), (512, 4096), "so is the bound");
+        assert_eq!(sizes(65_536, (Some(512), None), now), (512, 1000));
         assert_eq!(sizes(65_536, (None, Some(9)), now), (8192, 9));
         assert_eq!(sizes(65_536, (None, None), (None, Some(0))), (8192, 4096));
         let asked = (Some(8192), None);
         let refused =
             PipeShape::fitted(4096, 4 << 20, asked, now).expect_err("asked for, and no fit");
         assert_eq!((refused.what, refused.least), ("segment", 16_384));
+    }
+
+    /// Franke kept PIPE_BUF at 4 kB for pipes of 4 to 32 kB; his segments were as large or larger.
+    #[test]
+    fn the_atomic_bound_is_4096_at_any_capacity() {
+        for capacity in [1, 4096, 8192, 16_384, 32_768, 1 << 20, MOST_BYTES] {
+            assert_eq!(shape(capacity).atomic_bytes(), 4096, "{capacity}");
+        }
+        let small = shape(4096);
+        assert_eq!(
+            (small.step_bytes(4096, 4096, 4095), small.step_bytes(4096, 4096, 4096)),
+            (0, 4096)
+        );
+        assert!(!small.wakes_writer(4095, 4096) && small.wakes_writer(4096, 4096));
+    }
+
+    #[test]
+    fn a_long_read_gives_room_back_by_segments() {
+        let made = shape(65_536);
+        assert_eq!(
+            [1, 8192, 8193, 65_536].map(|left| made.read_step_bytes(left)),
+            [1, 8192, 8192, 8192]
+        );
     }
 
     #[test]

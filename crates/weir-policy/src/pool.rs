@@ -16,8 +16,10 @@
 
 mod blocks;
 mod choose;
+mod figures;
 mod frames;
 mod laundry;
+mod lend;
 mod protocol;
 mod slots;
 mod stream;
@@ -51,6 +53,7 @@ pub struct PoolPolicy {
     appending: VecDeque<u32>,
     /// Streams whose readers wait.
     waiting_readers: u32,
+    lent: u32,
     actions: VecDeque<Action>,
 }
 
@@ -70,6 +73,7 @@ impl PoolPolicy {
             transfers: OpenTransfers::new(settings.transfers)?,
             appending: VecDeque::new(),
             waiting_readers: 0,
+            lent: 0,
             actions: VecDeque::new(),
         })
     }
@@ -128,41 +132,6 @@ impl PoolPolicy {
         self.laundry.trouble()
     }
 
-    /// Returns the counts of all streams together.
-    pub fn counts(&self) -> BlockCounts {
-        self.streams.counts
-    }
-
-    /// Returns the counts of one stream.
-    pub fn stream_counts(&self, stream: u32) -> BlockCounts {
-        self.streams[stream].counts
-    }
-
-    /// Returns the number of a stream's blocks that are not consumed.
-    pub fn backlog(&self, stream: u32) -> u32 {
-        self.streams[stream].count
-    }
-
-    /// Returns the frames in use now, and at most.
-    pub fn frames_used(&self) -> (u32, u32) {
-        (self.frames.used(), self.frames.most_used())
-    }
-
-    /// Returns the places of the file in use now, and at most.
-    pub fn slots_used(&self) -> (u32, u32) {
-        (self.slots.used(), self.slots.most_used())
-    }
-
-    /// Returns the number of transfers under way.
-    pub fn transfers_under_way(&self) -> u32 {
-        self.transfers.under_way()
-    }
-
-    /// Returns the settings, within their bounds.
-    pub fn settings(&self) -> PoolSettings {
-        self.settings
-    }
-
     /// Queues a writer that wants a frame.
     fn append(&mut self, now_ns: u64, stream: u32) {
         let asked = &mut self.streams[stream];
@@ -181,7 +150,7 @@ impl PoolPolicy {
     /// Gives frames to waiting writers, in their order.
     fn grant(&mut self, now_ns: u64) {
         while let Some(&stream) = self.appending.front() {
-            if self.frames.available() <= self.settings.reserve() {
+            if self.frames.available() <= self.settings.reserve() || self.laundry.holds_writers() {
                 break;
             }
             let Some(frame) = self.frames.take(&mut self.streams) else { return };

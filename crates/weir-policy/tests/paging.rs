@@ -3,7 +3,10 @@
 mod paging_world;
 
 use paging_world::World;
-use weir_policy::paging::swapping::{self, Interval, SwapFacts, Thrashing};
+use weir_policy::paging::sharing::{self, ShareFacts};
+use weir_policy::paging::swapping::{
+    self, Exchange, Interval, Rotation, RotationFacts, SwapFacts, Thrashing,
+};
 use weir_policy::paging::{
     Advice, LEAST_FRAMES, PagingAction, PagingPolicy, PagingSettings, Replacement, Run, Touch,
 };
@@ -318,5 +321,107 @@ fn thrashing_is_waiting_for_what_has_just_gone_twice_in_a_row() {
         assert!(
             ![bad, fine, bad, fine].map(|interval| thrashing.interval(interval)).contains(&true)
         );
+    }
+}
+
+#[test]
+fn memory_goes_from_those_who_fault_least_for_what_they_have() {
+    let of = |frames, faults| ShareFacts { frames, least: 8, faults };
+    // The second has twice the frames for each fault; the third has none to give.
+    let regions = [of(100, 9), of(100, 4), of(8, 0)];
+    assert_eq!(sharing::giver(&regions, None), Some(1));
+    assert_eq!(sharing::giver(&regions, Some(0)), Some(1));
+    // It does not go back before the other has half as much again.
+    assert_eq!(sharing::giver(&regions, Some(1)), None);
+    assert_eq!(sharing::giver(&[of(100, 9), of(120, 9)], Some(0)), None);
+    assert_eq!(sharing::giver(&[of(100, 9), of(160, 9)], Some(0)), Some(1));
+    assert_eq!(sharing::giver(&[of(8, 0), of(8, 5)], None), None);
+    assert_eq!((sharing::gives(&of(160, 0)), sharing::gives(&of(9, 0))), (10, 1));
+}
+
+/// Regions that thrash for ever: each has its turn, and each stays in for at least a turn.
+#[test]
+fn regions_take_turns() {
+    let rotation = Rotation { turn_ns: 10 };
+    let region = RotationFacts { frames: 50, since_ns: 0, is_out: false };
+    let mut regions = [region; 6];
+    let mut came = [0_u32; 6];
+    for now_ns in 0..1000 {
+        let ins = regions.iter().filter(|region| !region.is_out).count();
+        let Exchange { goes, comes } = rotation.decide(now_ns, ins > 3, 0, &regions);
+        if let Some(at) = goes {
+            assert!(!regions[at].is_out && (ins > 3 || now_ns - regions[at].since_ns >= 10));
+            regions[at] = RotationFacts { since_ns: now_ns, is_out: true, ..region };
+        }
+        if let Some(at) = comes {
+            assert!(regions[at].is_out && now_ns - regions[at].since_ns >= 10);
+            regions[at] = RotationFacts { since_ns: now_ns, is_out: false, ..region };
+            came[at] += 1;
+        }
+        let ins = regions.iter().filter(|region| !region.is_out).count();
+        assert!((3..=6).contains(&ins), "{ins}");
+    }
+    assert!(came.iter().all(|came| (20..80).contains(came)), "{came:?}");
+    // With room for it, a region comes in without another that goes.
+    let out = RotationFacts { since_ns: 0, is_out: true, ..region };
+    let exchange = rotation.decide(20, false, 50, &[out, region]);
+    assert_eq!(exchange, Exchange { goes: None, comes: Some(0) });
+}
+
+#[test]
+fn a_region_that_gets_less_memory_lets_pages_go() {
+    for looks in [false, true] {
+        let settings = PagingSettings { looks, ..settings(256) };
+        let mut world = World::new(settings);
+        for limit in [256, 40, 200, 8, 100] {
+            world.policy.set_limit(limit);
+            let mut looks = 0;
+            while world.policy.frames_used().0 > limit {
+                world.act();
+                world.end_any();
+                world.policy.set_limit(limit);
+                looks += 1;
+                assert!(looks < 1000, "{limit}: {:?}", world.policy.frames_used());
+            }
+            touch_all_ways(&mut world, 300);
+            world.act();
+            assert!(world.policy.frames_used().0 <= limit);
+        }
+    }
+}
+
+/// Reads one half upwards, and writes in many places of the other at once, as a radix sort does.
+/// Returns the time.
+fn distribute(places: u32, frames: u32, most_cluster: u32, looks: bool) -> u64 {
+    let mut world = World::new(PagingSettings { looks, most_cluster, ..settings(frames) });
+    let half = PAGES / 2;
+    (0..half).for_each(|page| assert!(world.touch(page, true)));
+    let each = half / places;
+    for pass in 0..4 {
+        let (from, to) = if pass % 2 == 0 { (0, half) } else { (half, 0) };
+        let mut at = vec![0_u32; places as usize];
+        for step in 0..half * 16 {
+            assert!(world.touch(from + step / 16, false));
+            let place = world.below(u64::from(places)) as u32;
+            let done = &mut at[place as usize];
+            let page = to + place * each + (*done / 16) % each;
+            *done += 1;
+            assert!(world.touch(page, true));
+        }
+    }
+    world.now_ns
+}
+
+/// What is read in order grows the clusters. They would displace each other where many places are
+/// written: without a look at what is missed, they cost 2.4 times as much as single pages.
+#[test]
+fn reading_in_order_does_not_make_clusters_where_many_places_are_written() {
+    for looks in [false, true] {
+        for places in [64, 256] {
+            let [alone, clusters] = [1, 32].map(|most| distribute(places, 512, most, looks));
+            assert!(clusters * 10 < alone * 15, "{places} {looks}: {clusters} of {alone} ns");
+        }
+        let [alone, clusters] = [1, 32].map(|most| distribute(16, 512, most, looks));
+        assert!(clusters * 3 < alone, "{looks}: {clusters} of {alone} ns");
     }
 }

@@ -24,6 +24,7 @@ pub mod inbox;
 pub mod lane;
 pub mod layout;
 pub mod notify;
+pub mod paging;
 pub mod primitive;
 pub mod record;
 pub mod sleep;

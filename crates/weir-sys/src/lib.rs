@@ -7,6 +7,7 @@
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`userfault`]: page faults that this process serves itself.
 //! - [`tun`], [`gather`]: a TUN device, and a write of two pieces of memory to it.
+//! - [`calendar`]: dates and times of day.
 //! - [`namespace`]: namespaces of networks and mounts.
 //! - [`mapping`]: anonymous memory. [`words`]: a file as words that several processes share.
 //!   [`overlay`]: words in static memory that can be replaced by a file.
@@ -17,6 +18,7 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
 
+pub mod calendar;
 pub mod cpu;
 pub mod forks;
 pub mod gather;
@@ -27,6 +29,7 @@ pub mod peer;
 pub mod proc;
 pub mod signals;
 pub mod spill;
+pub mod terminal;
 pub mod threads;
 pub mod tun;
 pub mod userfault;

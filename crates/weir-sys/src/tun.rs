@@ -61,6 +61,16 @@ impl Tun {
         self.vnet_header
     }
 
+    /// Asks the kernel to take segments of TCP over IP version 4 longer than a packet, which it cuts,
+    /// and to give such, with their checksum left out. Returns whether it does: the device must have
+    /// a header before each packet.
+    pub fn offload_segments(&self) -> bool {
+        let offload = libc::c_ulong::from(libc::TUN_F_CSUM | libc::TUN_F_TSO4);
+        // SAFETY: the argument is a value, not an address.
+        let set = || unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNSETOFFLOAD, offload) };
+        self.vnet_header && set() == 0
+    }
+
     /// Sets whether reading and writing wait.
     ///
     /// # Errors
@@ -69,6 +79,26 @@ impl Tun {
         let flags = if waits { OFlags::RDWR } else { OFlags::RDWR | OFlags::NONBLOCK };
         Ok(rustix::fs::fcntl_setfl(&self.file, flags)?)
     }
+}
+
+/// The header before a packet whose checksum the kernel is to complete, and which it is to cut where
+/// `segment_bytes` is not 0 (`struct virtio_net_hdr`).
+///
+/// The checksum begins after `ip_bytes`, and lies `checksum_at` bytes further. All headers of the
+/// packet together have `header_bytes`, and a cut segment carries `segment_bytes` after them.
+pub fn vnet_header(
+    ip_bytes: u16,
+    checksum_at: u16,
+    header_bytes: u16,
+    segment_bytes: u16,
+) -> [u8; VNET_HEADER_BYTES] {
+    // VIRTIO_NET_HDR_F_NEEDS_CSUM; VIRTIO_NET_HDR_GSO_NONE or VIRTIO_NET_HDR_GSO_TCPV4.
+    let mut header = [0; VNET_HEADER_BYTES];
+    (header[0], header[1]) = (1, u8::from(segment_bytes > 0));
+    for (at, word) in [header_bytes, segment_bytes, ip_bytes, checksum_at].into_iter().enumerate() {
+        header[2 + 2 * at..4 + 2 * at].copy_from_slice(&word.to_ne_bytes());
+    }
+    header
 }
 
 impl AsFd for Tun {

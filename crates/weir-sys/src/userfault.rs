@@ -7,6 +7,8 @@
 //! hidden leaves a mark if it was still protected, so [`UserFaults::hide`] knows, after nobody can
 //! write any longer, which pages were written.
 
+pub mod shared;
+
 use crate::check;
 use crate::forks::ParentOnly;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -20,6 +22,7 @@ const IOC_NEW: libc::Ioctl = 0xaa00;
 const IOC_API: libc::Ioctl = iowr(0xaa, 0x3f, 24);
 const IOC_REGISTER: libc::Ioctl = iowr(0xaa, 0, 32);
 const IOC_WAKE: libc::Ioctl = 2 << 30 | 16 << 16 | 0xaa << 8 | 2;
+const IOC_WRITEPROTECT: libc::Ioctl = iowr(0xaa, 6, 24);
 const IOC_CONTINUE: libc::Ioctl = iowr(0xaa, 7, 32);
 const IOC_POISON: libc::Ioctl = iowr(0xaa, 8, 32);
 const IOC_PAGEMAP_SCAN: libc::Ioctl = iowr(b'f' as libc::Ioctl, 16, 96);
@@ -93,6 +96,135 @@ pub struct UserFaults {
     page_bytes: usize,
 }
 
+/// Opens a descriptor of faults, and says whether it serves those of system calls too.
+fn open() -> io::Result<(ParentOnly, bool)> {
+    let mut serves_calls = true;
+    let descriptor = ParentOnly::make(|| {
+        if let Ok(device) = File::options().read(true).write(true).open("/dev/userfaultfd") {
+            // SAFETY: the device makes a descriptor of these flags, or returns an error.
+            let made = unsafe { libc::ioctl(device.as_raw_fd(), IOC_NEW, FLAGS) };
+            if made >= 0 {
+                // SAFETY: the kernel has just made it, and nobody else has it.
+                return Ok(unsafe { OwnedFd::from_raw_fd(made) });
+            }
+        }
+        make(FLAGS).or_else(|_| {
+            serves_calls = false;
+            make(FLAGS | USER_MODE_ONLY)
+        })
+    });
+    let descriptor = descriptor.map_err(|cause: io::Error| {
+        let why = match cause.raw_os_error() {
+            Some(libc::ENOSYS) => "the kernel has no userfaultfd",
+            Some(libc::EPERM) => "a sandbox (such as seccomp in a container) forbids userfaultfd",
+            _ => "userfaultfd cannot be opened",
+        };
+        io::Error::new(cause.kind(), format!("{why}: {cause}"))
+    })?;
+    Ok((descriptor, serves_calls))
+}
+
+/// Asks for features. The kernel refuses all if one is missing, so that one is looked for.
+fn agree(descriptor: RawFd, features: &[(u64, &str)]) -> io::Result<()> {
+    let wanted = features.iter().fold(0, |all, (bit, _)| all | bit);
+    let mut call = [API, wanted, 0];
+    // SAFETY: the kernel reads and writes three words, which are a live local.
+    let agreed = unsafe { libc::ioctl(descriptor, IOC_API, call.as_mut_ptr()) };
+    if agreed == 0 {
+        return Ok(());
+    }
+    // On EINVAL the kernel has cleared the words.
+    let has = made_features().unwrap_or(0);
+    let missing = features.iter().filter(|(bit, _)| has & bit == 0).map(|(_, name)| *name);
+    let missing = missing.collect::<Vec<_>>().join(", ");
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!("the kernel's userfaultfd lacks {missing}"),
+    ))
+}
+
+/// Makes the faults of a range come to a descriptor.
+///
+/// # Safety
+/// The range is a mapping of a memory file of this process, and stays mapped while the descriptor
+/// is open.
+unsafe fn register(descriptor: RawFd, start: *mut u8, bytes: usize) -> io::Result<()> {
+    let mut call =
+        RangeCall { start: start as u64, bytes: bytes as u64, mode: REGISTER_ALL, done: 0 };
+    // SAFETY: the kernel reads and writes the live local; it checks the range.
+    check(unsafe { libc::ioctl(descriptor, IOC_REGISTER, &raw mut call) }).map(drop)
+}
+
+/// Calls `each` with the faults that wait, if any do.
+fn take(descriptor: RawFd, page_bytes: usize, each: &mut dyn FnMut(UserFault)) -> io::Result<()> {
+    let none = Message { event: 0, reserved: [0; 7], flags: 0, address: 0, thread: 0, padding: 0 };
+    let mut messages = [none; MESSAGES];
+    let bytes = size_of_val(&messages);
+    // SAFETY: the buffer is a live local of this many bytes, of integers only.
+    let read = unsafe { libc::read(descriptor, messages.as_mut_ptr().cast(), bytes) };
+    if read < 0 {
+        let cause = io::Error::last_os_error();
+        let later = matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
+        return if later { Ok(()) } else { Err(cause) };
+    }
+    let count = (read as usize / size_of::<Message>()).min(MESSAGES);
+    for message in messages[..count].iter().filter(|message| message.event == EVENT_PAGEFAULT) {
+        let address = message.address as usize;
+        each(UserFault {
+            address: address - address % page_bytes,
+            writes: message.flags & FAULT_WRITES != 0,
+            thread: message.thread as crate::Pid,
+        });
+    }
+    Ok(())
+}
+
+/// Maps pages that the memory file has, and wakes who waits for them. `mapped` is called for each
+/// page that is mapped already, where the kernel stops and wakes nobody.
+fn map_pages(
+    descriptor: RawFd,
+    range: std::ops::Range<u64>,
+    mode: u64,
+    page_bytes: u64,
+    mapped: impl Fn(u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let mut call = RangeCall { start: at, bytes: range.end - at, mode, done: 0 };
+        // SAFETY: the kernel reads and writes the live local, and changes which pages are mapped of
+        // a registered range only: those have the bytes of the memory file.
+        let result = unsafe { libc::ioctl(descriptor, IOC_CONTINUE, &raw mut call) };
+        if result == 0 {
+            return Ok(());
+        }
+        let cause = io::Error::last_os_error();
+        at += u64::try_from(call.done).unwrap_or(0);
+        match cause.raw_os_error() {
+            Some(libc::EAGAIN) => {}
+            Some(libc::EEXIST) => {
+                mapped(at)?;
+                at += page_bytes;
+            }
+            _ => return Err(cause),
+        }
+    }
+    Ok(())
+}
+
+fn wake(descriptor: RawFd, start: u64, bytes: u64) -> io::Result<()> {
+    let mut call = [start, bytes];
+    // SAFETY: the kernel reads two words, which are a live local.
+    check(unsafe { libc::ioctl(descriptor, IOC_WAKE, call.as_mut_ptr()) }).map(drop)
+}
+
+/// Makes touches of a page end in SIGBUS, and wakes who waits for it.
+fn poison(descriptor: RawFd, start: u64, bytes: u64) -> io::Result<()> {
+    let mut call = RangeCall { start, bytes, mode: 0, done: 0 };
+    // SAFETY: the kernel reads and writes the live local, and marks pages of a registered range.
+    check(unsafe { libc::ioctl(descriptor, IOC_POISON, &raw mut call) })?;
+    wake(descriptor, start, bytes)
+}
+
 impl UserFaults {
     /// Opens a descriptor of faults: of `/dev/userfaultfd` if this process may open it, of the
     /// system call, or of the system call for faults of user mode only.
@@ -101,57 +233,13 @@ impl UserFaults {
     /// A sentence says what is missing: the kernel has no userfaultfd or lacks a feature, or a
     /// sandbox forbids it.
     pub fn open() -> io::Result<UserFaults> {
-        let mut serves_calls = true;
-        let descriptor = ParentOnly::make(|| {
-            if let Ok(device) = File::options().read(true).write(true).open("/dev/userfaultfd") {
-                // SAFETY: the device makes a descriptor of these flags, or returns an error.
-                let made = unsafe { libc::ioctl(device.as_raw_fd(), IOC_NEW, FLAGS) };
-                if made >= 0 {
-                    // SAFETY: the kernel has just made it, and nobody else has it.
-                    return Ok(unsafe { OwnedFd::from_raw_fd(made) });
-                }
-            }
-            make(FLAGS).or_else(|_| {
-                serves_calls = false;
-                make(FLAGS | USER_MODE_ONLY)
-            })
-        });
-        let descriptor = descriptor.map_err(|cause| {
-            let why = match cause.raw_os_error() {
-                Some(libc::ENOSYS) => "the kernel has no userfaultfd",
-                Some(libc::EPERM) => {
-                    "a sandbox (such as seccomp in a container) forbids userfaultfd"
-                }
-                _ => "userfaultfd cannot be opened",
-            };
-            io::Error::new(cause.kind(), format!("{why}: {cause}"))
-        })?;
+        let (descriptor, serves_calls) = open()?;
+        agree(descriptor.here()?.as_raw_fd(), &FEATURES)?;
         let page_bytes = rustix::param::page_size();
         let pagemap = File::open("/proc/self/pagemap").map_err(|cause| {
             io::Error::new(cause.kind(), format!("/proc/self/pagemap cannot be read: {cause}"))
         })?;
-        let faults = UserFaults { descriptor, pagemap, serves_calls, page_bytes };
-        faults.agree()?;
-        Ok(faults)
-    }
-
-    /// Asks for the features. The kernel refuses all if one is missing, so that one is looked for.
-    fn agree(&self) -> io::Result<()> {
-        let wanted = FEATURES.iter().fold(0, |all, (bit, _)| all | bit);
-        let mut call = [API, wanted, 0];
-        // SAFETY: the kernel reads and writes three words, which are a live local.
-        let agreed = unsafe { libc::ioctl(self.raw()?, IOC_API, call.as_mut_ptr()) };
-        if agreed == 0 {
-            return Ok(());
-        }
-        // On EINVAL the kernel has cleared the words.
-        let has = made_features().unwrap_or(0);
-        let missing = FEATURES.iter().filter(|(bit, _)| has & bit == 0).map(|(_, name)| *name);
-        let missing = missing.collect::<Vec<_>>().join(", ");
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            format!("the kernel's userfaultfd lacks {missing}"),
-        ))
+        Ok(UserFaults { descriptor, pagemap, serves_calls, page_bytes })
     }
 
     fn raw(&self) -> io::Result<RawFd> {
@@ -177,10 +265,8 @@ impl UserFaults {
     /// # Errors
     /// Those of the kernel.
     pub unsafe fn register(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
-        let mut call =
-            RangeCall { start: start as u64, bytes: bytes as u64, mode: REGISTER_ALL, done: 0 };
-        // SAFETY: the kernel reads and writes the live local; it checks the range.
-        check(unsafe { libc::ioctl(self.raw()?, IOC_REGISTER, &raw mut call) }).map(drop)
+        // SAFETY: the caller's promise.
+        unsafe { register(self.raw()?, start, bytes) }
     }
 
     /// Calls `each` with the faults that wait, if any do.
@@ -188,27 +274,7 @@ impl UserFaults {
     /// # Errors
     /// Those of read(2).
     pub fn take(&self, each: &mut dyn FnMut(UserFault)) -> io::Result<()> {
-        let none =
-            Message { event: 0, reserved: [0; 7], flags: 0, address: 0, thread: 0, padding: 0 };
-        let mut messages = [none; MESSAGES];
-        let bytes = size_of_val(&messages);
-        // SAFETY: the buffer is a live local of this many bytes, of integers only.
-        let read = unsafe { libc::read(self.raw()?, messages.as_mut_ptr().cast(), bytes) };
-        if read < 0 {
-            let cause = io::Error::last_os_error();
-            let later = matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
-            return if later { Ok(()) } else { Err(cause) };
-        }
-        let count = read as usize / size_of::<Message>();
-        for message in messages[..count].iter().filter(|message| message.event == EVENT_PAGEFAULT) {
-            let address = message.address as usize;
-            each(UserFault {
-                address: address - address % self.page_bytes,
-                writes: message.flags & FAULT_WRITES != 0,
-                thread: message.thread as crate::Pid,
-            });
-        }
-        Ok(())
+        take(self.raw()?, self.page_bytes, each)
     }
 
     /// Maps pages, which the memory file has, into a front, and wakes who waits for them. Pages that
@@ -220,33 +286,9 @@ impl UserFaults {
     /// # Errors
     /// Those of the kernel: the memory file lacks a page.
     pub unsafe fn show(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
-        let (mut at, end) = (start as u64, start as u64 + bytes as u64);
-        while at < end {
-            let mut call = RangeCall { start: at, bytes: end - at, mode: CONTINUE_WP, done: 0 };
-            // SAFETY: the kernel reads and writes the live local; the front is as promised.
-            let result = unsafe { libc::ioctl(self.raw()?, IOC_CONTINUE, &raw mut call) };
-            if result == 0 {
-                return Ok(());
-            }
-            let cause = io::Error::last_os_error();
-            at += u64::try_from(call.done).unwrap_or(0);
-            match cause.raw_os_error() {
-                Some(libc::EAGAIN) => {}
-                Some(libc::EEXIST) => {
-                    // The kernel stops at a page that is mapped, and wakes nobody for it.
-                    self.wake(at, self.page_bytes as u64)?;
-                    at += self.page_bytes as u64;
-                }
-                _ => return Err(cause),
-            }
-        }
-        Ok(())
-    }
-
-    fn wake(&self, start: u64, bytes: u64) -> io::Result<()> {
-        let mut call = [start, bytes];
-        // SAFETY: the kernel reads two words, which are a live local.
-        check(unsafe { libc::ioctl(self.raw()?, IOC_WAKE, call.as_mut_ptr()) }).map(drop)
+        let (descriptor, page) = (self.raw()?, self.page_bytes as u64);
+        let range = start as u64..start as u64 + bytes as u64;
+        map_pages(descriptor, range, CONTINUE_WP, page, |at| wake(descriptor, at, page))
     }
 
     /// Makes touches of a page end in SIGBUS, and wakes who waits for it.
@@ -257,11 +299,7 @@ impl UserFaults {
     /// # Errors
     /// Those of the kernel.
     pub unsafe fn poison(&self, start: *mut u8) -> io::Result<()> {
-        let bytes = self.page_bytes as u64;
-        let mut call = RangeCall { start: start as u64, bytes, mode: 0, done: 0 };
-        // SAFETY: the kernel reads and writes the live local; the front is as promised.
-        check(unsafe { libc::ioctl(self.raw()?, IOC_POISON, &raw mut call) })?;
-        self.wake(start as u64, bytes)
+        poison(self.raw()?, start as u64, self.page_bytes as u64)
     }
 
     /// Unmaps up to 32 pages of a front, so that the next touch faults. Returns which of `shown`

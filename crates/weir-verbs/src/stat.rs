@@ -1,5 +1,6 @@
 //! `weir stat`: shows the accounts of pipes, mpxes and flags in use.
 
+mod regions;
 mod shared;
 
 pub use shared::process;
@@ -17,7 +18,9 @@ use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::Instant;
-use weir::stat::{EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, clusters, mpxes, pipes};
+use weir::stat::{
+    EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
+};
 
 const SCHEMA: &str = "weir.stat/2";
 
@@ -47,7 +50,11 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
             let mpx: Vec<Value> = found.mpx.iter().map(mpx_json).collect();
             let flags: Vec<Value> = found.flags.iter().map(flags_json).collect();
             let running: Vec<Value> = running.iter().map(running_json).collect();
-            json!({"pipes": pipes, "mpx": mpx, "flags": flags, "running": running})
+            let regions: Vec<Value> = found.regions.iter().map(regions::json).collect();
+            json!({
+                "pipes": pipes, "mpx": mpx, "flags": flags, "regions": regions,
+                "running": running
+            })
         };
         let is_bare = found.is_empty() && running.is_empty() && options.watch.is_none();
         if is_bare && outlet.has_text() {
@@ -65,26 +72,32 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
 
 const NONE: &str = "no pipe of weir is in use";
 
-/// The pipes, mpxes and flags in use.
+/// The pipes, mpxes, flags and regions in use.
 struct InUse {
     pipes: Vec<PipeStat>,
     mpx: Vec<MpxStat>,
     flags: Vec<FlagsStat>,
+    regions: Vec<RegionStat>,
 }
 
 impl InUse {
     fn is_empty(&self) -> bool {
+        self.has_no_table() && self.regions.is_empty()
+    }
+
+    fn has_no_table(&self) -> bool {
         self.pipes.is_empty() && self.mpx.is_empty() && self.flags.is_empty()
     }
 }
 
 fn look(pid: Option<i32>) -> InUse {
-    let mut found = InUse { pipes: pipes(), mpx: mpxes(), flags: clusters() };
+    let mut found = InUse { pipes: pipes(), mpx: mpxes(), flags: clusters(), regions: regions() };
     if let Some(pid) = pid {
         let is_held = |holders: &[(i32, i32)]| holders.iter().any(|(holder, _)| *holder == pid);
         found.pipes.retain(|pipe| is_held(&pipe.holders));
         found.mpx.retain(|mpx| is_held(&mpx.holders));
         found.flags.retain(|flags| is_held(&flags.holders));
+        found.regions.retain(|region| is_held(&region.holders));
     }
     found
 }
@@ -124,11 +137,13 @@ fn running_json(running: &Running) -> Value {
 fn text(found: &InUse, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
     let stdout = std::io::stdout();
     let width = stdout.is_terminal().then(|| columns(stdout).unwrap_or(80));
-    let mut text = match found.is_empty() {
-        true => format!("{NONE}\n"),
-        false => table(found, rate, width) + "\n",
+    let mut text = match (found.is_empty(), found.has_no_table()) {
+        (true, _) => format!("{NONE}\n"),
+        (false, true) => String::new(),
+        (false, false) => table(found, rate, width) + "\n",
     };
     text.extend(found.pipes.iter().filter_map(backlog));
+    text.extend(found.regions.iter().map(regions::lines));
     for Running { pid, command } in running {
         let line = format!("running: {pid} {command}");
         text += &cut(&line, width.unwrap_or(usize::MAX));

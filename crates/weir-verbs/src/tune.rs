@@ -11,7 +11,7 @@ use serde_json::json;
 use std::process::ExitCode;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
 
-const SCHEMA: &str = "weir.tune/2";
+const SCHEMA: &str = "weir.tune/3";
 /// The schema for a pipe in use.
 const PIPE_SCHEMA: &str = "weir.tune.pipe/1";
 
@@ -27,12 +27,11 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
         settings.segment_bytes = settings.segment_bytes.filter(|bytes| *bytes <= size);
     }
     let capacity = settings.capacity_bytes.unwrap_or(settings.habits().capacity_bytes);
-    if let Some(segment) = segment(options, capacity) {
-        settings.segment_bytes = Some(segment);
+    if options.segment.or(options.shift.map(u64::from)).is_some() {
+        (settings.segment_bytes, settings.segment_shift) = (options.segment, options.shift);
     }
-    let segment = settings.segment_bytes.unwrap_or(capacity >> 3);
     settings.atomic_bytes =
-        options.atomic.or(settings.atomic_bytes.filter(|bytes| *bytes <= segment));
+        options.atomic.or(settings.atomic_bytes.filter(|bytes| *bytes <= capacity));
     let sizes = settings.sizes().map_err(asked)?;
     if size(options).is_some() {
         settings.capacity_bytes = Some(sizes.capacity_bytes);
@@ -46,7 +45,35 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
         settings.write().map_err(asked)?;
     }
     show(&mut outlet, &settings)?;
+    if let Some(pid) = options.live {
+        tell(&all_live(options, pid));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the pipes in use that this user may change for these sizes: all of them, or, if `pid` is not 0,
+/// those of which that process holds an end. Returns a line that says how many were asked.
+fn all_live(options: &TuneOptions, pid: i32) -> String {
+    let mut pipes = weir::stat::pipes();
+    pipes.retain(|pipe| pid == 0 || pipe.holders.iter().any(|(holder, _)| *holder == pid));
+    let changed = pipes.iter().filter(|pipe| ask_one(options, pipe).is_some()).count();
+    format!(
+        "{changed} of {} pipes in use were asked for them; their writers adopt them",
+        pipes.len()
+    )
+}
+
+/// Asks a pipe in use, with a segment relative to its own capacity. `None` if that cannot be done.
+fn ask_one(options: &TuneOptions, pipe: &weir::stat::PipeStat) -> Option<()> {
+    if pipe.writer.closed || pipe.reader.closed {
+        return None;
+    }
+    let of_pipe = |&(pid, descriptor)| weir::stat::open(pid, descriptor, true).ok();
+    let file = pipe.holders.iter().find_map(of_pipe)?;
+    let capacity_bytes = size(options).filter(|_| pipe.kind != weir::stat::PipeKind::Records);
+    let segment_bytes = segment(options, capacity_bytes.unwrap_or(pipe.capacity_bytes));
+    let wanted = Ask { capacity_bytes, segment_bytes, atomic_bytes: options.atomic };
+    ask(file.as_fd(), wanted).ok().map(drop)
 }
 
 fn page_bytes() -> u64 {
@@ -115,7 +142,8 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
     let from = |set: bool, otherwise: &'static str| if set { "set" } else { otherwise };
     let size_from =
         from(settings.capacity_bytes.is_some(), if measured { "measured" } else { "caches" });
-    let segment_from = from(settings.segment_bytes.is_some(), "default");
+    let segment_from =
+        from(settings.segment_bytes.is_some() || settings.segment_shift.is_some(), "default");
     let atomic_from = from(settings.atomic_bytes.is_some(), "default");
     let kept = path().map(|path| path.display().to_string());
     let body = || {
@@ -127,7 +155,7 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
             "from": {"capacity": size_from, "segment": segment_from, "atomic": atomic_from},
             "measured": measured,
             "reader_dirties": habits.dirties,
-            "slip_s": json::seconds(habits.backoff_ns),
+            "backoff_s": json::seconds(habits.backoff_ns),
             "wake_s": json::seconds(habits.wake_ns),
             "file": kept,
         })

@@ -3,7 +3,7 @@
 use crate::connect::wait::{Key, Wait, WaitItem};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
-use crate::park::{Timeout, WaitSource, futex, look_quickly};
+use crate::park::{Timeout, WaitSource, Waiting, futex, look_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::any::Any;
 use std::path::Path;
@@ -32,12 +32,13 @@ enum FlagsMemory {
 #[derive(Clone, Debug)]
 pub struct Flags {
     memory: Arc<FlagsMemory>,
+    waiting: Waiting,
 }
 
 impl Flags {
     /// Makes a cluster for the threads of this process.
     pub fn local() -> Flags {
-        Flags { memory: Arc::new(FlagsMemory::Local(Box::default())) }
+        Flags::over(FlagsMemory::Local(Box::default()))
     }
 
     /// Makes a cluster in shared memory, which other processes open by its descriptor.
@@ -51,7 +52,7 @@ impl Flags {
             let why = "the process was forked meanwhile";
             Error::new(ErrorKind::Forked, "make", "a cluster of flags", why)
         })?;
-        Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
+        Ok(Flags::over(FlagsMemory::Shared { file, page }))
     }
 
     /// Opens a shared cluster by the descriptor that another process handed on.
@@ -60,7 +61,7 @@ impl Flags {
     /// [`ErrorKind::Corrupt`]: the file is not a cluster of flags.
     pub fn open(file: OwnedFd) -> Result<Flags> {
         let page = SharedPage::open(file.as_fd())?;
-        Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
+        Ok(Flags::over(FlagsMemory::Shared { file, page }))
     }
 
     /// Opens the cluster of this name. If there is none, makes one with all flags clear that only
@@ -74,7 +75,7 @@ impl Flags {
     /// cannot be opened or made.
     pub fn named(path: impl AsRef<Path>) -> Result<Flags> {
         let (file, page) = SharedPage::named(path.as_ref())?;
-        Ok(Flags { memory: Arc::new(FlagsMemory::Shared { file, page }) })
+        Ok(Flags::over(FlagsMemory::Shared { file, page }))
     }
 
     /// Returns the descriptor of a shared cluster, for other processes. It cannot be polled.
@@ -83,6 +84,25 @@ impl Flags {
             FlagsMemory::Local(_) => None,
             FlagsMemory::Shared { file, .. } => Some(file.as_fd()),
         }
+    }
+
+    fn over(memory: FlagsMemory) -> Flags {
+        Flags { memory: Arc::new(memory), waiting: Waiting::Adaptive }
+    }
+
+    /// Sets how calls of this handle wait: [`Waiting::Sleep`] looks once and sleeps; the others look
+    /// 40 times first. Other handles and processes wait as they did.
+    ///
+    /// ```
+    /// let flags = weir::Flags::local().waiting(weir::Waiting::Sleep);
+    /// flags.set(0b11);
+    /// assert_eq!(flags.wait_all_and_clear(0b11)?, 0b11);
+    /// # Ok::<(), weir::Error>(())
+    /// ```
+    #[must_use]
+    pub fn waiting(mut self, waiting: Waiting) -> Flags {
+        self.waiting = waiting;
+        self
     }
 
     fn cluster(&self) -> &Cluster {
@@ -160,6 +180,27 @@ impl Flags {
         self.wait_and_clear_timeout(mask, Timeout::Never)
     }
 
+    /// Waits until all flags of `mask` are set at once, and clears them in the same step: if several
+    /// threads wait, one of them gets all.
+    ///
+    /// # Errors
+    /// Those of [`Flags::wait_any`].
+    pub fn wait_all_and_clear(&self, mask: u64) -> Result<u64> {
+        self.wait_all_and_clear_timeout(mask, Timeout::Never)
+    }
+
+    /// Waits until all flags of `mask` are set at once, or the timeout passes, and clears them.
+    ///
+    /// # Errors
+    /// Those of [`Flags::wait_any_timeout`].
+    pub fn wait_all_and_clear_timeout(
+        &self,
+        mask: u64,
+        timeout: impl Into<Timeout>,
+    ) -> Result<u64> {
+        self.wait(mask, timeout.into(), || self.cluster().take(mask, true))
+    }
+
     /// Waits until any flag of `mask` is set, or the timeout passes, and clears the set ones.
     ///
     /// # Errors
@@ -172,7 +213,9 @@ impl Flags {
         if mask == 0 {
             return Err(Error::new(ErrorKind::Invalid, "wait for", "flags", "the mask is empty"));
         }
-        if let Some(found) = look_quickly(&look) {
+        if self.waiting != Waiting::Sleep
+            && let Some(found) = look_quickly(&look)
+        {
             return Ok(found);
         }
         let (until, mut first) = (timeout.start(), true);

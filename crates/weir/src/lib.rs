@@ -46,6 +46,7 @@
 //! | flags | [`Flags`] |
 //! | streams of more than memory holds | [`Pool`], [`ElasticReader`] |
 //! | a mapping larger than the memory it may use | [`Region`], [`MappedRegion`] |
+//! | the same, in several processes | [`SharedRegion`], [`SharedRegionMember`] |
 //!
 //! Ends reach other processes by a path ([`Listener`],
 //! [`Writer::connect`](Endpoint#method.connect)) or as descriptors ([`Handle`], [`DuplexHandle`]).
@@ -113,8 +114,9 @@ pub use pipe::stream::{Reader, Writer, pipe};
 pub use pool::elastic::ElasticReader;
 pub use pool::region::{
     MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
+    SharedRegion, SharedRegionMember,
 };
-pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions};
+pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions, PoolRule};
 pub use port::{
     Ending, Event, Identity, Lent, Port, PortCounts, PortName, PortOptions, PortWriter,
     PortWriterOptions, Received, WriterId, WriterStat,

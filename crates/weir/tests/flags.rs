@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
-use weir::{ErrorKind, Flags};
+use weir::{ErrorKind, Flags, Timeout, Waiting};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -57,6 +57,31 @@ fn each_bit_is_taken_once() {
 
 fn one(flags: &Flags) -> u64 {
     flags.wait_and_clear(1).expect("set")
+}
+
+/// Two flags are needed at once, and each waiter gives them back one by one: a waiter that took one
+/// and then waited for the other would stop both.
+#[test]
+fn all_bits_are_taken_by_one_or_none() {
+    for waiting in [Waiting::Adaptive, Waiting::Sleep] {
+        let flags = Flags::local().waiting(waiting);
+        flags.set(0b11);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        assert_eq!(flags.wait_all_and_clear(0b11).expect("set"), 0b11);
+                        assert_eq!(flags.set(0b01) & 0b11, 0, "nobody else has a part");
+                        assert_eq!(flags.set(0b10) & 0b10, 0);
+                    }
+                });
+            }
+        });
+        assert_eq!(flags.clear(0b10), 0b11);
+        let error =
+            flags.wait_all_and_clear_timeout(0b11, Timeout::Now).expect_err("one is missing");
+        assert_eq!((error.kind(), flags.read()), (ErrorKind::WouldBlock, 0b01));
+    }
 }
 
 #[test]

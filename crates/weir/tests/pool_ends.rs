@@ -4,7 +4,7 @@ use common::until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use std::time::Duration;
-use weir::{ErrorKind, Pool, PoolOptions};
+use weir::{ErrorKind, Options, Pollable, Pool, PoolOptions, Wait, pipe};
 
 mod common;
 
@@ -286,4 +286,85 @@ fn a_forked_child_has_no_part_in_the_pool() {
     }
     assert!(came[..data.len()] == data && &came[data.len()..] == b"and on");
     all_is_given_back(&pool);
+}
+
+/// A wait over ends of backlogs beside an end of a pipe: bytes, room, and the other end's death.
+#[test]
+fn one_wait_knows_the_ends_of_backlogs() {
+    let pool = in_memory(8);
+    let (mut writer, reader) = pool.backlog().expect("backlog");
+    let (mut other, other_reader) = pipe(&Options::new()).expect("pipe");
+    let mut wait = Wait::new();
+    let key = wait.add("backlog", reader).expect("added");
+    wait.add("pipe", other_reader).expect("added");
+    let mut ready = Vec::new();
+    let nothing = wait.wait_timeout(&mut ready, Duration::ZERO).expect_err("nothing");
+    assert!(matches!(nothing.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
+    for round in 0..100 {
+        // Sometimes the bytes come before the wait sleeps, and sometimes after.
+        let writing = std::thread::spawn(move || {
+            writer.write(&[round; 70]).expect("written");
+            writer
+        });
+        let (mut buffer, mut done) = ([0; 70], 0);
+        // At the end of a frame the bytes come in two parts.
+        while done < buffer.len() {
+            wait.wait_timeout(&mut ready, PATIENCE).expect("woken");
+            assert_eq!(ready, ["backlog"]);
+            done += wait[key].try_read(&mut buffer[done..]).expect("taken");
+        }
+        assert_eq!(buffer, [round; 70]);
+        writer = writing.join().expect("no panic");
+    }
+    other.write(b"x").expect("written");
+    wait.wait_timeout(&mut ready, PATIENCE).expect("woken");
+    assert_eq!(ready, ["pipe"]);
+    wait.remove(key).expect("the wait owned it");
+    let closed = writer.try_write(b"x").expect_err("the reader is gone");
+    assert_eq!(closed.kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn a_wait_for_room_in_a_backlog_ends_when_bytes_are_read() {
+    let pool = in_memory(8);
+    let (writer, mut reader) = pool.backlog().expect("backlog");
+    let mut wait = Wait::new();
+    let key = wait.add((), writer).expect("added");
+    let mut ready = Vec::new();
+    let mut bytes = [0; 16 * PAGE];
+    for _ in 0..50 {
+        while wait[key].try_write(&bytes).is_ok() {}
+        let nothing = wait.wait_timeout(&mut ready, Duration::ZERO).expect_err("full");
+        assert!(matches!(nothing.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut));
+        let reading = std::thread::spawn(move || {
+            while reader.try_read(&mut [0; PAGE]).is_ok() {}
+            reader
+        });
+        wait.wait_timeout(&mut ready, PATIENCE).expect("there is room");
+        reader = reading.join().expect("no panic");
+        bytes[0] += 1;
+    }
+    while wait[key].try_write(&bytes).is_ok() {}
+    drop(reader);
+    wait.wait_timeout(&mut ready, PATIENCE).expect("the reader is gone");
+    let closed = wait[key].try_write(&bytes).expect_err("the reader is gone");
+    assert_eq!(closed.kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn ends_of_backlogs_lend_their_descriptors() {
+    let pool = in_memory(8);
+    let (writer, reader) = pool.backlog().expect("backlog");
+    let mut writer = Pollable::new(writer).expect("a descriptor");
+    let mut reader = Pollable::new(reader).expect("a descriptor");
+    let is_readable = |end: &dyn std::os::fd::AsFd| is_ready(end.as_fd(), 0);
+    let nothing = reader.get_mut().try_read(&mut [0; 8]).expect_err("nothing");
+    assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+    assert!(!is_readable(&reader));
+    while writer.get_mut().try_write(&[0; PAGE]).is_ok() {}
+    assert!(is_readable(&reader) && !is_readable(&writer));
+    while reader.get_mut().try_read(&mut [0; PAGE]).is_ok() {}
+    assert!(is_readable(&writer) && !is_readable(&reader));
+    drop(writer.into_inner());
+    assert!(is_readable(&reader), "the end");
 }

@@ -61,6 +61,19 @@ fn the_environment_ranks_over_the_file_and_the_file_over_the_caches() {
     assert_eq!(under(&[]), plain, "no home: as without a file");
 }
 
+/// A shift used to be stored as the bytes that it gave for one capacity.
+#[test]
+fn a_shift_is_a_part_of_each_pipes_capacity() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("tune");
+    std::fs::write(&file, "capacity_bytes 1048576\nsegment_shift 4\n").expect("written");
+    let file = ("WEIR_TUNE", file.to_str().expect("text"));
+    assert_eq!(under(&[file]), "1048576 65536");
+    assert_eq!(under(&[file, ("WEIR_PIPE_SIZE", "16K")]), "16384 1024");
+    assert_eq!(under(&[file, ("WEIR_PIPE_SIZE", "4M")]), "4194304 262144");
+    assert_eq!(under(&[file, ("WEIR_PIPE_SEGMENT", "8K")]), "1048576 8192");
+}
+
 #[test]
 fn what_is_no_size_is_named() {
     let said = under(&[("WEIR_PIPE_SIZE", "much")]);

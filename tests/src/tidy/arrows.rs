@@ -13,7 +13,7 @@ use std::process::Command;
 const ARROWS: [(&str, &[&str]); 13] = [
     ("weir-policy", &[]),
     ("weir-doctor", &[]),
-    ("weir-model", &["weir-policy"]),
+    ("weir-model", &["weir-net", "weir-policy"]),
     ("weir-ring", &["weir-policy"]),
     ("weir-sys", &[]),
     ("weir-measure-sys", &["weir-sys"]),

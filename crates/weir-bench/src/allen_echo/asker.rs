@@ -60,7 +60,7 @@ impl Asker {
         Ok(set_socket_timeout(&self.socket, Timeout::Recv, time)?)
     }
 
-    pub(super) fn turnarounds(&mut self, count: u64) -> Result<Took, CaseError> {
+    pub fn turnarounds(&mut self, count: u64) -> Result<Took, CaseError> {
         Took::of(self, count, Asker::send, Asker::receive)
     }
 

@@ -39,7 +39,7 @@ pub fn kernel(site: &Site, subnet: Subnet) -> Result<PeerProcess, CaseError> {
 
 /// Starts the other side in its own namespace and connects it to this one. When this returns, the
 /// other side has done `prepare`; it goes on with `serve`.
-fn join<S>(
+pub(crate) fn join<S>(
     site: &Site,
     subnet: Subnet,
     prepare: impl FnOnce() -> Result<S, CaseError>,

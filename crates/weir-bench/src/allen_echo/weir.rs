@@ -6,7 +6,7 @@ use crate::tools::place::PortDirectory;
 use crate::tools::program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::{CaseError, Site};
@@ -38,6 +38,11 @@ impl Weir {
     /// Starts the switch where the other side belongs, in the namespace of this process, and waits
     /// until it answers.
     pub fn start(site: &Site, subnet: Subnet, inline: bool) -> Result<Weir, CaseError> {
+        Weir::start_with(site, subnet, &[if inline { "--inline" } else { "--icmpd" }])
+    }
+
+    /// As [`Weir::start`], with these options; one of them lets it answer echoes.
+    pub fn start_with(site: &Site, subnet: Subnet, options: &[&str]) -> Result<Weir, CaseError> {
         let device = subnet.device();
         // A missing privilege is told apart from a failure.
         Tun::open(&device, false)
@@ -47,7 +52,7 @@ impl Weir {
         command.args(["net", "up", "--tun", &device]);
         command.args(["--addr", &format!("{}/{PREFIX_BITS}", subnet.there())]);
         command.args(["--peer", &subnet.here().to_string(), "--mtu", &MTU.to_string()]);
-        command.arg(if inline { "--inline" } else { "--icmpd" }).args(["--", "cat"]);
+        command.args(options).args(["--", "cat"]);
         command.env("XDG_RUNTIME_DIR", place.directory());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         // A child starts on the CPU of its parent.
@@ -67,8 +72,13 @@ impl Weir {
         &self.pids
     }
 
+    /// Returns the value of XDG_RUNTIME_DIR for programs that attach.
+    pub fn runtime_directory(&self) -> &Path {
+        self.place.directory()
+    }
+
     fn directory(&self) -> PathBuf {
-        self.place.directory().join("weir/net").join(&self.device)
+        self.runtime_directory().join("weir/net").join(&self.device)
     }
 
     pub fn log(&self) -> Result<Log, CaseError> {

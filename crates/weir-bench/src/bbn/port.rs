@@ -1,9 +1,10 @@
 //! `bbn-port`: records from writers to one reader, with an 8-byte header and checked in full (as in
-//! t.port1), and bare.
+//! t.port1), with each of the two alone, and bare.
 //!
 //! With the kernel's mechanisms the header precedes the data. weir's port has a header of its own,
-//! also of 8 bytes, of which the reader checks writer and number. In the bare cases a record pipe
-//! takes the port's place: the same ring without the header and without a choice among writers.
+//! also of 8 bytes, of which the reader checks writer and number. In the bare cases pipes stand
+//! beside it: streams, and a record pipe, which is the same ring without the header and without a
+//! choice among writers.
 
 use super::{BLOCK_BYTES, COSTS, Meter, costly};
 use crate::tools::channel::{BenchChannel, Mechanism};
@@ -27,16 +28,28 @@ const PACKET_BYTES: u64 = 65_536;
 pub fn suite() -> Suite {
     let kernels = [Mechanism::UnixSeqpacket, Mechanism::PosixMq];
     let port = Mechanism::WeirPort(Waiting::Adaptive);
-    let each = |mechanism: Mechanism, checked: bool| {
+    let each = |mechanism: Mechanism, extra: Extra| {
         let sizes = BLOCK_BYTES.into_iter().filter(move |bytes| *bytes <= limit(mechanism));
-        sizes.map(move |bytes| record(mechanism, bytes, 1, checked))
+        sizes.map(move |bytes| record(mechanism, bytes, 1, extra))
     };
     let with = |last: Mechanism| kernels.into_iter().chain([last]);
-    let checked = with(port).flat_map(|mechanism| each(mechanism, true)).collect();
-    let records = Mechanism::WeirRecord(PipeSettings::DEFAULT);
-    let bare = with(records).flat_map(|mechanism| each(mechanism, false)).collect();
-    let four = |mechanism| [64, 1_024].map(|bytes| record(mechanism, bytes, 4, false));
+    let checked = with(port).flat_map(|mechanism| each(mechanism, Extra::BOTH)).collect();
+    let pipes = [
+        Mechanism::Pipe(0),
+        Mechanism::WeirPipe(PipeSettings::DEFAULT),
+        Mechanism::WeirRecord(PipeSettings::DEFAULT),
+    ];
+    let bare = with(port).chain(pipes).flat_map(|mechanism| each(mechanism, Extra::NONE)).collect();
+    let four = |mechanism| [64, 1_024].map(|bytes| record(mechanism, bytes, 4, Extra::NONE));
     let many = with(port).flat_map(four).collect();
+    // A port always has its header.
+    let header = Extra { header: true, check: false };
+    let check = Extra { header: false, check: true };
+    let alone =
+        [(Mechanism::UnixSeqpacket, header), (Mechanism::UnixSeqpacket, check), (port, check)];
+    let parts =
+        |(mechanism, extra)| [64, 512, 4_096].map(|bytes| record(mechanism, bytes, 1, extra));
+    let parts = alone.into_iter().flat_map(parts).collect();
     let mut bare = group("bare", Sides::Two, bare);
     bare.standard = vec![Placement::SameCpu];
     Suite {
@@ -46,8 +59,33 @@ pub fn suite() -> Suite {
         groups: vec![
             group("t.port1", Sides::Two, checked),
             bare,
+            Group { twin: false, ..group("parts of t.port1", Sides::Two, parts) },
             group("many writers", Sides::Two, many),
         ],
+    }
+}
+
+/// What a case does beside moving blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extra {
+    /// A header of 8 bytes precedes the data.
+    header: bool,
+    /// The reader checks all bytes.
+    check: bool,
+}
+
+impl Extra {
+    const NONE: Extra = Extra { header: false, check: false };
+    const BOTH: Extra = Extra { header: true, check: true };
+
+    /// Its name in cases and in parameters.
+    fn names(self) -> (&'static str, &'static str) {
+        match (self.header, self.check) {
+            (false, false) => ("bare", "bare"),
+            (true, false) => ("header", "header"),
+            (false, true) => ("check", "check"),
+            (true, true) => ("header and check", "header-and-check"),
+        }
     }
 }
 
@@ -55,17 +93,17 @@ fn limit(mechanism: Mechanism) -> u64 {
     if mechanism == Mechanism::PosixMq { QUEUE_BYTES / 2 } else { PACKET_BYTES }
 }
 
-fn record(mechanism: Mechanism, bytes: u64, writers: u64, checked: bool) -> Case {
+fn record(mechanism: Mechanism, bytes: u64, writers: u64, extra: Extra) -> Case {
     let params = Params {
         chunk_bytes: Some(bytes),
         writers: Some(writers),
-        operation: Some(if checked { "header-and-check" } else { "bare" }.into()),
+        operation: Some(extra.names().1.into()),
         ..moving(mechanism.name(), "one-way")
     };
-    let kind = if checked { "header and check" } else { "bare" };
+    let kind = extra.names().0;
     let who = if writers == 1 { String::new() } else { format!("{writers} writers, ") };
     let name = format!("{}, {who}{kind}, {}", mechanism.name(), size(bytes));
-    let make = move |site: &Site| records(site, mechanism, bytes as usize, writers, checked);
+    let make = move |site: &Site| records(site, mechanism, bytes as usize, writers, extra);
     let made = costly(case(name, params, Measure::TIME, make));
     // What the writers beside the first used is unknown when the reader reports.
     if writers > 1 { Case { measures: vec![COSTS[0], COSTS[4]], ..made } } else { made }
@@ -89,12 +127,12 @@ fn records(
     mechanism: Mechanism,
     bytes: usize,
     writers: u64,
-    checked: bool,
+    extra: Extra,
 ) -> MadeWork {
     let (record, right) = made(bytes);
     // A port has its own header, which its reader checks.
     let own_header = matches!(mechanism, Mechanism::WeirPort(_));
-    let head = if checked && !own_header { HEADER_BYTES } else { 0 };
+    let head = if extra.header && !own_header { HEADER_BYTES } else { 0 };
     let sent = record[HEADER_BYTES - head..].to_vec();
     let channel = BenchChannel::new(mechanism, sent.len())?;
     let mut peer = PeerProcess::start(site, |control| {
@@ -104,7 +142,8 @@ fn records(
             let mut sound = true;
             done += channel.receive_each(&mut buffer, |seen| {
                 let right = |data: &[u8]| data.len() == bytes && sum(data) == right;
-                sound &= !checked || (seen[..head] == sent[..head] && right(&seen[head..]));
+                sound &= !extra.header || seen.get(..head) == sent.get(..head);
+                sound &= !extra.check || right(seen.get(head..).unwrap_or_default());
             })?;
             if !sound {
                 return Err(CaseError::failed("a record arrived with wrong bytes"));

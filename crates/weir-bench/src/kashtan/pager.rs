@@ -7,8 +7,8 @@ use crate::tools::peer::{Control, PeerProcess};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir::{MappedRegion, Region, RegionOptions};
-use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
+use weir::{MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions};
+use weir_bench_sys::shared::{AccessOrder, LINE_BYTES, PageBuffer, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure::bench::load::scratch_file;
 
@@ -88,7 +88,9 @@ fn serve(
         if rustix::io::read(asked, &mut which)? == 0 {
             return Ok(());
         }
-        let walk = &mut walks[usize::from(which[0]).min(PATTERNS.len() - 1)];
+        let which = usize::from(which[0]).min(PATTERNS.len() - 1);
+        pages.advise(PATTERNS[which])?;
+        let walk = &mut walks[which];
         pages.walk(walk, BATCH / 3)?;
         let (references, elapsed) = pages.walk(walk, BATCH)?;
         results.word(REFERENCES).store(references, Ordering::Release);
@@ -102,6 +104,20 @@ fn serve(
 struct Pages {
     memory: PagedMemory,
     touched: Vec<u32>,
+    advised: bool,
+}
+
+/// The options of a region with a part of what paging consists of.
+fn parts(mechanism: PagingKind, options: RegionOptions) -> RegionOptions {
+    let single = |options: RegionOptions| options.most_cluster_bytes(PAGE_BYTES as u64);
+    match mechanism {
+        PagingKind::RegionPlain => single(options).replacement(PageReplacement::Fifo),
+        PagingKind::RegionClock => single(options).replacement(PageReplacement::Clock),
+        PagingKind::RegionWrites | PagingKind::RegionClusters => {
+            options.replacement(PageReplacement::Fifo)
+        }
+        _ => options,
+    }
 }
 
 enum PagedMemory {
@@ -120,11 +136,7 @@ impl Pages {
             PagingKind::Mmap | PagingKind::MmapAdvised => {
                 let file = scratch_file(site)?;
                 rustix::fs::ftruncate(&file, bytes as u64)?;
-                let map = SharedPages::of_file(&file, bytes)?;
-                if mechanism == PagingKind::MmapAdvised {
-                    map.advise_random()?;
-                }
-                PagedMemory::File(map)
+                PagedMemory::File(SharedPages::of_file(&file, bytes)?)
             }
             PagingKind::Swap | PagingKind::SwapTuned => {
                 let memory = PageBuffer::new(bytes)?;
@@ -132,7 +144,7 @@ impl Pages {
                 let _ = memory.refuse_huge_pages();
                 PagedMemory::Anonymous(memory)
             }
-            PagingKind::Region => {
+            PagingKind::Region | PagingKind::RegionAdvised => {
                 let region = MappedRegion::new(bytes, &options).map_err(failed)?;
                 let mechanism = region.mechanism();
                 if !mechanism.starts_with("userfaultfd") {
@@ -140,12 +152,40 @@ impl Pages {
                 }
                 PagedMemory::Mapped(region)
             }
-            PagingKind::RegionCalls => {
-                let region = Region::new(bytes as u64, &options).map_err(failed)?;
+            PagingKind::RegionCalls
+            | PagingKind::RegionPlain
+            | PagingKind::RegionWrites
+            | PagingKind::RegionClusters
+            | PagingKind::RegionClock => {
+                let region = Region::new(bytes as u64, &parts(mechanism, options));
+                let region = region.map_err(failed)?;
+                if mechanism == PagingKind::RegionWrites {
+                    // Pages come in alone, and go in runs.
+                    region.advise(RegionAdvice::Random).map_err(failed)?;
+                }
                 PagedMemory::Calls(Box::new(region))
             }
         };
-        Ok(Pages { memory, touched: vec![0; PAGES] })
+        let advised = matches!(mechanism, PagingKind::MmapAdvised | PagingKind::RegionAdvised);
+        Ok(Pages { memory, touched: vec![0; PAGES], advised })
+    }
+
+    /// Gives the advice that fits the order of touches, if this mechanism gets any. A walk stays near
+    /// its last page, for which no advice is better than none.
+    fn advise(&self, pattern: TouchOrder) -> Result<(), CaseError> {
+        let (kernel, own) = match pattern {
+            TouchOrder::Sequential => (AccessOrder::Sequential, RegionAdvice::Sequential),
+            TouchOrder::Random => (AccessOrder::Random, RegionAdvice::Random),
+            TouchOrder::Walk(_) => (AccessOrder::Normal, RegionAdvice::Normal),
+        };
+        match &self.memory {
+            _ if !self.advised => Ok(()),
+            PagedMemory::File(map) => Ok(map.advise(kernel)?),
+            PagedMemory::Mapped(region) => {
+                region.advise(own).map_err(|error| CaseError::failed(error.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Reads the page's counter, checks it, and increments it.

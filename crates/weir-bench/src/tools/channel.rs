@@ -1,5 +1,6 @@
 //! Mechanisms that carry bytes, of the kernel and of weir, as one type.
 
+use super::mpxes::LazyMpx;
 use super::own::{self, ChannelSide, PipeSettings};
 use super::pattern::Pattern;
 use super::ports::LazyPort;
@@ -21,6 +22,8 @@ pub enum Mechanism {
     PosixMq,
     WeirPipe(PipeSettings),
     WeirRecord(PipeSettings),
+    /// A channel of a `weir::Mpx`.
+    WeirMpx,
     /// `weir::Port`, whose writers wait in this way.
     WeirPort(Waiting),
 }
@@ -34,6 +37,7 @@ impl Mechanism {
             Mechanism::PosixMq => "posix-mq",
             Mechanism::WeirPipe(_) => "weir-pipe",
             Mechanism::WeirRecord(_) => "weir-record",
+            Mechanism::WeirMpx => "weir-mpx",
             Mechanism::WeirPort(_) => "weir-port",
         }
     }
@@ -73,6 +77,7 @@ pub enum BenchChannel {
     Own(own::OwnStream),
     Records(own::Records),
     Port(Box<LazyPort>),
+    Mpx(Box<LazyMpx>),
 }
 
 impl BenchChannel {
@@ -98,6 +103,7 @@ impl BenchChannel {
             }
             Mechanism::WeirPipe(shape) => Ok(BenchChannel::Own(own::OwnStream::new(shape)?)),
             Mechanism::WeirRecord(shape) => Ok(BenchChannel::Records(own::Records::new(shape)?)),
+            Mechanism::WeirMpx => Ok(BenchChannel::Mpx(Box::new(LazyMpx::new()?))),
             Mechanism::WeirPort(waiting) => {
                 Ok(BenchChannel::Port(Box::new(LazyPort::new(waiting)?)))
             }
@@ -112,6 +118,7 @@ impl BenchChannel {
             BenchChannel::Own(stream) => stream.only(side),
             BenchChannel::Records(records) => records.only(side),
             BenchChannel::Port(port) => port.only(side),
+            BenchChannel::Mpx(mpx) => mpx.only(side),
             _ => {}
         }
     }
@@ -119,8 +126,10 @@ impl BenchChannel {
     /// Removes what only the connecting needed: every sender has sent something by now.
     #[inline]
     pub fn settled(&self) {
-        if let BenchChannel::Port(port) = self {
-            port.settled();
+        match self {
+            BenchChannel::Port(port) => port.settled(),
+            BenchChannel::Mpx(mpx) => mpx.settled(),
+            _ => {}
         }
     }
 
@@ -146,6 +155,7 @@ impl BenchChannel {
             BenchChannel::Own(stream) => stream.send(bytes),
             BenchChannel::Records(records) => records.send(bytes),
             BenchChannel::Port(port) => port.send(bytes),
+            BenchChannel::Mpx(mpx) => mpx.send(bytes),
         }
     }
 
@@ -170,8 +180,23 @@ impl BenchChannel {
             BenchChannel::Own(stream) => stream.receive(bytes)?,
             BenchChannel::Records(records) => records.receive(bytes)?,
             BenchChannel::Port(port) => port.receive(bytes)?,
+            BenchChannel::Mpx(mpx) => mpx.receive(bytes)?,
         };
         if got == bytes.len() { Ok(()) } else { Err(CaseError::failed("the other side ended")) }
+    }
+
+    /// Reads from a stream what one read returns. Records come whole, as by [`BenchChannel::receive`].
+    #[inline]
+    pub fn receive_some(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {
+        let got = match self {
+            BenchChannel::Stream(end, _) => retry_on_intr(|| rustix::io::read(end, &mut *bytes))?,
+            BenchChannel::Own(stream) => stream.receive_some(bytes)?,
+            _ => {
+                self.receive(bytes)?;
+                bytes.len()
+            }
+        };
+        if got > 0 { Ok(got) } else { Err(CaseError::failed("the other side ended")) }
     }
 
     /// Fills `bytes` and shows it to `see`. Where the mechanism has a call for it, records that
@@ -236,6 +261,7 @@ mod tests {
             Mechanism::WeirPipe(PipeSettings::DEFAULT),
             Mechanism::WeirRecord(PipeSettings::DEFAULT),
             Mechanism::WeirPort(Waiting::Adaptive),
+            Mechanism::WeirMpx,
         ];
         for mechanism in all {
             let channel = match BenchChannel::new(mechanism, 512) {

@@ -6,7 +6,6 @@ use super::peer::PeerProcess;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
@@ -32,13 +31,11 @@ impl Crew {
         let (troubles, say) = rustix::pipe::pipe()?;
         let mut children = Vec::new();
         for number in 0..count {
+            let alarm = say.try_clone()?;
             children.push(fork::child(|| {
-                let sending = || send_on(&goal, || begin(number));
-                let text = match catch_unwind(AssertUnwindSafe(sending)) {
-                    Ok(Err(trouble)) => trouble.text,
-                    Err(_) => "a writer panicked".into(),
-                };
-                let _ = rustix::io::write(&say, text.as_bytes());
+                report_panic(alarm);
+                let Err(trouble) = send_on(&goal, || begin(number));
+                let _ = rustix::io::write(&say, trouble.text.as_bytes());
                 1
             })?);
         }
@@ -72,6 +69,15 @@ impl Crew {
         let text = if count == 0 { "all of them died".into() } else { text };
         Err(CaseError::failed(format!("writers: {text}")))
     }
+}
+
+/// Makes a panic of this process write to `alarm` before the process ends (see [`fork::child`]).
+fn report_panic(alarm: OwnedFd) {
+    let end = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let _ = rustix::io::write(&alarm, b"a writer panicked");
+        end(panic);
+    }));
 }
 
 /// Puts a writer on one of the two CPUs in turn. The first is across from the reader.

@@ -5,7 +5,7 @@
 //! - [`pattern`]: known bytes, which are checked where they arrive.
 //! - [`peer`]: the other side of a case, a forked child.
 //! - `channel`: mechanisms that carry bytes, of the kernel and of weir, as one type.
-//! - `own`, `ports`: the pipes and ports of weir; `place`: names for ports; [`program`]:
+//! - `own`, `ports`, `mpxes`: the pipes, ports and mpx of weir; `place`: names for ports; [`program`]:
 //!   where programs are.
 //! - `bare`: a ring without a library, the lower bound for weir's records.
 //! - `ring`: a ring under a robust mutex, the competitor of weir's port.
@@ -19,6 +19,7 @@ pub(crate) mod bare;
 pub(crate) mod channel;
 pub mod crew;
 pub(crate) mod futex;
+pub(crate) mod mpxes;
 pub(crate) mod own;
 pub mod pattern;
 pub mod peer;
@@ -27,6 +28,7 @@ pub(crate) mod ports;
 pub(crate) mod prelude;
 pub mod program;
 pub(crate) mod ring;
+pub(crate) mod served;
 pub(crate) mod stream;
 
 use peer::PeerProcess;

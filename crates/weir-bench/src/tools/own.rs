@@ -144,6 +144,16 @@ impl OwnStream {
     }
 }
 
+impl OwnStream {
+    /// Reads what is there, at least one byte. Returns the number of bytes, 0 at the end.
+    #[inline]
+    pub fn receive_some(&self, bytes: &mut [u8]) -> Result<usize, CaseError> {
+        let mut end = self.reader.borrow_mut();
+        let reader = end.open(|handle| Reader::open_with(handle, &self.shape.reader()))?;
+        reader.read(bytes).map_err(trouble)
+    }
+}
+
 impl Records {
     pub fn new(shape: PipeSettings) -> Result<Records, CaseError> {
         let (writer, reader) = Handle::record_pair(&shape.options()).map_err(trouble)?;

@@ -1,14 +1,20 @@
 //! Advice on the CPUs a run may use.
 
-use super::{Advice, AdviceKind, Gain};
+use super::{Advice, AdviceKind, Gain, estimate};
 use crate::around;
-use crate::facts::Run;
-use crate::limits;
+use crate::facts::{PeerKind, Run};
+use crate::limits::{self, are_tiny};
 use crate::load::starting_share;
 use crate::verdict::is_held_from_outside;
 
 /// Waiting for a CPU for less than this share of the run is no reason for advice.
 const QUEUED: f64 = 0.10;
+/// A run that filled its CPUs had work for more of them at once while its stages waited for a
+/// CPU. They
+/// must have waited for this share of the run, all together: below it, two CPUs in place of one
+/// gained
+/// nothing on most pipelines (docs/design/advice.md).
+const WORK_FOR_MORE: f64 = 0.80;
 
 /// Why there were too few CPUs for a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,12 +50,41 @@ pub(super) fn more_cpus(run: &Run) -> Option<Advice> {
     if run.stages.iter().any(|stage| starting_share(run, stage).is_some()) {
         return None;
     }
+    // A stage of one task uses one CPU, and a sort that has read all its input works alone: CPU
+    // time
+    // alone does not show that a further CPU would have had work.
+    let none_waits = scarcity == Scarcity::Full && around::queued(run) < WORK_FOR_MORE;
+    // Those others are perhaps the servers that the run itself keeps at work.
+    let own_servers = scarcity == Scarcity::Crowded && has_local_peer(run);
+    // Stages on two CPUs that wake each other for every few bytes lose what the second one gains.
+    let none_gains = scarcity == Scarcity::Full && passes_tiny_pieces(run);
+    if none_waits || own_servers || none_gains {
+        return None;
+    }
     let usable = run.usable_cpus();
     let cpus = match scarcity {
         Scarcity::Quota(..) if run.host.cpus > 0 => f64::from(run.host.cpus).max(usable),
         Scarcity::Quota(..) | Scarcity::Full => 2.0 * usable,
         Scarcity::Crowded => usable,
     };
-    let gain = Gain::AtMost(limits::with_cpus(run, cpus));
+    let gain = Gain::AtMost(match scarcity {
+        // No more can be gained than the time for which stages waited.
+        Scarcity::Crowded => limits::with_cpus(run, cpus).min(estimate(around::queued(run))),
+        _ => limits::with_cpus(run, cpus),
+    });
     Some(Advice { kind: AdviceKind::MoreCpus, stage: None, pipe: None, gain })
+}
+
+/// Whether a stage waited for a process on this host that does not belong to the run.
+fn has_local_peer(run: &Run) -> bool {
+    let is_local = |kind: PeerKind| matches!(kind, PeerKind::Unix | PeerKind::Local);
+    run.stages.iter().filter_map(|stage| stage.peer.as_ref()).any(|peer| is_local(peer.kind))
+}
+
+/// Whether the stages pass tiny pieces to each other.
+fn passes_tiny_pieces(run: &Run) -> bool {
+    run.pipes.iter().filter_map(|pipe| run.stages.get(pipe.from)).any(|writer| {
+        let io = writer.io.unwrap_or_default();
+        are_tiny(io.write_calls, io.write_bytes)
+    })
 }

@@ -26,9 +26,8 @@ pub fn rewrite(run: &Run, advice: &Advice) -> Option<Vec<Change>> {
             let has = |name: &str| run.installed.contains(&name);
             one(programs::parallel(label(at)?, &has)?)
         }
-        AdviceKind::MoreThreads => {
-            one(programs::with_threads(label(at)?, tools::threads(run, at))?)
-        }
+        // Others get their share of the CPUs too, or would hold it up next.
+        AdviceKind::MoreThreads => Some(tools::shared_threads(run)),
         AdviceKind::UncompressedStream => {
             let changed =
                 |at: usize| Some((at, Some(programs::uncompressed(label(at)?, label(at + 1)?)?)));

@@ -169,9 +169,40 @@ fn tiny_writes_are_shown_with_their_size() {
 
 #[test]
 fn full_cpus_ask_for_more_only_when_stages_waited_for_them() {
-    let stages = vec![stage("a", [900, 100, 0, 0]), stage("b", [900, 100, 0, 0])];
-    assert_eq!(kinds(&run(stages)), vec![AdviceKind::MoreCpus]);
+    let stages = |queue| vec![stage("a", [900, queue, 0, 0]), stage("b", [900, queue, 0, 0])];
+    assert_eq!(kinds(&run(stages(450))), vec![AdviceKind::MoreCpus]);
+    // Most of the time there was no work for a third CPU.
+    assert_eq!(kinds(&run(stages(100))), vec![]);
     assert_eq!(kinds(&run(vec![stage("a", [990, 0, 0, 0]), stage("b", [950, 0, 50, 0])])), vec![]);
+}
+
+/// A sort that has read its input works alone: a run on one CPU that is always busy gains nothing by a
+/// second one.
+#[test]
+fn a_cpu_that_is_full_of_one_stage_s_work_is_not_asked_for_twice() {
+    let mut alone = run(vec![stage("cut", [200, 150, 0, 0]), stage("sort", [780, 150, 50, 0])]);
+    alone.cpus = 1.0;
+    assert_eq!(scarcity(&alone), Some(Scarcity::Full));
+    assert_eq!(kinds(&alone), vec![]);
+    alone.stages[0].times.queue_ns = 700 * MS;
+    assert_eq!(kinds(&alone), vec![AdviceKind::MoreCpus]);
+    // Lines one by one from CPU to CPU: as long as on one.
+    alone.pipes = vec![Pipe { from: 0, to: 1, ..Pipe::default() }];
+    writes(&mut alone.stages[0], 1_000_000, 14_000_000);
+    assert!(!kinds(&alone).contains(&AdviceKind::MoreCpus));
+}
+
+/// `tar | ssh` to this host: the busy sshd is the run's own server, and not other work.
+#[test]
+fn a_server_that_the_run_keeps_at_work_does_not_crowd_it() {
+    let mut sends = run(vec![stage("tar", [100, 200, 0, 700]), stage("ssh", [500, 200, 0, 300])]);
+    sends.host = Host { others_cpus: Some(0.9), idle_cpus: Some(0.1), ..sends.host };
+    let found = advice(&sends);
+    assert_eq!((found[0].kind, found.len()), (AdviceKind::MoreCpus, 1));
+    assert!(found[0].gain.factor() <= 1.0 / 0.6 + 1e-9, "what it waited: {:?}", found[0].gain);
+    let peer = crate::facts::Peer { kind: crate::facts::PeerKind::Local, ..Default::default() };
+    sends.stages[1].peer = Some(peer);
+    assert_eq!(kinds(&sends), vec![]);
 }
 
 #[test]

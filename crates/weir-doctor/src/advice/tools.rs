@@ -7,6 +7,7 @@ use crate::facts::{Pipe, Run, Stage};
 use crate::limits;
 use crate::programs;
 use crate::verdict::{Bottleneck, BusyReason, Verdict};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// User time below this share of the run is not worth saving.
@@ -76,6 +77,15 @@ pub(super) fn used_one_cpu(stage: &Stage) -> bool {
 pub fn threads(run: &Run, position: usize) -> u32 {
     let share = run.stages[position].cpu_sum_ns() as f64 / run.cpu_sum_ns().max(1) as f64;
     libm::round(run.usable_cpus() * share).max(1.0) as u32
+}
+
+/// Returns the stages that get more threads when the CPUs are shared out by the CPU time that each
+/// stage used.
+pub(super) fn shared_threads(run: &Run) -> Vec<(usize, Option<String>)> {
+    let of = |(at, stage): (usize, &Stage)| {
+        Some((at, Some(programs::with_threads(&stage.label, threads(run, at))?)))
+    };
+    run.stages.iter().enumerate().filter_map(of).collect()
 }
 
 /// Advises a cipher that the CPU has instructions for.

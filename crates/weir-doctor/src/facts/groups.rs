@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 const OFTEN: u64 = 50;
 /// What takes longer does some work.
 const BRIEF_NS: u64 = 50_000_000;
+/// The account of a shell counts in clock ticks.
+const TICK_NS: u64 = 10_000_000;
 /// So does a process that uses more CPU time.
 const START_NS: u64 = 4_000_000;
 
@@ -40,6 +42,17 @@ pub struct FoundGroup {
     pub spread: Spread,
     /// Where it stands in a script, if that is known.
     pub line: Option<Line>,
+    /// The CPU time of all that its shell waited for, if that started nothing else that was seen.
+    pub waited_cpu: Option<WaitedCpu>,
+}
+
+/// The CPU time of the processes that a shell waited for, by the kernel's account, to a clock tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitedCpu {
+    /// The time.
+    pub cpu_ns: u64,
+    /// Exact where each process is known, else an upper bound: brief ones may be of another command.
+    pub evidence: Evidence,
 }
 
 /// The spread of the times of the instances of a group.
@@ -105,6 +118,18 @@ impl FoundGroup {
     /// Whether the times of its instances are known one by one.
     pub fn has_spread(&self) -> bool {
         self.instances_evidence == Evidence::Exact && self.spans.len() as u64 == self.instances
+    }
+
+    /// Returns the CPU time of its processes, and how that is known. Where its shell waited for nothing
+    /// else, processes that were too brief to be seen count too.
+    pub fn cpu(&self) -> (u64, Evidence) {
+        let seen_ns = self.run.cpu_sum_ns();
+        let fits = |waited: &WaitedCpu| waited.cpu_ns + TICK_NS + seen_ns / 64 >= seen_ns;
+        match self.waited_cpu.filter(fits) {
+            // It is cut to ticks.
+            Some(waited) => (waited.cpu_ns.max(seen_ns), waited.evidence),
+            None => (seen_ns, Evidence::LowerBound),
+        }
     }
 
     /// Whether it is a single command.

@@ -2,6 +2,7 @@
 
 use super::lines::place_of;
 use super::{Instance, ScriptPipeline, SeenProcess, line_of};
+use crate::sort;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -60,7 +61,7 @@ impl Class {
     fn join_parts(&mut self) {
         let mut parts = core::mem::take(&mut self.parts);
         self.joined = !parts.is_empty();
-        parts.sort_by_key(|(span, _)| (span.start_ns, span.end_ns));
+        sort::by_key(&mut parts, |(span, _)| (span.start_ns, span.end_ns));
         let mut open: Option<(WallSpan, Vec<usize>)> = None;
         for (span, rows) in parts {
             match &mut open {
@@ -105,7 +106,7 @@ impl Class {
     /// Returns the time in which at least one instance ran.
     pub fn alive_ns(&self) -> u64 {
         let mut spans = self.spans.clone();
-        spans.sort_by_key(|span| (span.start_ns, span.end_ns));
+        sort::by_key(&mut spans, |span| (span.start_ns, span.end_ns));
         let (mut total, mut end) = (0, 0);
         for span in spans {
             total += span.end_ns.max(end) - span.start_ns.max(end).min(span.end_ns.max(end));
@@ -177,12 +178,12 @@ pub fn classes(
     for (_, _, class) in &mut classes {
         if let Some((script, line)) = class.line {
             let pipeline = &scripts[script][line];
-            class.rows.sort_by_key(|row| place_of(pipeline, &seen[row[0]].executed));
+            sort::by_key(&mut class.rows, |row| place_of(pipeline, &seen[row[0]].executed));
         }
     }
     let classes = fold_arguments(seen, classes, brief);
     let mut classes = fold_parts(seen, classes);
-    classes.sort_by_key(|class| class.whole().start_ns);
+    sort::by_key(&mut classes, |class| class.whole().start_ns);
     classes
 }
 
@@ -309,7 +310,7 @@ fn fold_arguments(
 fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
     // The smallest parts go first, so that none is added to one that has been added itself.
     let mut at = 0;
-    classes.sort_by_key(|(_, class)| told(seen, class));
+    sort::by_key(&mut classes, |(_, class)| told(seen, class));
     while at < classes.len() {
         let (partial, class) = &classes[at];
         let fits = |other: &Class| {

@@ -3,6 +3,7 @@
 
 use super::SeenProcess;
 use crate::programs::is_organizer;
+use crate::sort;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -96,7 +97,7 @@ fn is_parallel(seen: &[SeenProcess], works: &[usize]) -> bool {
         one.ends.iter().any(opposite)
     };
     let mut order = works.to_vec();
-    order.sort_by_key(|at| seen[*at].start_ns);
+    sort::by_key(&mut order, |at| seen[*at].start_ns);
     order.windows(2).any(|pair| {
         let (one, other) = (&seen[pair[0]], &seen[pair[1]]);
         let both_ns = one.end_ns.min(other.end_ns).saturating_sub(other.start_ns);

@@ -1,6 +1,7 @@
 //! Processes written down by hand, and the pipelines and paths among them.
 
 use super::*;
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec;
 
@@ -46,6 +47,38 @@ fn classed(seen: &[SeenProcess], script: &[ScriptPipeline]) -> Vec<Class> {
     let scripts = [script.to_vec()];
     let brief = |class: &Class| class.alive_ns() <= 10 * MS;
     classes(seen, &instances(seen), &scripts, &|_| Some(0), &brief)
+}
+
+/// GNU parallel asks `sh -c 'tput ...'` for the colours of the terminal; a python program reads what gzip
+/// unpacks for it.
+#[test]
+fn what_a_program_asks_briefly_is_no_stage_before_it() {
+    let helped = |until| {
+        [
+            process(None, "bash x.sh", (0, 1000)),
+            reads(1, process(Some(0), "perl p", (1, 1000))),
+            writes(1, process(Some(1), "tput sgr0", (20, until))),
+        ]
+    };
+    assert_eq!(members(&helped(30)), [vec![1], vec![2]]);
+    assert_eq!(members(&helped(900)), [vec![2, 1]]);
+}
+
+/// ninja reads what each job writes, and so does a program that nobody knows for that.
+#[test]
+fn who_collects_the_output_of_jobs_is_no_stage_behind_them() {
+    for (runner, jobs) in [("ninja -j2", 2), ("runner", 3)] {
+        let job = |at: usize| {
+            let ms = (at as u64 * 300, at as u64 * 300 + 290);
+            writes(at, process(Some(0), &format!("cc {at}.c"), ms))
+        };
+        let ends: Vec<End> =
+            (1..=jobs).map(|pipe| End { pipe, writes: false, named: false }).collect();
+        let mut seen = vec![SeenProcess { ends, ..process(None, runner, (0, 1200)) }];
+        seen.extend((1..=jobs).map(job));
+        let alone: Vec<Vec<usize>> = (0..=jobs).map(|at| vec![at]).collect();
+        assert_eq!(members(&seen), alone, "{runner}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use weir_doctor::facts::{Evidence, Program, Started};
+use weir_doctor::sort;
 
 /// The ids that the kernel assigned since the run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,7 +150,7 @@ impl Births {
                 share: of.life_ns as f64 / life_ns.max(1) as f64,
             })
             .collect();
-        programs.sort_by_key(|program| std::cmp::Reverse(program.processes));
+        sort::by_key(&mut programs, |program| std::cmp::Reverse(program.processes));
         programs.truncate(Started::MOST_PROGRAMS);
         programs
     }

@@ -4,6 +4,7 @@ use super::classify::Awaited;
 use crate::proc::{Descriptor, descriptor, field, read_whole, special};
 use std::path::Path;
 use weir_doctor::facts::{FileWait, FileWaitKind};
+use weir_doctor::sort;
 use weir_doctor::state::TaskState;
 use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
@@ -74,7 +75,7 @@ impl Files {
                 None => merged.push(wait.clone()),
             }
         }
-        merged.sort_by_key(|wait| std::cmp::Reverse(wait.waited_ns));
+        sort::by_key(&mut merged, |wait| std::cmp::Reverse(wait.waited_ns));
         merged.truncate(MOST_SHOWN);
         merged
     }

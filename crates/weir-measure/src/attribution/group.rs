@@ -46,6 +46,8 @@ pub struct Group {
     pub ends: Endpoints,
     /// Other pipes that its first process had open.
     pub more_ends: Vec<MoreEnd>,
+    /// The unix sockets that are its input and its output: the inodes of both of their ends.
+    pub sockets: [Option<(u64, u64)>; 2],
     /// Whether its descriptors are to be read again: it has just become another program.
     pub ends_due: bool,
     /// Whether its input and output may be those of the shell of which it was a copy before.
@@ -83,6 +85,8 @@ pub struct Group {
     pub io: Option<Io>,
     /// Share of system time in the CPU time of that process, in parts of a thousand.
     pub system_permille: u64,
+    /// CPU time of what that process waited for, to a clock tick, and whether that is all.
+    pub waited: (u64, bool),
     /// What those of its processes used for which nobody has waited: the kernel's sums lack it.
     pub unreaped: Unreaped,
     /// Whether some of its processes may be among these, which is unknown.
@@ -185,6 +189,7 @@ pub fn describe(group: &mut Group, process: &Process) {
     group.script.clone_from(&process.script);
     group.io = process.last_io.or(group.io);
     group.system_permille = process.system_permille;
+    group.waited = process.waited();
 }
 
 /// Returns what the pipes of a group show now.

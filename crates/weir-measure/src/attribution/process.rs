@@ -223,11 +223,21 @@ impl Process {
         if is_new || self.looks.is_power_of_two() || self.looks.is_multiple_of(64) {
             self.see_program(true);
         }
-        if is_new || !self.described {
+        let became_another = || is_posix_shell(&self.name) && self.has_other_words();
+        if is_new || !self.described || became_another() {
             self.name = name;
             self.describe(is_new);
         }
         peak
+    }
+
+    /// Whether its arguments are no longer those that were read: a shell that becomes another shell
+    /// (`bash -c 'exec bash x.sh'`) keeps its name.
+    fn has_other_words(&self) -> bool {
+        let mut buffer = [0; 4096];
+        let text = read_small(&format!("/proc/{}/cmdline", self.pid), &mut buffer).unwrap_or(&[]);
+        // Longer ones are cut here. What follows the first words of a shell is seldom another.
+        !text.is_empty() && !self.command.starts_with(&words_of(text).join(" "))
     }
 
     /// Looks into the file of its program, and into those of its libraries.
@@ -292,6 +302,12 @@ impl Process {
         }
         self.refresh_totals();
         Some((stat.state, stat.parent))
+    }
+
+    /// Returns the CPU time of what it waited for, to a clock tick, and whether that was read after its
+    /// end: then it is all.
+    pub fn waited(&self) -> (u64, bool) {
+        (self.waited_ns, self.zombie_looks > 0)
     }
 
     /// Returns what it used, with those that it waited for, as of the last look.

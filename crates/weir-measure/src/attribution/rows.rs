@@ -7,6 +7,7 @@
 
 use super::calls::Call;
 use super::classify::{Endpoints, Hints, classify};
+use super::diag::unix_peer;
 use super::group::{Group, MOST_GROUPS, MoreEnd, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
@@ -122,6 +123,12 @@ pub fn refresh_ends(group: &mut Group, pid: Pid) -> bool {
     group.ends_due = false;
     group.ends.input = descriptor(pid, 0).or(group.ends.input);
     group.ends.output = descriptor(pid, 1).or(group.ends.output);
+    let sides = [group.ends.input, group.ends.output];
+    group.sockets = std::array::from_fn(|side| {
+        let inode = sides[side].filter(Descriptor::is_socket)?.inode;
+        let known = group.sockets[side].filter(|(own, _)| *own == inode);
+        known.or_else(|| Some((inode, unix_peer(inode)?)))
+    });
     // What is open changes when a program starts, hardly later.
     if group.samples.count() < 64 {
         for end in more_ends(pid) {

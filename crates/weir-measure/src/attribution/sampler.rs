@@ -119,6 +119,12 @@ impl Sampler {
             self.groups[group].perhaps_unreaped |= !process.orphan && process.zombie_looks > 1;
         }
         self.groups[group].ended = true;
+        let each = self.grouping == Grouping::ByProcess;
+        if let Some(process) = self.processes.get_mut(&root).filter(|of| each || of.row.is_some())
+            && let Some((b'Z' | b'X', _)) = process.last_look()
+        {
+            process.zombie_looks += 1;
+        }
         match self.grouping {
             Grouping::ByStage => {
                 let members: Vec<Pid> = self.pids_of(group).collect();

@@ -2,12 +2,16 @@
 
 use super::case::{CaseError, Site};
 use super::params::{Load, Placement};
+use crate::random::Random;
+use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{Read, Seek, SeekFrom, Write};
 use weir_measure_sys::fork::{self, Child};
 
 const COPIED_BYTES: u64 = 64 << 20;
+/// Bytes of the copy's reads and writes.
+const BLOCK_BYTES: usize = 1 << 20;
 const WALKED_BYTES: usize = 256 << 20;
 
 /// Starts the processes that the site asks for; they end with the returned value.
@@ -32,8 +36,13 @@ pub fn start(site: &Site) -> Result<Vec<Child>, CaseError> {
             }
         }
         Load::Copy => {
-            let (from, to) = (scratch_file(site)?, scratch_file(site)?);
-            from.set_len(COPIED_BYTES)?;
+            let (mut from, to) = (scratch_file(site)?, scratch_file(site)?);
+            let mut random = Random::new(COPIED_BYTES);
+            let block: Vec<u8> = (0..BLOCK_BYTES).map(|_| random.next_u64() as u8).collect();
+            for _ in 0..COPIED_BYTES / BLOCK_BYTES as u64 {
+                from.write_all(&block)?;
+            }
+            from.sync_data()?;
             children.push(fork::child(move || copy(from, to))?);
         }
         Load::Memory => children.push(fork::child(walk)?),
@@ -67,16 +76,20 @@ fn compute() -> u8 {
     }
 }
 
+/// Copies without end. Each pass reads the disk, since the source is dropped from the page cache
+/// before it, and each block is on the disk before the next.
 fn copy(mut from: File, mut to: File) -> u8 {
-    let mut buffer = vec![0; 1 << 20];
+    let mut buffer = vec![0; BLOCK_BYTES];
     loop {
+        // A file system in memory drops nothing; then the copy is one of memory.
+        let _ = fadvise(&from, 0, None, Advice::DontNeed);
         if from.seek(SeekFrom::Start(0)).is_err() || to.seek(SeekFrom::Start(0)).is_err() {
             return 1;
         }
         loop {
             match from.read(&mut buffer) {
                 Ok(0) => break,
-                Ok(n) if to.write_all(&buffer[..n]).is_ok() => {}
+                Ok(n) if to.write_all(&buffer[..n]).and_then(|()| to.sync_data()).is_ok() => {}
                 _ => return 1,
             }
         }

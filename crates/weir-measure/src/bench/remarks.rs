@@ -2,6 +2,7 @@
 
 use super::params::{Placement, Unit, size};
 use super::record::{CaseRecord, Report};
+use weir_doctor::sort;
 
 /// Intervals are remarked from this width on, as a fraction of the estimate.
 const WIDE: f64 = 0.3;
@@ -43,7 +44,7 @@ fn placements(cases: &[CaseRecord]) -> Vec<String> {
         *factor > 0.0 && factor.is_finite() && (*factor >= FACTOR || *factor <= 1.0 / FACTOR)
     };
     found.retain(outside);
-    found.sort_by(|a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
+    sort::by(&mut found, |a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));
     let mut suites: Vec<&str> = Vec::new();
     found.retain(|(_, near, _)| {
         let first = !suites.contains(&near.suite.as_str());
@@ -118,7 +119,7 @@ fn falls(cases: &[CaseRecord]) -> Vec<String> {
             ));
         }
     }
-    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sort::by(&mut found, |a, b| a.0.total_cmp(&b.0));
     found.into_iter().take(3).map(|(_, text)| text).collect()
 }
 
@@ -171,7 +172,7 @@ fn wide(cases: &[CaseRecord]) -> Vec<String> {
         !case.below_resolution && !counted && case.relative_width() > WIDE
     };
     let mut wide: Vec<&CaseRecord> = cases.iter().filter(plain).collect();
-    wide.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));
+    sort::by(&mut wide, |a, b| b.relative_width().total_cmp(&a.relative_width()));
     wide.first().map_or_else(Vec::new, |widest| {
         let what = match wide.len() {
             1 => String::from("1 figure has an interval"),

@@ -3,10 +3,10 @@
 
 use super::job::Job;
 use crate::attribution::{Births, Group, PipeWatch, Sampler, is_named};
-use crate::proc::Descriptor;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::proc::{Descriptor, FileKind};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
-use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage};
+use weir_doctor::facts::{Evidence, FoundGroup, Line, Pipe, Run, Spread, Stage, WaitedCpu};
 use weir_doctor::graph::{
     self, Class, CriticalPath, End, ScriptPipeline, SeenProcess, WallSpan, classes, instances,
     label,
@@ -213,6 +213,7 @@ impl<'a> Processes<'a> {
         });
         let alive_ns = class.alive_ns();
         let (instances, instances_evidence) = self.instances(class, sure, sampler);
+        let waited_cpu = self.waited_cpu(&is_member, class, sampler.has_all());
         let mut stage_run = Run {
             wall_ns: alive_ns,
             cpus: run.cpus,
@@ -233,6 +234,7 @@ impl<'a> Processes<'a> {
             spans,
             spread: Spread::of(lives),
             line,
+            waited_cpu,
             ..FoundGroup::default()
         }
     }
@@ -267,6 +269,47 @@ impl<'a> Processes<'a> {
             }
             other => (seen, other),
         }
+    }
+
+    /// Returns the CPU time of all that the shell of a group waited for, by its own account, if it
+    /// started nothing else that was seen: that includes processes that were too brief to be seen, and
+    /// the last moments of the others. What it started and nobody saw may be another command.
+    fn waited_cpu(
+        &self,
+        is_member: &dyn Fn(usize) -> bool,
+        class: &Class,
+        has_all: bool,
+    ) -> Option<WaitedCpu> {
+        let parent = |at: usize| self.seen[at].parent;
+        let mut shells = BTreeSet::new();
+        let mut passed = BTreeSet::new();
+        for mut shell in class.rows.iter().flatten().filter_map(|at| parent(*at)) {
+            // A subshell, or another shell, whose account was not read at its end is a part of the
+            // account of the shell that waited for it.
+            let goes_on =
+                |at: usize| is_member(at) || self.seen[at].waits && !self.group(at).waited.1;
+            while let Some(above) = parent(shell).filter(|_| goes_on(shell)) {
+                passed.insert(shell);
+                shell = above;
+            }
+            shells.insert(shell);
+        }
+        let below = |at: usize| {
+            let mut above = std::iter::successors(parent(at), |at| parent(*at));
+            above.any(|above| shells.contains(&above))
+        };
+        let is_other = |at: usize| !is_member(at) && !passed.contains(&at) && below(at);
+        let unknown = |at: &usize| is_member(*at) || !self.group(*at).waited.1;
+        if shells.is_empty() || shells.iter().any(unknown) || (0..self.seen.len()).any(is_other) {
+            return None;
+        }
+        // One below another would count twice.
+        if shells.iter().any(|at| below(*at)) {
+            return None;
+        }
+        let cpu_ns = shells.iter().map(|at| self.group(*at).waited.0).sum();
+        let evidence = if has_all { Evidence::Exact } else { Evidence::UpperBound };
+        Some(WaitedCpu { cpu_ns, evidence })
     }
 
     /// Finds the pipes that join the rows of a group.
@@ -306,7 +349,20 @@ fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
     // A shell keeps ends for what it starts (`<(...)`) only until that has begun.
     let more = group.more_ends.iter().filter(|_| shell_of(group).is_none());
     let more = more.map(|end| (end.pipe, end.writes));
-    main.chain(more).filter(|(pipe, _)| pipe.is_pipe())
+    main.chain(more).filter(|(pipe, _)| pipe.is_pipe()).chain(socket_ends(group))
+}
+
+/// The ends of socket pairs that a process has as its input or its output: some shells and run-time
+/// systems join processes by these in place of pipes. Both ends are given one identity here. A single
+/// socket that is both input and output belongs to a server.
+fn socket_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
+    let [input, output] = group.sockets;
+    let sides = [(input, false), (output, true)];
+    let pairs = sides.into_iter().filter_map(|(pair, writes)| Some((pair?, writes)));
+    pairs.filter(move |_| input != output).map(|((own, far), writes)| {
+        let (device, inode) = (0, own.min(far));
+        (Descriptor { device, inode, kind: FileKind::Socket }, writes)
+    })
 }
 
 /// The shell that a process is, also where it has the name of its script.
@@ -326,7 +382,7 @@ fn seen(
     for (pipe, writes) in pipe_ends(group) {
         let next = numbers.len();
         let number = *numbers.entry(pipe).or_insert(next);
-        let end = End { pipe: number, writes, named: is_named(&pipe) };
+        let end = End { pipe: number, writes, named: pipe.is_pipe() && is_named(&pipe) };
         if !ends.contains(&end) {
             ends.push(end);
         }

@@ -10,6 +10,7 @@ use crate::attribution::{Group, Sampler};
 use std::collections::BTreeSet;
 use weir_doctor::facts::{FoundGroup, Pipe, Run};
 use weir_doctor::programs::is_shell;
+use weir_doctor::sort;
 
 /// Most stages shown; the groups that ran longest are kept.
 const MOST_STAGES: usize = 24;
@@ -76,7 +77,7 @@ pub(super) fn look_inside(run: &mut Run, sampler: &Sampler, limit_bytes: u64, jo
 /// left out.
 fn keep_longest(groups: &mut Vec<FoundGroup>) -> usize {
     let mut order: Vec<usize> = (0..groups.len()).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(groups[*at].run.wall_ns));
+    sort::by_key(&mut order, |at| std::cmp::Reverse(groups[*at].run.wall_ns));
     let (mut kept, mut stages, mut left_out) = (BTreeSet::new(), 0, 0);
     for at in order {
         let more = groups[at].run.stages.len();
@@ -154,11 +155,11 @@ fn label(
         return Some(match (group.command.as_str(), group.program.as_str()) {
             (command, _) if is_same || command.is_empty() && is_nameless => String::from(UNSEEN),
             ("", program) => format!("({program})"),
-            (command, _) => without_directory(command).to_owned(),
+            (command, program) => as_typed(command, program).to_owned(),
         });
     }
     if is_given && starts && !is_organizing_shell(group) {
-        return Some(without_directory(&group.command).to_owned());
+        return Some(as_typed(&group.command, &group.program).to_owned());
     }
     let name = if shell.first.0.is_empty() { shell_name } else { &shell.first.0 };
     let last = &group.program;
@@ -167,7 +168,8 @@ fn label(
     (!waits || replaced).then(|| match is_given {
         true if replaced => format!("{name} (the script itself), at last {last}"),
         true => format!("{name} (the script itself)"),
-        false => format!("{name} (a subshell)"),
+        false if is_shell(name) => format!("{name} (a subshell)"),
+        false => format!("{name} (a copy of itself)"),
     })
 }
 
@@ -182,6 +184,25 @@ fn above<'a>(group: &'a Group, groups: &'a [Group]) -> impl Iterator<Item = &'a 
     std::iter::successors(parent(&group), parent).take(groups.len())
 }
 
+/// Returns the command of a script without its interpreter and its directory, as somebody typed it:
+/// `perl /usr/bin/parallel -j2` is executed for `parallel -j2`, and has the name `parallel`.
+fn as_typed<'a>(command: &'a str, program: &str) -> &'a str {
+    /// The kernel cuts names.
+    const LONGEST_NAME: usize = 15;
+    let name = |word: &'a str| word.rsplit('/').next().unwrap_or_default();
+    let is_it =
+        |word: &str| word == program || program.len() == LONGEST_NAME && word.starts_with(program);
+    let words = || command.split(' ');
+    let first = words().next().map(name).unwrap_or_default();
+    let script = words().skip(1).find(|word| !word.starts_with('-'));
+    match script.filter(|word| is_it(name(word)) && word.starts_with('/')) {
+        Some(word) if !is_it(first) && !is_shell(first) => {
+            without_directory(command.find(word).map_or(command, |at| &command[at..]))
+        }
+        _ => without_directory(command),
+    }
+}
+
 /// Removes the directory of a command's program, which compilers and similar tools write in full.
 fn without_directory(command: &str) -> &str {
     let program = command.split(' ').next().unwrap_or_default();
@@ -194,6 +215,16 @@ fn without_directory(command: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_script_is_shown_without_its_interpreter() {
+        let parallel = "perl /usr/bin/parallel --pipe wc -l";
+        assert_eq!(as_typed(parallel, "parallel"), "parallel --pipe wc -l");
+        assert_eq!(as_typed("/usr/bin/perl -w /usr/bin/c_rehash x", "c_rehash"), "c_rehash x");
+        assert_eq!(as_typed(parallel, "perl"), parallel, "it was started by that name");
+        assert_eq!(as_typed("sort /tmp/sort", "sort"), "sort /tmp/sort");
+        assert_eq!(as_typed("/bin/bash /tmp/a.sh x", "a.sh"), "bash /tmp/a.sh x");
+    }
 
     #[test]
     fn a_program_is_shown_without_its_directory() {

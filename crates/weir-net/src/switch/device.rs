@@ -19,6 +19,8 @@ pub const BUFFER_BYTES: usize = FRONT_BYTES + 65_536;
 pub struct Device {
     tun: Tun,
     name: String,
+    /// Whether the kernel cuts long segments of TCP, and gives such.
+    offloads: bool,
 }
 
 impl Device {
@@ -49,7 +51,8 @@ impl Device {
         })?;
         let configured = weir_sys::tun::configure(device, *peer, *prefix_bits, *mtu);
         configured.map_err(|cause| Error::os("configure", object(), cause))?;
-        Ok(Device { tun, name: device.clone() })
+        let offloads = tun.offload_segments();
+        Ok(Device { tun, name: device.clone(), offloads })
     }
 
     /// Makes reads return at once when there is no packet.
@@ -60,6 +63,11 @@ impl Device {
     /// Whether the device puts a header before each packet.
     pub fn has_header(&self) -> bool {
         self.tun.has_vnet_header()
+    }
+
+    /// Whether it completes checksums of TCP, and cuts long segments.
+    pub fn offloads(&self) -> bool {
+        self.offloads
     }
 
     /// Returns the length of that header in bytes.

@@ -87,10 +87,10 @@ impl Incoming {
     }
 
     /// Takes a datagram that a station here sent to this host.
-    pub fn take_own(&mut self, datagram: Vec<u8>) {
+    pub fn take_own(&mut self, datagram: Vec<u8>, checksum: Checksum) {
         let mut message = vec![0; TO_STATION_BYTES];
         message.extend_from_slice(&datagram);
-        self.deliver(&mut message, Checksum::ToCheck);
+        self.deliver(&mut message, checksum);
     }
 
     /// Checks the header of a packet, and whether it is for this host.
@@ -198,7 +198,7 @@ impl Incoming {
             self.stations.notice(&notice);
         }
         while let Some(own) = self.inline.as_mut().and_then(|inline| inline.next_own()) {
-            self.take_own(own);
+            self.take_own(own, Checksum::ToCheck);
         }
     }
 

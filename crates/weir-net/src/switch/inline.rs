@@ -68,7 +68,9 @@ struct DirectAnswers {
 
 impl Answers for DirectAnswers {
     fn send(&mut self, to: Outgoing<'_>, payload: &[u8]) {
-        if let SendResult::ToUs(datagram) = self.transmitter.send(&to, &Payload::Private(payload)) {
+        if let SendResult::ToUs(datagram, _) =
+            self.transmitter.send(&to, &Payload::Private(payload))
+        {
             self.own.push(datagram);
         }
     }

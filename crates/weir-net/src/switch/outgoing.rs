@@ -7,8 +7,9 @@ use super::{SwitchSettings, now_ns};
 use crate::counts::SwitchCounts;
 use crate::drop_reason::DropReason;
 use crate::fragment::Pieces;
+use crate::message::Checksum;
 use crate::net::Net;
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Offload, Outgoing};
 use crate::routes::{NextHop, Routes};
 use crate::spans;
 use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_HEADER_BYTES};
@@ -19,14 +20,18 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_sys::tun::VNET_HEADER_BYTES;
+use weir_sys::tun::{VNET_HEADER_BYTES, vnet_header};
+
+/// Bytes of a header of TCP without options, and where its checksum lies.
+const TCP_HEADER_BYTES: usize = 20;
+const TCP_CHECKSUM_AT: u16 = 16;
 
 /// The result of sending a datagram.
 pub enum SendResult {
     /// It is on its way, or was dropped and counted.
     Done,
     /// It is for this host itself.
-    ToUs(Vec<u8>),
+    ToUs(Vec<u8>, Checksum),
 }
 
 /// Returns milliseconds since midnight, universal time, as ICMP and IP count them (RFC 792, page
@@ -121,11 +126,18 @@ impl Transmitter {
         if total_bytes > MOST_BYTES {
             return Err(DropReason::TooBig);
         }
+        let packets = match out.offload {
+            Offload::None => 1,
+            _ if !self.device.offloads() => return Err(DropReason::BadMessage),
+            Offload::Checksum if total_bytes > self.mtu => return Err(DropReason::TooBig),
+            Offload::Checksum => 1,
+            Offload::Segments(segment_bytes) => bytes.div_ceil(usize::from(segment_bytes)),
+        };
         let header = Header {
             tos: out.tos,
             total_bytes: total_bytes as u16,
             // Relaxed: only uniqueness matters.
-            id: self.next_id.fetch_add(1, Ordering::Relaxed) as u16,
+            id: self.next_id.fetch_add(packets as u32, Ordering::Relaxed) as u16,
             dont_fragment: out.dont_fragment,
             more_fragments: false,
             offset_bytes: 0,
@@ -137,23 +149,59 @@ impl Transmitter {
         SwitchCounts::add(&self.journal.counts.sent, 1);
         self.journal.log_out(&header, options, payload);
         if out.destination == own {
-            return Ok(SendResult::ToUs(whole(&header, options, payload)?));
+            let checksum = match out.offload {
+                Offload::None => Checksum::ToCheck,
+                Offload::Checksum | Offload::Segments(_) => Checksum::LeftOut,
+            };
+            return Ok(SendResult::ToUs(whole(&header, options, payload)?, checksum));
         }
-        if total_bytes <= self.mtu {
-            self.put(&header, options, payload, 0..bytes)?;
+        if total_bytes <= self.mtu || out.offload != Offload::None {
+            let device_header = self.device_header(out, padded, payload)?;
+            self.put(&device_header, &header, options, payload, 0..bytes)?;
             return Ok(SendResult::Done);
         }
         for piece in
             Pieces::new(header, options, bytes, self.mtu).map_err(|_| DropReason::TooBig)?
         {
-            self.put(&piece.header, &piece.options, payload, piece.payload)?;
+            let none = [0; VNET_HEADER_BYTES];
+            self.put(&none, &piece.header, &piece.options, payload, piece.payload)?;
         }
         Ok(SendResult::Done)
+    }
+
+    /// Makes the device's header, which says what is left to it.
+    fn device_header(
+        &self,
+        out: &Outgoing<'_>,
+        options_bytes: usize,
+        payload: &Payload<'_>,
+    ) -> Result<[u8; VNET_HEADER_BYTES], DropReason> {
+        let segment_bytes = match out.offload {
+            Offload::None => return Ok([0; VNET_HEADER_BYTES]),
+            Offload::Checksum => 0,
+            Offload::Segments(bytes) => bytes,
+        };
+        let mut tcp = [0; TCP_HEADER_BYTES];
+        if payload.len() < tcp.len() {
+            return Err(DropReason::BadMessage);
+        }
+        payload.copy_to(&mut tcp);
+        let tcp_bytes = u16::from(tcp[12] >> 4) * 4;
+        let ip_bytes = (LEAST_HEADER_BYTES + options_bytes) as u16;
+        // What carries no more than a segment is not cut.
+        let data_bytes = payload.len().saturating_sub(usize::from(tcp_bytes));
+        let segment_bytes = if data_bytes > usize::from(segment_bytes) { segment_bytes } else { 0 };
+        let data_bytes = if segment_bytes > 0 { usize::from(segment_bytes) } else { data_bytes };
+        if usize::from(ip_bytes + tcp_bytes) + data_bytes > self.mtu {
+            return Err(DropReason::TooBig);
+        }
+        Ok(vnet_header(ip_bytes, TCP_CHECKSUM_AT, ip_bytes + tcp_bytes, segment_bytes))
     }
 
     /// Writes one packet: our header, and a part of the payload from where it lies.
     fn put(
         &self,
+        vnet: &[u8; VNET_HEADER_BYTES],
         header: &Header,
         options: &[u8],
         payload: &Payload<'_>,
@@ -161,6 +209,7 @@ impl Transmitter {
     ) -> Result<(), DropReason> {
         let mut head = [0; VNET_HEADER_BYTES + MOST_HEADER_BYTES];
         let device_header = self.device.header_bytes();
+        head[..device_header].copy_from_slice(&vnet[..device_header]);
         let emitted =
             header.emit(options, &mut head[device_header..]).ok_or(DropReason::BadOptions)?;
         let head = &head[..device_header + emitted];

@@ -131,8 +131,8 @@ impl Requests {
         lent.copy_to(FROM_STATION_BYTES, options);
         let out = Outgoing { options, ..front.out };
         let payload = Payload::Ring { lent, offset };
-        if let SendResult::ToUs(datagram) = self.shared.transmitter.send(&out, &payload) {
-            self.shared.lock().take_own(datagram);
+        if let SendResult::ToUs(datagram, checksum) = self.shared.transmitter.send(&out, &payload) {
+            self.shared.lock().take_own(datagram, checksum);
         }
     }
 }

@@ -1,14 +1,14 @@
 //! A stack over a station: brings it the segments that come, and sends what it makes.
 
 use super::smol::SmolStack;
-use super::{ConnectionId, Stack, TcpCounts};
+use super::{ConnectionId, Outlet, Stack, TcpCounts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Checksum, Want};
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Offload, Outgoing};
 use crate::report::{ReportedService, ServiceReport};
 use crate::spans;
-use crate::station::{Station, StationMessage};
-use crate::wire::ipv4::{Datagram, protocol};
+use crate::station::{Sender, Station, StationMessage};
+use crate::wire::ipv4::{Datagram, MOST_BYTES, protocol};
 use rustix::fd::BorrowedFd;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
@@ -30,6 +30,8 @@ pub struct TcpEndpoint {
     /// Where a connection was tried to that ICMP says cannot be reached.
     unreachable: Option<SocketAddrV4>,
     begun: Instant,
+    /// Where a datagram is made before it goes to the station's ring.
+    scratch: Box<[u8]>,
 }
 
 impl TcpEndpoint {
@@ -80,9 +82,10 @@ impl TcpEndpoint {
         let at = station.attached();
         // std seeds its hashes with random bytes of the kernel.
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
-        let stack = SmolStack::new(at.address, at.prefix_bits, at.peer, at.mtu, seed);
+        let stack = SmolStack::new(&at, seed);
         let (unreachable, begun) = (None, Instant::now());
-        TcpEndpoint { station, stack, dynamic_port, unreachable, begun }
+        let scratch = vec![0; MOST_BYTES].into();
+        TcpEndpoint { station, stack, dynamic_port, unreachable, begun, scratch }
     }
 
     /// Returns the address of this host.
@@ -90,9 +93,14 @@ impl TcpEndpoint {
         self.station.attached().address
     }
 
+    /// Returns the address of the kernel on the other side of the device.
+    pub fn peer(&self) -> Ipv4Addr {
+        self.station.attached().peer
+    }
+
     /// Returns the time that the stack is told.
     pub fn now_ns(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        since(self.begun)
     }
 
     /// Returns the stack.
@@ -155,12 +163,16 @@ impl TcpEndpoint {
     /// # Errors
     /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn run_for(&mut self, time: Duration) -> Result<()> {
-        let TcpEndpoint { station, stack, unreachable, .. } = self;
+        let TcpEndpoint { station, stack, unreachable, begun, scratch, .. } = self;
+        let (offloads, begun) = (station.attached().offloads, *begun);
         let (mut time, mut taken) = (time, 0);
         loop {
-            let came = station.receive_for(time, |_, arrival| match arrival {
+            let came = station.receive_for(time, |sender, arrival| match arrival {
                 StationMessage::Packet { bytes, checksum } => {
-                    stack.take(bytes, checksum == Checksum::LeftOut);
+                    let _span = spans::TCP.enter();
+                    let mut outlet = StationOutlet { sender, scratch, offloads };
+                    let is_checked = checksum == Checksum::LeftOut;
+                    stack.take(bytes, is_checked, since(begun), &mut outlet);
                 }
                 StationMessage::Notice(notice) if notice.protocol == protocol::TCP => {
                     *unreachable = Some(SocketAddrV4::new(notice.remote, notice.remote_port));
@@ -182,21 +194,44 @@ impl TcpEndpoint {
     /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn poll(&mut self) -> Result<()> {
         let now_ns = self.now_ns();
-        let TcpEndpoint { station, stack, .. } = self;
-        let mut failed = None;
+        let TcpEndpoint { station, stack, scratch, .. } = self;
+        let offloads = station.attached().offloads;
         let _span = spans::TCP.enter();
-        stack.poll(now_ns, &mut |packet| {
-            let Ok(datagram) = Datagram::check(packet) else { return };
-            let header = datagram.header();
-            let to = Outgoing {
-                tos: header.tos,
-                ttl: header.ttl,
-                ..Outgoing::new(header.destination, protocol::TCP)
-            };
-            if let Err(error) = station.send(&to, datagram.payload()) {
-                failed.get_or_insert(error);
-            }
-        });
-        failed.map_or(Ok(()), Err)
+        station.send_with(|sender| {
+            stack.poll(now_ns, &mut StationOutlet { sender, scratch, offloads });
+        })
+    }
+}
+
+fn since(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The way out of a stack: each datagram is written to `scratch`, and from there to the station's
+/// ring.
+struct StationOutlet<'a, 'b> {
+    sender: &'a mut Sender<'b>,
+    scratch: &'a mut [u8],
+    offloads: bool,
+}
+
+impl Outlet for StationOutlet<'_, '_> {
+    fn send(&mut self, bytes: usize, segment_bytes: Option<u16>, fill: &mut dyn FnMut(&mut [u8])) {
+        let Some(packet) = self.scratch.get_mut(..bytes) else { return };
+        fill(packet);
+        let Ok(datagram) = Datagram::check(packet) else { return };
+        let header = datagram.header();
+        let offload = match (self.offloads, segment_bytes) {
+            (false, _) => Offload::None,
+            (true, None) => Offload::Checksum,
+            (true, Some(segment_bytes)) => Offload::Segments(segment_bytes),
+        };
+        let to = Outgoing {
+            tos: header.tos,
+            ttl: header.ttl,
+            offload,
+            ..Outgoing::new(header.destination, protocol::TCP)
+        };
+        self.sender.send(&to, datagram.payload());
     }
 }

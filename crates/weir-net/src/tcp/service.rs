@@ -1,14 +1,17 @@
-//! Services over TCP: echo (RFC 862), discard (RFC 863), character generator (RFC 864), and files by
-//! HTTP.
+//! Services over TCP: echo (RFC 862), discard (RFC 863), character generator (RFC 864), files by
+//! HTTP, and terminals by Telnet.
 
 use super::endpoint::TcpEndpoint;
 pub use super::http::Answered;
 use super::http::{HttpConnection, fill};
+use super::terminal::TerminalConnection;
 use super::{Accepted, ConnectionId, Phase, Stack};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::jail::Jail;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::collections::HashMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -18,6 +21,10 @@ const LOOK: Duration = Duration::from_millis(100);
 const REPORT_NS: u64 = 100_000_000;
 /// How long a connection may do nothing.
 const IDLE_NS: u64 = 60_000_000_000;
+/// How long nobody may type, and nothing may be shown, on a terminal.
+const IDLE_TERMINAL_NS: u64 = 3_600_000_000_000;
+/// Most terminals at a time.
+const MOST_TERMINALS: usize = 16;
 /// Most bytes of a connection before the others get a turn.
 const TURN_BYTES: usize = 256 << 10;
 /// Bytes of a line of characters, and how many lines there are before they begin again.
@@ -35,6 +42,8 @@ pub enum Service {
     Chargen,
     /// Sends files below a directory.
     Http(Jail),
+    /// Gives clients a terminal with a command, by Telnet.
+    Telnet(TelnetService),
 }
 
 impl Service {
@@ -45,8 +54,19 @@ impl Service {
             Service::Discard => "discard",
             Service::Chargen => "chargen",
             Service::Http(_) => "http",
+            Service::Telnet(_) => "telnet",
         }
     }
+}
+
+/// What clients of Telnet are given.
+#[derive(Clone, Debug)]
+pub struct TelnetService {
+    /// The command, for the shell.
+    pub command: String,
+    /// The only host whose clients are served: the other side of the device, which is this machine
+    /// or the namespace where the device lies.
+    pub host: Ipv4Addr,
 }
 
 /// A connection that has ended, or an answer over one that goes on.
@@ -54,6 +74,13 @@ impl Service {
 pub enum ServiceEvent {
     /// A file was asked for by HTTP.
     Answered(Answered),
+    /// A connection was not served.
+    Refused {
+        /// The client.
+        client: SocketAddrV4,
+        /// Why not.
+        why: String,
+    },
     /// A connection is over.
     Ended {
         /// The client.
@@ -73,6 +100,7 @@ struct Connection {
     bytes_out: u64,
     active_ns: u64,
     http: HttpConnection,
+    terminal: Option<TerminalConnection>,
 }
 
 /// Services on the ports of an endpoint.
@@ -123,13 +151,10 @@ impl TcpServer {
         while !stop.load(Ordering::Relaxed) {
             let most = if more { Duration::ZERO } else { LOOK };
             let time = self.endpoint.idle_time(most);
-            self.endpoint.run_for(time)?;
+            self.wait_for(time)?;
             let now_ns = self.endpoint.now_ns();
             while let Some(accepted) = self.endpoint.stack().accept() {
-                let http = HttpConnection::default();
-                let fresh =
-                    Connection { accepted, bytes_in: 0, bytes_out: 0, active_ns: now_ns, http };
-                self.connections.insert(accepted.id, fresh);
+                self.admit(accepted, now_ns, &mut see);
             }
             more = self.serve_all(now_ns, &mut see);
             self.endpoint.poll()?;
@@ -145,6 +170,59 @@ impl TcpServer {
         Ok(())
     }
 
+    /// Waits for something to do, up to this long, and takes what has come by TCP.
+    fn wait_for(&mut self, time: Duration) -> Result<()> {
+        let TcpServer { endpoint, connections, .. } = self;
+        let terminals = connections.values().filter_map(|connection| connection.terminal.as_ref());
+        let outputs: Vec<_> = terminals.filter_map(TerminalConnection::waits_for_output).collect();
+        if outputs.is_empty() {
+            return endpoint.run_for(time);
+        }
+        let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut polled = vec![readable(endpoint.poll_descriptor()?)];
+        polled.extend(outputs.into_iter().map(readable));
+        let limit = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        match poll(&mut polled, Some(&limit)) {
+            Ok(_) | Err(Errno::INTR) => endpoint.run_for(Duration::ZERO),
+            Err(cause) => Err(Error::os("wait for", "packets and terminals", cause)),
+        }
+    }
+
+    /// Begins to serve a connection.
+    fn admit(&mut self, accepted: Accepted, now_ns: u64, see: &mut impl FnMut(&ServiceEvent)) {
+        let terminal = match self.services.get(&accepted.local_port) {
+            Some(Service::Telnet(telnet)) => match self.open_terminal(telnet, accepted) {
+                Ok(terminal) => Some(terminal),
+                Err(why) => {
+                    let stack = self.endpoint.stack();
+                    stack.abort(accepted.id);
+                    stack.forget(accepted.id);
+                    return see(&ServiceEvent::Refused { client: accepted.remote, why });
+                }
+            },
+            _ => None,
+        };
+        let http = HttpConnection::default();
+        let (bytes_in, bytes_out, active_ns) = (0, 0, now_ns);
+        let fresh = Connection { accepted, bytes_in, bytes_out, active_ns, http, terminal };
+        self.connections.insert(accepted.id, fresh);
+    }
+
+    fn open_terminal(
+        &self,
+        telnet: &TelnetService,
+        accepted: Accepted,
+    ) -> std::result::Result<TerminalConnection, String> {
+        if *accepted.remote.ip() != telnet.host {
+            return Err(format!("only {} is served", telnet.host));
+        }
+        let terminals = self.connections.values().filter(|other| other.terminal.is_some());
+        if terminals.count() >= MOST_TERMINALS {
+            return Err(format!("{MOST_TERMINALS} terminals are open already"));
+        }
+        TerminalConnection::start(&telnet.command).map_err(|error| error.to_string())
+    }
+
     /// Gives each connection a turn. Returns whether one of them has more to do at once.
     fn serve_all(&mut self, now_ns: u64, see: &mut impl FnMut(&ServiceEvent)) -> bool {
         let TcpServer { endpoint, services, connections, scratch, characters } = self;
@@ -158,6 +236,15 @@ impl TcpServer {
                 Service::Chargen => {
                     discard(stack, connection) + generate(stack, connection, characters)
                 }
+                Service::Telnet(_) => connection.terminal.as_mut().map_or(0, |terminal| {
+                    let served = terminal.serve(stack, *id);
+                    if terminal.is_over() {
+                        stack.close(*id);
+                    }
+                    connection.bytes_in += served.bytes_in as u64;
+                    connection.bytes_out += served.bytes_out as u64;
+                    served.bytes_in + served.bytes_out
+                }),
                 Service::Http(jail) => {
                     let Connection { http, bytes_in, bytes_out, accepted, .. } = connection;
                     let mut told = |answered| see(&ServiceEvent::Answered(answered));
@@ -171,10 +258,13 @@ impl TcpServer {
                 connection.active_ns = now_ns;
             }
             more |= moved >= TURN_BYTES;
-            if now_ns.saturating_sub(connection.active_ns) >= IDLE_NS {
+            let idle_ns = if connection.terminal.is_some() { IDLE_TERMINAL_NS } else { IDLE_NS };
+            if now_ns.saturating_sub(connection.active_ns) >= idle_ns {
                 stack.abort(*id);
             }
             let phase = stack.phase(*id);
+            // The last bytes of a client came in this turn: the next one, at once, ends this.
+            more |= matches!(phase, Phase::Open { receives: false, .. }) && moved > 0;
             if matches!(phase, Phase::Open { receives: false, sends: true }) && moved == 0 {
                 // The client has sent its last, and everything for it is in the stack.
                 if service.is_none_or(|service| !matches!(service, Service::Http(_)))

@@ -4,13 +4,11 @@
 //! listening on each port while there is room, and gives up connections that are never completed, so
 //! that a flood of SYNs does not keep out those who mean it.
 
-use super::device::QueueDevice;
+use super::device::{DeviceKind, Outlet, PacketDevice, Segment, SentSegments, pseudo_sum};
 use super::{Accepted, ConnectionId, Phase, Stack, TcpCounts};
-use crate::wire::checksum::RunningSum;
-use crate::wire::ipv4::{Datagram, protocol};
-use smoltcp::iface::{
-    Config, Interface, PollIngressSingleResult, PollResult, SocketHandle, SocketSet,
-};
+use crate::message::Attached;
+use crate::wire::ipv4::Datagram;
+use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
@@ -18,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Bytes of a connection's buffer, for each direction.
-const BUFFER_BYTES: usize = 128 << 10;
+pub const BUFFER_BYTES: usize = 256 << 10;
 /// Sockets that listen on a port while there is room.
 const LISTENING: usize = 8;
 /// Most sockets: connections, those half open and those that wait out their end included.
@@ -30,8 +28,6 @@ const SILENT: Duration = Duration::from_secs(60);
 /// Flags of a segment.
 const SYN: u8 = 2;
 const ACK: u8 = 16;
-/// Least bytes of a header of TCP.
-const LEAST_HEADER_BYTES: usize = 20;
 
 /// A socket of smoltcp, and what it is for.
 #[derive(Debug)]
@@ -49,14 +45,15 @@ struct Known {
 pub struct SmolStack {
     address: Ipv4Addr,
     interface: Interface,
-    device: QueueDevice,
+    kind: DeviceKind,
     sockets: SocketSet<'static>,
     known: BTreeMap<u64, Known>,
     next_id: u64,
     ports: Vec<u16>,
     accepted: VecDeque<Accepted>,
-    /// The end of what was sent so far, by our port and the other side.
-    sent: HashMap<(u16, SocketAddrV4), u32>,
+    sent: SentSegments,
+    /// Requests for connections since sockets were last set to listen.
+    requests: usize,
     counts: TcpCounts,
 }
 
@@ -69,8 +66,12 @@ impl std::fmt::Debug for SmolStack {
 
 impl SmolStack {
     /// A stack for a host; `seed` makes its sequence numbers, and must not be foreseeable.
-    pub fn new(address: Ipv4Addr, prefix_bits: u8, gateway: Ipv4Addr, mtu: u16, seed: u64) -> Self {
-        let mut device = QueueDevice::new(mtu);
+    pub fn new(at: &Attached, seed: u64) -> Self {
+        let Attached { address, prefix_bits, peer: gateway, mtu, offloads } = *at;
+        let kind = DeviceKind { mtu, offloads };
+        let mut sent = SentSegments::default();
+        let mut device =
+            PacketDevice { kind, incoming: None, outlet: &mut Nowhere, sent: &mut sent };
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut device, Instant::ZERO);
@@ -82,13 +83,14 @@ impl SmolStack {
         SmolStack {
             address,
             interface,
-            device,
+            kind,
             sockets: SocketSet::new(Vec::new()),
             known: BTreeMap::new(),
             next_id: 1,
             ports: Vec::new(),
             accepted: VecDeque::new(),
-            sent: HashMap::new(),
+            sent: SentSegments::default(),
+            requests: 0,
             counts: TcpCounts::default(),
         }
     }
@@ -118,7 +120,7 @@ impl SmolStack {
             if let Some(((local, remote), IpAddress::Ipv4(address))) =
                 ends.map(|(local, remote)| ((local.port, remote.port), remote.addr))
             {
-                self.sent.remove(&(local, SocketAddrV4::new(address, remote)));
+                self.sent.forget(local, SocketAddrV4::new(address, remote));
             }
             self.sockets.remove(known.handle);
         }
@@ -131,7 +133,12 @@ impl SmolStack {
         for (id, known) in &mut self.known {
             let socket = self.sockets.get_mut::<Socket<'_>>(known.handle);
             let Some(port) = known.listens else {
-                let is_over = matches!(socket.state(), State::Closed | State::TimeWait);
+                // A socket that was aborted knows the other side until its reset is sent.
+                let is_over = match socket.state() {
+                    State::TimeWait => true,
+                    State::Closed => socket.remote_endpoint().is_none(),
+                    _ => false,
+                };
                 if known.forgotten && is_over {
                     over.push(*id);
                 }
@@ -180,42 +187,24 @@ impl SmolStack {
         }
     }
 
-    /// Handles packets that came, but no more requests for connections than sockets listen: a
-    /// request that finds none is reset.
-    fn ingest(&mut self, now_ns: u64) {
-        let mut requests = 0;
-        while let Some(packet) = self.device.next_incoming() {
-            let flags = Datagram::check(packet).ok().and_then(|it| it.payload().get(13).copied());
-            requests += usize::from(flags.is_some_and(|flags| flags & (SYN | ACK) == SYN));
-            let (now, sockets) = (instant(now_ns), &mut self.sockets);
-            if requests > LISTENING
-                || self.interface.poll_ingress_single(now, &mut self.device, sockets)
-                    == PollIngressSingleResult::None
-            {
-                break;
-            }
-        }
+    /// Calls smoltcp's interface with a packet that came, or none.
+    fn with_device<R>(
+        &mut self,
+        incoming: Option<&[u8]>,
+        outlet: &mut dyn Outlet,
+        call: impl FnOnce(&mut Interface, &mut PacketDevice<'_>, &mut SocketSet<'static>) -> R,
+    ) -> R {
+        let SmolStack { interface, sockets, sent, kind, .. } = self;
+        let mut device = PacketDevice { kind: *kind, incoming, outlet, sent };
+        call(interface, &mut device, sockets)
     }
+}
 
-    /// Counts a segment that is sent.
-    fn count_out(&mut self, packet: &[u8]) {
-        let Ok(datagram) = Datagram::check(packet) else { return };
-        let Some(segment) = Segment::of(datagram.payload()) else { return };
-        self.counts.segments_out += 1;
-        self.counts.bytes_out += u64::from(segment.data_bytes);
-        if segment.data_bytes == 0 {
-            return;
-        }
-        let to = SocketAddrV4::new(datagram.header().destination, segment.destination);
-        let end = segment.sequence.wrapping_add(segment.data_bytes);
-        let known = self.sent.entry((segment.source, to)).or_insert(segment.sequence);
-        if segment.sequence.wrapping_sub(*known).cast_signed() < 0 {
-            self.counts.segments_again += 1;
-        }
-        if end.wrapping_sub(*known).cast_signed() > 0 {
-            *known = end;
-        }
-    }
+/// An outlet for a device that sends nothing.
+struct Nowhere;
+
+impl Outlet for Nowhere {
+    fn send(&mut self, _: usize, _: Option<u16>, _: &mut dyn FnMut(&mut [u8])) {}
 }
 
 fn new_socket() -> Socket<'static> {
@@ -239,37 +228,10 @@ fn instant(now_ns: u64) -> Instant {
     Instant::from_micros(i64::try_from(now_ns / 1000).unwrap_or(i64::MAX))
 }
 
-/// What is counted of a segment.
-struct Segment {
-    source: u16,
-    destination: u16,
-    sequence: u32,
-    data_bytes: u32,
-}
-
-impl Segment {
-    fn of(payload: &[u8]) -> Option<Segment> {
-        let header = payload.first_chunk::<LEAST_HEADER_BYTES>()?;
-        let header_bytes = usize::from(header[12] >> 4) * 4;
-        let data_bytes = payload.len().checked_sub(header_bytes.max(LEAST_HEADER_BYTES))?;
-        Some(Segment {
-            source: u16::from_be_bytes([header[0], header[1]]),
-            destination: u16::from_be_bytes([header[2], header[3]]),
-            sequence: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
-            data_bytes: data_bytes as u32,
-        })
-    }
-}
-
 /// Whether the checksum of a segment is right.
 fn is_sound(datagram: &Datagram<'_>) -> bool {
     let (header, payload) = (datagram.header(), datagram.payload());
-    let mut sum = RunningSum::new();
-    sum.add(&header.source.octets());
-    sum.add(&header.destination.octets());
-    sum.add_word(u16::from(protocol::TCP));
-    // Fits: a datagram has at most 65,535 bytes.
-    sum.add_word(payload.len() as u16);
+    let mut sum = pseudo_sum(header.source, header.destination, payload.len());
     sum.add(payload);
     sum.finish() == 0
 }
@@ -291,36 +253,37 @@ impl Stack for SmolStack {
         Some(ConnectionId(self.add(socket, None, now_ns)))
     }
 
-    fn take(&mut self, datagram: &[u8], is_checked: bool) {
+    fn take(&mut self, datagram: &[u8], is_checked: bool, now_ns: u64, outlet: &mut dyn Outlet) {
         let Ok(checked) = Datagram::check(datagram) else { return };
         let segment = Segment::of(checked.payload());
-        match segment.filter(|_| is_checked || is_sound(&checked)) {
-            Some(segment) => {
-                self.counts.segments_in += 1;
-                self.counts.bytes_in += u64::from(segment.data_bytes);
-                self.device.put(checked.bytes());
+        let Some(segment) = segment.filter(|_| is_checked || is_sound(&checked)) else {
+            self.counts.bad_segments += 1;
+            return;
+        };
+        self.counts.segments_in += 1;
+        self.counts.bytes_in += u64::from(segment.data_bytes);
+        if segment.flags & (SYN | ACK) == SYN {
+            // A request that finds no socket listening is reset.
+            self.requests += 1;
+            if self.requests > LISTENING {
+                self.tend(now_ns);
+                self.requests = 1;
             }
-            None => self.counts.bad_segments += 1,
         }
+        let now = instant(now_ns);
+        self.with_device(Some(checked.bytes()), outlet, |interface, device, sockets| {
+            interface.poll_ingress_single(now, device, sockets);
+        });
     }
 
-    fn poll(&mut self, now_ns: u64, send: &mut dyn FnMut(&[u8])) {
-        loop {
-            self.tend(now_ns);
-            self.ingest(now_ns);
-            let (now, sockets) = (instant(now_ns), &mut self.sockets);
-            while self.interface.poll_egress(now, &mut self.device, sockets) != PollResult::None {}
-            let mut packets = std::mem::replace(&mut self.device, QueueDevice::new(0));
-            let sent = packets.take_each(|packet| {
-                self.count_out(packet);
-                send(packet);
-            });
-            self.device = packets;
-            if sent == 0 && !self.device.has_incoming() {
-                break;
-            }
-        }
+    fn poll(&mut self, now_ns: u64, outlet: &mut dyn Outlet) {
         self.tend(now_ns);
+        let now = instant(now_ns);
+        self.with_device(None, outlet, |interface, device, sockets| {
+            while interface.poll_egress(now, device, sockets) != PollResult::None {}
+        });
+        self.tend(now_ns);
+        self.requests = 0;
     }
 
     fn delay_ns(&mut self, now_ns: u64) -> Option<u64> {
@@ -388,6 +351,11 @@ impl Stack for SmolStack {
     }
 
     fn counts(&self) -> TcpCounts {
-        self.counts
+        TcpCounts {
+            segments_out: self.sent.segments,
+            segments_again: self.sent.again,
+            bytes_out: self.sent.bytes,
+            ..self.counts
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! A client of TFTP: one transfer over any [`Datagrams`].
 
 use super::datagrams::{Datagrams, Inbound, blocks_in, blocks_in_default};
-use super::packet::{self, ErrorCode, Mode, Options, Packet, Request};
-use super::receiver::{Receiver, Sink};
-use super::sender::{Due, ResendTimer, Sender, Source, Terms, TransferCounts};
+use super::packet::{self, ErrorCode, Mode, TftpOptions, TftpPacket, TftpRequest};
+use super::receiver::{FileReceiver, Sink};
+use super::sender::{Due, FileSender, ResendTimer, Source, TransferCounts, TransferTerms};
 use super::waits::Waits;
 use super::{DEFAULT_BLOCK_BYTES, Patience};
 use crate::error::{Error, ErrorKind, Result};
@@ -53,8 +53,8 @@ pub struct Progress {
 /// The side of the client: what it does with the file.
 trait Side {
     /// Begins, where the server has said this first.
-    fn begin(&mut self, terms: Terms, is_option_ack: bool, now_ns: u64);
-    fn take(&mut self, packet: &Packet<'_>, now_ns: u64) -> std::result::Result<(), Stopped>;
+    fn begin(&mut self, terms: TransferTerms, is_option_ack: bool, now_ns: u64);
+    fn take(&mut self, packet: &TftpPacket<'_>, now_ns: u64) -> std::result::Result<(), Stopped>;
     fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> io::Result<bool>;
     fn expire(&mut self, now_ns: u64) -> bool;
     fn deadline_ns(&self) -> u64;
@@ -70,23 +70,23 @@ enum Stopped {
 
 struct Put<'a, S> {
     source: &'a mut S,
-    sender: Option<Sender>,
+    sender: Option<FileSender>,
 }
 
 struct Get<'a, S> {
     sink: &'a mut S,
-    receiver: Option<Receiver>,
+    receiver: Option<FileReceiver>,
 }
 
 impl<S: Source> Side for Put<'_, S> {
-    fn begin(&mut self, terms: Terms, _is_option_ack: bool, now_ns: u64) {
-        self.sender = Some(Sender::new(terms, None, now_ns));
+    fn begin(&mut self, terms: TransferTerms, _is_option_ack: bool, now_ns: u64) {
+        self.sender = Some(FileSender::new(terms, None, now_ns));
     }
 
-    fn take(&mut self, packet: &Packet<'_>, now_ns: u64) -> std::result::Result<(), Stopped> {
+    fn take(&mut self, packet: &TftpPacket<'_>, now_ns: u64) -> std::result::Result<(), Stopped> {
         match (packet, &mut self.sender) {
-            (Packet::Ack { block }, Some(sender)) => sender.acknowledge(*block, now_ns),
-            (Packet::OptionAck(_), _) => {}
+            (TftpPacket::Ack { block }, Some(sender)) => sender.acknowledge(*block, now_ns),
+            (TftpPacket::OptionAck(_), _) => {}
             _ => return Err(Stopped::Illegal),
         }
         Ok(())
@@ -102,37 +102,37 @@ impl<S: Source> Side for Put<'_, S> {
     }
 
     fn deadline_ns(&self) -> u64 {
-        self.sender.as_ref().map_or(u64::MAX, Sender::deadline_ns)
+        self.sender.as_ref().map_or(u64::MAX, FileSender::deadline_ns)
     }
 
     fn is_done(&self) -> bool {
-        self.sender.as_ref().is_some_and(Sender::is_done)
+        self.sender.as_ref().is_some_and(FileSender::is_done)
     }
 
     fn standing(&self, now_ns: u64) -> (TransferCounts, Waits) {
-        let standing = |sender: &Sender| (sender.counts(), sender.waits(now_ns));
+        let standing = |sender: &FileSender| (sender.counts(), sender.waits(now_ns));
         self.sender.as_ref().map(standing).unwrap_or_default()
     }
 }
 
 impl<S: Sink> Side for Get<'_, S> {
-    fn begin(&mut self, terms: Terms, is_option_ack: bool, now_ns: u64) {
+    fn begin(&mut self, terms: TransferTerms, is_option_ack: bool, now_ns: u64) {
         self.receiver = Some(match is_option_ack {
-            true => Receiver::new(terms, None, now_ns),
-            false => Receiver::of_first_block(terms, now_ns),
+            true => FileReceiver::new(terms, None, now_ns),
+            false => FileReceiver::of_first_block(terms, now_ns),
         });
     }
 
-    fn take(&mut self, packet: &Packet<'_>, now_ns: u64) -> std::result::Result<(), Stopped> {
+    fn take(&mut self, packet: &TftpPacket<'_>, now_ns: u64) -> std::result::Result<(), Stopped> {
         match (packet, &mut self.receiver) {
-            (Packet::Data { block, bytes }, Some(receiver)) => {
+            (TftpPacket::Data { block, bytes }, Some(receiver)) => {
                 match receiver.take(*block, bytes, now_ns, self.sink) {
                     Ok(false) => Ok(()),
                     Ok(true) => Err(Stopped::Illegal),
                     Err(cause) => Err(Stopped::File(cause)),
                 }
             }
-            (Packet::OptionAck(_), Some(receiver)) => {
+            (TftpPacket::OptionAck(_), Some(receiver)) => {
                 receiver.options_again();
                 Ok(())
             }
@@ -149,15 +149,15 @@ impl<S: Sink> Side for Get<'_, S> {
     }
 
     fn deadline_ns(&self) -> u64 {
-        self.receiver.as_ref().map_or(u64::MAX, Receiver::deadline_ns)
+        self.receiver.as_ref().map_or(u64::MAX, FileReceiver::deadline_ns)
     }
 
     fn is_done(&self) -> bool {
-        self.receiver.as_ref().is_some_and(Receiver::is_done)
+        self.receiver.as_ref().is_some_and(FileReceiver::is_done)
     }
 
     fn standing(&self, now_ns: u64) -> (TransferCounts, Waits) {
-        let standing = |receiver: &Receiver| (receiver.counts(), receiver.waits(now_ns));
+        let standing = |receiver: &FileReceiver| (receiver.counts(), receiver.waits(now_ns));
         self.receiver.as_ref().map(standing).unwrap_or_default()
     }
 }
@@ -205,17 +205,17 @@ impl<D: Datagrams> Client<D> {
         self.transfer(name, Some(size_bytes), &mut Put { source, sender: None }, stop, see)
     }
 
-    fn options(&self, written_bytes: Option<u64>) -> Options {
+    fn options(&self, written_bytes: Option<u64>) -> TftpOptions {
         let Proposal { mode, block_bytes, window, timeout_s, options } = self.proposal;
         if !options {
-            return Options::default();
+            return TftpOptions::default();
         }
         let room = match written_bytes {
             Some(_) => blocks_in_default(block_bytes),
             None => blocks_in(self.datagrams.receive_bytes(), block_bytes),
         };
         let window = window.min(room);
-        Options {
+        TftpOptions {
             block_bytes: (block_bytes != DEFAULT_BLOCK_BYTES).then_some(block_bytes),
             timeout_s,
             size_bytes: (mode == Mode::Octet).then_some(written_bytes.unwrap_or(0)),
@@ -234,7 +234,7 @@ impl<D: Datagrams> Client<D> {
         let local_port = self.datagrams.open()?;
         let options = self.options(written_bytes);
         let writes = written_bytes.is_some();
-        let request = Request { writes, name, mode: self.proposal.mode, options };
+        let request = TftpRequest { writes, name, mode: self.proposal.mode, options };
         let mut packet = Vec::new();
         if !packet::put_request(&mut packet, &request) {
             let object = format!("the name '{}'", String::from_utf8_lossy(name));
@@ -266,7 +266,7 @@ impl<D: Datagrams> Client<D> {
 
 struct Running<'a, S> {
     side: &'a mut S,
-    proposed: Options,
+    proposed: TftpOptions,
     mode: Mode,
     patience: Patience,
     server: SocketAddr,
@@ -275,7 +275,7 @@ struct Running<'a, S> {
     peer: Option<SocketAddr>,
     request: Vec<u8>,
     timer: ResendTimer,
-    terms: Option<Terms>,
+    terms: Option<TransferTerms>,
     size_bytes: Option<u64>,
     failure: Option<Error>,
     /// Errors that are to be sent.
@@ -403,8 +403,8 @@ impl<S: Side> Running<'_, S> {
             return;
         }
         let now_ns = self.now_ns();
-        let packet = Packet::check(payload);
-        if let Some(Packet::Error { code, text }) = packet {
+        let packet = TftpPacket::check(payload);
+        if let Some(TftpPacket::Error { code, text }) = packet {
             let text = String::from_utf8_lossy(text);
             let why = match text.is_empty() {
                 true => format!("it refuses with error {code}"),
@@ -432,15 +432,15 @@ impl<S: Side> Running<'_, S> {
     /// Takes the first answer, which says what holds.
     fn first(
         &mut self,
-        packet: &Packet<'_>,
+        packet: &TftpPacket<'_>,
         from: SocketAddr,
         now_ns: u64,
     ) -> std::result::Result<(), Stopped> {
         let is_put = self.size_bytes.is_some();
         let options = match packet {
-            Packet::OptionAck(options) => *options,
-            Packet::Ack { block: 0 } if is_put => Options::default(),
-            Packet::Data { .. } if !is_put => Options::default(),
+            TftpPacket::OptionAck(options) => *options,
+            TftpPacket::Ack { block: 0 } if is_put => TftpOptions::default(),
+            TftpPacket::Data { .. } if !is_put => TftpOptions::default(),
             _ => return Err(Stopped::Illegal),
         };
         self.peer = Some(from);
@@ -456,12 +456,12 @@ impl<S: Side> Running<'_, S> {
             self.fail(ErrorKind::Corrupt, "it accepts more than was proposed");
             return Ok(());
         }
-        let terms = Terms { mode: self.mode, block_bytes, window, patience: self.patience };
+        let terms = TransferTerms { mode: self.mode, block_bytes, window, patience: self.patience };
         self.terms = Some(terms);
         self.size_bytes = self.size_bytes.or(options.size_bytes);
-        self.side.begin(terms, matches!(packet, Packet::OptionAck(_)), now_ns);
+        self.side.begin(terms, matches!(packet, TftpPacket::OptionAck(_)), now_ns);
         match packet {
-            Packet::Data { .. } => self.side.take(packet, now_ns),
+            TftpPacket::Data { .. } => self.side.take(packet, now_ns),
             _ => Ok(()),
         }
     }

@@ -58,7 +58,7 @@ impl Mode {
 
 /// Options with values that their documents allow; others are left out on reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct TftpOptions {
     /// Bytes of a block: 8 to 65,464.
     pub block_bytes: Option<u16>,
     /// Seconds until a packet is sent again: 1 to 255.
@@ -69,10 +69,10 @@ pub struct Options {
     pub window: Option<u16>,
 }
 
-impl Options {
+impl TftpOptions {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        *self == Options::default()
+        *self == TftpOptions::default()
     }
 
     fn take(&mut self, name: &[u8], value: &[u8]) {
@@ -111,7 +111,7 @@ impl Options {
 
 /// A request to read or to write a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<'a> {
+pub struct TftpRequest<'a> {
     /// Whether the client wants to write.
     pub writes: bool,
     /// The name of the file: not empty, and without NUL.
@@ -119,14 +119,14 @@ pub struct Request<'a> {
     /// How its bytes travel.
     pub mode: Mode,
     /// What the client proposes.
-    pub options: Options,
+    pub options: TftpOptions,
 }
 
 /// A packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packet<'a> {
+pub enum TftpPacket<'a> {
     /// A request.
-    Request(Request<'a>),
+    Request(TftpRequest<'a>),
     /// A block of the file.
     Data {
         /// Its number, from 1.
@@ -147,37 +147,37 @@ pub enum Packet<'a> {
         text: &'a [u8],
     },
     /// The options that the server accepts.
-    OptionAck(Options),
+    OptionAck(TftpOptions),
 }
 
-impl<'a> Packet<'a> {
+impl<'a> TftpPacket<'a> {
     /// Parses the payload of a datagram; `None` if it is not a packet of TFTP.
-    pub fn check(bytes: &'a [u8]) -> Option<Packet<'a>> {
+    pub fn check(bytes: &'a [u8]) -> Option<TftpPacket<'a>> {
         let (kind, rest) = bytes.split_first_chunk::<2>()?;
         match u16::from_be_bytes(*kind) {
             READ => request(rest, false),
             WRITE => request(rest, true),
             DATA => {
                 let (block, bytes) = rest.split_first_chunk::<2>()?;
-                Some(Packet::Data { block: u16::from_be_bytes(*block), bytes })
+                Some(TftpPacket::Data { block: u16::from_be_bytes(*block), bytes })
             }
             ACK => {
                 // Some clients send more bytes than the two: these are passed over.
                 let (block, _) = rest.split_first_chunk::<2>()?;
-                Some(Packet::Ack { block: u16::from_be_bytes(*block) })
+                Some(TftpPacket::Ack { block: u16::from_be_bytes(*block) })
             }
             ERROR => {
                 let (code, text) = rest.split_first_chunk::<2>()?;
                 let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-                Some(Packet::Error { code: u16::from_be_bytes(*code), text: &text[..end] })
+                Some(TftpPacket::Error { code: u16::from_be_bytes(*code), text: &text[..end] })
             }
-            OPTION_ACK => Some(Packet::OptionAck(options(rest)?)),
+            OPTION_ACK => Some(TftpPacket::OptionAck(options(rest)?)),
             _ => None,
         }
     }
 }
 
-fn request(rest: &[u8], writes: bool) -> Option<Packet<'_>> {
+fn request(rest: &[u8], writes: bool) -> Option<TftpPacket<'_>> {
     let (name, rest) = text(rest)?;
     let (mode, rest) = text(rest)?;
     let mode = match mode {
@@ -190,11 +190,11 @@ fn request(rest: &[u8], writes: bool) -> Option<Packet<'_>> {
     }
     // What follows the mode may be padding: options that cannot be read are none.
     let options = options(rest).unwrap_or_default();
-    Some(Packet::Request(Request { writes, name, mode, options }))
+    Some(TftpPacket::Request(TftpRequest { writes, name, mode, options }))
 }
 
-fn options(mut rest: &[u8]) -> Option<Options> {
-    let mut options = Options::default();
+fn options(mut rest: &[u8]) -> Option<TftpOptions> {
+    let mut options = TftpOptions::default();
     while !rest.is_empty() {
         let (name, after) = text(rest)?;
         let (value, after) = text(after)?;
@@ -223,7 +223,7 @@ fn put_text(to: &mut Vec<u8>, text: &str) {
 /// Writes a request over what `to` holds. Returns `false` where it is longer than a request may be,
 /// or the name cannot be sent.
 #[must_use]
-pub fn put_request(to: &mut Vec<u8>, request: &Request<'_>) -> bool {
+pub fn put_request(to: &mut Vec<u8>, request: &TftpRequest<'_>) -> bool {
     to.clear();
     let kind = if request.writes { WRITE } else { READ };
     to.extend_from_slice(&kind.to_be_bytes());
@@ -235,7 +235,7 @@ pub fn put_request(to: &mut Vec<u8>, request: &Request<'_>) -> bool {
 }
 
 /// Writes the acknowledgement of options over what `to` holds.
-pub fn put_option_ack(to: &mut Vec<u8>, options: &Options) {
+pub fn put_option_ack(to: &mut Vec<u8>, options: &TftpOptions) {
     to.clear();
     to.extend_from_slice(&OPTION_ACK.to_be_bytes());
     options.put(to);

@@ -3,7 +3,7 @@
 
 use super::netascii::Decoder;
 use super::packet::{self, Mode};
-use super::sender::{Due, ResendTimer, Terms, TransferCounts};
+use super::sender::{Due, ResendTimer, TransferCounts, TransferTerms};
 use super::unwrap_block;
 use super::waits::{WaitClock, Waits};
 use std::io;
@@ -40,8 +40,8 @@ impl Sink for Vec<u8> {
 
 /// The receiving side.
 #[derive(Debug)]
-pub struct Receiver {
-    terms: Terms,
+pub struct FileReceiver {
+    terms: TransferTerms,
     /// What is sent in place of the acknowledgement of block 0: that of options, or a request.
     opening: Option<Vec<u8>>,
     expected: u64,
@@ -58,10 +58,10 @@ pub struct Receiver {
     text: Vec<u8>,
 }
 
-impl Receiver {
+impl FileReceiver {
     /// Expects block 1. Sends `opening` first, or the acknowledgement of block 0 where that is none.
-    pub fn new(terms: Terms, opening: Option<Vec<u8>>, now_ns: u64) -> Receiver {
-        Receiver {
+    pub fn new(terms: TransferTerms, opening: Option<Vec<u8>>, now_ns: u64) -> FileReceiver {
+        FileReceiver {
             terms,
             opening,
             expected: 1,
@@ -80,8 +80,8 @@ impl Receiver {
     }
 
     /// Expects block 1, and has nothing to send before it: the other side sends it already.
-    pub fn of_first_block(terms: Terms, now_ns: u64) -> Receiver {
-        Receiver { ack_is_due: false, ..Receiver::new(terms, None, now_ns) }
+    pub fn of_first_block(terms: TransferTerms, now_ns: u64) -> FileReceiver {
+        FileReceiver { ack_is_due: false, ..FileReceiver::new(terms, None, now_ns) }
     }
 
     /// Whether the whole file has come. The last acknowledgement may have to be sent again.
@@ -99,7 +99,7 @@ impl Receiver {
         self.clock.waits(now_ns)
     }
 
-    /// Returns when to call [`Receiver::expire`] at the latest.
+    /// Returns when to call [`FileReceiver::expire`] at the latest.
     pub fn deadline_ns(&self) -> u64 {
         self.timer.deadline_ns()
     }

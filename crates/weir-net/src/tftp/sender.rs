@@ -40,7 +40,7 @@ impl Source for &[u8] {
 
 /// What both sides agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct TransferTerms {
     /// How the bytes travel.
     pub mode: Mode,
     /// Bytes of a block.
@@ -147,8 +147,8 @@ struct Mark {
 
 /// The sending side.
 #[derive(Debug)]
-pub struct Sender {
-    terms: Terms,
+pub struct FileSender {
+    terms: TransferTerms,
     /// A packet that is sent until the other side acknowledges block 0.
     opening: Option<Vec<u8>>,
     opening_is_due: bool,
@@ -176,11 +176,11 @@ pub struct Sender {
     text: Vec<u8>,
 }
 
-impl Sender {
+impl FileSender {
     /// Begins with block 1, or with `opening`, an acknowledgement of options.
-    pub fn new(terms: Terms, opening: Option<Vec<u8>>, now_ns: u64) -> Sender {
+    pub fn new(terms: TransferTerms, opening: Option<Vec<u8>>, now_ns: u64) -> FileSender {
         let start = Mark { offset: 0, encoder: Encoder::default() };
-        Sender {
+        FileSender {
             terms,
             opening_is_due: opening.is_some(),
             opening,
@@ -226,7 +226,7 @@ impl Sender {
         self.next < self.base + self.window() && self.last.is_none_or(|last| self.next <= last)
     }
 
-    /// Returns when to call [`Sender::expire`] or [`Sender::transmit`] at the latest.
+    /// Returns when to call [`FileSender::expire`] or [`FileSender::transmit`] at the latest.
     pub fn deadline_ns(&self) -> u64 {
         if self.opening.is_none() && self.has_more() {
             return self.pause_until_ns.min(self.timer.deadline_ns());

@@ -5,8 +5,8 @@
 mod transfer;
 
 use super::datagrams::{Datagrams, Inbound, blocks_in, blocks_in_default};
-use super::packet::{self, ErrorCode, Options, Packet, Request};
-use super::sender::{Terms, TransferCounts};
+use super::packet::{self, ErrorCode, TftpOptions, TftpPacket, TftpRequest};
+use super::sender::{TransferCounts, TransferTerms};
 use super::waits::Waits;
 use super::{DEFAULT_BLOCK_BYTES, Patience};
 use crate::error::Result;
@@ -31,7 +31,7 @@ const MOST_REQUESTS: usize = 64;
 
 /// What a server allows.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct TransferRules {
     /// Whether clients may write files that are not there.
     pub writes: bool,
     /// Whether they may replace files that are there.
@@ -50,9 +50,9 @@ pub struct Rules {
     pub patience: Patience,
 }
 
-impl Default for Rules {
+impl Default for TransferRules {
     fn default() -> Self {
-        Rules {
+        TransferRules {
             writes: false,
             replaces: false,
             most_transfers: 256,
@@ -67,7 +67,7 @@ impl Default for Rules {
 
 /// How a transfer ended.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct TransferReport {
     /// The client.
     pub client: SocketAddr,
     /// The name that it asked for; bytes that are not UTF-8 are replaced.
@@ -96,12 +96,12 @@ struct Asked {
 
 /// A server.
 #[derive(Debug)]
-pub struct Server<D> {
+pub struct TftpServer<D> {
     datagrams: D,
     /// The port where requests come.
     port: u16,
     jail: Jail,
-    rules: Rules,
+    rules: TransferRules,
     transfers: HashMap<SocketAddr, Transfer>,
     begun: Instant,
     packet: Vec<u8>,
@@ -118,8 +118,8 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, report: &Report) {
-        let Report { counts, waits, .. } = report;
+    fn add(&mut self, report: &TransferReport) {
+        let TransferReport { counts, waits, .. } = report;
         self.ended += 1;
         self.failed += u64::from(report.failure.is_some());
         self.counts.bytes += counts.bytes;
@@ -151,11 +151,11 @@ impl Totals {
     }
 }
 
-impl<D: Datagrams> Server<D> {
+impl<D: Datagrams> TftpServer<D> {
     /// Serves the files of a directory; requests come at `port`.
-    pub fn new(datagrams: D, port: u16, jail: Jail, rules: Rules) -> Server<D> {
+    pub fn new(datagrams: D, port: u16, jail: Jail, rules: TransferRules) -> TftpServer<D> {
         let (transfers, packet) = (HashMap::new(), Vec::new());
-        Server { datagrams, port, jail, rules, transfers, begun: Instant::now(), packet }
+        TftpServer { datagrams, port, jail, rules, transfers, begun: Instant::now(), packet }
     }
 
     /// Returns the ports.
@@ -171,11 +171,11 @@ impl<D: Datagrams> Server<D> {
     ///
     /// # Errors
     /// Datagrams cannot come or go any more.
-    pub fn run(&mut self, stop: &AtomicBool, mut see: impl FnMut(&Report)) -> Result<()> {
+    pub fn run(&mut self, stop: &AtomicBool, mut see: impl FnMut(&TransferReport)) -> Result<()> {
         let mut totals = Totals::default();
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
-            let mut report = |report: &Report| {
+            let mut report = |report: &TransferReport| {
                 totals.add(report);
                 see(report);
             };
@@ -215,7 +215,7 @@ impl<D: Datagrams> Server<D> {
     /// Takes what has come. Returns the requests.
     fn take_all(&mut self, time: Duration) -> Result<Vec<Asked>> {
         let (mut asked, mut strangers) = (Vec::new(), Vec::new());
-        let Server { datagrams, port, transfers, begun, .. } = self;
+        let TftpServer { datagrams, port, transfers, begun, .. } = self;
         datagrams.receive(time, &mut |inbound| {
             let _span = spans::TFTP.enter();
             let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -256,10 +256,10 @@ impl<D: Datagrams> Server<D> {
     }
 
     /// Sends what is due. Returns whether there may be more to send at once.
-    fn transmit_all(&mut self, report: &mut impl FnMut(&Report)) -> Result<bool> {
+    fn transmit_all(&mut self, report: &mut impl FnMut(&TransferReport)) -> Result<bool> {
         let (mut more, mut ended) = (false, Vec::new());
         let begun = self.begun;
-        let Server { datagrams, transfers, packet, .. } = self;
+        let TftpServer { datagrams, transfers, packet, .. } = self;
         for (client, transfer) in transfers.iter_mut() {
             for sent in 0..=MOST_AT_ONCE {
                 let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -296,11 +296,11 @@ impl<D: Datagrams> Server<D> {
     }
 
     /// Begins the transfer that was asked for, or refuses it.
-    fn begin(&mut self, asked: &Asked, report: &mut impl FnMut(&Report)) -> Result<()> {
+    fn begin(&mut self, asked: &Asked, report: &mut impl FnMut(&TransferReport)) -> Result<()> {
         let from = asked.from;
-        let request = match Packet::check(&asked.packet) {
-            Some(Packet::Request(request)) => request,
-            Some(Packet::Error { .. }) => return Ok(()),
+        let request = match TftpPacket::check(&asked.packet) {
+            Some(TftpPacket::Request(request)) => request,
+            Some(TftpPacket::Error { .. }) => return Ok(()),
             _ => {
                 let text = "this is no request in octet or netascii";
                 return self.refuse(self.port, from, ErrorCode::Illegal, text);
@@ -318,7 +318,7 @@ impl<D: Datagrams> Server<D> {
             }
             Err((code, text)) => {
                 self.refuse(self.port, from, code, &text)?;
-                report(&Report {
+                report(&TransferReport {
                     client: from,
                     name,
                     writes: request.writes,
@@ -356,11 +356,11 @@ impl<D: Datagrams> Server<D> {
 
     fn transfer(
         &mut self,
-        request: &Request<'_>,
+        request: &TftpRequest<'_>,
         name: &str,
     ) -> std::result::Result<Transfer, (ErrorCode, String)> {
         let refused = |refusal: Refusal| (code_of(refusal), refusal.as_str().to_owned());
-        let Rules { writes, replaces, most_bytes, .. } = self.rules;
+        let TransferRules { writes, replaces, most_bytes, .. } = self.rules;
         if request.writes && !writes {
             return Err((ErrorCode::Access, String::from("this server is read-only")));
         }
@@ -391,7 +391,11 @@ impl<D: Datagrams> Server<D> {
     }
 
     /// Decides on the client's options: what holds, and what is acknowledged.
-    fn agree(&self, request: &Request<'_>, size_bytes: Option<u64>) -> (Terms, Options) {
+    fn agree(
+        &self,
+        request: &TftpRequest<'_>,
+        size_bytes: Option<u64>,
+    ) -> (TransferTerms, TftpOptions) {
         let (proposed, rules) = (&request.options, &self.rules);
         let block_bytes = proposed.block_bytes.map(|bytes| bytes.min(rules.most_block_bytes));
         let bytes = block_bytes.unwrap_or(DEFAULT_BLOCK_BYTES);
@@ -401,19 +405,19 @@ impl<D: Datagrams> Server<D> {
             false => blocks_in_default(bytes),
         };
         let window = proposed.window.map(|blocks| blocks.min(rules.most_window).min(room));
-        let terms = Terms {
+        let terms = TransferTerms {
             mode: request.mode,
             block_bytes: bytes,
             window: window.unwrap_or(1),
             patience: proposed.timeout_s.map_or(rules.patience, Patience::of_seconds),
         };
         let timeout_s = proposed.timeout_s;
-        (terms, Options { block_bytes, timeout_s, size_bytes, window })
+        (terms, TftpOptions { block_bytes, timeout_s, size_bytes, window })
     }
 }
 
 /// Writes the acknowledgement of options, if there are any.
-fn opening(accepted: &Options) -> Option<Vec<u8>> {
+fn opening(accepted: &TftpOptions) -> Option<Vec<u8>> {
     let mut packet = Vec::new();
     packet::put_option_ack(&mut packet, accepted);
     (!accepted.is_empty()).then_some(packet)

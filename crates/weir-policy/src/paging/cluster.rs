@@ -20,6 +20,11 @@ const WEIGHT: i32 = 8;
 const GROWS: i32 = 250;
 /// The size halves below this share of pages used.
 const SHRINKS: i32 = 120;
+/// A page that comes unused costs more where it displaces one that is missed soon: of the share of
+/// faults on such pages, this part (of 1000) is added to [`SHRINKS`].
+const PRESSURE: i32 = 100;
+/// After the size has halved for that, it stays for this many faults, and for twice as many each time.
+const HOLDS: (u64, u64) = (8, 64);
 
 /// A running mean in thousandths.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +59,11 @@ pub struct ClusterSize {
     recent: [u32; RECENT],
     beside: Mean,
     used: Mean,
+    /// The share of faults on pages that had only just gone.
+    again: Mean,
+    /// The size does not double before this fault.
+    held_until: u64,
+    holds: u64,
     watched: VecDeque<WatchedCluster>,
 }
 
@@ -62,7 +72,17 @@ impl ClusterSize {
         let mut watched = VecDeque::new();
         watched.try_reserve_exact(WATCHED)?;
         let (beside, used) = (Mean::new(0), Mean::new(500));
-        Ok(ClusterSize { pages: 1, most, recent: [u32::MAX; RECENT], beside, used, watched })
+        Ok(ClusterSize {
+            pages: 1,
+            most,
+            recent: [u32::MAX; RECENT],
+            beside,
+            used,
+            again: Mean::new(0),
+            held_until: 0,
+            holds: HOLDS.0,
+            watched,
+        })
     }
 
     pub fn pages(&self) -> u32 {
@@ -76,8 +96,9 @@ impl ClusterSize {
         self.watched.clear();
     }
 
-    /// Learns of the fault with this number.
-    pub fn fault(&mut self, page: u32, number: u64) {
+    /// Learns of the fault with this number, and whether its page had only just gone.
+    pub fn fault(&mut self, page: u32, number: u64, again: bool) {
+        self.again.add(if again { 1000 } else { 0 });
         let (half, whole) = (page / self.pages, page / (2 * self.pages));
         let is_beside = |other: &u32| {
             *other != u32::MAX && other / (2 * self.pages) == whole && other / self.pages != half
@@ -85,8 +106,8 @@ impl ClusterSize {
         let beside = self.recent.iter().any(is_beside);
         self.beside.add(if beside { 1000 } else { 0 });
         self.recent[(number % RECENT as u64) as usize] = page;
-        if self.beside.facts >= LEAST_FACTS && self.beside.value >= GROWS && self.pages < self.most
-        {
+        let is_free = number >= self.held_until && self.pages < self.most;
+        if self.beside.facts >= LEAST_FACTS && self.beside.value >= GROWS && is_free {
             self.set(2 * self.pages);
         }
     }
@@ -105,13 +126,22 @@ impl ClusterSize {
     }
 
     /// Learns how many of the pages that came unasked were used.
-    pub fn outcome(&mut self, used: u32, unasked: u32) {
+    pub fn outcome(&mut self, used: u32, unasked: u32, number: u64) {
         if unasked == 0 {
             return;
         }
         self.used.add((1000 * used / unasked) as i32);
-        if self.used.facts >= LEAST_FACTS && self.used.value < SHRINKS && self.pages > 1 {
-            self.set(self.pages / 2);
+        let pressure = self.again.value * PRESSURE / 1000;
+        let shrinks = self.used.facts >= LEAST_FACTS && self.used.value < SHRINKS + pressure;
+        if !shrinks || self.pages == 1 {
+            return;
         }
+        if self.used.value >= SHRINKS {
+            self.held_until = number + self.holds;
+            self.holds = (2 * self.holds).min(HOLDS.1);
+        } else {
+            self.holds = HOLDS.0;
+        }
+        self.set(self.pages / 2);
     }
 }

@@ -14,6 +14,8 @@ pub struct PageFrames {
     hand: u32,
     random: u64,
     most_used: u32,
+    /// How many of the frames may be used at present.
+    limit: u32,
 }
 
 impl PageFrames {
@@ -23,19 +25,34 @@ impl PageFrames {
         free.try_reserve_exact(frames as usize)?;
         pages.resize(frames as usize, NONE);
         free.extend(0..frames);
-        Ok(PageFrames { pages, free, hand: 0, random: 0x9e37_79b9_7f4a_7c15, most_used: 0 })
+        Ok(PageFrames {
+            pages,
+            free,
+            hand: 0,
+            random: 0x9e37_79b9_7f4a_7c15,
+            most_used: 0,
+            limit: frames,
+        })
     }
 
     pub fn count(&self) -> u32 {
         self.pages.len() as u32
     }
 
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    pub fn set_limit(&mut self, frames: u32) {
+        self.limit = frames.min(self.count());
+    }
+
     pub fn free(&self) -> u32 {
-        self.free.len() as u32
+        self.limit.saturating_sub(self.used())
     }
 
     pub fn used(&self) -> u32 {
-        self.count() - self.free()
+        self.count() - self.free.len() as u32
     }
 
     pub fn most_used(&self) -> u32 {

@@ -32,14 +32,16 @@ impl PagingPolicy {
 
     /// The frames that are kept free or made free: two clusters, or `wanted`.
     fn reserve(&self, wanted: u32) -> u32 {
-        (2 * self.cluster()).clamp(1, self.frames.count() / 4).max(wanted)
+        (2 * self.cluster()).clamp(1, self.frames.limit() / 4).max(wanted)
     }
 
     /// Lets pages go until enough frames are free or will be.
     pub(super) fn balance(&mut self, wanted: u32) {
         // Twice around: the first pass may only clear the marks of pages that were touched.
         let mut looks = 2 * self.frames.count() + self.cold.len() as u32;
-        while self.frames.free() + self.leaving < self.reserve(wanted) && looks > 0 {
+        let over = self.frames.used().saturating_sub(self.frames.limit());
+        let wanted = self.reserve(wanted) + over;
+        while self.frames.free() + self.leaving < wanted && looks > 0 {
             looks -= 1;
             if let Some(page) = self.next_victim() {
                 self.leave(page);
@@ -152,6 +154,7 @@ impl PagingPolicy {
     /// Ends the leaving of pages that are clean, or were touched meanwhile.
     fn settle(&mut self, run: Run) {
         let mut dropped = Run { first: run.first, count: 0 };
+        let stamp = super::share::stamp(self.gone, self.counted_reach());
         for page in run.pages() {
             let entry = &mut self.pages[page as usize];
             let goes = entry.flags & (GOES | DIRTY) == GOES;
@@ -162,6 +165,8 @@ impl PagingPolicy {
                 continue;
             }
             entry.place = if entry.flags & FILED != 0 { Place::Filed } else { Place::Empty };
+            self.gone += 1;
+            entry.gone = stamp;
             // Whether it was used is still asked later.
             entry.flags &= FILED | super::UNASKED;
             let frame = core::mem::replace(&mut entry.frame, NONE);

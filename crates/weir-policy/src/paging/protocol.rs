@@ -120,6 +120,9 @@ pub enum PagingAction {
 pub struct PagingCounts {
     /// Faults on pages that were not in memory.
     pub hard: u64,
+    /// Of the faults, those that would not have been if the region had had all that it could reach
+    /// ([`super::PagingPolicy::set_reach`]).
+    pub again: u64,
     /// Touches of pages that were on their way out, and stay.
     pub reclaimed: u64,
     /// Pages read from the file.

@@ -4,6 +4,8 @@
 //! region goes. Joy 1980: the oldest of the n largest, not the oldest of all (which may be small)
 //! and not the largest (which may just have come).
 
+use alloc::vec::Vec;
+
 /// A region, as the choice sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwapFacts {
@@ -36,6 +38,75 @@ pub fn choose(regions: &[SwapFacts], largest: usize) -> Option<usize> {
         .min_by_key(|at| regions[*at].since_ns)
 }
 
+/// What is to be done with whole regions now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exchange {
+    /// This one goes out.
+    pub goes: Option<usize>,
+    /// This one comes in again.
+    pub comes: Option<usize>,
+}
+
+/// A region in a rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RotationFacts {
+    /// Frames that it has, or had when it went out.
+    pub frames: u32,
+    /// When it came in, or went out.
+    pub since_ns: u64,
+    /// It is out.
+    pub is_out: bool,
+}
+
+/// Decides which regions are out. Regions that are out come in again in their order, each for
+/// another that goes, so that each has its turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    /// A region that came in stays for at least this time, and one that went out stays out for it.
+    pub turn_ns: u64,
+}
+
+impl Rotation {
+    /// Decides what is to be done now. `thrashes` is the answer of [`Thrashing::interval`], and `free`
+    /// the frames that nobody has.
+    pub fn decide(
+        &self,
+        now_ns: u64,
+        thrashes: bool,
+        free: u32,
+        regions: &[RotationFacts],
+    ) -> Exchange {
+        let ripe = |at: &usize| now_ns.saturating_sub(regions[*at].since_ns) >= self.turn_ns;
+        let outs = (0..regions.len()).filter(|at| regions[*at].is_out);
+        let next = outs.min_by_key(|at| regions[*at].since_ns);
+        let ins = regions.iter().filter(|region| !region.is_out).count();
+        let facts = |must_be_ripe: bool| -> Vec<SwapFacts> {
+            let stays = |at: usize| regions[at].is_out || must_be_ripe && !ripe(&at);
+            let each = |at: usize| SwapFacts {
+                frames: regions[at].frames,
+                since_ns: regions[at].since_ns,
+                stays: stays(at),
+            };
+            (0..regions.len()).map(each).collect()
+        };
+        if thrashes && ins > 1 {
+            return Exchange { goes: choose(&facts(false), LARGEST), comes: None };
+        }
+        let Some(comes) = next.filter(ripe) else { return Exchange::default() };
+        if free >= regions[comes].frames || ins == 0 {
+            return Exchange { goes: None, comes: Some(comes) };
+        }
+        match choose(&facts(true), LARGEST) {
+            Some(goes) => Exchange { goes: Some(goes), comes: Some(comes) },
+            // Nobody can go. It does not wait for ever.
+            None if now_ns.saturating_sub(regions[comes].since_ns) >= 4 * self.turn_ns => {
+                Exchange { goes: None, comes: Some(comes) }
+            }
+            None => Exchange::default(),
+        }
+    }
+}
+
 /// What happened in a pool of regions within some time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interval {
@@ -47,12 +118,12 @@ pub struct Interval {
     pub threads: u32,
     /// Faults that had to read.
     pub hard: u64,
-    /// Of these, those on pages that had gone within the interval or the one before.
+    /// Of these, those that would not have been if the region had had all of the memory.
     pub again: u64,
 }
 
 /// Thrashing: for two intervals in a row, threads waited for pages during more than half of the
-/// time, and more than half of the pages they waited for had only just gone.
+/// time, and more than half of the faults would not have been if each region had been alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Thrashing {
     before: bool,

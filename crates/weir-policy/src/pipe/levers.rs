@@ -13,7 +13,7 @@ pub struct Levers {
     /// Whether a reader stores into each line it has read.
     pub dirties: bool,
     /// How long a streaming reader that has run dry backs off; 0 for not at all.
-    pub slip_ns: u64,
+    pub backoff_ns: u64,
     /// How long waking the other end takes, which bounds spinning.
     pub wake_ns: u64,
 }
@@ -45,7 +45,7 @@ const WORTH: f64 = 1.05;
 /// The time of a wake-up across CPUs on most virtual machines, until it is measured.
 const WAKE_NS: u64 = 20_000;
 /// A writer's time for some lines.
-const SLIP_NS: u64 = 1_000;
+const BACKOFF_NS: u64 = 1_000;
 
 /// Chooses without trials: a ring twice the second-level cache, within 1 to 4 MiB and a quarter of
 /// the third-level cache.
@@ -56,7 +56,7 @@ pub fn fallback(caches: CacheSizes) -> Levers {
         .next_power_of_two()
         .min(fits(third))
         .clamp(LEAST_BYTES, MOST_BYTES);
-    Levers { capacity_bytes, dirties: false, slip_ns: SLIP_NS, wake_ns: WAKE_NS }
+    Levers { capacity_bytes, dirties: false, backoff_ns: BACKOFF_NS, wake_ns: WAKE_NS }
 }
 
 /// Chooses the smallest capacity that is about as fast as the fastest, and the habit that helps it.
@@ -72,7 +72,7 @@ pub fn choose(caches: CacheSizes, trials: &[RingTrial], wake_ns: u64) -> Levers 
     let here = |dirties| best(&|t| t.capacity_bytes == capacity_bytes && t.dirties == dirties);
     let dirties = here(true) > WORTH * here(false);
     let wake_ns = if wake_ns == 0 { WAKE_NS } else { wake_ns };
-    Levers { capacity_bytes, dirties, slip_ns: SLIP_NS, wake_ns }
+    Levers { capacity_bytes, dirties, backoff_ns: BACKOFF_NS, wake_ns }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub fn run(streams: &Streams, now_ns: u64, rule: Rule, cluster: u32) -> Option<(
             let victim = dirty.max_by_key(|of| backlog(of))?;
             Some(run_before(blocks, victim.dirty.last, cluster))
         }
-        Rule::OldestFirst | Rule::WriteThrough | Rule::Bbn => {
+        Rule::OldestFirst | Rule::WriteThrough | Rule::Synchronous | Rule::Bbn => {
             let age = |of: &&PoolStream| core::cmp::Reverse(blocks[of.dirty.first].age);
             Some(run_behind(blocks, dirty.max_by_key(age)?.dirty.first, cluster))
         }

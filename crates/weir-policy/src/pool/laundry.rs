@@ -48,6 +48,12 @@ impl Laundry {
         self.trouble.map(|trouble| trouble.retry_ns)
     }
 
+    /// Whether writers have to wait for the file: a block is on its way there, and the rule is that
+    /// they wait.
+    pub fn holds_writers(&self) -> bool {
+        self.settings.rule == Rule::Synchronous && self.writing + self.list.count > 0
+    }
+
     /// Makes writing begin earlier from now on, because a writer has to wait.
     pub fn press(&mut self) {
         self.pressed = (self.pressed * 2).min(MOST_PRESSED);
@@ -71,7 +77,7 @@ impl Laundry {
 
     /// Whether the list is to be written while this many frames are available.
     pub fn is_short(&self, available: u32) -> bool {
-        self.settings.rule == Rule::WriteThrough || available + self.writing < self.start_level()
+        self.settings.rule.writes_through() || available + self.writing < self.start_level()
     }
 
     pub fn may_write(&self, now_ns: u64, available: u32) -> bool {
@@ -82,7 +88,7 @@ impl Laundry {
     /// Puts blocks on the list or takes them off, to fit the frames that are available.
     pub fn fit(&mut self, streams: &mut Streams, now_ns: u64, available: u32) {
         let cluster = self.settings.cluster;
-        if self.settings.rule == Rule::WriteThrough {
+        if self.settings.rule.writes_through() {
             while self.choose(streams, now_ns) {}
             return;
         }
@@ -122,7 +128,7 @@ impl Laundry {
 
     /// Cancels a run that is to be written, because a reader has come to it.
     pub fn reader_at(&mut self, streams: &mut Streams, first: u32) {
-        if self.settings.rule == Rule::WriteThrough {
+        if self.settings.rule.writes_through() {
             return;
         }
         let mut block = first;

@@ -20,6 +20,8 @@ pub enum Rule {
     OldestFirst,
     /// Every block is written as soon as it is full.
     WriteThrough,
+    /// As write-through, and no writer goes on while a block is on its way to the file.
+    Synchronous,
     /// BBN's rule: a block that is not dirty; else the oldest is written, one at a time, when no
     /// frame is left.
     Bbn,
@@ -27,13 +29,19 @@ pub enum Rule {
 
 impl Rule {
     /// All rules.
-    pub const ALL: [Rule; 5] = [
+    pub const ALL: [Rule; 6] = [
         Rule::LongestDrain,
         Rule::LongestBacklog,
         Rule::OldestFirst,
         Rule::WriteThrough,
+        Rule::Synchronous,
         Rule::Bbn,
     ];
+
+    /// Whether every block is written as soon as it is full.
+    pub fn writes_through(self) -> bool {
+        matches!(self, Rule::WriteThrough | Rule::Synchronous)
+    }
 
     /// Returns its name for people and files.
     pub fn name(self) -> &'static str {
@@ -42,6 +50,7 @@ impl Rule {
             Rule::LongestBacklog => "longest-backlog",
             Rule::OldestFirst => "oldest-first",
             Rule::WriteThrough => "write-through",
+            Rule::Synchronous => "synchronous",
             Rule::Bbn => "bbn",
         }
     }

@@ -116,7 +116,8 @@ impl World {
         self.act();
     }
 
-    fn end_any(&mut self) -> bool {
+    /// Ends a transfer, if one is under way.
+    pub fn end_any(&mut self) -> bool {
         // Reads first: somebody waits for them.
         let read = self.transfers.iter().position(|(_, writes, _)| !writes);
         let Some(at) = read.or(if self.transfers.is_empty() { None } else { Some(0) }) else {

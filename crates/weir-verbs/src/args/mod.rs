@@ -32,8 +32,8 @@ pub use net::{
     NetVerb,
 };
 pub use net_files::{
-    NetConnectOptions, NetServeOptions, NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions,
-    NetTftpVerb, NetTftpdOptions, TransferMode, TransferOptions,
+    NetConnectOptions, NetServeOptions, NetTelnetOptions, NetTftpCommand, NetTftpGetOptions,
+    NetTftpPutOptions, NetTftpVerb, NetTftpdOptions, TransferMode, TransferOptions,
 };
 pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};

@@ -1,18 +1,24 @@
 //! The options of `weir model`.
 
-use clap::Args;
+use super::JsonOption;
+use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |arg| arg.help("Write the outcome as JSON (schema weir.model/1; of whatif weir.model.whatif/1) to FILE; - is standard output")))]
+#[command(after_help = EXAMPLES)]
 pub struct ModelOptions {
-    /// An experiment (weir model list), or: all, list, machines, predictions, storm
+    /// An experiment (weir model list), or: all, list, machines, predictions, speed, storm, whatif
     #[arg(value_name = "WHAT")]
     pub what: String,
-    /// Run the experiment on this machine (weir model machines)
+    /// For whatif: a report that weir run --json has written; - is standard input
+    #[arg(value_name = "REPORT", value_hint = ValueHint::FilePath, required_if_eq("what", "whatif"))]
+    pub report: Option<PathBuf>,
+    /// Run the experiment on this machine (weir model machines); for whatif, the host
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
     /// Write the predictions into DIR
-    #[arg(long, value_name = "DIR", required_if_eq("what", "predictions"))]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_if_eq("what", "predictions"))]
     pub out: Option<PathBuf>,
     /// Run the storms of so many seeds
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -20,4 +26,50 @@ pub struct ModelOptions {
     /// Begin with this seed; alone, run only its storm
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
+    /// What if all pipes had this capacity?
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::size, help_heading = "What if")]
+    pub pipe_size: Option<u64>,
+    /// What if there were so many CPUs?
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "What if")]
+    pub cpus: Option<u16>,
+    /// What if a stage computed so many times as fast? 2=3x: the second stage, three times
+    #[arg(long, value_name = "STAGE=FACTOR", value_parser = faster, help_heading = "What if")]
+    pub faster: Vec<(usize, f64)>,
+    #[command(flatten)]
+    pub json: JsonOption,
+    /// Write the experiment, or all, as one self-contained HTML page to FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+}
+
+/// Parses a stage and how many times as fast it is: `2=3x`, `2=1.5`.
+fn faster(text: &str) -> Result<(usize, f64), String> {
+    let (stage, factor) = text.split_once('=').ok_or("expected a stage and a factor, as 2=3x")?;
+    let stage = stage.parse().map_err(|_| format!("'{stage}' is no number of a stage"))?;
+    let factor = factor.strip_suffix('x').unwrap_or(factor);
+    match factor.parse() {
+        Ok(factor) if (0.001..=1e6).contains(&factor) => Ok((stage, factor)),
+        _ => Err(format!("'{factor}' is no factor from 0.001 to 1000000")),
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  weir model all                               the score of every experiment
+  weir model bbn-pipe --html bbn.html          published and modelled figures, as a page
+  weir model storm --seeds 10000               faults over weir's own decisions
+  weir run --json r.json 'cat big | gzip -9 | sha256sum'
+  weir model whatif r.json --faster 2=4x --cpus 8 --pipe-size 1M";
+
+#[cfg(test)]
+mod tests {
+    use super::faster;
+
+    #[test]
+    fn a_factor_is_a_number_with_or_without_its_x() {
+        assert_eq!(faster("2=3x"), Ok((2, 3.0)));
+        assert_eq!(faster("10=1.5"), Ok((10, 1.5)));
+        for wrong in ["", "2", "2=", "=2x", "2=0", "2=-1x", "2=nan", "2=inf", "x=2"] {
+            assert!(faster(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -3,7 +3,9 @@
 use super::JsonOption;
 use super::NetProfileOptions;
 use super::address::{address, net};
-use super::net_files::{NetConnectOptions, NetServeOptions, NetTftpCommand, NetTftpdOptions};
+use super::net_files::{
+    NetConnectOptions, NetServeOptions, NetTelnetOptions, NetTftpCommand, NetTftpdOptions,
+};
 use super::relay::RelayOptions;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
@@ -39,10 +41,12 @@ pub enum NetVerb {
     Tftpd(NetTftpdOptions),
     /// Fetch or send a file by TFTP
     Tftp(NetTftpCommand),
-    /// Serve echo, discard, chargen or files by HTTP over TCP, on the host behind a switch
+    /// Serve echo, discard, chargen, files by HTTP or a terminal over TCP, on the host behind a switch
     Serve(NetServeOptions),
     /// Open a TCP connection from the host behind a switch, between standard input and output
     Connect(NetConnectOptions),
+    /// Work on another host by Telnet, from the host behind a switch
+    Telnet(NetTelnetOptions),
 }
 
 #[derive(Debug, Args)]

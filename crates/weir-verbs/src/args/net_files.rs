@@ -198,6 +198,16 @@ pub struct NetServeOptions {
           value_parser = clap::value_parser!(u16).range(1..))]
     pub http_port: u16,
 
+    /// Give clients of Telnet a terminal with this command of the shell; only the machine or the
+    /// namespace where the device lies is served
+    #[arg(long, value_name = "COMMAND")]
+    pub telnet: Option<String>,
+
+    /// Port for Telnet
+    #[arg(long, value_name = "PORT", default_value = "23", requires = "telnet",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub telnet_port: u16,
+
     /// Do not print a line for each connection and answer
     #[arg(short, long)]
     pub quiet: bool,
@@ -219,6 +229,26 @@ pub struct NetConnectOptions {
     pub tun: Option<String>,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = TELNET_EXAMPLES)]
+pub struct NetTelnetOptions {
+    /// Host to work on
+    #[arg(value_parser = super::address::address)]
+    pub host: Ipv4Addr,
+
+    /// Port there
+    #[arg(default_value = "23", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+
+    /// Device of the switch to attach to [default: the only one that is up, else weir0]
+    #[arg(long, value_name = "DEVICE")]
+    pub tun: Option<String>,
+
+    /// Ask for binary transmission in both directions
+    #[arg(long)]
+    pub binary: bool,
+}
+
 const TFTPD_EXAMPLES: &str = "\
 Only files that all users may read are served, and nothing is written unless --write or --replace
 says so. A file that a client writes gets its name once it is complete.
@@ -238,7 +268,16 @@ const SERVE_EXAMPLES: &str = "\
 Examples:
   weir net serve --http /srv/www                   then: curl http://10.9.0.2/FILE
   weir net serve --echo --discard --chargen        ports 7, 9 and 19
-  weir net serve --echo=7777                       another port";
+  weir net serve --echo=7777                       another port
+  weir net serve --telnet 'python3 -q'             then: telnet 10.9.0.2";
+
+const TELNET_EXAMPLES: &str = "\
+On a terminal, what is typed goes to the other side at once where that echoes it, and ^] ends the
+command. Otherwise standard input is sent line by line, and its end is told to the other side.
+
+Examples:
+  weir net telnet 10.9.0.1
+  printf 'GET / HTTP/1.0\\n\\n' | weir net telnet 10.9.0.1 8000";
 
 const CONNECT_EXAMPLES: &str = "\
 Standard input goes to the other side, and what it sends to standard output. At the end of the

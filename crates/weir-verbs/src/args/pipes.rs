@@ -21,7 +21,7 @@ pub struct TuneOptions {
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::size, group = "sizes")]
     pub segment: Option<u64>,
 
-    /// Segment as a part of the size: segment = size >> N
+    /// Segment as a part of each pipe's size: segment = size >> N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8),
           conflicts_with = "segment", group = "sizes")]
     pub shift: Option<u32>,
@@ -33,6 +33,12 @@ pub struct TuneOptions {
     /// Set the sizes of this pipe in use instead of the defaults; weir stat shows its PID/FD
     #[arg(long, value_name = "PID/FD", requires = "sizes", value_parser = place)]
     pub pipe: Option<(i32, i32)>,
+
+    /// Ask the pipes in use for these sizes too (with =PID those of which this process holds an end),
+    /// as far as each can have them
+    #[arg(long, value_name = "PID", num_args = 0..=1, default_missing_value = "0",
+          require_equals = true, requires = "sizes", conflicts_with = "pipe")]
+    pub live: Option<i32>,
 
     /// Measure which sizes and settings are fast on this machine (about a second), and save them
     #[arg(long, conflicts_with_all = ["sizes", "reset"])]
@@ -71,12 +77,13 @@ Examples:
   weir tune                         which sizes new pipes get, and why
   weir tune --size 1M --shift 3     for all new pipes
   weir tune --calibrate             measure what is fast on this machine
+  weir tune --shift 4 --live        for all new pipes, and those in use
   weir tune --pipe 4711/5 --size 4M a pipe in use (its writer moves to new memory)
 
 For one program: WEIR_PIPE_SIZE and WEIR_PIPE_SEGMENT in its environment override these settings.";
 
 const TUNE_JSON: &str = "\
-Write JSON (schema weir.tune/2, with --pipe weir.tune.pipe/1) to FILE; - is standard output";
+Write JSON (schema weir.tune/3, with --pipe weir.tune.pipe/1) to FILE; - is standard output";
 
 const STAT_JSON: &str = "\
 Write JSON (schema weir.stat/2) to FILE, with --watch a line each time; - is standard output";

@@ -2,11 +2,16 @@
 //! Allen's report describe.
 
 mod allen;
+mod bbn;
+mod franke;
+mod kashtan;
+mod net;
 
 use crate::output::{aligned, trimmed};
 use crate::units::{figure, words::percent};
-use weir_bench::published::{FRANKE, JOY_IPC, JOY_SWITCH, JOY_SYSCALL, PublishedRow, lines};
-use weir_measure::bench::params::{Placement, Unit};
+use comfy_table::Table;
+use weir_bench::published::{JOY_IPC, JOY_SWITCH, JOY_SYSCALL, KASHTAN, PublishedRow, lines};
+use weir_measure::bench::params::Placement;
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
 
 /// The text below the table of a suite, if there is any. `comparisons` are those of all suites.
@@ -19,8 +24,15 @@ pub fn beside(
         "joy-syscall" => Some(syscall(cases)),
         "joy-switch" => switch(cases),
         "joy-ipc" => ipc(cases),
-        "franke-grep" => franke(cases),
+        "bbn-pipe" => bbn::pipe(cases),
+        "bbn-port" => bbn::port(cases),
+        "kashtan-paging" => kashtan::paging(cases),
+        "franke-grep" => franke::grep(cases),
+        "franke-pipe" => franke::pipe(cases),
+        "franke-pipeflex" => franke::pipeflex(cases),
         "allen-echo" => allen::echo(cases, comparisons),
+        "net-tftp" => net::tftp(cases, comparisons),
+        "net-tcp" => net::tcp(comparisons),
         _ => None,
     }
 }
@@ -76,17 +88,98 @@ fn find<'c>(cases: &[&'c CaseRecord], name: &str, placement: Placement) -> Optio
     cases.find(|case| case.case == name && case.placement == placement).copied()
 }
 
+/// The case of this name at the first of these placements at which there is one.
+fn at<'c>(cases: &[&'c CaseRecord], name: &str, places: &[Placement]) -> Option<&'c CaseRecord> {
+    places.iter().find_map(|place| find(cases, name, *place))
+}
+
+/// Joy's parts of a switch beside ours, Kashtan's rates and VMS's costs beside the cases of today.
 fn switch(cases: &[&CaseRecord]) -> Option<String> {
     let now = find(cases, "switch by pipe less the pipe", Placement::SameCpu)?;
     let then = lines(JOY_SWITCH);
-    let states = then.iter().filter(|line| !line.name.starts_with("part"));
+    let is_part = |line: &&PublishedRow| line.name.starts_with("part");
+    let states = then.iter().filter(|line| !is_part(line));
     let history: Vec<String> =
         states.map(|line| format!("{} {:.0} us", line.name, first(line))).collect();
-    Some(format!(
+    let head = format!(
         "  VAX-11/780, 1980 (Joy): {}; this host: {}",
         history.join(", "),
         figure(now.estimate, now.unit)
-    ))
+    );
+    let parts: Vec<&PublishedRow> = then.iter().filter(is_part).collect();
+    let tables = [Some(head), switch_parts(&parts, cases), rates(cases)];
+    Some(tables.into_iter().flatten().collect::<Vec<_>>().join("\n\n"))
+}
+
+/// Joy's parts and, where the switch was traced, the phases of today, each with its share.
+fn switch_parts(then: &[&PublishedRow], cases: &[&CaseRecord]) -> Option<String> {
+    let phases = cases.iter().filter_map(|case| {
+        let phase = case.case.strip_prefix("traced switch, ")?;
+        (phase != "one event").then_some((phase, case.estimate.max(0.0)))
+    });
+    let now: Vec<(&str, f64)> = phases.collect();
+    let (all_then, all_now) = (
+        then.iter().map(|line| first(line)).sum::<f64>(),
+        now.iter().map(|(_, ns)| ns).sum::<f64>().max(f64::MIN_POSITIVE),
+    );
+    let header =
+        ["  parts of a switch, 1980 (Joy)", "us", "share", "this host, traced", "ns", "share"];
+    let mut table = aligned(header, [1, 2, 4, 5]);
+    for row in 0..then.len().max(now.len()) {
+        let left = then.get(row).map(|line| {
+            let us = first(line);
+            let name = line.name.trim_start_matches("part: ");
+            [format!("  {name}"), format!("{us:.0}"), percent(us / all_then)]
+        });
+        let right = now
+            .get(row)
+            .map(|(name, ns)| [(*name).to_owned(), format!("{ns:.0}"), percent(ns / all_now)]);
+        table.add_row(left.unwrap_or_default().into_iter().chain(right.unwrap_or_default()));
+    }
+    Some(trimmed(&table)).filter(|_| !then.is_empty())
+}
+
+/// Kashtan's and VMS's figures, and the cases of today: half of an exchange each.
+fn rates(cases: &[&CaseRecord]) -> Option<String> {
+    const ROWS: [(&str, &str); 6] = [
+        ("exchanges by event flags (VMS)", "switch by weir flags"),
+        ("exchanges by kill (UNIX)", "switch by kill"),
+        ("switches (VMS)", "switch by pipe less the pipe"),
+        ("switches (UNIX)", "switch by pipe less the pipe"),
+        ("event flag call (VMS)", "weir flag set and cleared"),
+        ("switch (VMS)", "switch by pipe less the pipe"),
+    ];
+    let then = lines(KASHTAN);
+    let mut table = aligned(["  VAX-11/780, 1980", "", "this host, same-cpu", "", ""], [1, 3]);
+    for (quantity, name) in ROWS {
+        let was = then.iter().find(|line| line.name == quantity).map(first)?;
+        let Some(now) = find(cases, name, Placement::SameCpu) else { continue };
+        let is_time = quantity.starts_with("event flag call") || quantity == "switch (VMS)";
+        // An exchange has two switches, and a case is one of them.
+        let per = if quantity.starts_with("exchanges") { 2.0 } else { 1.0 };
+        let (was, is) = if is_time {
+            (format!("{was:.0} us"), figure(now.estimate, now.unit))
+        } else {
+            let rate = 1e9 / (per * now.estimate.max(f64::MIN_POSITIVE));
+            (format!("{was:.0} /s"), figure(rate, weir_measure::bench::params::Unit::PerSecond))
+        };
+        table.add_row([format!("  {quantity}"), was, name.into(), is]);
+    }
+    filled(&table)
+}
+
+/// What became of a conclusion that the first figure is larger: by their intervals.
+fn claim(larger: &CaseRecord, smaller: &CaseRecord) -> &'static str {
+    match () {
+        () if larger.low > smaller.high => "holds",
+        () if larger.high < smaller.low => "does not hold",
+        () => "is not decided",
+    }
+}
+
+/// The text of a table that has rows.
+fn filled(table: &Table) -> Option<String> {
+    (table.row_count() > 0).then(|| trimmed(table))
 }
 
 /// A table of packets of 4 bytes per second.
@@ -98,33 +191,29 @@ fn ipc(cases: &[&CaseRecord]) -> Option<String> {
         let row = figures.map(|figure| format!("{figure:.0} /s"));
         table.add_row(std::iter::once(format!("  {} (Joy, 1980)", line.name)).chain(row));
     }
-    let mut row = vec![String::from("  kernel pipe, here, same-cpu")];
-    for direction in ["self", "one-way", "two-way"] {
-        let name = format!("{direction} kernel-pipe 4 B");
-        let case = find(cases, &name, Placement::SameCpu)?;
-        row.push(figure(case.estimate, case.unit));
-    }
-    table.add_row(row);
-    Some(trimmed(&table))
-}
-
-/// A table of the improvement over a pipe of 4 KiB, in percent.
-fn franke(cases: &[&CaseRecord]) -> Option<String> {
-    let of = |kib: u64| {
-        let fits = |case: &&&CaseRecord| {
-            case.params.pipe_bytes == Some(kib << 10) && case.unit == Unit::MegabytesPerSecond
+    let mechanisms =
+        [("kernel pipe", "kernel-pipe"), ("record pipe", "weir-record"), ("mpx", "weir-mpx")];
+    for (title, mechanism) in mechanisms {
+        let of = |direction: &str| {
+            find(cases, &format!("{direction} {mechanism} 4 B"), Placement::SameCpu)
         };
-        cases.iter().find(fits).map(|case| case.estimate)
+        let all: Option<Vec<&CaseRecord>> =
+            ["self", "one-way", "two-way"].map(of).into_iter().collect();
+        let Some(all) = all else { continue };
+        let row = all.into_iter().map(|case| figure(case.estimate, case.unit));
+        table.add_row(std::iter::once(format!("  {title}, here, same-cpu")).chain(row));
+    }
+    let rate = |mechanism: &str| {
+        let places = [Placement::OtherCpu, Placement::SameCpu];
+        at(cases, &format!("one-way {mechanism} 4 B"), &places)
     };
-    let least = of(4)?;
-    let published = lines(FRANKE).into_iter().find(|line| line.name == "grep")?;
-    let header = ["  over a pipe of 4 KiB", "8 KiB", "16 KiB", "32 KiB", "", ""];
-    let mut table = aligned(header, [1, 2, 3]);
-    let sign = |percent: f64| format!("{percent:+.0} %");
-    let then = published.figures.get(2..5)?.iter().map(|f| sign(f.unwrap_or(0.0)));
-    table.add_row(std::iter::once(String::from("  Linux 2.4.9 (Franke, 2001)")).chain(then));
-    let now =
-        [8, 16, 32].map(|kib| of(kib).map_or(String::new(), |f| sign((f / least - 1.0) * 100.0)));
-    table.add_row(std::iter::once(String::from("  this host")).chain(now));
-    Some(trimmed(&table))
+    let said = rate("weir-mpx").zip(rate("kernel-pipe")).map(|(mpx, pipe)| {
+        let holds = claim(mpx, pipe);
+        format!(
+            "\n\n  Joy: mpx can be made to operate at speeds greater than that of the pipe. It {holds} here: mpx moves\n  \
+             {:.1} times the 4-byte packets of the kernel's pipe one way.",
+            mpx.estimate / pipe.estimate
+        )
+    });
+    (table.row_count() > 2).then(|| trimmed(&table) + &said.unwrap_or_default())
 }

@@ -1,8 +1,9 @@
 //! `weir net connect`: a TCP connection from the host behind a switch, between standard input and
 //! standard output.
 
+use super::telnet::TelnetTalk;
 use super::{device, not_attached, stop_flag, switch_of};
-use crate::args::NetConnectOptions;
+use crate::args::{NetConnectOptions, NetTelnetOptions};
 use crate::fault::Fault;
 use crate::output::Output;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,19 +22,38 @@ const LOOK: Duration = Duration::from_millis(100);
 const INPUT_BYTES: usize = 64 << 10;
 
 pub fn connect(options: &NetConnectOptions) -> Result<ExitCode, Fault> {
+    let to = SocketAddrV4::new(options.host, options.port);
+    talk(options.tun.as_deref(), to, None)
+}
+
+/// As [`connect`], by Telnet.
+pub fn telnet(options: &NetTelnetOptions) -> Result<ExitCode, Fault> {
+    let to = SocketAddrV4::new(options.host, options.port);
+    talk(options.tun.as_deref(), to, Some(TelnetTalk::new(options.binary)))
+}
+
+/// Connects, and passes bytes between the connection and the standard input and output, as they are
+/// or by Telnet.
+fn talk(
+    tun: Option<&str>,
+    to: SocketAddrV4,
+    telnet: Option<TelnetTalk>,
+) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
-    let tun = device(options.tun.as_deref())?;
+    let tun = device(tun)?;
     let (switch, directory) = switch_of(&tun)?;
     let attached = TcpEndpoint::dynamic(&switch, &directory);
     let mut endpoint = attached.map_err(|error| not_attached(&tun, error))?;
-    let to = SocketAddrV4::new(options.host, options.port);
     let Some(id) = endpoint.connect(to) else {
         let why = "no connection can be made to that address";
         return Err(Fault::failed(format!("cannot connect to {to}: {why}")));
     };
     endpoint.poll()?;
     let output = Output::stdout()?;
-    Talk { endpoint, id, to, output, was_open: false, input_ended: false }.run(&stop)
+    let waiting = Vec::new();
+    let talk =
+        Talk { endpoint, id, to, output, telnet, waiting, was_open: false, input_ended: false };
+    talk.run(&stop)
 }
 
 struct Talk {
@@ -41,6 +61,10 @@ struct Talk {
     id: ConnectionId,
     to: SocketAddrV4,
     output: Output,
+    /// Telnet, where it is spoken.
+    telnet: Option<TelnetTalk>,
+    /// Bytes to send that had no room yet.
+    waiting: Vec<u8>,
     was_open: bool,
     input_ended: bool,
 }
@@ -55,6 +79,11 @@ impl Talk {
                 Phase::Opening => self.is_reachable()?,
                 Phase::Open { receives, .. } => {
                     self.was_open = true;
+                    if self.telnet.as_ref().is_some_and(|telnet| telnet.is_quit) {
+                        self.endpoint.stack().abort(self.id);
+                        self.endpoint.poll()?;
+                        return Ok(ExitCode::SUCCESS);
+                    }
                     if !self.receive()? {
                         self.endpoint.stack().abort(self.id);
                         self.endpoint.poll()?;
@@ -78,6 +107,7 @@ impl Talk {
             if has_input {
                 self.send()?;
             }
+            self.flush();
             self.endpoint.run_for(Duration::ZERO)?;
         }
         self.endpoint.stack().abort(self.id);
@@ -106,11 +136,18 @@ impl Talk {
 
     /// Writes what has come. False if nobody reads it.
     fn receive(&mut self) -> Result<bool, Fault> {
-        let Talk { endpoint, id, output, .. } = self;
+        let Talk { endpoint, id, output, telnet, waiting, .. } = self;
         let mut written = Ok(true);
         loop {
+            // A side that only asks, and takes no answers, is not heard further.
+            if waiting.len() >= INPUT_BYTES {
+                return written;
+            }
             let bytes = endpoint.stack().receive(*id, &mut |bytes| {
-                written = output.write(bytes);
+                written = match telnet {
+                    None => output.write(bytes),
+                    Some(telnet) => output.write(telnet.take(bytes, waiting)),
+                };
                 bytes.len()
             });
             if bytes == 0 || !matches!(written, Ok(true)) {
@@ -121,9 +158,10 @@ impl Talk {
 
     /// Waits for something to do. Returns whether there is input, and room for it.
     fn wait(&mut self) -> Result<bool, Fault> {
-        let Talk { endpoint, id, input_ended, was_open, .. } = self;
+        let Talk { endpoint, id, input_ended, was_open, waiting, .. } = self;
         let time = endpoint.idle_time(LOOK);
-        let wants = *was_open && !*input_ended && endpoint.stack().room_bytes(*id) > 0;
+        let has_room = waiting.is_empty() && endpoint.stack().room_bytes(*id) > 0;
+        let wants = *was_open && !*input_ended && has_room;
         let limit = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
         let input = rustix::stdio::stdin();
         let bell = endpoint.poll_descriptor()?;
@@ -139,24 +177,30 @@ impl Talk {
     }
 
     fn send(&mut self) -> Result<(), Fault> {
-        let Talk { endpoint, id, input_ended, .. } = self;
+        let Talk { input_ended, telnet, waiting, .. } = self;
         let mut bytes = [0; INPUT_BYTES];
-        let room = endpoint.stack().room_bytes(*id).min(INPUT_BYTES);
-        let read = rustix::io::read(rustix::stdio::stdin(), &mut bytes[..room]);
+        let read = rustix::io::read(rustix::stdio::stdin(), &mut bytes);
         let count = match read {
             Ok(count) => count,
             Err(Errno::INTR | Errno::AGAIN) => return Ok(()),
             Err(cause) => return Err(Fault::unreadable(None, cause)),
         };
-        if count == 0 {
-            *input_ended = true;
-            endpoint.stack().close(*id);
+        *input_ended |= count == 0;
+        match telnet {
+            None => waiting.extend_from_slice(&bytes[..count]),
+            Some(telnet) => telnet.put(&bytes[..count], waiting),
         }
+        Ok(())
+    }
+
+    /// Sends what waits, as far as there is room. After the last of the input the other side is told.
+    fn flush(&mut self) {
+        let Talk { endpoint, id, waiting, input_ended, .. } = self;
         let mut sent = 0;
-        while sent < count {
+        while sent < waiting.len() {
             let more = endpoint.stack().send(*id, &mut |to| {
-                let most = to.len().min(count - sent);
-                to[..most].copy_from_slice(&bytes[sent..sent + most]);
+                let most = to.len().min(waiting.len() - sent);
+                to[..most].copy_from_slice(&waiting[sent..sent + most]);
                 most
             });
             if more == 0 {
@@ -164,6 +208,9 @@ impl Talk {
             }
             sent += more;
         }
-        Ok(())
+        waiting.drain(..sent);
+        if *input_ended && waiting.is_empty() {
+            endpoint.stack().close(*id);
+        }
     }
 }

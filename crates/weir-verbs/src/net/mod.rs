@@ -3,7 +3,7 @@
 //! [`up`] runs the switch and [`icmpd`] the daemon that answers. [`ping`] sends requests, [`stat`]
 //! shows the counters of the switch, [`log`] prints and follows their common log, and [`cost`] measures
 //! what logging costs. [`profile`] shows where CPU time goes. [`relay`] impairs packets on purpose.
-//! [`tftpd`] and [`mod@tftp`] move files by TFTP; [`serve`] and [`connect`] have TCP.
+//! [`tftpd`] and [`mod@tftp`] move files by TFTP; [`serve`] and [`connect`] have TCP and, by [`mod@telnet`], Telnet.
 
 mod connect;
 mod cost;
@@ -15,6 +15,7 @@ mod profile;
 mod relay;
 mod serve;
 mod stat;
+mod telnet;
 mod tftp;
 mod tftpd;
 mod up;
@@ -42,6 +43,7 @@ pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
         NetVerb::Tftp(command) => tftp::tftp(command),
         NetVerb::Serve(options) => serve::serve(options),
         NetVerb::Connect(options) => connect::connect(options),
+        NetVerb::Telnet(options) => connect::telnet(options),
     }
 }
 

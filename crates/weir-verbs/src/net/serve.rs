@@ -1,14 +1,15 @@
-//! `weir net serve`: echo, discard, chargen and HTTP over TCP, on the host behind a switch.
+//! `weir net serve`: echo, discard, chargen, HTTP and Telnet over TCP, on the host behind a switch.
 
 use super::{asked, device, not_attached, publish, stop_flag, switch_of};
 use crate::args::NetServeOptions;
 use crate::fault::{Fault, tell};
 use crate::units;
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use weir_net::jail::Jail;
 use weir_net::tcp::endpoint::TcpEndpoint;
-use weir_net::tcp::service::{Answered, Service, ServiceEvent, TcpServer};
+use weir_net::tcp::service::{Answered, Service, ServiceEvent, TcpServer, TelnetService};
 
 pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
@@ -19,6 +20,11 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
         options.discard.map(|port| (port, Service::Discard)),
         options.chargen.map(|port| (port, Service::Chargen)),
         http.map_err(asked)?.map(|jail| (options.http_port, Service::Http(jail))),
+        options.telnet.as_ref().map(|command| {
+            // The host is known once the endpoint is attached.
+            let (command, host) = (command.clone(), Ipv4Addr::UNSPECIFIED);
+            (options.telnet_port, Service::Telnet(TelnetService { command, host }))
+        }),
     ];
     for (port, service) in wanted.into_iter().flatten() {
         if let Some(other) = services.insert(port, service) {
@@ -27,7 +33,8 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
         }
     }
     if services.is_empty() {
-        let how = "nothing to serve: use --echo, --discard, --chargen or --http DIR";
+        let how =
+            "nothing to serve: use --echo, --discard, --chargen, --http DIR or --telnet COMMAND";
         return Err(Fault::usage(how));
     }
     let mut ports: Vec<u16> = services.keys().copied().collect();
@@ -40,6 +47,11 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     let named: Vec<String> =
         ports.iter().map(|port| format!("{} on port {port}", services[port].as_str())).collect();
     let address = endpoint.address();
+    for service in services.values_mut() {
+        if let Service::Telnet(telnet) = service {
+            telnet.host = endpoint.peer();
+        }
+    }
     let mut server = TcpServer::new(endpoint, services);
     tell(&format!("serve is up at {address}: {}", named.join(", ")));
     let ran = server.run(&stop, |event| {
@@ -68,6 +80,7 @@ fn line(event: &ServiceEvent) -> String {
             let request: String = request.escape_debug().take(200).collect();
             format!("{client} {request}: {status}, {}", units::bytes(*bytes))
         }
+        ServiceEvent::Refused { client, why } => format!("{client} is refused: {why}"),
         ServiceEvent::Ended { client, service, bytes_in, bytes_out } => format!(
             "{client} has left {service}: {} in, {} out",
             units::bytes(*bytes_in),

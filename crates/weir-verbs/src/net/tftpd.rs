@@ -14,7 +14,7 @@ use weir_net::log::{EventReason, FailureEvent, Log};
 use weir_net::names;
 use weir_net::tftp::Patience;
 use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
-use weir_net::tftp::server::{Report, Rules, Server};
+use weir_net::tftp::server::{TftpServer, TransferReport, TransferRules};
 use weir_net::tftp::waits::Waits;
 use weir_net::udp::UdpEndpoint;
 use weir_net::wire::ipv4::protocol;
@@ -27,7 +27,7 @@ const TRANSFER_PORTS: usize = 63;
 pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
     let jail = Jail::open(&options.directory).map_err(asked)?;
-    let rules = Rules {
+    let rules = TransferRules {
         writes: options.write || options.replace,
         replaces: options.replace,
         most_transfers: options.transfers.into(),
@@ -40,7 +40,7 @@ pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
     let place = options.directory.display();
     if options.socket {
         let sockets = Sockets::listen(SocketAddr::new(options.bind, options.port))?;
-        let server = Server::new(sockets, options.port, jail, rules);
+        let server = TftpServer::new(sockets, options.port, jail, rules);
         tell(&format!("tftpd serves '{place}' at {}", SocketAddr::new(options.bind, options.port)));
         return serve(server, &stop, options.quiet, |_| {});
     }
@@ -53,7 +53,7 @@ pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
     log.iter().for_each(|log| endpoint.log_to(log.clone()));
     let _published = publish(&tun, "tftpd")?;
     let address = endpoint.address();
-    let server = Server::new(SwitchPorts::new(endpoint, 1), options.port, jail, rules);
+    let server = TftpServer::new(SwitchPorts::new(endpoint, 1), options.port, jail, rules);
     tell(&format!("tftpd serves '{place}' at {address}:{}", options.port));
     serve(server, &stop, options.quiet, |report| {
         if let (Some(log), SocketAddr::V4(client)) = (&log, report.client) {
@@ -69,10 +69,10 @@ pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
 }
 
 fn serve<D: Datagrams>(
-    mut server: Server<D>,
+    mut server: TftpServer<D>,
     stop: &AtomicBool,
     quiet: bool,
-    failed_one: impl Fn(&Report),
+    failed_one: impl Fn(&TransferReport),
 ) -> Result<ExitCode, Fault> {
     let (mut completed, mut failed) = (0_u64, 0_u64);
     let begun = Instant::now();
@@ -97,8 +97,8 @@ fn serve<D: Datagrams>(
 }
 
 /// How a transfer ended, on one line.
-fn line(report: &Report) -> String {
-    let Report { client, name, failure, counts, .. } = report;
+fn line(report: &TransferReport) -> String {
+    let TransferReport { client, name, failure, counts, .. } = report;
     let (verb, to) = if report.writes { ("got", "from") } else { ("sent", "to") };
     let name: String = name.escape_debug().collect();
     match failure {
@@ -111,8 +111,8 @@ fn line(report: &Report) -> String {
     }
 }
 
-fn summary_of(report: &Report) -> String {
-    let Report { block_bytes, window, counts, waits, .. } = report;
+fn summary_of(report: &TransferReport) -> String {
+    let TransferReport { block_bytes, window, counts, waits, .. } = report;
     let agreed = (*block_bytes, *window);
     summary(counts.bytes, agreed, counts.blocks_again, waits)
 }

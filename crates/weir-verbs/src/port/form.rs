@@ -41,6 +41,7 @@ struct WriterBody<'a> {
     pid: Option<i32>,
     command: Option<&'a str>,
     uid: u32,
+    gid: u32,
     number: u64,
 }
 
@@ -94,10 +95,11 @@ impl Form {
 fn put_line(out: &mut Vec<u8>, commands: &mut Commands, received: &Received, message: &[u8]) {
     let number = received.writer.number();
     let pid = Some(received.identity.pid).filter(|pid| *pid > 0);
+    let (uid, gid) = (received.identity.uid, received.identity.gid);
     let command = commands.entry(number).or_insert_with(|| pid.and_then(json::command));
     let text = std::str::from_utf8(message).ok();
     let line = MessageLine {
-        writer: WriterBody { pid, command: command.as_deref(), uid: received.identity.uid, number },
+        writer: WriterBody { pid, command: command.as_deref(), uid, gid, number },
         sequence: received.sequence,
         text,
         base64: text.is_none().then(|| BASE64.encode(message)),

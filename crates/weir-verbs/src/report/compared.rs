@@ -1,12 +1,12 @@
-//! What comparing a pipeline with itself under the advice gave.
+//! The result of comparing a pipeline as it is with the same pipeline under the advice.
 
 use serde::Serialize;
 use weir_doctor::advice::Advice;
 
-/// What the rounds gave.
+/// The result of all rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
-    /// What plain means.
+    /// The settings of the plain runs, in words.
     pub plain: String,
     /// What was changed for the advised runs.
     pub advised: Vec<String>,
@@ -16,27 +16,27 @@ pub struct Compared {
     pub rounds: usize,
     /// Wall times of the plain runs, one a round.
     pub plain_s: Vec<f64>,
-    /// Of the advised runs.
+    /// Wall times of the advised runs.
     pub advised_s: Vec<f64>,
-    /// Of the second plain runs.
+    /// Wall times of the second plain runs.
     pub twin_s: Vec<f64>,
-    /// Estimate of advised / plain, its 95 % interval and p value.
+    /// The estimate of advised / plain.
     pub ratio: f64,
-    /// Lower end.
+    /// The lower end of its 95 % interval.
     pub low: f64,
-    /// Upper end.
+    /// The upper end of its 95 % interval.
     pub high: f64,
-    /// p value of "both the same".
+    /// The p value of "both take the same time".
     pub p: f64,
-    /// "faster", "slower", "equivalent" or "inconclusive": of the advised runs.
+    /// The verdict on the advised runs: "faster", "slower", "equivalent" or "inconclusive".
     pub verdict: String,
-    /// What plain against plain gave.
+    /// The smallest difference that this host resolves, from plain runs compared with plain runs.
     pub resolves_percent: f64,
     /// Whether all runs wrote the same bytes.
     pub same_output: bool,
     /// The advice that was followed in the advised runs.
     #[serde(skip)]
     pub tried: Vec<Advice>,
-    /// All of that in sentences.
+    /// Returns the result in sentences.
     pub sentences: Vec<String>,
 }

@@ -5,11 +5,12 @@ use super::words::outside;
 use crate::units::words;
 use crate::units::{capacity, percent, seconds};
 use weir_doctor::facts::{Pipe, Run, Stage};
+use weir_doctor::sort;
 
-/// Longest name of a stage in a remark.
+/// The length of the longest name of a stage in a remark.
 const NAME: usize = 24;
 
-/// What changes the meaning of the tables; said in any case.
+/// Returns the remarks that change the meaning of the tables. Every report has them.
 pub fn gaps(run: &Run) -> Vec<String> {
     let mut gaps = Vec::new();
     for (position, stage) in run.stages.iter().enumerate() {
@@ -23,7 +24,7 @@ pub fn gaps(run: &Run) -> Vec<String> {
     gaps
 }
 
-/// What a stage did to the capacity of its pipe. A buffer of weir does so of right.
+/// Returns a remark if a stage changed the capacity of its pipe. Weir's own buffers may do so.
 fn resized(run: &Run, pipe: &Pipe) -> Option<String> {
     let (given, now) = (pipe.given_bytes?, pipe.resized_bytes?);
     let by = pipe.resized_by.or_else(|| {
@@ -39,7 +40,7 @@ fn resized(run: &Run, pipe: &Pipe) -> Option<String> {
     Some(format!("{who} {did} pipe {from}->{to} to {now}: the {given} of --pipe-size did not hold"))
 }
 
-/// The rest, for `--verbose`.
+/// Returns the other remarks, for `--verbose`.
 pub fn print(run: &Run) -> Vec<String> {
     let mut remarks = Vec::new();
     for (position, stage) in run.stages.iter().enumerate() {
@@ -80,7 +81,7 @@ fn name(position: usize, stage: &Stage) -> String {
     format!("{} {}", position + 1, cut(&stage.label, NAME))
 }
 
-/// The parts of "other" that are worth a word.
+/// Returns the parts of "other" that are large enough to be named.
 fn other_parts(stage: &Stage) -> Option<String> {
     let times = &stage.times;
     if times.other_ns() * 20 < stage.wall_ns || times.other_ns() < 1_000_000 {
@@ -97,14 +98,14 @@ fn other_parts(stage: &Stage) -> Option<String> {
         ("stopped", times.stopped_ns),
         ("not known", times.unknown_ns),
     ];
-    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    sort::by_key(&mut parts, |(_, ns)| std::cmp::Reverse(*ns));
     let least = times.other_ns() / 20;
     let kept = parts.iter().filter(|(_, ns)| *ns > least);
     Some(kept.map(|(what, ns)| format!("{what} {}", seconds(*ns))).collect::<Vec<_>>().join(", "))
 }
 
-/// Who else had a hand in it: a quota, other processes, other virtual machines. Where that decided
-/// anything, the verdict says so.
+/// Returns what else took CPU time: a quota, other processes, other virtual machines. If that was what
+/// held the run up, the verdict says so too.
 fn around(run: &Run) -> Option<String> {
     let mut said = Vec::new();
     if let Some(quota) = run.quota {
@@ -124,7 +125,7 @@ fn around(run: &Run) -> Option<String> {
     (!said.is_empty()).then(|| format!("around the run: {}", said.join("; ")))
 }
 
-/// How the figures are known.
+/// Returns how each figure is known.
 fn evidence(run: &Run) -> Vec<String> {
     let counts =
         run.stages.iter().filter(|stage| stage.failure.is_none()).map(|stage| stage.samples);

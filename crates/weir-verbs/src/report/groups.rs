@@ -5,15 +5,16 @@ use super::words;
 use crate::units::{percent, seconds};
 use weir_doctor::facts::FoundGroup;
 use weir_doctor::facts::{Evidence, Run};
+use weir_doctor::sort;
 
-/// Most groups in the table; those that took most of the time are kept.
+/// The largest number of groups in the table. Those that took most of the time are kept.
 const MOST: usize = 16;
 /// A group with a smaller share of the run gets no row, unless it ran several times.
 const LITTLE: f64 = 0.005;
-/// In which order columns go when the terminal is too narrow.
-const DROPS: [&str; 7] = ["longest", "shortest", "median", "from", "rows", "times", "wall"];
+/// The order in which columns are left out when the terminal is too narrow.
+const DROPS: [&str; 8] = ["longest", "shortest", "median", "from", "cpu", "rows", "times", "wall"];
 
-/// The table of groups, in the order of their starts; nothing where there is one group only.
+/// Returns the table of groups, in the order of their starts. A run of one group has none.
 pub fn table(run: &Run, width: usize) -> Vec<String> {
     let shown = shown(run);
     if shown.is_empty() {
@@ -27,7 +28,7 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
     };
     let several = |group: &FoundGroup, ns: u64| match group.instances {
         0 | 1 => String::new(),
-        // Those that were seen are the longer ones.
+        // Weir sees the longer ones.
         _ if !group.has_spread() => String::from("?"),
         _ => seconds(ns),
     };
@@ -49,11 +50,24 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
         Evidence::LowerBound => ">",
         _ => "~",
     };
+    let cpu = |group: &FoundGroup| {
+        let (cpu_ns, evidence) = group.cpu();
+        let bound = match evidence {
+            Evidence::Exact => "",
+            Evidence::UpperBound => "<",
+            _ => ">",
+        };
+        match seconds(cpu_ns).as_str() {
+            "-" => String::from("-"),
+            cpu => format!("{bound}{cpu}"),
+        }
+    };
     let columns = vec![
         column("rows", &rows),
         column("from", &|group| seconds(group.start_ns)),
         column("wall", &|group| seconds(group.run.wall_ns)),
         column("share", &share),
+        column("cpu", &cpu),
         column("times", &|group| format!("{}{}", mark(group), group.instances)),
         column("median", &|group| several(group, group.spread.median_ns)),
         column("shortest", &|group| several(group, group.spread.min_ns)),
@@ -71,8 +85,8 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
     grid.lines(grid.name_columns(width), width)
 }
 
-/// Which groups get a row: those beside others. A run, or a stage, that is one group has its own
-/// rows already, unless that ran several times.
+/// Returns the groups that get a row: those that have others beside them. A run or a stage that is one
+/// group has rows already, unless the group ran several times.
 fn shown(run: &Run) -> Vec<usize> {
     let is_one_of_several = |at: &usize| {
         let group = &run.groups[*at];
@@ -81,7 +95,7 @@ fn shown(run: &Run) -> Vec<usize> {
         (beside > 1 && share) || group.instances > 1
     };
     let mut shown: Vec<usize> = (0..run.groups.len()).filter(is_one_of_several).collect();
-    shown.sort_by_key(|at| std::cmp::Reverse(run.groups[*at].own_ns()));
+    sort::by_key(&mut shown, |at| std::cmp::Reverse(run.groups[*at].own_ns()));
     shown.truncate(MOST);
     shown.sort_unstable();
     shown

@@ -1,7 +1,7 @@
 //! The report as programs read it: schema `weir.run/1`.
 //!
 //! Names are stable and end in their units. Times are seconds, sizes bytes, shares 0 to 1.
-//! `null` is "not known". The blocked and run-queue times of a stage are the partition of its wall
+//! `null` means "not known". The blocked and run-queue times of a stage are parts of its wall
 //! time; `user_s` and `sys_s` are sums over its tasks.
 
 mod around;
@@ -20,11 +20,11 @@ use weir_measure::machine;
 
 /// Writes the report as one JSON document, with a newline at its end.
 pub fn json(report: &Report) -> String {
-    // Numbers and texts can always be written.
+    // Numbers and texts can always be serialised.
     crate::json::document("weir.run/1", document(report)).unwrap_or_default()
 }
 
-/// Writes the same on one line.
+/// Writes the report as one JSON document on one line.
 pub fn json_line(report: &Report) -> String {
     crate::json::line("weir.run/1", document(report)).unwrap_or_default()
 }
@@ -157,7 +157,7 @@ fn exit(stage: &Stage) -> Value {
     }
 }
 
-/// For each group of figures, how it is known.
+/// Returns how each group of figures is known.
 fn evidence(run: &Run, stage: &Stage) -> Value {
     let known = |exact: bool| if exact { "exact" } else { "sampled" };
     let blocked = match (stage.hidden, stage.blocked_by_pipes) {

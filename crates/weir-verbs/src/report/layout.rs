@@ -1,31 +1,32 @@
-//! Tables that fit: columns that say least go first, then names are cut. No row is ever broken.
+//! Tables that fit the terminal: the least important columns are left out first, then names are cut. No
+//! row is broken.
 //!
-//! Widths are those on the screen: a Chinese character takes two columns, an accent none.
+//! Widths are those on the screen: a Chinese character takes two columns, a combining accent none.
 
 use comfy_table::{Cell, CellAlignment, Table};
 use unicode_width::UnicodeWidthStr;
 use weir_policy::text::is_unsafe_to_print;
 
-/// Columns between two columns of a table.
+/// The blanks between two columns of a table.
 const GAP: usize = 2;
-/// A name is given a quarter of the width before a column is dropped for it, within these bounds.
+/// Columns are left out until names have a quarter of the width, within these bounds.
 const NAME_COLUMNS: std::ops::RangeInclusive<usize> = 10..=28;
 
-/// The first column of a row: a name that may be cut, and what must stay behind it.
+/// The first column of a row: a name that may be cut, and what stands around it.
 #[derive(Clone, Debug, Default)]
 pub struct Name {
-    /// What stands before it, such as the number of a stage.
+    /// The text before the name, such as the number of a stage.
     pub before: String,
-    /// The name, which may be cut.
+    /// The name.
     pub name: String,
-    /// What stands behind it.
+    /// The text after the name.
     pub after: String,
 }
 
 impl Name {
     fn cut_to(&self, columns: usize) -> String {
         let room = columns.saturating_sub(self.before.width());
-        // Behind a name that could not be read it would say nothing.
+        // The text after the name says nothing if the name cannot be read.
         let least = self.name.width().min(*NAME_COLUMNS.start()) + self.after.width();
         let after = if room >= least { self.after.as_str() } else { "" };
         let name = cut(&self.name, room.saturating_sub(after.width()));
@@ -36,11 +37,11 @@ impl Name {
 /// One column of figures.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its head.
+    /// The head of the column.
     pub title: &'static str,
-    /// Whether it is words, not figures.
+    /// Whether the column has words, not figures.
     pub words: bool,
-    /// One for each row.
+    /// The cells, one for each row.
     pub cells: Vec<String>,
 }
 
@@ -51,14 +52,14 @@ impl Column {
     }
 }
 
-/// A table before it is fitted.
+/// A table that has not been fitted to a width yet.
 #[derive(Clone, Debug)]
 pub struct Grid {
-    /// Head of the names.
+    /// The head of the first column.
     pub title: &'static str,
-    /// The first column.
+    /// The first cell of each row.
     pub names: Vec<Name>,
-    /// The others.
+    /// The other columns.
     pub columns: Vec<Column>,
 }
 
@@ -75,7 +76,7 @@ impl Grid {
         }
     }
 
-    /// How wide the names may be in this width.
+    /// Returns how wide names may be in a table of this width.
     pub fn name_columns(&self, width: usize) -> usize {
         let full = |name: &Name| name.cut_to(usize::MAX).width();
         let longest = self.names.iter().map(full).max().unwrap_or(0).max(self.title.width());
@@ -86,7 +87,7 @@ impl Grid {
         self.columns.iter().map(Column::columns).sum()
     }
 
-    /// The table with names of at most so many columns, in lines of at most `width`.
+    /// Returns the lines of the table, of at most `width` columns; names have at most `name_width`.
     pub fn lines(&self, names: usize, width: usize) -> Vec<String> {
         let mut table = Table::new();
         let titles = std::iter::once(self.title).chain(self.columns.iter().map(|c| c.title));
@@ -111,10 +112,10 @@ fn name_columns_min(width: usize) -> usize {
     (width / 4).clamp(*NAME_COLUMNS.start(), *NAME_COLUMNS.end())
 }
 
-/// A name on one line, cut to so many columns.
+/// Puts a name on one line and cuts it to `columns`.
 pub fn cut(name: &str, columns: usize) -> String {
     const DOTS: &str = "...";
-    // Enough for any name that fits, and no more work for one of a thousand accents.
+    // This is enough for any name that fits. A name of a thousand accents costs no more work.
     let most = columns.saturating_mul(8).saturating_add(8);
     let line = one_line(name.chars().take(most.saturating_mul(2)));
     if line.width() <= columns {
@@ -125,7 +126,7 @@ pub fn cut(name: &str, columns: usize) -> String {
     format!("{}{dots}", clip(&line, room).trim_end())
 }
 
-/// The start of a line that takes at most so many columns.
+/// Returns the longest start of a line that takes at most `columns`.
 fn clip(line: &str, columns: usize) -> String {
     if line.width() <= columns {
         return line.to_owned();
@@ -135,8 +136,8 @@ fn clip(line: &str, columns: usize) -> String {
     line[..fits.last().unwrap_or(0)].to_owned()
 }
 
-/// Blanks and line ends become single blanks; what would move the cursor, or turn the writing
-/// round, a question mark.
+/// Turns runs of blanks and line ends into single blanks, and characters that would move the cursor or
+/// change the direction of writing into question marks.
 fn one_line(chars: impl Iterator<Item = char>) -> String {
     let mut line = String::new();
     for c in chars {
@@ -154,7 +155,7 @@ fn one_line(chars: impl Iterator<Item = char>) -> String {
     line
 }
 
-/// A sentence broken at blanks into lines of at most `columns`, the later ones indented by two.
+/// Breaks a sentence at blanks into lines of at most `columns`; the later ones are indented by two.
 /// A number and its percent sign stay together.
 pub fn wrap(sentence: &str, columns: usize) -> Vec<String> {
     const NO_BREAK: &str = "\u{a0}";

@@ -1,52 +1,52 @@
-//! How a report is to look: how wide, how much of it, with colours or without.
+//! The look of a report: its width, how much it says, and whether it has colours.
 
 use crate::units::columns;
 use std::io::IsTerminal;
 
-/// Columns of a report that goes to a file or a pipe.
+/// The width of a report that goes to a file or a pipe.
 const FILE_COLUMNS: usize = 100;
-/// Columns of a terminal that does not say how wide it is.
+/// The width of a terminal that does not report one.
 const TERMINAL_COLUMNS: usize = 80;
-/// No table is readable in fewer columns.
+/// The smallest width. No table is readable in fewer columns.
 const COLUMNS_MIN: usize = 20;
 
-/// How much is said.
+/// How much a report says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// The first line, the verdict, what failed, and advice.
     Brief,
     /// The tables too.
     Usual,
-    /// And how each figure is known.
+    /// The tables, and how each figure is known.
     Verbose,
 }
 
-/// How a report is to look.
+/// The look of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Columns that it may take.
+    /// The width in columns.
     pub columns: usize,
-    /// Whether sentences are broken to fit as well. In a file each stays on one line, for `grep`.
+    /// Whether sentences are broken to fit. In a file each stays on one line, for `grep`.
     pub wraps: bool,
     /// Whether to use colours.
     pub colour: bool,
-    /// How much is said.
+    /// How much the report says.
     pub detail: Detail,
 }
 
 impl Look {
-    /// For a report on standard error.
+    /// Returns the look of a report on standard error.
     pub fn of_stderr(detail: Detail) -> Look {
         let terminal = std::io::stderr().is_terminal();
         Look { colour: wants_colour(terminal), ..Look::of(terminal, detail) }
     }
 
-    /// For a report in a file.
+    /// Returns the look of a report in a file.
     pub fn of_file(detail: Detail) -> Look {
         Look::of(false, detail)
     }
 
-    /// A terminal knows best how wide it is; elsewhere COLUMNS may say.
+    /// The width that a terminal reports counts first. COLUMNS counts elsewhere.
     fn of(terminal: bool, detail: Detail) -> Look {
         let asked = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|n| *n > 0);
         let known = if terminal { Some(stderr_columns()) } else { asked() };
@@ -55,12 +55,12 @@ impl Look {
     }
 }
 
-/// Columns of the terminal at standard error.
+/// Returns the width of the terminal at standard error.
 pub fn stderr_columns() -> usize {
     columns(std::io::stderr()).unwrap_or(TERMINAL_COLUMNS).max(COLUMNS_MIN)
 }
 
-/// Whether to use colours: the terminal decides, `NO_COLOR` and `CLICOLOR_FORCE` overrule it
+/// Returns whether to use colours. A terminal gets them; `NO_COLOR` and `CLICOLOR_FORCE` override that
 /// (no-color.org, bixense.com/clicolors).
 fn wants_colour(terminal: bool) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());

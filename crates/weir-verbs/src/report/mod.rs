@@ -1,4 +1,4 @@
-//! What is said of a run: to people (`text`) and to programs (`json`).
+//! The report on a run: for people (`text`) and for programs (`json`).
 
 mod chrome;
 mod compared;
@@ -31,29 +31,29 @@ use weir_doctor::advice::Advice;
 use weir_doctor::facts::Run;
 use weir_doctor::verdict::Verdict;
 
-/// What policy found, and the sentences for it.
+/// A finding of `weir-doctor`, and its sentence.
 #[derive(Clone, Debug)]
 pub struct Said<T> {
-    /// What was found.
+    /// The finding.
     pub found: T,
-    /// The same in words.
+    /// The finding in words.
     pub text: String,
 }
 
-/// All that a report is made from.
+/// Everything that a report is made from.
 #[derive(Debug)]
 pub struct Report {
-    /// What was measured.
+    /// The measurements.
     pub run: Run,
     /// The command as typed.
     pub command: String,
-    /// What held it up.
+    /// The verdict: what held the run up.
     pub verdict: Said<Verdict>,
-    /// What would make it faster.
+    /// The advice: what would make the run faster.
     pub advice: Vec<Said<Advice>>,
-    /// The exit status, as a shell tells it.
+    /// The exit status that a shell would have.
     pub status: i32,
-    /// What running it again and again under plain settings and under the advice gave.
+    /// The result of running it repeatedly under plain settings and under the advice, if that was asked for.
     pub compared: Option<Compared>,
 }
 

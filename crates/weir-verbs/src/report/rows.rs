@@ -1,29 +1,30 @@
-//! Which stages of a run get a row. A script may start hundreds of commands that lived too briefly
-//! for a single figure: these share one line.
+//! The choice of the stages that get a row. A script may start hundreds of commands that lived too
+//! briefly to be measured: these share one line.
 
 use crate::units::seconds;
 use std::collections::BTreeMap;
 use weir_doctor::facts::{Evidence, FoundGroup, Run, Stage};
+use weir_doctor::sort;
 use weir_doctor::verdict::Verdict;
 
-/// At most this many folded commands are named.
+/// The largest number of commands that this line names.
 const NAMED: usize = 4;
 
-/// Which stages get rows, and what is said of the others.
+/// The stages that get rows, and one line on the others.
 pub struct ShownRows {
     /// Positions of the stages that get a row.
     pub shown: Vec<usize>,
-    /// One line for the rest.
+    /// The line on the other stages.
     pub folded: Option<String>,
 }
 
-/// The commands of a group that took less of the run get no rows where there are many.
+/// Commands of a group with a smaller share of the run get no rows if there are many.
 const LITTLE: f64 = 0.05;
-/// Up to this many rows are all shown.
+/// Up to this number, all rows are shown.
 const FEW: usize = 6;
 
-/// Chooses the rows. Stages that were given all get one: their numbers are the pipeline's. `all`:
-/// so do those of a script that took little of the time.
+/// Chooses the rows. Each stage of a pipeline that was typed gets one, since its number is its place. With
+/// `all`, so does each command of a script, also if it took little of the time.
 pub fn choose(run: &Run, verdict: &Verdict, all: bool) -> ShownRows {
     let named = |position| {
         let culprit = verdict.culprit.as_ref();
@@ -38,7 +39,7 @@ pub fn choose(run: &Run, verdict: &Verdict, all: bool) -> ShownRows {
     let (folded, shown): (Vec<_>, Vec<_>) = run.stages.iter().enumerate().partition(little);
     let brief = folded.iter().all(|(_, stage)| has_no_figure(stage));
     let shown: Vec<usize> = shown.into_iter().map(|(position, _)| position).collect();
-    // A single row needs no folding: the line would be no shorter.
+    // The line would take as much room as a single row.
     if folded.len() < 2 {
         return ShownRows { shown: (0..run.stages.len()).collect(), folded: None };
     }
@@ -60,7 +61,7 @@ fn mark_word(evidence: Evidence) -> &'static str {
     }
 }
 
-/// Whether a stage belongs to a group that took little of the run.
+/// Returns whether a stage belongs to a group that took little of the run.
 fn is_minor(run: &Run, at: usize) -> bool {
     let of = |group: &&FoundGroup| {
         group.first_stage.is_some_and(|first| (first..first + group.run.stages.len()).contains(&at))
@@ -82,7 +83,7 @@ fn sentence(stages: &[&Stage], why: &str) -> String {
     }
     let count: u64 = programs.values().sum();
     let mut programs: Vec<(&str, u64)> = programs.into_iter().collect();
-    programs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    sort::by_key(&mut programs, |(_, count)| std::cmp::Reverse(*count));
     let said = programs.iter().take(NAMED).map(|(name, count)| match count {
         1 => String::from(*name),
         count => format!("{name} (x{count})"),

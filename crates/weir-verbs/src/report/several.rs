@@ -1,5 +1,5 @@
-//! What is said of several pipelines that were compared: to people and, as schema
-//! `weir.run.compare/1`, to programs.
+//! The report on several pipelines that were compared: for people and, as schema
+//! `weir.run.compare/1`, for programs.
 
 use super::layout::{Column, Grid, Name, cut};
 use super::look::{Detail, Look};
@@ -9,43 +9,43 @@ use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use weir_measure::pairs::{Comparison, Resolution, Verdict, quantile};
 
-/// What the rounds showed.
+/// The result of all rounds.
 #[derive(Clone, Debug)]
 pub struct Several {
-    /// CPUs that could be used.
+    /// The number of CPUs that the pipelines could use.
     pub cpus: f64,
-    /// Rounds that were run.
+    /// The number of rounds that were run.
     pub rounds: usize,
     /// Whether every run wrote the same bytes.
     pub same_output: bool,
     /// Whether every run ended with the same status.
     pub same_status: bool,
-    /// Times of the first pipeline when it was run a second time in each round.
+    /// Wall times of the second run of the first pipeline in each round.
     pub twin_s: Vec<f64>,
-    /// What the first against itself says of the host.
+    /// The comparison of the first pipeline with itself, which shows what this host resolves.
     pub resolves: Resolution,
     /// The pipelines, in the order in which they were given.
     pub pipelines: Vec<ComparedPipeline>,
 }
 
-/// One of them.
+/// A pipeline of the comparison.
 #[derive(Clone, Debug)]
 pub struct ComparedPipeline {
-    /// As it was typed.
+    /// The pipeline as typed.
     pub command: String,
     /// Its exit status, if it was always the same.
     pub exit_status: Option<i32>,
-    /// Times, one a round.
+    /// Wall times, one a round.
     pub wall_s: Vec<f64>,
-    /// Whether it always wrote what the first wrote.
+    /// Whether it always wrote the same bytes as the first.
     pub same_output: bool,
-    /// Bytes that its first run wrote.
+    /// The number of bytes that its first run wrote.
     pub bytes_out: u64,
-    /// How it compares with the first.
+    /// The comparison with the first.
     pub against_first: Option<Against>,
 }
 
-/// How a pipeline compares with the first.
+/// The comparison of a pipeline with the first.
 #[derive(Clone, Copy, Debug)]
 pub struct Against {
     found: Comparison,
@@ -54,7 +54,7 @@ pub struct Against {
 }
 
 impl Against {
-    /// Judged, unless what is compared did not end alike.
+    /// A verdict, unless the two ended with different statuses.
     pub fn new(found: Comparison, same_status: bool, band: f64) -> Against {
         Against { found, verdict: same_status.then(|| found.verdict(band)), band }
     }
@@ -64,12 +64,12 @@ impl Against {
     }
 }
 
-/// Longest name of a pipeline in a sentence.
+/// The length of the longest name of a pipeline in a sentence.
 const NAME: usize = 24;
-/// In which order columns go.
+/// The order in which columns are left out when the terminal is too narrow.
 const DROPS: [&str; 4] = ["most", "least", "95 % interval", ""];
 
-/// Writes it for people: the table, what the comparison rests on, and last the answer.
+/// Writes the report for people: the table, what the comparison rests on, and last the answer.
 pub fn text(several: &Several, look: &Look) -> String {
     let mut page = Page::new(look);
     let cpus = if several.cpus == 1.0 { "1 CPU".into() } else { format!("{} CPUs", several.cpus) };
@@ -108,7 +108,7 @@ pub fn text(several: &Several, look: &Look) -> String {
     page.finish()
 }
 
-/// Why a pipeline may not do the work of the first.
+/// Returns why a pipeline may do other work than the first.
 fn doubts(several: &Several, position: usize, pipeline: &ComparedPipeline) -> Vec<String> {
     let number = position + 1;
     let mut doubts = Vec::new();
@@ -160,7 +160,7 @@ fn grid(several: &Several) -> Grid {
             pipeline.against_first.as_ref().map_or_else(String::new, cell)
         }
     };
-    // A ratio of what is not judged would be read as one.
+    // Without a verdict no ratio is shown: readers would take it for a verdict.
     let judged = |cell: fn(&Against) -> String| {
         move |pipeline: &ComparedPipeline| {
             let judged = pipeline.against_first.as_ref().filter(|a| a.verdict.is_some());
@@ -191,7 +191,7 @@ fn grid(several: &Several) -> Grid {
     }
 }
 
-/// Writes it for programs.
+/// Writes the report for programs.
 pub fn json(several: &Several) -> String {
     let pipelines = several.pipelines.iter().enumerate().map(|(position, pipeline)| {
         json!({
@@ -214,7 +214,7 @@ pub fn json(several: &Several) -> String {
         "same_output": several.same_output,
         "same_status": several.same_status,
     });
-    // Numbers and texts can always be written.
+    // Numbers and texts can always be serialised.
     crate::json::document("weir.run.compare/1", document).unwrap_or_default()
 }
 

@@ -4,15 +4,15 @@ use super::layout::{Column, Grid, Name};
 use crate::units::{bytes, capacity, count, ending, percent, rate, seconds};
 use weir_doctor::facts::{Evidence, Io, Pipe, Run, Stage};
 
-/// In which order columns go when the terminal is too narrow. Statuses go first, but only where
-/// all is well.
+/// The order in which columns are left out when the terminal is too narrow. Statuses are the first, but
+/// only if all stages succeeded.
 const TIME_DROPS: [&str; 7] = [ENDS, "runq", "other", "out", "in", "MB/s", "cpu"];
 const DATA_DROPS: [&str; 6] = ["calls", "sys", "user", "memory", "written", "read"];
 const PIPE_DROPS: [&str; 5] = ["most", "passed", "size", "fill", "empty"];
-/// Head of the statuses.
+/// The head of the statuses.
 const ENDS: &str = "exit";
 
-/// The tables as lines, in order; the first line of each is its head.
+/// Returns the tables as lines, in order. The first line of each is its head.
 pub fn tables(run: &Run, shown: &[usize], width: usize) -> Vec<Vec<String>> {
     let mut times = times(run, shown);
     let mut data = data(run, shown);
@@ -20,7 +20,7 @@ pub fn tables(run: &Run, shown: &[usize], width: usize) -> Vec<Vec<String>> {
     let drops = if trouble { &TIME_DROPS[1..] } else { &TIME_DROPS[..] };
     times.fit(width, drops);
     data.fit(width, &DATA_DROPS);
-    // One stage, one name: cut at the same place in both.
+    // A stage has the same name in both tables, cut at the same place.
     let names = times.name_columns(width).min(data.name_columns(width));
     let mut tables = vec![times.lines(names, width), data.lines(names, width)];
     let shown_pipe = |pipe: &&Pipe| shown.contains(&pipe.from) && shown.contains(&pipe.to);
@@ -42,7 +42,7 @@ fn column(title: &'static str, cells: impl Iterator<Item = String>) -> Column {
 }
 
 fn names(run: &Run, shown: &[usize]) -> Vec<Name> {
-    // Names stand one below the other, also where some numbers have more digits.
+    // Names begin in the same column, also if some numbers have more digits.
     let digits = shown.iter().max().map_or(1, |last| (last + 1).to_string().len());
     let name = |position: &usize| {
         let stage = &run.stages[*position];
@@ -56,7 +56,7 @@ fn names(run: &Run, shown: &[usize]) -> Vec<Name> {
     shown.iter().map(name).collect()
 }
 
-/// Where each stage's wall time went.
+/// Returns the table of where each stage's wall time went.
 fn times(run: &Run, shown: &[usize]) -> Grid {
     let stages = || shown.iter().map(|position| (*position, &run.stages[*position]));
     let time =
@@ -75,7 +75,7 @@ fn times(run: &Run, shown: &[usize]) -> Grid {
         time("other", |stage| stage.times.other_ns()),
         column("MB/s", stages().map(|(position, _)| stage_rate(run, position))),
     ];
-    // How a found process ended only its parent knows.
+    // Only the parent of a process that weir found knows how it ended.
     if !run.script {
         let cells = stages().map(|(_, stage)| ending(stage)).collect();
         columns.push(Column { title: ENDS, words: true, cells });
@@ -83,13 +83,13 @@ fn times(run: &Run, shown: &[usize]) -> Grid {
     Grid { title: "  time", names: names(run, shown), columns }
 }
 
-/// Bytes that passed through a stage, by its wall time.
+/// Returns the bytes that passed through a stage, divided by its wall time.
 fn stage_rate(run: &Run, position: usize) -> String {
     let mark = known(run.passed(position).1);
     run.bytes_per_s(position).map_or_else(unknown, |per_s| marked(mark, rate(per_s)))
 }
 
-/// What each stage used and moved.
+/// Returns the table of what each stage used and moved.
 fn data(run: &Run, shown: &[usize]) -> Grid {
     let stages = || shown.iter().map(|position| &run.stages[*position]);
     let cpu = |title, of: fn(&Stage) -> u64| {
@@ -104,7 +104,7 @@ fn data(run: &Run, shown: &[usize]) -> Grid {
         column(title, stages().map(cell))
     };
     let calls = |stage: &Stage| {
-        // Bytes that no call moved make the number of calls no upper bound.
+        // Some bytes were moved without a call, so they give no upper bound on the number of calls.
         let mark = if stage.bytes_evidence == Evidence::LowerBound { ">" } else { "" };
         let calls = stage.io.filter(Io::has_calls);
         calls.map_or_else(unknown, |io| marked(mark, count(io.read_calls + io.write_calls)))
@@ -120,7 +120,7 @@ fn data(run: &Run, shown: &[usize]) -> Grid {
     Grid { title: "  data", names: names(run, shown), columns }
 }
 
-/// Peak memory; of a stage too short-lived to be looked at only a bound is known.
+/// Returns the peak memory. For a stage that ended before weir looked at it, only a bound is known.
 fn memory(stage: &Stage) -> String {
     let mark = known(stage.max_rss_evidence);
     stage.max_rss_bytes.map_or_else(unknown, |peak| format!("{mark}{}", bytes(peak)))
@@ -130,7 +130,7 @@ fn unknown() -> String {
     String::from("?")
 }
 
-/// What stands before a figure that is not exact.
+/// Returns the mark before a figure that is not exact.
 fn known(evidence: Evidence) -> &'static str {
     match evidence {
         Evidence::Exact => "",
@@ -140,18 +140,18 @@ fn known(evidence: Evidence) -> &'static str {
     }
 }
 
-/// A figure with its mark; what is not worth a digit needs none, and nothing is less than 0.
+/// Puts the mark before a figure. An unknown figure gets none, and "less than 0" is shown as 0.
 fn marked(mark: &str, figure: String) -> String {
     match (mark, figure.as_str()) {
         (_, "-") | ("<", "0 B") => figure,
-        // "At least nothing" says nothing.
+        // "At least 0" says nothing.
         (">", "0 B") => unknown(),
         (_, "0.00") => String::from("<0.01"),
         _ => format!("{mark}{figure}"),
     }
 }
 
-/// The pipes between the stages.
+/// Returns the table of the pipes between the stages.
 fn pipes(run: &Run, pipes: &[&Pipe]) -> Grid {
     let cells =
         |title, of: &dyn Fn(&Pipe) -> String| column(title, pipes.iter().map(|pipe| of(pipe)));

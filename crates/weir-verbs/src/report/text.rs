@@ -1,5 +1,5 @@
-//! The report as people read it: what held the run up, what failed, three tables, and last what
-//! to do about it. How each figure is known is said with `--verbose` (`fine`).
+//! The report for people: what held the run up, what failed, three tables, and last the advice. With
+//! `--verbose` it also says how each figure is known (`fine`).
 
 use super::look::{Detail, Look};
 use super::words::{self, Ended};
@@ -11,8 +11,8 @@ use weir_doctor::ending::remark;
 use weir_doctor::facts::Run;
 use weir_policy::text::printable;
 
-/// When more lines than this stand between the verdict and the advice, its first line is repeated:
-/// the top may have left the screen.
+/// The verdict's first line is repeated before the advice if more lines than this lie between: the top may
+/// have left the screen.
 const LINES_BETWEEN: usize = 20;
 
 /// Writes the report.
@@ -54,13 +54,13 @@ pub fn text(report: &Report, look: &Look) -> String {
     page.finish()
 }
 
-/// The tables and what they cannot say.
+/// Writes the tables, and remarks on what they cannot show.
 fn body(report: &Report, page: &mut Page) {
     let run = &report.run;
     page.table(&groups::table(run, page.look.columns));
     let rows = rows::choose(run, &report.verdict.found, page.look.detail == Detail::Verbose);
     for (number, table) in tables::tables(run, &rows.shown, page.look.columns).iter().enumerate() {
-        // A head without rows says nothing.
+        // A table without rows is left out.
         page.table(if table.len() > 1 { table } else { &[] });
         if let Some(folded) = rows.folded.as_ref().filter(|_| number == 0) {
             page.sentence(folded, Style::new());
@@ -83,7 +83,7 @@ fn body(report: &Report, page: &mut Page) {
     }
 }
 
-/// The lines of a report, as wide and as coloured as it is looked at.
+/// The lines of a report, in the width and colours of its look.
 pub(super) struct Page<'a> {
     look: &'a Look,
     lines: Vec<String>,
@@ -99,14 +99,14 @@ impl<'a> Page<'a> {
         self.lines.push(if coloured { format!("{style}{line}{style:#}") } else { line.to_owned() });
     }
 
-    /// A table, whose first line is its head.
+    /// Adds a table, whose first line is its head.
     pub(super) fn table(&mut self, lines: &[String]) {
         for (at, line) in lines.iter().enumerate() {
             self.line(line, if at == 0 { Style::new().dimmed() } else { Style::new() });
         }
     }
 
-    /// A sentence, on as many lines as it needs.
+    /// Adds a sentence, on as many lines as it needs.
     pub(super) fn sentence(&mut self, sentence: &str, style: Style) {
         let sentence = printable(sentence);
         if !self.look.wraps {
@@ -117,7 +117,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// All of it.
+    /// Returns the whole text.
     pub(super) fn finish(self) -> String {
         self.lines.into_iter().map(|line| line + "\n").collect()
     }
@@ -130,7 +130,7 @@ fn headline(report: &Report) -> String {
         0 if nothing_ran(run) => {
             return String::from("weir: nothing to run: the text holds no command");
         }
-        // All that it started lived too briefly to be seen.
+        // Everything that it started ended before weir could see it.
         0 => String::from("a script"),
         1 => format!("1 {what}"),
         n => format!("{n} {what}s"),
@@ -140,26 +140,31 @@ fn headline(report: &Report) -> String {
         "-" => String::from("under 1ms"),
         wall => wall.to_owned(),
     };
-    let mut text = format!("weir: {wall} for {stages} on {cpus}");
+    // Several groups stand in a table with their lines.
+    let line = match run.groups.as_slice() {
+        [group] if run.script => words::place(group).map(|place| format!(" ({place})")),
+        _ => None,
+    };
+    let mut text = format!("weir: {wall} for {stages}{} on {cpus}", line.unwrap_or_default());
     if run.stopped_ns > 0 {
         text.push_str(&format!(", not counting {} stopped", seconds(run.stopped_ns)));
     }
     text
 }
 
-/// Whether the text was empty, but for comments.
+/// Returns whether the text has nothing but blanks and comments.
 fn nothing_ran(run: &Run) -> bool {
     run.stages.is_empty() && !run.script
 }
 
-/// A script as it is named in a sentence: by its text only where that is short.
+/// Returns the name of a script in a sentence: its text, if that is short.
 fn script_name(command: &str) -> &str {
     const LONGEST: usize = 40;
     let short = command.len() <= LONGEST && !command.contains('\n');
     if short && !command.is_empty() { command } else { "the script" }
 }
 
-/// What is to be said of how the stages, or the script, ended, and whether it is a failure.
+/// Returns sentences on how the stages, or the script, ended, each with whether that is a failure.
 fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
     let ended = |position: Option<usize>, label, ending, failure: Option<&str>| {
         let how = match (ending, failure) {
@@ -177,7 +182,7 @@ fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
         Some((remark.is_grave(), text))
     };
     if run.script {
-        // Of a script only its own end is known.
+        // For a script, only its own end is known.
         return ended(None, script_name(command), run.ending, None).into_iter().collect();
     }
     let mut remarks = Vec::new();

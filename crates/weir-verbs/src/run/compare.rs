@@ -1,23 +1,24 @@
 //! `weir run --compare`: the same pipeline under plain settings and under the advice, in rounds.
 //!
-//! Each round runs it three times in random order: plain, advised, and plain once more, so that
-//! the rounds also say what this host can tell apart. Plain are pipes as the kernel makes them.
-//! What the pipeline writes goes to a file without a name and must be the same each time.
+//! Each round runs it three times in random order: plain, advised, and plain once more. The two plain runs
+//! show which differences this host resolves. In a plain run the pipes are as the kernel makes them. The
+//! output of the pipeline goes to a file without a name and must be the same each time.
 
 use super::elastic;
 use super::rounds::{BAND, Entrant, Standard, compared};
 use crate::fault::{Fault, tell};
 use crate::report::{Compared, Said};
 use weir_doctor::advice::{Advice, AdviceKind};
+use weir_doctor::sort;
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};
 
-/// Capacity of a pipe as Linux makes it.
+/// The capacity of a pipe as Linux makes it.
 const PLAIN_PIPE_BYTES: u64 = 65_536;
 
-/// Runs the rounds after the first run gave `advice`.
+/// Runs the rounds, after the first run gave `advice`.
 ///
-/// `standard` was kept before that run, which has read standard input.
+/// `standard` has the standard streams from before that run, which has read standard input.
 pub fn compare(
     job: &Job,
     advice: &[Said<Advice>],
@@ -79,18 +80,18 @@ fn sentences(compared: &Compared, found: &Comparison, alike: &Comparison) -> Vec
     said
 }
 
-/// A job changed as advised.
+/// A job that follows the advice.
 struct Applied {
     job: Job,
-    /// What was changed, in words.
+    /// The changes, in words.
     advised: Vec<String>,
-    /// The advice that is followed.
+    /// The advice that the job follows.
     tried: Vec<Advice>,
-    /// The text of that which can't be followed.
+    /// The text of the advice that it cannot follow.
     not_tried: Vec<String>,
 }
 
-/// The job with the advice that can be followed without changing what the pipeline says.
+/// Returns the job with all advice that can be followed without changing the text of the pipeline.
 fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
     let mut changed = job.clone();
     let mut advised = vec![format!("pipes of {} KiB", job.pipe_bytes >> 10)];
@@ -119,13 +120,13 @@ fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
             (AdviceKind::ElasticBuffer, _) if !job.script => {
                 buffers.extend(piece.found.pipe.map(|from| (from, piece)));
             }
-            // Nothing that could be changed here.
+            // The text of the pipeline would have to change.
             (AdviceKind::MoreCpus, _) => {}
             _ => not_tried.push(piece.text.clone()),
         }
     }
-    // Last and from the right, so that all else keeps its place.
-    buffers.sort_by_key(|(from, _)| std::cmp::Reverse(*from));
+    // Buffers come last, and from the right, so that the positions of the other stages stay valid.
+    sort::by_key(&mut buffers, |(from, _)| std::cmp::Reverse(*from));
     for (from, piece) in buffers {
         match elastic::insert(&mut changed.stages, from) {
             Ok(()) => {

@@ -1,8 +1,8 @@
-//! `weir run --elastic`: which pipes get a buffer, putting it in, and remembering what a run
+//! `weir run --elastic`: chooses the pipes that get a buffer, puts the buffers in, and remembers what a run
 //! showed ([`super::evidence`]).
 //!
-//! Pipes are counted as they were typed: pipe n is between stage n and stage n+1 of the pipeline
-//! without the buffers that weir puts in.
+//! Pipes have the numbers of the pipeline as typed: pipe n is between stages n and n+1, and buffers that weir
+//! puts in do not count.
 
 use super::evidence::{self, Seen, Trouble};
 use super::plan::Planned;
@@ -13,12 +13,13 @@ use crate::report::Report;
 use crate::units::ending;
 use weir_doctor::advice::{AdviceKind, Refuted};
 use weir_doctor::facts::{Pipe, Run};
+use weir_doctor::sort;
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
 
-/// What an inserted stage is shown as.
+/// The text of an inserted stage in a report.
 const LABEL: &str = "weir buffer";
 
-/// Puts the buffers in that were asked for; returns what is to be said of it in the report.
+/// Puts in the buffers that were asked for. Returns remarks for the report.
 pub fn put_in(asked: Option<&Elastic>, planned: &mut Planned) -> Result<Vec<String>, Fault> {
     match asked {
         None => Ok(Vec::new()),
@@ -40,7 +41,7 @@ pub fn put_in(asked: Option<&Elastic>, planned: &mut Planned) -> Result<Vec<Stri
     }
 }
 
-/// Refuses numbers that are no pipe.
+/// Refuses numbers that no pipe has.
 fn check(pipes: &[usize], there: usize) -> Result<(), Fault> {
     let Some(wrong) = pipes.iter().find(|pipe| !(1..=there).contains(*pipe)) else {
         return Ok(());
@@ -67,7 +68,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
     seen.retain(|seen| seen.pipeline == pipeline && (1..=there).contains(&seen.pipe));
     let doubtful = seen.iter().find(|seen| !seen.stands()).map(Seen::counts);
     seen.retain(Seen::stands);
-    seen.sort_by_key(|seen| seen.pipe);
+    sort::by_key(&mut seen, |seen| seen.pipe);
     let pipes: Vec<usize> = seen.iter().map(|seen| seen.pipe).collect();
     if pipes.is_empty() {
         let who = match doubtful {
@@ -93,7 +94,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
     seen.iter().map(said).collect()
 }
 
-/// Inserts a buffer into each of these pipes (from 1), or says why it cannot.
+/// Inserts a buffer into each of these pipes (from 1), or returns why it cannot.
 fn insert_all(stages: &mut Vec<StageSpec>, pipes: &[usize]) -> Result<(), String> {
     let mut pipes = pipes.to_vec();
     pipes.sort_unstable();
@@ -104,11 +105,11 @@ fn insert_all(stages: &mut Vec<StageSpec>, pipes: &[usize]) -> Result<(), String
             "the limit on open files is too low for {more} more stages (ulimit -n)"
         ));
     }
-    // From the right, so that those to the left keep their places.
+    // It goes from the right, so that positions to the left stay valid.
     pipes.iter().rev().try_for_each(|pipe| insert(stages, pipe - 1))
 }
 
-/// Inserts a buffer behind the stage at position `from`, or says why it cannot.
+/// Inserts a buffer after the stage at position `from`, or returns why it cannot.
 pub fn insert(stages: &mut Vec<StageSpec>, from: usize) -> Result<(), String> {
     let program = std::env::current_exe()
         .map_err(|error| format!("cannot find the program weir: {error}"))?;
@@ -121,13 +122,13 @@ pub fn insert(stages: &mut Vec<StageSpec>, from: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// The number, as typed, of the pipe behind the stage at position `from`; `inserted` tells of
-/// each stage whether weir put it in.
+/// Returns the number, in the pipeline as typed, of the pipe after the stage at position `from`. `inserted`
+/// has for each stage whether weir put it in.
 pub fn typed_number(mut inserted: impl Iterator<Item = bool>, from: usize) -> usize {
     inserted.by_ref().take(from + 1).filter(|inserted| !inserted).count()
 }
 
-/// Says which buffers failed, also where there is no report: nobody typed them.
+/// Prints which buffers failed, also if there is no report: the user did not type them.
 pub fn tell_losses(run: &Run) {
     for at in lossy_buffers(run) {
         let pipe = typed_number(run.stages.iter().map(|stage| stage.inserted), at);
@@ -136,16 +137,16 @@ pub fn tell_losses(run: &Run) {
     }
 }
 
-/// What earlier runs of the same text leave to this one.
+/// What earlier runs of the same text showed.
 #[derive(Clone, Debug, Default)]
 pub struct Past {
-    /// Whether what a run shows is remembered, so that a later one can go by it.
+    /// Whether weir remembers what a run shows, so that a later one can use it.
     pub remembers: bool,
     /// Advice that was tried and gained nothing.
     pub refuted: Vec<Refuted>,
 }
 
-/// Reads that.
+/// Reads what earlier runs of the same text showed.
 pub fn past(run: &Run, command: &str) -> Past {
     let path = evidence::place().filter(|path| !run.script && evidence::is_usable(path));
     let Some(path) = path else { return Past::default() };
@@ -156,7 +157,7 @@ pub fn past(run: &Run, command: &str) -> Past {
     Past { remembers: true, refuted }
 }
 
-/// What was refuted, with the positions that its stage or pipe has in this run.
+/// Returns refuted advice with the positions that its stage or pipe has in this run.
 fn here(run: &Run, known: &evidence::Refuted) -> Vec<Refuted> {
     let Ok(kind) = known.kind.parse::<AdviceKind>() else { return Vec::new() };
     let typed = |position| typed_number(run.stages.iter().map(|stage| stage.inserted), position);
@@ -169,8 +170,8 @@ fn here(run: &Run, known: &evidence::Refuted) -> Vec<Refuted> {
     stages.map(|at| Refuted { kind, stage: Some(at), pipe: None }).collect()
 }
 
-/// Remembers what comparing showed of the advice that was followed: none of it is given again
-/// for this text if the runs with it were not found to be faster.
+/// Remembers what a comparison showed about the advice that it followed. Unless the advised runs were
+/// faster, weir does not give that advice again for this text.
 pub fn remember_compared(report: &Report) {
     let Some(compared) = report.compared.as_ref().filter(|compared| !compared.tried.is_empty())
     else {
@@ -187,15 +188,15 @@ pub fn remember_compared(report: &Report) {
         when_unix_s: evidence::now_unix_s(),
     });
     let tried: Vec<evidence::Refuted> = tried.collect();
-    // The ratio is of advised to plain: below 1 for certain, it was faster.
+    // The ratio is advised to plain. If its upper bound is below 1, the advised runs were faster.
     if let Err(trouble) = evidence::judge_tried(&path, &tried, compared.high < 1.0) {
         let path = path.display();
         tell(&format!("cannot save in '{path}' what comparing showed: {trouble}"));
     }
 }
 
-/// Remembers of which pipes this run showed that they would gain by a buffer, and of which a run
-/// without buffers showed that they would not. Failing costs a line.
+/// Remembers which pipes would gain from a buffer, as this run showed, and which would not, if it ran without
+/// buffers. If the file cannot be written, weir prints a line and goes on.
 pub fn remember(report: &Report) {
     let run = &report.run;
     if run.script {
@@ -223,13 +224,13 @@ pub fn remember(report: &Report) {
         Ok(()) if damaged && !shown.is_empty() => {
             tell(&format!("'{}' was damaged and is replaced", path.display()));
         }
-        // What a contrary run showed is no loss if it cannot be written.
+        // Nothing is lost if the findings of a contrary run cannot be written.
         _ => {}
     }
 }
 
-/// Whether a run in which a pipe got no advice says that a buffer there would not help: with
-/// buffers the pipes are others, and of a run cut short or too short nothing is known.
+/// Returns whether a run without advice for a pipe shows that a buffer there would not help. A run with
+/// buffers does not show that, since its pipes differ. Nor does a run that was interrupted or too short.
 fn is_contrary(run: &Run, pipe: &Pipe) -> bool {
     let plain = run.stages.iter().all(|stage| !stage.inserted);
     plain && run.signals.is_empty() && pipe.samples >= Pipe::ENOUGH_SAMPLES

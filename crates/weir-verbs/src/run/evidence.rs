@@ -1,12 +1,12 @@
-//! What earlier runs showed: which pipes of which pipelines would gain by an elastic buffer, and
-//! which advice was tried and gained nothing.
+//! Memory of earlier runs: which pipes of which pipelines would gain from an elastic buffer, and which advice
+//! was tried and gained nothing.
 //!
-//! A small JSON file in the user's state directory, replaced as a whole. A pipeline is known by
-//! the SHA-256 of its text, since the text may hold secrets. Of two runs that end at the same
-//! moment the later one's file stands; what the other saw, its next run will see again.
+//! It is a small JSON file in the user's state directory, which weir replaces as a whole. The file has the
+//! SHA-256 of a pipeline's text in place of the text, which may hold secrets. If two runs end at the same
+//! moment, the later one's file stays; the next run will show again what the other one showed.
 //!
-//! Runs of one pipeline differ, so one run that shows something else decides nothing: what the
-//! last [`RUNS`] showed of a pipe is kept, and it stands while a third of them showed it.
+//! Runs of one pipeline differ, so a single run that shows something else decides nothing. Weir keeps what
+//! the last [`RUNS`] runs showed about a pipe. A gain counts as long as a third of them showed it.
 
 use serde::{Deserialize, Serialize};
 use std::io::Read;
@@ -14,34 +14,34 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_doctor::advice::AdviceKind;
 
-/// Version of the file.
+/// The version of the file.
 const SCHEMA: &str = "weir.elastic/1";
-/// Most entries. The oldest is removed first.
+/// The largest number of entries. The oldest is removed first.
 const MOST_ENTRIES: usize = 256;
-/// Most bytes of a file with that many entries.
+/// The largest size of a file with that many entries.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Number of runs, the last ones, whose findings about a pipe are kept.
+/// The number of last runs whose findings about a pipe are kept.
 const RUNS: usize = 8;
-/// What was refuted is removed after this time, since hosts and data change.
+/// Refuted advice is forgotten after this time, since hosts and data change.
 const REFUTED_LASTS_S: u64 = 30 * 24 * 3600;
 
-/// What runs showed of one pipe; the figures are those of the last one that showed a gain.
+/// What runs showed about one pipe. The figures are those of the last run that showed a gain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Which pipeline: see [`pipeline_key`].
+    /// The key of the pipeline ([`pipeline_key`]).
     pub pipeline: String,
-    /// Which pipe of it, from 1.
+    /// The number of the pipe, from 1.
     pub pipe: usize,
-    /// Share of the time in which it was full.
+    /// The share of the time in which the pipe was full.
     pub full_share: f64,
-    /// Share of the time in which it was empty.
+    /// The share of the time in which the pipe was empty.
     pub empty_share: f64,
-    /// Longest time full.
+    /// The longest time for which it stayed full.
     pub longest_full_ms: u64,
-    /// Longest time empty.
+    /// The longest time for which it stayed empty.
     pub longest_empty_ms: u64,
-    /// When, in seconds since 1970.
+    /// The time of that run, in seconds since 1970.
     pub when_unix_s: u64,
     /// For each of the last runs, the oldest first, whether it showed that a buffer would help.
     #[serde(default = "shown_once")]
@@ -53,12 +53,12 @@ fn shown_once() -> Vec<bool> {
 }
 
 impl Seen {
-    /// How many of the last runs showed it, and how many there were.
+    /// Returns how many of the last runs showed a gain, and how many runs there were.
     pub fn counts(&self) -> (usize, usize) {
         (self.runs.iter().filter(|shown| **shown).count(), self.runs.len())
     }
 
-    /// Whether enough of them showed it to go by it.
+    /// Returns whether enough of the last runs showed a gain.
     pub fn stands(&self) -> bool {
         let (shown, runs) = self.counts();
         shown > 0 && 3 * shown >= runs
@@ -73,15 +73,15 @@ impl Seen {
 /// Advice that was tried and gained nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refuted {
-    /// Which pipeline: see [`pipeline_key`].
+    /// The key of the pipeline ([`pipeline_key`]).
     pub pipeline: String,
-    /// The name of its kind.
+    /// The name of the kind of advice.
     pub kind: String,
-    /// The stage it was about, as typed, from 1.
+    /// The stage that the advice was about, as typed, from 1.
     pub stage: Option<usize>,
-    /// The pipe it was about, as typed, from 1.
+    /// The pipe that the advice was about, as typed, from 1.
     pub pipe: Option<usize>,
-    /// When, in seconds since 1970.
+    /// The time of the comparison, in seconds since 1970.
     pub when_unix_s: u64,
 }
 
@@ -92,13 +92,13 @@ impl Refuted {
     }
 }
 
-/// All that is remembered.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     schema: String,
-    /// What runs showed of pipes, the oldest first.
+    /// What runs showed about pipes, the oldest first.
     pub seen: Vec<Seen>,
-    /// What was refuted, the oldest first.
+    /// Refuted advice, the oldest first.
     #[serde(default)]
     pub refuted: Vec<Refuted>,
 }
@@ -106,29 +106,29 @@ pub struct Memory {
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// It is not what weir writes: another may take its place.
+    /// Weir did not write it. Weir may replace it.
     #[error("it is damaged ({0})")]
     Damaged(String),
     /// A newer weir wrote it.
     #[error("a newer weir wrote it ({0})")]
     Newer(String),
-    /// The system refused.
+    /// The system refused to read or write it.
     #[error("{0}")]
     Io(#[from] std::io::Error),
 }
 
-/// Where it is kept: `WEIR_ELASTIC`, else `weir/elastic.json` under `XDG_STATE_HOME` or
-/// `~/.local/state`. `None` where there is no home.
+/// Returns the path of the file: `WEIR_ELASTIC`, else `weir/elastic.json` under `XDG_STATE_HOME` or
+/// `~/.local/state`. `None`: the user has no home directory.
 pub fn place() -> Option<PathBuf> {
     crate::places::kept("WEIR_ELASTIC", "elastic.json")
 }
 
-/// What a pipeline is known by.
+/// Returns the key of a pipeline: the SHA-256 of its text.
 pub fn pipeline_key(text: &str) -> String {
     hmac_sha256::Hash::hash(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether something can be remembered in this file: it can be used, and replaced.
+/// Returns whether weir can read this file, if there is one, and replace it.
 pub fn is_usable(path: &Path) -> bool {
     let usable = !matches!(read(path), Err(Trouble::Newer(_) | Trouble::Io(_)));
     let there = path.ancestors().skip(1).find(|directory| directory.exists());
@@ -137,11 +137,11 @@ pub fn is_usable(path: &Path) -> bool {
     usable && rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Reads what is remembered; nothing where there is no file.
+/// Reads the file. A missing file counts as empty.
 pub fn read(path: &Path) -> Result<Memory, Trouble> {
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Memory::default()),
-        // A FIFO in its place would never be opened.
+        // Opening a FIFO would wait for ever.
         Ok(found) if !found.is_file() => {
             return Err(Trouble::Io(std::io::Error::other("not a file")));
         }
@@ -160,10 +160,10 @@ pub fn read(path: &Path) -> Result<Memory, Trouble> {
     }
 }
 
-/// Takes in what a run without buffers showed of the pipes of `pipeline`: of those in `shown` that
-/// a buffer would help, of those in `contrary` (from 1) that it would not.
+/// Adds what a run without buffers showed about the pipes of `pipeline`: a buffer would help those in
+/// `shown`, and not those in `contrary` (from 1).
 ///
-/// What stays the same is not written.
+/// An unchanged file is not written again.
 pub fn update(
     path: &Path,
     pipeline: &str,
@@ -188,7 +188,7 @@ pub fn update(
     })
 }
 
-/// Takes in advice that was tried: what gained nothing is not given again, what gained is.
+/// Adds advice that was tried. Advice that gained nothing is not given again; advice that gained is.
 pub fn judge_tried(path: &Path, tried: &[Refuted], gained: bool) -> Result<(), Trouble> {
     change(path, |memory| {
         let was_tried = |known: &Refuted| tried.iter().any(|new| new.is_about(known));
@@ -206,7 +206,7 @@ pub fn judge_tried(path: &Path, tried: &[Refuted], gained: bool) -> Result<(), T
     })
 }
 
-/// Changes what is remembered; a damaged file is begun anew if there is something to keep.
+/// Changes the contents of the file. A damaged file is replaced if there is something to keep.
 fn change(path: &Path, change: impl FnOnce(&mut Memory)) -> Result<(), Trouble> {
     let before = match read(path) {
         Err(Trouble::Damaged(_)) => Memory::default(),
@@ -225,7 +225,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Memory)) -> Result<(), Trouble> 
     write(path, &after)
 }
 
-/// The time, in seconds since 1970.
+/// Returns the time now, in seconds since 1970.
 pub fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -1,4 +1,4 @@
-//! The line of progress: which stage holds the job up now, how fast it goes, and the time left.
+//! The line of progress: the stage that holds the job up now, its rate, and the time left.
 //!
 //! The most important part stands first. Where the line is too narrow, the last parts are left out.
 
@@ -16,21 +16,21 @@ use weir_measure::proc::parse_io;
 use weir_sys::Pid;
 use weir_sys::proc::read_small;
 
-/// Rates are averages over this time.
+/// The time over which rates are averaged.
 const RATE_NS: u64 = 3_000_000_000;
-/// No time left is shown for files smaller than this.
+/// The smallest file for which a time left is shown.
 const FILE_BYTES: u64 = 1 << 20;
-/// Most open files of a process that weir looks at.
+/// The largest number of open files of a process that weir looks at.
 const FILES: usize = 64;
-/// Columns of the longest and of the shortest name in the line.
+/// The widths of the longest and of the shortest name in the line, in columns.
 const NAMES: [usize; 2] = [28, 14];
 
-/// The line of a job, and the counts that it needs.
+/// The line of progress of a job, and the counts that it needs.
 #[derive(Debug, Default)]
 pub struct Live {
     /// The text of each stage, as typed.
     labels: Vec<String>,
-    /// Stages that could not be started: they have no group.
+    /// The stages that could not be started, which have no group.
     failed: Vec<usize>,
     moved: Progress,
     read: Progress,
@@ -75,7 +75,7 @@ impl Live {
         lay(with_name, columns)
     }
 
-    /// A stage as it is named in the report; of a script's process, its arguments.
+    /// Returns the name of a stage in the line: its text, or the arguments of a script's process.
     fn name(&self, at: usize, group: &Group, columns: usize) -> String {
         let started = (0..self.labels.len()).filter(|position| !self.failed.contains(position));
         let position = started.clone().nth(at).filter(|_| group.parent.is_none());
@@ -86,7 +86,7 @@ impl Live {
         }
     }
 
-    /// How many bytes a second pass through a stage; of one of several processes it is not known.
+    /// Returns how many bytes a second pass through a stage. `None`: it has several processes.
     fn rate(&mut self, now_ns: u64, at: usize, group: &Group, sampler: &Sampler) -> Option<String> {
         let mut buffer = [0; 1024];
         let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok();
@@ -101,7 +101,7 @@ impl Live {
         Some(format!("{}/s", units::bytes(per_s)))
     }
 
-    /// How much of the largest file that a process reads it has read, and how long the rest takes.
+    /// Returns how much of the largest file that a process reads it has read, and how long the rest takes.
     fn left(&mut self, now_ns: u64, group: &Group) -> Option<String> {
         let file = largest_input(group.root)?;
         let done = file.position.min(file.bytes);
@@ -116,8 +116,8 @@ impl Live {
     }
 }
 
-/// Wall time in which a group waited for neither neighbour, in percent. A shell that waits for
-/// what it started is not who does the work.
+/// Returns the share of the time in which a group waited for neither neighbour, in percent. A shell that waits
+/// for what it started does not do the work.
 fn busy(group: &Group) -> u64 {
     let alive_ns = group.last_ns.saturating_sub(group.first_ns).max(1);
     let times = group.samples.divide_wall(alive_ns);
@@ -139,7 +139,7 @@ fn describe(state: TaskState) -> Option<&'static str> {
     })
 }
 
-/// How full the pipe in front of a stage is, or else the one behind it.
+/// Returns how full the pipe before a stage is, or else the pipe after it.
 fn pipe(at: usize, sampler: &Sampler) -> Option<String> {
     let ends = sampler.groups[at].ends;
     let of = |end| sampler.pipes.iter().find(|pipe| Some(pipe.identity) == end)?.now;
@@ -151,7 +151,7 @@ fn pipe(at: usize, sampler: &Sampler) -> Option<String> {
     input.or_else(|| of(ends.output).map(|fill| said(fill, "output")))
 }
 
-/// A count that grows, over the last few seconds.
+/// The rate of a count that grows, over the last few seconds.
 #[derive(Debug, Default)]
 struct Progress {
     of: u64,
@@ -159,9 +159,9 @@ struct Progress {
 }
 
 impl Progress {
-    /// The rate of what `of` counts; none before it has been seen for a moment.
+    /// Returns the rate of what `of` counts. `None`: it has not been watched for long enough.
     fn per_s(&mut self, now_ns: u64, of: u64, count: u64) -> Option<u64> {
-        /// A rate of less time is chance.
+        /// A rate over less time would be chance.
         const LEAST_NS: u64 = 400_000_000;
         let shrunk = self.seen.back().is_some_and(|(_, last)| *last > count);
         if std::mem::replace(&mut self.of, of) != of || shrunk {
@@ -186,7 +186,7 @@ struct Input {
     position: u64,
 }
 
-/// The largest regular file that a process has open for reading and has read from.
+/// Returns the largest regular file that a process has open for reading and has read from.
 fn largest_input(pid: Pid) -> Option<Input> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let inputs = entries.flatten().take(FILES).filter_map(|entry| {
@@ -204,7 +204,7 @@ fn largest_input(pid: Pid) -> Option<Input> {
     inputs.max_by_key(|input| input.bytes)
 }
 
-/// From `/proc/PID/fdinfo/FD`: where a file is read next, if it is open for reading alone.
+/// Returns, from `/proc/PID/fdinfo/FD`, where a file is read next, if it is open for reading only.
 fn reading_position(info: &str) -> Option<u64> {
     const ACCESS: u32 = 3;
     let field = |name| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -213,14 +213,14 @@ fn reading_position(info: &str) -> Option<u64> {
     (flags & ACCESS == 0 && position > 0).then_some(position)
 }
 
-/// A part of the line; those of low rank are the first to be given room.
+/// A part of the line. Parts of low rank get room first.
 #[derive(Clone, Debug)]
 struct Part {
     rank: usize,
     text: String,
 }
 
-/// Ranks of the parts; the name of the bottleneck has rank 0.
+/// The ranks of the parts. The name of the bottleneck has rank 0.
 const LEFT: usize = 1;
 const RATE: usize = 2;
 const PIPE: usize = 3;
@@ -233,8 +233,8 @@ impl Part {
     }
 }
 
-/// The line from its parts, with as many as there is room for. A long name goes before time left
-/// and rate do.
+/// Makes the line of as many parts as there is room for. A long name is cut before the time left and the rate
+/// are left out.
 fn lay(parts: impl Fn(usize) -> Vec<Part>, columns: usize) -> String {
     let join =
         |parts: &[Part]| parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("  ");
@@ -259,13 +259,13 @@ fn lay(parts: impl Fn(usize) -> Vec<Part>, columns: usize) -> String {
     cut(&join(&parts), columns)
 }
 
-/// Minutes and seconds, and hours where there are any.
+/// Formats minutes and seconds, and hours if there are any.
 fn clock(s: u64) -> String {
     let long = units::clock(Duration::from_secs(s));
     long.strip_prefix("0:").map(String::from).unwrap_or(long)
 }
 
-/// Whether all that a group's processes print goes elsewhere than to a terminal.
+/// Returns whether everything that a group's processes print goes elsewhere than to a terminal.
 pub fn prints_elsewhere(sampler: &Sampler, group: usize) -> bool {
     let mut pids = sampler.pids_of(group).peekable();
     pids.peek().is_some()
@@ -274,7 +274,7 @@ pub fn prints_elsewhere(sampler: &Sampler, group: usize) -> bool {
         })
 }
 
-/// Whether an open file is a terminal.
+/// Returns whether an open file is a terminal.
 pub fn is_terminal(target: &Path) -> bool {
     target.starts_with("/dev/pts")
         || target == Path::new("/dev/tty")

@@ -1,9 +1,9 @@
-//! `weir run`: runs a pipeline and says where the time went.
+//! `weir run`: runs a pipeline and reports where the time went.
 //!
-//! In the order of flow: `plan` turns the command line into a job, `elastic` puts buffers in where
-//! they are wanted (`evidence` is what earlier runs showed), the runner of weir-measure runs
-//! it under the eyes of `watch`, policy judges the record, [`crate::report`] writes it down, and
-//! `status` gives the shell's own exit status.
+//! A run passes through these modules in this order: `plan` turns the command line into a job, `elastic`
+//! puts buffers in where they are wanted (`evidence` has what earlier runs showed), the runner of
+//! `weir-measure` runs the job while `watch` looks on, `weir-doctor` judges the measurements,
+//! [`crate::report`] writes the report, and `status` gives the exit status that a shell would have.
 
 mod compare;
 mod elastic;
@@ -77,7 +77,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     Ok(ending.take())
 }
 
-/// A text of blanks and comments: a shell does nothing then, and is content.
+/// The text has only blanks and comments. A shell then does nothing and succeeds.
 fn nothing(options: &RunOptions) -> ExitCode {
     let outputs = Outputs::open(options);
     let (online_cpus, cpus) = (machine::online_cpus(), machine::allowed_cpus().len() as u32);

@@ -129,7 +129,7 @@ impl Target {
     }
 }
 
-/// Whether a report in this file is JSON: by its name.
+/// Returns whether a report in this file is JSON, from the file's name.
 fn is_json(path: &OsStr) -> bool {
     let name = path.as_encoded_bytes();
     name.ends_with(b".json") || name.ends_with(b".jsonl")

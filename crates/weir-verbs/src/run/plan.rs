@@ -1,4 +1,4 @@
-//! From the command line to the stages of a job.
+//! Turns the command line into the stages of a job.
 
 use crate::args::{Asked, PIPE_BYTES, PipeSize, RunOptions};
 use crate::fault::Fault;
@@ -13,18 +13,18 @@ use weir_cli_sys::closed_standard_descriptors;
 use weir_doctor::programs::is_posix_shell;
 use weir_measure::runner::{Job, Launch, StageSpec, files_needed, files_suffice};
 
-/// What is to be run.
+/// A command line that is ready to run.
 #[derive(Default)]
 pub struct Planned {
     /// The job that runs it.
     pub job: Job,
-    /// The status is turned round (`! a | b`).
+    /// Whether the status is inverted (`! a | b`).
     pub negated: bool,
     /// The command as typed, for the report.
     pub command: String,
 }
 
-/// A job without stages, as the options have it.
+/// Returns a job without stages, with the settings of the options.
 fn job(options: &RunOptions) -> Job {
     Job {
         pipe_bytes: match options.pipe_size {
@@ -41,14 +41,14 @@ fn job(options: &RunOptions) -> Job {
     }
 }
 
-/// Shells in which `set -o pipefail` has long been known.
+/// Shells that have had `set -o pipefail` for a long time.
 const PIPEFAIL_SHELLS: [&str; 4] = ["bash", "ksh", "mksh", "zsh"];
 
-/// Those that read no files of the user's before a text, which could give a command another
-/// meaning, and in which `exec` is known to change nothing else.
+/// Shells that read no files of the user before a text, which could give a command another meaning, and in
+/// which `exec` changes nothing else.
 const REPLACING_SHELLS: [&str; 3] = ["bash", "sh", "dash"];
 
-/// Makes the plans: one, or of several pipelines to compare one each.
+/// Makes the plans: one, or one for each of several pipelines to compare.
 pub fn plans(options: &RunOptions) -> Result<Vec<Planned>, Fault> {
     match &options.asked {
         Asked::Texts(texts) => texts.iter().map(|text| of_text(text, options)).collect(),
@@ -70,14 +70,14 @@ fn of_words(words: &[OsString], job: Job) -> Result<Planned, Fault> {
         stages.push(StageSpec { label, launch, inserted: false });
     }
     let command = stages.iter().map(|stage| stage.label.as_str()).collect::<Vec<_>>().join(" | ");
-    // Needed only for scripts without a first line, which exec(3) gives to sh.
+    // Only scripts without a `#!` line need it, which exec(3) gives to sh.
     let shell = PathBuf::from("/bin/sh");
     let script = starts_others(&stages);
     Ok(Planned { job: Job { stages, script, shell, ..job }, negated: false, command })
 }
 
-/// Whether the only stage is a script or a build: what it starts is what a person wants to know of,
-/// so its processes are found from outside, as those of a text that runs whole.
+/// Returns whether the only stage is a script or a build. The user wants to know about what it starts, so weir
+/// finds its processes from outside, as it does for a text that runs as a whole.
 fn starts_others(stages: &[StageSpec]) -> bool {
     const BUILDERS: [&str; 4] = ["make", "gmake", "ninja", "just"];
     let [stage] = stages else { return false };
@@ -90,7 +90,7 @@ fn starts_others(stages: &[StageSpec]) -> bool {
         || find_program(Path::new(first)).is_some_and(|file| is_shell_script(&file))
 }
 
-/// Whether a file begins by naming a shell, as it is or behind `env`.
+/// Returns whether the first line of a file names a shell, directly or through `env`.
 fn is_shell_script(file: &Path) -> bool {
     let Some(start) = beginning(file) else { return false };
     let words = interpreter(&start).unwrap_or_default();
@@ -98,17 +98,17 @@ fn is_shell_script(file: &Path) -> bool {
     names.into_iter().any(is_posix_shell)
 }
 
-/// The first bytes of a file.
+/// Reads the first bytes of a file.
 fn beginning(path: &Path) -> Option<Vec<u8>> {
     const LENGTH: usize = 256;
-    // Opening something else than a file may wait for ever.
+    // Opening anything but a regular file may wait for ever.
     let file = std::fs::File::open(Some(path).filter(|path| path.is_file())?).ok()?;
     let mut start = Vec::new();
     file.take(LENGTH as u64).read_to_end(&mut start).ok()?;
     Some(start)
 }
 
-/// The words behind `#!` in the first line of a script.
+/// Returns the words after `#!` in the first line of a script.
 fn interpreter(start: &[u8]) -> Option<Vec<&OsStr>> {
     let line = start.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
     let words = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty());
@@ -123,12 +123,12 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     let any = std::env::var_os("BASH_ENV").is_some();
     let exported = |name: &str| any || std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();
     let plan = match text.to_str().map(|text| shell::plan(text, &exported)) {
-        // What is no UTF-8 is for the shell alone to read.
+        // Only the shell can read a text that is not UTF-8.
         None => Plan::Whole,
         Some(Ok(plan)) => plan,
-        // A shell does nothing then, and is content.
+        // A shell then does nothing and succeeds.
         Some(Err(PlanError::Empty)) => return Ok(Planned::default()),
-        // The last word on syntax is the shell's own.
+        // The shell itself decides about syntax.
         Some(Err(PlanError::Syntax(_))) if accepts(&shell, text) => Plan::Whole,
         Some(Err(PlanError::Syntax(error))) => {
             return Err(Fault::usage(format!("syntax error: {error}")));
@@ -157,7 +157,7 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     }
 }
 
-/// Why a text runs whole.
+/// The reason why a text runs as a whole.
 fn reason(text: &OsStr, shell: &str, known: bool, plan: &Plan) -> String {
     match plan {
         _ if text.to_str().is_none() => String::from("the text is not UTF-8"),
@@ -171,7 +171,7 @@ fn reason(text: &OsStr, shell: &str, known: bool, plan: &Plan) -> String {
     }
 }
 
-/// With `--pipefail` the pipelines inside of stages and scripts are held to it as well.
+/// With `--pipefail`, the option also holds for pipelines inside of stages and scripts.
 fn shell_options(shell: &str, pipefail: bool, plan: &Plan) -> Result<Vec<OsString>, Fault> {
     match (pipefail, PIPEFAIL_SHELLS.contains(&shell), plan) {
         (true, true, _) => Ok(vec!["-o".into(), "pipefail".into()]),
@@ -197,8 +197,8 @@ fn spec(stage: StageText, replaces: bool) -> StageSpec {
     StageSpec { label: stage.source, launch, inserted: false }
 }
 
-/// Whether a program is sure to start once it is found: `exec` words its errors in its own way, so
-/// whatever may fail is left to the shell without it.
+/// Returns whether a program is sure to start once it is found. `exec` has error messages of its own, so the
+/// shell runs everything that may fail without `exec`.
 fn can_start(program: &str) -> bool {
     let start = find_program(Path::new(program)).and_then(|path| beginning(&path));
     let Some(start) = start else { return false };
@@ -211,14 +211,14 @@ fn can_start(program: &str) -> bool {
     )
 }
 
-/// Whether the shell finds no fault with the text. (Of some faults bash tells and still exits 0.)
+/// Returns whether the shell finds no fault with the text. (Bash reports some faults and still exits with 0.)
 fn accepts(shell: &Path, text: &OsStr) -> bool {
     let mut check = Command::new(shell);
     check.args(["-n", "-c", "--"]).arg(text).stdin(Stdio::null());
     check.output().is_ok_and(|said| said.status.success() && said.stderr.is_empty())
 }
 
-/// The shell asked for, or bash, or sh.
+/// Returns the shell that was asked for, else bash, else sh.
 fn find_shell(asked: Option<&Path>) -> Result<PathBuf, Fault> {
     match asked {
         Some(shell) => find_program(shell).ok_or_else(|| {

@@ -14,10 +14,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weir_measure::pairs::{Comparison, PairOrder};
 use weir_measure::runner::{self, Job};
 
-/// A difference in time that counts as none.
+/// The largest relative difference in time that counts as none.
 pub const BAND: f64 = 0.02;
 
-/// A job in the comparison.
+/// A job to compare.
 #[derive(Clone, Debug)]
 pub struct Entrant {
     /// The job.
@@ -28,14 +28,14 @@ pub struct Entrant {
     pub negated: bool,
 }
 
-/// What one run of a job gave.
+/// The result of one run of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// How long it took.
+    /// The wall time.
     pub wall_s: f64,
     /// The status that a shell would have.
     pub status: i32,
-    /// What it wrote.
+    /// The output.
     pub output: Digest,
 }
 
@@ -97,7 +97,7 @@ pub struct Standard {
 pub type Digest = (u64, u64);
 
 impl Standard {
-    /// Keeps them, if the input can be read again.
+    /// Keeps the standard streams, if the input can be read again.
     pub fn keep() -> Result<Standard, Fault> {
         check_input()?;
         let cannot = |error: Errno| Fault::failed(format!("cannot compare: {error}"));

@@ -1,4 +1,4 @@
-//! Tells a signal to this process alone from one to its whole process group.
+//! Distinguishes a signal to this process alone from one to its whole process group.
 //!
 //! The sentinel is a child in the same group that blocks all signals of interest. A signal to the
 //! group becomes pending there too, so this process asks the sentinel when it has got one.
@@ -34,7 +34,7 @@ impl Sentinel {
         Ok(Sentinel { socket, _child: child })
     }
 
-    /// Whether the group got this signal since the last time it was asked.
+    /// Returns whether the group got this signal since the last call.
     pub fn got(&mut self, signal: i32) -> bool {
         let mut answer = [0];
         // Changes nothing: it waits until the kernel has signalled the whole group.

@@ -1,7 +1,7 @@
 //! `weir run --compare 'A' 'B' ...`: which of several pipelines is faster, and is it sure?
 //!
-//! Each round runs all of them once in random order, and the first a second time: that pair, which
-//! is the same thing twice, says what this host can tell apart.
+//! Each round runs all of them once in random order, and the first a second time. Those two runs of the same
+//! pipeline show which differences this host resolves.
 
 use super::elastic;
 use super::outputs::Outputs;
@@ -29,7 +29,7 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
         .collect();
     let standard = Standard::keep()?;
     let outputs = Outputs::open(options);
-    // Not counted: the first runs read files that are not in memory yet.
+    // The first runs do not count: they read files that are not in memory yet.
     for entrant in &entrants {
         standard.run(entrant)?.ok_or_else(Fault::interrupted)?;
     }
@@ -40,7 +40,7 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
     Ok(ExitCode::from(u8::from(!several.same_status)))
 }
 
-/// What the samples show; the last of them are those of the first pipeline once more.
+/// Returns what the samples show. The last ones are those of the first pipeline's second runs.
 fn judge(commands: &[String], samples: &[Vec<Sample>]) -> Result<Several, Fault> {
     let wall_s = |of: &[Sample]| of.iter().map(|sample| sample.wall_s).collect::<Vec<f64>>();
     let first = &samples[0];
@@ -61,7 +61,7 @@ fn judge(commands: &[String], samples: &[Vec<Sample>]) -> Result<Several, Fault>
             wall_s: wall_s(of),
             same_output: alike(|sample| sample.output, of),
             bytes_out: of[0].output.0,
-            // What ends otherwise does other work: its time says nothing.
+            // A pipeline with another status did other work, so its time says nothing.
             against_first: found.map(|found| Against::new(found, same_status, BAND)),
         });
     }

@@ -1,4 +1,4 @@
-//! `weir sh`: bash with a report at the end, to stand where a shell is configured.
+//! `weir sh`: bash with a report at the end, for use wherever a shell can be configured.
 
 use super::outputs::Outputs;
 use super::sentinel::Sentinel;
@@ -90,7 +90,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     })
 }
 
-/// Looks on while bash runs.
+/// Watches while bash runs.
 struct ShWatch {
     watch: Watch,
     sentinel: Option<Sentinel>,
@@ -103,12 +103,12 @@ impl Watcher for ShWatch {
         self.watch.signals()
     }
 
-    /// bash gets what was sent to this process alone. It has already got what was sent to the whole
+    /// Passes a signal to bash that was sent to this process alone. Bash has already got signals to the whole
     /// process group, such as an interrupt from the terminal.
     fn forward(&mut self, signal: i32) -> Forward {
         let by_itself = match &mut self.sentinel {
             Some(sentinel) => sentinel.got(signal),
-            // Mostly the terminal sends these.
+            // The terminal sends most of these.
             None => matches!(signal, SIGINT | SIGQUIT | SIGWINCH),
         };
         if by_itself || signal == SIGCONT { Forward::Nobody } else { Forward::Stages }
@@ -120,7 +120,7 @@ impl Watcher for ShWatch {
 
     fn failed(&mut self, _: usize, _: &str, reason: &str) {
         self.failed = true;
-        // What is not there is told when this process tries to become it.
+        // A missing bash is reported when this process tries to become it.
         if find_program(Path::new(BASH)).is_some() {
             tell(&format!("cannot start another process: {reason}; bash runs unmeasured"));
         }
@@ -129,7 +129,7 @@ impl Watcher for ShWatch {
     fn progress(&mut self, _: u64, _: &Sampler) {}
 }
 
-/// The process and the time at which it started: another one may get the same number later.
+/// Returns the process and the time at which it started. Another process may get the same number later.
 fn own_name() -> String {
     let pid = std::process::id();
     format!("{pid}:{}", started_ticks(pid).unwrap_or(0))
@@ -141,8 +141,7 @@ fn started_ticks(pid: u32) -> Option<u64> {
     (stat.state != b'Z').then_some(stat.started_ticks)
 }
 
-/// Whether a `weir sh` that still runs reports what this process starts. One that has ended left
-/// this process behind.
+/// Returns whether a running `weir sh` reports what this process starts. A `weir sh` that has ended does not.
 fn is_inner() -> bool {
     let Some(named) = std::env::var(REPORTING).ok() else { return false };
     let Some((pid, started)) = named.split_once(':') else { return false };
@@ -150,8 +149,8 @@ fn is_inner() -> bool {
     started_ticks(pid) == Some(started) || (started == 0 && started_ticks(1).is_none())
 }
 
-/// Whether a `weir run` is above this process, and so reports what this process starts. It sets no
-/// variable: what it runs would see one that the shell does not set.
+/// Returns whether a `weir run` is an ancestor of this process, and so reports what this process starts. It
+/// sets no variable, since its commands would see one that a shell does not set.
 fn is_below_run() -> bool {
     const MOST_ABOVE: usize = 256;
     if !is_own() {
@@ -165,7 +164,7 @@ fn is_below_run() -> bool {
     std::iter::successors(parent(&std::process::id()), parent).take(MOST_ABOVE).any(is_run)
 }
 
-/// Whether a process is a `weir run`, by the words that started it.
+/// Returns whether a process is a `weir run`, from the words that started it.
 fn is_run(pid: u32) -> bool {
     const LENGTH: u64 = 4096;
     let mut text = Vec::new();
@@ -178,7 +177,7 @@ fn is_run(pid: u32) -> bool {
     program == Some(b"weir") && words.next() == Some(b"run")
 }
 
-/// Whether bash will talk with a person, as it decides that itself.
+/// Returns whether bash will be interactive, by bash's own rules.
 fn is_interactive(words: &[OsString]) -> bool {
     let mut words = words.iter().map(OsString::as_os_str);
     let (mut text, mut input, mut operand) = (false, false, false);

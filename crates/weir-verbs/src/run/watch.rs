@@ -21,7 +21,7 @@ pub const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
 const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Runs shorter than this show no line of progress.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
-/// Every so many times, weir checks whether a stage uses the terminal.
+/// Once in this number of updates, weir checks whether a stage uses the terminal.
 const TERMINAL_LOOKS: u64 = 10;
 
 /// When the line of progress is shown.

@@ -9,6 +9,7 @@ use super::fault::ScanStop;
 use super::scan::{Scanner, TokenKind};
 use super::span::{PipelineSpan, Shape};
 use weir_doctor::graph::{Piece, ScriptCommand, ScriptPipeline};
+use weir_doctor::sort;
 
 /// Most times that reading is taken up again.
 const MOST_STARTS: usize = 10_000;
@@ -40,7 +41,7 @@ pub fn pipelines(text: &str) -> Vec<ScriptPipeline> {
         }
         from += after(rest, scanner.pos, &mut searched);
     }
-    found.sort_by_key(|(at, _)| *at);
+    sort::by_key(&mut found, |(at, _)| *at);
     found.dedup_by_key(|(at, _)| *at);
     if found.len() > MOST_PIPELINES {
         return Vec::new();

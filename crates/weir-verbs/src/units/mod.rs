@@ -119,8 +119,11 @@ fn scale<'n>(value: f64, steps: &[(f64, &'n str)]) -> (f64, &'n str) {
 
 /// Formats a date and time in UTC: "2026-11-21 08:15".
 pub fn utc(unix_s: u64) -> String {
-    let time = i64::try_from(unix_s).ok().and_then(|s| jiff::Timestamp::from_second(s).ok());
-    time.map_or_else(|| String::from("?"), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
+    let time = i64::try_from(unix_s).ok().and_then(weir_sys::calendar::utc);
+    let mut text = time.map_or_else(|| String::from("?"), |time| time.to_string());
+    // Without its seconds.
+    text.truncate(text.rfind(':').unwrap_or(text.len()));
+    text
 }
 
 /// The number of columns of a terminal, if it reports one.

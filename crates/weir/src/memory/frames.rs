@@ -168,6 +168,17 @@ impl FrameWriter {
     pub(crate) fn committed(&self) -> usize {
         self.committed
     }
+
+    /// The number of the frame.
+    pub(crate) fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    /// Gives the memory of the frame back to the machine. The frame is zeros then.
+    pub(crate) fn release(&self) -> rustix::io::Result<()> {
+        let bytes = self.frames.frame_bytes;
+        self.frames.memory.release(self.frame as usize * bytes, bytes)
+    }
 }
 
 impl Drop for FrameWriter {

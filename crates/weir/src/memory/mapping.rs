@@ -11,6 +11,7 @@ use weir_ring::board::Board;
 use weir_ring::cluster::Cluster;
 use weir_ring::lane::link::LinkHeader;
 use weir_ring::layout::PipeHeader;
+use weir_ring::paging::PagingBoard;
 use weir_sys::forks;
 
 #[cfg(miri)]
@@ -65,6 +66,8 @@ unsafe impl AtomicWords for LinkHeader {}
 unsafe impl AtomicWords for Board {}
 // SAFETY: as for `PipeHeader`.
 unsafe impl AtomicWords for Cluster {}
+// SAFETY: as for `PipeHeader`.
+unsafe impl AtomicWords for PagingBoard {}
 
 impl Mapping {
     pub(super) fn of_file(
@@ -122,6 +125,26 @@ impl Mapping {
         // SAFETY: the range is part of this mapping (`at` asserts); the advice changes none of its
         // bytes. Kernels before 5.14 refuse it: there each page faults at its first touch.
         let _ = unsafe { rustix::mm::madvise(from, bytes, Advice::LinuxPopulateWrite) };
+    }
+
+    /// Puts zeros of this process's own in the place of what is mapped.
+    pub(super) fn replace(&self) -> rustix::io::Result<()> {
+        let (start, bytes) = (self.base().cast(), self.bytes);
+        let (how, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
+        forks::hold_off(|| {
+            // SAFETY: exactly what this mapping has; the caller lends no references into it.
+            unsafe { rustix::mm::mmap_anonymous(start, bytes, how, kind | MapFlags::NORESERVE) }?;
+            // SAFETY: the range is this mapping; the advice changes nothing in this process.
+            unsafe { rustix::mm::madvise(start, bytes, Advice::LinuxDontFork) }
+        })
+    }
+
+    /// Makes a hole of a part: its memory goes back to the machine, and it reads as zeros.
+    pub(super) fn release(&self, at: usize, bytes: usize) -> rustix::io::Result<()> {
+        let from = self.at(at, bytes).cast();
+        // SAFETY: the range is part of this mapping of a memory file (`at` asserts), and the caller
+        // has the right to write it.
+        unsafe { rustix::mm::madvise(from, bytes, Advice::LinuxRemove) }
     }
 
     /// Whether this process made the mapping, rather than one that it was forked from.

@@ -27,6 +27,7 @@ mod mapping;
 mod page;
 mod region;
 mod sealed;
+mod shared_region;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transfers;
@@ -37,11 +38,12 @@ pub use header::{EndSnapshot, HeaderPage, HeaderSnapshot};
 pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};
 pub use map::{Extent, Map, NAME, create, inspect, open};
 pub use mapping::page_bytes;
-pub use page::{BOARD, FLAGS, SharedPage};
+pub use page::{BOARD, FLAGS, PAGING, SharedPage};
 pub(crate) use region::{
     FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
 };
 pub use sealed::{Use, errno_of};
+pub(crate) use shared_region::{MemberFront, MemberMemory, SharedFronts};
 #[cfg(test)]
 pub(crate) use transfers::tests::faulty::{Faults, Faulty};
 pub(crate) use transfers::{Failure, FrameTransfers, usual_directory};

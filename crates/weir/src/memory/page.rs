@@ -11,6 +11,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use weir_ring::board::{self, Board};
 use weir_ring::cluster::{self, Cluster};
+use weir_ring::paging::{self, PagingBoard};
 use weir_ring::primitive::{AtomicU32, AtomicU64, Ordering};
 use weir_sys::forks::ParentOnly;
 
@@ -46,6 +47,18 @@ impl PageContent for Board {
     }
 }
 
+impl PageContent for PagingBoard {
+    const FILE: &'static str = PAGING;
+    const WHAT: &'static str = "the account of a region";
+    const MAGIC: u64 = paging::MAGIC;
+    const VERSION: u32 = paging::VERSION;
+    fn beginning(&self) -> (&AtomicU64, &AtomicU32) {
+        (&self.magic, &self.version)
+    }
+}
+
+/// The name of the file of a region's account in /proc.
+pub const PAGING: &str = "weir-paging";
 /// The name of the file of a cluster of flags in /proc.
 pub const FLAGS: &str = "weir-flags";
 /// The name of the file of a board in /proc.

@@ -2,7 +2,7 @@
 //! the program too if its faults are served. Pages that are not in memory are holes.
 
 use super::mapping::{MapAccess, Mapping, page_bytes};
-use super::sealed::make_empty;
+use super::sealed::{SEALS, make_empty};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FallocateFlags, MemfdFlags};
@@ -30,8 +30,20 @@ pub(crate) struct RegionMemory {
 impl RegionMemory {
     /// Reserves addresses for `bytes`, a multiple of a page, and takes no memory yet.
     pub(crate) fn new(bytes: usize) -> Result<RegionMemory> {
+        RegionMemory::with(bytes, MemfdFlags::empty())
+    }
+
+    /// As `new`, for memory that other processes map. None can make it shorter.
+    pub(crate) fn shared(bytes: usize) -> Result<RegionMemory> {
+        let memory = RegionMemory::with(bytes, MemfdFlags::ALLOW_SEALING)?;
+        let sealed = memory.file.here().and_then(|file| rustix::fs::fcntl_add_seals(file, SEALS));
+        sealed.map_err(|cause| Error::os("seal", "the memory of a region", cause))?;
+        Ok(memory)
+    }
+
+    fn with(bytes: usize, flags: MemfdFlags) -> Result<RegionMemory> {
         let failed = |cause: Errno| Error::os("make", format!("a region of {bytes} bytes"), cause);
-        let file = make_empty(NAME, bytes as u64, MemfdFlags::empty()).map_err(failed)?;
+        let file = make_empty(NAME, bytes as u64, flags).map_err(failed)?;
         let back = file.here().and_then(|file| Mapping::of_file(file, bytes, MapAccess::Own));
         let page_bytes = page_bytes() as usize;
         Ok(RegionMemory { back: back.map_err(failed)?, file, bytes, page_bytes })
@@ -39,6 +51,11 @@ impl RegionMemory {
 
     pub(crate) fn page_bytes(&self) -> usize {
         self.page_bytes
+    }
+
+    /// The memory file, to be sent to other processes.
+    pub(crate) fn file(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        self.file.here()
     }
 
     fn place(&self, run: Run) -> (usize, usize) {
@@ -56,6 +73,12 @@ impl RegionMemory {
         let (at, bytes) = self.place(run);
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(self.file.here()?, hole, at as u64, bytes as u64)
+    }
+
+    /// Gives all pages back to the machine.
+    pub(crate) fn release_all(&self) -> rustix::io::Result<()> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(self.file.here()?, hole, 0, self.bytes as u64)
     }
 
     /// Makes pages of zeros where there are holes.

@@ -76,7 +76,7 @@ pub struct Habits {
 
 impl Habits {
     pub(crate) fn of(levers: Levers) -> Habits {
-        let Levers { capacity_bytes, dirties, slip_ns: backoff_ns, wake_ns } = levers;
+        let Levers { capacity_bytes, dirties, backoff_ns, wake_ns } = levers;
         Habits { capacity_bytes, dirties, backoff_ns, wake_ns }
     }
 }
@@ -96,6 +96,9 @@ pub struct Settings {
     pub capacity_bytes: Option<u64>,
     /// After how many bytes a longer write is published.
     pub segment_bytes: Option<u64>,
+    /// The segment as a part of each pipe's capacity: capacity >> shift. `segment_bytes` ranks
+    /// over it.
+    pub segment_shift: Option<u32>,
     /// The longest write that appears whole, in bytes.
     pub atomic_bytes: Option<u64>,
     /// What calibration found.
@@ -104,6 +107,7 @@ pub struct Settings {
 
 const CAPACITY: &str = "capacity_bytes";
 const SEGMENT: &str = "segment_bytes";
+const SHIFT: &str = "segment_shift";
 const ATOMIC: &str = "atomic_bytes";
 const MEASURED: &str = "measured";
 
@@ -239,8 +243,8 @@ impl Settings {
     }
 
     pub(crate) fn levers(&self) -> Levers {
-        let Habits { capacity_bytes, dirties, backoff_ns: slip_ns, wake_ns } = self.habits();
-        Levers { capacity_bytes, dirties, slip_ns, wake_ns }
+        let Habits { capacity_bytes, dirties, backoff_ns, wake_ns } = self.habits();
+        Levers { capacity_bytes, dirties, backoff_ns, wake_ns }
     }
 
     /// Returns the sizes of a pipe under these settings.
@@ -249,9 +253,17 @@ impl Settings {
     /// A size is out of its range.
     pub fn sizes(&self) -> Result<Sizes> {
         let capacity = self.capacity_bytes.unwrap_or_else(|| self.levers().capacity_bytes);
-        PipeShape::new(memory::page_bytes(), capacity, self.segment_bytes, self.atomic_bytes)
+        let segment = self.segment_of(capacity);
+        PipeShape::new(memory::page_bytes(), capacity, segment, self.atomic_bytes)
             .map(Sizes::of)
             .map_err(out_of_range)
+    }
+
+    /// Returns the segment that is set for a pipe of this capacity, if one is.
+    pub(crate) fn segment_of(&self, capacity_bytes: u64) -> Option<u64> {
+        let whole = capacity_bytes.clamp(memory::page_bytes(), pipe::MOST_BYTES);
+        let part = |shift: u32| whole.next_power_of_two() >> shift.min(pipe::MOST_SHIFT);
+        self.segment_bytes.or(self.segment_shift.map(part))
     }
 
     fn text(&self) -> String {
@@ -259,6 +271,7 @@ impl Settings {
         let sizes = [
             (CAPACITY, self.capacity_bytes),
             (SEGMENT, self.segment_bytes),
+            (SHIFT, self.segment_shift.map(u64::from)),
             (ATOMIC, self.atomic_bytes),
         ];
         for (name, bytes) in sizes {
@@ -286,6 +299,9 @@ impl Settings {
             match (name, numbers.ok_or_else(wrong)?.as_slice()) {
                 (CAPACITY, &[bytes]) => settings.capacity_bytes = Some(bytes),
                 (SEGMENT, &[bytes]) => settings.segment_bytes = Some(bytes),
+                (SHIFT, &[shift]) if shift <= u64::from(pipe::MOST_SHIFT) => {
+                    settings.segment_shift = Some(shift as u32);
+                }
                 (ATOMIC, &[bytes]) => settings.atomic_bytes = Some(bytes),
                 (MEASURED, &[capacity_bytes, dirties, backoff_ns, wake_ns]) => {
                     let dirties = dirties != 0;
@@ -325,18 +341,31 @@ mod tests {
     }
 
     #[test]
+    fn a_shift_is_a_part_of_each_capacity() {
+        let settings = Settings { segment_shift: Some(4), ..Settings::default() };
+        let parts = [1, 4096, 100_000, 1 << 20].map(|capacity| settings.segment_of(capacity));
+        assert_eq!(parts, [256, 256, 8192, 65_536].map(Some));
+        let bytes = Settings { segment_bytes: Some(512), ..settings };
+        assert_eq!(bytes.segment_of(1 << 20), Some(512));
+        assert_eq!(Settings::default().segment_of(1 << 20), None);
+    }
+
+    #[test]
     fn settings_survive_a_round_trip_and_unknown_lines_are_named() {
         let levers =
             Habits { capacity_bytes: 1 << 20, dirties: true, backoff_ns: 900, wake_ns: 21_000 };
         let settings = Settings {
             capacity_bytes: Some(1 << 21),
             segment_bytes: None,
+            segment_shift: Some(4),
             atomic_bytes: Some(512),
             measured: Some(levers),
         };
         assert_eq!(Settings::parse(&settings.text()), Ok(settings));
         assert_eq!(Settings::parse("\n# all\n"), Ok(Settings::default()));
-        for line in ["capacity_bytes", "capacity_bytes x", "speed 9", "measured 1 2"] {
+        let wrong =
+            ["capacity_bytes", "capacity_bytes x", "speed 9", "measured 1 2", "segment_shift 9"];
+        for line in wrong {
             assert_eq!(Settings::parse(line), Err(line.to_owned()));
         }
     }

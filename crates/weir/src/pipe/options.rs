@@ -90,13 +90,13 @@ impl Options {
         let end = &self.end;
         let mut levers = settings.levers();
         levers.dirties = end.dirties.unwrap_or(levers.dirties);
-        levers.slip_ns = end.backoff_ns.unwrap_or(levers.slip_ns);
+        levers.backoff_ns = end.backoff_ns.unwrap_or(levers.backoff_ns);
         // A size that was not asked for fits itself to those that were.
         let capacity = self.capacity_bytes.or(settings.capacity_bytes);
         let capacity = capacity.unwrap_or(levers.capacity_bytes);
         let (asked, usual) = (
             (self.segment_bytes, self.atomic_bytes),
-            (settings.segment_bytes, settings.atomic_bytes),
+            (settings.segment_of(capacity), settings.atomic_bytes),
         );
         let shape = PipeShape::fitted(memory::page_bytes(), capacity, asked, usual);
         let (waiting, most_bytes) = (end.waiting, end.most_bytes);

@@ -30,6 +30,8 @@ pub struct PoolAccount {
     pub memory_bytes: u64,
     /// The most memory that was ever in use.
     pub most_memory_bytes: u64,
+    /// Of the memory in use, what regions have.
+    pub lent_bytes: u64,
     /// Bytes of the file in use now.
     pub file_bytes: u64,
     /// The most bytes of the file that were ever in use.

@@ -1,6 +1,7 @@
 //! The pool's state. It tells the policy what happens and carries out the policy's actions.
 
 use super::account::PoolAccount;
+use super::lending::Lending;
 use super::wake::Wake;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Failure, Frames};
@@ -147,6 +148,7 @@ pub struct Core {
     kick: OwnedFd,
     pub put: AtomicU64,
     pub taken: AtomicU64,
+    pub lending: Lending,
 }
 
 impl Core {
@@ -173,7 +175,8 @@ impl Core {
             lost_at: 0,
         };
         let (put, taken) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Core { state: Mutex::new(state), frames, spill, clock, kick, put, taken })
+        let lending = Lending::default();
+        Ok(Core { state: Mutex::new(state), frames, spill, clock, kick, put, taken, lending })
     }
 
     pub fn lock(&self) -> MutexGuard<'_, PoolState> {
@@ -202,12 +205,25 @@ impl Core {
     /// Tells the policy of an event, and carries out its actions.
     pub fn on(&self, state: &mut PoolState, event: PoolEvent) {
         state.policy.on(self.clock.now_ns(), event);
+        self.carry_out(state);
+    }
+
+    /// Changes the policy by something else than an event, and carries out its actions.
+    pub fn change(&self, state: &mut PoolState, change: impl FnOnce(&mut PoolPolicy, u64)) {
+        change(&mut state.policy, self.clock.now_ns());
+        self.carry_out(state);
+    }
+
+    fn carry_out(&self, state: &mut PoolState) {
         let mut begun = false;
         while let Some(action) = state.policy.action() {
             begun |= self.act(state, action);
         }
         if begun && std::mem::take(&mut state.idle) {
             self.kick();
+        }
+        if state.policy.wants_back() {
+            self.lending.ask();
         }
     }
 
@@ -267,9 +283,10 @@ impl Core {
         if !self.frames.is_here() {
             return PoolAccount::default();
         }
-        let (counts, frames, slots) = {
+        let (counts, frames, slots, lent) = {
             let state = self.lock();
-            (state.policy.counts(), state.policy.frames_used(), state.policy.slots_used())
+            let policy = &state.policy;
+            (policy.counts(), policy.frames_used(), policy.slots_used(), policy.lent())
         };
         let bytes = |blocks: u64| blocks * self.frames.frame_bytes() as u64;
         PoolAccount {
@@ -282,6 +299,7 @@ impl Core {
             read_back_bytes: bytes(counts.read_back),
             memory_bytes: bytes(frames.0.into()),
             most_memory_bytes: bytes(frames.1.into()),
+            lent_bytes: bytes(lent.into()),
             file_bytes: bytes(slots.0.into()),
             most_file_bytes: bytes(slots.1.into()),
         }
@@ -352,6 +370,7 @@ impl Core {
         if self.frames.is_here() {
             self.lock().stopping = true;
             self.kick();
+            self.lending.stop();
         }
     }
 }

@@ -9,14 +9,17 @@ mod account;
 mod core;
 mod disk;
 pub mod elastic;
+mod lender;
+mod lending;
 mod options;
 mod reader;
 pub mod region;
+mod waiting;
 mod wake;
 mod writer;
 
 pub use account::PoolAccount;
-pub use options::PoolOptions;
+pub use options::{PoolOptions, PoolRule};
 pub use reader::BacklogReader;
 pub use writer::BacklogWriter;
 
@@ -24,6 +27,7 @@ use self::core::{Core, Spill};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{FrameTransfers, Frames};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weir_policy::pool::PoolSettings;
 
 /// Memory that many streams share, and a file behind it.
@@ -89,6 +93,8 @@ impl Pool {
         let most = transfers.as_ref().map_or(1, |(transfers, _)| transfers.room() as u32);
         let settings = PoolSettings { transfers: most, ..settings };
         let core = Arc::new(Core::new(frames, settings, spill, options.clock.clone())?);
+        // Relaxed: nobody else has the pool yet.
+        core.lending.swaps.store(options.swaps, Ordering::Relaxed);
         if let Some((transfers, _)) = transfers {
             disk::start(core.clone(), transfers)?;
         }
@@ -127,7 +133,13 @@ impl Pool {
         Some(core.spill_error(fault))
     }
 
-    fn core(&self) -> &Core {
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let core = self.core();
+        let frames = core.lock().policy.settings().frames;
+        u64::from(frames) * core.frames.frame_bytes() as u64
+    }
+
+    fn core(&self) -> &Arc<Core> {
         &self.owner.core
     }
 }

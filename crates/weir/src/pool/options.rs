@@ -9,6 +9,36 @@ use weir_policy::pool::{LEAST_FRAMES, PoolSettings, Rule};
 /// The most frames of a pool, and the most blocks in its file. Both have numbers of 32 bits.
 const MOST_BLOCKS: u64 = 1 << 26;
 
+/// The rule by which a pool writes blocks to its file.
+///
+/// The last three repeat systems of 1978 (BBN Report 3970), to be measured beside the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PoolRule {
+    /// Nothing is written while memory suffices. Then those blocks give way that are expected to be
+    /// read last.
+    #[default]
+    LongestDrain,
+    /// Writes are delayed and cancelled by the reader; when no frame is left the oldest block is
+    /// written.
+    Delayed,
+    /// Every block is written as soon as it is full.
+    WriteThrough,
+    /// As `WriteThrough`, and writers wait until their block is in the file.
+    Synchronous,
+}
+
+impl PoolRule {
+    fn rule(self) -> Rule {
+        match self {
+            PoolRule::LongestDrain => Rule::LongestDrain,
+            PoolRule::Delayed => Rule::Bbn,
+            PoolRule::WriteThrough => Rule::WriteThrough,
+            PoolRule::Synchronous => Rule::Synchronous,
+        }
+    }
+}
+
 /// Options of a pool, for [`Pool::new`](super::Pool::new).
 ///
 /// ```
@@ -28,6 +58,7 @@ pub struct PoolOptions {
     pub(super) directory: Option<PathBuf>,
     pub(super) spills: bool,
     pub(super) verifies: bool,
+    pub(super) swaps: bool,
     pub(super) rule: Rule,
     pub(super) clock: PoolClock,
 }
@@ -42,6 +73,7 @@ impl Default for PoolOptions {
             directory: None,
             spills: true,
             verifies: false,
+            swaps: true,
             rule: Rule::default(),
             clock: PoolClock::default(),
         }
@@ -73,6 +105,9 @@ impl PoolOptions {
         /// costs a pass over each block both ways in the pool's thread: docs/contracts/pool.md has the
         /// figures.
         verify: bool => verifies;
+        /// Sets whether whole regions of this pool go out in turn when they thrash. They do if nothing
+        /// is set.
+        swap_regions: bool => swaps;
     }
 
     /// Sets the directory of the file. The file has no name in it.
@@ -88,9 +123,21 @@ impl PoolOptions {
         self
     }
 
-    /// Sets the rule that chooses which blocks give way when memory runs short.
+    /// Sets the rule by which blocks are written to the file.
+    ///
+    /// ```
+    /// use weir::{Pool, PoolOptions, PoolRule};
+    /// let options = PoolOptions::new().memory_bytes(1 << 20).rule(PoolRule::WriteThrough);
+    /// let pool = Pool::new(&options.spill_directory(std::env::temp_dir()))?;
+    /// # Ok::<(), weir::Error>(())
+    /// ```
+    pub fn rule(mut self, rule: PoolRule) -> PoolOptions {
+        self.rule = rule.rule();
+        self
+    }
+
     #[cfg(test)]
-    pub(super) fn rule(mut self, rule: Rule) -> PoolOptions {
+    pub(super) fn any_rule(mut self, rule: Rule) -> PoolOptions {
         self.rule = rule;
         self
     }

@@ -1,6 +1,7 @@
 //! The reader's end of a backlog.
 
 use super::core::{Backlog, Core, ShownBlock};
+use super::wake::Wake;
 use super::{Pool, cannot_read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameReader;
@@ -97,6 +98,16 @@ impl BacklogReader {
                 return Ok(Peeked::Nothing);
             }
         }
+    }
+
+    /// Returns whether there are bytes in memory, or the end. If not, this end has announced that it
+    /// waits.
+    pub(super) fn finds_something(&mut self) -> Result<bool> {
+        Ok(self.look()? != Peeked::Nothing)
+    }
+
+    pub(super) fn wake(&self) -> &Wake {
+        &self.shared.reader
     }
 
     /// Announces that this end waits for bytes: whether there still are none.
@@ -239,7 +250,7 @@ impl BacklogReader {
     }
 
     /// A descriptor for poll(2). After a call has returned [`ErrorKind::WouldBlock`], it is readable
-    /// once there may be something to read.
+    /// once there may be something to read. [`crate::Pollable`] holds an end together with it.
     ///
     /// # Errors
     /// The kernel has no descriptors left.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The value of the word while the end waits.
-const WAITS: u32 = 1;
+pub const WAITS: u32 = 1;
 
 /// The place where one end waits.
 #[derive(Debug, Default)]
@@ -60,6 +60,11 @@ impl Wake {
             futex::wait(&self.word, WAITS, until.left());
         }
         true
+    }
+
+    /// The word to sleep on while it is [`WAITS`], after [`Wake::arm`].
+    pub fn word(&self) -> &AtomicU32 {
+        &self.word
     }
 
     /// A descriptor that is readable at first, and whenever the end was woken.

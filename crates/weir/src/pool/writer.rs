@@ -1,6 +1,7 @@
 //! The writer's end of a backlog.
 
 use super::core::{Backlog, Core};
+use super::wake::Wake;
 use super::{Pool, cannot_write};
 use crate::error::{ErrorKind, Result};
 use crate::memory::FrameWriter;
@@ -66,6 +67,20 @@ impl BacklogWriter {
             return Err(cannot_write(ErrorKind::Closed, "its reader has gone"));
         }
         Ok(())
+    }
+
+    /// Returns whether there is room, or the reader is gone. If not, this end has announced that it
+    /// waits.
+    pub(super) fn finds_room(&mut self) -> Result<bool> {
+        match self.ready() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) if error.kind() == ErrorKind::Closed => Ok(true),
+            found => found.map(|()| true),
+        }
+    }
+
+    pub(super) fn wake(&self) -> &Wake {
+        &self.shared.writer
     }
 
     /// Gives the frame back, and tells the policy of `event`.
@@ -193,7 +208,7 @@ impl BacklogWriter {
     }
 
     /// A descriptor for poll(2). After a call has returned [`ErrorKind::WouldBlock`], it is readable
-    /// once there may be room.
+    /// once there may be room. [`crate::Pollable`] holds an end together with it.
     ///
     /// # Errors
     /// The kernel has no descriptors left.

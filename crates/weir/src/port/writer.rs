@@ -109,6 +109,36 @@ impl PortWriter {
         self.send_until(message, timeout.into().start())
     }
 
+    /// Sends a message that lies in several parts, as [`PortWriter::send`]. A message that is sent in
+    /// one piece is not put together before: each part is copied to its place in the ring.
+    ///
+    /// ```
+    /// use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
+    /// # let directory = tempfile::tempdir().expect("a directory");
+    /// # let name = directory.path().join("log");
+    /// let mut port = Port::create(&name, &PortOptions::new())?;
+    /// let mut writer = PortWriter::connect(&name, &PortWriterOptions::new())?;
+    /// writer.send_parts(&[b"head", b", ", b"body"])?;
+    /// let mut buffer = vec![0; 4096];
+    /// port.receive(&mut buffer)?;
+    /// assert_eq!(&buffer[..10], b"head, body");
+    /// # Ok::<(), weir::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`PortWriter::send`].
+    pub fn send_parts(&mut self, parts: &[&[u8]]) -> Result<()> {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        if bytes > self.unasked_bytes {
+            self.check_length(bytes)?;
+            if bytes > self.piece_bytes {
+                return self.send_in_pieces(&parts.concat(), Until::Ever);
+            }
+        }
+        let sent = self.inner.send_parts_with(DATA | FIRST | LAST, parts, bytes, Until::Ever);
+        sent.map_err(|error| self.explain(error))
+    }
+
     #[inline]
     fn send_until(&mut self, message: &[u8], until: Until) -> Result<()> {
         if message.len() > self.unasked_bytes {

@@ -68,6 +68,10 @@ fn threads_are_shared_out_by_what_the_stages_used() {
     run.stages[0].user_ns = 3000 * MS;
     run.stages[1].user_ns = 1000 * MS;
     assert_eq!((threads(&run, 0), threads(&run, 1)), (6, 2));
+    // The one that held nothing up would do so next.
+    run.host.idle_cpus = Some(6.0);
+    let wanted = typed("minimap2 -t 6 a b | samtools sort -@ 1 -");
+    assert!(commands(&run).contains(&(AdviceKind::MoreThreads, wanted)), "{:?}", commands(&run));
     run.stages[1].user_ns = 0;
     assert_eq!(threads(&run, 1), 1, "no stage gets none");
 }

@@ -3,7 +3,7 @@
 use super::super::event::{EventBody, LogEvent, Transport};
 use super::super::kinds::Kinds;
 use super::super::reason::EventReason;
-use super::text::timestamp;
+use super::text::rfc3339;
 use super::{has_identifier, icmp_name, protocol_name};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Serialize, ser};
@@ -33,7 +33,7 @@ pub fn json(out: &mut String, event: &LogEvent) {
         schema: SCHEMA,
         weir_version: env!("CARGO_PKG_VERSION"),
         kind: named.map_or("", |(_, name)| name),
-        time: format!("{:.9}", timestamp(event.time_ns)),
+        time: rfc3339(event.time_ns),
         time_ns: event.time_ns,
         what: &event.what,
     };

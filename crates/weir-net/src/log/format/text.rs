@@ -7,64 +7,67 @@ use super::super::event::{EventBody, Transaction};
 use super::super::reason::EventReason;
 use super::{has_identifier, icmp_name, protocol_name};
 use crate::drop_reason::DropReason;
-use jiff::tz::{Offset, TimeZone};
-use jiff::{SignedDuration, Timestamp};
 use std::fmt::{self, Display, Write};
+use weir_sys::calendar::{self, CivilTime};
 
 /// Bytes of a dump that a line shows at most.
 const SHOWN_BYTES: usize = 32;
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// The time zone for times in text.
 #[derive(Clone, Debug)]
 pub struct Zone {
-    zone: TimeZone,
-    /// The last second asked for, and its offset from UTC.
-    last: (i64, Offset),
+    convert: fn(i64) -> Option<CivilTime>,
+    /// The last second asked for, and its date and time of day.
+    last: (u64, CivilTime),
 }
 
 impl Zone {
     /// Returns the time zone of this machine and user.
     pub fn local() -> Zone {
-        Zone::of(TimeZone::system())
+        Zone::of(calendar::local)
     }
 
     /// Returns UTC.
     pub fn utc() -> Zone {
-        Zone::of(TimeZone::UTC)
+        Zone::of(calendar::utc)
     }
 
-    fn of(zone: TimeZone) -> Zone {
-        let last = (0, zone.to_offset(Timestamp::UNIX_EPOCH));
-        Zone { zone, last }
+    fn of(convert: fn(i64) -> Option<CivilTime>) -> Zone {
+        Zone { convert, last: (0, convert(0).unwrap_or_default()) }
     }
 
     /// Formats the date and the time of day, to the second.
     pub fn second(&mut self, time_ns: u64) -> String {
-        let mut text = String::new();
-        self.put(&mut text, time_ns);
-        // The fraction has seven characters.
-        text.truncate(text.len() - ".000000".len());
-        text
+        self.at(time_ns / NS_PER_S).to_string()
     }
 
     /// Formats the date and the time of day, to the microsecond.
     fn put(&mut self, out: &mut String, time_ns: u64) {
-        let time = timestamp(time_ns);
-        if time.as_second() != self.last.0 {
-            self.last = (time.as_second(), self.zone.to_offset(time));
+        let micros = time_ns % NS_PER_S / 1000;
+        let _ = write!(out, "{}.{micros:06}", self.at(time_ns / NS_PER_S));
+    }
+
+    fn at(&mut self, unix_s: u64) -> CivilTime {
+        if unix_s != self.last.0 {
+            self.last = (unix_s, civil(self.convert, unix_s));
         }
-        let local = self.last.1.to_datetime(time);
-        let micros = local.subsec_nanosecond() / 1000;
-        let (date, hour, minute, second) =
-            (local.date(), local.hour(), local.minute(), local.second());
-        let _ = write!(out, "{date} {hour:02}:{minute:02}:{second:02}.{micros:06}");
+        self.last.1
     }
 }
 
-/// Converts a time since 1970; times beyond the year 9999 become the last that can be shown.
-pub fn timestamp(time_ns: u64) -> Timestamp {
-    let since = SignedDuration::from_nanos(i64::try_from(time_ns).unwrap_or(i64::MAX));
-    Timestamp::from_duration(since).unwrap_or(Timestamp::MAX)
+/// Formats a time since 1970 by RFC 3339, in UTC: "2026-11-21T08:15:00.123456789Z".
+pub fn rfc3339(time_ns: u64) -> String {
+    let CivilTime { year, month, day, hour, minute, second } =
+        civil(calendar::utc, time_ns / NS_PER_S);
+    let ns = time_ns % NS_PER_S;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ns:09}Z")
+}
+
+/// Converts seconds since 1970. A number of nanoseconds in 64 bits ends in the year 2554, which every
+/// C library can convert.
+fn civil(convert: fn(i64) -> Option<CivilTime>, unix_s: u64) -> CivilTime {
+    i64::try_from(unix_s).ok().and_then(convert).unwrap_or_default()
 }
 
 /// Appends a line with its newline. Packet bytes are shown in hexadecimal only.

@@ -1,9 +1,9 @@
 //! One transfer of a server.
 
-use super::super::packet::{self, ErrorCode, Packet};
-use super::super::receiver::{Receiver, Sink};
-use super::super::sender::{Sender, Source, Terms};
-use super::{Report, code_of};
+use super::super::packet::{self, ErrorCode, TftpPacket};
+use super::super::receiver::{FileReceiver, Sink};
+use super::super::sender::{FileSender, Source, TransferTerms};
+use super::{TransferReport, code_of};
 use crate::jail::{PartFile, Refusal};
 use std::fs::File;
 use std::io;
@@ -40,8 +40,8 @@ pub enum State {
 
 #[derive(Debug)]
 enum Side {
-    Sends(Box<Sender>, File),
-    Receives(Box<Receiver>, PartFile),
+    Sends(Box<FileSender>, File),
+    Receives(Box<FileReceiver>, PartFile),
 }
 
 /// One transfer.
@@ -49,7 +49,7 @@ enum Side {
 pub struct Transfer {
     name: String,
     side: Side,
-    terms: Terms,
+    terms: TransferTerms,
     /// The port of ours that it has.
     pub local_port: u16,
     /// When the request came.
@@ -70,12 +70,12 @@ impl Transfer {
     pub fn sending(
         name: &str,
         file: File,
-        terms: Terms,
+        terms: TransferTerms,
         opening: Option<Vec<u8>>,
         local_port: u16,
         now_ns: u64,
     ) -> Transfer {
-        let sender = Box::new(Sender::new(terms, opening, now_ns));
+        let sender = Box::new(FileSender::new(terms, opening, now_ns));
         Transfer::new(name, Side::Sends(sender, file), terms, local_port, now_ns)
     }
 
@@ -83,16 +83,16 @@ impl Transfer {
     pub fn receiving(
         name: &str,
         file: PartFile,
-        terms: Terms,
+        terms: TransferTerms,
         opening: Option<Vec<u8>>,
         local_port: u16,
         now_ns: u64,
     ) -> Transfer {
-        let receiver = Box::new(Receiver::new(terms, opening, now_ns));
+        let receiver = Box::new(FileReceiver::new(terms, opening, now_ns));
         Transfer::new(name, Side::Receives(receiver, file), terms, local_port, now_ns)
     }
 
-    fn new(name: &str, side: Side, terms: Terms, local_port: u16, now_ns: u64) -> Transfer {
+    fn new(name: &str, side: Side, terms: TransferTerms, local_port: u16, now_ns: u64) -> Transfer {
         Transfer {
             name: name.to_owned(),
             side,
@@ -151,17 +151,17 @@ impl Transfer {
     /// Takes a packet of the client.
     pub fn take(&mut self, bytes: &[u8], now_ns: u64) {
         self.was_heard = true;
-        let packet = Packet::check(bytes);
-        if let Some(Packet::Error { code, text }) = packet {
+        let packet = TftpPacket::check(bytes);
+        if let Some(TftpPacket::Error { code, text }) = packet {
             let text = String::from_utf8_lossy(text);
             return self.fail(None, &format!("the client ended it: {text} (error {code})"));
         }
         match (&mut self.side, packet) {
-            (Side::Sends(sender, _), Some(Packet::Ack { block })) => {
+            (Side::Sends(sender, _), Some(TftpPacket::Ack { block })) => {
                 sender.acknowledge(block, now_ns);
                 self.over |= sender.is_done();
             }
-            (Side::Receives(receiver, file), Some(Packet::Data { block, bytes })) => {
+            (Side::Receives(receiver, file), Some(TftpPacket::Data { block, bytes })) => {
                 match receiver.take(block, bytes, now_ns, file) {
                     Ok(false) if receiver.is_done() && self.lingers_until_ns.is_none() => {
                         // The client sends the last block again if our acknowledgement is lost.
@@ -224,7 +224,7 @@ impl Transfer {
         &mut self,
         client: SocketAddr,
         begun: Instant,
-        report: &mut impl FnMut(&Report),
+        report: &mut impl FnMut(&TransferReport),
     ) {
         if std::mem::replace(&mut self.is_reported, true) {
             return;
@@ -234,7 +234,7 @@ impl Transfer {
             Side::Sends(sender, _) => (sender.counts(), sender.waits(now_ns)),
             Side::Receives(receiver, _) => (receiver.counts(), receiver.waits(now_ns)),
         };
-        report(&Report {
+        report(&TransferReport {
             client,
             name: self.name.clone(),
             writes: matches!(self.side, Side::Receives(..)),

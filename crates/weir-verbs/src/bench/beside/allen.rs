@@ -4,7 +4,7 @@ use super::first;
 use crate::output::{aligned, trimmed};
 use crate::units::figure;
 use comfy_table::Table;
-use weir_bench::allen_echo::goals;
+use weir_bench::allen_echo::goals::{self, Goal};
 use weir_bench::published::{ALLEN, PublishedRow, lines};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
@@ -26,7 +26,7 @@ const FOUR: &str = "icmp, bare, 4 copies at once";
 
 /// The text of the tables that have rows.
 pub fn echo(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<String> {
-    let tables = [published(cases, comparisons), bounds(comparisons)];
+    let tables = [published(cases, comparisons), bounds(comparisons, &goals::goals())];
     let tables: Vec<String> = tables.into_iter().flatten().map(|table| trimmed(&table)).collect();
     (!tables.is_empty()).then(|| tables.join("\n\n"))
 }
@@ -63,21 +63,20 @@ fn published_of(
 }
 
 /// The bounds, and the ratios measured in the same rounds.
-fn bounds(comparisons: &[ComparisonRecord]) -> Option<Table> {
+pub fn bounds(comparisons: &[ComparisonRecord], goals: &[Goal]) -> Option<Table> {
     let mut table =
         aligned(["  in the same rounds", "place", "ratio", "interval", "goal", ""], [2]);
-    for goal in goals::goals() {
+    for goal in goals {
         let is = |row: &&ComparisonRecord| row.a == goal.a && row.b == goal.b;
         for row in comparisons.iter().filter(is) {
-            let more = row.unit.more_is_better();
-            let sign = if more { ">=" } else { "<=" };
+            let sign = if goal.is_most { "<=" } else { ">=" };
             table.add_row([
                 format!("  {} / {}", row.b, row.a),
                 row.placement.to_string(),
                 times(row.ratio),
                 format!("{} to {}", times(row.low), times(row.high)),
                 format!("{sign} {}", times(goal.bound)),
-                verdict(row, goal.bound).into(),
+                verdict(row, goal).into(),
             ]);
         }
     }
@@ -89,11 +88,10 @@ fn times(ratio: f64) -> String {
 }
 
 /// Whether the whole interval meets the bound.
-fn verdict(row: &ComparisonRecord, bound: f64) -> &'static str {
-    let (low, high) = if row.unit.more_is_better() {
-        (bound / row.high, bound / row.low)
-    } else {
-        (row.low / bound, row.high / bound)
+fn verdict(row: &ComparisonRecord, goal: &Goal) -> &'static str {
+    let (low, high) = match goal.is_most {
+        true => (row.low / goal.bound, row.high / goal.bound),
+        false => (goal.bound / row.high, goal.bound / row.low),
     };
     match () {
         () if high <= 1.0 => "met",
@@ -126,13 +124,19 @@ mod tests {
 
     #[test]
     fn a_bound_is_met_or_missed_by_the_whole_interval() {
-        let of = |unit, low, high, bound| verdict(&row(unit, low, high), bound);
-        assert_eq!(of(Unit::Ns, 1.7, 1.9, 2.0), "met");
-        assert_eq!(of(Unit::Ns, 1.9, 2.1, 2.0), "not decided");
-        assert_eq!(of(Unit::Ns, 2.1, 2.2, 2.0), "missed");
-        assert_eq!(of(Unit::PerSecond, 0.81, 0.9, 0.8), "met");
-        assert_eq!(of(Unit::PerSecond, 0.79, 0.9, 0.8), "not decided");
-        assert_eq!(of(Unit::PerSecond, 0.7, 0.75, 0.8), "missed");
+        let of = |unit, low, high, bound, is_most| {
+            let goal = Goal { a: "a".into(), b: FOUR.into(), bound, is_most };
+            verdict(&row(unit, low, high), &goal)
+        };
+        assert_eq!(of(Unit::Ns, 1.7, 1.9, 2.0, true), "met");
+        assert_eq!(of(Unit::Ns, 1.9, 2.1, 2.0, true), "not decided");
+        assert_eq!(of(Unit::Ns, 2.1, 2.2, 2.0, true), "missed");
+        assert_eq!(of(Unit::PerSecond, 0.81, 0.9, 0.8, false), "met");
+        assert_eq!(of(Unit::PerSecond, 0.79, 0.9, 0.8, false), "not decided");
+        assert_eq!(of(Unit::PerSecond, 0.7, 0.75, 0.8, false), "missed");
+        // The most that a competitor may do.
+        assert_eq!(of(Unit::MegabytesPerSecond, 0.7, 0.8, 1.0, true), "met");
+        assert_eq!(of(Unit::MegabytesPerSecond, 1.1, 1.2, 1.0, true), "missed");
     }
 
     #[test]

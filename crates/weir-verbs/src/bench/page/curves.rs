@@ -6,6 +6,7 @@ use super::draw::{
 use super::ratios::{scale, ticks};
 use plotters::prelude::*;
 use std::collections::BTreeMap;
+use weir_doctor::sort;
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::params::Unit;
 use weir_measure::bench::record::{CaseRecord, Report};
@@ -37,7 +38,7 @@ pub fn chunks(report: &Report) -> Result<String, DrawError> {
             continue;
         }
         curves.truncate(SERIES.len());
-        curves.iter_mut().for_each(|(_, points)| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        curves.iter_mut().for_each(|(_, points)| sort::by(points, |a, b| a.0.total_cmp(&b.0)));
         let svg = curve_chart(&curves, &copy)?;
         let titles: Vec<String> =
             curves.iter().flat_map(|(name, points)| points_of(name, points)).collect();
@@ -79,7 +80,7 @@ fn memcpy(cases: &[CaseRecord]) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> =
         copies.filter_map(|case| Some((case.params.chunk_bytes? as f64, case.estimate))).collect();
     points.retain(|(_, rate)| rate.is_finite() && *rate > 0.0);
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    sort::by(&mut points, |a, b| a.0.total_cmp(&b.0));
     points
 }
 
@@ -137,7 +138,7 @@ pub fn distributions(report: &Report) -> Result<String, DrawError> {
         case.samples.len() >= 30 && case.low > 0.0 && case.samples.iter().all(|s| *s > 0.0)
     };
     let mut chosen: Vec<&CaseRecord> = report.cases.iter().filter(sound).collect();
-    chosen.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));
+    sort::by(&mut chosen, |a, b| b.relative_width().total_cmp(&a.relative_width()));
     let trips = |case: &&&CaseRecord| case.params.direction.as_deref() == Some("two-way");
     let round_trips: Vec<&CaseRecord> = chosen.iter().filter(trips).copied().take(3).collect();
     let key_of = |case: &CaseRecord| case.key();

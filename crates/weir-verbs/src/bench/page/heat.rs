@@ -2,6 +2,7 @@
 
 use super::draw::{Canvas, DrawError, FULL, HPos, VPos, drawing, scrolled, text_style, trim};
 use plotters::prelude::*;
+use weir_doctor::sort;
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::record::{CaseRecord, Report};
 
@@ -27,9 +28,9 @@ pub fn heat(report: &Report) -> Result<String, DrawError> {
         return Ok(String::new());
     }
     if cases.len() > ROWS {
-        cases.sort_by(|a, b| b.relative_width().total_cmp(&a.relative_width()));
+        sort::by(&mut cases, |a, b| b.relative_width().total_cmp(&a.relative_width()));
         cases.truncate(ROWS);
-        cases.sort_by_key(|case| case.key());
+        sort::by_key(&mut cases, |case| case.key());
     }
     let mut rows = vec![reference(report, end_s)];
     rows.extend(cases.iter().map(|case| row(case, end_s)));

@@ -14,7 +14,7 @@ pub mod draw;
 mod glossary;
 mod heat;
 mod phases;
-mod ratios;
+pub mod ratios;
 mod tables;
 #[cfg(test)]
 mod tests;

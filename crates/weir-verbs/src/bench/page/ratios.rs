@@ -5,6 +5,7 @@ use super::draw::{
     scrolled, text_style, titled, trim,
 };
 use plotters::prelude::*;
+use weir_doctor::sort;
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord, Report, SelfTestEntry};
 
 const ROW: u32 = 20;
@@ -81,6 +82,16 @@ pub fn self_test(report: &Report) -> Result<String, DrawError> {
     chart("", &dots, None)
 }
 
+/// Draws ratios without intervals, and a band around 1.
+pub fn beside(ratios: &[(String, f64)], band: f64) -> Result<String, DrawError> {
+    let near = (1.0 / (1.0 + band))..=(1.0 + band);
+    let of = |(name, ratio): &(String, f64)| {
+        let colour = if near.contains(ratio) { SAME } else { BAD };
+        dot(name.clone(), *ratio, *ratio, *ratio, colour)
+    };
+    chart("", &ratios.iter().filter_map(of).collect::<Vec<_>>(), Some(band))
+}
+
 fn dot(name: String, ratio: f64, low: f64, high: f64, colour: RGBColor) -> Option<Dot> {
     let sound = [ratio, low, high].iter().all(|value| value.is_finite() && *value > 0.0);
     sound.then_some(Dot { name, ratio, low, high, colour })
@@ -151,7 +162,7 @@ pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     let mut ticks: Vec<f64> = vec![1.0];
     let mut inside: Vec<f64> =
         ROUND.into_iter().filter(|tick| (low..=high).contains(tick)).collect();
-    inside.sort_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()));
+    sort::by(&mut inside, |a, b| a.ln().abs().total_cmp(&b.ln().abs()));
     inside.reverse();
     for tick in inside {
         if ticks.iter().all(|other| (tick.ln() - other.ln()).abs() >= apart) {

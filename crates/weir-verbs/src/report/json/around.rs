@@ -1,4 +1,4 @@
-//! What was around a run: the host, the quota, the processes it started, the peers of its sockets.
+//! The surroundings of a run: the host, the quota, the processes it started, the peers of its sockets.
 
 use super::super::words;
 use crate::json::seconds;

@@ -1,4 +1,4 @@
-//! The groups of a run, its critical path, and what was not seen.
+//! The groups of a run, its critical path, and the processes that weir did not see.
 
 use super::super::words;
 use super::{pipe, stage, verdict};
@@ -19,6 +19,7 @@ fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
     let whole_ns = group.inside.map_or(run.wall_ns, |stage| run.stages[stage].wall_ns);
     let share = if whole_ns == 0 { 0.0 } else { group.own_ns() as f64 / whole_ns as f64 };
     let stages = of.stages.iter().enumerate().map(|(at, row)| stage(of, at, row));
+    let (cpu_ns, cpu_evidence) = group.cpu();
     let each = |ns: u64| group.has_spread().then(|| seconds(ns));
     json!({
         "index": position + 1,
@@ -36,6 +37,8 @@ fn group(run: &Run, position: usize, group: &FoundGroup) -> Value {
         "wall_s": seconds(of.wall_ns),
         "own_s": seconds(group.own_ns()),
         "share": share.min(1.0),
+        "cpu_s": seconds(cpu_ns),
+        "cpu_evidence": cpu_evidence.as_ref(),
         "instance_s": {
             "median": each(group.spread.median_ns),
             "min": each(group.spread.min_ns),

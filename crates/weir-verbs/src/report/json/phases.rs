@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use weir_doctor::facts::{Holder, Phase, Run};
 use weir_doctor::groups;
 
-/// The phases of a pipeline, whose holders are stages, or of a script, whose holders are groups.
+/// Returns the phases. In a pipeline a stage holds each phase up, in a script a group does.
 pub fn phases(run: &Run) -> Vec<Value> {
     let of_groups = if run.phases.is_empty() { groups::phases(run) } else { Vec::new() };
     let stages = run.phases.iter().map(|one| phase(run, one, "stages"));

@@ -7,8 +7,8 @@ use weir_doctor::advice::{Advice, AdviceKind, Gain, Scarcity, scarcity};
 use weir_doctor::around::{CpuCause, others, queued};
 use weir_doctor::facts::{Run, Stage};
 
-/// What to do, and why, in a sentence without the gain. `remembers`: a later run of the same text
-/// can go by what this one shows.
+/// Returns what to do and why, in a sentence without the gain. `remembers`: a later run of the same text
+/// can use what this one showed.
 pub fn advice(run: &Run, advice: &Advice, remembers: bool) -> String {
     if let Some(position) = advice.pipe {
         return pipe(run, advice.kind, position, remembers && !run.script);
@@ -19,7 +19,7 @@ pub fn advice(run: &Run, advice: &Advice, remembers: bool) -> String {
     }
 }
 
-/// What the run could gain: `at most 1.9x faster`, `perhaps 1.9x faster`.
+/// Returns what the run could gain: `at most 1.9x faster`, `perhaps 1.9x faster`.
 pub fn gain(gain: Gain) -> String {
     match gain {
         gain if gain.factor() >= 100.0 => String::from("perhaps over 100x faster"),

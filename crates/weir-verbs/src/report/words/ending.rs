@@ -1,22 +1,23 @@
-//! How a stage ended, where that is worth saying.
+//! Sentences on how stages ended, where that needs saying.
 
 use crate::units::words::stage;
 use weir_doctor::ending::{OutOfMemory, Remark, StatusMeaning};
 
-/// One stage and its end.
+/// A stage and how it ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended<'a> {
-    /// Position of the stage; none of a script run whole.
+    /// The position of the stage. `None`: a script that ran as a whole.
     pub position: Option<usize>,
-    /// What a person typed for it.
+    /// The text of the stage, as typed.
     pub label: &'a str,
     /// Whether no stage comes after it.
     pub last: bool,
-    /// Its status, its signal, or why it was not started.
+    /// The status, the signal, or why the stage was not started.
     pub how: &'a str,
 }
 
-/// What to say of it. Of stages that one signal interrupted it is the same, to be said once.
+/// Returns the sentence on an end. Stages that one signal interrupted have the same sentence, so that it
+/// can be written once.
 pub fn remark(ended: &Ended, remark: Remark) -> String {
     let name = ended.position.map_or_else(|| ended.label.into(), |at| stage(at, ended.label));
     let how = ended.how;

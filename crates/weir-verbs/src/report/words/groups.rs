@@ -1,4 +1,4 @@
-//! The groups of a run in sentences: which took how much of its time, and what held each up.
+//! The groups of a run in sentences: the share of the time that each took, and what held it up.
 
 use super::verdict::numbered;
 use crate::units::seconds;
@@ -6,17 +6,18 @@ use crate::units::words::{count, percent, short_time, stage};
 use weir_doctor::facts::{Evidence, Run};
 use weir_doctor::facts::{FoundGroup, Unseen};
 use weir_doctor::groups::Part;
-use weir_doctor::verdict::{Verdict, judge};
+use weir_doctor::programs::is_shell;
+use weir_doctor::verdict::{Finding, Verdict, judge};
 use weir_policy::text::printable;
 
-/// Longest name of a group in a sentence.
+/// The length of the longest name of a group in a sentence.
 const LONGEST: usize = 48;
-/// Most links of a critical path in a sentence.
+/// The largest number of links of a critical path in a sentence.
 const MOST_LINKS: usize = 8;
-/// A group inside of a stage is mentioned from this share of the stage's time on.
+/// The smallest share of a stage's time at which a group inside of it is named.
 const INSIDE: f64 = 0.25;
 
-/// The verdict on a run of several groups: a line for each that took much of the time.
+/// Returns the verdict on a run of several groups: a line for each that took much of the time.
 pub fn groups(run: &Run, parts: &[Part]) -> String {
     let line = |part: &Part| {
         let group = &run.groups[part.group];
@@ -32,18 +33,18 @@ pub fn groups(run: &Run, parts: &[Part]) -> String {
     parts.iter().map(line).chain(path).collect::<Vec<_>>().join("\n")
 }
 
-/// A group by its number: `pipeline 2 (line 14 of report.sh)`, `command 3 ld -o weir`.
+/// Returns a group by its number: `pipeline 2 (line 14 of report.sh)`, `command 3 ld -o weir`.
 pub(super) fn group(run: &Run, position: usize) -> String {
     let (group, number) = (&run.groups[position], position + 1);
     match (group.is_single(), &group.line) {
         (true, _) => format!("command {number} {}", described(group)),
-        // The table beside it has its commands.
+        // The table has its commands.
         (false, Some(_)) => format!("pipeline {number} ({})", about(group).join(", ")),
         (false, None) => format!("pipeline {number} {}", described(group)),
     }
 }
 
-/// What was found inside of the stage that held a pipeline up.
+/// Returns what was found inside of the stage that held a pipeline up.
 pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
     let position = match (&verdict.culprit, run.stages.as_slice()) {
         (Some(culprit), _) => culprit.stage,
@@ -51,25 +52,44 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
         _ => return None,
     };
     let of = run.stages.get(position)?;
-    let found = run.groups.iter().filter(|group| group.inside == Some(position));
+    let found = || run.groups.iter().filter(|group| group.inside == Some(position));
     let share = |group: &FoundGroup| group.own_ns() as f64 / of.wall_ns.max(1) as f64;
-    // One that waits for what it starts tells less than that.
-    let found = found.filter(|group| !(group.starts_others && group.is_single()));
-    let group = found.max_by(|one, other| share(one).total_cmp(&share(other)))?;
-    // What is the stage itself says nothing new.
+    // A process that waits for what it started says less than what it started.
+    let is_starter = |group: &&FoundGroup| group.starts_others && group.is_single();
+    let longest = |one: &&FoundGroup, other: &&FoundGroup| share(one).total_cmp(&share(other));
+    let group = found().filter(|group| !is_starter(group)).max_by(longest)?;
+    // GNU parallel with small jobs works more than all that it starts. Of a shell, the verdict says
+    // what it starts.
+    let works = |group: &&FoundGroup| !is_shell(&group.run.stages[0].program);
+    let starter = found().filter(is_starter).find(works);
+    let working = |group: &FoundGroup| {
+        let times = &group.run.stages[0].times;
+        (times.cpu_ns + times.queue_ns) as f64 / of.wall_ns.max(1) as f64
+    };
+    if let Some(own) = starter.map(working).filter(|own| *own >= INSIDE && *own > share(group)) {
+        let (name, own) = (stage(position, &of.label), percent(own.min(1.0)));
+        let part = percent(share(group).min(1.0));
+        let most = described(group);
+        return Some(format!("inside {name}: {own} of its time its own work; {part}: {most}"));
+    }
+    // A group that is the whole stage adds nothing.
     let itself = group.is_single() && group.run.stages[0].label == of.label;
     let share = share(group);
     if share < INSIDE || itself {
         return None;
     }
-    let held = held_up(&group.run, &judge(&group.run), None);
+    let judged = judge(&group.run);
+    let held = match judged.finding {
+        Finding::TooShort => String::new(),
+        _ => format!(": {}", held_up(&group.run, &judged, None)),
+    };
     let (name, part) = (stage(position, &of.label), percent(share.min(1.0)));
-    let mut line = format!("inside {name}: {part} of its time: {}: {held}", described(group));
+    let mut line = format!("inside {name}: {part} of its time: {}{held}", described(group));
     line.extend(critical_path(run).map(|path| format!("\n{path}")));
     Some(line)
 }
 
-/// What a group took that ran often and briefly.
+/// Returns the time of a group that ran often and briefly.
 fn starting(group: &FoundGroup) -> String {
     let each = short_time(group.spread.sum_ns / group.instances.max(1));
     let of = match group.run.stages.len() {
@@ -77,13 +97,13 @@ fn starting(group: &FoundGroup) -> String {
         n => format!("starting its {n} processes is most of that"),
     };
     match group.instances_evidence {
-        // Divided among fewer than there were it would be too much.
+        // Some instances may be missing from the count, and the quotient would then be too large.
         Evidence::LowerBound => of,
         _ => format!("it took about {each} each time; {of}"),
     }
 }
 
-/// What held a group up. The stages inside of a stage have no numbers.
+/// Returns what held a group up. The stages inside of a stage have no numbers.
 fn held_up(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
     let text = numbered(run, verdict, first.unwrap_or(0));
     // Shares are those of the group's own time.
@@ -94,7 +114,7 @@ fn held_up(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
     let name = stage(first.unwrap_or(0) + position, &run.stages[position].label);
     let why = held.strip_prefix(&name).and_then(|rest| rest.strip_prefix(": "));
     match (why, first) {
-        // A single command has just been named.
+        // The single command has just been named.
         (Some(why), _) if run.stages.len() == 1 => why.to_owned(),
         (Some(_), None) => {
             let number = (position + 1).to_string();
@@ -125,7 +145,7 @@ fn described(group: &FoundGroup) -> String {
 }
 
 /// `line 14 of report.sh`.
-fn place(group: &FoundGroup) -> Option<String> {
+pub fn place(group: &FoundGroup) -> Option<String> {
     let line = group.line.as_ref()?;
     Some(match line.script.as_str() {
         "" => format!("line {}", line.line),
@@ -143,7 +163,7 @@ fn short(name: &str) -> String {
     short
 }
 
-/// How a group is named in the table: its line before its commands.
+/// Returns the name of a group in the table: its line before its commands.
 pub fn name(group: &FoundGroup) -> String {
     match place(group) {
         Some(place) => format!("{place}: {}", group.name),
@@ -168,9 +188,9 @@ fn critical_path(run: &Run) -> Option<String> {
     Some(format!("critical path: {said}: {} of the time", percent(path.share)))
 }
 
-/// What lived too briefly to be seen.
+/// Returns the sentence on processes that ended before weir could see them.
 pub fn unseen(run: &Run) -> Option<String> {
-    /// Less than this share of the run's CPU time is not worth a word.
+    /// A smaller share of the run's CPU time is not mentioned.
     const LITTLE: f64 = 0.05;
     let Unseen { processes, evidence, cpu_ns } = run.unseen?;
     let about = if evidence == Evidence::Exact { "" } else { "about " };

@@ -1,9 +1,9 @@
-//! What to do about a program, by its name and options.
+//! Advice on a program, from its name and options.
 
 use weir_doctor::advice::AdviceKind;
 use weir_doctor::programs::{Parallel, parallel_form, split};
 
-/// What to do instead of starting these programs (the most frequent first) again and again.
+/// Returns what to do instead of starting these programs (the most frequent first) again and again.
 pub(super) fn instead_of_processes<'a>(
     label: &str,
     programs: impl Iterator<Item = &'a str>,
@@ -31,7 +31,7 @@ pub(super) fn instead_of_processes<'a>(
     ways.join(", ")
 }
 
-/// What to use in place of a (de)compressor that uses one CPU, and a note on it.
+/// Returns what to use in place of a (de)compressor that uses one CPU, with a note on it.
 pub(super) fn parallel(label: &str, installed: &[&str]) -> (&'static str, &'static str) {
     const SAME: &str = " (same format)";
     const ABSENT: &str = " (same format; it is not installed here)";
@@ -47,7 +47,7 @@ pub(super) fn parallel(label: &str, installed: &[&str]) -> (&'static str, &'stat
     }
 }
 
-/// How the program is told to make larger transfers.
+/// Returns the option that makes a program transfer more at once.
 pub(super) fn buffering(label: &str, kind: AdviceKind) -> &'static str {
     let (program, arguments) = split(label).unwrap_or(("", Vec::new()));
     let has = |flag: &str| arguments.contains(&flag);
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_is_not_installed_is_said_to_be_so() {
-        // pigz unpacks on one CPU: it gained nothing where it was measured.
+        // pigz decompresses on one CPU, and measurements showed no gain.
         assert!(parallel("gzip -dc f", &["pigz"]).1.contains("not installed here"));
         assert_eq!(parallel("zcat f", &["rapidgzip"]), ("rapidgzip -d -c", " (same format)"));
         let (program, note) = parallel("bzip2", &["pigz"]);

@@ -1,4 +1,4 @@
-//! The sentences of a report: policy says what was found, and here it is put into words.
+//! The sentences of a report: `weir-doctor` finds, and this module puts the findings into words.
 
 mod advice;
 mod ending;
@@ -11,7 +11,7 @@ mod verdict;
 
 pub use advice::{advice, gain};
 pub use ending::{Ended, remark};
-pub use groups::{groups, inside, name, unseen};
+pub use groups::{groups, inside, name, place, unseen};
 pub use phases::{group_phases, phase_names, phases};
 pub use verdict::verdict;
 
@@ -19,7 +19,7 @@ use crate::units::words::{count, of_cpus, percent, rough_count, short_time};
 use weir_doctor::facts::{Evidence, Run, Started};
 use weir_doctor::verdict::BusyPart;
 
-/// The words for a part of a stage's time of which no more is known.
+/// Returns the words for a part of a stage's time, where nothing more is known about it.
 fn part_word(part: BusyPart) -> &'static str {
     match part {
         BusyPart::Cpu => "on CPU",
@@ -41,7 +41,7 @@ fn quota(cpus: f64, share: f64) -> String {
     format!("throttled by a CPU quota of {} in {} of the periods", of_cpus(cpus), percent(share))
 }
 
-/// The CPUs that others took some of.
+/// Returns the CPUs of the host, of which others took some.
 fn all_cpus(run: &Run) -> String {
     of_cpus(if run.host.cpus > 0 { f64::from(run.host.cpus) } else { run.cpus })
 }

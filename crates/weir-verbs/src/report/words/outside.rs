@@ -1,4 +1,4 @@
-//! What a stage waited for outside the run, in sentences.
+//! Sentences on what a stage waited for outside the run.
 
 use super::part_word;
 use crate::units::words::{percent, short_time, stage};
@@ -51,7 +51,7 @@ pub fn held_up(run: &Run, position: usize, share: f64) -> Option<String> {
     })
 }
 
-/// What was found of the peer of a socket, in a clause; `None` where nothing was.
+/// Returns what was found out about the peer of a socket, in a clause. `None`: nothing was.
 pub fn finding(run: &Run, peer: &Peer) -> Option<String> {
     let why = limit(peer)?;
     match &why {
@@ -63,12 +63,12 @@ pub fn finding(run: &Run, peer: &Peer) -> Option<String> {
     }
 }
 
-/// What a process did while the stage waited: `on CPU 93 %, waiting for the disk 5 %`.
+/// Returns what a process did while the stage waited: `on CPU 93 %, waiting for the disk 5 %`.
 fn does(run: &Run, peer: &Peer, why: &Limit) -> Option<String> {
     const WORTH: f64 = 0.05;
     let Limit::Process(process, parts) = why else { return None };
     let said = parts.iter().enumerate().filter_map(|(at, (part, ns))| {
-        // No process did more than the stage waited.
+        // No process is shown with more time than the stage waited.
         let share = run.share((*ns).min(peer.waited_ns));
         let what = match (part, &process.file) {
             (BusyPart::Disk | BusyPart::File | BusyPart::Device, Some(file)) => {
@@ -85,7 +85,7 @@ fn does(run: &Run, peer: &Peer, why: &Limit) -> Option<String> {
     Some(said.collect::<Vec<_>>().join(", "))
 }
 
-/// What a connection showed.
+/// Returns what a connection showed.
 fn connection(peer: &Peer, why: &Limit) -> String {
     let tcp = peer.tcp.unwrap_or_default();
     let trip = short_time(tcp.last.rtt_ns.max(tcp.last.min_rtt_ns));

@@ -1,11 +1,11 @@
-//! The phases of a run in a sentence.
+//! A sentence on the phases of a run.
 
 use super::groups::group;
 use super::verdict::short_stage;
 use weir_doctor::facts::Run;
 use weir_doctor::facts::{Holder, Phase};
 
-/// Most phases in the sentence.
+/// The largest number of phases in the sentence.
 const MOST: usize = 8;
 
 /// `phases: 0-3.1s held up by 1 gzip; 3.1-4.0s by 2 sort alone`; nothing for a run of one phase.
@@ -47,7 +47,7 @@ pub fn phase_names(run: &Run) -> Vec<(u64, u64, String)> {
     run.phases.iter().map(|phase| (phase.start_ns, phase.end_ns, who(phase))).collect()
 }
 
-/// Writes phases in a sentence; `who` says who held the run up, behind these words.
+/// Writes phases in a sentence that begins with these words; `who` names what held the run up.
 fn sentence(
     phases: &[Phase],
     first_words: &str,
@@ -73,7 +73,7 @@ fn sentence(
     Some(format!("phases: {}", said.join("; ")))
 }
 
-/// Digits behind the point, so that each phase has another end than its beginning.
+/// Returns the number of decimals at which each phase has an end that differs from its beginning.
 fn digits(phases: &[Phase]) -> usize {
     match phases.iter().map(Phase::length_ns).min().unwrap_or(0) {
         0..300_000_000 => 2,

@@ -160,8 +160,8 @@ fn what_others_used_explains_a_wait_for_a_cpu() {
         "run it when the host has less to do: other processes used 1.8 of 2 CPUs, the hypervisor \
          took away 0.3 of 2 CPUs (steal), and stages waited 0.8 s for a CPU"
     );
-    let full = run(vec![stage("a", [900, 100, 0, 0, 0]), stage("b", [900, 100, 0, 0, 0])]);
-    let said = "twice as many CPUs: the 2 CPUs it may use were full, and stages waited 0.2 s for \
+    let full = run(vec![stage("a", [900, 450, 0, 0, 0]), stage("b", [900, 450, 0, 0, 0])]);
+    let said = "twice as many CPUs: the 2 CPUs it may use were full, and stages waited 0.9 s for \
                 a CPU";
     assert_eq!(advised(&full, false), said);
 }

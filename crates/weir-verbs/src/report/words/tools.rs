@@ -1,11 +1,11 @@
-//! Advice in sentences that goes by a program and its options: what to type, and why.
+//! Sentences of advice that depends on a program and its options: what to type, and why.
 
 use crate::units::bytes;
 use crate::units::words::{of_cpus, stage};
 use weir_doctor::advice::{Advice, AdviceKind, Gain, rewrite};
 use weir_doctor::facts::Run;
 
-/// What to do about the stage at `position`, which is called `name`.
+/// Returns what to do about the stage at `position`, whose program is `name`.
 pub(super) fn advice(run: &Run, kind: AdviceKind, position: usize, name: &str) -> String {
     let of = &run.stages[position];
     let advice = Advice { kind, stage: Some(position), pipe: None, gain: Gain::AtMost(1.0) };

@@ -1,5 +1,5 @@
-//! The verdict in sentences, a line each: who held the run up, what else took its CPU time, and
-//! what the next limit is.
+//! The verdict in sentences, one a line: what held the run up, what else took CPU time from it, and the next
+//! limit.
 
 use super::{all_cpus, outside, part_word, quota, started};
 use crate::units::words::{cpus, factor_about, factor_at_most, of_cpus, percent, stage};
@@ -8,12 +8,12 @@ use weir_doctor::facts::{FileWait, FileWaitKind, Run, Stage};
 use weir_doctor::programs::program_name;
 use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict};
 
-/// The verdict on a run.
+/// Returns the verdict on a run.
 pub fn verdict(run: &Run, verdict: &Verdict) -> String {
     numbered(run, verdict, 0)
 }
 
-/// The verdict on a part of a run, whose first stage has this position in the run.
+/// Returns the verdict on a part of a run, whose first stage has this position in the run.
 pub(super) fn numbered(run: &Run, verdict: &Verdict, first: usize) -> String {
     let name = |position: usize| stage(first + position, &run.stages[position].label);
     let mut around: Vec<String> =
@@ -92,13 +92,13 @@ fn in_turn(run: &Run, held: &[(usize, f64)]) -> String {
     format!("held up {}{last}", parts.join(", "))
 }
 
-/// A stage by its number and program.
+/// Returns a stage by its number and program.
 pub(super) fn short_stage(run: &Run, position: usize) -> String {
     let label = &run.stages[position].label;
     stage(position, program_name(label).unwrap_or(label))
 }
 
-/// What took CPU time of the run, in a clause.
+/// Returns what took CPU time from the run, in a clause.
 pub(super) fn around(run: &Run, around: &CpuCause) -> String {
     match around {
         CpuCause::Throttled { cpus, share } => quota(*cpus, *share),
@@ -115,7 +115,7 @@ pub(super) fn around(run: &Run, around: &CpuCause) -> String {
     }
 }
 
-/// The sentence on a stage that mostly waited for a socket, where it is known for what.
+/// Returns the sentence on a stage that mostly waited for a socket, if it is known what it waited for.
 fn by_outside(run: &Run, position: usize, busy: &Busy) -> Option<String> {
     match busy {
         Busy::Parts(parts) => match parts.first()? {
@@ -126,7 +126,7 @@ fn by_outside(run: &Run, position: usize, busy: &Busy) -> Option<String> {
     }
 }
 
-/// The file or device that a stage waited for in most of such a part.
+/// Returns the file or device that a stage waited for in most of a part of its time.
 fn file_of(stage: &Stage, part: BusyPart) -> Option<&FileWait> {
     let (kind, ns) = match part {
         BusyPart::Disk => (FileWaitKind::Disk, stage.times.disk_ns),
@@ -138,7 +138,7 @@ fn file_of(stage: &Stage, part: BusyPart) -> Option<&FileWait> {
     stage.files.iter().find(most)
 }
 
-/// What a stage was busy with.
+/// Returns what a stage was busy with.
 fn busy(run: &Run, position: usize, busy: &Busy) -> String {
     let stage = &run.stages[position];
     let (prefix, parts) = match busy {
@@ -169,7 +169,7 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
     format!("{prefix}{} of the time", said.join(", "))
 }
 
-/// Whether a program spends its CPU time on encryption.
+/// Returns whether a program spends its CPU time on encryption.
 fn encrypts(label: &str) -> bool {
     matches!(program_name(label), Some("ssh" | "scp" | "sftp" | "sshfs"))
 }

@@ -50,8 +50,8 @@ pub enum Interest {
     Write,
 }
 
-/// An end that a [`Wait`] can wait for and [`Pollable`] can hold: of a pipe, a port or an mpx, or an
-/// elastic reader. Other crates cannot implement it.
+/// An end that a [`Wait`] can wait for and [`Pollable`] can hold: of a pipe, a backlog, a port or an
+/// mpx, or an elastic reader. Other crates cannot implement it.
 ///
 /// ```
 /// use weir::{Key, Wait, Waitable};
@@ -268,8 +268,8 @@ impl<'a, T: Clone> Wait<'a, T> {
     }
 
     /// Sets how much room the wait waits for at a writer: for a writer of a stream `bytes`, at most
-    /// its capacity; for a writer of records or messages, room for one of `bytes`. Readers and
-    /// descriptors wait for whatever comes. `None` excludes the end until it is set again.
+    /// its capacity; for a writer of records or messages, room for one of `bytes`. Readers, descriptors
+    /// and a writer of a backlog (one byte) wait for whatever comes. `None` excludes the end until it is set again.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: the key is not of this wait, or its end was removed. The kernel has

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// An end that lends a descriptor ([`AsFd`], [`AsRawFd`]), as reactors and polling crates ask for:
-/// an end of a pipe, a port or an mpx, or an elastic reader.
+/// an end of a pipe, a backlog, a port or an mpx, or an elastic reader.
 ///
 /// The descriptor is the one that `poll_descriptor` of the end makes. It is *readable* while the end
 /// may have something to do, a writer's too: once there is room. So register it for reading, and

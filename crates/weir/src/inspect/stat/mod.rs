@@ -12,9 +12,11 @@ macro_rules! fill {
 
 mod beginning;
 mod ports;
+mod regions;
 mod shared;
 
 pub use ports::{PortAccount, PortStat, PortWriterStat, port};
+pub use regions::{RegionStat, regions};
 pub use shared::{FlagsStat, MpxAccount, MpxStat, clusters, mpxes};
 
 use crate::error::{Error, ErrorKind, Result};

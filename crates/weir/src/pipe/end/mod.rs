@@ -116,7 +116,7 @@ impl End {
     ) -> Result<End> {
         let mut end = End {
             shape: resolved.shape,
-            backoff: Backoff::new(resolved.levers.slip_ns),
+            backoff: Backoff::new(resolved.levers.backoff_ns),
             dirties: resolved.levers.dirties,
             role: life.role(),
             file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,

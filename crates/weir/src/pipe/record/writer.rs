@@ -70,6 +70,25 @@ impl Endpoint<record::RecordWriter> {
         Ok(())
     }
 
+    /// As [`RecordWriter::send_with`], for a record of `bytes` that lies in several parts.
+    pub(crate) fn send_parts_with(
+        &mut self,
+        header: u32,
+        parts: &[&[u8]],
+        bytes: usize,
+        until: Until,
+    ) -> Result<()> {
+        self.make_room(bytes, until.timeout())?;
+        self.ring.put_header(&*self.end.map, header);
+        let mut at = 0;
+        for part in parts {
+            self.ring.fill(&*self.end.map, bytes, at, part);
+            at += part.len();
+        }
+        self.commit(bytes);
+        Ok(())
+    }
+
     /// Whether there is room for all these records now.
     pub(crate) fn fits(&mut self, records: impl Iterator<Item = usize>) -> Result<bool> {
         let (end, ring) = self.parts()?;

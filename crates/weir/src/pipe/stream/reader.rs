@@ -53,6 +53,9 @@ impl Endpoint<StreamReader> {
     /// Reads what is there, waiting for at least one byte as long as it takes. Returns how many
     /// bytes it read, 0 once the writer is gone and everything is read.
     ///
+    /// A read of more than a segment gives its room back segment by segment, so that the writer goes
+    /// on meanwhile.
+    ///
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the memory is invalid.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
@@ -89,19 +92,25 @@ impl Endpoint<StreamReader> {
         let wanted = buffer.len() as u64;
         let there = ring.available(map, wanted).map_err(|c| corrupt(Role::Reader, c))?;
         let bytes = there.min(wanted) as usize;
-        ring.take(map, &mut buffer[..bytes], end.dirties);
-        ring.publish(map);
+        let (shape, mut rest) = (end.shape, &mut buffer[..bytes]);
+        while !rest.is_empty() {
+            let step = shape.read_step_bytes(rest.len() as u64) as usize;
+            let (now, later) = std::mem::take(&mut rest).split_at_mut(step);
+            rest = later;
+            ring.take(map, now, end.dirties);
+            ring.publish(map);
+            let position = ring.position();
+            end.wake_other(|header| {
+                let written = header.writer.position.load(Ordering::Acquire);
+                let fill = written.wrapping_sub(position);
+                let room = shape.capacity_bytes().saturating_sub(fill);
+                shape.wakes_writer(room, header.writer_sleep.wanted.load(Ordering::Relaxed))
+            });
+        }
         let line = end.account_line();
         add(&line.bytes, bytes as u64);
         add(&line.records, 1);
         raise(&line.largest_fill, there);
-        let (shape, position) = (end.shape, ring.position());
-        end.wake_other(|header| {
-            let written = header.writer.position.load(Ordering::Acquire);
-            let fill = written.wrapping_sub(position);
-            let room = shape.capacity_bytes().saturating_sub(fill);
-            shape.wakes_writer(room, header.writer_sleep.wanted.load(Ordering::Relaxed))
-        });
         end.moved(1);
         end.acted();
         Ok(bytes)

@@ -99,7 +99,8 @@ impl Endpoint<StreamWriter> {
             if end.is_gone() {
                 return Err(end.error(ErrorKind::Closed, "the reader has closed or died"));
             }
-            let plenty = left.min(end.shape.segment_bytes());
+            let wanted = end.shape.wanted_bytes(whole, left);
+            let plenty = left.min(end.shape.segment_bytes()).max(wanted);
             let fail = |c| corrupt(Role::Writer, c);
             let mut room = ring.room(&*end.map, plenty).map_err(fail)?;
             if room < plenty {
@@ -117,7 +118,6 @@ impl Endpoint<StreamWriter> {
             if let Some(error) = end.new_trouble() {
                 return Err(error);
             }
-            let wanted = end.shape.wanted_bytes(whole, left);
             let told = end.trouble();
             let mut look = |map: &Map| {
                 let room = ring.room(map, wanted).map_err(fail)? >= wanted;

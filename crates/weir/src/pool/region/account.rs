@@ -33,6 +33,10 @@ pub struct RegionAccount {
     pub memory_bytes: u64,
     /// The most bytes in memory at a time.
     pub most_memory_bytes: u64,
+    /// Of the faults, those that would not have been if the region had had its pool for itself.
+    pub again_faults: u64,
+    /// Times that the whole region went out for others in its pool.
+    pub swapped: u64,
     /// Transfers that failed.
     pub failures: u64,
 }

@@ -1,6 +1,8 @@
 //! A region as a slice of bytes. A thread of this process serves its faults.
 
-use super::pager::{Pager, Shown};
+use super::join::join;
+use super::pager::{Pager, Shown, ShownHere};
+use super::share::ShareState;
 use super::{RegionAccount, RegionAdvice, RegionOptions, pages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
@@ -66,7 +68,8 @@ struct Server {
 
 #[derive(Debug)]
 struct Shared {
-    pager: Mutex<Pager>,
+    pager: Arc<Mutex<Pager>>,
+    share: Option<Arc<ShareState>>,
     front: Arc<RegionFront>,
     kick: OwnedFd,
     stops: AtomicBool,
@@ -133,11 +136,13 @@ impl MappedRegion {
     ) -> Result<MappedRegion> {
         let settings = options.settings(bytes as u64, true, over)?;
         let front = Arc::new(front);
-        let shown = Shown::new(Arc::clone(&front), settings.pages as usize);
+        let shown = ShownHere::new(Arc::clone(&front), settings.pages as usize);
+        let shown = Shown::Here(shown);
         let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|cause| Error::os("make", "a region", cause))?;
-        let pager = Mutex::new(Pager::new(memory, settings, transfers, Some(shown))?);
-        let shared = Arc::new(Shared { pager, front, kick, stops: AtomicBool::new(false) });
+        let pager = Pager::new(memory, settings, transfers, Some(shown))?;
+        let (pager, share) = join(options.shared_pool(), pager)?;
+        let shared = Arc::new(Shared { pager, share, front, kick, stops: AtomicBool::new(false) });
         let serving = Arc::clone(&shared);
         let thread = weir_sys::threads::start("weir-region", move || serve(&serving))
             .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
@@ -207,6 +212,30 @@ impl MappedRegion {
             }
             None => Ok(()),
         }
+    }
+
+    /// The working set: which bytes are in memory now, as places and lengths. A program that keeps
+    /// them can give them to [`MappedRegion::bring_back`] after its next start, over the same file.
+    /// It is empty where the kernel pages.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]: this is a forked child.
+    pub fn working_set(&self) -> Result<Vec<(u64, u64)>> {
+        let runs = self.pager("ask")?.map(|pager| pager.working_set()).unwrap_or_default();
+        Ok(super::places(&runs, page_bytes(), self.bytes as u64))
+    }
+
+    /// Reads a working set of an earlier time, in order and in the largest clusters, as far as memory
+    /// is free. Parts beyond the end are left out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]: this is a forked child. What cannot be read ends in SIGBUS when it is
+    /// touched.
+    pub fn bring_back(&self, working_set: &[(u64, u64)]) -> Result<()> {
+        if let Some(mut pager) = self.pager("read ahead in")? {
+            pager.bring_back(&super::runs(working_set, page_bytes(), self.bytes as u64));
+        }
+        Ok(())
     }
 
     /// Lets bytes go before others. They are written first if they are dirty.
@@ -327,14 +356,23 @@ fn wait(shared: &Shared) -> bool {
 
 /// Brings a page in, or lets touches of it end in SIGBUS.
 fn bring(shared: &Shared, page: u32, writes: bool) {
+    if let Some(share) = &shared.share {
+        // Acquire: pairs with the Release in `Server::drop`.
+        share.wait_until_in(|| shared.stops.load(Ordering::Acquire));
+    }
+    bring_or(|| shared.lock().fetch(page, writes), || drop(shared.front.poison(page)));
+}
+
+/// Tries to bring a page in for a second, and then lets touches of it end in SIGBUS.
+pub(super) fn bring_or(mut fetch: impl FnMut() -> Result<()>, poison: impl FnOnce()) {
     for _ in 0..TRIES {
-        if shared.lock().fetch(page, writes).is_ok() {
+        if fetch().is_ok() {
             return;
         }
         // sleep: a device that fails now may work again soon, and the toucher waits.
         std::thread::sleep(BETWEEN);
     }
-    let _ = shared.front.poison(page);
+    poison();
 }
 
 /// Moves this thread to the CPU of the program's thread, which waits: a wake-up from another CPU

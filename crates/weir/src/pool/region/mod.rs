@@ -7,23 +7,32 @@
 //! decides).
 
 mod account;
+mod board;
+mod join;
 mod mapped;
 mod options;
 mod pager;
+mod share;
+mod shared;
 #[cfg(test)]
 mod tests;
 
 pub use account::RegionAccount;
 pub use mapped::MappedRegion;
+use mapped::bring_or;
 pub use options::{PageReplacement, RegionOptions};
+pub use shared::{SharedRegion, SharedRegionMember};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{PageTransfers, RegionMemory, file_bytes};
+use join::join;
 use pager::Pager;
+pub(super) use pager::Pager as RegionPager;
+pub(super) use share::ShareState;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_policy::paging::{Advice, Run};
 
 /// The order in which a region will be touched.
@@ -58,7 +67,8 @@ pub enum RegionAdvice {
 /// ```
 #[derive(Debug)]
 pub struct Region {
-    pager: Mutex<Pager>,
+    pager: Arc<Mutex<Pager>>,
+    share: Option<Arc<ShareState>>,
     bytes: AtomicU64,
     reserved: u64,
     page_bytes: u64,
@@ -103,9 +113,13 @@ impl Region {
         };
         let memory = RegionMemory::new(reserved as usize)?;
         let settings = options.settings(bytes, false, over)?;
+        let page_bytes = memory.page_bytes() as u64;
+        let pager = Pager::new(memory, settings, transfers, None)?;
+        let (pager, share) = join(options.shared_pool(), pager)?;
         Ok(Region {
-            page_bytes: memory.page_bytes() as u64,
-            pager: Mutex::new(Pager::new(memory, settings, transfers, None)?),
+            page_bytes,
+            pager,
+            share,
             bytes: AtomicU64::new(bytes),
             reserved: if over { bytes } else { reserved },
             epoch: weir_sys::forks::epoch(),
@@ -150,6 +164,10 @@ impl Region {
         mut each: impl FnMut(&RegionMemory, usize, Range<usize>),
     ) -> Result<()> {
         self.check_range(operation, at, bytes as u64)?;
+        if let Some(share) = self.share.as_ref().filter(|_| self.epoch == weir_sys::forks::epoch())
+        {
+            share.wait_until_in(|| false);
+        }
         let mut pager = self.lock(operation)?;
         let mut done = 0;
         while done < bytes {
@@ -232,6 +250,28 @@ impl Region {
         will_need(&mut *self.lock("read ahead in")?, pages(at, bytes, self.page_bytes))
     }
 
+    /// The working set: which bytes are in memory now, as places and lengths. A program that keeps
+    /// them can give them to [`Region::bring_back`] after its next start, over the same file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]: this is a forked child.
+    pub fn working_set(&self) -> Result<Vec<(u64, u64)>> {
+        let runs = self.lock("ask")?.working_set();
+        Ok(places(&runs, self.page_bytes, self.len()))
+    }
+
+    /// Reads a working set of an earlier time, in order and in the largest clusters, as far as memory
+    /// is free. Parts beyond the end are left out.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]: this is a forked child. What cannot be read is an error when it is
+    /// touched.
+    pub fn bring_back(&self, working_set: &[(u64, u64)]) -> Result<()> {
+        let runs = runs(working_set, self.page_bytes, self.len());
+        self.lock("read ahead in")?.bring_back(&runs);
+        Ok(())
+    }
+
     /// Lets bytes go before others. They are written first if they are dirty.
     ///
     /// # Errors
@@ -270,6 +310,23 @@ impl Drop for Region {
             let _ = self.flush();
         }
     }
+}
+
+fn places(runs: &[Run], page_bytes: u64, length: u64) -> Vec<(u64, u64)> {
+    let place = |run: &Run| {
+        let at = u64::from(run.first) * page_bytes;
+        (at, (u64::from(run.count) * page_bytes).min(length - at.min(length)))
+    };
+    runs.iter().map(place).collect()
+}
+
+/// The pages of a working set that lie in a region.
+fn runs(working_set: &[(u64, u64)], page_bytes: u64, length: u64) -> Vec<Run> {
+    let inside = |(at, bytes): &(u64, u64)| {
+        let bytes = (*bytes).min(length.checked_sub(*at)?);
+        (bytes > 0).then(|| pages(*at, bytes, page_bytes))
+    };
+    working_set.iter().filter_map(inside).collect()
 }
 
 fn pages(at: u64, bytes: u64, page_bytes: u64) -> Run {

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{page_bytes, usual_directory};
+use crate::pool::Pool;
 use std::path::PathBuf;
 use weir_policy::paging::{LEAST_FRAMES, MOST_CLUSTER, PagingSettings, Replacement};
 
@@ -36,6 +37,7 @@ pub struct RegionOptions {
     most_cluster_bytes: u64,
     directory: Option<PathBuf>,
     replacement: PageReplacement,
+    pool: Option<Pool>,
 }
 
 impl Default for RegionOptions {
@@ -46,6 +48,7 @@ impl Default for RegionOptions {
             most_cluster_bytes: u64::MAX,
             directory: None,
             replacement: PageReplacement::Clock,
+            pool: None,
         }
     }
 }
@@ -72,6 +75,17 @@ impl RegionOptions {
     pub fn spill_directory(mut self, directory: impl Into<PathBuf>) -> RegionOptions {
         self.directory = Some(directory.into());
         self
+    }
+
+    /// Takes the memory from a pool, whose other regions and streams share it.
+    /// [`RegionOptions::memory_bytes`] is the most that this region takes of it then.
+    pub fn pool(mut self, pool: &Pool) -> RegionOptions {
+        self.pool = Some(pool.clone());
+        self
+    }
+
+    pub(super) fn shared_pool(&self) -> Option<&Pool> {
+        self.pool.as_ref()
     }
 
     pub(super) fn directory(&self) -> PathBuf {
@@ -101,7 +115,9 @@ impl RegionOptions {
         }
         let pages = bytes.div_ceil(page) as u32;
         // More frames than pages are of no use.
-        let frames = (self.memory_bytes / page).min(self.reserved(bytes)? / page) as u32;
+        let frames = (self.memory_bytes / page).min(self.reserved(bytes)? / page);
+        let pooled = self.pool.as_ref().map_or(u64::MAX, |pool| pool.memory_bytes() / page);
+        let frames = frames.min(pooled) as u32;
         Ok(PagingSettings {
             pages,
             frames: frames.max(LEAST_FRAMES),

@@ -1,10 +1,13 @@
 //! The pager of a region: carries out what the policy decides, and waits for the file.
 
 use super::account::RegionAccount;
+use super::board::AccountPage;
+use super::share::Share;
 use crate::error::{Error, Result};
-use crate::memory::{PageTransfers, RegionFront, RegionMemory};
+use crate::memory::{MemberFront, PageTransfers, RegionFront, RegionMemory, SharedFronts};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use std::sync::Arc;
 use std::time::Instant;
 use weir_policy::paging::{PagingAction, PagingPolicy, PagingSettings, Run, Touch};
 use weir_sys::spill::TransferDirection;
@@ -16,16 +19,63 @@ struct UnderWay {
     direction: TransferDirection,
 }
 
-/// The program's side, and which pages touches reach there.
+/// Where touches reach pages without a call.
 #[derive(Debug)]
-pub(super) struct Shown {
-    front: std::sync::Arc<RegionFront>,
-    pages: Vec<u64>,
+pub(super) enum Shown {
+    /// In this process.
+    Here(ShownHere),
+    /// In the members of a shared region.
+    Shared {
+        fronts: Arc<SharedFronts>,
+        /// The one whose fault is served.
+        toucher: Option<Arc<MemberFront>>,
+    },
 }
 
 impl Shown {
-    pub(super) fn new(front: std::sync::Arc<RegionFront>, pages: usize) -> Shown {
-        Shown { front, pages: vec![0; pages.div_ceil(64)] }
+    /// Lets touches reach pages that have come.
+    fn show(&mut self, run: Run) -> std::io::Result<()> {
+        match self {
+            Shown::Here(here) => here.show(run),
+            Shown::Shared { toucher, .. } => {
+                toucher.as_ref().map_or(Ok(()), |member| member.show(run, false))
+            }
+        }
+    }
+
+    /// Lets the touch that is served reach its page.
+    fn show_touched(&mut self, page: u32, writes: bool) -> std::io::Result<()> {
+        let run = Run { first: page, count: 1 };
+        match self {
+            Shown::Here(here) => here.show(run),
+            Shown::Shared { fronts, toucher } => {
+                let Some(member) = toucher else { return Ok(()) };
+                if writes {
+                    fronts.note(page);
+                }
+                member.show(run, writes)
+            }
+        }
+    }
+
+    fn hide(&mut self, run: Run) -> std::io::Result<u32> {
+        match self {
+            Shown::Here(here) => here.hide(run),
+            Shown::Shared { fronts, .. } => Ok(fronts.hide(run)),
+        }
+    }
+}
+
+/// The program's side, and which pages touches reach there.
+#[derive(Debug)]
+pub(super) struct ShownHere {
+    front: Arc<RegionFront>,
+    pages: Vec<u64>,
+}
+
+impl ShownHere {
+    pub(super) fn new(front: Arc<RegionFront>, pages: usize) -> ShownHere {
+        ShownHere { front, pages: vec![0; pages.div_ceil(64)] }
     }
 
     fn set(&mut self, page: u32, shown: bool) {
@@ -49,13 +99,16 @@ impl Shown {
 }
 
 #[derive(Debug)]
-pub(super) struct Pager {
+pub(in crate::pool) struct Pager {
     // Dropped first: that waits until the kernel is done with the memory.
     transfers: PageTransfers,
     policy: PagingPolicy,
     shown: Option<Shown>,
     under_way: Vec<Option<UnderWay>>,
     memory: RegionMemory,
+    // Dropped after the memory, which it gives back.
+    share: Option<Share>,
+    board: Option<AccountPage>,
     /// Why the last transfer of each direction failed.
     failed: [Option<Errno>; 2],
     failures: u64,
@@ -80,6 +133,8 @@ impl Pager {
             policy,
             shown,
             memory,
+            share: None,
+            board: AccountPage::new(u64::from(settings.pages) * crate::memory::page_bytes()),
             failed: [None; 2],
             failures: 0,
             waits: 0,
@@ -198,8 +253,22 @@ impl Pager {
         self.waited_ns += begun.elapsed().as_nanos() as u64;
     }
 
+    /// Shows the account to other processes.
+    fn publish(&self) {
+        if let Some(board) = &self.board {
+            let budget = u64::from(self.policy.limit()) * self.memory.page_bytes() as u64;
+            board.publish(budget, &self.account());
+        }
+    }
+
     /// Brings a page into memory for a touch.
     pub(super) fn fetch(&mut self, page: u32, writes: bool) -> Result<()> {
+        let fetched = self.bring(page, writes);
+        self.publish();
+        fetched
+    }
+
+    fn bring(&mut self, page: u32, writes: bool) -> Result<()> {
         let failures = self.failures;
         loop {
             match self.policy.touch(page, writes) {
@@ -207,6 +276,7 @@ impl Pager {
                 Touch::Coming => self.wait_for_one(),
                 Touch::Absent => {
                     self.check_failures(failures)?;
+                    self.borrow();
                     let comes = self.policy.bring(page);
                     self.act().map_err(|cause| page_error("bring in", page, cause))?;
                     if !comes && self.transfers.in_flight() > 0 {
@@ -217,7 +287,117 @@ impl Pager {
             self.act().map_err(|cause| page_error("bring in", page, cause))?;
         }
         let Some(shown) = &mut self.shown else { return Ok(()) };
-        shown.show(Run { first: page, count: 1 }).map_err(|cause| page_error("map", page, cause))
+        shown.show_touched(page, writes).map_err(|cause| page_error("map", page, cause))
+    }
+
+    /// Brings a page into memory for a touch of a member of a shared region.
+    pub(super) fn fetch_for(
+        &mut self,
+        of: &Arc<MemberFront>,
+        page: u32,
+        writes: bool,
+    ) -> Result<()> {
+        self.set_toucher(Some(Arc::clone(of)));
+        let fetched = self.fetch(page, writes);
+        self.set_toucher(None);
+        fetched
+    }
+
+    fn set_toucher(&mut self, of: Option<Arc<MemberFront>>) {
+        if let Some(Shown::Shared { toucher, .. }) = &mut self.shown {
+            *toucher = of;
+        }
+    }
+
+    /// Takes memory from the pool, if a fault could use it.
+    fn borrow(&mut self) {
+        let Some(share) = &mut self.share else { return };
+        share.publish(&self.policy.counts(), self.waited_ns);
+        let lacks = self.policy.lacks();
+        if lacks > 0 && share.borrow(lacks) {
+            self.policy.set_limit(share.pages());
+        }
+    }
+
+    pub(super) fn share(&mut self, share: Share) {
+        self.policy.set_limit(share.pages());
+        self.policy.set_reach(share.reach());
+        self.share = Some(share);
+    }
+
+    /// Takes memory for this many pages from the pool, as far as it has it, and reads what a region
+    /// had when it went out.
+    pub(in crate::pool) fn come_in(&mut self, pages: u32, set: &[Run]) {
+        let Some(share) = &mut self.share else { return };
+        let more = pages.saturating_sub(share.pages());
+        if more > 0 && share.borrow(more) {
+            self.policy.set_limit(share.pages());
+        }
+        self.bring_back(set);
+    }
+
+    /// Reads what a region had at an earlier time, as far as memory is free. Many reads are under
+    /// way at once.
+    pub(super) fn bring_back(&mut self, set: &[Run]) {
+        for run in set {
+            let mut left = *run;
+            while left.count > 0 {
+                // What cannot be read now is read, or fails, when it is touched.
+                let Some(done) = self.policy.bring_exactly(left) else { return self.settle() };
+                if self.act().is_err() {
+                    return;
+                }
+                left = Run { first: left.first + done, count: left.count - done };
+            }
+        }
+        self.settle();
+    }
+
+    /// Waits until all transfers have ended.
+    fn settle(&mut self) {
+        while self.transfers.in_flight() > 0 {
+            self.wait_for_one();
+            if self.act().is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(in crate::pool) fn working_set(&self) -> Vec<Run> {
+        self.policy.working_set()
+    }
+
+    /// Lets pages go until the region has this many fewer, and gives their memory back to the pool.
+    /// Returns how many frames of the pool went back.
+    pub(in crate::pool) fn give(&mut self, pages: u32) -> usize {
+        let Some((most, least)) = self.share.as_ref().map(|share| (share.pages(), share.least()))
+        else {
+            return 0;
+        };
+        let failures = self.failures;
+        // In whole frames of the pool.
+        let each = self.share.as_ref().map_or(1, Share::pages_each);
+        let wanted = (most.saturating_sub(pages) / each * each).max(least);
+        self.policy.set_limit(wanted);
+        let mut acted = self.act();
+        while acted.is_ok() && self.policy.frames_used().0 > wanted && self.failures == failures {
+            if self.transfers.in_flight() > 0 {
+                self.wait_for_one();
+            }
+            let before = self.policy.frames_used().0;
+            self.policy.set_limit(wanted);
+            acted = self.act();
+            if before == self.policy.frames_used().0 && self.transfers.in_flight() == 0 {
+                break;
+            }
+        }
+        // Pages that could not be written stay.
+        let used = self.policy.frames_used().0;
+        let Some(share) = &mut self.share else { return 0 };
+        let gone = share.keep(wanted.max(used));
+        self.policy.set_limit(share.pages());
+        self.publish();
+        gone
     }
 
     /// An error if a transfer has failed since there were so many failures.
@@ -246,6 +426,7 @@ impl Pager {
             self.wait_for_one();
             self.act().map_err(failed)?;
         }
+        self.publish();
         self.check_failures(failures)
     }
 
@@ -268,7 +449,22 @@ impl Pager {
             waited_ns: self.waited_ns,
             memory_bytes: bytes(frames.into()),
             most_memory_bytes: bytes(most.into()),
+            again_faults: counts.again,
+            swapped: self.share.as_ref().map_or(0, Share::swapped),
             failures: self.failures,
+        }
+    }
+}
+
+impl Drop for Pager {
+    fn drop(&mut self) {
+        let is_here = self.share.as_ref().is_some_and(Share::is_here);
+        if is_here {
+            while self.transfers.in_flight() > 0 {
+                self.wait_for_one();
+            }
+            // A mapping of it may live longer, and others get the budget now.
+            let _ = self.memory.release_all();
         }
     }
 }

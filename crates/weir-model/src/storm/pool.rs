@@ -4,6 +4,7 @@
 //! die. Whatever happens, a reader sees the blocks of its stream in their order, none twice, none
 //! missing; memory stays within its budget; and as long as readers read, everybody gets on.
 
+use super::{Ended, Trace};
 use crate::heap::EventHeap;
 use crate::random::Random;
 use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings, Rule};
@@ -48,48 +49,24 @@ struct Storm {
     /// One transfer in so many fails; 0 for none.
     faulty: u64,
     handled: u64,
-    trace: Vec<Traced>,
+    trace: Trace<Traced>,
 }
 
-/// What happened: kept as it is, and put into words only for a wreck.
+/// What happened.
 #[derive(Clone, Copy, Debug)]
+#[expect(dead_code, reason = "it is read by being printed")]
 enum Traced {
     Event(u64, What),
     Action(Action),
 }
 
-impl Traced {
-    fn text(&self) -> String {
-        match self {
-            Traced::Event(at_ns, what) => format!("{at_ns} ns: {what:?}"),
-            Traced::Action(action) => format!("    {action:?}"),
-        }
-    }
-}
-
-/// What a storm found wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wreck {
-    /// Its seed.
-    pub seed: u64,
-    /// What was wrong.
-    pub why: String,
-    /// The last things that happened.
-    pub trace: Vec<String>,
-}
-
-/// Runs the storm of a seed. Returns how many events it had.
-///
-/// # Errors
-/// A promise of the pool was broken.
-pub fn storm(seed: u64) -> Result<u64, Wreck> {
+/// Runs the storm of a seed.
+pub(super) fn storm(seed: u64) -> Ended {
     let mut storm = Storm::new(seed);
-    let result = storm.run();
-    let (handled, trace) = (storm.handled, storm.trace);
-    result.map(|()| handled).map_err(|why| {
-        let from = trace.len().saturating_sub(20);
-        Wreck { seed, why, trace: trace[from..].iter().map(Traced::text).collect() }
-    })
+    match storm.run() {
+        Ok(()) => Ok(storm.handled),
+        Err(why) => Err((why, storm.trace.words())),
+    }
 }
 
 impl Storm {
@@ -126,7 +103,7 @@ impl Storm {
             left: STEPS,
             faulty,
             handled: 0,
-            trace: Vec::new(),
+            trace: Trace::new(),
         }
     }
 
@@ -293,24 +270,5 @@ impl Storm {
             Action::Trouble(_) => {}
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ten_thousand_storms_break_no_promise() {
-        for seed in 0..10_000 {
-            if let Err(wreck) = storm(seed) {
-                panic!("weir model storm --seed {seed}: {}\n{}", wreck.why, wreck.trace.join("\n"));
-            }
-        }
-    }
-
-    #[test]
-    fn a_seed_gives_the_same_storm() {
-        assert_eq!(storm(42), storm(42));
     }
 }

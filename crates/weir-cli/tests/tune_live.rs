@@ -1,0 +1,42 @@
+//! `weir tune --live`: the pipes in use get their sizes too. The test has a process of its own, since it
+//! changes all pipes of its process.
+
+mod common;
+
+use common::WEIR;
+use std::process::Command;
+use weir::{Options, pipe};
+
+/// A shift used to be bytes for one size, and pipes in use were set one at a time.
+#[test]
+fn sizes_are_asked_of_the_pipes_in_use() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut pipes = [4096, 65_536, 1 << 20].map(|capacity| {
+        let options = Options::new().capacity_bytes(capacity).segment_bytes(capacity);
+        pipe(&options).expect("made")
+    });
+    let live = format!("--live={}", std::process::id());
+    let output = Command::new(WEIR)
+        .args(["tune", "--shift", "4", &live])
+        .env("WEIR_TUNE", directory.path().join("tune"))
+        .output()
+        .expect("weir");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("3 of 3 pipes in use"), "{said}");
+    for (writer, reader) in &mut pipes {
+        let sizes = || {
+            let memory = reader.memory_descriptor().expect("here").try_clone_to_owned();
+            weir::stat::read(&memory.expect("copied")).expect("read")
+        };
+        let now = sizes();
+        assert_eq!(now.segment_bytes, now.capacity_bytes >> 4);
+        // The writer looks for wishes now and then.
+        for _ in 0..10_000 {
+            writer.write(b"x").expect("written");
+            reader.read(&mut [0]).expect("read");
+        }
+        assert_eq!(writer.sizes().segment_bytes, now.segment_bytes);
+    }
+    let kept = std::fs::read_to_string(directory.path().join("tune")).expect("kept");
+    assert!(kept.contains("segment_shift 4"), "{kept}");
+}

@@ -1,0 +1,162 @@
+//! Page faults of other processes, over memory that they share with the server.
+//!
+//! A member process maps the memory file, and hands the descriptor of its faults to the server
+//! ([`MemberFaults`]). The server maps pages into the members ([`ServedFaults`]). A page is shown
+//! write-protected until a member writes it, and then the server is told. Before a page leaves, it is
+//! protected in all members. A hole in the memory file takes it away from all of them.
+//!
+//! A member keeps a copy of its descriptor. Otherwise the death of the server would let touches of
+//! absent pages find zeros.
+
+use super::{
+    CONTINUE_WP, IOC_WRITEPROTECT, RangeCall, UserFault, agree, map_pages, open, poison, register,
+    take, wake,
+};
+use crate::check;
+use crate::forks::ParentOnly;
+use rustix::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::io;
+
+const FEATURES: [(u64, &str); 6] = [
+    (1, "PAGEFAULT_FLAG_WP"),
+    (1 << 5, "MISSING_SHMEM"),
+    (1 << 8, "THREAD_ID"),
+    (1 << 10, "MINOR_SHMEM"),
+    (1 << 12, "WP_HUGETLBFS_SHMEM"),
+    (1 << 14, "POISON"),
+];
+/// The name of such a descriptor in /proc.
+const LINK: &str = "anon_inode:[userfaultfd]";
+
+/// The faults of this process, which another one serves.
+#[derive(Debug)]
+pub struct MemberFaults {
+    descriptor: ParentOnly,
+}
+
+impl MemberFaults {
+    /// Opens a descriptor of faults.
+    ///
+    /// # Errors
+    /// As [`super::UserFaults::open`].
+    pub fn open() -> io::Result<MemberFaults> {
+        let (descriptor, _) = open()?;
+        agree(descriptor.here()?.as_raw_fd(), &FEATURES)?;
+        Ok(MemberFaults { descriptor })
+    }
+
+    /// The descriptor, to be sent to the server.
+    ///
+    /// # Errors
+    /// `BADF`: this is a forked child.
+    pub fn here(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        self.descriptor.here()
+    }
+
+    /// Makes the faults of a mapping come to the descriptor.
+    ///
+    /// # Safety
+    /// The range is a mapping of a memory file of this process, and stays mapped while this lives.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub unsafe fn register(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { register(self.here()?.as_raw_fd(), start, bytes) }
+    }
+
+    /// Wakes all that wait in a range. They touch it again.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn wake(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
+        wake(self.here()?.as_raw_fd(), start as u64, bytes as u64)
+    }
+}
+
+/// The faults of a member. Addresses are those of the member.
+#[derive(Debug)]
+pub struct ServedFaults {
+    descriptor: ParentOnly,
+    page_bytes: u64,
+}
+
+impl ServedFaults {
+    /// Takes a descriptor that a member sent.
+    ///
+    /// # Errors
+    /// It is no descriptor of faults.
+    pub fn received(descriptor: ParentOnly) -> io::Result<ServedFaults> {
+        let number = descriptor.here()?.as_raw_fd();
+        let name = std::fs::read_link(format!("/proc/self/fd/{number}"))?;
+        if name.as_os_str() != LINK {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it serves no faults"));
+        }
+        // The one who reads does not wait.
+        rustix::io::ioctl_fionbio(descriptor.here()?, true).or_else(|_| {
+            rustix::fs::fcntl_setfl(descriptor.here()?, rustix::fs::OFlags::NONBLOCK)
+        })?;
+        Ok(ServedFaults { descriptor, page_bytes: rustix::param::page_size() as u64 })
+    }
+
+    fn raw(&self) -> io::Result<RawFd> {
+        Ok(self.descriptor.here()?.as_raw_fd())
+    }
+
+    /// A descriptor that is readable when there are faults. `None` in a forked child.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.get()
+    }
+
+    /// Calls `each` with the faults that wait, if any do.
+    ///
+    /// # Errors
+    /// Those of read(2).
+    pub fn take(&self, each: &mut dyn FnMut(UserFault)) -> io::Result<()> {
+        take(self.raw()?, self.page_bytes as usize, each)
+    }
+
+    /// Maps pages, which the memory file has, into the member, protected or to be written, and wakes
+    /// who waits for them.
+    ///
+    /// # Errors
+    /// Those of the kernel: the memory file lacks a page, or the member has died.
+    pub fn show(&self, start: u64, bytes: u64, writes: bool) -> io::Result<()> {
+        let descriptor = self.raw()?;
+        let mode = if writes { 0 } else { CONTINUE_WP };
+        map_pages(descriptor, start..start + bytes, mode, self.page_bytes, |at| match writes {
+            true => protect(descriptor, at, self.page_bytes, false),
+            false => wake(descriptor, at, self.page_bytes),
+        })
+    }
+
+    /// Protects pages: whoever writes one afterwards waits until it is shown to be written.
+    ///
+    /// # Errors
+    /// Those of the kernel: the member has died.
+    pub fn protect(&self, start: u64, bytes: u64) -> io::Result<()> {
+        protect(self.raw()?, start, bytes, true)
+    }
+
+    /// Makes touches of a page end in SIGBUS, and wakes who waits for it.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn poison(&self, start: u64) -> io::Result<()> {
+        poison(self.raw()?, start, self.page_bytes)
+    }
+}
+
+fn protect(descriptor: RawFd, start: u64, bytes: u64, protects: bool) -> io::Result<()> {
+    loop {
+        // Without protection it wakes who waits.
+        let mut call = RangeCall { start, bytes, mode: u64::from(protects), done: 0 };
+        // SAFETY: the kernel reads the first three words of the live local, and changes the
+        // protection of pages of a registered range only.
+        let result = unsafe { libc::ioctl(descriptor, IOC_WRITEPROTECT, &raw mut call) };
+        match check(result) {
+            Err(cause) if cause.raw_os_error() == Some(libc::EAGAIN) => {}
+            result => return result.map(drop),
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! A region that several processes share. One of them owns it, and serves the faults of all.
+
+use super::join::join;
+use super::pager::{Pager, Shown};
+use super::{RegionAccount, RegionOptions, bring_or};
+use crate::connect::passing;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{
+    MemberFront, MemberMemory, PageTransfers, RegionMemory, SharedFronts, file_bytes, page_bytes,
+};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use weir_sys::forks::ParentOnly;
+
+/// The first word of both messages, and the version of what they say.
+const WORD: &str = "weir-region 1";
+/// What the owner says to a member that it serves from now on.
+const SERVED: &[u8] = b"weir-region served";
+/// How long each side waits for the other's message.
+const ANSWERS_WITHIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+/// Bytes in a budget of memory with a file behind it, which several processes share. This process
+/// owns it: it has the file and the budget, and serves the faults of the others.
+///
+/// A member that dies harms nobody: what it wrote stays. When the owner ends, calls of members fail
+/// with [`ErrorKind::Closed`].
+///
+/// ```no_run
+/// use std::os::unix::net::UnixListener;
+/// use weir::{RegionOptions, SharedRegion, SharedRegionMember};
+/// // The owner:
+/// let file = std::fs::File::options().read(true).write(true).open("table")?;
+/// let region = SharedRegion::over(file, &RegionOptions::new().memory_bytes(64 << 20))?;
+/// for member in UnixListener::bind("/run/table")?.incoming() {
+///     region.admit(member?)?;
+/// }
+/// // Each other process:
+/// let socket = std::os::unix::net::UnixStream::connect("/run/table")?;
+/// let region = SharedRegionMember::join(socket)?;
+/// region.write_at(4096, b"abc")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SharedRegion {
+    shared: Arc<Owned>,
+    thread: Option<JoinHandle<()>>,
+    bytes: u64,
+    writes_back: bool,
+}
+
+/// What the owner's thread shares.
+#[derive(Debug)]
+struct Owned {
+    pager: Arc<Mutex<Pager>>,
+    fronts: Arc<SharedFronts>,
+    /// The members' sockets, which end with the members.
+    sockets: Mutex<Vec<(Arc<MemberFront>, Arc<ParentOnly>)>>,
+    kick: ParentOnly,
+    stops: AtomicBool,
+    epoch: u32,
+}
+
+impl Owned {
+    fn lock(&self) -> MutexGuard<'_, Pager> {
+        self.pager.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, Vec<(Arc<MemberFront>, Arc<ParentOnly>)>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn kick() -> Result<ParentOnly> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    ParentOnly::make(|| eventfd(0, flags).map_err(std::io::Error::from))
+        .map_err(|cause| Error::os("make", "a region", cause))
+}
+
+fn forked(operation: &'static str) -> Error {
+    let why = "it belongs to the process this one was forked from";
+    Error::new(ErrorKind::Forked, operation, "the region", why)
+}
+
+fn check_range(operation: &'static str, (at, bytes): (u64, usize), length: u64) -> Result<()> {
+    if at.checked_add(bytes as u64).is_some_and(|end| end <= length) {
+        return Ok(());
+    }
+    let why = format!("{bytes} bytes at {at} reach beyond its {length} bytes");
+    Err(Error::new(ErrorKind::Invalid, operation, "the region", why))
+}
+
+impl SharedRegion {
+    /// Makes a region of zeros, with a file without a name.
+    ///
+    /// # Errors
+    /// Those of [`Region::new`](super::Region::new).
+    pub fn new(bytes: u64, options: &RegionOptions) -> Result<SharedRegion> {
+        let reserved = options.reserved(bytes)?;
+        SharedRegion::with(
+            bytes,
+            options,
+            PageTransfers::spill(&options.directory(), reserved)?,
+            false,
+        )
+    }
+
+    /// Makes a region over a file, open for reading and writing. It is written back by
+    /// [`SharedRegion::flush`], and when the region is dropped.
+    ///
+    /// # Errors
+    /// Those of [`Region::over`](super::Region::over).
+    pub fn over(file: File, options: &RegionOptions) -> Result<SharedRegion> {
+        let bytes = file_bytes(&file)?;
+        SharedRegion::with(bytes, options, PageTransfers::over(file, bytes)?, true)
+    }
+
+    fn with(
+        bytes: u64,
+        options: &RegionOptions,
+        transfers: PageTransfers,
+        over: bool,
+    ) -> Result<SharedRegion> {
+        let memory = RegionMemory::shared(bytes.next_multiple_of(page_bytes()) as usize)?;
+        let settings = options.settings(bytes, true, over)?;
+        let fronts = Arc::new(SharedFronts::new(settings.pages as usize));
+        let shown = Shown::Shared { fronts: Arc::clone(&fronts), toucher: None };
+        let pager = Pager::new(memory, settings, transfers, Some(shown))?;
+        let (pager, _) = join(options.shared_pool(), pager)?;
+        let shared = Arc::new(Owned {
+            pager,
+            fronts,
+            sockets: Mutex::new(Vec::new()),
+            kick: kick()?,
+            stops: AtomicBool::new(false),
+            epoch: weir_sys::forks::epoch(),
+        });
+        let serving = Arc::clone(&shared);
+        let thread = weir_sys::threads::start("weir-region", move || serve(&serving))
+            .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
+        Ok(SharedRegion { shared, thread: Some(thread), bytes, writes_back: over })
+    }
+
+    fn check_here(&self, operation: &'static str) -> Result<()> {
+        let is_here = self.shared.epoch == weir_sys::forks::epoch();
+        if is_here { Ok(()) } else { Err(forked(operation)) }
+    }
+
+    /// Lets the process on the other side of a Unix socket join, which calls
+    /// [`SharedRegionMember::join`]. Waits for its message for at most ten seconds. It can read and
+    /// write all of the region from then on, until it ends or the socket is closed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`], [`ErrorKind::Corrupt`]: it says nothing, or something else.
+    /// [`ErrorKind::Os`]: the socket or the descriptor that it sent cannot be used.
+    pub fn admit(&self, socket: impl Into<OwnedFd>) -> Result<()> {
+        self.check_here("admit to")?;
+        let failed = |cause: std::io::Error| Error::os("admit to", "the region", cause);
+        let socket = ParentOnly::new(socket.into()).map_err(failed)?;
+        let number = socket.here().map_err(|cause| failed(cause.into()))?;
+        {
+            let pager = self.shared.lock();
+            let text = format!("{WORD} {}", self.bytes);
+            let file = pager.memory().file().map_err(|cause| failed(cause.into()))?;
+            passing::send(number, text.as_bytes(), &[file])
+                .map_err(|cause| failed(cause.into()))?;
+        }
+        let (text, faults) = hear(number, "admit to")?;
+        let base = text.strip_prefix(WORD).and_then(|base| base.trim().parse().ok());
+        let (Some(base), Some(faults)) = (base, faults) else {
+            let why = "the process on the other side is no member";
+            return Err(Error::new(ErrorKind::Corrupt, "admit to", "the region", why));
+        };
+        let faults = ParentOnly::new(faults).map_err(failed)?;
+        let whole = self.bytes.next_multiple_of(page_bytes());
+        let member = Arc::new(MemberFront::new(faults, base, whole).map_err(failed)?);
+        // From here on what it has is protected when it goes.
+        self.shared.fronts.add(Arc::clone(&member));
+        let socket = Arc::new(socket);
+        self.shared.sockets().push((member, Arc::clone(&socket)));
+        wake(&self.shared.kick);
+        let number = socket.here().map_err(|cause| failed(cause.into()))?;
+        passing::send(number, SERVED, &[]).map_err(|cause| failed(cause.into()))
+    }
+
+    /// How many members there are now.
+    pub fn members(&self) -> usize {
+        self.shared.fronts.members().len()
+    }
+
+    /// The length.
+    pub fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it has no bytes, which is never so.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    fn each_page(
+        &self,
+        operation: &'static str,
+        (at, bytes): (u64, usize),
+        writes: bool,
+        mut each: impl FnMut(&RegionMemory, usize, std::ops::Range<usize>),
+    ) -> Result<()> {
+        self.check_here(operation)?;
+        check_range(operation, (at, bytes), self.bytes)?;
+        let mut pager = self.shared.lock();
+        let (mut done, page_bytes) = (0, page_bytes());
+        while done < bytes {
+            let start = at + done as u64;
+            let part = ((page_bytes - start % page_bytes) as usize).min(bytes - done);
+            pager.fetch((start / page_bytes) as u32, writes)?;
+            each(pager.memory(), start as usize, done..done + part);
+            done += part;
+        }
+        Ok(())
+    }
+
+    /// Reads bytes, which members may write meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Region::read_at`](super::Region::read_at).
+    pub fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.each_page("read from", (at, to.len()), false, |memory, start, part| {
+            memory.copy_out(start, &mut to[part]);
+        })
+    }
+
+    /// Writes bytes, which members may read or write meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Region::read_at`](super::Region::read_at).
+    pub fn write_at(&self, at: u64, from: &[u8]) -> Result<()> {
+        self.each_page("write to", (at, from.len()), true, |memory, start, part| {
+            memory.copy_in(start, &from[part]);
+        })
+    }
+
+    /// Writes to the file what is dirty, whoever wrote it, and waits until that is done.
+    ///
+    /// # Errors
+    /// Those of [`Region::flush`](super::Region::flush).
+    pub fn flush(&self) -> Result<()> {
+        self.check_here("flush")?;
+        self.shared.lock().flush()
+    }
+
+    /// The account: that of all members together. It is empty in a forked child.
+    pub fn account(&self) -> RegionAccount {
+        let is_here = self.check_here("ask").is_ok();
+        if is_here { self.shared.lock().account() } else { RegionAccount::default() }
+    }
+}
+
+impl Drop for SharedRegion {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if self.check_here("end").is_err() {
+            // A forked child has no such thread.
+            std::mem::forget(thread);
+            return;
+        }
+        // Release: pairs with the Acquire in `serve`.
+        self.shared.stops.store(true, Ordering::Release);
+        wake(&self.shared.kick);
+        let _ = thread.join();
+        if self.writes_back {
+            let _ = self.shared.lock().flush();
+        }
+    }
+}
+
+fn wake(kick: &ParentOnly) {
+    if let Some(kick) = kick.get() {
+        let _ = rustix::io::write(kick, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Waits for a message and the descriptor that comes with it.
+fn hear(socket: BorrowedFd, operation: &'static str) -> Result<(String, Option<OwnedFd>)> {
+    let failed = |cause| Error::os(operation, "the region", cause);
+    let ready = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], Some(&ANSWERS_WITHIN));
+    if ready.map_err(failed)? == 0 {
+        let why = "the process on the other side says nothing";
+        return Err(Error::new(ErrorKind::TimedOut, operation, "the region", why));
+    }
+    let mut text = [0; 64];
+    let (count, files) = passing::receive_two(socket, &mut text).map_err(failed)?;
+    let text = String::from_utf8_lossy(&text[..count]).into_owned();
+    Ok((text, files.into_iter().flatten().next()))
+}
+
+/// Serves the faults of the members until the region ends.
+fn serve(shared: &Owned) {
+    weir_sys::signals::block_all();
+    let mut faults = Vec::new();
+    // Acquire: pairs with the Release in `SharedRegion::drop`.
+    while !shared.stops.load(Ordering::Acquire) {
+        let members = {
+            let mut sockets = shared.sockets();
+            sockets.retain(|(member, _)| !member.is_gone());
+            sockets.clone()
+        };
+        let ends = wait(shared, &members);
+        for ((member, _), has_ended) in members.iter().zip(ends) {
+            if has_ended || member.take(&mut |page, writes| faults.push((page, writes))).is_err() {
+                member.end();
+            }
+            for (page, writes) in faults.drain(..) {
+                let fetch = || match shared.lock().fetch_for(member, page, writes) {
+                    // It has died, which is no failure of the file.
+                    Err(_) if member.is_gone() => Ok(()),
+                    result => result,
+                };
+                bring_or(fetch, || drop(member.poison(page)));
+            }
+        }
+        // What fails here is tried again for the next fault.
+        let _ = shared.lock().complete();
+    }
+}
+
+/// Waits for a fault of a member, and says which members have ended.
+fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<bool> {
+    let mut descriptors = Vec::with_capacity(2 * members.len() + 1);
+    for (member, socket) in members {
+        let (Some(faults), Some(socket)) = (member.descriptor(), socket.get()) else {
+            return Vec::new();
+        };
+        descriptors.push(PollFd::from_borrowed_fd(faults, PollFlags::IN));
+        descriptors.push(PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::RDHUP));
+    }
+    let Some(kick) = shared.kick.get() else { return Vec::new() };
+    descriptors.push(PollFd::from_borrowed_fd(kick, PollFlags::IN));
+    let _ = poll(&mut descriptors, None);
+    if descriptors.last().is_some_and(|kicked| !kicked.revents().is_empty()) {
+        let _ = rustix::io::read(kick, &mut [0; 8]);
+    }
+    // A member says nothing more: whatever comes is its end.
+    descriptors.chunks_exact(2).map(|pair| !pair[1].revents().is_empty()).collect()
+}
+
+/// A region that another process owns.
+///
+/// Its calls copy. What several processes read and write at once may be old, new, or some of each.
+#[derive(Debug)]
+pub struct SharedRegionMember {
+    shared: Arc<Joined>,
+    thread: Option<JoinHandle<()>>,
+    /// Threads of this process do not read what another one writes.
+    copies: RwLock<()>,
+}
+
+#[derive(Debug)]
+struct Joined {
+    memory: MemberMemory,
+    socket: ParentOnly,
+    kick: ParentOnly,
+    stops: AtomicBool,
+}
+
+impl SharedRegionMember {
+    /// Joins the region of the process on the other side of a Unix socket, which calls
+    /// [`SharedRegion::admit`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`], [`ErrorKind::Refused`], [`ErrorKind::Corrupt`]: the other side says
+    /// nothing, ends, or says something else. [`ErrorKind::Os`]: there is no userfaultfd here, with
+    /// what is missing, or no memory for the mapping.
+    pub fn join(socket: impl Into<OwnedFd>) -> Result<SharedRegionMember> {
+        let failed = |cause: std::io::Error| Error::os("join", "the region", cause);
+        let socket = ParentOnly::new(socket.into()).map_err(failed)?;
+        let number = socket.here().map_err(|cause| failed(cause.into()))?;
+        let (text, file) = hear(number, "join")?;
+        let bytes = text.strip_prefix(WORD).and_then(|bytes| bytes.trim().parse().ok());
+        let (Some(bytes), Some(file)) = (bytes, file) else {
+            let why = "the process on the other side owns none";
+            return Err(Error::new(ErrorKind::Corrupt, "join", "the region", why));
+        };
+        let file = ParentOnly::new(file).map_err(failed)?;
+        let memory = MemberMemory::received(&file, bytes)?;
+        let (faults, base) = memory.offer().map_err(|cause| failed(cause.into()))?;
+        passing::send(number, format!("{WORD} {base}").as_bytes(), &[faults])
+            .map_err(|cause| failed(cause.into()))?;
+        if hear(number, "join")?.0.as_bytes() != SERVED {
+            let why = "its owner refused, or ended";
+            return Err(Error::new(ErrorKind::Refused, "join", "the region", why));
+        }
+        let stops = AtomicBool::new(false);
+        let shared = Arc::new(Joined { memory, socket, kick: kick()?, stops });
+        let watching = Arc::clone(&shared);
+        let thread = weir_sys::threads::start("weir-member", move || watch(&watching))
+            .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
+        Ok(SharedRegionMember { shared, thread: Some(thread), copies: RwLock::new(()) })
+    }
+
+    /// The length.
+    pub fn len(&self) -> u64 {
+        self.shared.memory.len() as u64
+    }
+
+    /// Whether it has no bytes, which is never so.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the owner has ended.
+    pub fn is_lost(&self) -> bool {
+        self.shared.memory.is_lost()
+    }
+
+    fn check(&self, operation: &'static str, at: u64, bytes: usize) -> Result<()> {
+        if !self.shared.memory.is_here() {
+            return Err(forked(operation));
+        }
+        check_range(operation, (at, bytes), self.len())
+    }
+
+    fn outcome(operation: &'static str, copied: bool) -> Result<()> {
+        let why = "its owner has ended";
+        if copied {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Closed, operation, "the region", why))
+        }
+    }
+
+    /// Reads bytes, which other processes may write meanwhile.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`]: the owner has ended. [`ErrorKind::Invalid`]: they reach beyond the end.
+    /// [`ErrorKind::Forked`]: this is a forked child.
+    pub fn read_at(&self, at: u64, to: &mut [u8]) -> Result<()> {
+        self.check("read from", at, to.len())?;
+        let _copies = self.copies.read().unwrap_or_else(PoisonError::into_inner);
+        let copied = self.shared.memory.copy_out(at as usize, to);
+        if !copied {
+            to.fill(0);
+        }
+        SharedRegionMember::outcome("read from", copied)
+    }
+
+    /// Writes bytes, which other processes may read or write meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`SharedRegionMember::read_at`].
+    pub fn write_at(&self, at: u64, from: &[u8]) -> Result<()> {
+        self.check("write to", at, from.len())?;
+        let _copies = self.copies.write().unwrap_or_else(PoisonError::into_inner);
+        let copied = self.shared.memory.copy_in(at as usize, from);
+        SharedRegionMember::outcome("write to", copied)
+    }
+}
+
+impl Drop for SharedRegionMember {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if !self.shared.memory.is_here() {
+            // A forked child has no such thread.
+            std::mem::forget(thread);
+            return;
+        }
+        // Release: pairs with the Acquire in `watch`.
+        self.shared.stops.store(true, Ordering::Release);
+        wake(&self.shared.kick);
+        let _ = thread.join();
+    }
+}
+
+/// Waits for the end of the owner, or of the member.
+fn watch(shared: &Joined) {
+    weir_sys::signals::block_all();
+    let (Some(socket), Some(kick)) = (shared.socket.get(), shared.kick.get()) else { return };
+    let events = PollFlags::IN | PollFlags::RDHUP;
+    let mut descriptors =
+        [PollFd::from_borrowed_fd(socket, events), PollFd::new(&kick, PollFlags::IN)];
+    loop {
+        let _ = poll(&mut descriptors, None);
+        // Acquire: pairs with the Release in `SharedRegionMember::drop`.
+        if shared.stops.load(Ordering::Acquire) {
+            return;
+        }
+        // The owner says nothing more: whatever comes is its end.
+        if !descriptors[0].revents().is_empty() {
+            return shared.memory.lose();
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Ends of backlogs in a [`crate::Wait`] and in a [`crate::Pollable`].
+
+use super::wake::WAITS;
+use super::{BacklogReader, BacklogWriter};
+use crate::connect::wait::Waitable;
+use crate::error::Result;
+use crate::park::WaitSource;
+use rustix::fd::BorrowedFd;
+use std::sync::atomic::AtomicU32;
+
+impl Waitable for BacklogReader {
+    fn source(&mut self) -> &mut dyn WaitSource {
+        self
+    }
+
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()
+    }
+}
+
+/// Its look announces the sleep whenever it finds nothing. An announcement that stays costs the
+/// writer one call into the kernel.
+impl WaitSource for BacklogReader {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        self.finds_something()
+    }
+
+    fn announce(&mut self, _: u64) -> Result<Option<u32>> {
+        Ok((!self.finds_something()?).then_some(WAITS))
+    }
+
+    fn retract(&mut self) {}
+
+    fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        words.push((self.wake().word(), said));
+    }
+}
+
+impl Waitable for BacklogWriter {
+    fn source(&mut self) -> &mut dyn WaitSource {
+        self
+    }
+
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()
+    }
+}
+
+/// As with the reader. It waits for room of at least one byte, and is ready once the reader is gone.
+impl WaitSource for BacklogWriter {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        self.finds_room()
+    }
+
+    fn announce(&mut self, _: u64) -> Result<Option<u32>> {
+        Ok((!self.finds_room()?).then_some(WAITS))
+    }
+
+    fn retract(&mut self) {}
+
+    fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        words.push((self.wake().word(), said));
+    }
+}

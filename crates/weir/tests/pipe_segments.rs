@@ -1,0 +1,72 @@
+//! The promises of docs/contracts/pipe.md about long reads, and about the atomic bound of small pipes.
+
+mod common;
+
+use common::patterned;
+use rustix::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use weir::{ErrorKind, Options, Reader, Waiting, pipe};
+
+fn memory_of(reader: &Reader) -> OwnedFd {
+    reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied")
+}
+
+#[test]
+fn the_atomic_bound_is_more_than_a_segment_of_a_small_pipe() {
+    for capacity in [4096, 8192, 16_384] {
+        let (mut writer, mut reader) =
+            pipe(&Options::new().capacity_bytes(capacity)).expect("a pipe");
+        let sizes = writer.sizes();
+        assert_eq!((sizes.segment_bytes, sizes.atomic_bytes), (capacity / 8, 4096));
+        let rest = capacity as usize - 4096;
+        writer.write(&patterned(rest + 1, 0)).expect("written");
+        let error = writer.try_write(&[7; 4096]).expect_err("a byte is missing");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock, "{capacity}");
+        reader.read(&mut [0]).expect("read");
+        assert_eq!(writer.try_write(&[7; 4096]).expect("written whole"), 4096);
+        std::thread::scope(|scope| {
+            // It waits for its whole room, and gets it by reads of less.
+            let blocked = scope.spawn(|| writer.write(&[8; 4096]).expect("written"));
+            let (mut got, whole) = (0, rest + 2 * 4096);
+            while got < whole {
+                got += reader.read(&mut [0; 700]).expect("read");
+            }
+            assert_eq!((got, blocked.join().expect("no panic")), (whole, 4096));
+        });
+    }
+}
+
+/// A reader used to give the room of a long read back at its end only. Here one read copies the whole
+/// pipe, and an observer looks for an instant at which a part of its room was free, and for one at
+/// which the writer that waited had been woken.
+#[test]
+fn a_long_read_gives_room_back_by_segments() {
+    const WHOLE: usize = 64 << 20;
+    let options = Options::new().capacity_bytes(WHOLE as u64).waiting(Waiting::Sleep);
+    let (mut writer, mut reader) = pipe(&options).expect("a pipe");
+    let memory = memory_of(&reader);
+    let (chunk, deadline) = (vec![5; WHOLE], Instant::now() + Duration::from_secs(60));
+    let (mut parted, mut woken) = (false, false);
+    while !(parted && woken) {
+        assert!(Instant::now() < deadline, "a part was free: {parted}, the writer woke: {woken}");
+        assert_eq!(writer.try_write(&chunk).expect("written"), WHOLE);
+        std::thread::scope(|scope| {
+            let before = weir::stat::read(&memory).expect("read").writer.account;
+            let blocked = scope.spawn(|| writer.write(&[6; 1000]).expect("written"));
+            common::until("the writer waits", || {
+                weir::stat::read(&memory).expect("read").writer.waits
+            });
+            let reading = scope.spawn(|| reader.read(&mut vec![0; WHOLE]).expect("read"));
+            while !reading.is_finished() {
+                let now = weir::stat::read(&memory).expect("read");
+                // 1000 bytes are those that were written meanwhile.
+                let fill = now.fill_bytes.unwrap_or_default();
+                parted |= fill > 1000 && fill < WHOLE as u64;
+                woken |= fill > 1000 && now.writer.account.bytes > before.bytes;
+            }
+            assert_eq!(reading.join().expect("no panic"), WHOLE);
+            assert_eq!(blocked.join().expect("no panic"), 1000);
+        });
+        assert_eq!(reader.read(&mut [0; 2000]).expect("read"), 1000);
+    }
+}

@@ -1,0 +1,205 @@
+//! What a shared region promises: all processes see the same bytes, whoever dies, and the owner's end
+//! is an error.
+
+use common::{Random, kill, say, start, until};
+use rustix::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use weir::{ErrorKind, RegionOptions, SharedRegion, SharedRegionMember};
+
+mod common;
+
+const PAGE: u64 = 4096;
+const PAGES: u64 = 512;
+const BYTES: u64 = PAGES * PAGE;
+
+fn options() -> RegionOptions {
+    RegionOptions::new().memory_bytes(64 * PAGE)
+}
+
+fn admit(region: &SharedRegion, socket: &OwnedFd) {
+    region.admit(socket.try_clone().expect("a copy")).expect("admitted");
+}
+
+fn word(at: u64, of: u64) -> u64 {
+    at << 8 | of
+}
+
+/// Whether userfaultfd works here. Without it nobody can be a member.
+fn is_here() -> bool {
+    let made = weir::MappedRegion::new(1 << 20, &options()).expect("made");
+    let mechanism = made.mechanism();
+    if mechanism.starts_with("mmap") {
+        println!("SKIPPED: {mechanism}");
+    }
+    !mechanism.starts_with("mmap")
+}
+
+/// A process that joins and does as it is told.
+#[test]
+fn in_a_role() {
+    let Some(role) = common::role() else { return };
+    if role == "owner" {
+        let region = SharedRegion::new(BYTES, &options()).expect("made");
+        region.admit(std::io::stdin().as_fd_copy()).expect("admitted");
+        loop {
+            std::thread::park();
+        }
+    }
+    let region = SharedRegionMember::join(std::io::stdin().as_fd_copy()).expect("joined");
+    // The socket was handed over; orders come by what the owner writes.
+    let me: u64 = role.parse().expect("a number");
+    let mut random = Random(me);
+    let mut own = vec![0_u64; PAGES as usize];
+    for round in 1.. {
+        let page = random.below(PAGES);
+        let at = page * PAGE + me * 64;
+        let mut found = [0; 8];
+        region.read_at(at, &mut found).expect("read");
+        assert_eq!(u64::from_le_bytes(found), own[page as usize], "page {page} round {round}");
+        own[page as usize] = word(round, me);
+        region.write_at(at, &word(round, me).to_le_bytes()).expect("written");
+        // How far it got, for the owner, in the last page.
+        region.write_at(BYTES - PAGE + 2048 + me * 8, &round.to_le_bytes()).expect("written");
+    }
+}
+
+trait FdCopy {
+    fn as_fd_copy(&self) -> OwnedFd;
+}
+
+impl FdCopy for std::io::Stdin {
+    fn as_fd_copy(&self) -> OwnedFd {
+        use std::os::fd::AsFd;
+        self.as_fd().try_clone_to_owned().expect("a copy")
+    }
+}
+
+fn rounds(region: &SharedRegion, member: u64) -> u64 {
+    let mut found = [0; 8];
+    region.read_at(BYTES - PAGE + 2048 + member * 8, &mut found).expect("read");
+    u64::from_le_bytes(found)
+}
+
+#[test]
+fn processes_share_a_region_and_a_member_that_dies_harms_nobody() {
+    if !is_here() {
+        return;
+    }
+    let region = SharedRegion::new(BYTES, &options()).expect("made");
+    let mut members: Vec<_> = (1..=3).map(|me: u64| start(&me.to_string())).collect();
+    members.iter().for_each(|(_, socket)| admit(&region, socket));
+    assert_eq!(region.members(), 3);
+    // Their own words are checked by the members, who die if one is wrong.
+    let far = |region: &SharedRegion, me: u64, most: u64| {
+        let begun = Instant::now();
+        while rounds(region, me) < most {
+            assert!(begun.elapsed() < Duration::from_secs(60), "member {me}");
+        }
+    };
+    (1..=3).for_each(|me| far(&region, me, 1000));
+    // Killed wherever it is; the others go on.
+    kill(&mut members[1].0);
+    let _ = members.remove(1);
+    let now = (rounds(&region, 1), rounds(&region, 3));
+    far(&region, 1, now.0 + 1000);
+    far(&region, 3, now.1 + 1000);
+    until("its death is noticed", || region.members() == 2);
+    // What it wrote is there: a word of its own, or zero, in each page.
+    let mut written = 0;
+    for page in 0..PAGES {
+        let mut found = [0; 8];
+        region.read_at(page * PAGE + 2 * 64, &mut found).expect("read");
+        let found = u64::from_le_bytes(found);
+        assert!(found == 0 || found & 0xff == 2, "{found:x}");
+        written += u64::from(found != 0);
+    }
+    assert!(written > PAGES / 2, "{written}");
+    let account = region.account();
+    assert!(account.most_memory_bytes <= 64 * PAGE && account.written_bytes > 0, "{account:?}");
+    for (mut child, _) in members {
+        assert!(child.try_wait().expect("asked").is_none(), "a member found a wrong word");
+        kill(&mut child);
+    }
+}
+
+#[test]
+fn the_owners_death_is_an_error() {
+    if !is_here() {
+        return;
+    }
+    let (mut owner, socket) = start("owner");
+    let member = SharedRegionMember::join(socket).expect("joined");
+    for page in 0..PAGES {
+        member.write_at(page * PAGE, &page.to_le_bytes()).expect("written");
+    }
+    let (told, died) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let (member, told) = (&member, told.clone());
+            scope.spawn(move || {
+                let mut random = Random(seed + 1);
+                loop {
+                    let page = random.below(PAGES);
+                    let mut found = [0; 8];
+                    match member.read_at(page * PAGE, &mut found) {
+                        // Never bytes that nobody wrote.
+                        Ok(()) => assert_eq!(u64::from_le_bytes(found), page),
+                        Err(error) => return told.send(error).expect("heard"),
+                    }
+                }
+            });
+        }
+        kill(&mut owner);
+        for _ in 0..2 {
+            let error = died.recv_timeout(Duration::from_secs(20)).expect("no hang");
+            assert_eq!(error.kind(), ErrorKind::Closed);
+            assert_eq!(error.to_string(), "cannot read from the region: its owner has ended");
+        }
+    });
+    assert!(member.is_lost());
+    let refused = member.write_at(0, b"abc").expect_err("lost");
+    assert_eq!(refused.kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn what_members_write_reaches_the_file() {
+    if !is_here() {
+        return;
+    }
+    let mut file = tempfile::tempfile().expect("a file");
+    std::io::Write::write_all(&mut file, &vec![0; BYTES as usize]).expect("written");
+    let region = SharedRegion::over(file.try_clone().expect("a copy"), &options()).expect("made");
+    let (mut child, socket) = start("1");
+    admit(&region, &socket);
+    let begun = Instant::now();
+    while rounds(&region, 1) < 1000 {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    kill(&mut child);
+    until("its death is noticed", || region.members() == 0);
+    let mut copy = vec![0; BYTES as usize];
+    region.read_at(0, &mut copy).expect("read");
+    drop(region);
+    use std::os::unix::fs::FileExt;
+    let mut found = vec![0; BYTES as usize];
+    file.read_exact_at(&mut found, 0).expect("read");
+    assert!(found == copy);
+    assert!((0..PAGES).filter(|page| found[(page * PAGE + 64) as usize] == 1).count() > 100);
+}
+
+#[test]
+fn strangers_are_refused() {
+    let region = SharedRegion::new(BYTES, &options()).expect("made");
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    say(&theirs, b"weir-region 1 4096");
+    let refused = region.admit(ours).expect_err("no descriptor");
+    assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    drop(theirs);
+    assert!(region.admit(ours).is_err());
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    say(&theirs, b"hello");
+    let refused = SharedRegionMember::join(ours).expect_err("no owner");
+    assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+    assert_eq!(region.members(), 0);
+}
