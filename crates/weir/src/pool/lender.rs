@@ -7,7 +7,8 @@
 
 use super::core::Core;
 use super::lending::{Member, Pager};
-use super::region::{RegionPager, ShareState};
+use super::region::pager::Pager as RegionPager;
+use super::region::share::ShareState;
 use crate::error::{Error, Result};
 use crate::memory::FrameWriter;
 use std::sync::atomic::Ordering::Relaxed;

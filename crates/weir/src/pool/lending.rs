@@ -1,6 +1,7 @@
 //! The regions of a pool, and what they wish: memory, or to begin.
 
-use super::region::{RegionPager, ShareState};
+use super::region::pager::Pager as RegionPager;
+use super::region::share::ShareState;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
