@@ -24,7 +24,7 @@ fn sizes_out_of_range_are_refused_with_the_range() {
     );
     assert_eq!(
         error(Options::new().capacity_bytes(65_536).atomic_bytes(0)),
-        "cannot set the atomic bound of a pipe: 0 bytes are out of range: 1 to 8192"
+        "cannot set the atomic bound of a pipe: 0 bytes are out of range: 1 to 65536"
     );
 }
 
