@@ -144,3 +144,21 @@ fn what_is_not_there_is_an_error() {
         assert!(status == 2 || text.starts_with("weir: cannot "), "{text}");
     }
 }
+
+#[test]
+fn reports_come_at_intervals_and_have_their_own_figures() {
+    let mut spins = Command::new("perl");
+    let spins = staged(spins.args(["-e", "$x++ while 1"]).stdin(Stdio::null()));
+    let args = ["watch", &id(&spins), "--for", "1500ms", "--interval", "500ms", "--json", "-"];
+    let output = Command::new(WEIR).args(args).output().expect("weir");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!((2..=4).contains(&lines.len()), "{text}");
+    for line in lines {
+        let seen = schema::check_text("weir.run/1", line.as_bytes());
+        let (wall_s, stage) = (seen["wall_s"].as_f64().expect("known"), &seen["stages"][0]);
+        let cpu_s = stage["cpu_s"].as_f64().expect("known");
+        assert!(cpu_s <= wall_s + 0.05, "{cpu_s} of {wall_s}");
+    }
+}

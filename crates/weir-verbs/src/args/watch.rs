@@ -25,6 +25,10 @@ pub struct WatchOptions {
     #[arg(long = "for", value_name = "TIME", value_parser = budget)]
     pub time: Option<Duration>,
 
+    /// Report again after each such time; JSON is then one line a report
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    pub interval: Option<Duration>,
+
     /// Raise the pipes of the processes to at least SIZE
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true,
           default_missing_value = "1M", value_parser = size)]
@@ -45,6 +49,7 @@ keeps no pipe open: they see the end of their input, and their readers' end, as 
 Examples:
   weir watch 4711 --for 10s          where did process 4711 and its pipeline spend ten seconds?
   weir watch --comm zstd --for 5s    the same for all zstd
+  weir watch 4711 --interval 5s      a report every five seconds
   weir watch 4711 --for 5s --json - | jq .watched
 
 Exit status: 0 with a report, 1 if there is no such process.";

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use weir_doctor::facts::{Run, Watched};
 use weir_measure::proc::identity;
 use weir_measure::runner::{self, Aim};
@@ -22,29 +23,54 @@ const GROUPS: &str = "/sys/fs/cgroup";
 /// Runs the verb.
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
     let (pids, name) = targets(options)?;
-    let output = Output::open(&options.json)?;
+    let mut output = Output::open(&options.json)?;
     let over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let cannot = Fault::cannot("listen for signals");
         signal_hook::flag::register(signal, Arc::clone(&over)).map_err(cannot)?;
     }
-    let (time, grow_bytes) = (options.time, options.grow.unwrap_or(0));
-    let aim = Aim { pids, time, tick_ns: SAMPLE_MS * 1_000_000, grow_bytes };
     // Relaxed: no other memory depends on it.
-    let seen = runner::watch(&aim, &mut || over.load(Ordering::Relaxed));
-    let runner::Watched::Seen(run) = seen else {
-        return Err(Fault::failed(format!("cannot watch {name}: it does not exist")));
-    };
-    let said = words(&run);
-    let report = judge(*run, &name, [false; 3], 0);
-    match output {
-        Some(mut output) => output.write(report::json(&report)).map(drop)?,
-        None => {
-            let detail = if options.verbose { Detail::Verbose } else { Detail::Usual };
-            print(&format!("{}{said}", report::text(&report, &Look::of_file(detail))))?;
+    let is_over = || over.load(Ordering::Relaxed);
+    let grow_bytes = options.grow.unwrap_or(0);
+    let mut aim = Aim { pids, time: None, tick_ns: SAMPLE_MS * 1_000_000, grow_bytes };
+    let begun = Instant::now();
+    let mut reports = 0;
+    loop {
+        let left = options.time.map(|most| most.saturating_sub(begun.elapsed()));
+        aim.time = [left, options.interval].into_iter().flatten().min();
+        let runner::Watched::Seen(run) = runner::watch(&aim, &mut || is_over()) else {
+            let gone = format!("cannot watch {name}: it does not exist");
+            return if reports > 0 { Ok(ExitCode::SUCCESS) } else { Err(Fault::failed(gone)) };
+        };
+        let has_ended = run.watched.as_ref().is_some_and(|watched| watched.has_ended);
+        show(*run, &name, options, &mut output)?;
+        reports += 1;
+        let is_last = options.time.is_some_and(|most| begun.elapsed() >= most);
+        if options.interval.is_none() || has_ended || is_last || is_over() {
+            return Ok(ExitCode::SUCCESS);
         }
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a report. With several, each is one line of JSON.
+fn show(
+    run: Run,
+    name: &str,
+    options: &WatchOptions,
+    output: &mut Option<Output>,
+) -> Result<(), Fault> {
+    let said = words(&run);
+    let report = judge(run, name, [false; 3], 0);
+    match output {
+        Some(output) if options.interval.is_some() => {
+            output.write(report::json_line(&report)).map(drop)
+        }
+        Some(output) => output.write(report::json(&report)).map(drop),
+        None => {
+            let detail = if options.verbose { Detail::Verbose } else { Detail::Usual };
+            print(&format!("{}{said}", report::text(&report, &Look::of_file(detail))))
+        }
+    }
 }
 
 /// Returns the processes that were asked for, and their name for people.
