@@ -168,7 +168,7 @@ impl Profiler {
         self.buffer = buffer;
         // A process moves from CPU to CPU, and each has its own records. Those of a moment that all
         // CPUs have passed are complete.
-        waiting.sort_by_key(|(time_ns, _)| *time_ns);
+        weir_doctor::sort::by_key(&mut waiting, |(time_ns, _)| *time_ns);
         let known = waiting.partition_point(|(time_ns, _)| *time_ns <= until_ns);
         self.waiting = waiting.split_off(known);
         for (_, record) in waiting {
@@ -251,7 +251,7 @@ impl Profiler {
                 HotFunction { name, place, kernel, samples }
             };
             let mut functions: Vec<HotFunction> = sums.into_iter().map(function).collect();
-            functions.sort_by_key(|function| std::cmp::Reverse(function.samples));
+            weir_doctor::sort::by_key(&mut functions, |function| std::cmp::Reverse(function.samples));
             stages.entry(stage).or_default().functions = functions;
         }
         let hidden = names
