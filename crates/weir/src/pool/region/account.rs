@@ -1,6 +1,18 @@
 //! The account of a region.
 
 /// What a region has done so far, and what it holds now.
+///
+/// ```
+/// use weir::{Region, RegionOptions};
+/// let region = Region::new(4 << 20, &RegionOptions::new().memory_bytes(1 << 20))?;
+/// for at in (0..4 << 20).step_by(4096) {
+///     region.write_at(at, b"x")?;
+/// }
+/// let account = region.account();
+/// assert!(account.written_bytes >= 3 << 20, "what memory does not hold is in the file");
+/// assert!(account.memory_bytes <= 1 << 20);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RegionAccount {
