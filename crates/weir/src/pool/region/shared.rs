@@ -351,12 +351,9 @@ fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<
 /// Its calls copy. What several processes read and write at once may be old, new, or some of each.
 ///
 /// ```no_run
-/// use std::os::unix::net::UnixStream;
-/// let region = weir::SharedRegionMember::join(UnixStream::connect("/run/table")?)?;
-/// let mut count = [0; 8];
-/// region.read_at(0, &mut count)?;
-/// region.write_at(0, &(u64::from_le_bytes(count) + 1).to_le_bytes())?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let socket = std::os::unix::net::UnixStream::connect("/run/table")?;
+/// weir::SharedRegionMember::join(socket)?.write_at(4096, b"abc")?;
+/// # Ok::<(), weir::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct SharedRegionMember {
