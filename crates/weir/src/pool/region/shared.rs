@@ -353,7 +353,7 @@ fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<
 /// ```no_run
 /// let socket = std::os::unix::net::UnixStream::connect("/run/table")?;
 /// weir::SharedRegionMember::join(socket)?.write_at(4096, b"abc")?;
-/// # Ok::<(), weir::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct SharedRegionMember {
