@@ -30,8 +30,8 @@ pub struct RegionAccount {
     pub writes: u64,
     /// Pages that came in unasked, with their neighbours.
     pub unasked_pages: u64,
-    /// Of the unasked pages whose use can be seen, those that were used. A mapped region sees the
-    /// use of one page of a cluster.
+    /// Unasked pages that were seen to be used. A mapped region sees the use of one page of a
+    /// cluster.
     pub used_pages: u64,
     /// The unasked pages whose use can be seen.
     pub seen_pages: u64,
@@ -45,7 +45,7 @@ pub struct RegionAccount {
     pub memory_bytes: u64,
     /// The most bytes in memory at a time.
     pub most_memory_bytes: u64,
-    /// Of the faults, those that would not have been if the region had had its pool for itself.
+    /// Faults that the region would not have had if the pool had been its own.
     pub again_faults: u64,
     /// Times that the whole region went out for others in its pool.
     pub swapped: u64,
