@@ -189,8 +189,10 @@ fn any_message(quoted: Quoted<'_>) -> impl Strategy<Value = Message<'_>> {
             .prop_map(move |times| Message::Timestamp(time(times))),
         (names, any::<u32>(), any::<u32>(), any::<u32>())
             .prop_map(move |times| Message::TimestampReply(time(times))),
-        names.prop_map(|(id, sequence)| Message::Information { id, sequence }),
-        names.prop_map(|(id, sequence)| Message::InformationReply { id, sequence }),
+        (names, any::<bool>()).prop_map(|((id, sequence), is_reply)| match is_reply {
+            false => Message::Information { id, sequence },
+            true => Message::InformationReply { id, sequence },
+        }),
         (0u8..=15, any::<u16>()).prop_map(move |(code, mtu)| Message::Unreachable {
             code,
             mtu_bytes: if code == 4 { mtu } else { 0 },
