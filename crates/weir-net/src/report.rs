@@ -35,6 +35,11 @@ const TCP: &[&str] = &[
     "half_open_dropped",
     "bytes_in",
     "bytes_out",
+    "disbelieved",
+    "stalls",
+    "this_side_ns",
+    "network_ns",
+    "other_side_ns",
 ];
 /// Most figures of a service.
 const MOST_FIGURES: usize = 16;

@@ -129,6 +129,11 @@ impl TcpEndpoint {
             counts.half_open_dropped,
             counts.bytes_in,
             counts.bytes_out,
+            counts.disbelieved,
+            counts.waits.stalls,
+            counts.waits.this_side_ns,
+            counts.waits.network_ns,
+            counts.waits.other_side_ns,
         ];
         self.station.report(&ServiceReport::new(ReportedService::Tcp, &figures))
     }

@@ -62,13 +62,15 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     let counts = server.endpoint().counts();
     tell(&format!(
         "serve ends: {} connections, {} segments in, {} out, {} sent again, {} dropped as bad, \
-         {} half open given up",
+         {} disbelieved, {} half open given up, {} stalls",
         counts.accepted,
         counts.segments_in,
         counts.segments_out,
         counts.segments_again,
         counts.bad_segments,
+        counts.disbelieved,
         counts.half_open_dropped,
+        counts.waits.stalls,
     ));
     ran?;
     Ok(ExitCode::SUCCESS)
