@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::net::{Answers, Bed, HOST};
+use common::net::{Answers, Bed, HOST, Process};
+use common::{WEIR, until};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -39,9 +40,34 @@ fn clients_that_never_read_hold_up_nobody_and_are_told_apart() {
     assert_eq!((&mute["echo"], &mute["open"]), (&"same".into(), &50.into()), "{mute}");
     let told = figures(&bed);
     let count = |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("{name}: {told}"));
-    assert!(count("stalls") >= 50, "each of the mute is one: {told}");
+    assert!(count("other_side_stalls") >= 50, "each of the mute is one: {told}");
     let (other, network) = (count("other_side_ns"), count("network_ns"));
     assert!(other > 10 * network, "they wait for the other side: {told}");
+    server.end();
+    switch.end();
+}
+
+#[test]
+fn whom_a_connection_waits_for_is_shown_while_it_lasts() {
+    let Some(bed) = Bed::new(&["nc"]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut server = bed.net("serve --chargen --quiet --tun weir0");
+    server.said("serve is up at");
+    // sleep reads nothing: first the pipe is full, then nc's window.
+    let mut nc = bed.command("sh");
+    nc.args(["-c", &format!("nc -d {HOST} 19 | sleep 1000")]);
+    let _slow = Process::start(nc);
+    let connections = || bed.stat()["stations"][0]["connections"].clone();
+    until("the connection waits for the other side", || {
+        connections()[0]["waits_for"] == "the other side"
+    });
+    let told = connections();
+    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!(told[0]["local_port"], 19, "{told}");
+    assert!(told[0]["remote"].as_str().is_some_and(|it| it.starts_with("10.9.0.1:")), "{told}");
+    assert!(told[0]["own_window_bytes"].as_u64() > Some(60_000), "{told}");
+    let text = bed.ok(&format!("{WEIR} net stat --tun weir0"));
+    assert!(text.contains("waits for the other side"), "{text}");
     server.end();
     switch.end();
 }

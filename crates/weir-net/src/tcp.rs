@@ -84,7 +84,7 @@ pub struct TcpCounts {
 }
 
 /// A connection's figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ConnectionFigures {
     /// The port of ours.
     pub local_port: u16,

@@ -10,6 +10,7 @@ use crate::spans;
 use crate::station::{Sender, Station, StationMessage};
 use crate::wire::ipv4::{Datagram, MOST_BYTES, protocol};
 use rustix::fd::BorrowedFd;
+use std::cmp::Reverse;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -130,12 +131,21 @@ impl TcpEndpoint {
             counts.bytes_in,
             counts.bytes_out,
             counts.disbelieved,
-            counts.waits.stalls,
             counts.waits.this_side_ns,
             counts.waits.network_ns,
             counts.waits.other_side_ns,
+            counts.waits.this_side_stalls,
+            counts.waits.network_stalls,
+            counts.waits.other_side_stalls,
         ];
-        self.station.report(&ServiceReport::new(ReportedService::Tcp, &figures))
+        let mut connections = Vec::new();
+        self.stack.each_connection(&mut |connection| connections.push(*connection));
+        // Those that wait come first, then those that sent most again, then those with most on its way.
+        connections.sort_by_key(|it| {
+            Reverse((it.waits_for.is_some(), it.segments_again, it.flight_bytes))
+        });
+        let report = ServiceReport::new(ReportedService::Tcp, &figures);
+        self.station.report(&report.with_connections(&connections))
     }
 
     /// Opens a connection from the dynamic port.

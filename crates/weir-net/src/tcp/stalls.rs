@@ -14,38 +14,49 @@ use serde::Serialize;
 const STALL_NS: u64 = 200_000_000;
 
 /// A side of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Side {
     /// The process here.
+    #[serde(rename = "this side")]
     This,
     /// What lies between.
+    #[serde(rename = "the network")]
     Network,
     /// The other side.
+    #[serde(rename = "the other side")]
     Other,
-}
-
-impl Side {
-    /// Returns its name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Side::This => "this side",
-            Side::Network => "the network",
-            Side::Other => "the other side",
-        }
-    }
 }
 
 /// For how long connections waited, and for whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StallCounts {
-    /// Times without a byte that moved, of 0.2 s or more.
-    pub stalls: u64,
     /// Time that connections waited for this side; those of several connections are added.
     pub this_side_ns: u64,
     /// Time that connections waited for the network.
     pub network_ns: u64,
     /// Time that connections waited for the other side.
     pub other_side_ns: u64,
+    /// Times of 0.2 s or more without a byte that moved, by the side that was waited for.
+    pub this_side_stalls: u64,
+    /// Those of the network.
+    pub network_stalls: u64,
+    /// Those of the other side.
+    pub other_side_stalls: u64,
+}
+
+impl StallCounts {
+    /// Returns the stalls of all sides.
+    pub fn stalls(&self) -> u64 {
+        self.this_side_stalls + self.network_stalls + self.other_side_stalls
+    }
+
+    fn of(&mut self, side: Side) -> (&mut u64, &mut u64) {
+        match side {
+            Side::This => (&mut self.this_side_ns, &mut self.this_side_stalls),
+            Side::Network => (&mut self.network_ns, &mut self.network_stalls),
+            Side::Other => (&mut self.other_side_ns, &mut self.other_side_stalls),
+        }
+    }
 }
 
 /// How many bytes a connection holds here.
@@ -102,23 +113,20 @@ impl StallClock {
         counts: &mut StallCounts,
     ) -> Option<Side> {
         let waited_ns = now_ns.saturating_sub(self.looked_ns);
-        match self.side {
-            Some(Side::This) => counts.this_side_ns += waited_ns,
-            Some(Side::Network) => counts.network_ns += waited_ns,
-            Some(Side::Other) => counts.other_side_ns += waited_ns,
-            None => {}
+        if let Some(side) = self.side {
+            *counts.of(side).0 += waited_ns;
         }
         self.looked_ns = now_ns;
-        if side.is_none() || self.side.is_none() || mark != self.mark {
+        let (Some(now), Some(_), true) = (side, self.side, mark == self.mark) else {
             (self.side, self.mark, self.moved_ns, self.is_stalled) = (side, mark, now_ns, false);
             return None;
-        }
+        };
         self.side = side;
         if self.is_stalled || now_ns.saturating_sub(self.moved_ns) < STALL_NS {
             return None;
         }
         self.is_stalled = true;
-        counts.stalls += 1;
+        *counts.of(now).1 += 1;
         side
     }
 }
@@ -163,7 +171,8 @@ mod tests {
         assert_eq!(look(1, 9_000), None, "the same stall");
         assert_eq!(look(2, 9_001), None, "a byte moved");
         assert_eq!(look(2, 9_300), Some(Side::Other));
-        let expected = StallCounts { stalls: 2, other_side_ns: 8_300 * MS, ..Default::default() };
+        let (other_side_stalls, other_side_ns) = (2, 8_300 * MS);
+        let expected = StallCounts { other_side_stalls, other_side_ns, ..Default::default() };
         assert_eq!(counts, expected, "time before the wait began is not waited");
     }
 }

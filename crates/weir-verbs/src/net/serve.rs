@@ -70,7 +70,7 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
         counts.bad_segments,
         counts.disbelieved,
         counts.half_open_dropped,
-        counts.waits.stalls,
+        counts.waits.stalls(),
     ));
     ran?;
     Ok(ExitCode::SUCCESS)

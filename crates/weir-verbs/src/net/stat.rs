@@ -116,6 +116,9 @@ fn table(stat: &Value) -> String {
     }
     for station in stat["stations"].as_array().into_iter().flatten() {
         line("station", station_text(station));
+        for connection in station["connections"].as_array().into_iter().flatten() {
+            line("connection", connection_text(connection));
+        }
     }
     let (taken, refused) = (number("redirects_taken"), number("redirects_refused"));
     line("redirects", format!("{taken} accepted, {refused} refused"));
@@ -164,6 +167,20 @@ fn station_text(station: &Value) -> String {
     format!(
         "process {} receives {wants}: {delivered} datagrams delivered, {full} lost (ring full){service}",
         station["pid"]
+    )
+}
+
+fn connection_text(connection: &Value) -> String {
+    let waits_for = connection["waits_for"].as_str().unwrap_or("nobody");
+    format!(
+        "{} on port {}: windows {} here, {} there, {} on the way, {} segments sent again, waits for \
+         {waits_for}",
+        connection["remote"].as_str().unwrap_or("?"),
+        connection["local_port"],
+        connection["own_window_bytes"],
+        connection["other_window_bytes"],
+        connection["flight_bytes"],
+        connection["segments_again"],
     )
 }
 
