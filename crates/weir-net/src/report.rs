@@ -27,6 +27,9 @@ const TFTP: &[&str] = &[
     "this_side_ns",
     "network_ns",
     "other_side_ns",
+    "this_side_stalls",
+    "network_stalls",
+    "other_side_stalls",
 ];
 /// Figures of services over TCP, in their order.
 const TCP: &[&str] = &[

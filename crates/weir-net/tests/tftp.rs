@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use weir_net::log::WaitedSide;
 use weir_net::tftp::Patience;
 use weir_net::tftp::netascii::{Decoder, Encoder};
 use weir_net::tftp::packet::{self, Mode, TftpOptions, TftpPacket, TftpRequest};
@@ -330,5 +331,8 @@ fn the_shares_of_a_wait_add_up_and_a_lost_packet_is_the_networks() {
     clock.resume(2800);
     let waits = clock.waits(3000);
     assert_eq!((waits.network_ns, waits.other_ns), (50 + 50 + 1000 + 100, 207));
-    assert_eq!((waits.total_ns, waits.ours_ns(), waits.longest()), (2000, 593, "the network"));
+    assert_eq!(
+        (waits.total_ns, waits.ours_ns(), waits.longest()),
+        (2000, 593, WaitedSide::Network)
+    );
 }

@@ -7,7 +7,8 @@ use crate::udp::{UdpArrival, UdpEndpoint};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// Bytes of memory that the kernel grants a socket's datagrams by default.
@@ -39,7 +40,7 @@ pub enum Inbound<'a> {
 }
 
 /// Ports that send and receive datagrams.
-pub trait Datagrams {
+pub trait Datagrams: fmt::Debug {
     /// Opens a port for a transfer; it may be one that other transfers have as well.
     ///
     /// # Errors
@@ -180,6 +181,14 @@ impl Sockets {
     pub fn client(address: IpAddr) -> Sockets {
         let buffer = vec![0; MOST_PACKET_BYTES + 1];
         Sockets { address, sockets: Vec::new(), is_server: false, buffer }
+    }
+
+    /// As [`Sockets::client`], at any address that can reach this one.
+    pub fn client_of(server: SocketAddr) -> Sockets {
+        Sockets::client(match server {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        })
     }
 
     /// Returns the port where requests come.

@@ -12,6 +12,7 @@ use super::pace::Pace;
 use super::packet::{self, Mode};
 use super::waits::{WaitClock, Waits};
 use super::{Patience, unwrap_block};
+use crate::log::{FlowChange, WaitedSide};
 use std::collections::VecDeque;
 use std::io;
 
@@ -104,6 +105,12 @@ impl ResendTimer {
         self.deadline_ns = now_ns + self.wait_ns;
     }
 
+    /// Notes that nothing was sent for so long because this side held back.
+    pub fn held(&mut self, held_ns: u64) {
+        self.deadline_ns = self.deadline_ns.saturating_add(held_ns);
+        self.progress_ns = self.progress_ns.saturating_add(held_ns);
+    }
+
     pub fn round_trip_ns(&self) -> u64 {
         self.round_trip.map_or(1_000_000, |(mean, _)| mean)
     }
@@ -136,6 +143,33 @@ pub struct TransferCounts {
     /// Losses that the other side reported by acknowledging less than was sent, or that the receiver
     /// saw as a gap.
     pub gaps: u64,
+}
+
+impl TransferCounts {
+    /// Adds those of another transfer.
+    pub fn add(&mut self, other: &TransferCounts) {
+        self.bytes += other.bytes;
+        self.blocks += other.blocks;
+        self.blocks_again += other.blocks_again;
+        self.timeouts += other.timeouts;
+        self.gaps += other.gaps;
+    }
+}
+
+/// What happened within a transfer since that was asked for, for a log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changes {
+    pub again: Option<u64>,
+    pub stalled: Option<WaitedSide>,
+}
+
+impl Changes {
+    /// Returns the next change.
+    pub fn take(&mut self) -> Option<FlowChange> {
+        let again = self.again.take().map(|from| FlowChange::Again { from });
+        let stalled = || self.stalled.take().map(|waits_for| FlowChange::Stalled { waits_for });
+        again.or_else(stalled)
+    }
 }
 
 /// Where a block begins.
@@ -172,6 +206,7 @@ pub struct FileSender {
     is_again: bool,
     timer: ResendTimer,
     clock: WaitClock,
+    changes: Changes,
     counts: TransferCounts,
     text: Vec<u8>,
 }
@@ -198,6 +233,7 @@ impl FileSender {
             is_again: false,
             timer: ResendTimer::new(terms.patience, now_ns),
             clock: WaitClock::new(now_ns),
+            changes: Changes::default(),
             counts: TransferCounts::default(),
             text: Vec::new(),
         }
@@ -216,6 +252,28 @@ impl FileSender {
     /// Returns how long each side was waited for.
     pub fn waits(&self, now_ns: u64) -> Waits {
         self.clock.waits(now_ns)
+    }
+
+    /// Returns the side that has its turn.
+    pub fn waits_for(&self) -> WaitedSide {
+        self.clock.waits_for()
+    }
+
+    /// Returns what has happened since the last call, one change a call.
+    pub fn change(&mut self) -> Option<FlowChange> {
+        self.changes.take()
+    }
+
+    /// Notes that what [`FileSender::transmit`] wrote at `due_ns` was sent.
+    pub fn sent(&mut self, due_ns: u64, now_ns: u64) {
+        self.clock.sent(due_ns, now_ns);
+    }
+
+    /// Notes that nothing was sent for so long because this side held back.
+    pub fn held(&mut self, held_ns: u64) {
+        if self.opening_is_due || self.opening.is_none() && self.has_more() {
+            self.timer.held(held_ns);
+        }
     }
 
     fn window(&self) -> u64 {
@@ -249,6 +307,7 @@ impl FileSender {
             return;
         }
         if acked + 1 == self.base {
+            self.clock.answered_again();
             // Said before. With a window of one block this is never a reason to send (RFC 1123).
             let waited_ns = now_ns.saturating_sub(self.went_back_ns);
             if self.window() > 1
@@ -283,6 +342,7 @@ impl FileSender {
     /// Sends from the first block on that is not acknowledged, in shorter bursts.
     fn go_back(&mut self, now_ns: u64) {
         self.clock.lost(now_ns);
+        self.changes.again = Some(self.base);
         self.pace.lost(self.base - self.lost_at);
         self.lost_at = self.base;
         (self.next, self.in_burst) = (self.base, 0);
@@ -296,6 +356,7 @@ impl FileSender {
 
     /// Notes the time. Returns `false` where the other side is given up.
     pub fn expire(&mut self, now_ns: u64) -> bool {
+        self.changes.stalled = self.clock.look(now_ns).or(self.changes.stalled);
         match self.timer.due(now_ns) {
             Due::GiveUp => return false,
             Due::Nothing => return true,
@@ -304,6 +365,7 @@ impl FileSender {
         self.counts.timeouts += 1;
         if self.opening.is_some() {
             self.clock.lost(now_ns);
+            self.changes.again = Some(0);
             self.opening_is_due = true;
         } else {
             self.go_back(now_ns);
@@ -319,7 +381,7 @@ impl FileSender {
     pub fn transmit(
         &mut self,
         now_ns: u64,
-        source: &mut impl Source,
+        source: &mut (impl Source + ?Sized),
         to: &mut Vec<u8>,
     ) -> io::Result<bool> {
         if let Some(opening) = &self.opening {
@@ -370,7 +432,7 @@ impl FileSender {
     fn read_block(
         &mut self,
         mark: Mark,
-        source: &mut impl Source,
+        source: &mut (impl Source + ?Sized),
         to: &mut Vec<u8>,
     ) -> io::Result<Mark> {
         let (Mark { mut offset, mut encoder }, end) =

@@ -1,6 +1,6 @@
 //! `weir net stat`: shows the counters of a switch.
 
-use super::{device, not_attached, switch_of};
+use super::{device, not_attached, switch_of, tftp_list};
 use crate::args::NetStatOptions;
 use crate::fault::Fault;
 use crate::json;
@@ -27,6 +27,7 @@ pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
         Fault::failed(format!("cannot understand the switch of '{tun}': {why}"))
     })?;
     leave_out_this_process(&mut body);
+    body["transfers"] = tftp_list::behind(&tun).into();
     outlet.say(STATISTICS_SCHEMA, || named(&body), || table(&body))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -119,6 +120,9 @@ fn table(stat: &Value) -> String {
         for connection in station["connections"].as_array().into_iter().flatten() {
             line("connection", connection_text(connection));
         }
+    }
+    for row in stat["transfers"].as_array().into_iter().flatten() {
+        line("transfer", tftp_list::line(row));
     }
     let (taken, refused) = (number("redirects_taken"), number("redirects_refused"));
     line("redirects", format!("{taken} accepted, {refused} refused"));
