@@ -5,6 +5,7 @@ mod common;
 
 use common::net::{Answers, Bed, HOST, Process};
 use common::{WEIR, until};
+use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -56,7 +57,7 @@ fn whom_a_connection_waits_for_is_shown_while_it_lasts() {
     // sleep reads nothing: first the pipe is full, then nc's window.
     let mut nc = bed.command("sh");
     nc.args(["-c", &format!("nc -d {HOST} 19 | sleep 1000")]);
-    let _slow = Process::start(nc);
+    let slow = Process::start(nc);
     let connections = || bed.stat()["stations"][0]["connections"].clone();
     until("the connection waits for the other side", || {
         connections()[0]["waits_for"] == "the other side"
@@ -68,6 +69,14 @@ fn whom_a_connection_waits_for_is_shown_while_it_lasts() {
     assert!(told[0]["own_window_bytes"].as_u64() > Some(60_000), "{told}");
     let text = bed.ok(&format!("{WEIR} net stat --tun weir0"));
     assert!(text.contains("waits for the other side"), "{text}");
+    // The log tells the same, and of its end.
+    let log = || bed.ok(&format!("{WEIR} net log --tun weir0 --kinds flows"));
+    let began = log();
+    assert!(began.contains("began") && began.contains("stalled"), "{began}");
+    assert!(began.contains("the other side"), "{began}");
+    slow.kill(Signal::KILL);
+    drop(slow);
+    until("its end is logged", || log().contains("failed"));
     server.end();
     switch.end();
 }

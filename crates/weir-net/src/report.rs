@@ -1,8 +1,8 @@
 //! What a station tells the switch about its own work, for `weir net stat`: some figures of one
 //! service, whose names both sides know, and of services over TCP some connections.
 
+use crate::log::WaitedSide as Side;
 use crate::tcp::ConnectionFigures;
-use crate::tcp::stalls::Side;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// A service that reports figures.

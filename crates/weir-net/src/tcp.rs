@@ -20,9 +20,10 @@ pub mod stalls;
 pub mod telnet;
 mod terminal;
 
+use crate::log::{FlowChange, WaitedSide};
 pub use device::Outlet;
 use serde::Serialize;
-use stalls::{Side, StallCounts};
+use stalls::StallCounts;
 use std::net::SocketAddrV4;
 
 /// A connection of a stack.
@@ -99,7 +100,7 @@ pub struct ConnectionFigures {
     /// The window that the other side offered last.
     pub other_window_bytes: u32,
     /// Whom it waits for; `None` if it has nothing to do.
-    pub waits_for: Option<Side>,
+    pub waits_for: Option<WaitedSide>,
 }
 
 /// An implementation of TCP. It has no clock and does no I/O: time is an argument, and packets are
@@ -147,6 +148,9 @@ pub trait Stack {
 
     /// Returns what was counted.
     fn counts(&self) -> TcpCounts;
+
+    /// Returns the next of what happened to connections: that they began, sent again, or stalled.
+    fn next_change(&mut self) -> Option<(u16, SocketAddrV4, FlowChange)>;
 
     /// Shows the figures of each connection that is open.
     fn each_connection(&self, see: &mut dyn FnMut(&ConnectionFigures));

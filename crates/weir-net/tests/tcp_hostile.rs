@@ -5,9 +5,9 @@ mod any_segments;
 
 use any_segments::{ACK, FIN, Game, RST, SYN, Sent, play};
 use proptest::prelude::*;
+use weir_net::log::WaitedSide;
 use weir_net::tcp::Stack;
 use weir_net::tcp::smol::BUFFER_BYTES;
-use weir_net::tcp::stalls::Side;
 
 /// Options of a request: segments of 1460 bytes, windows shifted by 7 bits.
 const OPTIONS: &[u8] = &[2, 4, 5, 180, 1, 3, 3, 7];
@@ -240,7 +240,7 @@ fn one_that_never_reads_holds_up_no_other() {
     );
     let mut sides = Vec::new();
     game.stack.each_connection(&mut |it| sides.push((it.remote.port(), it.waits_for)));
-    assert_eq!(sides[0], (5000, Some(Side::Other)), "{sides:?}");
+    assert_eq!(sides[0], (5000, Some(WaitedSide::Other)), "{sides:?}");
     assert_eq!(sides[2].1, None, "{sides:?}");
 }
 

@@ -32,6 +32,13 @@ pub struct DeviceKind {
     pub offloads: bool,
 }
 
+impl DeviceKind {
+    /// Returns the most data of a segment that is not cut.
+    pub fn segment_bytes(&self) -> u16 {
+        self.mtu.saturating_sub((ipv4::LEAST_HEADER_BYTES + LEAST_HEADER_BYTES) as u16)
+    }
+}
+
 /// The device that smoltcp sees, for one call: a packet that came, if one did, and the way out.
 pub struct PacketDevice<'p> {
     /// What it is.

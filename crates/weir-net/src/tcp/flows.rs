@@ -3,12 +3,15 @@
 //! 5961), whatever the stack believes.
 
 use super::segment::{ACK, FIN, RST, SYN, Segment, is_before};
-use std::collections::HashMap;
+use crate::log::FlowChange;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddrV4;
 
 /// Our port and the other side.
 pub type Ends = (u16, SocketAddrV4);
 
+/// Most changes that wait to be logged.
+const MOST_CHANGES: usize = 1024;
 /// Most requests whose options are kept until they are answered.
 const MOST_ASKED: usize = 1024;
 /// The shortest time between two acknowledgements of a connection that challenge the other side.
@@ -42,8 +45,9 @@ pub struct Challenge {
 pub struct Flow {
     /// The first number that was not sent yet.
     sent_end: u32,
-    /// The oldest that is not acknowledged.
+    /// The oldest that is not acknowledged, and how many bytes are before it; at first the SYN is.
     acknowledged: u32,
+    bytes_before: u64,
     /// What the other side is to send next, as we acknowledged it last.
     expected: Option<u32>,
     /// The window field that we sent last, what it means, and our shift if we offered one.
@@ -114,6 +118,7 @@ pub struct Flows {
     flows: HashMap<Ends, Flow>,
     /// The shifts of requests that were not answered yet.
     asked: HashMap<Ends, Option<u8>>,
+    changes: VecDeque<(Ends, FlowChange)>,
 }
 
 impl Flows {
@@ -125,6 +130,18 @@ impl Flows {
     /// Returns how many connections and requests are known.
     pub fn known(&self) -> usize {
         self.flows.len() + self.asked.len()
+    }
+
+    /// Notes a change of a connection, unless too many wait to be logged.
+    pub fn changed(&mut self, ends: Ends, change: FlowChange) {
+        if self.changes.len() < MOST_CHANGES {
+            self.changes.push_back((ends, change));
+        }
+    }
+
+    /// Returns the next change.
+    pub fn next_change(&mut self) -> Option<(Ends, FlowChange)> {
+        self.changes.pop_front()
     }
 
     /// Forgets a connection.
@@ -220,6 +237,7 @@ impl Flows {
                 Flow {
                     sent_end: segment.end(),
                     acknowledged: segment.sequence,
+                    bytes_before: u64::MAX,
                     expected: segment.has(ACK).then_some(segment.acknowledgement),
                     own_window: segment.window,
                     own_window_bytes: segment.window.into(),
@@ -241,9 +259,15 @@ impl Flows {
         if segment.data_bytes > 0 && !is_probe && is_before(segment.sequence, flow.sent_end) {
             self.again += segments;
             flow.again += segments;
-            flow.repairs_until = Some(flow.sent_end);
-        }
-        if is_before(flow.sent_end, segment.end()) {
+            let from = flow.bytes_before.wrapping_add(ahead.into());
+            let begins = flow.repairs_until.replace(flow.sent_end).is_none();
+            if is_before(flow.sent_end, segment.end()) {
+                flow.sent_end = segment.end();
+            }
+            if begins {
+                self.changed(ends, FlowChange::Again { from });
+            }
+        } else if is_before(flow.sent_end, segment.end()) {
             flow.sent_end = segment.end();
         }
     }
@@ -298,6 +322,8 @@ impl Flow {
             self.other_end.get_or_insert(segment.end());
         }
         self.is_synchronized |= said != self.acknowledged;
+        let newly = said.wrapping_sub(self.acknowledged);
+        self.bytes_before = self.bytes_before.wrapping_add(newly.into());
         self.acknowledged = said;
         self.repairs_until = self.repairs_until.filter(|until| is_before(said, *until));
         let shift = match segment.has(SYN) {

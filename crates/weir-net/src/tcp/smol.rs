@@ -6,11 +6,12 @@
 
 use super::device::{self, DeviceKind, Outlet, PacketDevice, pseudo_sum};
 use super::flows::{Ends, Flow, Flows, Verdict};
-use super::segment::{ACK, LEAST_HEADER_BYTES, RST, SYN, Segment, is_before};
+use super::segment::{ACK, RST, SYN, Segment, is_before};
 use super::stalls::{Held, StallClock, waits_for};
 use super::{Accepted, ConnectionFigures, ConnectionId, Phase, Stack, TcpCounts};
+use crate::log::FlowChange;
 use crate::message::Attached;
-use crate::wire::ipv4::{self, Datagram};
+use crate::wire::ipv4::Datagram;
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::{Duration, Instant};
@@ -186,6 +187,9 @@ impl SmolStack {
                     let Some(remote) = remote else { continue };
                     known.listens = None;
                     known.ends = Some((port, remote));
+                    let block_bytes = self.kind.segment_bytes();
+                    let began = FlowChange::Began { block_bytes, window: 0 };
+                    self.flows.changed((port, remote), began);
                     self.counts.accepted += 1;
                     let id = ConnectionId(*id);
                     self.accepted.push_back(Accepted { id, local_port: port, remote });
@@ -237,8 +241,7 @@ impl SmolStack {
 
     /// Notes whom each connection waits for.
     fn look(&mut self, now_ns: u64) {
-        let segment_bytes =
-            usize::from(self.kind.mtu) - ipv4::LEAST_HEADER_BYTES - LEAST_HEADER_BYTES;
+        let segment_bytes = self.kind.segment_bytes().into();
         for known in self.known.values_mut() {
             let Some(ends) = known.ends else { continue };
             let socket = self.sockets.get::<Socket<'_>>(known.handle);
@@ -252,7 +255,10 @@ impl SmolStack {
             let held = Held { to_send_bytes, unread_bytes, segment_bytes };
             let side = flow.and_then(|_| waits_for(&state, held));
             let mark = u64::from(state.acknowledged) << 32 | unread_bytes as u64;
-            known.stalls.look(side, mark, now_ns, &mut self.counts.waits);
+            let stalled = known.stalls.look(side, mark, now_ns, &mut self.counts.waits);
+            if let Some(waits_for) = stalled {
+                self.flows.changed(ends, FlowChange::Stalled { waits_for });
+            }
         }
     }
 
@@ -454,6 +460,10 @@ impl Stack for SmolStack {
             bytes_out: self.flows.bytes,
             ..self.counts
         }
+    }
+
+    fn next_change(&mut self) -> Option<(u16, SocketAddrV4, FlowChange)> {
+        self.flows.next_change().map(|((port, remote), change)| (port, remote, change))
     }
 
     fn each_connection(&self, see: &mut dyn FnMut(&ConnectionFigures)) {

@@ -8,24 +8,11 @@
 //! A connection without any of these waits for nobody: it has nothing to do.
 
 use super::flows::FlowState;
+use crate::log::WaitedSide as Side;
 use serde::Serialize;
 
 /// After so long without a byte that moves, waiting is a stall.
 const STALL_NS: u64 = 200_000_000;
-
-/// A side of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Side {
-    /// The process here.
-    #[serde(rename = "this side")]
-    This,
-    /// What lies between.
-    #[serde(rename = "the network")]
-    Network,
-    /// The other side.
-    #[serde(rename = "the other side")]
-    Other,
-}
 
 /// For how long connections waited, and for whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
