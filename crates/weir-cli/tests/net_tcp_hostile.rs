@@ -93,8 +93,8 @@ fn forged_segments_neither_end_nor_change_a_connection() {
         assert_eq!(forged["answer"], 16, "the next number is told: {forged}");
         server.end();
         let told = server.said("serve ends: ");
-        // All but those whose flags make no sense: three resets, three requests, one acknowledgement of what
-        // was never sent.
+        // All but those whose flags make no sense: three resets, three requests, one
+        // acknowledgement of what was never sent.
         assert!(told.contains(" 7 disbelieved"), "{told}");
         switch.end();
     }

@@ -119,7 +119,7 @@ fn a_request_in_a_connection_is_answered_and_ends_nothing() {
 #[test]
 fn a_request_that_comes_twice_makes_one_connection() {
     let mut game = opened(1);
-    // Leaves a socket that listens before the one of the connection, where a request finds it first.
+    // Leaves a socket that listens before that of the connection: a request finds it first.
     forge(&mut game, RST, 0, 0, 0);
     game.end(0, 3);
     let sequence = 77;

@@ -126,7 +126,7 @@ pub fn acknowledge(
     segment[2..4].copy_from_slice(&remote.port().to_be_bytes());
     segment[4..8].copy_from_slice(&challenge.sequence.to_be_bytes());
     segment[8..12].copy_from_slice(&challenge.acknowledgement.to_be_bytes());
-    (segment[12], segment[13]) = ((LEAST_HEADER_BYTES / 4 << 4) as u8, ACK);
+    (segment[12], segment[13]) = (((LEAST_HEADER_BYTES / 4) << 4) as u8, ACK);
     segment[14..16].copy_from_slice(&challenge.window.to_be_bytes());
     let mut sum = pseudo_sum(address, *remote.ip(), segment.len());
     let checksum = if kind.offloads {

@@ -10,7 +10,6 @@ use crate::spans;
 use crate::station::{Sender, Station, StationMessage};
 use crate::wire::ipv4::{Datagram, MOST_BYTES, protocol};
 use rustix::fd::BorrowedFd;
-use std::cmp::Reverse;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -138,12 +137,13 @@ impl TcpEndpoint {
             counts.waits.network_stalls,
             counts.waits.other_side_stalls,
         ];
-        let mut connections = Vec::new();
-        self.stack.each_connection(&mut |connection| connections.push(*connection));
-        // Those that wait come first, then those that sent most again, then those with most on its way.
-        connections.sort_by_key(|it| {
-            Reverse((it.waits_for.is_some(), it.segments_again, it.flight_bytes))
+        // Those that wait come first.
+        let (mut connections, mut others) = (Vec::new(), Vec::new());
+        self.stack.each_connection(&mut |connection| match connection.waits_for {
+            Some(_) => connections.push(*connection),
+            None => others.push(*connection),
         });
+        connections.append(&mut others);
         let report = ServiceReport::new(ReportedService::Tcp, &figures);
         self.station.report(&report.with_connections(&connections))
     }

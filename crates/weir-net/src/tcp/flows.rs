@@ -116,8 +116,8 @@ pub struct Flows {
     /// Bytes of data, copies included.
     pub bytes: u64,
     flows: HashMap<Ends, Flow>,
-    /// The shifts of requests that were not answered yet.
-    asked: HashMap<Ends, Option<u8>>,
+    /// Requests that were not answered yet, with their shifts.
+    asked: HashMap<Ends, Flow>,
     changes: VecDeque<(Ends, FlowChange)>,
 }
 
@@ -169,7 +169,8 @@ impl Flows {
     pub fn take(&mut self, ends: Ends, segment: &Segment, payload: &[u8], now_ns: u64) -> Verdict {
         let Some(flow) = self.flows.get_mut(&ends) else {
             if segment.has(SYN) && !segment.has(ACK) && self.asked.len() < MOST_ASKED {
-                self.asked.insert(ends, segment.window_shift(payload));
+                let other_shift = segment.window_shift(payload);
+                self.asked.insert(ends, Flow { other_shift, ..Flow::default() });
             }
             return Verdict::Take;
         };
@@ -227,11 +228,8 @@ impl Flows {
             return;
         }
         if segment.has(SYN) {
-            let known = self.flows.get(&ends).filter(|flow| !flow.is_synchronized);
-            let other_shift = match self.asked.remove(&ends) {
-                Some(asked) => asked,
-                None => known.and_then(|flow| flow.other_shift),
-            };
+            let known = self.flows.get(&ends).filter(|flow| !flow.is_synchronized).copied();
+            let other_shift = self.asked.remove(&ends).or(known).and_then(|flow| flow.other_shift);
             self.flows.insert(
                 ends,
                 Flow {

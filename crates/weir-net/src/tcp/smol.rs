@@ -132,8 +132,8 @@ impl SmolStack {
     fn remove(&mut self, id: u64) {
         if let Some(known) = self.known.remove(&id) {
             let socket = self.sockets.get::<Socket<'_>>(known.handle);
-            // A connection that is over no longer knows its ends; one that is half open is not known
-            // by them yet.
+            // A connection that is over no longer knows its ends; one that is half open is not
+            // known by them yet.
             let ends = known.ends.or_else(|| ends_of(socket));
             self.sockets.remove(known.handle);
             if let Some(ends) = ends {
