@@ -146,6 +146,8 @@ fn waits_for(pid: Pid, fd: i32, event: u32, ends: &Endpoints) -> TaskState {
         // An anonymous pipe that is neither input nor output joins processes of the stage.
         FileKind::Pipe if is_anonymous_pipe(&file) => TaskState::Child,
         FileKind::Pipe => TaskState::File,
+        // So does a pseudo-terminal, for the process that made it.
+        FileKind::PtyMaster => TaskState::Child,
         FileKind::Socket => TaskState::Network,
         FileKind::Device => TaskState::Device,
         // eventfd, timerfd, inotify: some later event.
@@ -237,6 +239,16 @@ mod tests {
         assert_eq!(read(reader.as_raw_fd()), TaskState::BlockedIn);
         assert_eq!(read(other.as_raw_fd()), TaskState::Child);
         assert_eq!(read(9_999), TaskState::Unknown);
+    }
+
+    /// `script` seemed to wait for `/dev/ptmx`, whatever the program on its terminal did.
+    #[test]
+    fn the_master_of_a_terminal_waits_for_whoever_is_on_it() {
+        let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+        let master = rustix::pty::openpt(flags).expect("a terminal");
+        let state =
+            classify(me(), Call::Read(master.as_raw_fd()), &Endpoints::default(), Hints::default());
+        assert_eq!(state, TaskState::Child);
     }
 
     #[test]
