@@ -271,9 +271,14 @@ impl FileSender {
 
     /// Notes that nothing was sent for so long because this side held back.
     pub fn held(&mut self, held_ns: u64) {
-        if self.opening_is_due || self.opening.is_none() && self.has_more() {
+        if self.is_due() {
             self.timer.held(held_ns);
         }
+    }
+
+    /// Whether there is something to send, now or after a pause.
+    pub fn is_due(&self) -> bool {
+        self.opening_is_due || self.opening.is_none() && self.has_more()
     }
 
     fn window(&self) -> u64 {
