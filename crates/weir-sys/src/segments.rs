@@ -35,6 +35,7 @@ mod tests {
     #[test]
     fn a_long_send_arrives_as_datagrams_of_one_length() {
         let [from, to] = [(), ()].map(|()| UdpSocket::bind("127.0.0.1:0").expect("bound"));
+        to.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("set");
         if set_segment_bytes(&from, 100).is_err() {
             eprintln!("SKIPPED: the kernel has no UDP_SEGMENT");
             return;

@@ -428,10 +428,7 @@ impl Running<'_> {
             match self.side.transmit(now_ns, packet) {
                 Ok(true) => {
                     due_ns = now_ns;
-                    if !self.burst.push(packet) {
-                        datagrams.send_burst(self.local_port, peer, &mut self.burst)?;
-                        let _has_place = self.burst.push(packet);
-                    }
+                    datagrams.send_in(self.local_port, peer, packet, &mut self.burst)?;
                 }
                 Ok(false) => {
                     more = false;
@@ -444,10 +441,8 @@ impl Running<'_> {
                 }
             }
         }
-        if !self.burst.is_empty() {
-            datagrams.send_burst(self.local_port, peer, &mut self.burst)?;
-            self.side.sent(due_ns, self.now_ns());
-        }
+        datagrams.send_burst(self.local_port, peer, &mut self.burst)?;
+        self.side.sent(due_ns, self.now_ns());
         Ok(more)
     }
 

@@ -51,9 +51,12 @@ pub struct Burst {
 }
 
 impl Burst {
-    /// Appends a datagram. Returns `false` where it has no place behind those that are there.
-    #[must_use]
-    pub fn push(&mut self, datagram: &[u8]) -> bool {
+    /// Appends a datagram. Returns `false` where it has no place behind those that are there, or no
+    /// other has place beside it.
+    fn push(&mut self, datagram: &[u8]) -> bool {
+        if 2 * datagram.len() > MOST_BURST_BYTES {
+            return false;
+        }
         if self.bytes.is_empty() {
             self.datagram_bytes = datagram.len().max(1);
         }
@@ -68,11 +71,6 @@ impl Burst {
         }
         self.bytes.extend_from_slice(datagram);
         true
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
     }
 
     fn each(&self) -> impl Iterator<Item = &[u8]> {
@@ -100,6 +98,25 @@ pub trait Datagrams: fmt::Debug {
     /// # Errors
     /// No datagram can be sent from here any more, or none as long as this.
     fn send(&mut self, from: u16, to: SocketAddr, payload: &[u8]) -> Result<()>;
+
+    /// Appends a datagram to a burst, which is sent before where it is full. A datagram that no other has
+    /// room beside is sent at once.
+    ///
+    /// # Errors
+    /// Those of [`Datagrams::send`].
+    fn send_in(
+        &mut self,
+        from: u16,
+        to: SocketAddr,
+        datagram: &[u8],
+        burst: &mut Burst,
+    ) -> Result<()> {
+        if burst.push(datagram) {
+            return Ok(());
+        }
+        self.send_burst(from, to, burst)?;
+        if burst.push(datagram) { Ok(()) } else { self.send(from, to, datagram) }
+    }
 
     /// Sends a burst, and empties it.
     ///
@@ -383,5 +400,42 @@ impl Datagrams for Sockets {
         let granted = |socket| sockopt::socket_recv_buffer_size(socket).ok();
         let granted = self.sockets.last().and_then(|open| granted(&open.socket));
         granted.unwrap_or(DEFAULT_RECEIVE_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends datagrams of these lengths in bursts, and returns what arrives.
+    fn arrived(lengths: &[usize]) -> Vec<usize> {
+        let to = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        to.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        let at = to.local_addr().expect("bound");
+        let mut sockets = Sockets::client_of(at);
+        let port = sockets.open().expect("opened");
+        let mut burst = Burst::default();
+        let bytes = vec![7; 65_468];
+        for length in lengths {
+            sockets.send_in(port, at, &bytes[..*length], &mut burst).expect("sent");
+        }
+        sockets.send_burst(port, at, &mut burst).expect("sent");
+        let mut got = vec![0; 65_535];
+        lengths.iter().map(|_| to.recv(&mut got).expect("received")).collect()
+    }
+
+    #[test]
+    fn datagrams_of_any_lengths_arrive_as_they_are_and_in_order() {
+        let whole = [516; 70];
+        assert_eq!(arrived(&whole), whole, "more than the kernel cuts of one send");
+        for lengths in [
+            &[516, 516, 4, 516, 20, 21, 5, 5][..],
+            &[4],
+            &[8196, 8196, 8196, 8196, 8196, 8196, 8196, 8196, 100],
+            &[65_468, 4, 65_468],
+            &[40_000, 32_000, 32_500],
+        ] {
+            assert_eq!(arrived(lengths), lengths);
+        }
     }
 }

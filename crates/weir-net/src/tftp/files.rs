@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_file_is_read_as_it_is_in_any_order() {
-        let whole: Vec<u8> = (0..100_001_u32).map(|at| (at * at >> 7) as u8).collect();
+        let whole: Vec<u8> = (0..100_001_u32).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect();
         let place = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(place.path(), &whole).expect("written");
         let mut source = FileSource::new(place.reopen().expect("opened"));

@@ -259,16 +259,12 @@ impl TftpServer {
                     rate.spend(packet.len(), now_ns);
                 }
                 due_ns = now_ns;
-                if !burst.push(packet) {
-                    transfer.send(datagrams.as_mut(), *client, burst)?;
-                    let _has_place = burst.push(packet);
-                }
+                let sent_in = datagrams.send_in(transfer.local_port, *client, packet, burst);
+                transfer.note(sent_in)?;
                 more |= sent == most_at_once;
             }
-            if !burst.is_empty() {
-                transfer.send(datagrams.as_mut(), *client, burst)?;
-                transfer.sent(due_ns, time_ns());
-            }
+            transfer.note(datagrams.send_burst(transfer.local_port, *client, burst))?;
+            transfer.sent(due_ns, time_ns());
             while let Some(change) = transfer.change() {
                 log_flow(log.as_ref(), change, transfer.local_port, *client);
             }

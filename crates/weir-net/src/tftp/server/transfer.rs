@@ -1,7 +1,6 @@
 //! One transfer of a server.
 
 use super::super::board::{TransferReport, TransferState};
-use super::super::datagrams::{Burst, Datagrams};
 use super::super::files::FileSource;
 use super::super::packet::{self, ErrorCode, TftpPacket};
 use super::super::receiver::FileReceiver;
@@ -218,17 +217,12 @@ impl Transfer {
         code.is_some()
     }
 
-    /// Sends a burst of its packets. What cannot be sent at all ends it.
+    /// Notes whether its packets were sent. What cannot be sent at all ends it.
     ///
     /// # Errors
     /// No datagram can be sent any more.
-    pub fn send(
-        &mut self,
-        datagrams: &mut dyn Datagrams,
-        client: SocketAddr,
-        burst: &mut Burst,
-    ) -> Result<()> {
-        match datagrams.send_burst(self.local_port, client, burst) {
+    pub fn note(&mut self, sent: Result<()>) -> Result<()> {
+        match sent {
             Err(error) if error.kind() == ErrorKind::NoSwitch => return Err(error),
             Err(error) => self.fail(None, &error.to_string()),
             Ok(()) => {}
