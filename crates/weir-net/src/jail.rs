@@ -14,6 +14,8 @@ use std::path::Path;
 
 /// How names begin of files that are not complete. Such names are refused.
 const PART: &[u8] = b".weir-part-";
+/// Bytes of a file that are written at once, at least, except at its end.
+const WRITE_BYTES: usize = 32 << 10;
 /// How often a name is resolved again, when directories are renamed meanwhile.
 const MOST_TRIES: usize = 8;
 
@@ -174,6 +176,7 @@ impl Jail {
             name: last.to_vec(),
             replaces,
             file: File::from(file),
+            unwritten: Vec::new(),
             room_bytes: most_bytes,
         })
     }
@@ -224,6 +227,8 @@ pub struct PartFile {
     name: Vec<u8>,
     replaces: bool,
     file: File,
+    /// Bytes that are written together with further ones.
+    unwritten: Vec<u8>,
     room_bytes: u64,
 }
 
@@ -235,7 +240,14 @@ impl PartFile {
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let left = self.room_bytes.checked_sub(bytes.len() as u64);
         self.room_bytes = left.ok_or_else(|| io::Error::from(Errno::FBIG))?;
-        self.file.write_all(bytes)
+        self.unwritten.extend_from_slice(bytes);
+        if self.unwritten.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.unwritten)?;
+        self.unwritten.clear();
+        Ok(())
     }
 
     /// Gives the file its name.
@@ -243,6 +255,7 @@ impl PartFile {
     /// # Errors
     /// The name has been taken meanwhile (EEXIST), or the kernel's.
     pub fn finish(&mut self) -> io::Result<()> {
+        self.flush()?;
         let Some(part) = &self.part else { return Ok(()) };
         let flags = if self.replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         let directory = self.directory.as_fd();

@@ -6,6 +6,7 @@
 //! - [`sender`], [`receiver`]: the two directions of a transfer. No clock and no I/O: time is an
 //!   argument, datagrams are bytes, and the file is a trait.
 //! - [`waits`]: which side a transfer waits for.
+//! - [`files`]: files that are sent and received.
 //! - [`board`]: what a daemon shows of its transfers.
 //! - [`local`]: requests of local programs to a daemon.
 //! - [`server`], [`client`]: transfers over any [`Datagrams`], which are the ports of a station or
@@ -14,6 +15,7 @@
 pub mod board;
 pub mod client;
 pub mod datagrams;
+pub mod files;
 pub mod local;
 pub mod netascii;
 mod pace;

@@ -1,6 +1,6 @@
 //! A client of TFTP: one transfer over any [`Datagrams`].
 
-use super::datagrams::{Datagrams, Inbound, blocks_in, blocks_in_default};
+use super::datagrams::{Burst, Datagrams, Inbound, blocks_in, blocks_in_default};
 use super::packet::{self, ErrorCode, Mode, TftpOptions, TftpPacket, TftpRequest};
 use super::receiver::{FileReceiver, Sink};
 use super::sender::{Due, FileSender, ResendTimer, Source, TransferCounts, TransferTerms};
@@ -64,6 +64,7 @@ trait Side {
     fn is_done(&self) -> bool;
     fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)>;
     fn change(&mut self) -> Option<FlowChange>;
+    fn is_due(&self) -> bool;
     fn sent(&mut self, due_ns: u64, now_ns: u64);
 }
 
@@ -123,6 +124,10 @@ impl Side for Put<'_> {
         self.sender.as_mut()?.change()
     }
 
+    fn is_due(&self) -> bool {
+        self.sender.as_ref().is_some_and(FileSender::is_due)
+    }
+
     fn sent(&mut self, due_ns: u64, now_ns: u64) {
         if let Some(sender) = &mut self.sender {
             sender.sent(due_ns, now_ns);
@@ -178,6 +183,10 @@ impl Side for Get<'_> {
 
     fn change(&mut self) -> Option<FlowChange> {
         self.receiver.as_mut()?.change()
+    }
+
+    fn is_due(&self) -> bool {
+        self.receiver.as_ref().is_some_and(FileReceiver::is_due)
     }
 
     fn sent(&mut self, due_ns: u64, now_ns: u64) {
@@ -292,6 +301,7 @@ impl<'a> Client<'a> {
             failure: None,
             farewells: Vec::new(),
             begun: Instant::now(),
+            burst: Burst::default(),
             log: self.log.clone(),
         };
         let ran = running.run(self.datagrams, stop, see);
@@ -318,6 +328,7 @@ struct Running<'a> {
     /// Errors that are to be sent.
     farewells: Vec<(SocketAddr, ErrorCode, &'static str)>,
     begun: Instant,
+    burst: Burst,
     log: Option<Log>,
 }
 
@@ -385,7 +396,10 @@ impl Running<'_> {
             };
             let left = Duration::from_nanos(due_ns.saturating_sub(self.now_ns()));
             let time = if more { Duration::ZERO } else { left.min(LOOK) };
-            datagrams.receive(time, &mut |inbound| self.take(inbound))?;
+            datagrams.receive(time, &mut |inbound| {
+                self.take(inbound);
+                !self.side.is_due()
+            })?;
         }
     }
 
@@ -408,21 +422,28 @@ impl Running<'_> {
         while let Some(change) = self.side.change() {
             self.log(change);
         }
+        let (mut due_ns, mut more) = (0, true);
         for _ in 0..MOST_AT_ONCE {
             let now_ns = self.now_ns();
             match self.side.transmit(now_ns, packet) {
                 Ok(true) => {
-                    datagrams.send(self.local_port, peer, packet)?;
-                    self.side.sent(now_ns, self.now_ns());
+                    due_ns = now_ns;
+                    datagrams.send_in(self.local_port, peer, packet, &mut self.burst)?;
                 }
-                Ok(false) => return Ok(false),
+                Ok(false) => {
+                    more = false;
+                    break;
+                }
                 Err(cause) => {
                     self.stop_of_file(cause);
-                    return Ok(false);
+                    more = false;
+                    break;
                 }
             }
         }
-        Ok(true)
+        datagrams.send_burst(self.local_port, peer, &mut self.burst)?;
+        self.side.sent(due_ns, self.now_ns());
+        Ok(more)
     }
 
     fn end(&mut self, code: ErrorCode, text: &'static str) {

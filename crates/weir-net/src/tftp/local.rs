@@ -9,6 +9,7 @@
 use super::board::{TransferBoard, TransferReport, TransferState};
 use super::client::{Client, Progress, Proposal};
 use super::datagrams::Datagrams;
+use super::files::FileSource;
 use super::packet::Mode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jail;
@@ -305,8 +306,8 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> LocalService<'_, F>
             let mut file = jail::new_file(request.local)?;
             client.get(request.remote, &mut file, &over, &mut see)
         } else {
-            let (mut file, size_bytes) = jail::plain_file(request.local)?;
-            client.put(request.remote, &mut file, size_bytes, &over, &mut see)
+            let (file, size_bytes) = jail::plain_file(request.local)?;
+            client.put(request.remote, &mut FileSource::new(file), size_bytes, &over, &mut see)
         }
     }
 }

@@ -124,6 +124,11 @@ impl FileReceiver {
         }
     }
 
+    /// Whether there is something to send.
+    pub fn is_due(&self) -> bool {
+        self.ack_is_due
+    }
+
     /// Returns when to call [`FileReceiver::expire`] at the latest.
     pub fn deadline_ns(&self) -> u64 {
         self.timer.deadline_ns()

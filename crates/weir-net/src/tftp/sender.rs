@@ -271,9 +271,14 @@ impl FileSender {
 
     /// Notes that nothing was sent for so long because this side held back.
     pub fn held(&mut self, held_ns: u64) {
-        if self.opening_is_due || self.opening.is_none() && self.has_more() {
+        if self.is_due() {
             self.timer.held(held_ns);
         }
+    }
+
+    /// Whether there is something to send, now or after a pause.
+    pub fn is_due(&self) -> bool {
+        self.opening_is_due || self.opening.is_none() && self.has_more()
     }
 
     fn window(&self) -> u64 {
@@ -397,10 +402,10 @@ impl FileSender {
             return Ok(false);
         }
         self.clock.resume(now_ns);
-        packet::put_data_header(to, self.next as u16);
         let at = (self.next - self.base) as usize;
         let Some(mark) = self.marks.get(at).copied() else { return Ok(false) };
         let after = self.read_block(mark, source, to)?;
+        to[..packet::DATA_HEADER_BYTES].copy_from_slice(&packet::data_header(self.next as u16));
         let bytes = to.len() - packet::DATA_HEADER_BYTES;
         if bytes < usize::from(self.terms.block_bytes) {
             self.last = Some(self.next);
@@ -428,17 +433,19 @@ impl FileSender {
         Ok(true)
     }
 
-    /// Appends the block that begins at `mark`; returns where the next one begins.
+    /// Writes the block that begins at `mark` behind the place of a header, over what `to` holds;
+    /// returns where the next one begins.
     fn read_block(
         &mut self,
         mark: Mark,
         source: &mut (impl Source + ?Sized),
         to: &mut Vec<u8>,
     ) -> io::Result<Mark> {
-        let (Mark { mut offset, mut encoder }, end) =
-            (mark, to.len() + usize::from(self.terms.block_bytes));
+        let Mark { mut offset, mut encoder } = mark;
+        let mut filled = packet::DATA_HEADER_BYTES;
+        let end = filled + usize::from(self.terms.block_bytes);
         if self.terms.mode == Mode::Octet {
-            let mut filled = to.len();
+            // Where the last packet was as long, this writes nothing.
             to.resize(end, 0);
             while filled < end {
                 match source.read_at(offset, &mut to[filled..])? {
@@ -449,6 +456,8 @@ impl FileSender {
             to.truncate(filled);
             return Ok(Mark { offset, encoder });
         }
+        to.clear();
+        to.resize(filled, 0);
         self.text.resize(TEXT_BYTES, 0);
         // What is owed of the last block goes first, even where the file has ended.
         encoder.encode(&[], to, end - to.len());

@@ -8,7 +8,7 @@ mod requests;
 mod transfer;
 
 pub use super::board::{TransferBoard, TransferReport, TransferState};
-use super::datagrams::{Datagrams, Inbound};
+use super::datagrams::{Burst, Datagrams, Inbound};
 use super::packet::{self, ErrorCode};
 use super::{Patience, log_flow};
 use crate::error::Result;
@@ -88,6 +88,7 @@ pub struct TftpServer {
     transfers: HashMap<SocketAddr, Transfer>,
     begun: Instant,
     packet: Vec<u8>,
+    burst: Burst,
     board: TransferBoard,
     log: Option<Log>,
     rate: Option<RateLimit>,
@@ -110,6 +111,7 @@ impl TftpServer {
             transfers: HashMap::new(),
             begun: Instant::now(),
             packet: Vec::new(),
+            burst: Burst::default(),
             board: TransferBoard::default(),
             log: None,
             rate: rules.bytes_per_s.map(RateLimit::new),
@@ -189,6 +191,7 @@ impl TftpServer {
                     if !transfers.contains_key(&from) && asked.len() < MOST_REQUESTS {
                         asked.push(Asked { from, packet: payload.to_vec() });
                     }
+                    true
                 }
                 Inbound::Datagram { local_port, from, payload } => {
                     let known = transfers.get_mut(&from);
@@ -198,10 +201,15 @@ impl TftpServer {
                                 rate.spend(payload.len(), now_ns);
                             }
                             transfer.take(payload, now_ns);
+                            !transfer.is_due()
                         }
-                        // An error is never answered.
-                        None if !payload.starts_with(&[0, 5]) => strangers.push((local_port, from)),
-                        None => {}
+                        None => {
+                            // An error is never answered.
+                            if !payload.starts_with(&[0, 5]) {
+                                strangers.push((local_port, from));
+                            }
+                            true
+                        }
                     }
                 }
                 Inbound::Undelivered { local_port, to } => {
@@ -210,6 +218,7 @@ impl TftpServer {
                     if let Some(transfer) = known {
                         transfer.fail(None, "the client is not there any more");
                     }
+                    true
                 }
             }
         })?;
@@ -227,7 +236,7 @@ impl TftpServer {
     /// Sends what is due. Returns whether there may be more to send at once.
     fn transmit_all(&mut self, see: &mut dyn FnMut(&TransferReport)) -> Result<bool> {
         let (mut more, mut over, mut reports) = (false, Vec::new(), Vec::new());
-        let (begun, mut held_ns, mut most_at_once) = (self.begun, 0, MOST_AT_ONCE);
+        let (begun, mut held_ns, mut due_ns, mut most_at_once) = (self.begun, 0, 0, MOST_AT_ONCE);
         let time_ns = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         if let Some(rate) = &mut self.rate {
             let now_ns = time_ns();
@@ -237,7 +246,7 @@ impl TftpServer {
             // Each transfer sends one packet, and then all wait until that is within the rate.
             (held_ns, most_at_once) = (rate.was_held_ns(now_ns), 1);
         }
-        let TftpServer { datagrams, transfers, packet, log, rate, board, .. } = self;
+        let TftpServer { datagrams, transfers, packet, burst, log, rate, board, .. } = self;
         for (client, transfer) in transfers.iter_mut() {
             transfer.held(held_ns);
             transfer.expire(time_ns());
@@ -246,18 +255,16 @@ impl TftpServer {
                 if !spans::TFTP.run(|| transfer.transmit(now_ns, packet)) {
                     break;
                 }
-                if let Err(error) = datagrams.send(transfer.local_port, *client, packet) {
-                    if error.kind() == crate::ErrorKind::NoSwitch {
-                        return Err(error);
-                    }
-                    transfer.fail(None, &error.to_string());
-                }
-                transfer.sent(now_ns, time_ns());
                 if let Some(rate) = rate {
                     rate.spend(packet.len(), now_ns);
                 }
+                due_ns = now_ns;
+                let sent_in = datagrams.send_in(transfer.local_port, *client, packet, burst);
+                transfer.note(sent_in)?;
                 more |= sent == most_at_once;
             }
+            transfer.note(datagrams.send_burst(transfer.local_port, *client, burst))?;
+            transfer.sent(due_ns, time_ns());
             while let Some(change) = transfer.change() {
                 log_flow(log.as_ref(), change, transfer.local_port, *client);
             }

@@ -22,6 +22,7 @@ use weir_net::log::Log;
 use weir_net::names;
 use weir_net::tftp::client::{Client, Progress, Proposal};
 use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
+use weir_net::tftp::files::FileSource;
 use weir_net::tftp::packet::Mode;
 use weir_net::tftp::receiver::Sink;
 use weir_net::udp::UdpEndpoint;
@@ -174,7 +175,8 @@ fn put(
     bar: &ProgressBar,
 ) -> Result<Progress, Fault> {
     let stop = stop_flag()?;
-    let (mut file, size_bytes) = jail::plain_file(&options.local)?;
+    let (file, size_bytes) = jail::plain_file(&options.local)?;
+    let mut file = FileSource::new(file);
     let name = remote_of(options);
     let see = &mut |progress: &Progress| show(bar, progress);
     client.put(name.as_bytes(), &mut file, size_bytes, &stop, see).map_err(asked)

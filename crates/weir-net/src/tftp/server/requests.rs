@@ -2,6 +2,7 @@
 
 use super::super::board::TransferReport;
 use super::super::datagrams::{blocks_in, blocks_in_default};
+use super::super::files::FileSource;
 use super::super::packet::{self, ErrorCode, TftpOptions, TftpPacket, TftpRequest};
 use super::super::sender::TransferTerms;
 use super::super::{DEFAULT_BLOCK_BYTES, Patience, log_flow};
@@ -108,7 +109,14 @@ impl TftpServer {
         let local_port = self.open_port()?;
         let (terms, accepted) = self.agree(request, is_known.then_some(size));
         let opening = opening(&accepted);
-        Ok(Transfer::sending(name, (file, size), terms, opening, local_port, now_ns))
+        Ok(Transfer::sending(
+            name,
+            (FileSource::new(file), size),
+            terms,
+            opening,
+            local_port,
+            now_ns,
+        ))
     }
 
     fn open_port(&mut self) -> std::result::Result<u16, (ErrorCode, String)> {

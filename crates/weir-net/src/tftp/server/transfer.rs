@@ -1,33 +1,16 @@
 //! One transfer of a server.
 
 use super::super::board::{TransferReport, TransferState};
+use super::super::files::FileSource;
 use super::super::packet::{self, ErrorCode, TftpPacket};
-use super::super::receiver::{FileReceiver, Sink};
-use super::super::sender::{FileSender, Source, TransferTerms};
+use super::super::receiver::FileReceiver;
+use super::super::sender::{FileSender, TransferTerms};
 use super::code_of;
+use crate::error::{ErrorKind, Result};
 use crate::jail::{PartFile, Refusal};
 use crate::log::FlowChange;
-use crate::spans;
-use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt;
-
-impl Source for File {
-    fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize> {
-        spans::FILE_READ.run(|| FileExt::read_at(self, to, offset))
-    }
-}
-
-impl Sink for PartFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        spans::FILE_WRITE.run(|| PartFile::write(self, bytes))
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        PartFile::finish(self)
-    }
-}
 
 /// Whether a transfer goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +25,7 @@ pub enum State {
 
 #[derive(Debug)]
 enum Side {
-    Sends(Box<FileSender>, File),
+    Sends(Box<FileSender>, FileSource),
     Receives(Box<FileReceiver>, PartFile),
 }
 
@@ -74,7 +57,7 @@ impl Transfer {
     /// A transfer to the client.
     pub fn sending(
         name: &str,
-        (file, size_bytes): (File, u64),
+        (file, size_bytes): (FileSource, u64),
         terms: TransferTerms,
         opening: Option<Vec<u8>>,
         local_port: u16,
@@ -234,6 +217,19 @@ impl Transfer {
         code.is_some()
     }
 
+    /// Notes whether its packets were sent. What cannot be sent at all ends it.
+    ///
+    /// # Errors
+    /// No datagram can be sent any more.
+    pub fn note(&mut self, sent: Result<()>) -> Result<()> {
+        match sent {
+            Err(error) if error.kind() == ErrorKind::NoSwitch => return Err(error),
+            Err(error) => self.fail(None, &error.to_string()),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
     /// Notes that what [`Transfer::transmit`] wrote at `due_ns` was sent.
     pub fn sent(&mut self, due_ns: u64, now_ns: u64) {
         match &mut self.side {
@@ -247,6 +243,14 @@ impl Transfer {
         match &mut self.side {
             Side::Sends(sender, _) => sender.held(held_ns),
             Side::Receives(receiver, _) => receiver.held(held_ns),
+        }
+    }
+
+    /// Whether there is something to send, now or after a pause.
+    pub fn is_due(&self) -> bool {
+        match &self.side {
+            Side::Sends(sender, _) => sender.is_due(),
+            Side::Receives(receiver, _) => receiver.is_due(),
         }
     }
 
