@@ -197,8 +197,14 @@ impl Transmitter {
             self.put(&device_header, head, payload, 0..bytes)?;
             return Ok(SendResult::Done);
         }
-        for piece in
-            Pieces::new(*header, options, bytes, self.mtu).map_err(|_| DropReason::TooBig)?
+        // Fragments of two stations must not be taken for those of one datagram. Relaxed: only
+        // uniqueness matters.
+        let id = match ready {
+            Some(_) => self.next_id.fetch_add(1, Ordering::Relaxed) as u16,
+            None => header.id,
+        };
+        for piece in Pieces::new(Header { id, ..*header }, options, bytes, self.mtu)
+            .map_err(|_| DropReason::TooBig)?
         {
             let none = [0; VNET_HEADER_BYTES];
             let head = |room: &mut [u8]| piece.header.emit(&piece.options, room);
