@@ -118,8 +118,8 @@ pub use pool::region::{
 };
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions, PoolRule};
 pub use port::{
-    Ending, Event, Identity, Lent, Port, PortCounts, PortHandle, PortName, PortOptions, PortWriter,
-    PortWriterOptions, Received, WriterId, WriterStat,
+    ElasticPort, Ending, Event, Identity, Lent, Port, PortCounts, PortHandle, PortName,
+    PortOptions, PortWriter, PortWriterOptions, Received, WriterId, WriterStat,
 };
 /// What one end of a pipe or port has done so far, as its `account` returns it.
 ///

@@ -7,7 +7,10 @@
 //! finds the next writer; [`rings`] lets writers in, and spins and sleeps when none has anything;
 //! [`reader`] is the port.
 
+mod backlog;
 mod choice;
+mod drain;
+mod elastic;
 mod handle;
 mod lent;
 mod options;
@@ -18,6 +21,7 @@ mod unfinished;
 mod writer;
 
 pub use crate::connect::peer::{Ending, Identity};
+pub use elastic::ElasticPort;
 pub use handle::PortHandle;
 pub use lent::Lent;
 pub use options::{PortOptions, PortWriterOptions};

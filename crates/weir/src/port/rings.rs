@@ -2,6 +2,7 @@
 //! reader spins on the hot rings, then makes all of them cold and sleeps on the board.
 
 use super::choice::{Choice, LOOK_AT_ALL};
+use super::elastic::Bell;
 use super::handle::HandleWatch;
 use super::{HELLO, PortOptions, READ};
 use crate::connect::acceptor::Acceptor;
@@ -49,6 +50,8 @@ pub struct Rings {
     acceptor: Acceptor,
     /// The handles of a port without a name.
     handles: Option<HandleWatch>,
+    /// Rings when a part of a backlog was read back, at an elastic port.
+    pub bell: Option<Bell>,
     pub choice: Choice,
     pub options: PortOptions,
     doorbell: Option<Doorbell>,
@@ -85,7 +88,15 @@ impl Rings {
         options: &PortOptions,
     ) -> Rings {
         let spinner = Spinner::new(choice.resolved.waiting, choice.resolved.levers.wake_ns);
-        Rings { acceptor, handles, choice, options: options.clone(), doorbell: None, spinner }
+        Rings {
+            acceptor,
+            handles,
+            bell: None,
+            choice,
+            options: options.clone(),
+            doorbell: None,
+            spinner,
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -157,6 +168,9 @@ impl Rings {
         for place in news.gone {
             self.choice.warm_if_there(place)?;
         }
+        if news.notified && self.bell.is_some() {
+            self.choice.warm_backlogs()?;
+        }
         if news.notified || self.acceptor.is_busy() {
             for arrival in self.acceptor.admit() {
                 let place = self.choice.let_in(arrival, &self.options);
@@ -187,6 +201,11 @@ impl Rings {
         self.choice.inbox().notify();
         self.let_in()?;
         Ok(!self.has_writers() && !self.choice.inbox().has_news())
+    }
+
+    /// Whether somebody may have come or gone.
+    pub fn has_news(&self) -> bool {
+        self.choice.inbox().has_news() || self.acceptor.is_busy()
     }
 
     fn has_writers(&self) -> bool {
@@ -310,6 +329,7 @@ impl Rings {
     fn take_bells(&mut self) -> Result<()> {
         let Some(doorbell) = &self.doorbell else { return Ok(()) };
         doorbell.clear();
+        self.bell.iter().for_each(Bell::clear);
         self.handles.iter().for_each(|handles| handles.leave(doorbell));
         for place in doorbell.rung() {
             if let Ok(slot) = self.choice.slot(place as u32) {

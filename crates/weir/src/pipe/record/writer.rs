@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, ViewMut};
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, WaitOutcome};
+use crate::pipe::end::{End, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
@@ -177,7 +177,15 @@ impl Endpoint<record::RecordWriter> {
             return Ok(());
         }
         say_wanted(end, ring, needed);
-        let mut look = |map: &Map| ring.has_room(map, needed).map_err(fail);
+        let board = end.life.page();
+        let mut look = |map: &Map| {
+            let fits = ring.has_room(map, needed).map_err(fail)?;
+            // This end has announced that it waits, so the draining thread sees whose ring is full.
+            if let Some(board) = board.as_ref().filter(|_| !fits) {
+                drain::say_full(&board.words().sleep);
+            }
+            Ok(fits)
+        };
         let ended = if until == Until::Now {
             end.arm();
             let gone = end.is_gone();

@@ -7,6 +7,8 @@
 
 mod drainer;
 
+pub(crate) use drainer::count_backlog;
+
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Until, WaitSource, futex};
@@ -232,7 +234,7 @@ impl ElasticReader {
         let read = sides.reader.read_until(buffer, until);
         // The pipe was given a new memory: the thread must look at that one.
         if !Arc::ptr_eq(&before, &sides.reader.parts()?.0.map) {
-            drain::wake(before.header());
+            drain::wake(&before.header().reader_sleep);
         }
         read.map(RingLook::Read)
     }
