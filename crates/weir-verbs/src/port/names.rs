@@ -88,7 +88,10 @@ fn text(port: &PortStat) -> String {
         return text;
     }
     let mut table = aligned(
-        ["writer", "user", "group", "sent", "bytes", "received", "ring", "waits", "slept", "asleep", ""],
+        [
+            "writer", "user", "group", "sent", "bytes", "received", "ring", "waits", "slept",
+            "asleep", "",
+        ],
         1..11,
     );
     for writer in &port.writers {
