@@ -44,7 +44,7 @@
 //! | messages from many writers to one named reader | [`Port`], [`PortWriter`] |
 //! | records over thousands of channels | [`Mpx`], [`MpxPeer`] |
 //! | flags | [`Flags`] |
-//! | streams of more than memory holds | [`Pool`], [`ElasticReader`] |
+//! | streams of more than memory holds | [`Pool`], [`ElasticReader`], [`ElasticRecordReader`], [`ElasticPort`] |
 //! | a mapping larger than the memory it may use | [`Region`], [`MappedRegion`] |
 //! | the same, in several processes | [`SharedRegion`], [`SharedRegionMember`] |
 //!
@@ -111,7 +111,7 @@ pub use pipe::options::{Options, ReaderOptions, WriterOptions};
 pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};
 pub use pipe::socket::{Accept, Listener};
 pub use pipe::stream::{Reader, Writer, pipe};
-pub use pool::elastic::ElasticReader;
+pub use pool::elastic::{ElasticReader, ElasticRecordReader};
 pub use pool::region::{
     MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
     SharedRegion, SharedRegionMember,
@@ -147,6 +147,8 @@ const _: () = {
     is_send::<BacklogReader>();
     is_send::<BacklogWriter>();
     is_send::<ElasticReader>();
+    is_send::<ElasticRecordReader>();
+    is_send::<ElasticPort>();
     is_send::<Pool>();
     is_sync::<Pool>();
     is_send::<Region>();

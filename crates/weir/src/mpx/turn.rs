@@ -1,7 +1,7 @@
 //! One turn of a channel. What came on it becomes records, or goes to the channel that it is connected
 //! to.
 
-use super::link_end::{NONE, is_record};
+use super::link_end::is_record;
 use super::record::{ChannelId, LABEL_BYTES, Record, RecordKind};
 use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::peer::Ending;

@@ -5,7 +5,6 @@
 //! can go on. Each writer has its own backlog, so turns, shares and suspended writers are those of
 //! any port.
 
-use super::drain::Drained;
 use super::{Port, PortCounts, READ, Received, WriterId, WriterStat};
 use crate::connect::site::Inbox;
 use crate::connect::wait::Waitable;
@@ -14,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
 use crate::park::{Timeout, WaitSource, futex};
 use crate::pipe::end::drain;
+use crate::pool::elastic::Drained;
 use crate::pool::{Backlog, Pool};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -205,7 +205,7 @@ fn pass(shared: &DrainedPort) -> Result<Pass> {
         if !slot.is_pressed() {
             continue;
         }
-        let Ok((records, drained)) = slot.drain(&shared.pool, &shared.bell, leaves) else {
+        let Ok((records, drained)) = slot.drain((&shared.pool, &shared.bell), leaves) else {
             // Without a backlog this writer waits for the reader.
             continue;
         };

@@ -7,7 +7,6 @@
 //! finds the next writer; [`rings`] lets writers in, and spins and sleeps when none has anything;
 //! [`reader`] is the port.
 
-mod backlog;
 mod choice;
 mod drain;
 mod elastic;

@@ -1,12 +1,12 @@
 //! One writer as the reader of the port sees it.
 
-use super::backlog::WriterBacklog;
 use super::{DATA, Ending, FIRST, LAST, WriterId};
 use crate::connect::peer::Identity;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, View};
 use crate::park::doorbell::Doorbell;
 use crate::pipe::record::RecordReader;
+use crate::pool::elastic::RecordBacklog;
 use std::time::Instant;
 use weir_policy::ready::Turn;
 use weir_ring::{record, sleep};
@@ -20,7 +20,7 @@ const KEPT_BYTES: usize = 256 << 10;
 pub struct WriterSlot {
     pub reader: RecordReader,
     /// Records that were moved from its ring to a pool and come before those in the ring.
-    pub(super) backlog: Option<WriterBacklog>,
+    pub(super) backlog: Option<RecordBacklog>,
     /// Why the backlog could not be read, until that was reported.
     pub(super) fault: Option<Error>,
     pub id: WriterId,

@@ -11,7 +11,7 @@ use crate::pipe::storage::corrupt;
 use weir_ring::account::{add, raise};
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
-use weir_ring::{Corrupt, record};
+use weir_ring::{Corrupt, RingMemory, record};
 
 /// The writer of a record pipe. Dropping it closes the pipe.
 ///
@@ -181,8 +181,9 @@ impl Endpoint<record::RecordWriter> {
         let mut look = |map: &Map| {
             let fits = ring.has_room(map, needed).map_err(fail)?;
             // This end has announced that it waits, so the draining thread sees whose ring is full.
-            if let Some(board) = board.as_ref().filter(|_| !fits) {
-                drain::say_full(&board.words().sleep);
+            if !fits {
+                let header = &map.header().reader_sleep;
+                drain::say_full(board.as_ref().map_or(header, |board| &board.words().sleep));
             }
             Ok(fits)
         };

@@ -6,8 +6,11 @@
 //! what was written even if the writer dies.
 
 mod drainer;
+mod record_backlog;
+mod records;
 
-pub(crate) use drainer::count_backlog;
+pub(crate) use record_backlog::{Drained, First, RecordBacklog};
+pub use records::ElasticRecordReader;
 
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};

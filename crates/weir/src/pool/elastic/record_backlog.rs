@@ -1,4 +1,4 @@
-//! The backlog of one writer: records that were moved from its full ring to a pool.
+//! The backlog of a ring of records: records that were moved from a full ring to a pool.
 //!
 //! In the backlog each record has 8 bytes before it: its length and its header. The reader takes
 //! records from the backlog before those in the ring, so their order stays. A pool without room can
@@ -7,17 +7,33 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::pipe::end::End;
-use crate::pipe::record::settle;
-use crate::pool::elastic::count_backlog;
+use crate::pipe::record::{RecordReader as Reader, give_back, settle};
+use crate::pool::elastic::drainer::count_backlog;
 use crate::pool::{Backlog, BacklogReader, BacklogWriter, Pool};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
+use weir_ring::primitive::Ordering;
 use weir_ring::record::RecordReader;
+use weir_ring::sleep;
 
 /// The bytes before a record.
 const HEAD_BYTES: usize = 8;
 /// The most memory that is kept after a long record.
 const KEPT_BYTES: usize = 64 << 10;
+
+/// One pass moves this many times a ring's capacity before somebody else has a turn.
+const ROUNDS: u64 = 4;
+
+/// How the draining of a ring ended.
+#[derive(Debug)]
+pub enum Drained {
+    /// Nothing is left to move.
+    Done,
+    /// The ring may hold more, but somebody else has a turn first.
+    More,
+    /// The pool has no room, and this is where to wait for some.
+    Full(Arc<Backlog>),
+}
 
 /// A record of the ring whose first bytes are in the backlog.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +54,7 @@ impl MovingRecord {
 
 /// The result of moving one record.
 #[derive(Debug)]
-pub enum Move {
+enum Move {
     /// A record of this many bytes has left the ring.
     Record(usize),
     /// The ring is empty, or what lies there is no record. The reader will find that.
@@ -47,7 +63,7 @@ pub enum Move {
     Full(Arc<Backlog>),
 }
 
-/// The first record of a writer with a backlog.
+/// The first record of a ring with a backlog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
     /// All of it can be taken: its length and its header.
@@ -61,7 +77,7 @@ pub enum First {
 }
 
 #[derive(Debug)]
-pub struct WriterBacklog {
+pub struct RecordBacklog {
     writer: BacklogWriter,
     reader: BacklogReader,
     moving: Option<MovingRecord>,
@@ -71,17 +87,68 @@ pub struct WriterBacklog {
     gathered: Vec<u8>,
 }
 
-impl WriterBacklog {
+impl RecordBacklog {
+    /// Moves records from a ring to its backlog, until `stops` says so. The ring gets a backlog when
+    /// it first needs one. Returns how many records were moved as well.
+    pub fn drain(
+        backlog: &mut Option<RecordBacklog>,
+        reader: &mut Reader,
+        (pool, bell): (&Pool, &Arc<OwnedFd>),
+        stops: impl Fn() -> bool,
+    ) -> Result<(u64, Drained)> {
+        let mut left = ROUNDS * reader.parts()?.0.shape.capacity_bytes();
+        let mut records = 0;
+        let drained = loop {
+            let (end, ring) = reader.parts()?;
+            let backlog = match &mut *backlog {
+                Some(backlog) => backlog,
+                // An empty ring needs no backlog.
+                None if !matches!(ring.look(&*end.map), Ok(Some(_))) => break Drained::Done,
+                none => none.insert(RecordBacklog::new(pool, bell)?),
+            };
+            match backlog.move_one(end, ring)? {
+                Move::Nothing => break Drained::Done,
+                Move::Full(shared) => break Drained::Full(shared),
+                Move::Record(bytes) => {
+                    reader.settle(1, bytes)?;
+                    records += 1;
+                    left = left.saturating_sub(bytes as u64 + 1);
+                }
+            }
+            if left == 0 || stops() {
+                break Drained::More;
+            }
+        };
+        let (end, ring) = reader.parts()?;
+        if records > 0 {
+            give_back(end, ring);
+        }
+        if let Some(backlog) = backlog {
+            backlog.count(end);
+        }
+        Ok((records, drained))
+    }
+
+    /// Whether a ring's writer waits for room.
+    pub fn is_pressed(reader: &mut Reader) -> bool {
+        // Relaxed: the draining thread has announced itself before, with a fence that pairs with the
+        // one in `drain::say_full`.
+        reader.parts().is_ok_and(|(end, _)| {
+            let word = end.header().writer_sleep.word.load(Ordering::Relaxed);
+            word & (sleep::ASLEEP | sleep::POLLING) != 0
+        })
+    }
+
     /// Makes a backlog in a pool. The bell rings when something was read back.
-    pub fn new(pool: &Pool, bell: &Arc<OwnedFd>) -> Result<WriterBacklog> {
+    fn new(pool: &Pool, bell: &Arc<OwnedFd>) -> Result<RecordBacklog> {
         let (writer, reader) = pool.backlog()?;
         reader.ring_also(bell.clone());
         let (head, gathered) = ([0; HEAD_BYTES], Vec::new());
-        Ok(WriterBacklog { writer, reader, moving: None, head, head_bytes: 0, gathered })
+        Ok(RecordBacklog { writer, reader, moving: None, head, head_bytes: 0, gathered })
     }
 
     /// Moves the next record from the ring to the backlog.
-    pub fn move_one(&mut self, end: &End, ring: &mut RecordReader) -> Result<Move> {
+    fn move_one(&mut self, end: &End, ring: &mut RecordReader) -> Result<Move> {
         let Ok(Some(bytes)) = ring.look(&*end.map) else { return Ok(Move::Nothing) };
         let moving = self.moving.get_or_insert_with(|| MovingRecord {
             bytes,
@@ -190,6 +257,11 @@ impl WriterBacklog {
         }
         self.head_bytes = 0;
         Ok(())
+    }
+
+    /// Where its reader waits after [`First::Waiting`].
+    pub fn shared(&self) -> Arc<Backlog> {
+        self.writer.shared()
     }
 
     /// Writes its counts to the account of the ring.
