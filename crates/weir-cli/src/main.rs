@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(all(no_unwind_tables, panic = "unwind"))]
+compile_error!("build.rs leaves out the unwind tables, so this profile needs panic = \"abort\"");
+
 fn main() -> std::process::ExitCode {
     weir_verbs::main()
 }

@@ -83,12 +83,12 @@ fn what_a_command_behind_ssh_does_is_seen() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     let Some((_server, ssh)) = sshd(directory.path()) else { return };
-    let ran = pipeline(&format!("{ssh} 'sleep 2; echo done' | cat"));
+    let ran = pipeline(&format!("{ssh} 'sleep 6; echo done' | cat"));
     assert_eq!(ran.stdout(), "done\n");
     let said = "held up by process sleep ";
     assert!(verdict(&ran).starts_with(said), "{}: {}", verdict(&ran), ran.json["stages"][0]);
     assert!(verdict(&ran).contains("asleep"), "{}", verdict(&ran));
-    let computes = "perl -e \"while((times)[0]<1.5){\\$x++ for 1..1000}\"";
+    let computes = "perl -e \"while((times)[0]<4){\\$x++ for 1..1000}\"";
     let ran = pipeline(&format!("{ssh} '{computes}' | cat"));
     assert!(verdict(&ran).starts_with("held up by process perl "), "{}", verdict(&ran));
 }

@@ -179,6 +179,9 @@ fn a_terminal_is_redrawn_in_place_and_nothing_is_wider() {
     let place = Place::new();
     let (mut writer, _reader) = pipe(&Options::new().capacity_bytes(65_536)).expect("made");
     writer.write(&[1; 1000]).expect("written");
+    // Its lines were once wider than the terminal.
+    let options = weir::RegionOptions::new().memory_bytes(64 << 10);
+    let _region = weir::Region::new(3 << 20, &options).expect("made");
     let inner =
         format!("stty cols 80; timeout -s INT 1 {WEIR} stat {} --watch=100ms", std::process::id());
     let mut command = Command::new("timeout");

@@ -177,8 +177,8 @@ fn the_kernel_s_kill_for_want_of_memory_is_named() {
         eprintln!("SKIPPED: no privilege to make a memory control group");
         return;
     };
-    // tail keeps the bytes that it may have to print. At the limit it is much larger than weir, whose
-    // file has tens of megabytes in a build with debug information: once the kernel chose weir.
+    // tail keeps the bytes that it may have to print. At the limit it is much larger than weir,
+    // whose file is large in a build with debug information: once the kernel chose weir.
     let text = "head -c 400M /dev/zero | tail -c 350M | wc -c";
     let script = format!(
         "echo $$ > {}/cgroup.procs && exec timeout 60 {WEIR} run '{text}'",

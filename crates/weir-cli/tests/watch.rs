@@ -162,3 +162,26 @@ fn reports_come_at_intervals_and_have_their_own_figures() {
         assert!(cpu_s <= wall_s + 0.05, "{cpu_s} of {wall_s}");
     }
 }
+
+#[test]
+fn the_page_and_the_trace_show_what_was_watched() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let busy = staged(Command::new("perl").args(["-e", "while(1){$x++}"]).stdin(Stdio::null()));
+    let [page, trace] = ["page.html", "trace.json"].map(|name| directory.path().join(name));
+    let files = [&page, &trace].map(|path| path.to_str().expect("text"));
+    let args = ["--for", "500ms", "--html", files[0], "--chrome-trace", files[1]];
+    let seen = watch(&[&[id(&busy).as_str()], &args[..]].concat());
+    let page = std::fs::read_to_string(&page).expect("a page");
+    assert!(page.contains("<h1>weir watch</h1>") && page.contains("perl"), "{page}");
+    assert!(!page.contains("exit status"), "it has not ended");
+    let trace = std::fs::read_to_string(&trace).expect("a trace");
+    let trace: Value = serde_json::from_str(&trace).expect("JSON");
+    assert!(trace.to_string().contains("perl"), "{trace}");
+    // A host may refuse samples; the report says so then.
+    let profile = &seen["profile"];
+    let samples = profile["stages"][0]["samples"].as_u64();
+    assert!(
+        samples.is_some_and(|samples| samples > 0) || profile["refused"].is_string(),
+        "{seen:#}"
+    );
+}

@@ -90,7 +90,8 @@ pub struct Run {
     pub unseen: Option<Unseen>,
     /// Who held the run up when; empty for a script, and where nothing was sampled.
     pub phases: Vec<Phase>,
-    /// Of the programs that advice names ([`crate::programs::ALTERNATIVES`]), the installed ones.
+    /// The installed ones among the programs that advice names
+    /// ([`crate::programs::ALTERNATIVES`]).
     pub installed: Vec<&'static str>,
     /// Whether `/proc` could not be read: then only the CPU time and the memory of stages are
     /// known, and their times by state mean nothing.

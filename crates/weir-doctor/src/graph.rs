@@ -274,4 +274,6 @@ impl Sets {
 }
 
 #[cfg(test)]
+mod function_tests;
+#[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ pub struct Account {
     pub records: u64,
     /// Times the end could not continue.
     pub waits: u64,
-    /// Of these, ended by spinning.
+    /// Waits that ended while the end still spun.
     pub spun: u64,
     /// Times it slept.
     pub slept: u64,
@@ -29,9 +29,9 @@ pub struct Account {
     pub largest_fill_bytes: u64,
     /// Counted by an elastic reader: bytes of its backlog that were chosen to be spilled.
     pub delayed_bytes: u64,
-    /// Of these, never written, because their reader came first or memory came free.
+    /// Delayed bytes that were never written, because their reader came first or memory came free.
     pub cancelled_bytes: u64,
-    /// Of these, written to the file.
+    /// Delayed bytes that were written to the file.
     pub spilled_bytes: u64,
     /// Read back from it.
     pub read_back_bytes: u64,
@@ -85,7 +85,7 @@ pub struct ParticipantLine {
     pub pid: AtomicU32,
     /// Bytes of all arenas that it allocates from: as many as the other sides chose to allow.
     pub arena_bytes: AtomicU64,
-    /// Of these, bytes of blocks that lanes use.
+    /// Bytes of those blocks of the arenas that lanes use.
     pub arena_used: AtomicU64,
     /// Peers that are connected.
     pub peers: AtomicU64,
@@ -103,7 +103,7 @@ pub struct ParticipantLine {
     pub blocked: AtomicU64,
     /// Times a call found nothing and waited.
     pub waits: AtomicU64,
-    /// Of these, ended by spinning.
+    /// Waits that ended while the end still spun.
     pub spun: AtomicU64,
     /// Times asleep.
     pub slept: AtomicU64,

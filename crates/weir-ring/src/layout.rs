@@ -99,7 +99,7 @@ pub struct AccountLine {
     pub records: AtomicU64,
     /// Times there was nothing to do.
     pub waits: AtomicU64,
-    /// Of these, ended by spinning.
+    /// Waits that ended while the end still spun.
     pub spun: AtomicU64,
     /// Times asleep.
     pub slept: AtomicU64,
@@ -115,9 +115,9 @@ pub struct AccountLine {
     pub pid: AtomicU32,
     /// Counted by an elastic reader: bytes chosen to be spilled.
     pub delayed: AtomicU64,
-    /// Of these, never written.
+    /// Delayed bytes that were never written.
     pub cancelled: AtomicU64,
-    /// Of these, written.
+    /// Delayed bytes that were written.
     pub spilled: AtomicU64,
     /// Read back.
     pub read_back: AtomicU64,

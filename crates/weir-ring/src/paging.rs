@@ -37,7 +37,7 @@ pub struct PagingBoard {
     pub writes: AtomicU64,
     /// Pages that came unasked and whose use can be seen.
     pub seen_pages: AtomicU64,
-    /// Of these, the pages that were used.
+    /// Pages that came unasked and were seen to be used.
     pub used_pages: AtomicU64,
     /// Pages that a fault brings in at present.
     pub cluster_pages: AtomicU64,

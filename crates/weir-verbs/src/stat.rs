@@ -9,7 +9,7 @@ use crate::args::StatOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::{Outlet, aligned, trimmed};
-use crate::report::layout::cut;
+use crate::report::layout::{cut, wrap};
 use crate::units::{bytes, capacity, columns, count, seconds};
 use serde_json::{Value, json};
 use shared::{StatRow, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
@@ -143,11 +143,18 @@ fn text(found: &InUse, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f
         (false, true) => String::new(),
         (false, false) => table(found, rate, width) + "\n",
     };
-    text.extend(found.pipes.iter().filter_map(backlog));
-    text.extend(found.regions.iter().map(regions::lines));
+    let wide = width.unwrap_or(usize::MAX);
+    for line in found.pipes.iter().filter_map(backlog) {
+        text += &wrap(&line, wide).join("\n");
+        text.push('\n');
+    }
+    for line in found.regions.iter().flat_map(regions::lines) {
+        text += &wrap(&line, wide).join("\n");
+        text.push('\n');
+    }
     for Running { pid, command } in running {
         let line = format!("running: {pid} {command}");
-        text += &cut(&line, width.unwrap_or(usize::MAX));
+        text += &cut(&line, wide);
         text.push('\n');
     }
     text
@@ -218,7 +225,7 @@ fn backlog(pipe: &PipeStat) -> Option<String> {
         .map(bytes);
         format!(
             "{name} backlog: {delayed} delayed, of which {cancelled} cancelled and {spilled} \
-             spilled; {read_back} read back\n"
+             spilled; {read_back} read back"
         )
     })
 }

@@ -110,7 +110,7 @@ impl FoundGroup {
         let each_ns = self.spread.sum_ns / self.instances.max(1);
         let processes = self.instances * self.run.stages.len() as u64;
         let seen: u64 = self.run.stages.iter().map(|stage| stage.processes).sum();
-        // Of what is known of those that were seen.
+        // From what is known of those that were seen.
         let cpu_ns = self.run.cpu_sum_ns() / seen.max(1);
         processes >= OFTEN && each_ns <= BRIEF_NS && cpu_ns <= START_NS
     }

@@ -3,6 +3,7 @@
 //! A [`History`] divides the run into columns of equal length. When there are too many cells, two
 //! neighbouring columns become one, so the memory of a long run is bounded.
 
+use crate::sort;
 use crate::state::TaskState;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -178,9 +179,9 @@ impl History {
         self.lanes.retain(|lane| !lane.cells.is_empty());
         if script {
             self.fills.clear();
-            self.lanes.sort_by_key(|lane| core::cmp::Reverse(lane.seen_ns()));
+            sort::by_key(&mut self.lanes, |lane| core::cmp::Reverse(lane.seen_ns()));
             self.lanes.truncate(MOST_LANES);
-            self.lanes.sort_by_key(|lane| lane.first);
+            sort::by_key(&mut self.lanes, |lane| lane.first);
         }
         self
     }

@@ -1,7 +1,7 @@
 //! Pipelines that are the same one again: those of a loop are accounted together.
 
 use super::lines::place_of;
-use super::{Instance, ScriptPipeline, SeenProcess, line_of};
+use super::{Instance, ScriptPipeline, SeenProcess, is_fork, line_of};
 use crate::sort;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -248,8 +248,16 @@ fn kind(seen: &[SeenProcess], class: &Class, options: bool) -> Kind {
         !row.iter().all(|at| seen[*at].parent.is_some_and(is_member)) || class.rows.len() == 1
     };
     let name = |row: &Vec<usize>| typed_name(seen, row, options);
-    let first = class.rows.iter().find(typed).map(|row| seen[row[0]].parent);
-    (class.rows.iter().filter(typed).map(name).collect(), first.flatten())
+    let first = class.rows.iter().find(typed).and_then(|row| starter(seen, row[0]));
+    (class.rows.iter().filter(typed).map(name).collect(), first)
+}
+
+/// Returns who started a process. The shell has a copy of itself run a function within a pipeline,
+/// another one each time: these count as the shell.
+fn starter(seen: &[SeenProcess], at: usize) -> Option<usize> {
+    let above = |at: &usize| seen.get(*at).and_then(|process| process.parent);
+    let mut above = core::iter::successors(above(&at), above).take(seen.len());
+    above.find(|at| !is_fork(seen, *at))
 }
 
 /// Returns the program of a row, with the options of its first process whose command is known.
@@ -345,7 +353,7 @@ fn told(seen: &[SeenProcess], class: &Class) -> (usize, usize) {
 /// Whether the same process started both, or processes that were themselves started again and
 /// again: by xargs, say, with other arguments each time.
 fn parents_fit(seen: &[SeenProcess], one: &Class, other: &Class) -> bool {
-    let parent = |class: &Class| seen[class.rows[0][0]].parent;
+    let parent = |class: &Class| starter(seen, class.rows[0][0]);
     let again = |at: usize| seen[at].parent.map(|above| (above, program(seen, &[at])));
     parent(one) == parent(other)
         || parent(one).and_then(again).is_some_and(|one| parent(other).and_then(again) == Some(one))

@@ -7,7 +7,7 @@ use alloc::vec;
 
 const MS: u64 = 1_000_000;
 
-fn process(parent: Option<usize>, command: &str, ms: (u64, u64)) -> SeenProcess {
+pub(super) fn process(parent: Option<usize>, command: &str, ms: (u64, u64)) -> SeenProcess {
     let program = command.split(' ').next().unwrap_or_default().to_string();
     let (start_ns, end_ns) = (ms.0 * MS, ms.1 * MS);
     let (command, executed) = (command.to_string(), command.to_string());
@@ -26,11 +26,11 @@ fn process(parent: Option<usize>, command: &str, ms: (u64, u64)) -> SeenProcess 
     }
 }
 
-fn reads(pipe: usize, of: SeenProcess) -> SeenProcess {
+pub(super) fn reads(pipe: usize, of: SeenProcess) -> SeenProcess {
     end(pipe, false, of)
 }
 
-fn writes(pipe: usize, of: SeenProcess) -> SeenProcess {
+pub(super) fn writes(pipe: usize, of: SeenProcess) -> SeenProcess {
     end(pipe, true, of)
 }
 
@@ -43,7 +43,7 @@ fn members(seen: &[SeenProcess]) -> Vec<Vec<usize>> {
     instances(seen).into_iter().map(|instance| instance.members).collect()
 }
 
-fn classed(seen: &[SeenProcess], script: &[ScriptPipeline]) -> Vec<Class> {
+pub(super) fn classed(seen: &[SeenProcess], script: &[ScriptPipeline]) -> Vec<Class> {
     let scripts = [script.to_vec()];
     let brief = |class: &Class| class.alive_ns() <= 10 * MS;
     classes(seen, &instances(seen), &scripts, &|_| Some(0), &brief)

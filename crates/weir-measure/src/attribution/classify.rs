@@ -6,7 +6,9 @@
 //! from `fdinfo`. xz, for one, waits in `poll` on both of its sides.
 
 use crate::attribution::calls::Call;
-use crate::proc::{Descriptor, FileKind, borrow, descriptor, epoll_interest, is_anonymous_pipe};
+use crate::proc::{
+    Descriptor, FileKind, borrow, children, descriptor, epoll_interest, is_anonymous_pipe,
+};
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
 use weir_doctor::state::TaskState;
@@ -146,8 +148,10 @@ fn waits_for(pid: Pid, fd: i32, event: u32, ends: &Endpoints) -> TaskState {
         // An anonymous pipe that is neither input nor output joins processes of the stage.
         FileKind::Pipe if is_anonymous_pipe(&file) => TaskState::Child,
         FileKind::Pipe => TaskState::File,
+        // So does a pseudo-terminal, for the process that made it and started somebody on it.
+        FileKind::PtyMaster if !children(pid).is_empty() => TaskState::Child,
         FileKind::Socket => TaskState::Network,
-        FileKind::Device => TaskState::Device,
+        FileKind::Device | FileKind::PtyMaster => TaskState::Device,
         // eventfd, timerfd, inotify: some later event.
         FileKind::Anonymous => TaskState::Sleep,
     }
@@ -237,6 +241,18 @@ mod tests {
         assert_eq!(read(reader.as_raw_fd()), TaskState::BlockedIn);
         assert_eq!(read(other.as_raw_fd()), TaskState::Child);
         assert_eq!(read(9_999), TaskState::Unknown);
+    }
+
+    /// `script` seemed to wait for `/dev/ptmx`, whatever the program on its terminal did.
+    #[test]
+    fn the_master_of_a_terminal_waits_for_whoever_is_on_it() {
+        let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+        let master = rustix::pty::openpt(flags).expect("a terminal");
+        let call = Call::Read(master.as_raw_fd());
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
+        let state = classify(me(), call, &Endpoints::default(), Hints::default());
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+        assert_eq!(state, TaskState::Child);
     }
 
     #[test]

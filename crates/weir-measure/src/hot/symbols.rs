@@ -107,7 +107,7 @@ impl CodeFile {
             is.then_some(Symbol { address, bytes, name: word(entry, 0)? })
         };
         let mut symbols: Vec<Symbol> = table.chunks_exact(SYMBOL).filter_map(symbol).collect();
-        symbols.sort_by_key(|symbol| (symbol.address, symbol.bytes));
+        weir_doctor::sort::by_key(&mut symbols, |symbol| (symbol.address, symbol.bytes));
         (!symbols.is_empty()).then_some(Functions { symbols, names })
     }
 

@@ -218,7 +218,7 @@ impl Lives {
             spans[group].push((life.start_ns, end_ns));
         }
         for (births, mut spans) in births.iter_mut().zip(spans) {
-            spans.sort_unstable();
+            weir_doctor::sort::by_key(&mut spans, |span| *span);
             let mut until = 0;
             for (start, end) in spans {
                 births.any_ns += end.saturating_sub(start.max(until));

@@ -29,8 +29,16 @@ pub enum FileKind {
     Storage,
     /// A character device: a terminal, `/dev/null`, ...
     Device,
+    /// The side of a pseudo-terminal that answers for it, as `script` and `ssh` have it.
+    PtyMaster,
     /// An anonymous inode: eventfd, timerfd, epoll, pidfd.
     Anonymous,
+}
+
+/// Whether it is `/dev/ptmx`, whose number every open master keeps
+/// (Documentation/admin-guide/devices.txt).
+fn is_ptmx(stat: &rustix::fs::Stat) -> bool {
+    stat.st_rdev == rustix::fs::makedev(5, 2)
 }
 
 /// Opens a pidfd for process `pid`, which stays valid whoever gets the id later; `None` when it has
@@ -64,6 +72,7 @@ impl Descriptor {
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Fifo => FileKind::Pipe,
             FileType::Socket => FileKind::Socket,
+            FileType::CharacterDevice if is_ptmx(stat) => FileKind::PtyMaster,
             FileType::CharacterDevice => FileKind::Device,
             FileType::RegularFile | FileType::Directory | FileType::BlockDevice => {
                 FileKind::Storage

@@ -3,8 +3,9 @@
 use super::around::RunSurroundings;
 use super::job::Job;
 use super::{LONGEST_TICKS, allow_all_files, pause_ns, script};
-use crate::attribution::{Births, Grouping, PipeWatch, Sampler};
+use crate::attribution::{Births, Group, Grouping, PipeWatch, Sampler};
 use crate::clock::Clock;
+use crate::hot::Profiler;
 use crate::machine;
 use crate::oom;
 use crate::proc::{Descriptor, ProcessIdentity, descriptor, identity};
@@ -12,7 +13,7 @@ use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use weir_doctor::backlog::{Activity, Trend};
-use weir_doctor::facts::{self, Evidence, Run, WatchedPipe};
+use weir_doctor::facts::{self, Evidence, History, Run, WatchedPipe};
 use weir_sys::Pid;
 use weir_sys::cpu::thread_ns;
 use weir_sys::proc::processes;
@@ -33,6 +34,10 @@ pub struct Aim {
     pub tick_ns: u64,
     /// Least capacity to give to their pipes; 0 leaves them as they are.
     pub grow_bytes: u64,
+    /// Whether to sample the functions in which they compute.
+    pub profile: bool,
+    /// Whether to keep what each did over time.
+    pub history: bool,
 }
 
 /// What was seen.
@@ -55,7 +60,9 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let (around, kills) = (RunSurroundings::look(), oom::kills());
     let mut sampler = Sampler::new(Grouping::ByProcess, aim.grow_bytes);
     sampler.attach(&found, clock.now_ns());
-    let (trends, has_ended) = sample(&mut sampler, aim, &clock, is_over);
+    sampler.history = aim.history.then(|| History::from(clock.now_ns()));
+    let mut profiler = aim.profile.then(|| profiler(&found));
+    let (trends, has_ended) = sample(&mut sampler, &mut profiler, aim, &clock, is_over);
     let wall_ns = clock.now_ns();
     sampler.close();
     sampler.groups[0].last_ns = wall_ns;
@@ -84,12 +91,27 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let pipes = pipes(&sampler, &trends);
     let is_stuck = activity(&run).is_stuck();
     run.watched = Some(facts::Watched { pids, has_ended, is_stuck, pipes });
+    run.hot = profiler.map(Profiler::finish);
+    let command = |at: usize| sampler.groups.get(at).map(|group: &Group| group.command.clone());
+    let history = sampler.history.take();
+    run.history = history.map(|it| it.named(&|at| (None, command(at).unwrap_or_default()), true));
     Watched::Seen(Box::new(run))
+}
+
+/// Samples the functions of these processes and of what they start.
+fn profiler(found: &[ProcessIdentity]) -> Profiler {
+    let mut profiler = Profiler::new();
+    let is_found = |pid: Pid| found.iter().any(|process| process.pid == pid);
+    for process in found.iter().filter(|process| !is_found(process.parent)) {
+        profiler.attach(process.pid, None);
+    }
+    profiler
 }
 
 /// Samples until the end; returns the fill of each pipe over time, and whether all have ended.
 fn sample(
     sampler: &mut Sampler,
+    profiler: &mut Option<Profiler>,
     aim: &Aim,
     clock: &Clock,
     is_over: &mut dyn FnMut() -> bool,
@@ -102,6 +124,9 @@ fn sample(
         let now_ns = clock.now_ns();
         let begun_ns = thread_ns();
         sampler.tick(now_ns, (now_ns - last_ns).min(aim.tick_ns * LONGEST_TICKS));
+        if let Some(profiler) = profiler {
+            profiler.take();
+        }
         last_ns = now_ns;
         mean_cost_ns = (mean_cost_ns * 7 + thread_ns().saturating_sub(begun_ns)) / 8;
         trends.resize_with(sampler.pipes.len(), Trend::default);

@@ -83,7 +83,7 @@ fn on(pid: Pid, fd: i32, writes: bool) -> Option<Cause> {
     match what.kind {
         FileKind::Pipe => Some(Cause::Pipe(pipe(pid, fd, &what, writes))),
         FileKind::Socket => Some(Cause::Socket { peer: Box::new(find(pid, fd).peer), writes }),
-        FileKind::Device => file(pid, TaskState::Device, Awaited::File(fd)),
+        FileKind::Device | FileKind::PtyMaster => file(pid, TaskState::Device, Awaited::File(fd)),
         FileKind::Storage => file(pid, TaskState::Disk, Awaited::File(fd)),
         FileKind::Anonymous => {
             let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes written at once where the file system cannot reserve space.
-static BLOCK: [u8; 64 << 10] = [0; 64 << 10];
+const BLOCK_BYTES: usize = 64 << 10;
 /// Attempts to find a name that no file has.
 const TRIES: u32 = 16;
 
@@ -116,9 +116,10 @@ fn fill(file: &File, shape: &LogShape) -> rustix::io::Result<()> {
 
 /// Fills the file where the file system cannot reserve space.
 fn write_zeros(file: &File, bytes: u64) -> rustix::io::Result<()> {
-    for at in (0..bytes).step_by(BLOCK.len()) {
-        let now = (bytes - at).min(BLOCK.len() as u64);
-        file.write_all_at(&BLOCK[..now as usize], at).map_err(errno)?;
+    let block = vec![0; BLOCK_BYTES];
+    for at in (0..bytes).step_by(BLOCK_BYTES) {
+        let now = (bytes - at).min(BLOCK_BYTES as u64);
+        file.write_all_at(&block[..now as usize], at).map_err(errno)?;
     }
     Ok(())
 }

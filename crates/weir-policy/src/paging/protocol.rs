@@ -120,7 +120,7 @@ pub enum PagingAction {
 pub struct PagingCounts {
     /// Faults on pages that were not in memory.
     pub hard: u64,
-    /// Of the faults, those that would not have been if the region had had all that it could reach
+    /// Faults that the region would not have had with all the memory that it could reach
     /// ([`super::PagingPolicy::set_reach`]).
     pub again: u64,
     /// Touches of pages that were on their way out, and stay.
@@ -135,8 +135,8 @@ pub struct PagingCounts {
     pub writes: u64,
     /// Pages that came in unasked.
     pub unasked: u64,
-    /// Of the pages that came unasked and whose use can be seen, those that were used.
+    /// Unasked pages that were seen to be used.
     pub used: u64,
-    /// Of the pages that came unasked, those whose use can be seen.
+    /// Unasked pages whose use can be seen.
     pub seen: u64,
 }

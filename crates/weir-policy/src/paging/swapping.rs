@@ -118,7 +118,7 @@ pub struct Interval {
     pub threads: u32,
     /// Faults that had to read.
     pub hard: u64,
-    /// Of these, those that would not have been if the region had had all of the memory.
+    /// Faults that the region would not have had with all of the memory.
     pub again: u64,
 }
 

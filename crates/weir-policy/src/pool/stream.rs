@@ -20,7 +20,7 @@ pub struct PoolStream {
     pub tail: u32,
     /// The number of its blocks.
     pub count: u32,
-    /// Of these, in the file only.
+    /// The number of its blocks that are in the file only.
     pub spilled: u32,
     /// Its blocks that are dirty, full and not looked at, in order.
     pub dirty: BlockList,

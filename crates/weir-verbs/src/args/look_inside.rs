@@ -8,19 +8,24 @@ use std::path::PathBuf;
 pub struct LookInside {
     /// Sample the functions in which the stages compute, and show the hottest of the stage that
     /// holds the run up
-    #[arg(long, conflicts_with = "compare")]
+    #[arg(long)]
     pub profile: bool,
 
     /// Write a page with the course of the run to FILE: states and fills over time, phases, tables
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "compare")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 
     /// Write the course of the run to FILE as Chrome trace events, which Perfetto opens
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "compare")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub chrome_trace: Option<PathBuf>,
 }
 
 impl LookInside {
+    /// Whether functions are to be sampled: a page shows them.
+    pub fn profiles(&self) -> bool {
+        self.profile || self.html.is_some()
+    }
+
     /// Whether the course of the run is to be kept.
     pub fn keeps_history(&self) -> bool {
         self.html.is_some() || self.chrome_trace.is_some()

@@ -93,7 +93,7 @@ pub struct RunOptions {
 
     /// Run several pipelines repeatedly in random order, and say which is faster. With one
     /// pipeline, compare it with itself under the advice
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["profile", "html", "chrome_trace"])]
     pub compare: bool,
 
     /// Number of rounds of --compare, 6 to 2048

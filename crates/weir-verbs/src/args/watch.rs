@@ -1,6 +1,6 @@
 //! Options of `weir watch`.
 
-use super::JsonOption;
+use super::{JsonOption, LookInside};
 use crate::units::parse::{budget, size};
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
@@ -39,6 +39,9 @@ pub struct WatchOptions {
     pub verbose: bool,
 
     #[command(flatten)]
+    pub inside: LookInside,
+
+    #[command(flatten)]
     pub json: JsonOption,
 }
 
@@ -50,6 +53,7 @@ Examples:
   weir watch 4711 --for 10s          where did process 4711 and its pipeline spend ten seconds?
   weir watch --comm zstd --for 5s    the same for all zstd
   weir watch 4711 --interval 5s      a report every five seconds
+  weir watch 4711 --for 10s --html page.html    the course of these seconds, and the hot functions
   weir watch 4711 --for 5s --json - | jq .watched
 
 Exit status: 0 with a report, 1 if there is no such process.";

@@ -4,8 +4,8 @@
 //! history in which the stage was longest in the same state. The fill of each pipe is a counter, and
 //! the phases have a track of their own.
 
-use super::Report;
 use super::words::phase_names;
+use super::{Report, page};
 use serde_json::{Value, json};
 use weir_doctor::facts::{Fills, History, Lane};
 use weir_doctor::state::TaskState;
@@ -16,7 +16,7 @@ const RUN: u64 = 1;
 /// Writes the trace, as one JSON document.
 pub fn chrome_trace(report: &Report) -> String {
     let run = &report.run;
-    let mut events = vec![named("process_name", 0, "weir run")];
+    let mut events = vec![named("process_name", 0, page::verb(report))];
     let phases = phase_names(run);
     if !phases.is_empty() {
         events.push(named("thread_name", 0, "held up by"));

@@ -64,6 +64,7 @@ pub fn subject(run: &Run, hot: &HotStage) -> String {
     const COLUMNS: usize = 40;
     match hot.stage.and_then(|at| Some((at, run.stages.get(at)?))) {
         Some((at, stage)) => format!("{} {}", at + 1, cut(&stage.label, COLUMNS)),
+        None if run.watched.is_some() => String::from("all that was watched"),
         None => String::from("all that the script started"),
     }
 }

@@ -30,7 +30,7 @@ impl Pages {
                 Ok(()) => Some(path),
                 Err(error) => {
                     let path = path.display();
-                    tell(&format!("cannot write the {what} to '{path}': {error}; the run goes on"));
+                    tell(&format!("cannot write the {what} to '{path}': {error}"));
                     None
                 }
             }

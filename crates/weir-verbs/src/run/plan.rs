@@ -35,7 +35,7 @@ fn job(options: &RunOptions) -> Job {
         tick_ns: options.sample_ms * 1_000_000,
         closed: closed_standard_descriptors(),
         script_pipelines: Some(shell::pipelines),
-        profile: options.inside.profile || options.inside.html.is_some(),
+        profile: options.inside.profiles(),
         history: options.inside.keeps_history(),
         ..Job::default()
     }

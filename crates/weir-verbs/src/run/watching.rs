@@ -1,6 +1,7 @@
 //! `weir watch`: the report of a run for processes that run already.
 
 use super::judge;
+use super::pages::Pages;
 use crate::args::{SAMPLE_MS, WatchOptions};
 use crate::fault::Fault;
 use crate::output::{Output, print};
@@ -32,7 +33,15 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
     // Relaxed: no other memory depends on it.
     let is_over = || over.load(Ordering::Relaxed);
     let grow_bytes = options.grow.unwrap_or(0);
-    let mut aim = Aim { pids, time: None, tick_ns: SAMPLE_MS * 1_000_000, grow_bytes };
+    let pages = Pages::check(&options.inside);
+    let mut aim = Aim {
+        pids,
+        time: None,
+        tick_ns: SAMPLE_MS * 1_000_000,
+        grow_bytes,
+        profile: options.inside.profiles(),
+        history: options.inside.keeps_history(),
+    };
     let begun = Instant::now();
     let mut reports = 0;
     loop {
@@ -43,7 +52,7 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
             return if reports > 0 { Ok(ExitCode::SUCCESS) } else { Err(Fault::failed(gone)) };
         };
         let has_ended = run.watched.as_ref().is_some_and(|watched| watched.has_ended);
-        show(*run, &name, options, &mut output)?;
+        show(*run, &name, options, &mut output, &pages)?;
         reports += 1;
         let is_last = options.time.is_some_and(|most| begun.elapsed() >= most);
         if options.interval.is_none() || has_ended || is_last || is_over() {
@@ -58,9 +67,11 @@ fn show(
     name: &str,
     options: &WatchOptions,
     output: &mut Option<Output>,
+    pages: &Pages,
 ) -> Result<(), Fault> {
     let said = words(&run);
     let report = judge(run, name, [false; 3], 0);
+    pages.write(&report);
     match output {
         Some(output) if options.interval.is_some() => {
             output.write(report::json_line(&report)).map(drop)

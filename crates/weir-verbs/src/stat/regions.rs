@@ -7,20 +7,22 @@ use serde_json::{Value, json};
 use weir::stat::RegionStat;
 
 /// Two lines for a region: what it has, and what it did.
-pub fn lines(stat: &RegionStat) -> String {
+pub fn lines(stat: &RegionStat) -> [String; 2] {
     let used = match (100 * stat.used_pages).checked_div(stat.seen_pages) {
         Some(share) => format!("; {share} % of what came unasked was used"),
         None => String::new(),
     };
-    let mut text = format!(
-        "{} region of {}: {}, of which {} are in memory; it may use {}\n  {} faults, {} pages \
-         reclaimed, {} read in {} reads, {} written in {} writes; waited {} times, {}; clusters of \
-         {} pages{used}",
+    let has = format!(
+        "{} region of {}: {}, of which {} are in memory; it may use {}",
         name(&stat.holders),
         process(stat.pid),
         bytes(stat.region_bytes),
         bytes(stat.memory_bytes),
         bytes(stat.budget_bytes),
+    );
+    let mut did = format!(
+        "  {} faults, {} pages reclaimed, {} read in {} reads, {} written in {} writes; waited {} \
+         times, {}; clusters of {} pages{used}",
         count(stat.hard_faults),
         count(stat.reclaimed_pages),
         bytes(stat.read_bytes),
@@ -32,13 +34,12 @@ pub fn lines(stat: &RegionStat) -> String {
         stat.cluster_pages,
     );
     if stat.swapped > 0 {
-        text += &format!("; went out whole {} times", count(stat.swapped));
+        did += &format!("; went out whole {} times", count(stat.swapped));
     }
     if stat.failures > 0 {
-        text += &format!("; {} transfers failed", count(stat.failures));
+        did += &format!("; {} transfers failed", count(stat.failures));
     }
-    text.push('\n');
-    text
+    [has, did]
 }
 
 pub fn json(stat: &RegionStat) -> Value {

@@ -30,7 +30,7 @@ pub struct PoolAccount {
     pub memory_bytes: u64,
     /// The most memory that was ever in use.
     pub most_memory_bytes: u64,
-    /// Of the memory in use, what regions have.
+    /// The part of the memory in use that regions have.
     pub lent_bytes: u64,
     /// Bytes of the file in use now.
     pub file_bytes: u64,

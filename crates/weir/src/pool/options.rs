@@ -12,6 +12,12 @@ const MOST_BLOCKS: u64 = 1 << 26;
 /// The rule by which a pool writes blocks to its file.
 ///
 /// The last three repeat systems of 1978 (BBN Report 3970), to be measured beside the first.
+///
+/// ```
+/// use weir::{Pool, PoolOptions, PoolRule};
+/// let pool = Pool::new(&PoolOptions::new().rule(PoolRule::Delayed))?;
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PoolRule {

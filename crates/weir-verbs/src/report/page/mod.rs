@@ -50,12 +50,18 @@ pub fn html(report: &Report) -> String {
     if !notes.is_empty() {
         body += &section("How the figures were obtained", "", format!("<ul>\n{notes}</ul>\n"));
     }
-    document(&format!("weir run: {}", printable(&cut(&report.command, 80))), STYLE, &body)
+    let title = format!("{}: {}", verb(report), printable(&cut(&report.command, 80)));
+    document(&title, STYLE, &body)
 }
 
 /// Text that others chose.
 fn shown(text: &str) -> String {
     escape(&printable(text))
+}
+
+/// The verb that made the report.
+pub fn verb(report: &Report) -> &'static str {
+    if report.run.watched.is_some() { "weir watch" } else { "weir run" }
 }
 
 fn head(report: &Report) -> String {
@@ -79,13 +85,17 @@ fn head(report: &Report) -> String {
         ("exit status", report.status.to_string()),
         ("samples of states", run.ticks.to_string()),
     ];
+    // Processes that ran already end for those that started them.
+    let own = run.watched.is_none();
     let facts: String = facts
         .iter()
+        .filter(|(name, _)| own || *name != "exit status")
         .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(value)))
         .collect();
     format!(
-        "<header>\n<h1>weir run</h1>\n<pre class=\"command\">{}</pre>\n<p class=\"lead\">{}</p>\n{more}\
+        "<header>\n<h1>{}</h1>\n<pre class=\"command\">{}</pre>\n<p class=\"lead\">{}</p>\n{more}\
          {advice}<dl class=\"facts\">\n{facts}</dl>\n</header>\n",
+        verb(report),
         // The lines of a script stay lines.
         escape(&weir_policy::text::printable_lines(&report.command)),
         shown(first)

@@ -42,7 +42,7 @@ pub struct RegionStat {
     pub writes: u64,
     /// Pages that came unasked and whose use can be seen.
     pub seen_pages: u64,
-    /// Of these, the pages that were used.
+    /// Pages that came unasked and were seen to be used.
     pub used_pages: u64,
     /// Pages that a fault brings in at present.
     pub cluster_pages: u64,

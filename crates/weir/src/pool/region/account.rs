@@ -1,6 +1,18 @@
 //! The account of a region.
 
 /// What a region has done so far, and what it holds now.
+///
+/// ```
+/// use weir::{Region, RegionOptions};
+/// let region = Region::new(4 << 20, &RegionOptions::new().memory_bytes(1 << 20))?;
+/// for at in (0..4 << 20).step_by(4096) {
+///     region.write_at(at, b"x")?;
+/// }
+/// let account = region.account();
+/// assert!(account.written_bytes >= 3 << 20, "what memory does not hold is in the file");
+/// assert!(account.memory_bytes <= 1 << 20);
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RegionAccount {
@@ -18,8 +30,8 @@ pub struct RegionAccount {
     pub writes: u64,
     /// Pages that came in unasked, with their neighbours.
     pub unasked_pages: u64,
-    /// Of the unasked pages whose use can be seen, those that were used. A mapped region sees the
-    /// use of one page of a cluster.
+    /// Unasked pages that were seen to be used. A mapped region sees the use of one page of a
+    /// cluster.
     pub used_pages: u64,
     /// The unasked pages whose use can be seen.
     pub seen_pages: u64,
@@ -33,7 +45,7 @@ pub struct RegionAccount {
     pub memory_bytes: u64,
     /// The most bytes in memory at a time.
     pub most_memory_bytes: u64,
-    /// Of the faults, those that would not have been if the region had had its pool for itself.
+    /// Faults that the region would not have had if the pool had been its own.
     pub again_faults: u64,
     /// Times that the whole region went out for others in its pool.
     pub swapped: u64,

@@ -35,6 +35,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_policy::paging::{Advice, Run};
 
 /// The order in which a region will be touched.
+///
+/// ```
+/// use weir::{Region, RegionAdvice, RegionOptions};
+/// let region = Region::new(4 << 20, &RegionOptions::new().memory_bytes(1 << 20))?;
+/// region.advise(RegionAdvice::Sequential)?;
+/// let mut bytes = [0; 4096];
+/// for at in (0..4 << 20).step_by(4096) {
+///     region.read_at(at, &mut bytes)?;
+/// }
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegionAdvice {

@@ -7,6 +7,13 @@ use std::path::PathBuf;
 use weir_policy::paging::{LEAST_FRAMES, MOST_CLUSTER, PagingSettings, Replacement};
 
 /// The rule that chooses which page goes.
+///
+/// ```
+/// use weir::{PageReplacement, Region, RegionOptions};
+/// let options = RegionOptions::new().memory_bytes(1 << 20).replacement(PageReplacement::Fifo);
+/// let region = Region::new(4 << 20, &options)?;
+/// # Ok::<(), weir::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PageReplacement {

@@ -349,6 +349,12 @@ fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<
 /// A region that another process owns.
 ///
 /// Its calls copy. What several processes read and write at once may be old, new, or some of each.
+///
+/// ```no_run
+/// let socket = std::os::unix::net::UnixStream::connect("/run/table")?;
+/// weir::SharedRegionMember::join(socket)?.write_at(4096, b"abc")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct SharedRegionMember {
     shared: Arc<Joined>,

@@ -1,0 +1,21 @@
+//! Links the release without the tables that unwinding needs, a tenth of its size
+//! (docs/adr/0014).
+//!
+//! A panic in the release aborts, so nothing unwinds. The compiler writes the tables all the same.
+//! A build with debug information keeps them, because perf and gdb read them.
+
+use std::env::var;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=no-unwind-tables.ld");
+    println!("cargo::rustc-check-cfg=cfg(no_unwind_tables)");
+    let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
+    // Of the panic strategy a build script learns only the target's default. So main.rs checks it.
+    if is("PROFILE", "release") && is("DEBUG", "false") && is("CARGO_CFG_TARGET_OS", "linux") {
+        let directory = var("CARGO_MANIFEST_DIR").unwrap_or_default();
+        println!("cargo::rustc-cfg=no_unwind_tables");
+        println!("cargo::rustc-link-arg-bins=-Wl,-T,{directory}/no-unwind-tables.ld");
+        println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
+    }
+}
