@@ -146,7 +146,8 @@ fn children_get_it_by_socket_and_by_execution() {
     let mut pids: Vec<i32> =
         port.writers().expect("here").iter().map(|writer| writer.identity.pid).collect();
     let mut expected = [sent_to.id() as i32, inherits.id() as i32];
-    (pids.sort_unstable(), expected.sort_unstable());
+    pids.sort_unstable();
+    expected.sort_unstable();
     assert_eq!(pids, expected);
     kill(&mut sent_to);
     assert_eq!(next(&mut port), "Died");

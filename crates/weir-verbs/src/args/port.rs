@@ -31,9 +31,7 @@ pub enum PortVerb {
 #[derive(Debug, Args)]
 #[command(after_help = READ_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(READ_JSON).group("form")))]
-#[command(mut_arg("memory", needs_elastic), mut_arg("spill", needs_elastic))]
-#[command(mut_arg("no_spill", needs_elastic), mut_arg("limit", needs_elastic))]
-#[command(mut_arg("verify", needs_elastic))]
+#[command(mut_args(needs_elastic))]
 pub struct PortReadOptions {
     /// The port: a path, or a name without a /, which lies in a directory of this user
     pub name: PathBuf,
@@ -198,8 +196,12 @@ The reader and the writers count for themselves. Sent and received count pieces:
 than a quarter of its writer's capacity is sent in several. Writers whose processes this user may
 not inspect are not shown.";
 
+/// Makes the options of the backlogs need `--elastic`.
 fn needs_elastic(arg: Arg) -> Arg {
-    arg.requires("elastic")
+    match arg.get_id().as_str() {
+        "memory" | "spill" | "no_spill" | "limit" | "verify" => arg.requires("elastic"),
+        _ => arg,
+    }
 }
 
 fn mode(text: &str) -> Result<u32, String> {

@@ -8,7 +8,7 @@ use crate::units::bytes;
 use weir::{ElasticPort, Pool, Port, PortCounts, PortOptions, Received, Timeout};
 
 pub enum ReadingPort {
-    Plain(Port),
+    Plain(Box<Port>),
     Elastic {
         port: Box<ElasticPort>,
         pool: Pool,
@@ -26,7 +26,7 @@ impl ReadingPort {
         let pool = options.elastic.then(|| make_pool(&options.pool)).transpose()?;
         let port = Port::create(&options.name, &wanted).map_err(asked)?;
         Ok(match pool {
-            None => ReadingPort::Plain(port),
+            None => ReadingPort::Plain(Box::new(port)),
             Some((pool, _)) => {
                 let port = Box::new(port.elastic(&pool)?);
                 ReadingPort::Elastic { port, pool, told: false }
