@@ -5,10 +5,9 @@
 //! can go on. Each writer has its own backlog, so turns, shares and suspended writers are those of
 //! any port.
 
+use super::watched::Bell;
 use super::{Port, PortCounts, READ, Received, WriterId, WriterStat};
-use crate::connect::site::Inbox;
 use crate::connect::wait::Waitable;
-use crate::connect::watcher::WatchedDescriptor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
 use crate::park::{Timeout, WaitSource, futex};
@@ -16,7 +15,6 @@ use crate::pipe::end::drain;
 use crate::pool::elastic::Drained;
 use crate::pool::{Backlog, Pool};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -104,30 +102,6 @@ impl DrainedPort {
     }
 }
 
-/// An event counter that many backlogs ring. The watcher of the process then notifies the port.
-#[derive(Debug)]
-pub struct Bell {
-    counter: Arc<OwnedFd>,
-    _watched: WatchedDescriptor,
-}
-
-impl Bell {
-    fn new(inbox: &Arc<Inbox>) -> Result<Bell> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let made = eventfd(0, flags).map_err(|cause| Error::os("make", "an elastic port", cause));
-        let counter = Arc::new(made?);
-        let mut watched = WatchedDescriptor::copy_of(counter.as_fd())?;
-        // An event for each ring, though nobody takes them off.
-        watched.start(EventFlags::IN | EventFlags::ET, inbox)?;
-        Ok(Bell { counter, _watched: watched })
-    }
-
-    /// Ends that its descriptor is readable.
-    pub fn clear(&self) {
-        let _ = rustix::io::read(&self.counter, &mut [0; 8]);
-    }
-}
-
 impl Port {
     /// Gives each writer that finds its ring full a backlog in a pool of this process. The thread
     /// that moves messages there belongs to the port.
@@ -160,7 +134,7 @@ fn run(shared: &DrainedPort) {
     weir_sys::signals::block_all();
     let line = &shared.board.words().sleep;
     while !shared.stops() {
-        // Announced before the look at the rings: a writer that finds its ring full later wakes this.
+        // Announced before the look at the rings: a writer whose ring is full later wakes this.
         drain::announce(line);
         let Ok(Pass { more, full }) = pass(shared) else { return };
         if !more {

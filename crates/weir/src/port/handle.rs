@@ -3,16 +3,9 @@
 use super::rings::Rings;
 use super::{CREATE, Port, PortOptions, PortWriter, PortWriterOptions};
 use crate::connect::passing;
-use crate::connect::site::Inbox;
-use crate::connect::watcher::WatchedDescriptor;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::doorbell::Doorbell;
-use rustix::event::epoll::EventFlags;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::io::FdFlags;
-use std::sync::Arc;
-use weir_sys::forks::ParentOnly;
 
 /// The text of a message that brings a handle.
 const PORT: &[u8] = b"weir-port-handle";
@@ -132,40 +125,5 @@ impl PortWriter {
     pub fn open(handle: &PortHandle, options: &PortWriterOptions) -> Result<PortWriter> {
         let path = format!("/proc/self/fd/{}", handle.way.as_raw_fd());
         PortWriter::connect_to(path.into(), options)
-    }
-}
-
-/// The reader's side of the connection that all handles of its port share.
-#[derive(Debug)]
-pub struct HandleWatch {
-    alive: WatchedDescriptor,
-}
-
-impl HandleWatch {
-    pub fn start(alive: ParentOnly, inbox: &Arc<Inbox>) -> Result<HandleWatch> {
-        let mut alive = WatchedDescriptor::new(alive);
-        alive.start(EventFlags::RDHUP | EventFlags::ONESHOT, inbox)?;
-        Ok(HandleWatch { alive })
-    }
-
-    /// Whether all handles are closed.
-    pub fn is_over(&self) -> bool {
-        self.alive.get().is_some_and(|alive| {
-            let mut asked = [PollFd::from_borrowed_fd(alive, PollFlags::RDHUP)];
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            poll(&mut asked, Some(&now)).is_ok_and(|count| count > 0)
-        })
-    }
-
-    /// Makes the doorbell ring when the last handle is closed.
-    pub fn is_polled_by(&self, doorbell: &Doorbell) -> Result<()> {
-        self.alive.get().map_or(Ok(()), |alive| doorbell.add_hangup(alive))
-    }
-
-    /// Ends that, since the doorbell would ring for ever.
-    pub fn leave(&self, doorbell: &Doorbell) {
-        if let Some(alive) = self.alive.get().filter(|_| self.is_over()) {
-            doorbell.remove(alive);
-        }
     }
 }

@@ -17,6 +17,7 @@ mod reader;
 mod rings;
 mod slot;
 mod unfinished;
+mod watched;
 mod writer;
 
 pub use crate::connect::peer::{Ending, Identity};

@@ -2,8 +2,7 @@
 //! reader spins on the hot rings, then makes all of them cold and sleeps on the board.
 
 use super::choice::{Choice, LOOK_AT_ALL};
-use super::elastic::Bell;
-use super::handle::HandleWatch;
+use super::watched::{Bell, HandleWatch};
 use super::{HELLO, PortOptions, READ};
 use crate::connect::acceptor::Acceptor;
 use crate::connect::name::Subject;

@@ -131,8 +131,8 @@ impl RecordBacklog {
 
     /// Whether a ring's writer waits for room.
     pub fn is_pressed(reader: &mut Reader) -> bool {
-        // Relaxed: the draining thread has announced itself before, with a fence that pairs with the
-        // one in `drain::say_full`.
+        // Relaxed: the draining thread has announced itself before, with a fence that pairs with
+        // the one in `drain::say_full`.
         reader.parts().is_ok_and(|(end, _)| {
             let word = end.header().writer_sleep.word.load(Ordering::Relaxed);
             word & (sleep::ASLEEP | sleep::POLLING) != 0
