@@ -117,6 +117,9 @@ fn table(stat: &Value) -> String {
     }
     for station in stat["stations"].as_array().into_iter().flatten() {
         line("station", station_text(station));
+        for connection in station["connections"].as_array().into_iter().flatten() {
+            line("connection", connection_text(connection));
+        }
     }
     for row in stat["transfers"].as_array().into_iter().flatten() {
         line("transfer", tftp_list::line(row));
@@ -168,6 +171,20 @@ fn station_text(station: &Value) -> String {
     format!(
         "process {} receives {wants}: {delivered} datagrams delivered, {full} lost (ring full){service}",
         station["pid"]
+    )
+}
+
+fn connection_text(connection: &Value) -> String {
+    let waits_for = connection["waits_for"].as_str().unwrap_or("nobody");
+    format!(
+        "{} on port {}: windows {} here, {} there, {} on the way, {} segments sent again, waits for \
+         {waits_for}",
+        connection["remote"].as_str().unwrap_or("?"),
+        connection["local_port"],
+        connection["own_window_bytes"],
+        connection["other_window_bytes"],
+        connection["flight_bytes"],
+        connection["segments_again"],
     )
 }
 

@@ -200,7 +200,9 @@ impl Display for FlowEvent {
         let FlowEvent { change, protocol, port, remote, remote_port } = self;
         write!(f, "{} port {port} with {remote}:{remote_port}: ", Protocol(*protocol))?;
         match change {
-            FlowChange::Began { block_bytes, window: 0 } => write!(f, "began, {block_bytes} bytes"),
+            FlowChange::Began { block_bytes, window: 0 } => {
+                write!(f, "began, segments of up to {block_bytes} bytes")
+            }
             FlowChange::Began { block_bytes, window } => {
                 write!(f, "began, blocks of {block_bytes} bytes in windows of {window}")
             }
