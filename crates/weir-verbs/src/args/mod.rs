@@ -21,7 +21,7 @@ mod why;
 mod words;
 
 pub use bench::BenchOptions;
-pub use buffer::BufferOptions;
+pub use buffer::{BufferOptions, PoolFlags};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use json::JsonOption;
 pub use look_inside::LookInside;
