@@ -2,12 +2,12 @@
 
 use super::keys::Event;
 use super::rows::{Row, Seen, Waits};
-use super::table::{Column, LEAST_COLUMNS, View, columns, fit, header, rate, row};
+use super::table::{Column, LEAST_COLUMNS, View, columns, header, rate, row};
 use crate::args::TopSort;
-use crate::report::cut;
 use crate::report::layout::wrap;
 use crate::units::words::things;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use weir_policy::text::printable_lines;
 
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl App {
 
     /// Shows a text in place of the rows, until a key is pressed.
     pub fn tell(&mut self, text: String) {
-        self.mode = Mode::Text(text, 0);
+        self.mode = Mode::Text(printable_lines(&text), 0);
     }
 
     fn arrange(&mut self) {
@@ -383,14 +383,18 @@ fn sentence(row: &Row) -> String {
     }
 }
 
-/// Cuts a line, and fills it up so that its style reaches the edge.
+/// Cuts a line, and fills it up so that its style reaches the edge. The columns keep their places.
 fn fit_line(line: &str, width: usize) -> String {
-    // A line that fits keeps its blanks, which make the columns.
-    if line.width() <= width {
-        return line.to_owned() + &" ".repeat(width - line.width());
+    let (mut text, mut used) = (String::new(), 0);
+    for c in line.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        text.push(c);
     }
-    let line = line.trim_end();
-    if line.width() <= width { fit_line(line, width) } else { fit(&cut(line, width), width) }
+    let blanks = width.saturating_sub(text.width());
+    text + &" ".repeat(blanks)
 }
 
 #[cfg(test)]
