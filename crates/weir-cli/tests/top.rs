@@ -252,9 +252,10 @@ fn a_stop_sets_the_terminal_back_and_a_continuation_goes_on() {
     let stat = format!("/proc/{}/stat", on.child.0.id());
     let is_stopped = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
     on.shows("WRITER");
+    // The continuation may be noticed twice, and the screen then entered twice.
     for (at, key) in ["", "\u{1a}"].into_iter().enumerate() {
         let entered = || on.text().matches("\x1b[?1049h").count();
-        until("the screen is entered", || entered() == at + 1 && !on.is_cooked());
+        until("the screen is entered", || entered() > at && !on.is_cooked());
         if key.is_empty() {
             on.signal(Signal::TSTP);
         } else {
