@@ -74,6 +74,9 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         around: RunSurroundings::look(),
         profiler: job.profile.then(Profiler::new),
     };
+    if job.trace {
+        running.sampler.trace();
+    }
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
     let start_ns = running.live.iter().map(LiveStage::start_ns).min();
