@@ -59,6 +59,8 @@ pub struct Sampler {
     /// The trace, if there is one, or why there is none.
     follower: Option<Follower>,
     refused: Option<Traced>,
+    /// CPU time that reading the trace took: fewer ticks would not make it less.
+    pub follow_ns: u64,
 }
 
 /// How often to look again at a group that seems to wait for itself.
@@ -87,6 +89,7 @@ impl Sampler {
             history: None,
             follower: None,
             refused: None,
+            follow_ns: 0,
         }
     }
 

@@ -128,13 +128,15 @@ fn sample(
     let (mut last_ns, mut mean_cost_ns) = (0, 0);
     loop {
         let now_ns = clock.now_ns();
-        let begun_ns = thread_ns();
+        let (begun_ns, follow_ns) = (thread_ns(), sampler.follow_ns);
         sampler.tick(now_ns, (now_ns - last_ns).min(aim.tick_ns * LONGEST_TICKS));
         if let Some(profiler) = profiler {
             profiler.take();
         }
         last_ns = now_ns;
-        mean_cost_ns = (mean_cost_ns * 7 + thread_ns().saturating_sub(begun_ns)) / 8;
+        mean_cost_ns = (mean_cost_ns * 7
+            + (thread_ns() + follow_ns).saturating_sub(begun_ns + sampler.follow_ns))
+            / 8;
         trends.resize_with(sampler.pipes.len(), Trend::default);
         for (trend, fill) in trends.iter_mut().zip(sampler.pipes.iter().map(|pipe| pipe.now)) {
             if let Some(fill) = fill {

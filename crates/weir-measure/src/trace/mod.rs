@@ -75,6 +75,8 @@ pub struct Trace {
     meanings: HashMap<(Pid, Option<Call>, u8), Seen>,
     fresh: HashSet<(Pid, Option<Call>, u8)>,
     buffer: Vec<Event>,
+    /// Whether what a process starts is accounted with it, until it has a place of its own.
+    together: bool,
     /// What was traced.
     pub told: Traced,
 }
@@ -98,11 +100,12 @@ struct Event {
 }
 
 impl Trace {
-    /// Begins to trace what this thread starts from now on.
+    /// Begins to trace what this thread starts from now on. `together`: what a process starts is
+    /// accounted with it, until it has a place of its own.
     ///
     /// # Errors
     /// Why that cannot be, in words, and what the kernel's verifier said.
-    pub fn open() -> Result<Trace, (String, String)> {
+    pub fn open(together: bool) -> Result<Trace, (String, String)> {
         let plain = |text: String| (text, String::new());
         if !cfg!(target_arch = "x86_64") {
             return Err(plain(String::from("it knows the calls of x86-64 only")));
@@ -151,6 +154,7 @@ impl Trace {
             meanings: HashMap::new(),
             fresh: HashSet::new(),
             buffer: Vec::new(),
+            together,
             told: Traced::default(),
         })
     }
@@ -230,7 +234,8 @@ impl Trace {
             },
             kind::FORK => {
                 let parent = event.extra.cast_signed();
-                if event.task == event.pid && !self.places.contains_key(&event.pid) {
+                if self.together && event.task == event.pid && !self.places.contains_key(&event.pid)
+                {
                     let above = self.places.get(&parent).copied().unwrap_or_default();
                     self.places.insert(event.pid, Place { row: None, ..above });
                 }
@@ -363,7 +368,7 @@ mod tests {
 
     /// Opens a trace, if this host allows it.
     fn opened() -> Option<Trace> {
-        match Trace::open() {
+        match Trace::open(true) {
             Ok(trace) => Some(trace),
             Err((why, log)) => {
                 assert!(log.is_empty(), "{why}\n{log}");
@@ -379,8 +384,9 @@ mod tests {
     fn a_child_and_its_child_are_traced_from_their_start_to_their_end() {
         let Some(mut trace) = opened() else { return };
         // sleep: what is waited for is time.
-        let mut shell = Command::new("bash").args(["-c", "sleep 0.3; exec sleep 0.2"]);
-        let mut shell = shell.spawn().expect("bash");
+        let mut shell = Command::new("bash");
+        let text = "sleep 0.3; exec sleep 0.2";
+        let mut shell = shell.args(["-c", text]).spawn().expect("bash");
         trace.place(shell.id().cast_signed(), Place { group: Some(1), row: None });
         assert!(shell.wait().expect("waited").success());
         let mut calls = Vec::new();

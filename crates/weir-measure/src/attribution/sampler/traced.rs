@@ -2,17 +2,18 @@
 //! still find the processes, name what they wait for, and tell the state of a task that has not
 //! moved since.
 
-use super::Sampler;
+use super::{Grouping, Sampler};
 use crate::attribution::classify::{Endpoints, classify};
 use crate::attribution::group::{Group, hints};
 use crate::attribution::pipes::Fill;
 use crate::attribution::process::{Process, TaskLook, by_letter};
 use crate::attribution::rows::{self, Rows};
-use crate::proc::Descriptor;
+use crate::proc::{Descriptor, descriptor};
 use crate::trace::{Now, Place, Seen, Trace, Wait};
 use weir_doctor::facts::Traced;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
+use weir_sys::cpu::thread_ns;
 use weir_sys::proc::tasks;
 
 /// A trace, and what the pipes were last seen to hold.
@@ -26,7 +27,7 @@ impl Sampler {
     /// Traces what this thread starts from now on, and what is attached. Where that cannot be, it
     /// samples, and [`Sampler::traced`] says why.
     pub fn trace(&mut self) {
-        match Trace::open() {
+        match Trace::open(self.grouping == Grouping::ByStage) {
             Ok(trace) => self.follower = Some(Follower { trace, fills: Vec::new() }),
             Err((why, verifier)) => {
                 self.refused = Some(Traced { refused: Some(why), verifier, ..Traced::default() });
@@ -49,6 +50,7 @@ impl Sampler {
     /// Takes what the trace has told since the last time. `fills` are those of the pipes now.
     pub(super) fn follow(&mut self, fills: Option<&[(Descriptor, Fill)]>) {
         let Some(follower) = &mut self.follower else { return };
+        let begun_ns = thread_ns();
         if let Some(fills) = fills {
             follower.fills = fills.to_vec();
         }
@@ -58,6 +60,7 @@ impl Sampler {
         }
         let (groups, rows, fills) = (&self.groups, &self.rows, &follower.fills);
         follower.trace.take(&mut |wait, place| meaning(wait, place, groups, rows, fills));
+        self.follow_ns += thread_ns().saturating_sub(begun_ns);
     }
 
     /// Tells the trace the states of tasks of which no event has come.
@@ -99,6 +102,16 @@ fn add(group: &mut Group, span: &crate::trace::Span) {
     }
 }
 
+/// Returns the ends of a group, before the first look at it too.
+fn ends(pid: Pid, group: &Group) -> Endpoints {
+    match group.ends {
+        Endpoints { input: None, output: None } => {
+            Endpoints { input: descriptor(pid, 0), output: descriptor(pid, 1) }
+        }
+        known => known,
+    }
+}
+
 /// Finds what a wait is for the group and for the row of the process.
 fn meaning(
     wait: Wait,
@@ -108,7 +121,7 @@ fn meaning(
     fills: &[(Descriptor, Fill)],
 ) -> Seen {
     let group = place.group.and_then(|at| groups.get(at));
-    let ends = group.map_or_else(Endpoints::default, |group| group.ends);
+    let ends = group.map_or_else(Endpoints::default, |group| ends(wait.pid, group));
     let hints = hints(&ends, fills);
     let state = match wait.call {
         Some(call) => classify(wait.pid, call, &ends, hints),
