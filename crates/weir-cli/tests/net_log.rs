@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use weir::{Port, PortOptions};
 use weir_net::log::{
-    Direction, Dropped, FailureEvent, Kinds, Log, Packet, StationChange, StationEvent,
+    Direction, Dropped, FailureEvent, FlowChange, FlowEvent, Kinds, Log, Packet, StationChange,
+    StationEvent, WaitedSide,
 };
 
 /// An echo request.
@@ -163,15 +164,29 @@ fn events_of_every_kind_are_lines_of_their_schema() {
     ] {
         log.station(&StationEvent { change, ..station(0) });
     }
+    for change in [
+        FlowChange::Began { block_bytes: 512, window: 1 },
+        FlowChange::Ended { bytes: 7 },
+        FlowChange::Failed { bytes: 7 },
+        FlowChange::Again { from: 7 },
+        FlowChange::Stalled { waits_for: WaitedSide::Other },
+    ] {
+        log.flow(&FlowEvent { change, protocol: 17, port: 69, remote: source, remote_port: 7 });
+    }
     let file = place.path("net/weir0/lines");
     let output = net_log(&place, &format!("--json {}", file.display()));
     assert_eq!((output.stdout.len(), said(&output).as_str()), (0, ""));
     let text = std::fs::read_to_string(&file).expect("written");
     let check = |line: &str| schema::check_text("weir.net.log/1", line.as_bytes());
     let kinds: Vec<Value> = text.lines().map(|line| check(line)["kind"].clone()).collect();
-    for (kind, count) in
-        [("transactions", 5), ("dumps-out", 5), ("drops", 5), ("errors", 1), ("stations", 4)]
-    {
+    for (kind, count) in [
+        ("transactions", 5),
+        ("dumps-out", 5),
+        ("drops", 5),
+        ("errors", 1),
+        ("stations", 4),
+        ("flows", 5),
+    ] {
         assert_eq!(kinds.iter().filter(|is| *is == kind).count(), count, "{kind}: {text}");
     }
 }
@@ -265,7 +280,7 @@ fn kinds_are_chosen_while_the_switch_runs() {
     let mut running = start(&place, "-f");
     let chosen = net_log(&place, "--set drops,stations --sync drops");
     let text = String::from_utf8_lossy(&chosen.stdout).into_owned();
-    let expected = "logged: drops,stations (was transactions,errors,drops,stations)\n\
+    let expected = "logged: drops,stations (was transactions,errors,drops,stations,flows)\n\
                     waits for the disk: drops (was none)\n";
     assert_eq!(text, expected);
     assert_eq!((log.mask(), log.sync_mask()), (Kinds::DROPS.and(Kinds::STATIONS), Kinds::DROPS));

@@ -9,10 +9,13 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// How names begin of files that are not complete. Such names are refused.
 const PART: &[u8] = b".weir-part-";
+/// Bytes of a file that are written at once, at least, except at its end.
+const WRITE_BYTES: usize = 32 << 10;
 /// How often a name is resolved again, when directories are renamed meanwhile.
 const MOST_TRIES: usize = 8;
 
@@ -82,18 +85,22 @@ impl Jail {
     /// # Errors
     /// It is no directory, or may not be searched; the kernel has no openat2 (before 5.6).
     pub fn open(path: &Path) -> Result<Jail> {
+        Jail::open_to("serve", path)
+    }
+
+    fn open_to(operation: &'static str, path: &Path) -> Result<Jail> {
         let object = || format!("the directory '{}'", path.display());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(path, flags, Mode::empty());
-        let directory = opened.map_err(|cause| Error::os("serve", object(), cause))?;
+        let directory = opened.map_err(|cause| Error::os(operation, object(), cause))?;
         let jail = Jail { directory };
         match jail.resolve(b".", OFlags::PATH) {
             Ok(_) => Ok(jail),
             Err(Errno::NOSYS) => {
                 let why = "the kernel has no openat2, which keeps names within it";
-                Err(Error::new(ErrorKind::Os, "serve", object(), why))
+                Err(Error::new(ErrorKind::Os, operation, object(), why))
             }
-            Err(cause) => Err(Error::os("serve", object(), cause)),
+            Err(cause) => Err(Error::os(operation, object(), cause)),
         }
     }
 
@@ -169,9 +176,42 @@ impl Jail {
             name: last.to_vec(),
             replaces,
             file: File::from(file),
+            unwritten: Vec::new(),
             room_bytes: most_bytes,
         })
     }
+}
+
+/// Begins a file at any path, in place of a file that is there. It gets its name when it is complete.
+///
+/// # Errors
+/// There is no such directory, or it may not be written.
+pub fn new_file(path: &Path) -> Result<PartFile> {
+    let object = || format!("'{}'", path.display());
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let jail = Jail::open_to("write to", parent.unwrap_or(Path::new(".")))?;
+    jail.create(name, true, u64::MAX).map_err(|refusal| {
+        let kind = if refusal == Refusal::Access { ErrorKind::Denied } else { ErrorKind::Os };
+        Error::new(kind, "write", object(), refusal.as_str())
+    })
+}
+
+/// Opens a plain file at any path to read, and returns its length.
+///
+/// # Errors
+/// It cannot be read, or is no plain file.
+pub fn plain_file(path: &Path) -> Result<(File, u64)> {
+    let object = || format!("'{}'", path.display());
+    let unreadable = |cause: Errno| Error::os("read", object(), cause);
+    // NONBLOCK: a named pipe would wait for its writer.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).map_err(unreadable)?;
+    let found = rustix::fs::fstat(&file).map_err(unreadable)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Err(Error::new(ErrorKind::Invalid, "read", object(), "it is not a plain file"));
+    }
+    Ok((File::from(file), u64::try_from(found.st_size).unwrap_or(0)))
 }
 
 fn last_part(name: &[u8]) -> &[u8] {
@@ -187,6 +227,8 @@ pub struct PartFile {
     name: Vec<u8>,
     replaces: bool,
     file: File,
+    /// Bytes that are written together with further ones.
+    unwritten: Vec<u8>,
     room_bytes: u64,
 }
 
@@ -198,7 +240,14 @@ impl PartFile {
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let left = self.room_bytes.checked_sub(bytes.len() as u64);
         self.room_bytes = left.ok_or_else(|| io::Error::from(Errno::FBIG))?;
-        self.file.write_all(bytes)
+        self.unwritten.extend_from_slice(bytes);
+        if self.unwritten.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.unwritten)?;
+        self.unwritten.clear();
+        Ok(())
     }
 
     /// Gives the file its name.
@@ -206,6 +255,7 @@ impl PartFile {
     /// # Errors
     /// The name has been taken meanwhile (EEXIST), or the kernel's.
     pub fn finish(&mut self) -> io::Result<()> {
+        self.flush()?;
         let Some(part) = &self.part else { return Ok(()) };
         let flags = if self.replaces { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
         let directory = self.directory.as_fd();

@@ -36,8 +36,8 @@ mod scan;
 mod tests;
 
 pub use event::{
-    Direction, Dropped, Dump, EventBody, FailureEvent, LogEvent, Packet, StationChange,
-    StationEvent, Transaction, Transport,
+    Direction, Dropped, Dump, EventBody, FailureEvent, FlowChange, FlowEvent, LogEvent, Packet,
+    StationChange, StationEvent, Transaction, Transport, WaitedSide,
 };
 pub use file::old_name;
 pub use kinds::Kinds;
@@ -204,6 +204,12 @@ impl Log {
     #[inline]
     pub fn station(&self, station: &StationEvent) {
         self.put_if(Kinds::STATIONS, || station.pack());
+    }
+
+    /// Logs a change of a transfer or a connection.
+    #[inline]
+    pub fn flow(&self, flow: &FlowEvent) {
+        self.put_if(Kinds::FLOWS, || flow.pack());
     }
 
     /// Logs the bytes of a packet that was received.

@@ -127,6 +127,37 @@ pub fn profile(tun: &str, who: &str, pid: u32) -> Result<PathBuf> {
     Ok(directory(tun)?.join(format!("profile.{who}.{pid}")))
 }
 
+/// Returns the path where the server of TFTP at `port` takes requests of local programs; `tun` is the
+/// device of its switch, `None` on the kernel's sockets. No device has a name like this.
+///
+/// # Errors
+/// Those of [`directory`].
+pub fn tftpd(tun: Option<&str>, port: u16) -> Result<PathBuf> {
+    let directory = match tun {
+        Some(tun) => directory(tun)?,
+        None => {
+            let net = root()?.join("net");
+            own(&net)?;
+            net
+        }
+    };
+    Ok(directory.join(format!("{TFTPD}{port}")))
+}
+
+/// Returns the paths where servers of TFTP behind the switch on `tun` take requests.
+pub fn tftpds(tun: &str) -> Vec<PathBuf> {
+    let entries = find(tun).ok().and_then(|directory| std::fs::read_dir(directory).ok());
+    let entries = entries.into_iter().flatten().flatten();
+    let is_one = |name: &str| name.strip_prefix(TFTPD).is_some_and(|n| n.parse::<u16>().is_ok());
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_one));
+    let mut paths: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+/// How the names of those paths begin.
+const TFTPD: &str = "tftpd:";
+
 /// Checks a device name: 1 to 15 of `[A-Za-z0-9_.-]`, not `.` or `..`.
 ///
 /// # Errors

@@ -1,5 +1,9 @@
 //! What a station tells the switch about its own work, for `weir net stat`: some figures of one
-//! service, whose names both sides know.
+//! service, whose names both sides know, and of services over TCP some connections.
+
+use crate::log::WaitedSide as Side;
+use crate::tcp::ConnectionFigures;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// A service that reports figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,9 @@ const TFTP: &[&str] = &[
     "this_side_ns",
     "network_ns",
     "other_side_ns",
+    "this_side_stalls",
+    "network_stalls",
+    "other_side_stalls",
 ];
 /// Figures of services over TCP, in their order.
 const TCP: &[&str] = &[
@@ -35,9 +42,20 @@ const TCP: &[&str] = &[
     "half_open_dropped",
     "bytes_in",
     "bytes_out",
+    "disbelieved",
+    "this_side_ns",
+    "network_ns",
+    "other_side_ns",
+    "this_side_stalls",
+    "network_stalls",
+    "other_side_stalls",
 ];
 /// Most figures of a service.
 const MOST_FIGURES: usize = 16;
+/// Most connections that a report has.
+pub const MOST_CONNECTIONS: usize = 16;
+/// Bytes of a connection in a message.
+const CONNECTION_BYTES: usize = 32;
 
 impl ReportedService {
     /// Returns its name.
@@ -61,6 +79,7 @@ impl ReportedService {
 pub struct ServiceReport {
     service: ReportedService,
     figures: [u64; MOST_FIGURES],
+    connections: [Option<ConnectionFigures>; MOST_CONNECTIONS],
 }
 
 impl ServiceReport {
@@ -69,7 +88,19 @@ impl ServiceReport {
         let mut figures = [0; MOST_FIGURES];
         let count = service.names().len().min(given.len());
         figures[..count].copy_from_slice(&given[..count]);
-        ServiceReport { service, figures }
+        ServiceReport { service, figures, connections: [None; MOST_CONNECTIONS] }
+    }
+
+    /// Adds connections; those beyond [`MOST_CONNECTIONS`] are left out.
+    #[must_use]
+    pub fn with_connections(mut self, connections: &[ConnectionFigures]) -> ServiceReport {
+        self.connections.iter_mut().zip(connections).for_each(|(to, from)| *to = Some(*from));
+        self
+    }
+
+    /// Returns the connections.
+    pub fn connections(&self) -> impl Iterator<Item = &ConnectionFigures> {
+        self.connections.iter().flatten()
     }
 
     /// Returns the service.
@@ -82,7 +113,7 @@ impl ServiceReport {
         self.service.names().iter().copied().zip(self.figures)
     }
 
-    /// Encodes the body of the message: the number of the service, and its figures.
+    /// Encodes the body of the message: the number of the service, its figures, and connections.
     pub fn put(&self) -> Vec<u8> {
         let number = match self.service {
             ReportedService::Tftp => 1,
@@ -90,6 +121,7 @@ impl ServiceReport {
         };
         let mut bytes = vec![number];
         self.figures().for_each(|(_, figure)| bytes.extend_from_slice(&figure.to_le_bytes()));
+        self.connections().for_each(|it| bytes.extend_from_slice(&put_connection(it)));
         bytes
     }
 
@@ -101,13 +133,58 @@ impl ServiceReport {
             2 => ReportedService::Tcp,
             _ => return None,
         };
-        let (figures, left) = rest.as_chunks::<8>();
-        if !left.is_empty() || figures.len() != service.names().len() {
+        let (figures, rest) = rest.split_at_checked(8 * service.names().len())?;
+        let figures = figures.as_chunks::<8>().0.iter().map(|figure| u64::from_le_bytes(*figure));
+        let (connections, left) = rest.as_chunks::<CONNECTION_BYTES>();
+        if !left.is_empty() || connections.len() > MOST_CONNECTIONS {
             return None;
         }
-        let figures: Vec<u64> = figures.iter().map(|figure| u64::from_le_bytes(*figure)).collect();
-        Some(ServiceReport::new(service, &figures))
+        let connections = connections.iter().map(connection).collect::<Option<Vec<_>>>()?;
+        let figures: Vec<u64> = figures.collect();
+        Some(ServiceReport::new(service, &figures).with_connections(&connections))
     }
+}
+
+fn put_connection(it: &ConnectionFigures) -> [u8; CONNECTION_BYTES] {
+    let mut bytes = [0; CONNECTION_BYTES];
+    bytes[..2].copy_from_slice(&it.local_port.to_le_bytes());
+    bytes[2..4].copy_from_slice(&it.remote.port().to_le_bytes());
+    bytes[4..8].copy_from_slice(&it.remote.ip().octets());
+    bytes[8..16].copy_from_slice(&it.segments_again.to_le_bytes());
+    bytes[16..20].copy_from_slice(&it.flight_bytes.to_le_bytes());
+    bytes[20..24].copy_from_slice(&it.own_window_bytes.to_le_bytes());
+    bytes[24..28].copy_from_slice(&it.other_window_bytes.to_le_bytes());
+    bytes[28] = match it.waits_for {
+        None => 0,
+        Some(Side::This) => 1,
+        Some(Side::Network) => 2,
+        Some(Side::Other) => 3,
+    };
+    bytes
+}
+
+fn connection(bytes: &[u8; CONNECTION_BYTES]) -> Option<ConnectionFigures> {
+    let port = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    let number = |at: usize| {
+        let [a, b, c, d, ..] = bytes[at..] else { return 0 };
+        u32::from_le_bytes([a, b, c, d])
+    };
+    let address = Ipv4Addr::new(bytes[4], bytes[5], bytes[6], bytes[7]);
+    Some(ConnectionFigures {
+        local_port: port(0),
+        remote: SocketAddrV4::new(address, port(2)),
+        segments_again: u64::from(number(12)) << 32 | u64::from(number(8)),
+        flight_bytes: number(16),
+        own_window_bytes: number(20),
+        other_window_bytes: number(24),
+        waits_for: match bytes[28..] {
+            [0, 0, 0, 0] => None,
+            [1, 0, 0, 0] => Some(Side::This),
+            [2, 0, 0, 0] => Some(Side::Network),
+            [3, 0, 0, 0] => Some(Side::Other),
+            _ => return None,
+        },
+    })
 }
 
 #[cfg(test)]
@@ -124,6 +201,24 @@ mod tests {
             assert_eq!(ServiceReport::check(&bytes), Some(report));
             assert_eq!(ServiceReport::check(&bytes[..bytes.len() - 1]), None);
             assert_eq!(ServiceReport::check(&[bytes.as_slice(), &[0; 8]].concat()), None);
+            let connection = ConnectionFigures {
+                local_port: 7,
+                remote: SocketAddrV4::new(Ipv4Addr::new(10, 9, 8, 7), 60_000),
+                segments_again: 1 << 33,
+                flight_bytes: 1 << 31,
+                own_window_bytes: 2,
+                other_window_bytes: 3,
+                waits_for: Some(Side::Other),
+            };
+            let full = report.with_connections(&[connection; MOST_CONNECTIONS + 1]);
+            assert_eq!(full.connections().count(), MOST_CONNECTIONS);
+            let bytes = full.put();
+            assert_eq!(ServiceReport::check(&bytes), Some(full));
+            let one_more = [bytes.as_slice(), &bytes[bytes.len() - CONNECTION_BYTES..]].concat();
+            assert_eq!(ServiceReport::check(&one_more), None);
+            let mut nonsense = bytes;
+            *nonsense.last_mut().expect("bytes") = 1;
+            assert_eq!(ServiceReport::check(&nonsense), None);
         }
         assert_eq!(ServiceReport::check(&[]), None);
         assert_eq!(ServiceReport::check(&[3; 89]), None);

@@ -26,7 +26,11 @@ pub static COMPLETE: Subroutine = Subroutine::new("ip.complete");
 pub static ANSWER: Subroutine = Subroutine::new("icmp.answer");
 /// Writing what a station sends into its ring, and waking the switch where it sleeps.
 pub static SEND: Subroutine = Subroutine::new("ring.send");
-/// Taking and making packets of TFTP, with reads and writes of files.
+/// Taking and making packets of TFTP, except reads and writes of files.
 pub static TFTP: Subroutine = Subroutine::new("tftp.transfer");
+/// Reading a file that is sent.
+pub static FILE_READ: Subroutine = Subroutine::new("file.read");
+/// Writing a file that is received.
+pub static FILE_WRITE: Subroutine = Subroutine::new("file.write");
 /// Taking and making segments of TCP.
 pub static TCP: Subroutine = Subroutine::new("tcp.poll");

@@ -2,20 +2,28 @@
 //!
 //! - [`Stack`]: what an implementation of TCP does here. [`smol`] has one, by the crate smoltcp.
 //! - `device`: the packets between the stack and the station.
+//! - `segment`: the header of a segment; `flows`: what the segments of a connection say, and which
+//!   resets and requests are believed.
+//! - [`stalls`]: which side a connection waits for.
 //! - [`endpoint`]: a stack over a station.
 //! - [`service`]: echo, discard, chargen, HTTP and Telnet; `http` reads requests and writes answers.
 //! - [`telnet`]: options of Telnet, and what is data; `terminal` gives a command a terminal.
 
 mod device;
 pub mod endpoint;
+mod flows;
 mod http;
+mod segment;
 pub mod service;
 pub mod smol;
+pub mod stalls;
 pub mod telnet;
 mod terminal;
 
+use crate::log::{FlowChange, WaitedSide};
 pub use device::Outlet;
 use serde::Serialize;
+use stalls::StallCounts;
 use std::net::SocketAddrV4;
 
 /// A connection of a stack.
@@ -60,7 +68,7 @@ pub struct TcpCounts {
     pub bad_segments: u64,
     /// Segments sent.
     pub segments_out: u64,
-    /// Segments with data that was sent before.
+    /// Segments with data that was sent before, except those that ask whether a window is still closed.
     pub segments_again: u64,
     /// Bytes of data in segments taken, copies included.
     pub bytes_in: u64,
@@ -70,6 +78,29 @@ pub struct TcpCounts {
     pub accepted: u64,
     /// Connections that were never completed, and were given up for newer ones or after a while.
     pub half_open_dropped: u64,
+    /// Resets and requests that were not believed, since their numbers are not the next (RFC 5961).
+    pub disbelieved: u64,
+    /// For how long connections waited, and for whom.
+    pub waits: StallCounts,
+}
+
+/// A connection's figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ConnectionFigures {
+    /// The port of ours.
+    pub local_port: u16,
+    /// The other side.
+    pub remote: SocketAddrV4,
+    /// Segments with data that was sent before.
+    pub segments_again: u64,
+    /// Bytes that were sent and are not acknowledged.
+    pub flight_bytes: u32,
+    /// The window that we offered last.
+    pub own_window_bytes: u32,
+    /// The window that the other side offered last.
+    pub other_window_bytes: u32,
+    /// Whom it waits for; `None` if it has nothing to do.
+    pub waits_for: Option<WaitedSide>,
 }
 
 /// An implementation of TCP. It has no clock and does no I/O: time is an argument, and packets are
@@ -117,4 +148,10 @@ pub trait Stack {
 
     /// Returns what was counted.
     fn counts(&self) -> TcpCounts;
+
+    /// Returns the next of what happened to connections: that they began, sent again, or stalled.
+    fn next_change(&mut self) -> Option<(u16, SocketAddrV4, FlowChange)>;
+
+    /// Shows the figures of each connection that is open.
+    fn each_connection(&self, see: &mut dyn FnMut(&ConnectionFigures));
 }

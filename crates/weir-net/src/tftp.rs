@@ -6,11 +6,17 @@
 //! - [`sender`], [`receiver`]: the two directions of a transfer. No clock and no I/O: time is an
 //!   argument, datagrams are bytes, and the file is a trait.
 //! - [`waits`]: which side a transfer waits for.
+//! - [`files`]: files that are sent and received.
+//! - [`board`]: what a daemon shows of its transfers.
+//! - [`local`]: requests of local programs to a daemon.
 //! - [`server`], [`client`]: transfers over any [`Datagrams`], which are the ports of a station or
 //!   the kernel's sockets (`datagrams`).
 
+pub mod board;
 pub mod client;
 pub mod datagrams;
+pub mod files;
+pub mod local;
 pub mod netascii;
 mod pace;
 pub mod packet;
@@ -19,7 +25,10 @@ pub mod sender;
 pub mod server;
 pub mod waits;
 
+use crate::log::{FlowChange, FlowEvent, Log};
+use crate::wire::ipv4::protocol;
 pub use datagrams::Datagrams;
+use std::net::SocketAddr;
 
 /// The port where servers wait for requests.
 pub const PORT: u16 = 69;
@@ -50,6 +59,14 @@ impl Patience {
 impl Default for Patience {
     fn default() -> Self {
         Patience::of_seconds(1)
+    }
+}
+
+/// Logs a change of a transfer, where there is a log. Addresses of the log are of IP version 4.
+fn log_flow(log: Option<&Log>, change: FlowChange, port: u16, peer: SocketAddr) {
+    if let (Some(log), SocketAddr::V4(peer)) = (log, peer) {
+        let (remote, remote_port) = (*peer.ip(), peer.port());
+        log.flow(&FlowEvent { change, protocol: protocol::UDP, port, remote, remote_port });
     }
 }
 

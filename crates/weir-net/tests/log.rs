@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use weir_net::ErrorKind;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::{
-    Direction, Dropped, EventBody, FailureEvent, Kinds, Log, LogReader, Packet, StationChange,
-    StationEvent, Transaction, Transport, old_name,
+    Direction, Dropped, EventBody, FailureEvent, FlowChange, FlowEvent, Kinds, Log, LogReader,
+    Packet, StationChange, StationEvent, Transaction, Transport, WaitedSide, old_name,
 };
 
 struct Place {
@@ -67,6 +67,14 @@ fn one_of_each(log: &Log) -> Vec<(Kinds, EventBody)> {
     log.dump_out(&bytes[..3]);
     log.dropped(&dropped);
     log.station(&station(u32::MAX));
+    let flow = FlowEvent {
+        change: FlowChange::Stalled { waits_for: WaitedSide::Other },
+        protocol: 17,
+        port: 69,
+        remote: [10, 9, 0, 1].into(),
+        remote_port: u16::MAX,
+    };
+    log.flow(&flow);
     let dump = |direction, bytes: &[u8]| {
         let length_bytes = bytes.len() as u32;
         EventBody::Dump(weir_net::log::Dump { direction, length_bytes, bytes: bytes.to_vec() })
@@ -78,6 +86,7 @@ fn one_of_each(log: &Log) -> Vec<(Kinds, EventBody)> {
         (Kinds::DUMPS_OUT, dump(Direction::Out, &bytes[..3])),
         (Kinds::DROPS, EventBody::Dropped(dropped)),
         (Kinds::STATIONS, EventBody::Station(station(u32::MAX))),
+        (Kinds::FLOWS, EventBody::Flow(flow)),
     ]
 }
 

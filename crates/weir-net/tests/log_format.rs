@@ -6,8 +6,8 @@ use std::process::Command;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::format::{Zone, json, pcap, pcap_header, text};
 use weir_net::log::{
-    Direction, Dropped, Dump, EventBody, EventReason, FailureEvent, LogEvent, Packet,
-    StationChange, StationEvent, Transaction, Transport,
+    Direction, Dropped, Dump, EventBody, EventReason, FailureEvent, FlowChange, FlowEvent,
+    LogEvent, Packet, StationChange, StationEvent, Transaction, Transport, WaitedSide,
 };
 
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
@@ -45,6 +45,10 @@ fn events() -> Vec<LogEvent> {
     let station = |change, protocol, port| {
         EventBody::Station(StationEvent { change, pid: 4711, protocol, port })
     };
+    let flow = |change| {
+        let (protocol, port, remote_port) = (17, 69, 5353);
+        EventBody::Flow(FlowEvent { change, protocol, port, remote: THERE, remote_port })
+    };
     let dropped = |reason, protocol, above| {
         EventBody::Dropped(Dropped { reason, packet: packet(protocol, above) })
     };
@@ -69,6 +73,12 @@ fn events() -> Vec<LogEvent> {
         station(StationChange::Detached, 1, 0),
         station(StationChange::Died, 3, 0),
         station(StationChange::Refused, 200, 1),
+        flow(FlowChange::Began { block_bytes: 1428, window: 32 }),
+        flow(FlowChange::Ended { bytes: u64::MAX }),
+        flow(FlowChange::Failed { bytes: 0 }),
+        flow(FlowChange::Again { from: 70_000 }),
+        flow(FlowChange::Stalled { waits_for: WaitedSide::This }),
+        flow(FlowChange::Stalled { waits_for: WaitedSide::Network }),
     ];
     let event = |(number, what)| LogEvent { time_ns: TIME_NS + number * 1_000_001, what };
     (0_u64..).zip(whats).map(event).collect()

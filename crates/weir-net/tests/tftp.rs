@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use weir_net::log::WaitedSide;
 use weir_net::tftp::Patience;
 use weir_net::tftp::netascii::{Decoder, Encoder};
 use weir_net::tftp::packet::{self, Mode, TftpOptions, TftpPacket, TftpRequest};
@@ -330,5 +331,48 @@ fn the_shares_of_a_wait_add_up_and_a_lost_packet_is_the_networks() {
     clock.resume(2800);
     let waits = clock.waits(3000);
     assert_eq!((waits.network_ns, waits.other_ns), (50 + 50 + 1000 + 100, 207));
-    assert_eq!((waits.total_ns, waits.ours_ns(), waits.longest()), (2000, 593, "the network"));
+    assert_eq!(
+        (waits.total_ns, waits.ours_ns(), waits.longest()),
+        (2000, 593, WaitedSide::Network)
+    );
+}
+
+#[test]
+fn a_stall_is_counted_once_and_by_its_cause() {
+    const MS: u64 = 1_000_000;
+    let mut clock = WaitClock::new(0);
+    // This side reads its file for half a second.
+    assert_eq!(clock.look(199 * MS), None);
+    assert_eq!(clock.look(500 * MS), Some(WaitedSide::This));
+    assert_eq!(clock.look(600 * MS), None, "the same stall");
+    clock.wait(600 * MS);
+    clock.answered(601 * MS, true);
+    // The other side does not answer before anything is sent again.
+    clock.wait(601 * MS);
+    assert_eq!(clock.look(900 * MS), Some(WaitedSide::Other));
+    clock.answered(950 * MS, true);
+    // Packets are sent again, and one answer comes: something was lost.
+    clock.wait(950 * MS);
+    clock.lost(1000 * MS);
+    clock.wait(1000 * MS);
+    assert_eq!(clock.look(1200 * MS), Some(WaitedSide::Network));
+    clock.answered(1250 * MS, false);
+    let waits = clock.waits(1250 * MS);
+    let stalls = |waits: &weir_net::tftp::waits::Waits| {
+        (waits.this_side_stalls, waits.network_stalls, waits.other_side_stalls)
+    };
+    assert_eq!((stalls(&waits), waits.stalls()), ((1, 1, 1), 3));
+    // The same again, and then each copy is answered: nothing was lost.
+    clock.wait(1250 * MS);
+    clock.lost(1500 * MS);
+    clock.wait(1500 * MS);
+    assert_eq!(clock.look(1500 * MS), Some(WaitedSide::Network));
+    clock.answered(1501 * MS, false);
+    let network_ns = clock.waits(1501 * MS).network_ns;
+    clock.answered_again();
+    clock.answered_again();
+    let waits = clock.waits(1501 * MS);
+    assert_eq!(stalls(&waits), (1, 1, 2));
+    assert_eq!(waits.network_ns, network_ns - 250 * MS);
+    assert_eq!(waits.ours_ns() + waits.network_ns + waits.other_ns, waits.total_ns);
 }

@@ -27,6 +27,7 @@ pub mod namespace;
 pub mod overlay;
 pub mod peer;
 pub mod proc;
+pub mod segments;
 pub mod signals;
 pub mod spill;
 pub mod terminal;

@@ -14,10 +14,19 @@ pub enum Half {
     BashAgain,
     Weir,
     WeirSmallPipes,
+    WeirProfile,
+    Watched,
 }
 
 impl Half {
-    pub const ALL: [Half; 4] = [Half::Bash, Half::BashAgain, Half::Weir, Half::WeirSmallPipes];
+    pub const ALL: [Half; 6] = [
+        Half::Bash,
+        Half::BashAgain,
+        Half::Weir,
+        Half::WeirSmallPipes,
+        Half::WeirProfile,
+        Half::Watched,
+    ];
 
     /// The name of the half in the table.
     pub fn name(self) -> &'static str {
@@ -26,6 +35,16 @@ impl Half {
             Half::BashAgain => "bash again",
             Half::Weir => "weir run",
             Half::WeirSmallPipes => "weir run --pipe-size 64K",
+            Half::WeirProfile => "weir run --profile",
+            Half::Watched => "bash, under weir watch",
+        }
+    }
+
+    /// The half that it is compared with.
+    pub fn base(self) -> Half {
+        match self {
+            Half::WeirProfile => Half::Weir,
+            _ => Half::Bash,
         }
     }
 }
@@ -75,10 +94,23 @@ impl Runner {
         command.stdout(Stdio::null());
         let start = Instant::now();
         let mut child = start_of(&mut command)?;
+        let watcher = (half == Half::Watched).then(|| self.watch(&child)).transpose()?;
         let status = child.wait().map_err(|error| error.to_string())?;
         let took_s = start.elapsed().as_secs_f64();
         self.must_succeed(status)?;
+        if let Some(mut watcher) = watcher {
+            let status = watcher.wait().map_err(|error| error.to_string())?;
+            self.must_succeed(status)?;
+        }
         Ok(took_s)
+    }
+
+    /// Watches a process to its end.
+    fn watch(&self, child: &Child) -> Result<Child, String> {
+        let mut command = Command::new(&self.weir);
+        command.args(["watch", &child.id().to_string()]).stdout(Stdio::null());
+        self.surround(&mut command)?;
+        start_of(&mut command)
     }
 
     /// Returns what a half prints.
@@ -128,9 +160,10 @@ impl Runner {
 
     fn command(&self, half: Half, text: &str) -> Result<Command, String> {
         let (program, args): (&Path, &[&str]) = match half {
-            Half::Bash | Half::BashAgain => (Path::new("bash"), &["-c"]),
+            Half::Bash | Half::BashAgain | Half::Watched => (Path::new("bash"), &["-c"]),
             Half::Weir => (&self.weir, &["run", "--quiet"]),
             Half::WeirSmallPipes => (&self.weir, &["run", "--quiet", "--pipe-size", "64K"]),
+            Half::WeirProfile => (&self.weir, &["run", "--quiet", "--profile"]),
         };
         let mut command = Command::new(program);
         command.args(args).arg(text);

@@ -15,7 +15,8 @@
 //!    says so, and the exit status is 1.
 //! 3. A round runs the pipelines in random order, and each of them by bash, by bash again (the A/A
 //!    series: what this host can resolve at all), by weir with its defaults, and by weir with the
-//!    64 KiB pipes bash has (so that only the measuring differs), in random order ([`halves`]).
+//!    64 KiB pipes bash has (so that only the measuring differs), by weir with a profile, and by
+//!    bash under `weir watch`, in random order ([`halves`]).
 //!    A pair is two halves of one round and one pipeline.
 //! 4. The table goes to standard output; the JSON keeps every time and every order ([`report`]).
 //!

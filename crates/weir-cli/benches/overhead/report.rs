@@ -11,31 +11,32 @@ use weir_measure::pairs::{Comparison, PairsError};
 /// A difference of 2 % does not matter.
 const BAND: f64 = 0.02;
 
-/// Compares a half with bash. Returns `None` if it was not timed.
+/// Compares a half with its base. Returns `None` if it was not timed.
 fn compare(case: &Case, half: Half) -> Option<Result<Comparison, PairsError>> {
     let time = |round: &Vec<(Half, f64)>, half: Half| {
         round.iter().find(|(of, _)| *of == half).map(|(_, took_s)| *took_s)
     };
     let pairs =
-        case.rounds.iter().map(|round| Some((time(round, Half::Bash)?, time(round, half)?)));
+        case.rounds.iter().map(|round| Some((time(round, half.base())?, time(round, half)?)));
     pairs.collect::<Option<Vec<_>>>().map(|pairs| Comparison::from_pairs(&pairs))
 }
 
-/// The halves that are compared with bash.
-const COMPARED: [Half; 3] = [Half::Weir, Half::WeirSmallPipes, Half::BashAgain];
+/// The halves that are compared with another one.
+const COMPARED: [Half; 5] =
+    [Half::Weir, Half::WeirSmallPipes, Half::WeirProfile, Half::Watched, Half::BashAgain];
 
 /// Returns the report as Markdown.
 pub fn markdown(options: &Options, host: &Host, outcome: &Outcome) -> String {
     let mut text = format!("{}\n{}\n\n", host.line(), host.programs());
-    text.push_str("| pipeline | against bash | bash, median | ratio | 95 % interval | p | pairs |");
-    text.push_str(" verdict |\n|---|---|--:|--:|---|--:|--:|---|\n");
+    text.push_str("| pipeline | what | beside | its median | ratio | 95 % interval | p | pairs |");
+    text.push_str(" verdict |\n|---|---|---|--:|--:|---|--:|--:|---|\n");
     for case in &outcome.cases {
         for half in COMPARED {
             text.push_str(&row(case, half));
         }
     }
     for (name, reason) in &outcome.skipped {
-        let _ = writeln!(text, "| {name} | skipped: {reason} | | | | | | |");
+        let _ = writeln!(text, "| {name} | skipped: {reason} | | | | | | | |");
     }
     text.push('\n');
     for case in &outcome.cases {
@@ -60,7 +61,7 @@ pub fn markdown(options: &Options, host: &Host, outcome: &Outcome) -> String {
     }
     let _ = writeln!(
         text,
-        "{} rounds in random order (seed {}); a ratio below 1 means less time than bash; \
+        "{} rounds in random order (seed {}); a ratio below 1 means less time than what stands beside; \
          equivalent: the whole interval is within {} %.",
         options.pairs,
         options.seed,
@@ -70,7 +71,7 @@ pub fn markdown(options: &Options, host: &Host, outcome: &Outcome) -> String {
 }
 
 fn row(case: &Case, half: Half) -> String {
-    let start = format!("| {} | {} |", case.workload.name, half.name());
+    let start = format!("| {} | {} | {} |", case.workload.name, half.name(), half.base().name());
     match compare(case, half) {
         None => {
             let why = case.refused.iter().find(|(refused, _)| *refused == half);
@@ -139,7 +140,7 @@ fn pipeline(case: &Case) -> Value {
 fn comparison(case: &Case, half: Half) -> Option<Value> {
     let found = compare(case, half)?.ok()?;
     let mut object = Map::new();
-    object.insert("a".into(), Half::Bash.name().into());
+    object.insert("a".into(), half.base().name().into());
     object.insert("b".into(), half.name().into());
     object.insert("ratio".into(), found.ratio.into());
     object.insert("low".into(), found.low.into());

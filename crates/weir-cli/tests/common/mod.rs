@@ -8,6 +8,7 @@ pub mod net;
 pub mod port;
 pub mod quota;
 pub mod schema;
+pub mod tftp;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};

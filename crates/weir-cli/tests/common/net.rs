@@ -350,6 +350,11 @@ impl Host<'_> {
         self.end_with("&&!(icmp.type==3||icmp.type==11||icmp.type==12)");
     }
 
+    /// Ends all of it as `end` does; the checksums of TCP, which the host made, are right too.
+    pub fn end_with_checksums_of_tcp(self) {
+        self.end_with("||tcp.checksum.status==Bad");
+    }
+
     fn end_with(mut self, except: &str) {
         if let Some(icmpd) = &mut self.icmpd {
             icmpd.end();
@@ -393,7 +398,8 @@ impl Capture {
         if !have(&["tshark"]) {
             return;
         }
-        let checks = "-o ip.check_checksum:TRUE -o udp.check_checksum:TRUE";
+        let checks = "-o ip.check_checksum:TRUE -o udp.check_checksum:TRUE \
+                      -o tcp.check_checksum:TRUE";
         let faults = "_ws.malformed||ip.checksum.status==Bad||icmp.checksum.status==Bad\
                       ||(udp.checksum.status==Bad&&!icmp)||ip.fragment.error||ip.fragment.overlap";
         let only = format!("({faults}){except}");

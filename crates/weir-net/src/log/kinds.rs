@@ -28,13 +28,14 @@ kinds! {
     8 DUMPS_OUT "dumps-out" "The bytes of a packet that was sent."
     16 DROPS "drops" "A packet that was dropped."
     32 STATIONS "stations" "A station that attached to the switch, or detached."
+    64 FLOWS "flows" "A transfer or connection that began, ended, sent again or stalled."
 }
 
 impl Kinds {
     /// The empty set.
     pub const NONE: Kinds = Kinds(0);
     /// The kinds that a new log takes: all but the bytes of packets.
-    pub const USUAL: Kinds = Kinds(1 | 2 | 16 | 32);
+    pub const USUAL: Kinds = Kinds(1 | 2 | 16 | 32 | 64);
 
     /// Returns the set as bits; a kind's bit never changes.
     #[inline]

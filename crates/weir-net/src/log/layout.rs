@@ -12,7 +12,7 @@
 //! | 36 to 63 | the low 28 bits of the position |
 //! | 20 to 35 | check over the three words and the 20 bits below, changed by the rest of the
 //! position |
-//! | 16 to 19 | code: 0 nothing, 1 to 7 the first unit of a record, 15 a further one |
+//! | 16 to 19 | code: 0 nothing, 1 to 8 the first unit of a record, 15 a further one |
 //! | 0 to 15 | detail of the code |
 
 /// Magic bytes at the start of the file, as its first word.

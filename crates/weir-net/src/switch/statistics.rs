@@ -77,6 +77,8 @@ fn station(station: &AttachedStation) -> Value {
         let figures = report.figures().map(|(name, figure)| (name.to_owned(), json!(figure)));
         figures.collect::<Map<_, _>>()
     });
+    let connections =
+        station.report.map(|report| report.connections().copied().collect::<Vec<_>>());
     json!({
         "pid": station.identity.pid,
         "uid": station.identity.uid,
@@ -85,5 +87,6 @@ fn station(station: &AttachedStation) -> Value {
         "datagrams_refused": station.full,
         "service": station.report.map(|report| report.service().as_str()),
         "figures": figures,
+        "connections": connections.unwrap_or_default(),
     })
 }

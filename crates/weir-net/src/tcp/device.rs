@@ -1,94 +1,26 @@
 //! Packets between smoltcp and a station. smoltcp reads a packet where the station holds it, and what
 //! it sends goes to an [`Outlet`] at once, so that no packet waits here and none costs an allocation.
 
+use super::flows::{Challenge, Ends, Flows};
+use super::segment::{ACK, CHECKSUM_AT, LEAST_HEADER_BYTES, Segment};
 use crate::wire::checksum::RunningSum;
-use crate::wire::ipv4::{Datagram, protocol};
+use crate::wire::ipv4::{self, Datagram, Header, protocol};
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium, PacketMeta};
 use smoltcp::time::Instant;
-use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::num::NonZeroUsize;
 
 /// Longest segment, with its header, that a device cuts.
 const MOST_SEGMENT_BYTES: NonZeroUsize = NonZeroUsize::new(65_535).unwrap();
-/// Where the checksum lies in a header of TCP.
-const CHECKSUM_AT: usize = 16;
-/// Least bytes of a header of TCP.
-const LEAST_HEADER_BYTES: usize = 20;
+
+/// Hops that an acknowledgement made here may take.
+const TTL: u8 = 64;
 
 /// Where packets go.
 pub trait Outlet {
     /// Sends an IP datagram of `bytes`, which `fill` writes. Where `segment_bytes` is there, the
     /// device cuts it into segments that carry so many bytes.
     fn send(&mut self, bytes: usize, segment_bytes: Option<u16>, fill: &mut dyn FnMut(&mut [u8]));
-}
-
-/// What is counted of a segment.
-pub struct Segment {
-    source: u16,
-    destination: u16,
-    sequence: u32,
-    /// Bytes of data.
-    pub data_bytes: u32,
-    /// The flags.
-    pub flags: u8,
-}
-
-impl Segment {
-    /// Looks at the payload of an IP datagram.
-    pub fn of(payload: &[u8]) -> Option<Segment> {
-        let header = payload.first_chunk::<LEAST_HEADER_BYTES>()?;
-        let header_bytes = usize::from(header[12] >> 4) * 4;
-        let data_bytes = payload.len().checked_sub(header_bytes.max(LEAST_HEADER_BYTES))?;
-        Some(Segment {
-            source: u16::from_be_bytes([header[0], header[1]]),
-            destination: u16::from_be_bytes([header[2], header[3]]),
-            sequence: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
-            data_bytes: data_bytes as u32,
-            flags: header[13],
-        })
-    }
-}
-
-/// Counts of segments that are sent, and the end of what was sent so far, by our port and the other
-/// side.
-#[derive(Debug, Default)]
-pub struct SentSegments {
-    /// Segments sent.
-    pub segments: u64,
-    /// Those with data that was sent before.
-    pub again: u64,
-    /// Bytes of data, copies included.
-    pub bytes: u64,
-    ends: HashMap<(u16, SocketAddrV4), u32>,
-}
-
-impl SentSegments {
-    /// Forgets a connection.
-    pub fn forget(&mut self, local_port: u16, remote: SocketAddrV4) {
-        self.ends.remove(&(local_port, remote));
-    }
-
-    fn count(&mut self, packet: &[u8], segment_bytes: Option<u16>) {
-        let Ok(datagram) = Datagram::check(packet) else { return };
-        let Some(segment) = Segment::of(datagram.payload()) else { return };
-        let size = u32::from(segment_bytes.unwrap_or(u16::MAX));
-        let segments = u64::from(segment.data_bytes.div_ceil(size).max(1));
-        self.segments += segments;
-        self.bytes += u64::from(segment.data_bytes);
-        if segment.data_bytes == 0 {
-            return;
-        }
-        let to = SocketAddrV4::new(datagram.header().destination, segment.destination);
-        let end = segment.sequence.wrapping_add(segment.data_bytes);
-        let known = self.ends.entry((segment.source, to)).or_insert(segment.sequence);
-        if segment.sequence.wrapping_sub(*known).cast_signed() < 0 {
-            self.again += segments;
-        }
-        if end.wrapping_sub(*known).cast_signed() > 0 {
-            *known = end;
-        }
-    }
 }
 
 /// What the device is.
@@ -100,6 +32,13 @@ pub struct DeviceKind {
     pub offloads: bool,
 }
 
+impl DeviceKind {
+    /// Returns the most data of a segment that is not cut.
+    pub fn segment_bytes(&self) -> u16 {
+        self.mtu.saturating_sub((ipv4::LEAST_HEADER_BYTES + LEAST_HEADER_BYTES) as u16)
+    }
+}
+
 /// The device that smoltcp sees, for one call: a packet that came, if one did, and the way out.
 pub struct PacketDevice<'p> {
     /// What it is.
@@ -108,8 +47,8 @@ pub struct PacketDevice<'p> {
     pub incoming: Option<&'p [u8]>,
     /// The way out.
     pub outlet: &'p mut dyn Outlet,
-    /// Counts of what is sent.
-    pub sent: &'p mut SentSegments,
+    /// What the segments say.
+    pub flows: &'p mut Flows,
 }
 
 /// A packet that came.
@@ -125,13 +64,13 @@ impl phy::RxToken for RxToken<'_> {
 pub struct TxToken<'a> {
     offloads: bool,
     outlet: &'a mut dyn Outlet,
-    sent: &'a mut SentSegments,
+    flows: &'a mut Flows,
     segment_bytes: Option<u16>,
 }
 
 impl phy::TxToken for TxToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        let TxToken { offloads, outlet, sent, segment_bytes } = self;
+        let TxToken { offloads, outlet, flows, segment_bytes } = self;
         let (mut f, mut result) = (Some(f), None);
         let mut fill = |packet: &mut [u8]| {
             let Some(f) = f.take() else { return };
@@ -139,7 +78,7 @@ impl phy::TxToken for TxToken<'_> {
             if offloads {
                 put_pseudo_checksum(packet);
             }
-            sent.count(packet, segment_bytes);
+            note_sent(flows, packet, segment_bytes);
         };
         outlet.send(len, segment_bytes, &mut fill);
         match (result, f) {
@@ -155,6 +94,14 @@ impl phy::TxToken for TxToken<'_> {
     }
 }
 
+/// Notes what a packet says that is sent.
+fn note_sent(flows: &mut Flows, packet: &[u8], segment_bytes: Option<u16>) {
+    let Ok(datagram) = Datagram::check(packet) else { return };
+    let Some(segment) = Segment::of(datagram.payload()) else { return };
+    let to = SocketAddrV4::new(datagram.header().destination, segment.destination);
+    flows.sent(to, &segment, datagram.payload(), segment_bytes);
+}
+
 /// Writes the sum of the pseudo-header into the checksum of a segment, for a device that adds the
 /// rest.
 fn put_pseudo_checksum(packet: &mut [u8]) {
@@ -164,6 +111,50 @@ fn put_pseudo_checksum(packet: &mut [u8]) {
     if let Some(to) = packet.get_mut(begin + CHECKSUM_AT..begin + CHECKSUM_AT + 2) {
         to.copy_from_slice(&sum.to_be_bytes());
     }
+}
+
+/// Sends an acknowledgement that challenges the other side, past smoltcp.
+pub fn acknowledge(
+    address: Ipv4Addr,
+    (port, remote): Ends,
+    challenge: Challenge,
+    kind: DeviceKind,
+    outlet: &mut dyn Outlet,
+) {
+    let mut segment = [0; LEAST_HEADER_BYTES];
+    segment[..2].copy_from_slice(&port.to_be_bytes());
+    segment[2..4].copy_from_slice(&remote.port().to_be_bytes());
+    segment[4..8].copy_from_slice(&challenge.sequence.to_be_bytes());
+    segment[8..12].copy_from_slice(&challenge.acknowledgement.to_be_bytes());
+    (segment[12], segment[13]) = (((LEAST_HEADER_BYTES / 4) << 4) as u8, ACK);
+    segment[14..16].copy_from_slice(&challenge.window.to_be_bytes());
+    let mut sum = pseudo_sum(address, *remote.ip(), segment.len());
+    let checksum = if kind.offloads {
+        // The device adds the rest.
+        !sum.finish()
+    } else {
+        sum.add(&segment);
+        sum.finish()
+    };
+    segment[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+    let total_bytes = ipv4::LEAST_HEADER_BYTES + segment.len();
+    let header = Header {
+        tos: 0,
+        total_bytes: total_bytes as u16,
+        id: 0,
+        dont_fragment: false,
+        more_fragments: false,
+        offset_bytes: 0,
+        ttl: TTL,
+        protocol: protocol::TCP,
+        source: address,
+        destination: *remote.ip(),
+    };
+    outlet.send(total_bytes, None, &mut |packet| {
+        if let Some(bytes) = header.emit(&[], packet) {
+            packet[bytes..].copy_from_slice(&segment);
+        }
+    });
 }
 
 /// Returns the sum of the pseudo-header of a segment of this length (RFC 9293, 3.1).
@@ -196,7 +187,7 @@ impl phy::Device for PacketDevice<'_> {
         Some(TxToken {
             offloads: self.kind.offloads,
             outlet: &mut *self.outlet,
-            sent: self.sent,
+            flows: self.flows,
             segment_bytes: None,
         })
     }

@@ -129,8 +129,23 @@ impl TcpEndpoint {
             counts.half_open_dropped,
             counts.bytes_in,
             counts.bytes_out,
+            counts.disbelieved,
+            counts.waits.this_side_ns,
+            counts.waits.network_ns,
+            counts.waits.other_side_ns,
+            counts.waits.this_side_stalls,
+            counts.waits.network_stalls,
+            counts.waits.other_side_stalls,
         ];
-        self.station.report(&ServiceReport::new(ReportedService::Tcp, &figures))
+        // Those that wait come first.
+        let (mut connections, mut others) = (Vec::new(), Vec::new());
+        self.stack.each_connection(&mut |connection| match connection.waits_for {
+            Some(_) => connections.push(*connection),
+            None => others.push(*connection),
+        });
+        connections.append(&mut others);
+        let report = ServiceReport::new(ReportedService::Tcp, &figures);
+        self.station.report(&report.with_connections(&connections))
     }
 
     /// Opens a connection from the dynamic port.

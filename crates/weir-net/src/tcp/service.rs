@@ -8,6 +8,8 @@ use super::terminal::TerminalConnection;
 use super::{Accepted, ConnectionId, Phase, Stack};
 use crate::error::{Error, Result};
 use crate::jail::Jail;
+use crate::log::{FlowChange, FlowEvent, Log};
+use crate::wire::ipv4::protocol;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -110,6 +112,7 @@ pub struct TcpServer {
     connections: HashMap<ConnectionId, Connection>,
     scratch: Vec<u8>,
     characters: Vec<u8>,
+    log: Option<Log>,
 }
 
 impl std::fmt::Debug for TcpServer {
@@ -128,7 +131,12 @@ impl TcpServer {
             })
             .collect();
         let (connections, scratch) = (HashMap::new(), vec![0; 64 << 10]);
-        TcpServer { endpoint, services, connections, scratch, characters }
+        TcpServer { endpoint, services, connections, scratch, characters, log: None }
+    }
+
+    /// Logs from now on when connections begin, end, fail, send again and stall.
+    pub fn log_to(&mut self, log: Log) {
+        self.log = Some(log);
     }
 
     /// Returns the endpoint.
@@ -153,6 +161,9 @@ impl TcpServer {
             let time = self.endpoint.idle_time(most);
             self.wait_for(time)?;
             let now_ns = self.endpoint.now_ns();
+            while let Some((port, remote, change)) = self.endpoint.stack().next_change() {
+                log_change(self.log.as_ref(), port, remote, change);
+            }
             while let Some(accepted) = self.endpoint.stack().accept() {
                 self.admit(accepted, now_ns, &mut see);
             }
@@ -225,7 +236,7 @@ impl TcpServer {
 
     /// Gives each connection a turn. Returns whether one of them has more to do at once.
     fn serve_all(&mut self, now_ns: u64, see: &mut impl FnMut(&ServiceEvent)) -> bool {
-        let TcpServer { endpoint, services, connections, scratch, characters } = self;
+        let TcpServer { endpoint, services, connections, scratch, characters, log } = self;
         let stack = endpoint.stack();
         let mut more = false;
         connections.retain(|id, connection| {
@@ -277,6 +288,14 @@ impl TcpServer {
                 || phase == Phase::Open { receives: false, sends: false };
             if is_over {
                 stack.forget(*id);
+                let bytes = connection.bytes_in + connection.bytes_out;
+                // One that is over and has not sent its last was reset, or given up.
+                let change = match phase {
+                    Phase::Closed => FlowChange::Failed { bytes },
+                    _ => FlowChange::Ended { bytes },
+                };
+                let Accepted { local_port, remote, .. } = connection.accepted;
+                log_change(log.as_ref(), local_port, remote, change);
                 see(&ServiceEvent::Ended {
                     client: connection.accepted.remote,
                     service: service.map_or("none", Service::as_str),
@@ -288,6 +307,12 @@ impl TcpServer {
         });
         more
     }
+}
+
+fn log_change(log: Option<&Log>, port: u16, remote: SocketAddrV4, change: FlowChange) {
+    let Some(log) = log else { return };
+    let (remote, remote_port) = (*remote.ip(), remote.port());
+    log.flow(&FlowEvent { change, protocol: protocol::TCP, port, remote, remote_port });
 }
 
 fn echo(stack: &mut impl Stack, connection: &mut Connection, scratch: &mut [u8]) -> usize {

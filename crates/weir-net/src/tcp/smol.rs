@@ -4,8 +4,12 @@
 //! listening on each port while there is room, and gives up connections that are never completed, so
 //! that a flood of SYNs does not keep out those who mean it.
 
-use super::device::{DeviceKind, Outlet, PacketDevice, Segment, SentSegments, pseudo_sum};
-use super::{Accepted, ConnectionId, Phase, Stack, TcpCounts};
+use super::device::{self, DeviceKind, Outlet, PacketDevice, pseudo_sum};
+use super::flows::{Ends, Flow, Flows, Verdict};
+use super::segment::{ACK, RST, SYN, Segment, is_before};
+use super::stalls::{Held, StallClock, waits_for};
+use super::{Accepted, ConnectionFigures, ConnectionId, Phase, Stack, TcpCounts};
+use crate::log::FlowChange;
 use crate::message::Attached;
 use crate::wire::ipv4::Datagram;
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
@@ -25,9 +29,6 @@ const MOST_SOCKETS: usize = 2048;
 const HALF_OPEN_NS: u64 = 10_000_000_000;
 /// How long data may stay unacknowledged.
 const SILENT: Duration = Duration::from_secs(60);
-/// Flags of a segment.
-const SYN: u8 = 2;
-const ACK: u8 = 16;
 
 /// A socket of smoltcp, and what it is for.
 #[derive(Debug)]
@@ -39,6 +40,9 @@ struct Known {
     begun_ns: u64,
     /// Nobody asks for it any more.
     forgotten: bool,
+    /// Its ends, once it is a connection or is to be one.
+    ends: Option<Ends>,
+    stalls: StallClock,
 }
 
 /// TCP by smoltcp.
@@ -51,7 +55,7 @@ pub struct SmolStack {
     next_id: u64,
     ports: Vec<u16>,
     accepted: VecDeque<Accepted>,
-    sent: SentSegments,
+    flows: Flows,
     /// Requests for connections since sockets were last set to listen.
     requests: usize,
     counts: TcpCounts,
@@ -69,9 +73,9 @@ impl SmolStack {
     pub fn new(at: &Attached, seed: u64) -> Self {
         let Attached { address, prefix_bits, peer: gateway, mtu, offloads } = *at;
         let kind = DeviceKind { mtu, offloads };
-        let mut sent = SentSegments::default();
+        let mut flows = Flows::default();
         let mut device =
-            PacketDevice { kind, incoming: None, outlet: &mut Nowhere, sent: &mut sent };
+            PacketDevice { kind, incoming: None, outlet: &mut Nowhere, flows: &mut flows };
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut device, Instant::ZERO);
@@ -89,10 +93,15 @@ impl SmolStack {
             next_id: 1,
             ports: Vec::new(),
             accepted: VecDeque::new(),
-            sent: SentSegments::default(),
+            flows,
             requests: 0,
             counts: TcpCounts::default(),
         }
+    }
+
+    /// Returns how many sockets, those that listen included, and connections are kept.
+    pub fn kept(&self) -> (usize, usize) {
+        (self.known.len(), self.flows.known())
     }
 
     fn socket(&self, id: ConnectionId) -> Option<&Socket<'static>> {
@@ -105,24 +114,39 @@ impl SmolStack {
         Some(self.sockets.get_mut::<Socket<'_>>(known.handle))
     }
 
-    fn add(&mut self, socket: Socket<'static>, listens: Option<u16>, begun_ns: u64) -> u64 {
+    fn add(
+        &mut self,
+        socket: Socket<'static>,
+        listens: Option<u16>,
+        ends: Option<Ends>,
+        begun_ns: u64,
+    ) -> u64 {
         let handle = self.sockets.add(socket);
         let id = self.next_id;
         self.next_id += 1;
-        self.known.insert(id, Known { handle, listens, begun_ns, forgotten: false });
+        let (forgotten, stalls) = (false, StallClock::default());
+        self.known.insert(id, Known { handle, listens, begun_ns, forgotten, ends, stalls });
         id
     }
 
     fn remove(&mut self, id: u64) {
         if let Some(known) = self.known.remove(&id) {
             let socket = self.sockets.get::<Socket<'_>>(known.handle);
-            let ends = socket.local_endpoint().zip(socket.remote_endpoint());
-            if let Some(((local, remote), IpAddress::Ipv4(address))) =
-                ends.map(|(local, remote)| ((local.port, remote.port), remote.addr))
-            {
-                self.sent.forget(local, SocketAddrV4::new(address, remote));
-            }
+            // A connection that is over no longer knows its ends; one that is half open is not
+            // known by them yet.
+            let ends = known.ends.or_else(|| ends_of(socket));
             self.sockets.remove(known.handle);
+            if let Some(ends) = ends {
+                self.forget_flow(ends);
+            }
+        }
+    }
+
+    /// Forgets what the segments between these ends said, unless a socket has them.
+    fn forget_flow(&mut self, ends: Ends) {
+        let mut sockets = self.known.values().map(|known| self.sockets.get(known.handle));
+        if !sockets.any(|socket| ends_of(socket) == Some(ends)) {
+            self.flows.forget(ends);
         }
     }
 
@@ -162,6 +186,10 @@ impl SmolStack {
                     let remote = socket.remote_endpoint().and_then(address_of);
                     let Some(remote) = remote else { continue };
                     known.listens = None;
+                    known.ends = Some((port, remote));
+                    let block_bytes = self.kind.segment_bytes();
+                    let began = FlowChange::Began { block_bytes, window: 0 };
+                    self.flows.changed((port, remote), began);
                     self.counts.accepted += 1;
                     let id = ConnectionId(*id);
                     self.accepted.push_back(Accepted { id, local_port: port, remote });
@@ -181,8 +209,55 @@ impl SmolStack {
                 }
                 let mut socket = new_socket();
                 if socket.listen(port).is_ok() {
-                    self.add(socket, Some(port), now_ns);
+                    self.add(socket, Some(port), None, now_ns);
                 }
+            }
+        }
+    }
+
+    /// Removes a connection that waits out its end where a request comes that begins a new one in its
+    /// place: its number is beyond the old one's (RFC 9293, 3.6.1).
+    fn make_way(&mut self, ends: Ends, request: &Segment) {
+        let expected = self.flows.get(ends).and_then(Flow::expected);
+        if !expected.is_some_and(|expected| is_before(expected, request.sequence)) {
+            return;
+        }
+        let old = self.known.iter().find(|(_, known)| known.ends == Some(ends) && known.forgotten);
+        if let Some((id, known)) = old
+            && self.sockets.get::<Socket<'_>>(known.handle).state() == State::TimeWait
+        {
+            let id = *id;
+            self.remove(id);
+        }
+    }
+
+    /// Sends what is due.
+    fn send_due(&mut self, now_ns: u64, outlet: &mut dyn Outlet) {
+        let now = instant(now_ns);
+        self.with_device(None, outlet, |interface, device, sockets| {
+            while interface.poll_egress(now, device, sockets) != PollResult::None {}
+        });
+    }
+
+    /// Notes whom each connection waits for.
+    fn look(&mut self, now_ns: u64) {
+        let segment_bytes = self.kind.segment_bytes().into();
+        for known in self.known.values_mut() {
+            let Some(ends) = known.ends else { continue };
+            let socket = self.sockets.get::<Socket<'_>>(known.handle);
+            let (to_send_bytes, unread_bytes) = (socket.send_queue(), socket.recv_queue());
+            if to_send_bytes + unread_bytes == 0 && known.stalls.side().is_none() {
+                continue;
+            }
+            // Others may have the ends of one that is over.
+            let flow = self.flows.get(ends).filter(|_| ends_of(socket) == Some(ends));
+            let state = flow.map(Flow::state).unwrap_or_default();
+            let held = Held { to_send_bytes, unread_bytes, segment_bytes };
+            let side = flow.and_then(|_| waits_for(&state, held));
+            let mark = u64::from(state.acknowledged) << 32 | unread_bytes as u64;
+            let stalled = known.stalls.look(side, mark, now_ns, &mut self.counts.waits);
+            if let Some(waits_for) = stalled {
+                self.flows.changed(ends, FlowChange::Stalled { waits_for });
             }
         }
     }
@@ -194,8 +269,8 @@ impl SmolStack {
         outlet: &mut dyn Outlet,
         call: impl FnOnce(&mut Interface, &mut PacketDevice<'_>, &mut SocketSet<'static>) -> R,
     ) -> R {
-        let SmolStack { interface, sockets, sent, kind, .. } = self;
-        let mut device = PacketDevice { kind: *kind, incoming, outlet, sent };
+        let SmolStack { interface, sockets, flows, kind, .. } = self;
+        let mut device = PacketDevice { kind: *kind, incoming, outlet, flows };
         call(interface, &mut device, sockets)
     }
 }
@@ -216,6 +291,11 @@ fn new_socket() -> Socket<'static> {
     socket.set_ack_delay(None);
     socket.set_congestion_control(CongestionControl::Cubic);
     socket
+}
+
+fn ends_of(socket: &Socket<'_>) -> Option<Ends> {
+    let local = socket.local_endpoint()?;
+    Some((local.port, address_of(socket.remote_endpoint()?)?))
 }
 
 fn address_of(endpoint: IpEndpoint) -> Option<SocketAddrV4> {
@@ -250,7 +330,7 @@ impl Stack for SmolStack {
         let mut socket = new_socket();
         let remote = IpEndpoint::new(IpAddress::Ipv4(*to.ip()), to.port());
         socket.connect(self.interface.context(), remote, local_port).ok()?;
-        Some(ConnectionId(self.add(socket, None, now_ns)))
+        Some(ConnectionId(self.add(socket, None, Some((local_port, to)), now_ns)))
     }
 
     fn take(&mut self, datagram: &[u8], is_checked: bool, now_ns: u64, outlet: &mut dyn Outlet) {
@@ -262,7 +342,27 @@ impl Stack for SmolStack {
         };
         self.counts.segments_in += 1;
         self.counts.bytes_in += u64::from(segment.data_bytes);
-        if segment.flags & (SYN | ACK) == SYN {
+        let header = checked.header();
+        let ends = (segment.destination, SocketAddrV4::new(header.source, segment.source));
+        let is_request = segment.flags & (SYN | ACK) == SYN;
+        if is_request {
+            self.make_way(ends, &segment);
+        } else if self.flows.doubts(ends, &segment) {
+            // What came before it may not be acknowledged yet.
+            self.send_due(now_ns, outlet);
+        }
+        match self.flows.take(ends, &segment, checked.payload(), now_ns) {
+            Verdict::Take => {}
+            verdict => {
+                self.counts.disbelieved += 1;
+                if let Verdict::Challenge(challenge) = verdict {
+                    self.flows.segments += 1;
+                    device::acknowledge(self.address, ends, challenge, self.kind, outlet);
+                }
+                return;
+            }
+        }
+        if is_request {
             // A request that finds no socket listening is reset.
             self.requests += 1;
             if self.requests > LISTENING {
@@ -274,15 +374,18 @@ impl Stack for SmolStack {
         self.with_device(Some(checked.bytes()), outlet, |interface, device, sockets| {
             interface.poll_ingress_single(now, device, sockets);
         });
+        if segment.has(RST) && self.flows.get(ends).is_some() {
+            // The socket of a connection that was half open listens again.
+            self.forget_flow(ends);
+        }
     }
 
     fn poll(&mut self, now_ns: u64, outlet: &mut dyn Outlet) {
         self.tend(now_ns);
-        let now = instant(now_ns);
-        self.with_device(None, outlet, |interface, device, sockets| {
-            while interface.poll_egress(now, device, sockets) != PollResult::None {}
-        });
+        self.send_due(now_ns, outlet);
         self.tend(now_ns);
+        self.look(now_ns);
+        self.flows.forget_asked();
         self.requests = 0;
     }
 
@@ -352,10 +455,34 @@ impl Stack for SmolStack {
 
     fn counts(&self) -> TcpCounts {
         TcpCounts {
-            segments_out: self.sent.segments,
-            segments_again: self.sent.again,
-            bytes_out: self.sent.bytes,
+            segments_out: self.flows.segments,
+            segments_again: self.flows.again,
+            bytes_out: self.flows.bytes,
             ..self.counts
+        }
+    }
+
+    fn next_change(&mut self) -> Option<(u16, SocketAddrV4, FlowChange)> {
+        self.flows.next_change().map(|((port, remote), change)| (port, remote, change))
+    }
+
+    fn each_connection(&self, see: &mut dyn FnMut(&ConnectionFigures)) {
+        for known in self.known.values() {
+            let socket = self.sockets.get::<Socket<'_>>(known.handle);
+            // Others may have the ends of one that is over.
+            let Some(ends) = known.ends.filter(|_| ends_of(socket) == known.ends) else { continue };
+            let Some(flow) = self.flows.get(ends) else { continue };
+            let (local_port, remote) = ends;
+            let state = flow.state();
+            see(&ConnectionFigures {
+                local_port,
+                remote,
+                segments_again: state.again,
+                flight_bytes: state.flight_bytes,
+                own_window_bytes: state.own_window_bytes,
+                other_window_bytes: state.other_window_bytes,
+                waits_for: known.stalls.side(),
+            });
         }
     }
 }

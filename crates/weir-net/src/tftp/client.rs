@@ -1,13 +1,14 @@
 //! A client of TFTP: one transfer over any [`Datagrams`].
 
-use super::datagrams::{Datagrams, Inbound, blocks_in, blocks_in_default};
+use super::datagrams::{Burst, Datagrams, Inbound, blocks_in, blocks_in_default};
 use super::packet::{self, ErrorCode, Mode, TftpOptions, TftpPacket, TftpRequest};
 use super::receiver::{FileReceiver, Sink};
 use super::sender::{Due, FileSender, ResendTimer, Source, TransferCounts, TransferTerms};
 use super::waits::Waits;
-use super::{DEFAULT_BLOCK_BYTES, Patience};
+use super::{DEFAULT_BLOCK_BYTES, Patience, log_flow};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jail::Refusal;
+use crate::log::{FlowChange, Log, WaitedSide};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +49,8 @@ pub struct Progress {
     /// Which side was waited for.
     #[serde(flatten)]
     pub waits: Waits,
+    /// The side that has its turn.
+    pub waits_for: WaitedSide,
 }
 
 /// The side of the client: what it does with the file.
@@ -59,7 +62,10 @@ trait Side {
     fn expire(&mut self, now_ns: u64) -> bool;
     fn deadline_ns(&self) -> u64;
     fn is_done(&self) -> bool;
-    fn standing(&self, now_ns: u64) -> (TransferCounts, Waits);
+    fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)>;
+    fn change(&mut self) -> Option<FlowChange>;
+    fn is_due(&self) -> bool;
+    fn sent(&mut self, due_ns: u64, now_ns: u64);
 }
 
 /// Why a transfer stops.
@@ -68,17 +74,17 @@ enum Stopped {
     Illegal,
 }
 
-struct Put<'a, S> {
-    source: &'a mut S,
+struct Put<'a> {
+    source: &'a mut dyn Source,
     sender: Option<FileSender>,
 }
 
-struct Get<'a, S> {
-    sink: &'a mut S,
+struct Get<'a> {
+    sink: &'a mut dyn Sink,
     receiver: Option<FileReceiver>,
 }
 
-impl<S: Source> Side for Put<'_, S> {
+impl Side for Put<'_> {
     fn begin(&mut self, terms: TransferTerms, _is_option_ack: bool, now_ns: u64) {
         self.sender = Some(FileSender::new(terms, None, now_ns));
     }
@@ -109,13 +115,27 @@ impl<S: Source> Side for Put<'_, S> {
         self.sender.as_ref().is_some_and(FileSender::is_done)
     }
 
-    fn standing(&self, now_ns: u64) -> (TransferCounts, Waits) {
-        let standing = |sender: &FileSender| (sender.counts(), sender.waits(now_ns));
-        self.sender.as_ref().map(standing).unwrap_or_default()
+    fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)> {
+        let sender = self.sender.as_ref()?;
+        Some((sender.counts(), sender.waits(now_ns), sender.waits_for()))
+    }
+
+    fn change(&mut self) -> Option<FlowChange> {
+        self.sender.as_mut()?.change()
+    }
+
+    fn is_due(&self) -> bool {
+        self.sender.as_ref().is_some_and(FileSender::is_due)
+    }
+
+    fn sent(&mut self, due_ns: u64, now_ns: u64) {
+        if let Some(sender) = &mut self.sender {
+            sender.sent(due_ns, now_ns);
+        }
     }
 }
 
-impl<S: Sink> Side for Get<'_, S> {
+impl Side for Get<'_> {
     fn begin(&mut self, terms: TransferTerms, is_option_ack: bool, now_ns: u64) {
         self.receiver = Some(match is_option_ack {
             true => FileReceiver::new(terms, None, now_ns),
@@ -156,24 +176,48 @@ impl<S: Sink> Side for Get<'_, S> {
         self.receiver.as_ref().is_some_and(FileReceiver::is_done)
     }
 
-    fn standing(&self, now_ns: u64) -> (TransferCounts, Waits) {
-        let standing = |receiver: &FileReceiver| (receiver.counts(), receiver.waits(now_ns));
-        self.receiver.as_ref().map(standing).unwrap_or_default()
+    fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)> {
+        let receiver = self.receiver.as_ref()?;
+        Some((receiver.counts(), receiver.waits(now_ns), receiver.waits_for()))
+    }
+
+    fn change(&mut self) -> Option<FlowChange> {
+        self.receiver.as_mut()?.change()
+    }
+
+    fn is_due(&self) -> bool {
+        self.receiver.as_ref().is_some_and(FileReceiver::is_due)
+    }
+
+    fn sent(&mut self, due_ns: u64, now_ns: u64) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.sent(due_ns, now_ns);
+        }
     }
 }
 
 /// A client.
 #[derive(Debug)]
-pub struct Client<D> {
-    datagrams: D,
+pub struct Client<'a> {
+    datagrams: &'a mut dyn Datagrams,
     server: SocketAddr,
     proposal: Proposal,
+    log: Option<Log>,
 }
 
-impl<D: Datagrams> Client<D> {
+impl<'a> Client<'a> {
     /// Will talk to this server.
-    pub fn new(datagrams: D, server: SocketAddr, proposal: Proposal) -> Client<D> {
-        Client { datagrams, server, proposal }
+    pub fn new(
+        datagrams: &'a mut dyn Datagrams,
+        server: SocketAddr,
+        proposal: Proposal,
+    ) -> Client<'a> {
+        Client { datagrams, server, proposal, log: None }
+    }
+
+    /// Logs how transfers begin and end, and what happens to them, from now on.
+    pub fn log_to(&mut self, log: Log) {
+        self.log = Some(log);
     }
 
     /// Fetches a file. Shows now and then how far it is.
@@ -183,9 +227,9 @@ impl<D: Datagrams> Client<D> {
     pub fn get(
         &mut self,
         name: &[u8],
-        sink: &mut impl Sink,
+        sink: &mut dyn Sink,
         stop: &AtomicBool,
-        see: impl FnMut(&Progress),
+        see: &mut dyn FnMut(&Progress),
     ) -> Result<Progress> {
         self.transfer(name, None, &mut Get { sink, receiver: None }, stop, see)
     }
@@ -197,10 +241,10 @@ impl<D: Datagrams> Client<D> {
     pub fn put(
         &mut self,
         name: &[u8],
-        source: &mut impl Source,
+        source: &mut dyn Source,
         size_bytes: u64,
         stop: &AtomicBool,
-        see: impl FnMut(&Progress),
+        see: &mut dyn FnMut(&Progress),
     ) -> Result<Progress> {
         self.transfer(name, Some(size_bytes), &mut Put { source, sender: None }, stop, see)
     }
@@ -227,9 +271,9 @@ impl<D: Datagrams> Client<D> {
         &mut self,
         name: &[u8],
         written_bytes: Option<u64>,
-        side: &mut impl Side,
+        side: &mut dyn Side,
         stop: &AtomicBool,
-        see: impl FnMut(&Progress),
+        see: &mut dyn FnMut(&Progress),
     ) -> Result<Progress> {
         let local_port = self.datagrams.open()?;
         let options = self.options(written_bytes);
@@ -257,15 +301,18 @@ impl<D: Datagrams> Client<D> {
             failure: None,
             farewells: Vec::new(),
             begun: Instant::now(),
+            burst: Burst::default(),
+            log: self.log.clone(),
         };
-        let ran = running.run(&mut self.datagrams, stop, see);
+        let ran = running.run(self.datagrams, stop, see);
+        running.ended(ran.is_ok());
         self.datagrams.close(local_port);
         ran
     }
 }
 
-struct Running<'a, S> {
-    side: &'a mut S,
+struct Running<'a> {
+    side: &'a mut dyn Side,
     proposed: TftpOptions,
     mode: Mode,
     patience: Patience,
@@ -281,18 +328,34 @@ struct Running<'a, S> {
     /// Errors that are to be sent.
     farewells: Vec<(SocketAddr, ErrorCode, &'static str)>,
     begun: Instant,
+    burst: Burst,
+    log: Option<Log>,
 }
 
-impl<S: Side> Running<'_, S> {
+impl Running<'_> {
     fn now_ns(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn progress(&self) -> Progress {
-        let (counts, waits) = self.side.standing(self.now_ns());
+        let unknown = (TransferCounts::default(), Waits::default(), WaitedSide::Other);
+        let (counts, waits, waits_for) = self.side.standing(self.now_ns()).unwrap_or(unknown);
         let (block_bytes, window) =
             self.terms.map_or((DEFAULT_BLOCK_BYTES, 1), |terms| (terms.block_bytes, terms.window));
-        Progress { size_bytes: self.size_bytes, block_bytes, window, counts, waits }
+        Progress { size_bytes: self.size_bytes, block_bytes, window, counts, waits, waits_for }
+    }
+
+    fn log(&self, change: FlowChange) {
+        log_flow(self.log.as_ref(), change, self.local_port, self.peer.unwrap_or(self.server));
+    }
+
+    /// Logs how it ended.
+    fn ended(&self, is_whole: bool) {
+        let bytes = self.progress().counts.bytes;
+        self.log(match is_whole {
+            true => FlowChange::Ended { bytes },
+            false => FlowChange::Failed { bytes },
+        });
     }
 
     fn fail(&mut self, kind: ErrorKind, why: impl Into<String>) {
@@ -302,9 +365,9 @@ impl<S: Side> Running<'_, S> {
 
     fn run(
         &mut self,
-        datagrams: &mut impl Datagrams,
+        datagrams: &mut dyn Datagrams,
         stop: &AtomicBool,
-        mut see: impl FnMut(&Progress),
+        see: &mut dyn FnMut(&Progress),
     ) -> Result<Progress> {
         let mut packet = self.request.clone();
         datagrams.send(self.local_port, self.server, &packet)?;
@@ -333,12 +396,15 @@ impl<S: Side> Running<'_, S> {
             };
             let left = Duration::from_nanos(due_ns.saturating_sub(self.now_ns()));
             let time = if more { Duration::ZERO } else { left.min(LOOK) };
-            datagrams.receive(time, &mut |inbound| self.take(inbound))?;
+            datagrams.receive(time, &mut |inbound| {
+                self.take(inbound);
+                !self.side.is_due()
+            })?;
         }
     }
 
     /// Sends what is due. Returns whether there may be more.
-    fn transmit(&mut self, datagrams: &mut impl Datagrams, packet: &mut Vec<u8>) -> Result<bool> {
+    fn transmit(&mut self, datagrams: &mut dyn Datagrams, packet: &mut Vec<u8>) -> Result<bool> {
         let now_ns = self.now_ns();
         let Some(peer) = self.peer.filter(|_| self.terms.is_some()) else {
             match self.timer.due(now_ns) {
@@ -353,17 +419,31 @@ impl<S: Side> Running<'_, S> {
             self.fail(ErrorKind::TimedOut, "it does not answer any more");
             return Ok(false);
         }
+        while let Some(change) = self.side.change() {
+            self.log(change);
+        }
+        let (mut due_ns, mut more) = (0, true);
         for _ in 0..MOST_AT_ONCE {
-            match self.side.transmit(self.now_ns(), packet) {
-                Ok(true) => datagrams.send(self.local_port, peer, packet)?,
-                Ok(false) => return Ok(false),
+            let now_ns = self.now_ns();
+            match self.side.transmit(now_ns, packet) {
+                Ok(true) => {
+                    due_ns = now_ns;
+                    datagrams.send_in(self.local_port, peer, packet, &mut self.burst)?;
+                }
+                Ok(false) => {
+                    more = false;
+                    break;
+                }
                 Err(cause) => {
                     self.stop_of_file(cause);
-                    return Ok(false);
+                    more = false;
+                    break;
                 }
             }
         }
-        Ok(true)
+        datagrams.send_burst(self.local_port, peer, &mut self.burst)?;
+        self.side.sent(due_ns, self.now_ns());
+        Ok(more)
     }
 
     fn end(&mut self, code: ErrorCode, text: &'static str) {
@@ -458,6 +538,7 @@ impl<S: Side> Running<'_, S> {
         }
         let terms = TransferTerms { mode: self.mode, block_bytes, window, patience: self.patience };
         self.terms = Some(terms);
+        self.log(FlowChange::Began { block_bytes, window });
         self.size_bytes = self.size_bytes.or(options.size_bytes);
         self.side.begin(terms, matches!(packet, TftpPacket::OptionAck(_)), now_ns);
         match packet {

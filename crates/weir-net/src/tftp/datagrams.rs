@@ -7,8 +7,10 @@ use crate::udp::{UdpArrival, UdpEndpoint};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
+use weir_sys::segments::{self, MOST_SEGMENTS};
 
 /// Bytes of memory that the kernel grants a socket's datagrams by default.
 const DEFAULT_RECEIVE_BYTES: usize = 212_992;
@@ -16,6 +18,9 @@ const DEFAULT_RECEIVE_BYTES: usize = 212_992;
 const RECEIVE_BYTES: usize = 4 << 20;
 /// Most datagrams taken of one socket before the others get a turn.
 const MOST_AT_ONCE: usize = 64;
+
+/// Most bytes of a burst: they are one datagram until the kernel cuts it.
+const MOST_BURST_BYTES: usize = 65_000;
 
 /// Something that came.
 #[derive(Debug)]
@@ -38,8 +43,47 @@ pub enum Inbound<'a> {
     },
 }
 
+/// Datagrams of one length, the last of which may be shorter, in one piece of memory.
+#[derive(Debug, Default)]
+pub struct Burst {
+    bytes: Vec<u8>,
+    datagram_bytes: usize,
+}
+
+impl Burst {
+    /// Appends a datagram. Returns `false` where it has no place behind those that are there, or no
+    /// other has place beside it.
+    fn push(&mut self, datagram: &[u8]) -> bool {
+        if 2 * datagram.len() > MOST_BURST_BYTES {
+            return false;
+        }
+        if self.bytes.is_empty() {
+            self.datagram_bytes = datagram.len().max(1);
+        }
+        let is_whole = self.bytes.len().is_multiple_of(self.datagram_bytes);
+        let count = self.bytes.len() / self.datagram_bytes;
+        let bytes = self.bytes.len() + datagram.len();
+        let has_room = count < MOST_SEGMENTS && bytes <= MOST_BURST_BYTES;
+        if !self.bytes.is_empty()
+            && !(is_whole && has_room && datagram.len() <= self.datagram_bytes)
+        {
+            return false;
+        }
+        self.bytes.extend_from_slice(datagram);
+        true
+    }
+
+    fn each(&self) -> impl Iterator<Item = &[u8]> {
+        self.bytes.chunks(self.datagram_bytes.max(1))
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+    }
+}
+
 /// Ports that send and receive datagrams.
-pub trait Datagrams {
+pub trait Datagrams: fmt::Debug {
     /// Opens a port for a transfer; it may be one that other transfers have as well.
     ///
     /// # Errors
@@ -55,11 +99,41 @@ pub trait Datagrams {
     /// No datagram can be sent from here any more, or none as long as this.
     fn send(&mut self, from: u16, to: SocketAddr, payload: &[u8]) -> Result<()>;
 
-    /// Shows what has come. If there is nothing, waits up to this long for something.
+    /// Appends a datagram to a burst, which is sent before where it is full. A datagram that no other has
+    /// room beside is sent at once.
+    ///
+    /// # Errors
+    /// Those of [`Datagrams::send`].
+    fn send_in(
+        &mut self,
+        from: u16,
+        to: SocketAddr,
+        datagram: &[u8],
+        burst: &mut Burst,
+    ) -> Result<()> {
+        if burst.push(datagram) {
+            return Ok(());
+        }
+        self.send_burst(from, to, burst)?;
+        if burst.push(datagram) { Ok(()) } else { self.send(from, to, datagram) }
+    }
+
+    /// Sends a burst, and empties it.
+    ///
+    /// # Errors
+    /// Those of [`Datagrams::send`].
+    fn send_burst(&mut self, from: u16, to: SocketAddr, burst: &mut Burst) -> Result<()> {
+        let sent = burst.each().try_for_each(|datagram| self.send(from, to, datagram));
+        burst.clear();
+        sent
+    }
+
+    /// Shows what has come. If there is nothing, waits up to this long for something. Where `see` says
+    /// that nothing more is expected now from the same side, a further look for it can be left out.
     ///
     /// # Errors
     /// Nothing can come any more.
-    fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>)) -> Result<()>;
+    fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>) -> bool) -> Result<()>;
 
     /// Tells figures of the work to whoever shows them, if there is anybody.
     ///
@@ -132,7 +206,7 @@ impl Datagrams for SwitchPorts {
         }
     }
 
-    fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>)) -> Result<()> {
+    fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>) -> bool) -> Result<()> {
         self.endpoint.receive_for(time, |arrival| match arrival {
             UdpArrival::Datagram { local_port, from, payload } => {
                 see(Inbound::Datagram { local_port, from: from.into(), payload });
@@ -158,10 +232,45 @@ impl Datagrams for SwitchPorts {
 #[derive(Debug)]
 pub struct Sockets {
     address: IpAddr,
-    /// Each with its port; those of transfers behind the one for requests.
-    sockets: Vec<(u16, UdpSocket)>,
+    /// Those of transfers behind the one for requests.
+    sockets: Vec<OpenSocket>,
     is_server: bool,
     buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct OpenSocket {
+    port: u16,
+    socket: UdpSocket,
+    /// The length of the datagrams that the kernel cuts of a burst; `None` where it does not.
+    segment_bytes: Option<u16>,
+}
+
+impl OpenSocket {
+    /// Sends a burst with one call. Returns `false` if the kernel does not cut it.
+    fn send_cut(&mut self, to: SocketAddr, burst: &Burst) -> bool {
+        let bytes = u16::try_from(burst.datagram_bytes).ok();
+        let (Some(known), Some(bytes)) = (self.segment_bytes, bytes) else { return false };
+        let set = match known == bytes {
+            true => Ok(()),
+            false => segments::set_segment_bytes(&self.socket, bytes),
+        };
+        let sent = set.and_then(|()| self.socket.send_to(&burst.bytes, to));
+        match sent.as_ref().map_err(Errno::from_io_error) {
+            // An old kernel, or datagrams longer than the device takes.
+            Err(Some(Errno::INVAL | Errno::MSGSIZE | Errno::NOPROTOOPT | Errno::IO)) => {
+                // What could not be set is not set.
+                let _ = segments::set_segment_bytes(&self.socket, 0);
+                self.segment_bytes = None;
+                false
+            }
+            // What cannot be sent now is lost.
+            _ => {
+                self.segment_bytes = Some(bytes);
+                true
+            }
+        }
+    }
 }
 
 impl Sockets {
@@ -182,9 +291,17 @@ impl Sockets {
         Sockets { address, sockets: Vec::new(), is_server: false, buffer }
     }
 
+    /// As [`Sockets::client`], at any address that can reach this one.
+    pub fn client_of(server: SocketAddr) -> Sockets {
+        Sockets::client(match server {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        })
+    }
+
     /// Returns the port where requests come.
     pub fn port(&self) -> Option<u16> {
-        self.sockets.first().filter(|_| self.is_server).map(|(port, _)| *port)
+        self.sockets.first().filter(|_| self.is_server).map(|open| open.port)
     }
 
     fn bind(&mut self, address: SocketAddr) -> Result<u16> {
@@ -202,7 +319,7 @@ impl Sockets {
             }
             _ => Error::os("open", object(), cause),
         })?;
-        self.sockets.push((port, socket));
+        self.sockets.push(OpenSocket { port, socket, segment_bytes: Some(0) });
         Ok(port)
     }
 }
@@ -214,17 +331,17 @@ impl Datagrams for Sockets {
 
     fn close(&mut self, port: u16) {
         let first = usize::from(self.is_server);
-        let found = self.sockets.iter().skip(first).position(|(number, _)| *number == port);
+        let found = self.sockets.iter().skip(first).position(|open| open.port == port);
         if let Some(at) = found {
             self.sockets.swap_remove(first + at);
         }
     }
 
     fn send(&mut self, from: u16, to: SocketAddr, payload: &[u8]) -> Result<()> {
-        let Some((_, socket)) = self.sockets.iter().find(|(port, _)| *port == from) else {
+        let Some(open) = self.sockets.iter().find(|open| open.port == from) else {
             return Ok(());
         };
-        match socket.send_to(payload, to) {
+        match open.socket.send_to(payload, to) {
             Err(cause) if Errno::from_io_error(&cause) == Some(Errno::MSGSIZE) => {
                 Err(Error::os("send to", to.to_string(), cause))
             }
@@ -233,9 +350,9 @@ impl Datagrams for Sockets {
         }
     }
 
-    fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>)) -> Result<()> {
+    fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>) -> bool) -> Result<()> {
         let mut asked: Vec<PollFd<'_>> =
-            self.sockets.iter().map(|(_, socket)| PollFd::new(socket, PollFlags::IN)).collect();
+            self.sockets.iter().map(|open| PollFd::new(&open.socket, PollFlags::IN)).collect();
         let limit = Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
@@ -246,27 +363,79 @@ impl Datagrams for Sockets {
             Err(cause) => return Err(Error::os("wait for", "datagrams", cause)),
         }
         let ready: Vec<bool> = asked.iter().map(|fd| !fd.revents().is_empty()).collect();
-        for ((port, socket), _) in self.sockets.iter().zip(ready).filter(|(_, ready)| *ready) {
+        for (open, _) in self.sockets.iter().zip(ready).filter(|(_, ready)| *ready) {
+            let OpenSocket { port, socket, .. } = open;
             for _ in 0..MOST_AT_ONCE {
-                match socket.recv_from(&mut self.buffer) {
+                let expects_more = match socket.recv_from(&mut self.buffer) {
                     Ok((bytes, from)) => see(Inbound::Datagram {
                         local_port: *port,
                         from,
                         payload: &self.buffer[..bytes],
                     }),
                     Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
-                        see(Inbound::Undelivered { local_port: *port, to: None });
+                        see(Inbound::Undelivered { local_port: *port, to: None })
                     }
-                    Err(_) => break,
+                    Err(_) => false,
+                };
+                if !expects_more {
+                    break;
                 }
             }
         }
         Ok(())
     }
 
+    fn send_burst(&mut self, from: u16, to: SocketAddr, burst: &mut Burst) -> Result<()> {
+        let is_one = burst.bytes.len() <= burst.datagram_bytes;
+        let found = self.sockets.iter_mut().find(|open| open.port == from && !is_one);
+        let sent = match found.is_some_and(|open| open.send_cut(to, burst)) {
+            true => Ok(()),
+            false => burst.each().try_for_each(|datagram| self.send(from, to, datagram)),
+        };
+        burst.clear();
+        sent
+    }
+
     fn receive_bytes(&self) -> usize {
         let granted = |socket| sockopt::socket_recv_buffer_size(socket).ok();
-        let granted = self.sockets.last().and_then(|(_, socket)| granted(socket));
+        let granted = self.sockets.last().and_then(|open| granted(&open.socket));
         granted.unwrap_or(DEFAULT_RECEIVE_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends datagrams of these lengths in bursts, and returns what arrives.
+    fn arrived(lengths: &[usize]) -> Vec<usize> {
+        let to = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        to.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        let at = to.local_addr().expect("bound");
+        let mut sockets = Sockets::client_of(at);
+        let port = sockets.open().expect("opened");
+        let mut burst = Burst::default();
+        let bytes = vec![7; 65_468];
+        for length in lengths {
+            sockets.send_in(port, at, &bytes[..*length], &mut burst).expect("sent");
+        }
+        sockets.send_burst(port, at, &mut burst).expect("sent");
+        let mut got = vec![0; 65_535];
+        lengths.iter().map(|_| to.recv(&mut got).expect("received")).collect()
+    }
+
+    #[test]
+    fn datagrams_of_any_lengths_arrive_as_they_are_and_in_order() {
+        let whole = [516; 70];
+        assert_eq!(arrived(&whole), whole, "more than the kernel cuts of one send");
+        for lengths in [
+            &[516, 516, 4, 516, 20, 21, 5, 5][..],
+            &[4],
+            &[8196, 8196, 8196, 8196, 8196, 8196, 8196, 8196, 100],
+            &[65_468, 4, 65_468],
+            &[40_000, 32_000, 32_500],
+        ] {
+            assert_eq!(arrived(lengths), lengths);
+        }
     }
 }

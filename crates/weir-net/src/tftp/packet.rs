@@ -241,9 +241,10 @@ pub fn put_option_ack(to: &mut Vec<u8>, options: &TftpOptions) {
     options.put(to);
 }
 
-/// Writes the header of a block over what `to` holds; its bytes go behind.
-pub fn put_data_header(to: &mut Vec<u8>, block: u16) {
-    put_words(to, DATA, block);
+/// Returns the header of a block.
+pub fn data_header(block: u16) -> [u8; DATA_HEADER_BYTES] {
+    let ([a, b], [c, d]) = (DATA.to_be_bytes(), block.to_be_bytes());
+    [a, b, c, d]
 }
 
 /// Writes an acknowledgement over what `to` holds.

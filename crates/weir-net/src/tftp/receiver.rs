@@ -3,9 +3,10 @@
 
 use super::netascii::Decoder;
 use super::packet::{self, Mode};
-use super::sender::{Due, ResendTimer, TransferCounts, TransferTerms};
+use super::sender::{Changes, Due, ResendTimer, TransferCounts, TransferTerms};
 use super::unwrap_block;
 use super::waits::{WaitClock, Waits};
+use crate::log::{FlowChange, WaitedSide};
 use std::io;
 
 /// The shortest time between two acknowledgements of blocks that came before, where windows are
@@ -53,6 +54,7 @@ pub struct FileReceiver {
     is_done: bool,
     timer: ResendTimer,
     clock: WaitClock,
+    changes: Changes,
     counts: TransferCounts,
     decoder: Decoder,
     text: Vec<u8>,
@@ -73,6 +75,7 @@ impl FileReceiver {
             is_done: false,
             timer: ResendTimer::new(terms.patience, now_ns),
             clock: WaitClock::new(now_ns),
+            changes: Changes::default(),
             counts: TransferCounts::default(),
             decoder: Decoder::default(),
             text: Vec::new(),
@@ -99,6 +102,33 @@ impl FileReceiver {
         self.clock.waits(now_ns)
     }
 
+    /// Returns the side that has its turn.
+    pub fn waits_for(&self) -> WaitedSide {
+        self.clock.waits_for()
+    }
+
+    /// Returns what has happened since the last call, one change a call.
+    pub fn change(&mut self) -> Option<FlowChange> {
+        self.changes.take()
+    }
+
+    /// Notes that what [`FileReceiver::transmit`] wrote at `due_ns` was sent.
+    pub fn sent(&mut self, due_ns: u64, now_ns: u64) {
+        self.clock.sent(due_ns, now_ns);
+    }
+
+    /// Notes that nothing was sent for so long because this side held back.
+    pub fn held(&mut self, held_ns: u64) {
+        if self.ack_is_due {
+            self.timer.held(held_ns);
+        }
+    }
+
+    /// Whether there is something to send.
+    pub fn is_due(&self) -> bool {
+        self.ack_is_due
+    }
+
     /// Returns when to call [`FileReceiver::expire`] at the latest.
     pub fn deadline_ns(&self) -> u64 {
         self.timer.deadline_ns()
@@ -118,7 +148,7 @@ impl FileReceiver {
         block: u16,
         bytes: &[u8],
         now_ns: u64,
-        sink: &mut impl Sink,
+        sink: &mut (impl Sink + ?Sized),
     ) -> io::Result<bool> {
         let size = usize::from(self.terms.block_bytes);
         if bytes.len() > size {
@@ -153,12 +183,18 @@ impl FileReceiver {
             return;
         }
         self.counts.blocks_again += 1;
+        self.clock.answered_again();
         // Our acknowledgement was lost, or the block was sent again while it was under way.
         let waited_ns = now_ns.saturating_sub(self.acked_ns);
         self.ack_is_due |= self.terms.window <= 1 || self.is_done || waited_ns >= AGAIN_NS;
     }
 
-    fn write(&mut self, bytes: &[u8], is_last: bool, sink: &mut impl Sink) -> io::Result<()> {
+    fn write(
+        &mut self,
+        bytes: &[u8],
+        is_last: bool,
+        sink: &mut (impl Sink + ?Sized),
+    ) -> io::Result<()> {
         if self.terms.mode == Mode::Octet {
             sink.write(bytes)?;
             self.counts.bytes += bytes.len() as u64;
@@ -176,12 +212,14 @@ impl FileReceiver {
 
     /// Notes the time. Returns `false` where the other side is given up.
     pub fn expire(&mut self, now_ns: u64) -> bool {
+        self.changes.stalled = self.clock.look(now_ns).or(self.changes.stalled);
         match self.timer.due(now_ns) {
             Due::GiveUp => return false,
             Due::Nothing => {}
             Due::Again => {
                 self.counts.timeouts += 1;
                 self.clock.lost(now_ns);
+                self.changes.again = Some(self.expected - 1);
                 (self.ack_is_due, self.is_again) = (true, true);
             }
         }

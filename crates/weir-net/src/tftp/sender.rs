@@ -12,6 +12,7 @@ use super::pace::Pace;
 use super::packet::{self, Mode};
 use super::waits::{WaitClock, Waits};
 use super::{Patience, unwrap_block};
+use crate::log::{FlowChange, WaitedSide};
 use std::collections::VecDeque;
 use std::io;
 
@@ -104,6 +105,12 @@ impl ResendTimer {
         self.deadline_ns = now_ns + self.wait_ns;
     }
 
+    /// Notes that nothing was sent for so long because this side held back.
+    pub fn held(&mut self, held_ns: u64) {
+        self.deadline_ns = self.deadline_ns.saturating_add(held_ns);
+        self.progress_ns = self.progress_ns.saturating_add(held_ns);
+    }
+
     pub fn round_trip_ns(&self) -> u64 {
         self.round_trip.map_or(1_000_000, |(mean, _)| mean)
     }
@@ -136,6 +143,33 @@ pub struct TransferCounts {
     /// Losses that the other side reported by acknowledging less than was sent, or that the receiver
     /// saw as a gap.
     pub gaps: u64,
+}
+
+impl TransferCounts {
+    /// Adds those of another transfer.
+    pub fn add(&mut self, other: &TransferCounts) {
+        self.bytes += other.bytes;
+        self.blocks += other.blocks;
+        self.blocks_again += other.blocks_again;
+        self.timeouts += other.timeouts;
+        self.gaps += other.gaps;
+    }
+}
+
+/// What happened within a transfer since that was asked for, for a log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changes {
+    pub again: Option<u64>,
+    pub stalled: Option<WaitedSide>,
+}
+
+impl Changes {
+    /// Returns the next change.
+    pub fn take(&mut self) -> Option<FlowChange> {
+        let again = self.again.take().map(|from| FlowChange::Again { from });
+        let stalled = || self.stalled.take().map(|waits_for| FlowChange::Stalled { waits_for });
+        again.or_else(stalled)
+    }
 }
 
 /// Where a block begins.
@@ -172,6 +206,7 @@ pub struct FileSender {
     is_again: bool,
     timer: ResendTimer,
     clock: WaitClock,
+    changes: Changes,
     counts: TransferCounts,
     text: Vec<u8>,
 }
@@ -198,6 +233,7 @@ impl FileSender {
             is_again: false,
             timer: ResendTimer::new(terms.patience, now_ns),
             clock: WaitClock::new(now_ns),
+            changes: Changes::default(),
             counts: TransferCounts::default(),
             text: Vec::new(),
         }
@@ -216,6 +252,33 @@ impl FileSender {
     /// Returns how long each side was waited for.
     pub fn waits(&self, now_ns: u64) -> Waits {
         self.clock.waits(now_ns)
+    }
+
+    /// Returns the side that has its turn.
+    pub fn waits_for(&self) -> WaitedSide {
+        self.clock.waits_for()
+    }
+
+    /// Returns what has happened since the last call, one change a call.
+    pub fn change(&mut self) -> Option<FlowChange> {
+        self.changes.take()
+    }
+
+    /// Notes that what [`FileSender::transmit`] wrote at `due_ns` was sent.
+    pub fn sent(&mut self, due_ns: u64, now_ns: u64) {
+        self.clock.sent(due_ns, now_ns);
+    }
+
+    /// Notes that nothing was sent for so long because this side held back.
+    pub fn held(&mut self, held_ns: u64) {
+        if self.is_due() {
+            self.timer.held(held_ns);
+        }
+    }
+
+    /// Whether there is something to send, now or after a pause.
+    pub fn is_due(&self) -> bool {
+        self.opening_is_due || self.opening.is_none() && self.has_more()
     }
 
     fn window(&self) -> u64 {
@@ -249,6 +312,7 @@ impl FileSender {
             return;
         }
         if acked + 1 == self.base {
+            self.clock.answered_again();
             // Said before. With a window of one block this is never a reason to send (RFC 1123).
             let waited_ns = now_ns.saturating_sub(self.went_back_ns);
             if self.window() > 1
@@ -283,6 +347,7 @@ impl FileSender {
     /// Sends from the first block on that is not acknowledged, in shorter bursts.
     fn go_back(&mut self, now_ns: u64) {
         self.clock.lost(now_ns);
+        self.changes.again = Some(self.base);
         self.pace.lost(self.base - self.lost_at);
         self.lost_at = self.base;
         (self.next, self.in_burst) = (self.base, 0);
@@ -296,6 +361,7 @@ impl FileSender {
 
     /// Notes the time. Returns `false` where the other side is given up.
     pub fn expire(&mut self, now_ns: u64) -> bool {
+        self.changes.stalled = self.clock.look(now_ns).or(self.changes.stalled);
         match self.timer.due(now_ns) {
             Due::GiveUp => return false,
             Due::Nothing => return true,
@@ -304,6 +370,7 @@ impl FileSender {
         self.counts.timeouts += 1;
         if self.opening.is_some() {
             self.clock.lost(now_ns);
+            self.changes.again = Some(0);
             self.opening_is_due = true;
         } else {
             self.go_back(now_ns);
@@ -319,7 +386,7 @@ impl FileSender {
     pub fn transmit(
         &mut self,
         now_ns: u64,
-        source: &mut impl Source,
+        source: &mut (impl Source + ?Sized),
         to: &mut Vec<u8>,
     ) -> io::Result<bool> {
         if let Some(opening) = &self.opening {
@@ -335,10 +402,10 @@ impl FileSender {
             return Ok(false);
         }
         self.clock.resume(now_ns);
-        packet::put_data_header(to, self.next as u16);
         let at = (self.next - self.base) as usize;
         let Some(mark) = self.marks.get(at).copied() else { return Ok(false) };
         let after = self.read_block(mark, source, to)?;
+        to[..packet::DATA_HEADER_BYTES].copy_from_slice(&packet::data_header(self.next as u16));
         let bytes = to.len() - packet::DATA_HEADER_BYTES;
         if bytes < usize::from(self.terms.block_bytes) {
             self.last = Some(self.next);
@@ -366,17 +433,19 @@ impl FileSender {
         Ok(true)
     }
 
-    /// Appends the block that begins at `mark`; returns where the next one begins.
+    /// Writes the block that begins at `mark` behind the place of a header, over what `to` holds;
+    /// returns where the next one begins.
     fn read_block(
         &mut self,
         mark: Mark,
-        source: &mut impl Source,
+        source: &mut (impl Source + ?Sized),
         to: &mut Vec<u8>,
     ) -> io::Result<Mark> {
-        let (Mark { mut offset, mut encoder }, end) =
-            (mark, to.len() + usize::from(self.terms.block_bytes));
+        let Mark { mut offset, mut encoder } = mark;
+        let mut filled = packet::DATA_HEADER_BYTES;
+        let end = filled + usize::from(self.terms.block_bytes);
         if self.terms.mode == Mode::Octet {
-            let mut filled = to.len();
+            // Where the last packet was as long, this writes nothing.
             to.resize(end, 0);
             while filled < end {
                 match source.read_at(offset, &mut to[filled..])? {
@@ -387,6 +456,8 @@ impl FileSender {
             to.truncate(filled);
             return Ok(Mark { offset, encoder });
         }
+        to.clear();
+        to.resize(filled, 0);
         self.text.resize(TEXT_BYTES, 0);
         // What is owed of the last block goes first, even where the file has ended.
         encoder.encode(&[], to, end - to.len());

@@ -3,7 +3,15 @@
 //! Between the end of our sending and the next packet of the other side, the shortest such time so
 //! far counts as the network's, and what is beyond it as the other side's. Between two blocks of a
 //! window the other side has its turn. Time that ends with a packet sent again counts as the
-//! network's, since a packet was lost, and so do a sender's pauses. All other time is ours.
+//! network's, since a packet was lost, and so do a sender's pauses. Where the other side then answers
+//! each copy, none was lost: that time counts as the other side's. All other time is ours.
+//!
+//! A transfer that does not move for [`STALL_NS`] is stalled, by the side that it waits for then.
+
+use crate::log::WaitedSide;
+
+/// After so long without progress, waiting is a stall.
+pub const STALL_NS: u64 = 200_000_000;
 
 /// How long each side was waited for, and the whole time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -14,21 +22,42 @@ pub struct Waits {
     pub other_ns: u64,
     /// Round trips as short as the shortest, and times that ended with a packet sent again.
     pub network_ns: u64,
+    /// Stalls for which this side was the cause.
+    pub this_side_stalls: u64,
+    /// Stalls by the network.
+    pub network_stalls: u64,
+    /// Stalls by the other side.
+    pub other_side_stalls: u64,
 }
 
 impl Waits {
+    /// Adds those of another transfer.
+    pub fn add(&mut self, other: &Waits) {
+        self.total_ns += other.total_ns;
+        self.other_ns += other.other_ns;
+        self.network_ns += other.network_ns;
+        self.this_side_stalls += other.this_side_stalls;
+        self.network_stalls += other.network_stalls;
+        self.other_side_stalls += other.other_side_stalls;
+    }
+
+    /// Returns how often the transfer was stalled.
+    pub fn stalls(&self) -> u64 {
+        self.this_side_stalls + self.network_stalls + self.other_side_stalls
+    }
+
     /// Returns the time that this side took: files, and waiting for a CPU.
     pub fn ours_ns(&self) -> u64 {
         self.total_ns.saturating_sub(self.other_ns).saturating_sub(self.network_ns)
     }
 
     /// Returns the side that was waited for longest.
-    pub fn longest(&self) -> &'static str {
+    pub fn longest(&self) -> WaitedSide {
         let most = self.ours_ns().max(self.other_ns).max(self.network_ns);
         match most {
-            most if most == self.other_ns => "the other side",
-            most if most == self.network_ns => "the network",
-            _ => "this side",
+            most if most == self.other_ns => WaitedSide::Other,
+            most if most == self.network_ns => WaitedSide::Network,
+            _ => WaitedSide::This,
         }
     }
 }
@@ -44,6 +73,13 @@ pub struct WaitClock {
     /// Since when we pause between two bursts.
     paused_ns: Option<u64>,
     shortest_ns: u64,
+    /// When something moved last, and whether that is so long ago that it is counted as a stall.
+    moved_ns: u64,
+    is_stalled: bool,
+    /// Time in which packets were sent again since something moved, and before that: the other side
+    /// may answer each copy of them yet.
+    lost_ns: u64,
+    doubtful_ns: u64,
     waits: Waits,
 }
 
@@ -57,6 +93,10 @@ impl WaitClock {
             is_in_window: false,
             paused_ns: None,
             shortest_ns: u64::MAX,
+            moved_ns: now_ns,
+            is_stalled: false,
+            lost_ns: 0,
+            doubtful_ns: 0,
             waits,
         }
     }
@@ -64,6 +104,48 @@ impl WaitClock {
     /// Notes that everything is sent, and the other side has its turn.
     pub fn wait(&mut self, now_ns: u64) {
         self.since_ns.get_or_insert(now_ns);
+    }
+
+    /// Notes that what was to be sent at `due_ns` is sent now: the time between is ours.
+    pub fn sent(&mut self, due_ns: u64, now_ns: u64) {
+        if self.since_ns == Some(due_ns) {
+            self.since_ns = Some(now_ns);
+        }
+    }
+
+    /// Notes the time. Returns whom it waits for where a stall begins.
+    pub fn look(&mut self, now_ns: u64) -> Option<WaitedSide> {
+        if self.is_stalled || now_ns.saturating_sub(self.moved_ns) < STALL_NS {
+            return None;
+        }
+        self.is_stalled = true;
+        let side = self.waits_for();
+        match side {
+            WaitedSide::This => self.waits.this_side_stalls += 1,
+            WaitedSide::Network => self.waits.network_stalls += 1,
+            WaitedSide::Other => self.waits.other_side_stalls += 1,
+        }
+        Some(side)
+    }
+
+    /// Returns the side that has its turn.
+    pub fn waits_for(&self) -> WaitedSide {
+        match (self.lost_ns > 0 || self.paused_ns.is_some(), self.since_ns) {
+            (true, _) => WaitedSide::Network,
+            (false, Some(_)) => WaitedSide::Other,
+            (false, None) => WaitedSide::This,
+        }
+    }
+
+    /// Notes that the other side has answered a copy of what it had answered: nothing was lost.
+    pub fn answered_again(&mut self) {
+        let slept_ns = std::mem::take(&mut self.doubtful_ns).min(self.waits.network_ns);
+        self.waits.network_ns -= slept_ns;
+        self.waits.other_ns += slept_ns;
+        if slept_ns >= STALL_NS && self.waits.network_stalls > 0 {
+            self.waits.network_stalls -= 1;
+            self.waits.other_side_stalls += 1;
+        }
     }
 
     /// Notes that the other side is in the middle of its window.
@@ -86,6 +168,8 @@ impl WaitClock {
 
     /// Notes that it has answered; `clean` if the answer is to a packet that was sent once.
     pub fn answered(&mut self, now_ns: u64, clean: bool) {
+        (self.moved_ns, self.is_stalled) = (now_ns, false);
+        self.doubtful_ns = std::mem::take(&mut self.lost_ns);
         let Some(since_ns) = self.since_ns.take() else { return };
         let waited_ns = now_ns.saturating_sub(since_ns);
         if std::mem::take(&mut self.is_in_window) {
@@ -104,7 +188,9 @@ impl WaitClock {
     pub fn lost(&mut self, now_ns: u64) {
         self.is_in_window = false;
         if let Some(since_ns) = self.since_ns.take() {
-            self.waits.network_ns += now_ns.saturating_sub(since_ns);
+            let lost_ns = now_ns.saturating_sub(since_ns);
+            self.waits.network_ns += lost_ns;
+            self.lost_ns += lost_ns.max(1);
         }
     }
 

@@ -33,7 +33,8 @@ pub use net::{
 };
 pub use net_files::{
     NetConnectOptions, NetServeOptions, NetTelnetOptions, NetTftpCommand, NetTftpGetOptions,
-    NetTftpPutOptions, NetTftpVerb, NetTftpdOptions, TransferMode, TransferOptions,
+    NetTftpListOptions, NetTftpPutOptions, NetTftpVerb, NetTftpdOptions, TransferMode,
+    TransferOptions,
 };
 pub use net_profile::NetProfileOptions;
 pub use pipes::{StatOptions, TuneOptions};

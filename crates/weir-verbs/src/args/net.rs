@@ -163,7 +163,7 @@ pub struct NetUpOptions {
     pub no_vnet_header: bool,
 
     /// What to log at first: none, all, or kinds as in weir net log
-    #[arg(long, value_name = "KINDS", default_value = "errors,drops,stations")]
+    #[arg(long, value_name = "KINDS", default_value = "errors,drops,stations,flows")]
     pub log: String,
 
     /// Size of the log, a ring: new events overwrite the oldest

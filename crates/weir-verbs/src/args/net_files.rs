@@ -1,5 +1,6 @@
 //! Options of `weir net tftpd`, `tftp`, `serve` and `connect`.
 
+use super::JsonOption;
 use crate::units::parse::size;
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -51,6 +52,10 @@ pub struct NetTftpdOptions {
           value_parser = clap::value_parser!(u16).range(1..))]
     pub per_host: u16,
 
+    /// Most bytes a second, sent and received, of all transfers together [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    pub rate: Option<u64>,
+
     /// Longest window to agree on, in blocks
     #[arg(long, value_name = "N", default_value = "65535",
           value_parser = clap::value_parser!(u16).range(1..))]
@@ -85,6 +90,27 @@ pub enum NetTftpVerb {
     Get(NetTftpGetOptions),
     /// Send a file
     Put(NetTftpPutOptions),
+    /// Show the transfers of a tftpd that runs
+    List(NetTftpListOptions),
+}
+
+#[derive(Debug, Args)]
+pub struct NetTftpListOptions {
+    /// Device of the switch that tftpd is attached to [default: the only one that is up, else weir0]
+    #[arg(long, value_name = "DEVICE", conflicts_with = "socket")]
+    pub tun: Option<String>,
+
+    /// Ask the tftpd that uses the kernel's sockets
+    #[arg(long)]
+    pub socket: bool,
+
+    /// Port where that tftpd waits for requests
+    #[arg(long, value_name = "PORT", default_value = "69",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+
+    #[command(flatten)]
+    pub json: JsonOption,
 }
 
 #[derive(Debug, Args)]
@@ -139,6 +165,11 @@ pub struct TransferOptions {
     #[arg(long, value_name = "PORT", default_value = "69",
           value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
+
+    /// Have the tftpd of this host do it that waits for requests at this port [default: 69]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "69", value_parser = clap::value_parser!(u16).range(1..))]
+    pub daemon: Option<u16>,
 
     /// How the bytes travel
     #[arg(long, value_name = "MODE", default_value = "octet")]
@@ -249,6 +280,14 @@ pub struct NetTelnetOptions {
     pub binary: bool,
 }
 
+/// Parses bytes a second: at least 1 KiB.
+fn rate(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        ..1024 => Err(String::from("less than 1K a second")),
+        rate => Ok(rate),
+    }
+}
+
 const TFTPD_EXAMPLES: &str = "\
 Only files that all users may read are served, and nothing is written unless --write or --replace
 says so. A file that a client writes gets its name once it is complete.
@@ -256,13 +295,16 @@ says so. A file that a client writes gets its name once it is complete.
 Examples:
   weir net tftpd /srv/tftp                         on the host behind the switch
   weir net tftpd /srv/tftp --socket                on this machine, for anyone
-  weir net tftpd in --socket --port 6969 --write   let clients write new files";
+  weir net tftpd in --socket --port 6969 --write   let clients write new files
+  weir net tftpd /srv/tftp --socket --rate 10M     at most 10 MiB/s";
 
 const TFTP_EXAMPLES: &str = "\
 Examples:
   weir net tftp get 10.9.0.1 boot.img              from the host behind the switch to the kernel
   weir net tftp get --socket localhost boot.img - | sha256sum
-  weir net tftp put --socket --block 512 --window 1 192.0.2.7 notes.txt";
+  weir net tftp put --socket --block 512 --window 1 192.0.2.7 notes.txt
+  weir net tftp get --daemon 10.9.0.1 boot.img     the tftpd that runs fetches it
+  weir net tftp list                               its transfers, and what they wait for";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:

@@ -17,6 +17,7 @@ mod serve;
 mod stat;
 mod telnet;
 mod tftp;
+mod tftp_list;
 mod tftpd;
 mod up;
 

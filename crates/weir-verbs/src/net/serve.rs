@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use weir_net::jail::Jail;
+use weir_net::log::Log;
+use weir_net::names;
 use weir_net::tcp::endpoint::TcpEndpoint;
 use weir_net::tcp::service::{Answered, Service, ServiceEvent, TcpServer, TelnetService};
 
@@ -53,6 +55,10 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
         }
     }
     let mut server = TcpServer::new(endpoint, services);
+    // The switch creates the log. Without one, nothing is logged.
+    if let Ok(log) = Log::open(directory.join(names::LOG)) {
+        server.log_to(log);
+    }
     tell(&format!("serve is up at {address}: {}", named.join(", ")));
     let ran = server.run(&stop, |event| {
         if !options.quiet {
@@ -62,13 +68,15 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     let counts = server.endpoint().counts();
     tell(&format!(
         "serve ends: {} connections, {} segments in, {} out, {} sent again, {} dropped as bad, \
-         {} half open given up",
+         {} disbelieved, {} half open given up, {} stalls",
         counts.accepted,
         counts.segments_in,
         counts.segments_out,
         counts.segments_again,
         counts.bad_segments,
+        counts.disbelieved,
         counts.half_open_dropped,
+        counts.waits.stalls(),
     ));
     ran?;
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,6 @@
 //! `weir net stat`: shows the counters of a switch.
 
-use super::{device, not_attached, switch_of};
+use super::{device, not_attached, switch_of, tftp_list};
 use crate::args::NetStatOptions;
 use crate::fault::Fault;
 use crate::json;
@@ -27,6 +27,7 @@ pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
         Fault::failed(format!("cannot understand the switch of '{tun}': {why}"))
     })?;
     leave_out_this_process(&mut body);
+    body["transfers"] = tftp_list::behind(&tun).into();
     outlet.say(STATISTICS_SCHEMA, || named(&body), || table(&body))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -116,6 +117,12 @@ fn table(stat: &Value) -> String {
     }
     for station in stat["stations"].as_array().into_iter().flatten() {
         line("station", station_text(station));
+        for connection in station["connections"].as_array().into_iter().flatten() {
+            line("connection", connection_text(connection));
+        }
+    }
+    for row in stat["transfers"].as_array().into_iter().flatten() {
+        line("transfer", tftp_list::line(row));
     }
     let (taken, refused) = (number("redirects_taken"), number("redirects_refused"));
     line("redirects", format!("{taken} accepted, {refused} refused"));
@@ -164,6 +171,20 @@ fn station_text(station: &Value) -> String {
     format!(
         "process {} receives {wants}: {delivered} datagrams delivered, {full} lost (ring full){service}",
         station["pid"]
+    )
+}
+
+fn connection_text(connection: &Value) -> String {
+    let waits_for = connection["waits_for"].as_str().unwrap_or("nobody");
+    format!(
+        "{} on port {}: windows {} here, {} there, {} on the way, {} segments sent again, waits for \
+         {waits_for}",
+        connection["remote"].as_str().unwrap_or("?"),
+        connection["local_port"],
+        connection["own_window_bytes"],
+        connection["other_window_bytes"],
+        connection["flight_bytes"],
+        connection["segments_again"],
     )
 }
 

@@ -1,7 +1,7 @@
 //! `weir net tftp`: fetches or sends a file by TFTP, over the switch or the kernel's sockets.
 
 use super::tftpd::summary;
-use super::{asked, device, not_attached, stop_flag, switch_of};
+use super::{asked, device, not_attached, stop_flag, switch_of, tftp_list};
 use crate::args::{
     NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions, NetTftpVerb, TransferMode,
     TransferOptions,
@@ -10,45 +10,55 @@ use crate::fault::{Fault, tell};
 use crate::output::progress_bar;
 use indicatif::ProgressBar;
 use rustix::fd::AsFd;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_net::jail::{Jail, PartFile};
+use weir_net::jail::{self, PartFile};
+use weir_net::log::Log;
+use weir_net::names;
 use weir_net::tftp::client::{Client, Progress, Proposal};
 use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
+use weir_net::tftp::files::FileSource;
 use weir_net::tftp::packet::Mode;
 use weir_net::tftp::receiver::Sink;
 use weir_net::udp::UdpEndpoint;
 
 /// Template of the progress: bytes, rate, and the side that is waited for.
-const BAR: &str = "{bar:24} {bytes:>10}  {bytes_per_sec}  {msg}";
+pub const BAR: &str = "{bar:24} {bytes:>10}  {bytes_per_sec}  {msg}";
 
 pub fn tftp(command: &NetTftpCommand) -> Result<ExitCode, Fault> {
     let (host, transfer) = match &command.verb {
         NetTftpVerb::Get(options) => (&options.host, &options.transfer),
         NetTftpVerb::Put(options) => (&options.host, &options.transfer),
+        NetTftpVerb::List(options) => return tftp_list::list(options),
     };
-    if transfer.socket {
-        let server = resolve(host, transfer.port)?;
-        let own = match server {
-            SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-            SocketAddr::V6(_) => IpAddr::from(std::net::Ipv6Addr::UNSPECIFIED),
-        };
-        return run(command, transfer, Sockets::client(own), server);
+    let server = match transfer.socket {
+        true => resolve(host, transfer.port)?,
+        false => {
+            let address: Ipv4Addr = host.parse().map_err(|_| {
+                let why = "behind a switch there are addresses only; --socket resolves names";
+                Fault::usage(format!("cannot use the host '{host}': {why}"))
+            })?;
+            SocketAddr::new(address.into(), transfer.port)
+        }
+    };
+    if let Some(port) = transfer.daemon {
+        return tftp_list::ask(command, transfer, port, server);
     }
-    let address: Ipv4Addr = host.parse().map_err(|_| {
-        let why = "behind a switch there are addresses only; --socket resolves names";
-        Fault::usage(format!("cannot use the host '{host}': {why}"))
-    })?;
+    if transfer.socket {
+        return run(command, transfer, &mut Sockets::client_of(server), server, None);
+    }
     let tun = device(transfer.tun.as_deref())?;
     let (switch, directory) = switch_of(&tun)?;
     let bound = UdpEndpoint::bind(&switch, &directory, &[], 1);
     let endpoint = bound.map_err(|error| not_attached(&tun, error))?;
-    let server = SocketAddr::new(address.into(), transfer.port);
-    run(command, transfer, SwitchPorts::new(endpoint, 0), server)
+    // The switch creates the log. Without one, nothing is logged.
+    let log = Log::open(directory.join(names::LOG)).ok();
+    run(command, transfer, &mut SwitchPorts::new(endpoint, 0), server, log)
 }
 
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, Fault> {
@@ -58,13 +68,9 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, Fault> {
     found.next().ok_or_else(none)
 }
 
-fn run<D: Datagrams>(
-    command: &NetTftpCommand,
-    transfer: &TransferOptions,
-    datagrams: D,
-    server: SocketAddr,
-) -> Result<ExitCode, Fault> {
-    let proposal = Proposal {
+/// What the options propose to the server.
+pub fn proposal(transfer: &TransferOptions) -> Proposal {
+    Proposal {
         mode: match transfer.mode {
             TransferMode::Octet => Mode::Octet,
             TransferMode::Netascii => Mode::Netascii,
@@ -73,12 +79,23 @@ fn run<D: Datagrams>(
         window: transfer.window,
         timeout_s: transfer.timeout,
         options: !transfer.no_options,
-    };
-    let client = Client::new(datagrams, server, proposal);
+    }
+}
+
+fn run(
+    command: &NetTftpCommand,
+    transfer: &TransferOptions,
+    datagrams: &mut dyn Datagrams,
+    server: SocketAddr,
+    log: Option<Log>,
+) -> Result<ExitCode, Fault> {
+    let mut client = Client::new(datagrams, server, proposal(transfer));
+    log.into_iter().for_each(|log| client.log_to(log));
     let bar = progress_bar(!transfer.quiet, 0, BAR);
     let done = match &command.verb {
         NetTftpVerb::Get(options) => get(client, options, &bar),
         NetTftpVerb::Put(options) => put(client, options, &bar),
+        NetTftpVerb::List(_) => return Ok(ExitCode::SUCCESS),
     };
     bar.finish_and_clear();
     let done = done?;
@@ -95,7 +112,7 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     }
     bar.set_length(progress.size_bytes.unwrap_or(progress.counts.bytes));
     bar.set_position(progress.counts.bytes);
-    bar.set_message(format!("waits most for {}", progress.waits.longest()));
+    bar.set_message(format!("waits most for {}", progress.waits.longest().as_str()));
 }
 
 /// What is fetched: a file that gets its name when it is complete, or standard output.
@@ -120,50 +137,47 @@ impl Sink for Fetched {
     }
 }
 
-fn get<D: Datagrams>(
-    mut client: Client<D>,
+fn get(
+    mut client: Client<'_>,
     options: &NetTftpGetOptions,
     bar: &ProgressBar,
 ) -> Result<Progress, Fault> {
     let stop = stop_flag()?;
-    let named = || {
-        let name = Path::new(&options.remote).file_name().map(PathBuf::from);
-        name.ok_or_else(|| Fault::usage("cannot name the file here: name it as well"))
-    };
-    let local = options.local.clone().map_or_else(named, Ok)?;
+    let local = local_of(options)?;
     let mut sink = if local.as_os_str() == "-" {
         let own = io::stdout().as_fd().try_clone_to_owned();
         Fetched::Output(own.map_err(|error| Fault::unwritable(None, error))?.into())
     } else {
-        Fetched::File(new_file(&local)?)
+        Fetched::File(jail::new_file(&local).map_err(asked)?)
     };
     let name = options.remote.as_bytes();
-    client.get(name, &mut sink, &stop, |progress| show(bar, progress)).map_err(asked)
+    client.get(name, &mut sink, &stop, &mut |progress| show(bar, progress)).map_err(asked)
 }
 
-/// Begins a file that gets its name when it is complete.
-fn new_file(local: &Path) -> Result<PartFile, Fault> {
-    let parent = local.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let name = local.file_name().unwrap_or_default();
-    let jail = Jail::open(parent.unwrap_or(Path::new("."))).map_err(asked)?;
-    let created = jail.create(name.as_bytes(), true, u64::MAX);
-    created.map_err(|refusal| Fault::unwritable(Some(local), refusal.as_str()))
+/// Returns the file that is to be written: the one that was named, or the last part of the name there.
+pub fn local_of(options: &NetTftpGetOptions) -> Result<PathBuf, Fault> {
+    let named = || {
+        let name = Path::new(&options.remote).file_name().map(PathBuf::from);
+        name.ok_or_else(|| Fault::usage("cannot name the file here: name it as well"))
+    };
+    options.local.clone().map_or_else(named, Ok)
 }
 
-fn put<D: Datagrams>(
-    mut client: Client<D>,
+/// Returns the name of the file that is sent: the one that was named, or the last part of the path.
+pub fn remote_of(options: &NetTftpPutOptions) -> OsString {
+    let own = || options.local.file_name().map(ToOwned::to_owned).unwrap_or_default();
+    options.remote.clone().unwrap_or_else(own)
+}
+
+fn put(
+    mut client: Client<'_>,
     options: &NetTftpPutOptions,
     bar: &ProgressBar,
 ) -> Result<Progress, Fault> {
     let stop = stop_flag()?;
-    let unreadable = |error: io::Error| Fault::unreadable(Some(&options.local), error);
-    let mut file = File::open(&options.local).map_err(unreadable)?;
-    let found = file.metadata().map_err(unreadable)?;
-    if !found.is_file() {
-        return Err(Fault::unreadable(Some(&options.local), "it is not a plain file"));
-    }
-    let own = options.local.file_name().map(ToOwned::to_owned).unwrap_or_default();
-    let name = options.remote.clone().unwrap_or(own);
-    let see = |progress: &Progress| show(bar, progress);
-    client.put(name.as_bytes(), &mut file, found.len(), &stop, see).map_err(asked)
+    let (file, size_bytes) = jail::plain_file(&options.local)?;
+    let mut file = FileSource::new(file);
+    let name = remote_of(options);
+    let see = &mut |progress: &Progress| show(bar, progress);
+    client.put(name.as_bytes(), &mut file, size_bytes, &stop, see).map_err(asked)
 }

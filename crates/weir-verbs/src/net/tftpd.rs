@@ -1,19 +1,23 @@
-//! `weir net tftpd`: serves a directory by TFTP, on the switch or on the kernel's sockets.
+//! `weir net tftpd`: serves a directory by TFTP, on the switch or on the kernel's sockets, and fetches
+//! and sends files for local programs.
 
 use super::{asked, device, not_attached, publish, stop_flag, switch_of};
 use crate::args::NetTftpdOptions;
 use crate::fault::{Fault, tell};
 use crate::units;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
+use weir::Listener;
 use weir_net::icmp::{TokenBucket, TokenRate};
 use weir_net::jail::Jail;
 use weir_net::log::{EventReason, FailureEvent, Log};
 use weir_net::names;
 use weir_net::tftp::Patience;
 use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
+use weir_net::tftp::local::LocalService;
 use weir_net::tftp::server::{TftpServer, TransferReport, TransferRules};
 use weir_net::tftp::waits::Waits;
 use weir_net::udp::UdpEndpoint;
@@ -36,70 +40,117 @@ pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
         most_window: options.window,
         most_block_bytes: options.block,
         patience: Patience::of_seconds(options.timeout),
+        bytes_per_s: options.rate,
     };
-    let place = options.directory.display();
+    let (place, port) = (options.directory.display(), options.port);
     if options.socket {
-        let sockets = Sockets::listen(SocketAddr::new(options.bind, options.port))?;
-        let server = TftpServer::new(sockets, options.port, jail, rules);
-        tell(&format!("tftpd serves '{place}' at {}", SocketAddr::new(options.bind, options.port)));
-        return serve(server, &stop, options.quiet, |_| {});
+        let at = SocketAddr::new(options.bind, port);
+        let sockets = Box::new(Sockets::listen(at)?);
+        let server = TftpServer::new(sockets, port, jail, rules);
+        let daemon = TftpDaemon { server, quiet: options.quiet, log: None, address: None };
+        let make = |to| Ok(Box::new(Sockets::client_of(to)) as Box<dyn Datagrams>);
+        let said = format!("tftpd serves '{place}' at {at}");
+        return daemon.run(&stop, names::tftpd(None, port), make, &said);
     }
     let tun = device(options.tun.as_deref())?;
     let (switch, directory) = switch_of(&tun)?;
-    let bound = UdpEndpoint::bind(&switch, &directory, &[options.port], TRANSFER_PORTS);
+    let bound = UdpEndpoint::bind(&switch, &directory, &[port], TRANSFER_PORTS);
     let mut endpoint = bound.map_err(|error| not_attached(&tun, error))?;
     // The switch creates the log. Without one, nothing is logged.
     let log = Log::open(directory.join(names::LOG)).ok();
     log.iter().for_each(|log| endpoint.log_to(log.clone()));
     let _published = publish(&tun, "tftpd")?;
     let address = endpoint.address();
-    let server = TftpServer::new(SwitchPorts::new(endpoint, 1), options.port, jail, rules);
-    tell(&format!("tftpd serves '{place}' at {address}:{}", options.port));
-    serve(server, &stop, options.quiet, |report| {
-        if let (Some(log), SocketAddr::V4(client)) = (&log, report.client) {
-            log.error(&FailureEvent {
-                reason: EventReason::TRANSFER,
-                protocol: protocol::UDP,
-                source: address,
-                target: *client.ip(),
-                value: 0,
-            });
-        }
-    })
+    let mut server = TftpServer::new(Box::new(SwitchPorts::new(endpoint, 1)), port, jail, rules);
+    log.iter().for_each(|log| server.log_to(log.clone()));
+    let daemon = TftpDaemon { server, quiet: options.quiet, log, address: Some(address) };
+    let make = |_| {
+        let endpoint = UdpEndpoint::bind(&switch, &directory, &[], 1)?;
+        Ok(Box::new(SwitchPorts::new(endpoint, 0)) as Box<dyn Datagrams>)
+    };
+    let said = format!("tftpd serves '{place}' at {address}:{port}");
+    daemon.run(&stop, names::tftpd(Some(&tun), port), make, &said)
 }
 
-fn serve<D: Datagrams>(
-    mut server: TftpServer<D>,
-    stop: &AtomicBool,
+/// The server, and what it says about its transfers.
+struct TftpDaemon {
+    server: TftpServer,
     quiet: bool,
-    failed_one: impl Fn(&TransferReport),
-) -> Result<ExitCode, Fault> {
-    let (mut completed, mut failed) = (0_u64, 0_u64);
-    let begun = Instant::now();
-    // Anybody can have requests refused: that fills no disk with lines.
-    let mut lines = TokenBucket::new(FAILURE_LINES, 0);
-    server.run(stop, |report| {
-        let is_failure = report.failure.is_some();
-        *(if is_failure { &mut failed } else { &mut completed }) += 1;
-        let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        if is_failure && !lines.allows(now_ns) {
-            return;
+    /// The log of the switch, and this host's address there.
+    log: Option<Log>,
+    address: Option<Ipv4Addr>,
+}
+
+impl TftpDaemon {
+    /// Serves, and takes requests of local programs at `path`, until `stop` is set.
+    fn run<F: Fn(SocketAddr) -> weir_net::Result<Box<dyn Datagrams>> + Sync>(
+        self,
+        stop: &AtomicBool,
+        path: weir_net::Result<PathBuf>,
+        make: F,
+        said: &str,
+    ) -> Result<ExitCode, Fault> {
+        let (board, log) = (self.server.board(), self.log.clone());
+        let service = LocalService { board, log, stop, make, serving: AtomicUsize::new(0) };
+        let listening = path.map_err(|error| error.to_string());
+        let bind = |path: PathBuf| Listener::bind(path).map_err(|error| error.to_string());
+        let listening = listening.and_then(bind);
+        if let Err(why) = &listening {
+            tell(&format!("tftpd takes no requests of local programs: {why}"));
         }
-        if is_failure {
-            failed_one(report);
-        }
-        if !quiet {
-            tell(&line(report));
-        }
-    })?;
-    tell(&format!("tftpd ends: {completed} transfers completed, {failed} failed or refused"));
-    Ok(ExitCode::SUCCESS)
+        tell(said);
+        std::thread::scope(|scope| {
+            if let Ok(listener) = &listening {
+                scope.spawn(|| service.run(listener, scope));
+            }
+            let ended = self.serve(stop);
+            // Relaxed: it only signals the end.
+            stop.store(true, Ordering::Relaxed);
+            ended
+        })
+    }
+
+    fn serve(mut self, stop: &AtomicBool) -> Result<ExitCode, Fault> {
+        let (mut completed, mut failed) = (0_u64, 0_u64);
+        let begun = Instant::now();
+        // Anybody can have requests refused: that fills no disk with lines.
+        let mut lines = TokenBucket::new(FAILURE_LINES, 0);
+        let (quiet, log, address) = (self.quiet, self.log.take(), self.address);
+        self.server.run(stop, &mut |report| {
+            let is_failure = report.failure.is_some();
+            *(if is_failure { &mut failed } else { &mut completed }) += 1;
+            let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            if is_failure && !lines.allows(now_ns) {
+                return;
+            }
+            if let (true, Some(log), Some(address)) = (is_failure, &log, address) {
+                log_failure(log, address, report);
+            }
+            if !quiet {
+                tell(&line(report));
+            }
+        })?;
+        tell(&format!("tftpd ends: {completed} transfers completed, {failed} failed or refused"));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn log_failure(log: &Log, address: Ipv4Addr, report: &TransferReport) {
+    if let SocketAddr::V4(client) = report.peer {
+        log.error(&FailureEvent {
+            reason: EventReason::TRANSFER,
+            protocol: protocol::UDP,
+            source: address,
+            target: *client.ip(),
+            value: 0,
+        });
+    }
 }
 
 /// How a transfer ended, on one line.
 fn line(report: &TransferReport) -> String {
-    let TransferReport { client, name, failure, counts, .. } = report;
-    let (verb, to) = if report.writes { ("got", "from") } else { ("sent", "to") };
+    let TransferReport { peer: client, name, failure, counts, .. } = report;
+    let (verb, to) = if report.receives { ("got", "from") } else { ("sent", "to") };
     let name: String = name.escape_debug().collect();
     match failure {
         Some(why) if counts.blocks == 0 => format!("refused '{name}' {to} {client}: {why}"),

@@ -1,7 +1,8 @@
 //! Formats an event as a line of text.
 
 use super::super::event::{
-    Direction, Dump, FailureEvent, LogEvent, Packet, StationChange, StationEvent, Transport,
+    Direction, Dump, FailureEvent, FlowChange, FlowEvent, LogEvent, Packet, StationChange,
+    StationEvent, Transport,
 };
 use super::super::event::{EventBody, Transaction};
 use super::super::reason::EventReason;
@@ -90,6 +91,7 @@ pub fn text(out: &mut String, event: &LogEvent, zone: &mut Zone) {
         EventBody::Failure(failure) => writeln!(out, " error    {failure}"),
         EventBody::Dump(dump) => put_dump(out, dump),
         EventBody::Station(station) => writeln!(out, " station  {station}"),
+        EventBody::Flow(flow) => writeln!(out, " flow     {flow}"),
     };
 }
 
@@ -190,5 +192,26 @@ impl Display for StationEvent {
             write!(f, " port {}", self.port)?;
         }
         write!(f, ", process {}", self.pid)
+    }
+}
+
+impl Display for FlowEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FlowEvent { change, protocol, port, remote, remote_port } = self;
+        write!(f, "{} port {port} with {remote}:{remote_port}: ", Protocol(*protocol))?;
+        match change {
+            FlowChange::Began { block_bytes, window: 0 } => {
+                write!(f, "began, segments of up to {block_bytes} bytes")
+            }
+            FlowChange::Began { block_bytes, window } => {
+                write!(f, "began, blocks of {block_bytes} bytes in windows of {window}")
+            }
+            FlowChange::Ended { bytes } => write!(f, "ended, {bytes} bytes"),
+            FlowChange::Failed { bytes } => write!(f, "failed after {bytes} bytes"),
+            FlowChange::Again { from } => write!(f, "sends again from {from}"),
+            FlowChange::Stalled { waits_for } => {
+                write!(f, "stalled, waits for {}", waits_for.as_str())
+            }
+        }
     }
 }

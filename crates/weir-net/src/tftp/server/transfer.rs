@@ -1,31 +1,16 @@
 //! One transfer of a server.
 
+use super::super::board::{TransferReport, TransferState};
+use super::super::files::FileSource;
 use super::super::packet::{self, ErrorCode, TftpPacket};
-use super::super::receiver::{FileReceiver, Sink};
-use super::super::sender::{FileSender, Source, TransferTerms};
-use super::{TransferReport, code_of};
+use super::super::receiver::FileReceiver;
+use super::super::sender::{FileSender, TransferTerms};
+use super::code_of;
+use crate::error::{ErrorKind, Result};
 use crate::jail::{PartFile, Refusal};
-use std::fs::File;
+use crate::log::FlowChange;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileExt;
-use std::time::Instant;
-
-impl Source for File {
-    fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize> {
-        FileExt::read_at(self, to, offset)
-    }
-}
-
-impl Sink for PartFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        PartFile::write(self, bytes)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        PartFile::finish(self)
-    }
-}
 
 /// Whether a transfer goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +25,17 @@ pub enum State {
 
 #[derive(Debug)]
 enum Side {
-    Sends(Box<FileSender>, File),
+    Sends(Box<FileSender>, FileSource),
     Receives(Box<FileReceiver>, PartFile),
 }
 
 /// One transfer.
 #[derive(Debug)]
 pub struct Transfer {
+    /// Its number among those that are shown.
+    pub number: u64,
     name: String,
+    size_bytes: Option<u64>,
     side: Side,
     terms: TransferTerms,
     /// The port of ours that it has.
@@ -69,32 +57,42 @@ impl Transfer {
     /// A transfer to the client.
     pub fn sending(
         name: &str,
-        file: File,
+        (file, size_bytes): (FileSource, u64),
         terms: TransferTerms,
         opening: Option<Vec<u8>>,
         local_port: u16,
         now_ns: u64,
     ) -> Transfer {
         let sender = Box::new(FileSender::new(terms, opening, now_ns));
-        Transfer::new(name, Side::Sends(sender, file), terms, local_port, now_ns)
+        let size_bytes = Some(size_bytes);
+        Transfer::new(name, size_bytes, Side::Sends(sender, file), terms, local_port, now_ns)
     }
 
     /// A transfer from the client.
     pub fn receiving(
         name: &str,
-        file: PartFile,
+        (file, size_bytes): (PartFile, Option<u64>),
         terms: TransferTerms,
         opening: Option<Vec<u8>>,
         local_port: u16,
         now_ns: u64,
     ) -> Transfer {
         let receiver = Box::new(FileReceiver::new(terms, opening, now_ns));
-        Transfer::new(name, Side::Receives(receiver, file), terms, local_port, now_ns)
+        Transfer::new(name, size_bytes, Side::Receives(receiver, file), terms, local_port, now_ns)
     }
 
-    fn new(name: &str, side: Side, terms: TransferTerms, local_port: u16, now_ns: u64) -> Transfer {
+    fn new(
+        name: &str,
+        size_bytes: Option<u64>,
+        side: Side,
+        terms: TransferTerms,
+        local_port: u16,
+        now_ns: u64,
+    ) -> Transfer {
         Transfer {
+            number: 0,
             name: name.to_owned(),
+            size_bytes,
             side,
             terms,
             local_port,
@@ -219,30 +217,89 @@ impl Transfer {
         code.is_some()
     }
 
-    /// Shows how it ended, the first time.
-    pub fn report_once(
-        &mut self,
-        client: SocketAddr,
-        begun: Instant,
-        report: &mut impl FnMut(&TransferReport),
-    ) {
-        if std::mem::replace(&mut self.is_reported, true) {
-            return;
+    /// Notes whether its packets were sent. What cannot be sent at all ends it.
+    ///
+    /// # Errors
+    /// No datagram can be sent any more.
+    pub fn note(&mut self, sent: Result<()>) -> Result<()> {
+        match sent {
+            Err(error) if error.kind() == ErrorKind::NoSwitch => return Err(error),
+            Err(error) => self.fail(None, &error.to_string()),
+            Ok(()) => {}
         }
-        let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let (counts, waits) = match &self.side {
-            Side::Sends(sender, _) => (sender.counts(), sender.waits(now_ns)),
-            Side::Receives(receiver, _) => (receiver.counts(), receiver.waits(now_ns)),
+        Ok(())
+    }
+
+    /// Notes that what [`Transfer::transmit`] wrote at `due_ns` was sent.
+    pub fn sent(&mut self, due_ns: u64, now_ns: u64) {
+        match &mut self.side {
+            Side::Sends(sender, _) => sender.sent(due_ns, now_ns),
+            Side::Receives(receiver, _) => receiver.sent(due_ns, now_ns),
+        }
+    }
+
+    /// Notes that nothing was sent for so long, for the limit of the rate.
+    pub fn held(&mut self, held_ns: u64) {
+        match &mut self.side {
+            Side::Sends(sender, _) => sender.held(held_ns),
+            Side::Receives(receiver, _) => receiver.held(held_ns),
+        }
+    }
+
+    /// Whether there is something to send, now or after a pause.
+    pub fn is_due(&self) -> bool {
+        match &self.side {
+            Side::Sends(sender, _) => sender.is_due(),
+            Side::Receives(receiver, _) => receiver.is_due(),
+        }
+    }
+
+    /// Returns what the two sides agreed on, for a log.
+    pub fn began(&self) -> FlowChange {
+        let TransferTerms { block_bytes, window, .. } = self.terms;
+        FlowChange::Began { block_bytes, window }
+    }
+
+    /// Returns what has happened since the last call, one change a call.
+    pub fn change(&mut self) -> Option<FlowChange> {
+        match &mut self.side {
+            Side::Sends(sender, _) => sender.change(),
+            Side::Receives(receiver, _) => receiver.change(),
+        }
+    }
+
+    /// Returns how it ended, the first time after its end.
+    pub fn ended(&mut self, client: SocketAddr, now_ns: u64) -> Option<TransferReport> {
+        let is_new = self.state() != State::Runs && !std::mem::replace(&mut self.is_reported, true);
+        is_new.then(|| self.report(client, now_ns))
+    }
+
+    /// Returns how it stands.
+    pub fn report(&self, client: SocketAddr, now_ns: u64) -> TransferReport {
+        let (counts, waits, waits_for) = match &self.side {
+            Side::Sends(sender, _) => (sender.counts(), sender.waits(now_ns), sender.waits_for()),
+            Side::Receives(receiver, _) => {
+                (receiver.counts(), receiver.waits(now_ns), receiver.waits_for())
+            }
         };
-        report(&TransferReport {
-            client,
+        let state = match (self.state(), &self.failure) {
+            (State::Runs, _) => TransferState::Running,
+            (_, None) => TransferState::Completed,
+            (_, Some(_)) => TransferState::Failed,
+        };
+        TransferReport {
+            state,
+            pid: None,
+            peer: client,
             name: self.name.clone(),
-            writes: matches!(self.side, Side::Receives(..)),
+            receives: matches!(self.side, Side::Receives(..)),
             failure: self.failure.clone(),
+            size_bytes: self.size_bytes,
             block_bytes: self.terms.block_bytes,
             window: self.terms.window,
+            waits_for: (state == TransferState::Running).then_some(waits_for),
             counts,
             waits,
-        });
+        }
     }
 }

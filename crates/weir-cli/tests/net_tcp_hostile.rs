@@ -1,0 +1,129 @@
+//! TCP of `weir net serve` under load and against forgers (docs/contracts/tcp.md). What no real network does is
+//! in `weir-net/tests/tcp_hostile.rs`.
+
+mod common;
+
+use common::net::{Answers, Bed, HOST, Process};
+use common::{WEIR, until};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// The figures that the server told the switch last.
+fn figures(bed: &Bed) -> serde_json::Value {
+    let stat = bed.stat();
+    let stations = stat["stations"].as_array().expect("stations").clone();
+    let served = stations.into_iter().find(|station| station["service"] == "tcp");
+    served.expect("a server of TCP")["figures"].clone()
+}
+
+#[test]
+fn a_thousand_connections_are_served_at_once() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut server = bed.net("serve --echo --quiet --tun weir0");
+    server.said("serve is up at");
+    let crowd = bed.script("crowd.py echo 1000 3000");
+    assert_eq!((&crowd["right"], &crowd["wrong"]), (&1000.into(), &0.into()), "{crowd}");
+    server.end();
+    let told = server.said("serve ends: ");
+    assert!(told.contains("serve ends: 1000 connections"), "{told}");
+    switch.end();
+}
+
+#[test]
+fn clients_that_never_read_hold_up_nobody_and_are_told_apart() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut server = bed.net("serve --echo --chargen --quiet --tun weir0");
+    server.said("serve is up at");
+    let mute = bed.script("crowd.py mute 50 1");
+    assert_eq!((&mute["echo"], &mute["open"]), (&"same".into(), &50.into()), "{mute}");
+    let told = figures(&bed);
+    let count = |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("{name}: {told}"));
+    assert!(count("other_side_stalls") >= 50, "each of the mute is one: {told}");
+    let (other, network) = (count("other_side_ns"), count("network_ns"));
+    assert!(other > 10 * network, "they wait for the other side: {told}");
+    server.end();
+    switch.end();
+}
+
+#[test]
+fn whom_a_connection_waits_for_is_shown_while_it_lasts() {
+    let Some(bed) = Bed::new(&["nc"]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut server = bed.net("serve --chargen --quiet --tun weir0");
+    server.said("serve is up at");
+    // sleep reads nothing: first the pipe is full, then nc's window.
+    let mut nc = bed.command("sh");
+    nc.args(["-c", &format!("nc -d {HOST} 19 | sleep 1000")]);
+    let slow = Process::start(nc);
+    let connections = || bed.stat()["stations"][0]["connections"].clone();
+    until("the connection waits for the other side", || {
+        connections()[0]["waits_for"] == "the other side"
+    });
+    let told = connections();
+    assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
+    assert_eq!(told[0]["local_port"], 19, "{told}");
+    assert!(told[0]["remote"].as_str().is_some_and(|it| it.starts_with("10.9.0.1:")), "{told}");
+    assert!(told[0]["own_window_bytes"].as_u64() > Some(60_000), "{told}");
+    let text = bed.ok(&format!("{WEIR} net stat --tun weir0"));
+    assert!(text.contains("waits for the other side"), "{text}");
+    // The log tells the same, and of its end.
+    let log = || bed.ok(&format!("{WEIR} net log --tun weir0 --kinds flows"));
+    let began = log();
+    assert!(began.contains("began") && began.contains("stalled"), "{began}");
+    assert!(began.contains("the other side"), "{began}");
+    slow.kill(Signal::KILL);
+    drop(slow);
+    until("its end is logged", || log().contains("failed"));
+    server.end();
+    switch.end();
+}
+
+#[test]
+fn forged_segments_neither_end_nor_change_a_connection() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for options in ["--inline", "--inline --no-vnet-header"] {
+        let mut switch = bed.switch(options);
+        let mut server = bed.net("serve --echo --quiet --tun weir0");
+        server.said("serve is up at");
+        let forged = bed.script("forge.py");
+        assert_eq!(forged["goes_on"], true, "{forged}");
+        assert_eq!(forged["answer"], 16, "the next number is told: {forged}");
+        server.end();
+        let told = server.said("serve ends: ");
+        // All but those whose flags make no sense: three resets, three requests, one
+        // acknowledgement of what was never sent.
+        assert!(told.contains(" 7 disbelieved"), "{told}");
+        switch.end();
+    }
+}
+
+#[test]
+fn wget_and_many_streams_of_curl_get_every_byte_and_nothing_is_malformed() {
+    let Some(bed) = Bed::new(&["curl", "wget"]) else { return };
+    let directory = bed.directory.path().join("served");
+    fs::create_dir(&directory).expect("made");
+    // Lines: tshark takes some other bytes for a protocol that is damaged.
+    let lines = (0..100_000_u32).flat_map(|line| format!("line {line}\n").into_bytes());
+    let file: Vec<u8> = lines.collect();
+    let path = directory.join("file.txt");
+    fs::write(&path, &file).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("opened to all");
+    // Without a header before each packet the host itself makes every checksum.
+    let host = bed.host(Answers::Inline, "--no-vnet-header", "");
+    let mut server = bed.net(&format!("serve --quiet --tun weir0 --http {}", directory.display()));
+    server.said("serve is up at");
+    bed.ok(&format!("wget -q -O by-wget http://{HOST}/file.txt"));
+    let streams: Vec<String> =
+        (0..8).map(|at| format!("-o by-curl-{at} http://{HOST}/file.txt")).collect();
+    bed.ok(&format!("curl -sS --parallel --parallel-immediate {}", streams.join(" ")));
+    let names = (0..8).map(|at| format!("by-curl-{at}")).chain([String::from("by-wget")]);
+    for name in names {
+        let got = fs::read(bed.directory.path().join(&name)).expect("there");
+        assert!(got == file, "{name} differs: {} bytes", got.len());
+    }
+    server.end();
+    host.end_with_checksums_of_tcp();
+}

@@ -1,0 +1,81 @@
+//! Files as transfers read and write them: many blocks with one call of the system.
+
+use super::receiver::Sink;
+use super::sender::Source;
+use crate::jail::PartFile;
+use crate::spans;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Bytes that are read at once where blocks are shorter.
+const READ_BYTES: usize = 32 << 10;
+
+/// A file that is sent.
+#[derive(Debug)]
+pub struct FileSource {
+    file: File,
+    /// What was read last, and where that begins in the file.
+    bytes: Vec<u8>,
+    offset: u64,
+}
+
+impl FileSource {
+    /// Sends this file.
+    pub fn new(file: File) -> FileSource {
+        FileSource { file, bytes: Vec::new(), offset: 0 }
+    }
+}
+
+impl Source for FileSource {
+    fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize> {
+        if to.len() >= READ_BYTES {
+            return spans::FILE_READ.run(|| self.file.read_at(to, offset));
+        }
+        let known = |offset: u64| usize::try_from(offset.checked_sub(self.offset)?).ok();
+        let mut at = known(offset).unwrap_or(usize::MAX);
+        if at >= self.bytes.len() {
+            self.bytes.resize(READ_BYTES, 0);
+            let read = spans::FILE_READ.run(|| self.file.read_at(&mut self.bytes, offset));
+            self.bytes.truncate(*read.as_ref().unwrap_or(&0));
+            read?;
+            (self.offset, at) = (offset, 0);
+        }
+        let found = self.bytes.get(at..).unwrap_or_default();
+        let bytes = found.len().min(to.len());
+        to[..bytes].copy_from_slice(&found[..bytes]);
+        Ok(bytes)
+    }
+}
+
+impl Sink for PartFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        spans::FILE_WRITE.run(|| PartFile::write(self, bytes))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        spans::FILE_WRITE.run(|| PartFile::finish(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_as_it_is_in_any_order() {
+        let whole: Vec<u8> = (0..100_001_u32).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect();
+        let place = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(place.path(), &whole).expect("written");
+        let mut source = FileSource::new(place.reopen().expect("opened"));
+        let mut random = fastrand::Rng::with_seed(20);
+        for _ in 0..2000 {
+            let offset = random.usize(0..110_000);
+            let mut to = vec![0; random.usize(1..40_000)];
+            let bytes = source.read_at(offset as u64, &mut to).expect("read");
+            let rest = whole.get(offset..).unwrap_or_default();
+            assert_eq!(bytes == 0, rest.is_empty(), "at {offset}");
+            assert!(to[..bytes] == rest[..bytes], "at {offset}");
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Requests of local programs to a daemon: to fetch a file, to send one, and to say how transfers
+//! stand.
+//!
+//! A program connects a channel of records to the path of the daemon, which only the daemon's user
+//! may do, and sends one request. Each reply is a record of JSON: how the transfer stands, now and
+//! then, and at last how it ended. A program that goes away ends its transfer. The daemon reads and
+//! writes the file itself; the path in a request is absolute.
+
+use super::board::{TransferBoard, TransferReport, TransferState};
+use super::client::{Client, Progress, Proposal};
+use super::datagrams::Datagrams;
+use super::files::FileSource;
+use super::packet::Mode;
+use crate::error::{Error, ErrorKind, Result};
+use crate::jail;
+use crate::log::Log;
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+use weir::{Listener, Options, RecordDuplex};
+
+/// Most requests of local programs at a time.
+pub const MOST_LOCAL: usize = 16;
+/// How often the daemon checks whether it is to end, and a transfer's standing is told.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a program may take for its request, and the daemon for its next word.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a program waits for the next word of a list.
+const LIST_PATIENCE: Duration = Duration::from_secs(1);
+/// Longest request and reply.
+const MOST_RECORD_BYTES: usize = 16 << 10;
+
+/// What a program asks for.
+#[derive(Clone, Debug)]
+pub struct LocalRequest<'a> {
+    /// The server to talk to.
+    pub server: SocketAddr,
+    /// What to propose to it.
+    pub proposal: Proposal,
+    /// Whether the file is fetched; else it is sent.
+    pub fetches: bool,
+    /// The name of the file there.
+    pub remote: &'a [u8],
+    /// The file here: an absolute path.
+    pub local: &'a Path,
+}
+
+impl LocalRequest<'_> {
+    /// Encodes it: the terms as JSON, and the two names, which may have any bytes but NUL.
+    fn put(&self) -> Vec<u8> {
+        let Proposal { mode, block_bytes, window, timeout_s, options } = self.proposal;
+        let terms = json!({
+            "pid": std::process::id(),
+            "fetches": self.fetches,
+            "server": self.server,
+            "netascii": mode == Mode::Netascii,
+            "block_bytes": block_bytes,
+            "window": window,
+            "timeout_s": timeout_s,
+            "options": options,
+        });
+        let local = self.local.as_os_str().as_bytes();
+        [terms.to_string().as_bytes(), &[0], self.remote, &[0], local].concat()
+    }
+
+    /// Parses it, with the process that sent it by its own account.
+    fn check<'a>(terms: &Value, names: &'a [u8]) -> Option<(LocalRequest<'a>, u32)> {
+        let at = names.iter().position(|byte| *byte == 0)?;
+        let (remote, local) = (&names[..at], Path::new(OsStr::from_bytes(&names[at + 1..])));
+        let small = |name: &str| terms[name].as_u64().and_then(|number| u16::try_from(number).ok());
+        let block_bytes = small("block_bytes").filter(|bytes| (8..=65_464).contains(bytes))?;
+        let proposal = Proposal {
+            mode: if terms["netascii"].as_bool()? { Mode::Netascii } else { Mode::Octet },
+            block_bytes,
+            window: small("window").filter(|window| *window > 0)?,
+            timeout_s: small("timeout_s").and_then(|s| u8::try_from(s).ok()).filter(|s| *s > 0),
+            options: terms["options"].as_bool()?,
+        };
+        let request = LocalRequest {
+            server: terms["server"].as_str()?.parse().ok()?,
+            proposal,
+            fetches: terms["fetches"].as_bool()?,
+            remote,
+            local,
+        };
+        let pid = terms["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())?;
+        (local.is_absolute() && !local.as_os_str().as_bytes().contains(&0))
+            .then_some((request, pid))
+    }
+}
+
+/// A program's way to a daemon.
+#[derive(Debug)]
+pub struct LocalDaemon {
+    channel: RecordDuplex,
+    path: String,
+    reply: Vec<u8>,
+}
+
+impl LocalDaemon {
+    /// Connects to the daemon that takes requests at this path.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`]: none is there.
+    pub fn connect(path: &Path) -> Result<LocalDaemon> {
+        let shown = path.display().to_string();
+        let channel = RecordDuplex::connect(path, &Options::new()).map_err(|error| {
+            let why = match error.kind() {
+                weir::ErrorKind::NoReader => String::from("no tftpd takes requests there"),
+                _ => error.to_string(),
+            };
+            Error::new(ErrorKind::Refused, "ask at", format!("'{shown}'"), why)
+        })?;
+        Ok(LocalDaemon { channel, path: shown, reply: vec![0; MOST_RECORD_BYTES] })
+    }
+
+    fn fault(&self, kind: ErrorKind, why: impl Into<String>) -> Error {
+        Error::new(kind, "ask at", format!("'{}'", self.path), why)
+    }
+
+    fn send(&mut self, request: &[u8]) -> Result<()> {
+        match self.channel.writer.send_timeout(request, PATIENCE) {
+            // It may have refused before the request came: the reply says why.
+            Err(error) if error.kind() != weir::ErrorKind::Closed => {
+                Err(self.fault(ErrorKind::Refused, error.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Receives the next reply.
+    fn next(&mut self, time: Duration) -> Result<Value> {
+        let got = self.channel.reader.receive_timeout(&mut self.reply, time);
+        let bytes = match got {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Err(self.fault(ErrorKind::Refused, "tftpd has ended")),
+            Err(error) => return Err(self.fault(ErrorKind::TimedOut, error.to_string())),
+        };
+        let reply: Value = serde_json::from_slice(&self.reply[..bytes])
+            .map_err(|_| self.fault(ErrorKind::Corrupt, "its reply cannot be understood"))?;
+        match reply["refused"].as_str() {
+            Some(why) => Err(self.fault(ErrorKind::Refused, why.to_owned())),
+            None => Ok(reply),
+        }
+    }
+
+    /// Asks for a transfer, and returns how it ended, as [`TransferReport`] in JSON. Shows now and
+    /// then how it stands.
+    ///
+    /// # Errors
+    /// The daemon refuses, has ended, or does not answer; `stop` was set.
+    pub fn transfer(
+        mut self,
+        request: &LocalRequest<'_>,
+        stop: &AtomicBool,
+        see: &mut dyn FnMut(&Value),
+    ) -> Result<Value> {
+        self.send(&request.put())?;
+        loop {
+            let reply = self.next(PATIENCE)?;
+            if reply["state"] != "running" {
+                return Ok(reply);
+            }
+            see(&reply);
+            // Relaxed: it only signals the end. The daemon sees that the channel is closed.
+            if stop.load(Ordering::Relaxed) {
+                return Err(self.fault(ErrorKind::TimedOut, "it was interrupted"));
+            }
+        }
+    }
+
+    /// Asks for the transfers: those that run, and the last that have ended.
+    ///
+    /// # Errors
+    /// Those of [`LocalDaemon::transfer`].
+    pub fn transfers(mut self) -> Result<Vec<Value>> {
+        self.send(br#"{"lists":true}"#)?;
+        let mut rows = Vec::new();
+        loop {
+            let reply = self.next(LIST_PATIENCE)?;
+            if reply["end"] == true {
+                return Ok(rows);
+            }
+            rows.push(reply);
+        }
+    }
+}
+
+/// What requests of local programs need.
+#[derive(Debug)]
+pub struct LocalService<'a, F> {
+    /// Where the transfers are shown.
+    pub board: TransferBoard,
+    /// The log of the switch, if there is one.
+    pub log: Option<Log>,
+    /// Set when the daemon is to end.
+    pub stop: &'a AtomicBool,
+    /// Makes the ports of a transfer with this server.
+    pub make: F,
+    /// How many requests are being served.
+    pub serving: AtomicUsize,
+}
+
+impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> LocalService<'_, F> {
+    /// Takes requests until the daemon is to end; each is served in a thread of its own.
+    pub fn run<'scope>(&'scope self, listener: &Listener, scope: &'scope Scope<'scope, '_>) {
+        // Relaxed: it only signals the end.
+        while !self.stop.load(Ordering::Relaxed) {
+            // What is no channel of records, and nobody, are passed over.
+            let Ok(channel) = listener.accept_timeout::<RecordDuplex>(LOOK) else { continue };
+            // Relaxed: a bound, which needs no order.
+            if self.serving.fetch_add(1, Ordering::Relaxed) >= MOST_LOCAL {
+                refuse(channel, "too many requests at a time");
+                self.serving.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            scope.spawn(move || {
+                self.serve(channel);
+                self.serving.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    }
+
+    fn serve(&self, mut channel: RecordDuplex) {
+        let mut request = vec![0; MOST_RECORD_BYTES];
+        let Ok(Some(bytes)) = channel.reader.receive_timeout(&mut request, PATIENCE) else {
+            return;
+        };
+        let request = &request[..bytes];
+        let end = request.iter().position(|byte| *byte == 0).unwrap_or(request.len());
+        let Ok(terms) = serde_json::from_slice::<Value>(&request[..end]) else {
+            return refuse(channel, "the request cannot be understood");
+        };
+        if terms["lists"] == true {
+            return self.list(channel);
+        }
+        match LocalRequest::check(&terms, request.get(end + 1..).unwrap_or_default()) {
+            Some((request, pid)) => self.transfer(channel, &request, pid),
+            None => refuse(channel, "the request cannot be understood"),
+        }
+    }
+
+    fn list(&self, mut channel: RecordDuplex) {
+        let rows = self.board.transfers().into_iter().map(|row| json!(row));
+        for row in rows.chain([json!({ "end": true })]) {
+            if channel.writer.send_timeout(row.to_string().as_bytes(), PATIENCE).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn transfer(&self, channel: RecordDuplex, request: &LocalRequest<'_>, pid: u32) {
+        let mut told = Told {
+            channel,
+            board: self.board.clone(),
+            number: self.board.number(),
+            report: TransferReport {
+                state: TransferState::Running,
+                pid: Some(pid),
+                failure: None,
+                ..TransferReport::refused(
+                    request.server,
+                    String::from_utf8_lossy(request.remote).into_owned(),
+                    request.fetches,
+                    String::new(),
+                )
+            },
+            last: None,
+        };
+        told.tell();
+        let ran = self.client(request, &mut told);
+        match ran {
+            Ok(progress) => {
+                told.note(&progress);
+                told.report.state = TransferState::Completed;
+            }
+            Err(error) => {
+                told.report.state = TransferState::Failed;
+                told.report.failure = Some(error.to_string());
+            }
+        }
+        told.report.waits_for = None;
+        told.board.end(told.number, told.report.clone());
+        let report = json!(told.report).to_string();
+        // A program that is gone or stuck misses it.
+        let _ = told.channel.writer.send_timeout(report.as_bytes(), PATIENCE);
+    }
+
+    fn client(&self, request: &LocalRequest<'_>, told: &mut Told) -> Result<Progress> {
+        let mut datagrams = (self.make)(request.server)?;
+        let mut client = Client::new(&mut *datagrams, request.server, request.proposal);
+        self.log.iter().for_each(|log| client.log_to(log.clone()));
+        let over = AtomicBool::new(false);
+        // Relaxed: it only signals the end.
+        let mut see = |progress: &Progress| {
+            if !told.see(progress) || self.stop.load(Ordering::Relaxed) {
+                over.store(true, Ordering::Relaxed);
+            }
+        };
+        if request.fetches {
+            let mut file = jail::new_file(request.local)?;
+            client.get(request.remote, &mut file, &over, &mut see)
+        } else {
+            let (file, size_bytes) = jail::plain_file(request.local)?;
+            client.put(request.remote, &mut FileSource::new(file), size_bytes, &over, &mut see)
+        }
+    }
+}
+
+fn refuse(mut channel: RecordDuplex, why: &str) {
+    let reply = json!({ "refused": why }).to_string();
+    // A program that is gone misses it.
+    let _ = channel.writer.try_send(reply.as_bytes());
+}
+
+/// A transfer as its program is told of it.
+struct Told {
+    channel: RecordDuplex,
+    board: TransferBoard,
+    number: u64,
+    report: TransferReport,
+    last: Option<Instant>,
+}
+
+impl Told {
+    fn note(&mut self, progress: &Progress) {
+        let Progress { size_bytes, block_bytes, window, counts, waits, waits_for } = *progress;
+        let report = &mut self.report;
+        report.waits_for = Some(waits_for);
+        (report.size_bytes, report.counts, report.waits) = (size_bytes, counts, waits);
+        (report.block_bytes, report.window) = (block_bytes, window);
+    }
+
+    /// Notes how it stands, and tells it now and then. Returns whether the program is there.
+    fn see(&mut self, progress: &Progress) -> bool {
+        if self.last.is_some_and(|last| last.elapsed() < LOOK) {
+            return true;
+        }
+        self.note(progress);
+        self.tell()
+    }
+
+    fn tell(&mut self) -> bool {
+        self.last = Some(Instant::now());
+        self.board.show(self.number, self.report.clone());
+        let report = json!(self.report).to_string();
+        match self.channel.writer.try_send(report.as_bytes()) {
+            Ok(()) => true,
+            // It reads slowly: it gets the next one.
+            Err(error) => error.kind() == weir::ErrorKind::WouldBlock,
+        }
+    }
+}
