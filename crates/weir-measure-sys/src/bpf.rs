@@ -160,10 +160,9 @@ impl Ring {
         // SAFETY: as above.
         let records = unsafe { mmap(null, length, access, MapFlags::SHARED, map, page as u64) };
         let reader = NonNull::new(reader.cast::<u8>()).ok_or(io::ErrorKind::InvalidData)?;
-        let records = records.map_err(|error| {
+        let records = records.inspect_err(|_| {
             // SAFETY: the mapping was made above, and nobody uses it.
             let _ = unsafe { munmap(reader.as_ptr().cast(), page) };
-            error
         })?;
         let records = NonNull::new(records.cast()).ok_or(io::ErrorKind::InvalidData)?;
         Ok(Ring { reader, records, page, bytes })
@@ -197,11 +196,12 @@ impl Ring {
                 break;
             }
             if header & DISCARDED == 0 {
-                // SAFETY: the record has `length` bytes behind its header, at most `bytes` with it,
-                // and the records are mapped twice in a row. The kernel does not write there until
-                // the position is stored below.
-                let record =
-                    unsafe { std::slice::from_raw_parts(start.add(HEADER as usize), length) };
+                // SAFETY: the record begins behind its header, within the mapping.
+                let body = unsafe { start.add(HEADER as usize) };
+                // SAFETY: the record has `length` bytes, at most `bytes` with its header, and the
+                // records are mapped twice in a row. The kernel does not write there until the
+                // position is stored below.
+                let record = unsafe { std::slice::from_raw_parts(body, length) };
                 take(record);
             }
             at += (length as u64 + HEADER).next_multiple_of(8);
