@@ -13,6 +13,7 @@
 //! - [`host_cpu`], [`cgroup`], [`quota`]: other uses of the CPUs, and limits on their use.
 //! - [`mod@why`]: what a process waits for, and for whom.
 //! - `lives`: the processes of a run, as the kernel's events tell them.
+//! - `trace`: every switch of the CPUs from and to the tasks of a run.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable random numbers.
 
 #![forbid(unsafe_code)]
@@ -32,4 +33,5 @@ pub mod proc;
 pub mod quota;
 pub mod random;
 pub mod runner;
+mod trace;
 pub mod why;
