@@ -92,7 +92,7 @@ fn sequence(rest: &[u8]) -> Found {
     let parameters = String::from_utf8_lossy(&rest[..end]);
     let event = match (rest[end], parameters.strip_prefix('<')) {
         (b'M', Some(mouse)) => mouse_event(mouse),
-        (b'~', None) => parameters.split(';').next().and_then(|number| numbered(number)),
+        (b'~', None) => parameters.split(';').next().and_then(numbered),
         (key, None) => letter(key),
         _ => None,
     };

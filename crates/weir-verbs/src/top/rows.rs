@@ -137,12 +137,15 @@ pub struct Seen {
     pub unseen: usize,
 }
 
+/// The bytes that channels have moved, by their kind and inode.
+type Moved = BTreeMap<(&'static str, u64), u64>;
+
 /// Looks again and again.
 #[derive(Debug)]
 pub struct Collector {
     kernel: HostPipes,
     /// The bytes that each channel of weir had moved at the look before, and its time.
-    before: Option<(BTreeMap<(&'static str, u64), u64>, Instant)>,
+    before: Option<(Moved, Instant)>,
     names: BTreeMap<i32, String>,
 }
 
