@@ -5,10 +5,8 @@
 
 use crate::drop_reason::DropReason;
 use crate::icmp::Undeliverable;
-use crate::message::Attached;
 use crate::net::Net;
-use crate::outgoing::{Offload, Outgoing};
-use crate::switch::ms_since_midnight;
+use crate::outgoing::{Offload, Outgoing, ms_since_midnight};
 use crate::wire::ipv4::{Datagram, Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_OPTION_BYTES};
 use crate::wire::options;
 use std::fmt;
@@ -100,13 +98,6 @@ pub(crate) struct HostFacts {
     pub offloads: bool,
 }
 
-impl HostFacts {
-    pub fn of(attached: &Attached) -> HostFacts {
-        let Attached { address, prefix_bits, mtu, offloads, .. } = *attached;
-        HostFacts { net: Net::new(address, prefix_bits), mtu: usize::from(mtu), offloads }
-    }
-}
-
 /// A filled header: its fields, and its options padded to four bytes.
 pub(crate) struct FilledHeader {
     pub header: Header,
@@ -177,8 +168,8 @@ pub(crate) struct HeaderFiller {
 impl HeaderFiller {
     /// Creates it. `seed` keeps the identifications of two stations apart; only fragments need that,
     /// and the switch makes those (RFC 6864 4.1).
-    pub fn new(attached: &Attached, seed: u32) -> HeaderFiller {
-        HeaderFiller { host: HostFacts::of(attached), next_id: (seed.wrapping_mul(0x9e37)) as u16 }
+    pub fn new(host: HostFacts, seed: u32) -> HeaderFiller {
+        HeaderFiller { host, next_id: (seed.wrapping_mul(0x9e37)) as u16 }
     }
 
     /// Writes the header of a datagram with this many bytes of payload; returns its length.

@@ -1,9 +1,18 @@
 //! The fields of a datagram that its sender chooses.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::net::Ipv4Addr;
 
 /// Default time to live (RFC 1700, "IP time to live").
 pub const DEFAULT_TTL: u8 = 64;
+
+/// Returns milliseconds since midnight, universal time, as ICMP and IP count them (RFC 792, page
+/// 17).
+pub fn ms_since_midnight() -> u32 {
+    let now = clock_gettime(ClockId::Realtime);
+    let of_day = now.tv_sec.rem_euclid(86_400) as u32;
+    of_day * 1000 + (now.tv_nsec / 1_000_000) as u32
+}
 
 /// What a sender of TCP leaves to the device, where that does it ([`crate::message::Attached`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

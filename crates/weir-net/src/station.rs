@@ -1,6 +1,6 @@
 //! A process attached to the switch: it receives the packets of its protocol or port, and sends.
 
-use crate::division::{self, Division, HeaderFiller, Refusal};
+use crate::division::{self, Division, HeaderFiller, HostFacts, Refusal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp::{Notice, Undeliverable};
 use crate::message::{
@@ -8,6 +8,7 @@ use crate::message::{
     MOST_MESSAGE_BYTES, MOST_SEND_HEAD_BYTES, QUOTED_BYTES, TO_STATION_BYTES, Want, from_station,
     to_station,
 };
+use crate::net::Net;
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
 use crate::spans;
@@ -97,7 +98,10 @@ impl Station {
         station.ask(wants.to_vec(), path)?;
         if station.attached.division == Division::Allen {
             let seed = std::process::id().wrapping_add(number);
-            station.headers = Some(HeaderFiller::new(&station.attached, seed));
+            let Attached { address, prefix_bits, mtu, offloads, .. } = station.attached;
+            let net = Net::new(address, prefix_bits);
+            let host = HostFacts { net, mtu: usize::from(mtu), offloads };
+            station.headers = Some(HeaderFiller::new(host, seed));
         }
         Ok(station)
     }

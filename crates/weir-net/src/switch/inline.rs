@@ -1,10 +1,10 @@
 //! ICMP and GGP answered within the switch, where no station has them.
 
 use super::now_ns;
-use super::outgoing::{SendResult, Transmitter, ms_since_midnight};
+use super::outgoing::{SendResult, Transmitter};
 use super::payload::Payload;
 use crate::icmp::{Answers, Engine, IcmpCounts, IcmpSettings, Notice, Undeliverable};
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, ms_since_midnight};
 use crate::routes::NextHop;
 use crate::spans;
 use crate::wire::ipv4::{Datagram, protocol};

@@ -15,7 +15,6 @@ use crate::routes::{NextHop, Routes};
 use crate::spans;
 use crate::wire::ipv4::{self, Header, LEAST_HEADER_BYTES, MOST_HEADER_BYTES};
 use rustix::fd::AsFd;
-use rustix::time::{ClockId, clock_gettime};
 use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,14 +31,6 @@ pub enum SendResult {
     Done,
     /// It is for this host itself.
     ToUs(Vec<u8>, Checksum),
-}
-
-/// Returns milliseconds since midnight, universal time, as ICMP and IP count them (RFC 792, page
-/// 17).
-pub fn ms_since_midnight() -> u32 {
-    let now = clock_gettime(ClockId::Realtime);
-    let of_day = now.tv_sec.rem_euclid(86_400) as u32;
-    of_day * 1000 + (now.tv_nsec / 1_000_000) as u32
 }
 
 /// Sends datagrams through the device, from our address.
