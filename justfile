@@ -125,6 +125,11 @@ whatif DIR="target/whatif" *NUMBERS:
     cargo build --release -q --locked -p weir-cli
     bench/whatif/check target/release/weir {{DIR}} {{NUMBERS}}
 
+# Sampled times beside traced ones (two minutes, as root; nothing else may run)
+trace DIR="target/trace":
+    cargo build --release -q --locked -p weir-cli
+    bench/trace/check target/release/weir {{DIR}}
+
 # Install the command
 install:
     cargo install --path crates/weir-cli --locked

@@ -7,12 +7,14 @@
 //!   transaction log, and to the kernel (`host`). `bare` is the least that such a host can be,
 //!   `ledger` is its log, `weir` is the host that users have, and `watched` switches its log and
 //!   profile. All of them run in a namespace of their own (`network`). [`goals`] has the bounds.
+//! - `driver`: a station of weir's switch that sends packets to itself, in both divisions.
 //!
 //! Packets are numbered. A packet that is lost or comes twice is an error, noticed within two
 //! seconds.
 
 pub(crate) mod asker;
 mod bare;
+mod driver;
 pub mod goals;
 mod host;
 mod icmp;
@@ -51,6 +53,7 @@ pub fn suite() -> Suite {
     let veth = Group { twin: false, processes: 12, ..group("veth", Sides::Two, veth) };
     let mut groups = vec![one, lo, veth];
     groups.extend(icmp::groups());
+    groups.extend(driver::groups());
     Suite {
         name: "allen-echo",
         about: "How long a packet takes to go and come back (ping): through the kernel and through weir net.",

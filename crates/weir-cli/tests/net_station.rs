@@ -10,12 +10,13 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use weir::{PortWriter, PortWriterOptions};
+use weir::{Port, PortOptions, PortWriter, PortWriterOptions};
 use weir_net::ErrorKind;
+use weir_net::drop_reason::DropReason;
 use weir_net::message::{self, AttachRequest, Checksum, Want, from_station};
 use weir_net::outgoing::Outgoing;
 use weir_net::station::{Station, StationMessage};
-use weir_net::wire::ipv4::{Datagram, protocol};
+use weir_net::wire::ipv4::{Datagram, Header, protocol};
 use weir_net::wire::udp;
 
 fn directory(bed: &Bed) -> PathBuf {
@@ -136,6 +137,84 @@ fn nonsense_of_a_station_is_counted_and_harms_nobody() {
     until("it is counted", || bed.drops("too-big") == before + 1);
     bed.ok(&format!("ping -n -c 1 {HOST}"));
     host.end_after_nonsense();
+}
+
+/// Filled headers as a hostile station writes them, and the reasons for which they are dropped.
+#[test]
+fn filled_headers_of_a_station_claim_only_what_it_has() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let host = bed.host(Answers::Allen, "", "");
+    let own: Ipv4Addr = HOST.parse().expect("an address");
+    let peer: Ipv4Addr = KERNEL.parse().expect("an address");
+    let header = Header {
+        tos: 0,
+        total_bytes: 28,
+        id: 1,
+        dont_fragment: false,
+        more_fragments: false,
+        offset_bytes: 0,
+        ttl: 64,
+        protocol: protocol::UDP,
+        source: own,
+        destination: peer,
+    };
+    let filled = |header: Header| {
+        let mut bytes = [0; 20];
+        header.emit(&[], &mut bytes).expect("a header");
+        bytes
+    };
+    // The station is attached by the writer that sends what follows.
+    let path = directory(&bed).join("hostile");
+    let options = PortOptions::new().most_message_bytes(message::MOST_MESSAGE_BYTES as u64);
+    let _port = Port::create(&path, &options).expect("a port");
+    let switch = directory(&bed).join("switch");
+    let mut writer = PortWriter::connect(&switch, &PortWriterOptions::new()).expect("opened");
+    let wants = vec![Want { protocol: protocol::UDP, port: Some(7) }];
+    writer.send(&AttachRequest { wants, path }.put()).expect("sent");
+    until("it is attached", || bed.stat()["stations"].as_array().map(Vec::len) == Some(2));
+    let mut front = message::front(from_station::FILLED);
+    front[1] = protocol::UDP;
+    let longer = Header { total_bytes: 29, ..header };
+    let fragment = Header { more_fragments: true, ..header };
+    let forged = Header { source: Ipv4Addr::new(10, 9, 0, 77), ..header };
+    let other = Header { protocol: protocol::TCP, ..header };
+    let mut version = filled(header);
+    version[0] = 0x65;
+    let mut options = filled(header);
+    options[0] = 0x4f;
+    let wrong = [
+        (&filled(longer)[..], "bad-message"),
+        (&filled(fragment), "bad-message"),
+        (&version, "bad-message"),
+        (&options, "bad-message"),
+        (&[], "bad-message"),
+        (&filled(forged), "source"),
+        (&filled(other), "not-its-protocol"),
+    ];
+    let sent_before = bed.stat()["datagrams_sent"].clone();
+    for (bytes, reason) in wrong {
+        let before = bed.drops(reason);
+        writer.send(&[&front, bytes, &[0; 8]].concat()).expect("sent");
+        until("it is counted", || bed.drops(reason) == before + 1);
+    }
+    // It may not report drops of protocols that it does not receive, nor reasons of others.
+    for (number, protocol) in [(0, 17), (DropReason::StationFull.number(), 17), (80, 6)] {
+        let before = bed.drops("bad-message");
+        let quoted = filled(Header { protocol, ..header });
+        let dropped = message::front(from_station::DROPPED);
+        writer.send(&[&dropped[..], &[number, 0, 0], &quoted].concat()).expect("sent");
+        until("it is counted", || bed.drops("bad-message") == before + 1);
+    }
+    assert_eq!(bed.stat()["datagrams_sent"], sent_before, "nothing of it went out");
+    bed.ok(&format!("ping -n -c 1 {HOST}"));
+    host.end_after_nonsense();
+    // In the other division no station fills headers.
+    let host = bed.host(Answers::Daemon, "", "");
+    let mut writer = PortWriter::connect(&switch, &PortWriterOptions::new()).expect("opened");
+    writer.send(&[&front[..], &filled(header), &[0; 8]].concat()).expect("sent");
+    until("it is counted", || bed.drops("not-its-protocol") == 1);
+    bed.ok(&format!("ping -n -c 1 {HOST}"));
+    host.end();
 }
 
 #[test]

@@ -108,13 +108,15 @@ fn ports_are_listed_shown_and_removed() {
     reader READER weir
     received 2 messages, 10 B
     writers 1 open; 1 came, 0 closed, 0 died or were shut out
-    writer user sent bytes received ring waits slept asleep
-    WRITER weir 0 2 10 B 2 256 KiB 0 0 -
+    writer user group sent bytes received ring waits slept asleep
+    WRITER weir 0 0 2 10 B 2 256 KiB 0 0 -
     ");
     let stat = place.json("stat live --json -");
     schema::check("weir.port.stat/2", &stat);
     assert_eq!((&stat["stale"], &stat["reader"]["command"]), (&false.into(), &"weir".into()));
     assert_eq!(stat["reader"]["pid"], live.child.id());
+    let gid = rustix::process::getegid().as_raw();
+    assert_eq!((&stat["reader"]["gid"], &stat["writers"][0]["gid"]), (&gid.into(), &gid.into()));
     let account = &stat["account"];
     assert_eq!((&account["messages"], &account["writers_open"]), (&2.into(), &1.into()));
     schema::check("weir.port.stat/2", &place.json("stat dead --json -"));

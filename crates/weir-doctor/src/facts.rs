@@ -16,6 +16,7 @@ mod history;
 mod hot;
 mod outside;
 mod phases;
+mod traced;
 mod unseen;
 
 pub use around::{Host, Program, Quota, Started};
@@ -24,6 +25,7 @@ pub use history::{Cell, Fills, History, Lane};
 pub use hot::{HotCode, HotFunction, HotStage};
 pub use outside::{FileWait, FileWaitKind, OutsideProcess, Peer, PeerKind, TcpLook, TcpWaits};
 pub use phases::{Holder, Phase};
+pub use traced::Traced;
 
 /// The quality of a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::AsRefStr)]
@@ -100,6 +102,8 @@ pub struct Run {
     pub hot: Option<HotCode>,
     /// What the stages did and how full the pipes were over time, if that was asked for.
     pub history: Option<History>,
+    /// What was traced, if that was asked for.
+    pub traced: Option<Traced>,
     /// What was watched from outside, where weir did not start the processes itself.
     pub watched: Option<Watched>,
 }

@@ -29,6 +29,20 @@ impl Samples {
         self.count += 1;
     }
 
+    /// Adds exact times by state, in the order of [`TaskState::ALL`]. For `on_cpu_ns` of them at least
+    /// one task had a CPU. They count as no sample.
+    pub fn add_times(&mut self, state_ns: &[u64; TaskState::ALL.len()], on_cpu_ns: u64) {
+        for (mine, theirs) in self.weight_ns.iter_mut().zip(state_ns) {
+            *mine += theirs;
+        }
+        self.on_cpu_ns += on_cpu_ns;
+    }
+
+    /// Counts a sample whose time is in what [`Samples::add_times`] adds.
+    pub fn add_look(&mut self) {
+        self.count += 1;
+    }
+
     /// Merges other samples, as if all had been taken of one stage in turn.
     pub fn merge(&mut self, other: &Samples) {
         for (mine, theirs) in self.weight_ns.iter_mut().zip(other.weight_ns) {

@@ -5,9 +5,11 @@
 //! - [`signals`]: changes how signals are handled, and dies of a signal.
 //! - [`socket`]: reads the kernel's figures on a TCP connection.
 //! - [`perf`]: samples of program counters.
+//! - [`bpf`]: programs that run in the kernel, at its tracepoints.
 //! - [`sched`], [`memory`], [`locale`]: set scheduling classes, read a few bytes of another process,
 //!   find installed locales.
 
+pub mod bpf;
 pub mod fork;
 pub mod locale;
 pub mod memory;

@@ -9,9 +9,11 @@
 //! - [`proc`]: readers of `/proc`.
 //! - [`hot`]: the functions in which processes compute.
 //! - [`oom`]: processes that the kernel killed because memory had run out.
+//! - [`host_pipes`]: all pipes between processes on this host.
 //! - [`host_cpu`], [`cgroup`], [`quota`]: other uses of the CPUs, and limits on their use.
 //! - [`mod@why`]: what a process waits for, and for whom.
 //! - `lives`: the processes of a run, as the kernel's events tell them.
+//! - `trace`: every switch of the CPUs from and to the tasks of a run.
 //! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable random numbers.
 
 #![forbid(unsafe_code)]
@@ -21,6 +23,7 @@ pub mod bench;
 pub mod cgroup;
 pub mod clock;
 pub mod host_cpu;
+pub mod host_pipes;
 pub mod hot;
 mod lives;
 pub mod machine;
@@ -30,4 +33,5 @@ pub mod proc;
 pub mod quota;
 pub mod random;
 pub mod runner;
+mod trace;
 pub mod why;

@@ -41,6 +41,8 @@ pub struct IcmpSettings {
     pub echo: bool,
     /// Whether to answer timestamp requests.
     pub timestamp: bool,
+    /// Whether to answer information requests, which no host should any more (RFC 6918).
+    pub information: bool,
     /// Whether to take part in GGP. If not, the switch reports the protocol as unreachable.
     pub ggp: bool,
     /// Whether datagrams from our own address are our own: the switch hands them back, and drops
@@ -63,6 +65,7 @@ impl IcmpSettings {
             prefix_bits,
             echo: true,
             timestamp: true,
+            information: false,
             ggp: false,
             loopback: false,
             errors: TokenRate { per_s: 1000, burst: 50 },
@@ -194,7 +197,18 @@ impl Engine {
                     self.counts.timestamps_answered += 1;
                 }
             }
-            Message::EchoReply(_) | Message::TimestampReply(_) => self.counts.stray_replies += 1,
+            Message::Information { .. } if !self.settings.information => {
+                self.counts.dropped_off += 1;
+            }
+            Message::Information { id, sequence } => {
+                let reply = Message::InformationReply { id, sequence };
+                if self.reply(header, datagram, &reply, now_ns, answers) {
+                    self.counts.information_answered += 1;
+                }
+            }
+            Message::EchoReply(_)
+            | Message::TimestampReply(_)
+            | Message::InformationReply { .. } => self.counts.stray_replies += 1,
             Message::SourceQuench { .. } => self.counts.source_quenches_ignored += 1,
             Message::Redirect { code, gateway, quoted } => {
                 self.take_redirect(header.source, code, gateway, &quoted, answers);

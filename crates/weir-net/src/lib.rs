@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counts;
+pub mod division;
 pub mod drop_reason;
 mod error;
 pub mod fragment;

@@ -26,6 +26,7 @@
 mod clock;
 mod event;
 mod file;
+mod flow;
 pub mod format;
 mod kinds;
 mod layout;
@@ -36,10 +37,11 @@ mod scan;
 mod tests;
 
 pub use event::{
-    Direction, Dropped, Dump, EventBody, FailureEvent, FlowChange, FlowEvent, LogEvent, Packet,
-    StationChange, StationEvent, Transaction, Transport, WaitedSide,
+    Direction, Dropped, Dump, EventBody, FailureEvent, LogEvent, Packet, StationChange,
+    StationEvent, Transaction, Transport,
 };
 pub use file::old_name;
+pub use flow::{FlowChange, FlowEvent, WaitedSide};
 pub use kinds::Kinds;
 pub use reader::{IDLE, LogCounts, LogReader};
 pub use reason::EventReason;

@@ -3,10 +3,12 @@
 //! To a station: 8 bytes, then a body that depends on the kind. All numbers are little-endian.
 //!
 //! ```text
-//! 0 kind   1 why   2 checksum   3 zero   4..8 pointer (of a parameter problem)
+//! 0 kind   1 why   2 checksum   3 unchecked (1: the station checks the header)
+//! 4..8 pointer (of a parameter problem)
 //! PACKET, UNDELIVERABLE   the IP datagram, whole, as it came (or its first 576 bytes)
 //! NOTICE                  what an ICMP error said: see [`Notice`]
-//! ATTACHED                address 4, peer 4, mtu 2, prefix 1, flags 1 (1: segments are cut)
+//! ATTACHED                address 4, peer 4, mtu 2, prefix 1,
+//!                         flags 1 (1: segments are cut; 2: stations fill and check headers)
 //! REFUSED                 text
 //! STATISTICS              JSON
 //! ```
@@ -19,15 +21,20 @@
 //! 12..14 bytes of a segment of TCP that the device cuts, or 0   14..16 zero
 //! SEND      options, payload
 //! ATTACH    count of wants 1, each: protocol 1, flag 1 (1: a port), port 2; path of the station
+//! FILLED    IP header with its options, payload; only protocol, flag 2 and 12..14 of the head count
+//! DROPPED   reason 1, pointer 1, whether ICMP reports it 1, the datagram that the station found
+//!           invalid (or its first 576 bytes)
 //! REDIRECT  destination 4, gateway 4, who said so 4
 //! NOTICE    see [`Notice`]
 //! STATISTICS  nothing
 //! REPORT    figures of a service: see [`crate::report`]
 //! ```
 
+use crate::division::{Division, Refusal};
+use crate::drop_reason::{DropReason, FIRST_REASON};
 use crate::icmp::{Notice, NoticeKind, Undeliverable};
 use crate::outgoing::{Offload, Outgoing};
-use crate::wire::ipv4::protocol;
+use crate::wire::ipv4::{MOST_HEADER_BYTES, protocol};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -37,6 +44,8 @@ pub const TO_STATION_BYTES: usize = 8;
 pub const FROM_STATION_BYTES: usize = 16;
 /// Most protocols and ports that one station may ask for.
 pub const MOST_WANTS: usize = 64;
+/// Bytes of an undeliverable datagram that are passed on: more than an ICMP error quotes.
+pub(crate) const QUOTED_BYTES: usize = 576;
 /// Longest message: a datagram of 65,535 bytes and its head.
 pub const MOST_MESSAGE_BYTES: usize = 65_535 + FROM_STATION_BYTES + 40;
 
@@ -70,6 +79,10 @@ pub mod from_station {
     pub const STATISTICS: u8 = 5;
     /// Figures of the station's own work.
     pub const REPORT: u8 = 6;
+    /// A datagram to send whose header the station has filled.
+    pub const FILLED: u8 = 7;
+    /// A received datagram whose header the station found invalid.
+    pub const DROPPED: u8 = 8;
 }
 
 /// How far the sender's machine dealt with a packet's checksum above IP.
@@ -104,6 +117,8 @@ pub struct Attached {
     pub mtu: u16,
     /// Whether the device completes checksums of TCP and cuts long segments ([`Offload`]).
     pub offloads: bool,
+    /// Who fills and checks headers.
+    pub division: Division,
 }
 
 /// A station's request to be attached.
@@ -188,6 +203,21 @@ pub fn put_send_head(out: &Outgoing<'_>, to: &mut [u8; MOST_SEND_HEAD_BYTES]) ->
     FROM_STATION_BYTES + options_bytes
 }
 
+/// Most bytes of the head and the IP header of FILLED, which go before the payload.
+pub(crate) const MOST_FILLED_HEAD_BYTES: usize = FROM_STATION_BYTES + MOST_HEADER_BYTES;
+
+/// Writes the head of FILLED before the IP header; returns the room for that.
+pub(crate) fn put_filled_head<'a>(
+    out: &Outgoing<'_>,
+    to: &'a mut [u8; MOST_FILLED_HEAD_BYTES],
+) -> &'a mut [u8] {
+    let mut head = [0; MOST_SEND_HEAD_BYTES];
+    put_send_head(&Outgoing { options: &[], ..*out }, &mut head);
+    head[0] = from_station::FILLED;
+    to[..FROM_STATION_BYTES].copy_from_slice(&head[..FROM_STATION_BYTES]);
+    &mut to[FROM_STATION_BYTES..]
+}
+
 /// Writes a whole message of SEND over what `to` holds.
 pub fn put_send(to: &mut Vec<u8>, out: &Outgoing<'_>, payload: &[u8]) {
     let mut head = [0; MOST_SEND_HEAD_BYTES];
@@ -249,7 +279,9 @@ impl Attached {
         bytes.extend_from_slice(&self.address.octets());
         bytes.extend_from_slice(&self.peer.octets());
         bytes.extend_from_slice(&self.mtu.to_le_bytes());
-        bytes.extend_from_slice(&[self.prefix_bits, u8::from(self.offloads)]);
+        let is_allen = self.division == Division::Allen;
+        let flags = u8::from(self.offloads) | u8::from(is_allen) << 1;
+        bytes.extend_from_slice(&[self.prefix_bits, flags]);
         bytes
     }
 
@@ -261,9 +293,10 @@ impl Attached {
             peer: address(&bytes[4..8]),
             mtu: u16::from_le_bytes([bytes[8], bytes[9]]),
             prefix_bits: bytes[10],
-            offloads: match bytes[11] {
-                0 => false,
-                1 => true,
+            offloads: bytes[11] & 1 != 0,
+            division: match bytes[11] >> 1 {
+                0 => Division::Later,
+                1 => Division::Allen,
                 _ => return None,
             },
         })
@@ -332,6 +365,41 @@ pub fn why(what: u8, pointer: u8) -> Option<Undeliverable> {
         5 => Undeliverable::Parameter { pointer },
         _ => return None,
     })
+}
+
+/// Encodes that a station found the header of a datagram invalid.
+/// `reported`: it reports that itself, as the station for ICMP.
+pub(crate) fn put_dropped(to: &mut Vec<u8>, refusal: &Refusal, reported: bool, quoted: &[u8]) {
+    let (_, pointer) = refusal.undeliverable.map_or((0, 0), put_why);
+    to.clear();
+    to.extend_from_slice(&front(from_station::DROPPED));
+    to.extend_from_slice(&[refusal.reason.number(), pointer, u8::from(reported)]);
+    to.extend_from_slice(quoted);
+}
+
+/// Parses the body after the head; `None` if it is not valid. Returns the datagram's beginning too.
+pub(crate) fn dropped(bytes: &[u8]) -> Option<(Refusal, &[u8])> {
+    let ([number, pointer, reported @ (0 | 1)], quoted) = bytes.split_first_chunk()? else {
+        return None;
+    };
+    let reason = *DropReason::ALL.get(usize::from(number.checked_sub(FIRST_REASON)?))?;
+    let undeliverable = match reason {
+        DropReason::Short
+        | DropReason::Version
+        | DropReason::HeaderLength
+        | DropReason::TotalLength
+        | DropReason::HeaderChecksum
+        | DropReason::BadFragment
+        | DropReason::Ipv6
+        | DropReason::Broadcast
+        | DropReason::NotForUs
+        | DropReason::Source => None,
+        DropReason::SourceRoute => Some(Undeliverable::SourceRoute),
+        DropReason::BadOptions => Some(Undeliverable::Parameter { pointer: *pointer }),
+        _ => return None,
+    };
+    let undeliverable = undeliverable.filter(|_| *reported == 0);
+    Some((Refusal { reason, undeliverable }, quoted))
 }
 
 /// Encodes a redirect.

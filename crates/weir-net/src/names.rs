@@ -108,12 +108,15 @@ pub fn log(tun: &str) -> Result<PathBuf> {
 /// File name of the log in the directory of a switch.
 pub const LOG: &str = "log";
 
+/// File name of the switch's port in its directory.
+pub const SWITCH: &str = "switch";
+
 /// Returns the path of the switch's port.
 ///
 /// # Errors
 /// Those of [`directory`].
 pub fn switch_port(tun: &str) -> Result<PathBuf> {
-    Ok(directory(tun)?.join("switch"))
+    Ok(directory(tun)?.join(SWITCH))
 }
 
 /// Returns the path of the profile of process `pid`, named `who` (the rules of device names).

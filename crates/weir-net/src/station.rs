@@ -1,14 +1,17 @@
 //! A process attached to the switch: it receives the packets of its protocol or port, and sends.
 
+use crate::division::{self, Division, HeaderFiller, Refusal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp::{Notice, Undeliverable};
 use crate::message::{
-    self, AttachRequest, Attached, Checksum, MOST_MESSAGE_BYTES, MOST_SEND_HEAD_BYTES,
-    TO_STATION_BYTES, Want, from_station, to_station,
+    self, AttachRequest, Attached, Checksum, FROM_STATION_BYTES, MOST_FILLED_HEAD_BYTES,
+    MOST_MESSAGE_BYTES, MOST_SEND_HEAD_BYTES, QUOTED_BYTES, TO_STATION_BYTES, Want, from_station,
+    to_station,
 };
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
 use crate::spans;
+use crate::wire::ipv4::protocol;
 use rustix::fd::BorrowedFd;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -50,6 +53,10 @@ pub struct Station {
     port: Port,
     writer: PortWriter,
     attached: Attached,
+    /// Fills and checks headers, where stations do that.
+    headers: Option<HeaderFiller>,
+    /// Whether it is the station for ICMP.
+    is_icmp: bool,
     buffer: Vec<u8>,
     message: Vec<u8>,
 }
@@ -80,11 +87,18 @@ impl Station {
                 prefix_bits: 0,
                 mtu: 0,
                 offloads: false,
+                division: Division::Later,
             },
+            headers: None,
+            is_icmp: wants.contains(&Want { protocol: protocol::ICMP, port: None }),
             buffer: vec![0; MOST_MESSAGE_BYTES],
             message: Vec::new(),
         };
         station.ask(wants.to_vec(), path)?;
+        if station.attached.division == Division::Allen {
+            let seed = std::process::id().wrapping_add(number);
+            station.headers = Some(HeaderFiller::new(&station.attached, seed));
+        }
         Ok(station)
     }
 
@@ -143,13 +157,21 @@ impl Station {
         time: Duration,
         mut see: impl FnMut(&mut Sender<'_>, StationMessage<'_>),
     ) -> Result<usize> {
-        let Station { port, writer, buffer, message, .. } = self;
-        let mut sender = Sender { writer, message, failure: None };
+        let Station { port, writer, headers, is_icmp, buffer, message, .. } = self;
+        let headers = headers.as_mut();
+        let mut sender = Sender { writer, headers, is_icmp: *is_icmp, message, failure: None };
         let mut gone = false;
         let show = |received: weir::Received, bytes: &[u8]| {
             gone |= matches!(received.event, Event::Closed(_));
-            if let Some(arrival) = arrival(bytes) {
-                see(&mut sender, arrival);
+            let shown = match sender.admit(bytes) {
+                Ok(()) => arrival(bytes),
+                Err(refusal) => refusal.undeliverable.filter(|_| *is_icmp).map(|why| {
+                    let bytes = &bytes[TO_STATION_BYTES..];
+                    StationMessage::Undeliverable { bytes, why }
+                }),
+            };
+            if let Some(shown) = shown {
+                see(&mut sender, shown);
             }
         };
         // While a profile is taken, the wait is a separate call, so that it is counted apart.
@@ -189,8 +211,9 @@ impl Station {
     /// # Errors
     /// [`ErrorKind::NoSwitch`]: the switch has ended.
     pub fn send_with(&mut self, send: impl FnOnce(&mut Sender<'_>)) -> Result<()> {
-        let mut sender =
-            Sender { writer: &mut self.writer, message: &mut self.message, failure: None };
+        let Station { writer, headers, is_icmp, message, .. } = self;
+        let headers = headers.as_mut();
+        let mut sender = Sender { writer, headers, is_icmp: *is_icmp, message, failure: None };
         send(&mut sender);
         sender.failure.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -236,6 +259,8 @@ impl Station {
 #[derive(Debug)]
 pub struct Sender<'a> {
     writer: &'a mut PortWriter,
+    headers: Option<&'a mut HeaderFiller>,
+    is_icmp: bool,
     message: &'a mut Vec<u8>,
     failure: Option<weir::Error>,
 }
@@ -243,12 +268,44 @@ pub struct Sender<'a> {
 impl Sender<'_> {
     /// Sends a datagram. The call that shows messages reports a failure.
     pub fn send(&mut self, out: &Outgoing<'_>, payload: &[u8]) {
+        if let Some(headers) = &mut self.headers {
+            let mut head = [0; MOST_FILLED_HEAD_BYTES];
+            let room = message::put_filled_head(out, &mut head);
+            let span = spans::COMPLETE.enter();
+            let filled = headers.put(out, payload.len(), room);
+            drop(span);
+            if let Some(header_bytes) = filled {
+                return self.put_parts(&[&head[..FROM_STATION_BYTES + header_bytes], payload]);
+            }
+        }
         let mut head = [0; MOST_SEND_HEAD_BYTES];
         let head_bytes = message::put_send_head(out, &mut head);
-        let parts = [&head[..head_bytes], payload];
-        if let Err(error) = spans::SEND.run(|| self.writer.send_parts(&parts)) {
+        self.put_parts(&[&head[..head_bytes], payload]);
+    }
+
+    fn put_parts(&mut self, parts: &[&[u8]]) {
+        if let Err(error) = spans::SEND.run(|| self.writer.send_parts(parts)) {
             self.failure.get_or_insert(error);
         }
+    }
+
+    /// Checks the header of a received datagram, if that is left to this station. Tells the switch
+    /// of one that is dropped, which counts it.
+    fn admit(&mut self, bytes: &[u8]) -> std::result::Result<(), Refusal> {
+        let Some((front, bytes)) = bytes.split_first_chunk::<TO_STATION_BYTES>() else {
+            return Ok(());
+        };
+        let (Some(headers), [to_station::PACKET, _, _, 1, ..]) = (&self.headers, front) else {
+            return Ok(());
+        };
+        let span = spans::VERIFY.enter_next();
+        let admitted = division::admit(bytes, headers.host.net);
+        drop(span);
+        let Err(refusal) = admitted else { return Ok(()) };
+        let quoted = &bytes[..bytes.len().min(QUOTED_BYTES)];
+        message::put_dropped(self.message, &refusal, self.is_icmp, quoted);
+        self.put();
+        Err(refusal)
     }
 
     /// Reports a redirect by `from` to the switch.

@@ -276,9 +276,9 @@ impl SwitchState {
     }
 
     fn attached(&self) -> Attached {
-        let SwitchSettings { address, peer, prefix_bits, mtu, .. } = self.settings;
+        let SwitchSettings { address, peer, prefix_bits, mtu, division, .. } = self.settings;
         let offloads = self.transmitter.device.offloads();
-        Attached { address, peer, prefix_bits, mtu, offloads }
+        Attached { address, peer, prefix_bits, mtu, offloads, division }
     }
 
     /// Takes packets of the device, up to a maximum; returns how many.

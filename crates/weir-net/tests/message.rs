@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use weir_net::division::Division;
 use weir_net::icmp::{Notice, NoticeKind, Undeliverable};
 use weir_net::message::{
     self, AttachRequest, Attached, FROM_STATION_BYTES, MessageHead, Want, from_station,
@@ -82,9 +83,10 @@ proptest! {
     #[test]
     fn what_is_attached_is_read_as_it_was_put(
         (address, peer) in (address(), address()),
-        (prefix_bits, mtu, offloads) in any::<(u8, u16, bool)>(),
+        (prefix_bits, mtu, offloads, is_allen) in any::<(u8, u16, bool, bool)>(),
     ) {
-        let attached = Attached { address, peer, prefix_bits, mtu, offloads };
+        let division = if is_allen { Division::Allen } else { Division::Later };
+        let attached = Attached { address, peer, prefix_bits, mtu, offloads, division };
         let bytes = attached.put();
         prop_assert_eq!(Attached::check(&bytes[message::TO_STATION_BYTES..]), Some(attached));
     }

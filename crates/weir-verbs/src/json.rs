@@ -72,15 +72,17 @@ pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// An object for a process: `pid`, `command` and `uid`, then what the verb adds. Unknown values are
-/// null. The user is looked up if the verb does not know it.
+/// An object for a process: `pid`, `command`, `uid` and `gid`, then what the verb adds. Unknown
+/// values are null. The user is looked up if the verb does not know it.
 pub fn process(pid: i32, known_uid: Option<u32>, more: Value) -> Value {
     let pid = Some(pid).filter(|pid| *pid > 0);
     let uid = known_uid.or_else(|| pid.and_then(uid));
+    let gid = pid.and_then(gid);
     let mut object = Map::new();
     object.insert(String::from("pid"), json!(pid));
     object.insert(String::from("command"), json!(pid.and_then(command)));
     object.insert(String::from("uid"), json!(uid));
+    object.insert(String::from("gid"), json!(gid));
     if let Value::Object(more) = more {
         object.extend(more);
     }
@@ -95,9 +97,19 @@ pub fn command(pid: i32) -> Option<String> {
 
 /// The effective user of a process.
 pub fn uid(pid: i32) -> Option<u32> {
+    effective(pid, "Uid:")
+}
+
+/// The effective group of a process.
+pub fn gid(pid: i32) -> Option<u32> {
+    effective(pid, "Gid:")
+}
+
+/// The second number of a line of `/proc/PID/status`: the effective one.
+fn effective(pid: i32, name: &str) -> Option<u32> {
     let status = std::fs::read(format!("/proc/{pid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 

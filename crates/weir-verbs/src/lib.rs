@@ -1,7 +1,7 @@
 //! The verbs of the `weir` command.
 //!
 //! Each verb has a file or folder: `run`, `bench`, `compare`, `history`, `stat`, `tune`, `port`,
-//! `buffer`, `net`, `model`, `why`, `pages` (completions and manual pages). They share `args`
+//! `buffer`, `net`, `model`, `why`, `top`, `pages` (completions and manual pages). They share `args`
 //! (the command line), `shell` (cuts a pipeline's text into stages), `report` (the report of a run), `json` and `output`
 //! (the output of all verbs), and `fault` (errors).
 
@@ -24,6 +24,7 @@ mod report;
 mod run;
 mod shell;
 mod stat;
+mod top;
 mod tune;
 mod units;
 mod why;
@@ -53,6 +54,7 @@ pub fn main() -> ExitCode {
         Verb::Sh(options) => run::sh(options.words),
         Verb::Why(options) => why::why(&options),
         Verb::Watch(options) => run::watch_running(&options),
+        Verb::Top(options) => top::top(&options),
         Verb::Bench(options) => bench::bench(&options),
         Verb::Compare(options) => compare::compare(&options),
         Verb::History(options) => history::history(&options),

@@ -130,7 +130,8 @@ fn running(only: Option<i32>) -> Vec<Running> {
 }
 
 fn running_json(running: &Running) -> Value {
-    json!({"pid": running.pid, "command": running.command, "uid": json::uid(running.pid)})
+    let (uid, gid) = (json::uid(running.pid), json::gid(running.pid));
+    json!({"pid": running.pid, "command": running.command, "uid": uid, "gid": gid})
 }
 
 /// The whole text, as wide as the terminal.

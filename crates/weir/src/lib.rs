@@ -44,7 +44,7 @@
 //! | messages from many writers to one named reader | [`Port`], [`PortWriter`] |
 //! | records over thousands of channels | [`Mpx`], [`MpxPeer`] |
 //! | flags | [`Flags`] |
-//! | streams of more than memory holds | [`Pool`], [`ElasticReader`] |
+//! | streams of more than memory holds | [`Pool`], [`ElasticReader`], [`ElasticRecordReader`], [`ElasticPort`] |
 //! | a mapping larger than the memory it may use | [`Region`], [`MappedRegion`] |
 //! | the same, in several processes | [`SharedRegion`], [`SharedRegionMember`] |
 //!
@@ -111,15 +111,15 @@ pub use pipe::options::{Options, ReaderOptions, WriterOptions};
 pub use pipe::record::{Loan, RecordReader, RecordWriter, Reservation, records};
 pub use pipe::socket::{Accept, Listener};
 pub use pipe::stream::{Reader, Writer, pipe};
-pub use pool::elastic::ElasticReader;
+pub use pool::elastic::{ElasticReader, ElasticRecordReader};
 pub use pool::region::{
     MappedRegion, PageReplacement, Region, RegionAccount, RegionAdvice, RegionOptions,
     SharedRegion, SharedRegionMember,
 };
 pub use pool::{BacklogReader, BacklogWriter, Pool, PoolAccount, PoolOptions, PoolRule};
 pub use port::{
-    Ending, Event, Identity, Lent, Port, PortCounts, PortName, PortOptions, PortWriter,
-    PortWriterOptions, Received, WriterId, WriterStat,
+    ElasticPort, Ending, Event, Identity, Lent, Port, PortCounts, PortHandle, PortName,
+    PortOptions, PortWriter, PortWriterOptions, Received, WriterId, WriterStat,
 };
 /// What one end of a pipe or port has done so far, as its `account` returns it.
 ///
@@ -147,6 +147,8 @@ const _: () = {
     is_send::<BacklogReader>();
     is_send::<BacklogWriter>();
     is_send::<ElasticReader>();
+    is_send::<ElasticRecordReader>();
+    is_send::<ElasticPort>();
     is_send::<Pool>();
     is_sync::<Pool>();
     is_send::<Region>();

@@ -327,6 +327,75 @@ fn connected_channels_move_by_themselves() {
 }
 
 #[test]
+fn channels_can_be_connected_one_way() {
+    let mut exchange = exchange();
+    let (mut left, mut right) = (exchange.peer(), exchange.peer());
+    let (from, at_left) = exchange.open(&mut left, "left");
+    let (to, at_right) = exchange.open(&mut right, "right");
+    exchange.owner.connect_one_way(from, to).expect("connected");
+    for again in [exchange.owner.connect_one_way(to, from), exchange.owner.connect(from, to)] {
+        assert_eq!(again.expect_err("is connected").kind(), ErrorKind::Invalid);
+    }
+    // More than a lane holds goes from left to right, and the owner sees nothing of it.
+    let bytes = patterned(400_000, 1);
+    let (mut sent, mut got) = (0, Vec::<u8>::new());
+    while got.len() < bytes.len() {
+        if sent < bytes.len() {
+            sent += left.send(at_left, &bytes[sent..]).expect("sent");
+        }
+        assert!(drain(&mut exchange.owner).is_empty());
+        for record in drain(&mut right) {
+            assert_eq!(record.channel, at_right);
+            got.extend(&record.bytes);
+        }
+        drain(&mut left);
+    }
+    assert!(got == bytes);
+    // What comes from the right is the owner's, and the owner answers the left.
+    right.send(at_right, b"to the owner").expect("sent");
+    right.end(at_right).expect("sent");
+    let shown = receive(&mut exchange.owner, 2);
+    assert_eq!(kinds(&shown), [RecordKind::Data, RecordKind::End]);
+    assert_eq!((shown[0].channel, &shown[0].bytes[..]), (to, &b"to the owner"[..]));
+    exchange.owner.send(from, b"from the owner").expect("sent");
+    assert_eq!(receive(&mut left, 1)[0].bytes, b"from the owner");
+    assert!(exchange.owner.disconnect(to).expect("there"));
+    left.send(at_left, b"again").expect("sent");
+    assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, b"again");
+}
+
+#[test]
+fn the_way_back_of_one_way_is_the_owners() {
+    let mut exchange = exchange();
+    let (mut left, mut right) = (exchange.peer(), exchange.peer());
+    let (from, _) = exchange.open(&mut left, "left");
+    let (to, at_right) = exchange.open(&mut right, "right");
+    exchange.owner.connect_one_way(from, to).expect("connected");
+    let bytes = patterned(1000, 1);
+    // A send of the owner that finds no room on the way back is its own news.
+    let mut taken = 0;
+    while exchange.owner.send(from, &bytes).expect("sent") == 1000 {
+        taken += 1000;
+        assert!(taken < 10_000_000, "a lane is full some time");
+    }
+    assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [RecordKind::Blocked]);
+    let mut came = 0;
+    while came < taken {
+        came += drain(&mut left).iter().map(|record| record.bytes.len()).sum::<usize>();
+    }
+    assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [RecordKind::Unblocked]);
+    assert!(exchange.owner.disconnect(to).expect("there"));
+    exchange.owner.connect_one_way(to, from).expect("the other way");
+    right.send(at_right, b"back").expect("sent");
+    assert!(drain(&mut exchange.owner).is_empty());
+    assert!(drain(&mut left).iter().any(|record| record.bytes == b"back"));
+    drop(right);
+    let ended = receive(&mut exchange.owner, 1).remove(0);
+    assert_eq!((ended.channel, ended.kind), (to, RecordKind::Close(Ending::Closed)));
+    assert!(!exchange.owner.disconnect(from).expect("there"), "the end of one ended it");
+}
+
+#[test]
 fn an_mpx_is_a_channel_of_another() {
     let (mut outer, inner) = (exchange(), exchange());
     let mut peer = inner.peer();

@@ -21,6 +21,8 @@ pub enum HostKind {
     Bare(Logging),
     /// weir's packet switch, with its ICMP daemon in a process of its own.
     Daemon,
+    /// As the daemon, which fills and checks the headers of IP too.
+    Allen,
     /// weir's packet switch, which answers ICMP itself.
     Inline,
 }
@@ -32,6 +34,7 @@ impl HostKind {
             HostKind::Veth => "the kernel on veth",
             HostKind::Bare(_) => "bare",
             HostKind::Daemon => "weir",
+            HostKind::Allen => "weir --division allen",
             HostKind::Inline => "weir --inline",
         }
     }
@@ -41,6 +44,7 @@ impl HostKind {
             HostKind::Lo | HostKind::Veth => "kernel-icmp",
             HostKind::Bare(_) => "bare-icmp",
             HostKind::Daemon => "weir-icmpd",
+            HostKind::Allen => "weir-icmpd-allen",
             HostKind::Inline => "weir-inline",
         }
     }
@@ -49,7 +53,7 @@ impl HostKind {
         match self {
             HostKind::Lo => "lo",
             HostKind::Veth => "veth",
-            HostKind::Bare(_) | HostKind::Daemon | HostKind::Inline => "tun",
+            HostKind::Bare(_) | HostKind::Daemon | HostKind::Allen | HostKind::Inline => "tun",
         }
     }
 
@@ -61,7 +65,7 @@ impl HostKind {
     /// Returns how many processes of weir it has.
     pub fn weir_processes(self) -> u64 {
         match self {
-            HostKind::Daemon => 2,
+            HostKind::Daemon | HostKind::Allen => 2,
             HostKind::Inline => 1,
             HostKind::Lo | HostKind::Veth | HostKind::Bare(_) => 0,
         }
@@ -70,7 +74,8 @@ impl HostKind {
     /// Returns the log that it keeps.
     pub fn logging(self) -> &'static str {
         match self {
-            HostKind::Lo | HostKind::Veth | HostKind::Daemon | HostKind::Inline => "off",
+            HostKind::Lo | HostKind::Veth => "off",
+            HostKind::Daemon | HostKind::Allen | HostKind::Inline => "off",
             HostKind::Bare(logging) => logging.name(),
         }
     }
@@ -98,8 +103,13 @@ impl EchoHost {
                 Ok(EchoHost { peer, ..EchoHost::at(subnet) })
             }
             HostKind::Bare(logging) => EchoHost::bare(site, subnet, logging),
-            HostKind::Daemon | HostKind::Inline => {
-                let weir = Weir::start(site, subnet, way == HostKind::Inline)?;
+            HostKind::Daemon | HostKind::Allen | HostKind::Inline => {
+                let options: &[&str] = match way {
+                    HostKind::Inline => &["--inline"],
+                    HostKind::Allen => &["--icmpd", "--division", "allen"],
+                    _ => &["--icmpd"],
+                };
+                let weir = Weir::start_with(site, subnet, options)?;
                 let pids = weir.pids().to_vec();
                 Ok(EchoHost { weir: Some(weir), pids, ..EchoHost::at(subnet) })
             }

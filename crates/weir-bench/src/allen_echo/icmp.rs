@@ -35,8 +35,9 @@ const STREAM: [Measure; 3] = [
     Measure::new("CPU", Unit::Ns),
 ];
 
-/// The reference and the two forms of weir's host.
-const HOSTS: [HostKind; 3] = [HostKind::Bare(Logging::Off), HostKind::Daemon, HostKind::Inline];
+/// The reference and the forms of weir's host.
+const HOSTS: [HostKind; 4] =
+    [HostKind::Bare(Logging::Off), HostKind::Daemon, HostKind::Inline, HostKind::Allen];
 
 #[derive(Clone, Copy, Debug)]
 struct EchoShape {

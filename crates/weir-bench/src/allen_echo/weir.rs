@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure_sys::signals;
 use weir_net::log::Log;
+use weir_net::message::Want;
+use weir_net::station::Station;
 use weir_profile::Observed;
 use weir_sys::tun::Tun;
 use weir_sys::{Pid, proc};
@@ -79,6 +81,13 @@ impl Weir {
 
     fn directory(&self) -> PathBuf {
         self.runtime_directory().join("weir/net").join(&self.device)
+    }
+
+    /// Attaches a station of this process.
+    pub fn attach(&self, wants: &[Want]) -> Result<Station, CaseError> {
+        let directory = self.directory();
+        Station::attach(&directory.join(weir_net::names::SWITCH), &directory, wants)
+            .map_err(|error| CaseError::failed(error.to_string()))
     }
 
     pub fn log(&self) -> Result<Log, CaseError> {

@@ -312,12 +312,14 @@ impl Drop for Process {
 pub enum Answers {
     /// The daemon, in a process of its own.
     Daemon,
+    /// The daemon, which fills and checks the headers of IP too.
+    Allen,
     /// The switch itself.
     Inline,
 }
 
-/// Both kinds.
-pub const ANSWERS: [Answers; 2] = [Answers::Daemon, Answers::Inline];
+/// All kinds.
+pub const ANSWERS: [Answers; 3] = [Answers::Daemon, Answers::Allen, Answers::Inline];
 
 /// A host behind a switch, and a recording of everything it sends.
 pub struct Host<'a> {
@@ -333,6 +335,9 @@ impl Bed {
         let (switch, icmpd) = match answers {
             Answers::Inline => (self.switch(&format!("--inline {switch} {icmpd}")), None),
             Answers::Daemon => (self.switch(switch), Some(self.icmpd(icmpd))),
+            Answers::Allen => {
+                (self.switch(&format!("--division allen {switch}")), Some(self.icmpd(icmpd)))
+            }
         };
         Host { bed: self, switch, icmpd, capture: self.capture("weir0") }
     }

@@ -8,7 +8,7 @@
 use libc::c_long;
 
 /// What a blocked task's system call waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     /// Data from a descriptor: `read`, `readv`, `pread`.
     Read(i32),

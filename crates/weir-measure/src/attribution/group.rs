@@ -7,6 +7,7 @@ use super::outside::Peers;
 use super::pipes::Fill;
 use super::process::{Process, Unreaped};
 use crate::proc::Descriptor;
+use crate::trace::Span;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_doctor::facts::Io;
@@ -60,6 +61,8 @@ pub struct Group {
     pub tick: (Option<(TaskState, u32)>, usize),
     /// Samples of its state.
     pub samples: Samples,
+    /// The times by state since the last tick, where there is a trace.
+    pub span: Option<Span>,
     /// Most tasks seen at the same time.
     pub most_tasks: usize,
     /// Time in which it had several tasks.
@@ -144,10 +147,20 @@ impl Group {
     ) {
         self.most_tasks = self.most_tasks.max(tasks);
         self.several_ns += if tasks > 1 { weight_ns } else { 0 };
+        // What was traced is exact; without it, or while nothing of the group is known, a sample
+        // stands for the time.
+        let span =
+            self.span.take().filter(|it| !self.stopped && it.state_ns != Span::default().state_ns);
+        if let Some(span) = &span {
+            self.samples.add_times(&span.state_ns, span.on_cpu_ns);
+        }
         let Some((state, on_cpu_permille)) = state.filter(|_| !self.ended) else { return };
         // A stopped task still shows its last call; the record of stops overrides that.
         let state = if self.stopped { TaskState::Stopped } else { state };
-        self.samples.add(state, weight_ns, on_cpu_permille);
+        match span {
+            Some(_) => self.samples.add_look(),
+            None => self.samples.add(state, weight_ns, on_cpu_permille),
+        }
         let falls_asleep = state == TaskState::Sleep && self.now != Some(TaskState::Sleep);
         self.times_asleep += u64::from(falls_asleep);
         self.now = Some(state);

@@ -140,6 +140,20 @@ pub fn combine(strongest: &mut Option<(TaskState, u32)>, look: &TaskLook) {
     };
 }
 
+/// Returns what the state letter of a task says of a wait for storage or for something unknown;
+/// `None` when the task has ended. `in_call`: it waits in a call.
+pub fn by_letter(letter: u8, state: TaskState, in_call: bool) -> Option<TaskState> {
+    Some(match (letter, state) {
+        (b'?', _) => TaskState::Unknown,
+        (b'R', _) => TaskState::Running,
+        (b'D', _) => TaskState::Disk,
+        (b'T' | b't', _) => TaskState::Stopped,
+        (b'Z' | b'X', _) => return None,
+        (_, TaskState::Disk) if in_call => TaskState::File,
+        _ => TaskState::Unknown,
+    })
+}
+
 impl Process {
     /// Starts to sample process `pid`, with its one known task.
     pub fn new(pid: Pid, group: usize) -> Process {
@@ -172,6 +186,11 @@ impl Process {
             }
             self.tasks.push(Task::new(self.pid, id));
         }
+    }
+
+    /// Iterates over its tasks, in the order in which a look tells their states.
+    pub fn task_ids(&self) -> impl Iterator<Item = Pid> {
+        self.tasks.iter().map(|task| task.id)
     }
 
     /// Returns CPU time and waiting time of its present tasks, as of the last look.
@@ -382,15 +401,7 @@ impl Task {
                 None => return None,
             };
             look.hidden |= letter == b'?';
-            look.state = match (letter, look.state) {
-                (b'?', _) => TaskState::Unknown,
-                (b'R', _) => TaskState::Running,
-                (b'D', _) => TaskState::Disk,
-                (b'T' | b't', _) => TaskState::Stopped,
-                (b'Z' | b'X', _) => return None,
-                (_, TaskState::Disk) if blocked != Some(Blocked::NotInCall) => TaskState::File,
-                _ => TaskState::Unknown,
-            };
+            look.state = by_letter(letter, look.state, blocked != Some(Blocked::NotInCall))?;
         }
         let call = match blocked {
             Some(Blocked::Call(number, args)) => Call::decode(number, &args),

@@ -72,6 +72,12 @@ impl Rows {
         }
     }
 
+    /// Returns the state of a task as its row sees it.
+    pub fn state(&self, row: usize, pid: Pid, look: &TaskLook) -> TaskState {
+        let Some(group) = self.groups.get(row) else { return look.state };
+        own_state(pid, look, group, hints(&group.ends, &self.fills), true)
+    }
+
     /// Ends a tick: adds what was seen to the sums of each row.
     pub fn end(&mut self, now_ns: u64, weight_ns: u64) {
         for group in self.groups.iter_mut().filter(|group| !group.ended) {

@@ -2,6 +2,7 @@
 //! by time.
 
 mod attach;
+mod traced;
 
 use super::births::{Births, Census};
 use super::classify::{Awaited, Endpoints};
@@ -14,7 +15,8 @@ use super::tree::Discovery;
 use crate::lives::{Adopted, Life, Lives};
 use crate::proc::Descriptor;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_doctor::facts::{Evidence, History};
+use traced::Follower;
+use weir_doctor::facts::{Evidence, History, Traced};
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
@@ -54,6 +56,11 @@ pub struct Sampler {
     pub adopted: Option<Adopted>,
     /// What the groups did and how full the pipes were over time, if that is kept.
     pub history: Option<History>,
+    /// The trace, if there is one, or why there is none.
+    follower: Option<Follower>,
+    refused: Option<Traced>,
+    /// CPU time that reading the trace took: fewer ticks would not make it less.
+    pub follow_ns: u64,
 }
 
 /// How often to look again at a group that seems to wait for itself.
@@ -80,6 +87,9 @@ impl Sampler {
             lives: Lives::open(),
             adopted: None,
             history: None,
+            follower: None,
+            refused: None,
+            follow_ns: 0,
         }
     }
 
@@ -103,6 +113,7 @@ impl Sampler {
     /// Ends a group whose first process has ended: its remaining processes are no longer sampled,
     /// and no process of the group will wait for them.
     pub fn end_group(&mut self, group: usize, now_ns: u64) {
+        self.follow(None);
         let root = self.groups[group].root;
         self.groups[group].last_ns = now_ns;
         // A process that was never seen still has the group's output open: it was left running.
@@ -136,6 +147,7 @@ impl Sampler {
 
     /// Ends the run: adds the last known figures of all processes to their groups' totals.
     pub fn close(&mut self) {
+        self.follow(None);
         self.discovery.close();
         for pid in self.pids().collect::<Vec<_>>() {
             let Some(process) = self.processes.get_mut(&pid) else { continue };
@@ -194,6 +206,7 @@ impl Sampler {
         self.weight_ns = weight_ns;
         self.find(now_ns);
         let fills = self.look_at_pipes(now_ns, weight_ns);
+        self.follow(Some(&fills));
         self.rows.begin(weight_ns);
         let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
         let mut counts = vec![0; self.groups.len()];
@@ -217,6 +230,7 @@ impl Sampler {
             if let Some(row) = process.row {
                 self.rows.look(row, process, &looks);
             }
+            Sampler::tell(self.follower.as_mut(), process, &looks);
             group.gone = group.gone.plus(gone);
             counts[process.group] += looks.len();
             for look in &looks {
@@ -280,6 +294,7 @@ impl Sampler {
         now_ns: u64,
     ) {
         let weight_ns = self.weight_ns;
+        self.hand_over();
         for (position, group) in self.groups.iter_mut().enumerate() {
             group.add_tick(strongest[position], counts[position], now_ns, weight_ns);
             let state = group.now.filter(|_| !group.ended && strongest[position].is_some());
@@ -449,6 +464,7 @@ impl Sampler {
     /// Adds a process to the totals of its group, and stops sampling it.
     fn forget(&mut self, pid: Pid) {
         let Some(process) = self.processes.remove(&pid) else { return };
+        self.flush(process.group, process.row);
         settle(&mut self.groups[process.group], &process);
         if let Some(row) = process.row {
             self.rows.settle(row, &process);

@@ -10,11 +10,10 @@ mod feed;
 pub use adopt::Adopted;
 
 use crate::attribution::{Births, Endpoints};
-use crate::clock::Clock;
+use crate::clock::{Clock, monotonic_ns};
 use crate::proc::descriptor;
 use feed::{EventKind, Feed, ProcessEvent, TaskAccount};
 use rustix::event::{PollFd, PollFlags};
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use weir_doctor::facts::Io;
 use weir_sys::Pid;
@@ -240,11 +239,6 @@ impl Lives {
             }
         }
     }
-}
-
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -235,6 +235,7 @@ impl RunningJob {
             (group.run.host, group.run.quota) = (run.host, run.quota);
         }
         run.unseen = if job.script { self.unseen(&run) } else { None };
+        run.traced = self.sampler.traced();
         run.hot = self.profiler.take().map(Profiler::finish);
         run.history = self.history(job);
         run

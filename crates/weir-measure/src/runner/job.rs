@@ -34,6 +34,8 @@ pub struct Job {
     pub pipe_ignored: bool,
     /// Whether to sample the functions in which the stages compute.
     pub profile: bool,
+    /// Whether to trace them.
+    pub trace: bool,
     /// Whether to keep what the stages did over time.
     pub history: bool,
 }

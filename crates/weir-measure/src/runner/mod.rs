@@ -74,6 +74,9 @@ pub fn run(job: &Job, watcher: &mut dyn Watcher) -> std::io::Result<Run> {
         around: RunSurroundings::look(),
         profiler: job.profile.then(Profiler::new),
     };
+    if job.trace {
+        running.sampler.trace();
+    }
     signals::restore_default(SIGCHLD);
     running.start(job, watcher)?;
     let start_ns = running.live.iter().map(LiveStage::start_ns).min();
@@ -132,14 +135,15 @@ impl RunningJob {
             let now_ns = self.clock.now_ns();
             if now_ns >= due_ns {
                 let weight_ns = now_ns.saturating_sub(last_ns).min(job.tick_ns * LONGEST_TICKS);
-                let begun_ns = thread_ns();
+                let (begun_ns, follow_ns) = (thread_ns(), self.sampler.follow_ns);
                 self.sampler.tick(now_ns, weight_ns);
                 if let Some(profiler) = &mut self.profiler {
                     profiler.take();
                 }
                 last_ns = now_ns;
                 // Not by the clock: a job stopped just here would not be sampled for minutes.
-                let cost_ns = thread_ns().saturating_sub(begun_ns);
+                let cost_ns =
+                    (thread_ns() + follow_ns).saturating_sub(begun_ns + self.sampler.follow_ns);
                 // One dear look, as for the peer of a socket, makes no long gap.
                 mean_cost_ns = (mean_cost_ns * 7 + cost_ns) / 8;
                 due_ns = now_ns + pause_ns(now_ns, job.tick_ns, mean_cost_ns, &mut random);

@@ -36,6 +36,8 @@ pub struct Aim {
     pub grow_bytes: u64,
     /// Whether to sample the functions in which they compute.
     pub profile: bool,
+    /// Whether to trace them.
+    pub trace: bool,
     /// Whether to keep what each did over time.
     pub history: bool,
 }
@@ -59,6 +61,9 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let clock = Clock::start();
     let (around, kills) = (RunSurroundings::look(), oom::kills());
     let mut sampler = Sampler::new(Grouping::ByProcess, aim.grow_bytes);
+    if aim.trace {
+        sampler.trace();
+    }
     sampler.attach(&found, clock.now_ns());
     sampler.history = aim.history.then(|| History::from(clock.now_ns()));
     let mut profiler = aim.profile.then(|| profiler(&found));
@@ -92,6 +97,7 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let is_stuck = activity(&run).is_stuck();
     run.watched = Some(facts::Watched { pids, has_ended, is_stuck, pipes });
     run.hot = profiler.map(Profiler::finish);
+    run.traced = sampler.traced();
     let command = |at: usize| sampler.groups.get(at).map(|group: &Group| group.command.clone());
     let history = sampler.history.take();
     run.history = history.map(|it| it.named(&|at| (None, command(at).unwrap_or_default()), true));
@@ -122,13 +128,15 @@ fn sample(
     let (mut last_ns, mut mean_cost_ns) = (0, 0);
     loop {
         let now_ns = clock.now_ns();
-        let begun_ns = thread_ns();
+        let (begun_ns, follow_ns) = (thread_ns(), sampler.follow_ns);
         sampler.tick(now_ns, (now_ns - last_ns).min(aim.tick_ns * LONGEST_TICKS));
         if let Some(profiler) = profiler {
             profiler.take();
         }
         last_ns = now_ns;
-        mean_cost_ns = (mean_cost_ns * 7 + thread_ns().saturating_sub(begun_ns)) / 8;
+        mean_cost_ns = (mean_cost_ns * 7
+            + (thread_ns() + follow_ns).saturating_sub(begun_ns + sampler.follow_ns))
+            / 8;
         trends.resize_with(sampler.pipes.len(), Trend::default);
         for (trend, fill) in trends.iter_mut().zip(sampler.pipes.iter().map(|pipe| pipe.now)) {
             if let Some(fill) = fill {

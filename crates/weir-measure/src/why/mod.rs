@@ -11,7 +11,7 @@
 
 mod held;
 mod open;
-mod stopped;
+pub(crate) mod stopped;
 mod task;
 
 use crate::hot::Profiler;
@@ -36,7 +36,7 @@ const WAITS: f64 = 0.3;
 /// Most characters of a command.
 const MOST_CHARACTERS: usize = 60;
 /// The bit of a thread of the kernel in the flags of `/proc/PID/stat` (`PF_KTHREAD`).
-const KERNEL_THREAD: u64 = 0x0020_0000;
+pub(crate) const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// Finds out why process `pid` does not go on; `None` when there is no such process. Takes
 /// [`WINDOW`] and the time of some reads.

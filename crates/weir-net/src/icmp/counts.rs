@@ -52,6 +52,7 @@ counts! {
     dropped_rate: "dropped: too many requests",
     echoes_answered: "echo requests answered",
     timestamps_answered: "timestamp requests answered",
+    information_answered: "information requests answered",
     /// Echo and timestamp replies, which concern the process that asked.
     stray_replies: "stray replies",
     /// Source quenches, which RFC 6633 deprecates.

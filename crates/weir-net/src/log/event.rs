@@ -3,6 +3,7 @@
 //! The first word after the tag is the time, in ns since 1970. The other two words and 16 bits of
 //! the tag (the detail) hold the event. A dump continues in further units.
 
+use super::flow::FlowEvent;
 use super::format;
 use super::kinds::Kinds;
 use super::layout::{LogUnit, PAYLOAD_BYTES};
@@ -135,83 +136,6 @@ pub struct StationEvent {
     pub protocol: u8,
     /// Its port; 0 where the protocol has none.
     pub port: u16,
-}
-
-/// A side that a transfer or a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum WaitedSide {
-    /// This process, its files, or a CPU for it.
-    #[serde(rename = "this side")]
-    This,
-    /// What lies between the two sides.
-    #[serde(rename = "the network")]
-    Network,
-    /// The other side.
-    #[serde(rename = "the other side")]
-    Other,
-}
-
-impl WaitedSide {
-    /// Returns its name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            WaitedSide::This => "this side",
-            WaitedSide::Network => "the network",
-            WaitedSide::Other => "the other side",
-        }
-    }
-}
-
-/// What happened to a transfer or a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "change", rename_all = "lowercase")]
-pub enum FlowChange {
-    /// It began, with these terms.
-    Began {
-        /// Bytes of a block, or of a full segment.
-        block_bytes: u16,
-        /// Blocks of a window, where there are such.
-        window: u16,
-    },
-    /// It came to its end after this many bytes of data.
-    Ended {
-        /// Bytes of data, each counted once.
-        bytes: u64,
-    },
-    /// It failed after this many bytes of data.
-    Failed {
-        /// Bytes of data, each counted once.
-        bytes: u64,
-    },
-    /// Something was sent again.
-    Again {
-        /// The number of the first block or byte.
-        from: u64,
-    },
-    /// Nothing has moved for a while.
-    Stalled {
-        /// The side that is waited for.
-        waits_for: WaitedSide,
-    },
-}
-
-/// A change of a transfer or a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct FlowEvent {
-    /// What happened.
-    #[serde(flatten)]
-    pub change: FlowChange,
-    /// Its protocol.
-    #[serde(flatten, serialize_with = "format::put_protocol")]
-    pub protocol: u8,
-    /// Our port.
-    pub port: u16,
-    /// The other side's address.
-    #[serde(rename = "target")]
-    pub remote: Ipv4Addr,
-    /// The other side's port.
-    #[serde(rename = "target_port")]
-    pub remote_port: u16,
 }
 
 /// The bytes of a packet.
@@ -427,40 +351,8 @@ impl StationEvent {
 impl FlowEvent {
     #[inline]
     pub(crate) fn pack(&self) -> Packed {
-        let (what, value) = match self.change {
-            FlowChange::Began { block_bytes, window } => {
-                (0, u64::from(block_bytes) << 16 | u64::from(window))
-            }
-            FlowChange::Ended { bytes } => (1, bytes),
-            FlowChange::Failed { bytes } => (2, bytes),
-            FlowChange::Again { from } => (3, from),
-            FlowChange::Stalled { waits_for } => (4, waits_for as u64),
-        };
-        let ports = u64::from(self.remote_port) << 16 | u64::from(self.port);
-        let word = u64::from(self.remote.to_bits()) << 32 | ports;
-        Packed::new(code::FLOW, self.protocol, EventReason::new(what), [word, value])
-    }
-
-    fn unpack(unit: &LogUnit, what: u8) -> Option<FlowEvent> {
-        let [_, word, value] = unit.payload;
-        let change = match what {
-            0 => FlowChange::Began { block_bytes: (value >> 16) as u16, window: value as u16 },
-            1 => FlowChange::Ended { bytes: value },
-            2 => FlowChange::Failed { bytes: value },
-            3 => FlowChange::Again { from: value },
-            4 => FlowChange::Stalled {
-                waits_for: *[WaitedSide::This, WaitedSide::Network, WaitedSide::Other]
-                    .get(usize::try_from(value).ok()?)?,
-            },
-            _ => return None,
-        };
-        Some(FlowEvent {
-            change,
-            protocol: (unit.detail >> 8) as u8,
-            port: word as u16,
-            remote: Ipv4Addr::from_bits((word >> 32) as u32),
-            remote_port: (word >> 16) as u16,
-        })
+        let (what, words) = self.words();
+        Packed::new(code::FLOW, self.protocol, EventReason::new(what), words)
     }
 }
 
@@ -532,7 +424,11 @@ pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<LogEvent> {
                 port: unit.payload[1] as u16,
             })
         }
-        code::FLOW => EventBody::Flow(FlowEvent::unpack(unit, reason.number())?),
+        code::FLOW => {
+            let [_, word, value] = unit.payload;
+            let protocol = (unit.detail >> 8) as u8;
+            EventBody::Flow(FlowEvent::of_words(reason.number(), protocol, [word, value])?)
+        }
         _ => return None,
     };
     Some(LogEvent { time_ns: unit.payload[0], what })

@@ -6,19 +6,17 @@ use super::outgoing::Transmitter;
 use super::stations::{PutResult, Stations};
 use super::{SwitchSettings, now_ns};
 use crate::counts::SwitchCounts;
+use crate::division::{self, Division, Refusal};
 use crate::drop_reason::DropReason;
 use crate::icmp::Undeliverable;
-use crate::message::{self, Checksum, TO_STATION_BYTES, to_station};
+use crate::message::{self, Checksum, QUOTED_BYTES, TO_STATION_BYTES, to_station};
 use crate::reassembly::{Reassembled, Reassembly, Rejection};
 use crate::spans;
-use crate::wire::ipv4::{Datagram, protocol};
-use crate::wire::{options, ports, udp};
+use crate::wire::ipv4::{self, Datagram, protocol};
+use crate::wire::{ports, udp};
 use std::net::SocketAddrV4;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Bytes of an undeliverable datagram that are passed on: more than an ICMP error quotes.
-const QUOTED_BYTES: usize = 576;
 
 /// The state of the receive path: the attached stations and the reassembly.
 #[derive(Debug)]
@@ -28,6 +26,7 @@ pub struct Incoming {
     pub stations: Stations,
     pub(super) reassembly: Reassembly,
     inline: Option<Box<Inline>>,
+    division: Division,
     /// Buffer in which a message is assembled.
     scratch: Vec<u8>,
 }
@@ -41,6 +40,7 @@ impl Incoming {
             stations: Stations::new(),
             reassembly: Reassembly::new(settings.limits),
             inline: inline.map(Box::new),
+            division: settings.division,
             scratch: Vec::new(),
         }
     }
@@ -54,12 +54,16 @@ impl Incoming {
         let begin = packet.start;
         let packet = &buffer[packet];
         self.journal().log_in(packet);
+        if let Some((place, bytes)) = self.multiplex(packet) {
+            let message = &mut buffer[begin - TO_STATION_BYTES..begin + bytes];
+            return self.put(place, message, checksum, true);
+        }
         let span = spans::VERIFY.enter_next();
-        let admitted = self.admit(packet);
+        let admitted = division::admit(packet, self.transmitter.net);
         drop(span);
         let datagram = match admitted {
             Ok(datagram) => datagram,
-            Err(why) => return self.journal().drop_in(why, packet),
+            Err(refusal) => return self.drop_refused(refusal, packet),
         };
         if datagram.is_fragment() {
             let reassembly = &mut self.reassembly;
@@ -86,6 +90,30 @@ impl Incoming {
         self.deliver(&mut buffer[begin - TO_STATION_BYTES..begin + bytes], checksum);
     }
 
+    /// Where stations check headers: finds the station of a whole datagram to this host. Returns its
+    /// place and the datagram's length. What has no station is for the switch to check.
+    #[inline]
+    fn multiplex(&self, packet: &[u8]) -> Option<(u16, usize)> {
+        if self.division == Division::Later {
+            return None;
+        }
+        let (header, header_bytes) = ipv4::shape_of(packet, packet.len())?;
+        let bytes = usize::from(header.total_bytes);
+        let is_ours = header.destination == self.transmitter.net.address;
+        let payload = packet.get(header_bytes..bytes).filter(|_| is_ours)?;
+        Some((self.stations.find(header.protocol, payload)?, bytes))
+    }
+
+    /// Drops a packet whose header is invalid, and lets ICMP report it where it does.
+    #[cold]
+    pub(super) fn drop_refused(&mut self, refusal: Refusal, packet: &[u8]) {
+        if let Some(undeliverable) = refusal.undeliverable {
+            let bytes = Datagram::check(packet).map_or(packet, |datagram| datagram.bytes());
+            self.nobody_takes(bytes, undeliverable);
+        }
+        self.journal().drop_in(refusal.reason, packet);
+    }
+
     /// Takes a datagram that a station here sent to this host.
     pub fn take_own(&mut self, datagram: Vec<u8>, checksum: Checksum) {
         let mut message = vec![0; TO_STATION_BYTES];
@@ -93,42 +121,11 @@ impl Incoming {
         self.deliver(&mut message, checksum);
     }
 
-    /// Checks the header of a packet, and whether it is for this host.
-    fn admit<'a>(&mut self, packet: &'a [u8]) -> Result<Datagram<'a>, DropReason> {
-        let datagram = Datagram::check(packet)?;
-        let header = datagram.header();
-        let net = self.transmitter.net;
-        if header.destination != net.address {
-            let all = header.destination.is_multicast() || net.is_broadcast(header.destination);
-            return Err(if all { DropReason::Broadcast } else { DropReason::NotForUs });
-        }
-        if header.source == net.address || !net.is_host(header.source) {
-            return Err(DropReason::Source);
-        }
-        if !datagram.options().is_empty() {
-            self.check_options(&datagram)?;
-        }
-        Ok(datagram)
-    }
-
-    #[cold]
-    fn check_options(&mut self, datagram: &Datagram<'_>) -> Result<(), DropReason> {
-        let Err(problem) = options::verify(datagram.options()) else { return Ok(()) };
-        let (why, undeliverable) = match problem.reason {
-            options::OptionFault::SourceRoute => {
-                (DropReason::SourceRoute, Undeliverable::SourceRoute)
-            }
-            _ => (DropReason::BadOptions, Undeliverable::Parameter { pointer: problem.pointer }),
-        };
-        self.nobody_takes(datagram.bytes(), undeliverable);
-        Err(why)
-    }
-
     /// Gives a whole datagram, with room before it for the message head, to its station: one copy,
     /// into its ring.
     fn deliver(&mut self, message: &mut [u8], checksum: Checksum) {
         let span = spans::DELIVER.enter_next();
-        let (front, bytes) = message.split_at_mut(TO_STATION_BYTES);
+        let bytes = &mut message[TO_STATION_BYTES..];
         let Ok(datagram) = Datagram::check(bytes) else {
             // The header was checked on arrival: only a fault in reassembly could spoil it.
             return self.journal().counts.drop(DropReason::HeaderChecksum);
@@ -146,9 +143,15 @@ impl Incoming {
             }
             return self.refuse(bytes);
         };
-        front.fill(0);
-        front[0] = to_station::PACKET;
-        front[2] = u8::from(checksum == Checksum::LeftOut);
+        self.put(place, message, checksum, false);
+        drop(span);
+    }
+
+    /// Puts a datagram into its station's ring; `unchecked`: the station is to check its header.
+    fn put(&mut self, place: u16, message: &mut [u8], checksum: Checksum, unchecked: bool) {
+        let left_out = u8::from(checksum == Checksum::LeftOut);
+        message[..TO_STATION_BYTES].fill(0);
+        message[..4].copy_from_slice(&[to_station::PACKET, 0, left_out, u8::from(unchecked)]);
         match self.stations.put(place, message) {
             PutResult::Done => SwitchCounts::add(&self.journal().counts.delivered, 1),
             PutResult::Full => {

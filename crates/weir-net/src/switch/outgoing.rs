@@ -5,6 +5,7 @@ use super::journal::Journal;
 use super::payload::Payload;
 use super::{SwitchSettings, now_ns};
 use crate::counts::SwitchCounts;
+use crate::division::{FilledHeader, HostFacts};
 use crate::drop_reason::DropReason;
 use crate::fragment::Pieces;
 use crate::message::Checksum;
@@ -12,8 +13,7 @@ use crate::net::Net;
 use crate::outgoing::{Offload, Outgoing};
 use crate::routes::{NextHop, Routes};
 use crate::spans;
-use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_HEADER_BYTES};
-use crate::wire::options;
+use crate::wire::ipv4::{self, Header, LEAST_HEADER_BYTES, MOST_HEADER_BYTES};
 use rustix::fd::AsFd;
 use rustix::time::{ClockId, clock_gettime};
 use std::net::Ipv4Addr;
@@ -105,66 +105,110 @@ impl Transmitter {
         out: &Outgoing<'_>,
         payload: &Payload<'_>,
     ) -> Result<SendResult, DropReason> {
-        let own = self.net.address;
-        if !self.net.is_host(out.destination) {
-            return Err(DropReason::Destination);
-        }
-        if !self.net.has(out.destination) {
-            self.hop(out.destination).ok_or(DropReason::NoRoute)?;
-        }
-        let mut room = [0; MOST_HEADER_BYTES - LEAST_HEADER_BYTES];
-        let padded = out.options.len().next_multiple_of(4);
-        let options = room.get_mut(..padded).ok_or(DropReason::BadOptions)?;
-        if padded > 0 {
-            options[..out.options.len()].copy_from_slice(out.options);
-            options::verify(options).map_err(|_| DropReason::BadOptions)?;
-            options::update(options, own, ms_since_midnight())
-                .map_err(|_| DropReason::BadOptions)?;
-        }
         let bytes = payload.len();
-        let total_bytes = LEAST_HEADER_BYTES + padded + bytes;
-        if total_bytes > MOST_BYTES {
-            return Err(DropReason::TooBig);
+        // Relaxed: only uniqueness matters.
+        let next_id = |packets| self.next_id.fetch_add(packets, Ordering::Relaxed) as u16;
+        let filled = FilledHeader::of(out, bytes, &self.host(), next_id)?;
+        self.pass(&filled.header, filled.options(), None, out.offload, payload)
+    }
+
+    fn host(&self) -> HostFacts {
+        HostFacts { net: self.net, mtu: self.mtu, offloads: self.device.offloads() }
+    }
+
+    /// Sends a datagram whose header the station has filled, or drops it and counts why. Of the
+    /// header, the switch checks that its lengths agree, and that it claims neither another source
+    /// nor another protocol than the station has.
+    pub fn send_filled(
+        &self,
+        out: &Outgoing<'_>,
+        head: &[u8],
+        payload: &Payload<'_>,
+    ) -> SendResult {
+        let span = spans::COMPLETE.enter();
+        match self.try_send_filled(out, head, payload) {
+            Ok(sent) => {
+                span.end_at_last();
+                sent
+            }
+            Err(why) => {
+                self.journal.drop_out(why, self.net.address, out, payload);
+                SendResult::Done
+            }
         }
-        let packets = match out.offload {
-            Offload::None => 1,
+    }
+
+    fn try_send_filled(
+        &self,
+        out: &Outgoing<'_>,
+        head: &[u8],
+        payload: &Payload<'_>,
+    ) -> Result<SendResult, DropReason> {
+        let bytes = head.len() + payload.len();
+        let (header, header_bytes) = ipv4::shape_of(head, bytes).ok_or(DropReason::BadMessage)?;
+        if header_bytes != head.len() || usize::from(header.total_bytes) != bytes {
+            return Err(DropReason::BadMessage);
+        }
+        if header.source != self.net.address {
+            return Err(DropReason::Source);
+        }
+        if header.protocol != out.protocol {
+            return Err(DropReason::NotItsProtocol);
+        }
+        match out.offload {
+            Offload::None => {}
             _ if !self.device.offloads() => return Err(DropReason::BadMessage),
-            Offload::Checksum if total_bytes > self.mtu => return Err(DropReason::TooBig),
-            Offload::Checksum => 1,
-            Offload::Segments(segment_bytes) => bytes.div_ceil(usize::from(segment_bytes)),
-        };
-        let header = Header {
-            tos: out.tos,
-            total_bytes: total_bytes as u16,
-            // Relaxed: only uniqueness matters.
-            id: self.next_id.fetch_add(packets as u32, Ordering::Relaxed) as u16,
-            dont_fragment: out.dont_fragment,
-            more_fragments: false,
-            offset_bytes: 0,
-            ttl: out.ttl,
-            protocol: out.protocol,
-            source: own,
-            destination: out.destination,
-        };
+            Offload::Checksum if bytes > self.mtu => return Err(DropReason::TooBig),
+            Offload::Checksum | Offload::Segments(_) => {}
+        }
+        self.pass(&header, &head[LEAST_HEADER_BYTES..], Some(head), out.offload, payload)
+    }
+
+    /// Passes a datagram on: to the device, in fragments if it is long, or to this host. `ready` is
+    /// its header as its station filled it.
+    fn pass(
+        &self,
+        header: &Header,
+        options: &[u8],
+        ready: Option<&[u8]>,
+        offload: Offload,
+        payload: &Payload<'_>,
+    ) -> Result<SendResult, DropReason> {
+        let own = self.net.address;
+        if !self.net.has(header.destination) {
+            self.hop(header.destination).ok_or(DropReason::NoRoute)?;
+        }
         SwitchCounts::add(&self.journal.counts.sent, 1);
-        self.journal.log_out(&header, options, payload);
-        if out.destination == own {
-            let checksum = match out.offload {
+        self.journal.log_out(header, options, payload);
+        if header.destination == own {
+            let checksum = match offload {
                 Offload::None => Checksum::ToCheck,
                 Offload::Checksum | Offload::Segments(_) => Checksum::LeftOut,
             };
-            return Ok(SendResult::ToUs(whole(&header, options, payload)?, checksum));
+            return Ok(SendResult::ToUs(whole(header, options, payload)?, checksum));
         }
-        if total_bytes <= self.mtu || out.offload != Offload::None {
-            let device_header = self.device_header(out, padded, payload)?;
-            self.put(&device_header, &header, options, payload, 0..bytes)?;
+        let bytes = payload.len();
+        if usize::from(header.total_bytes) <= self.mtu || offload != Offload::None {
+            let device_header = self.device_header(offload, options.len(), payload)?;
+            let head = |room: &mut [u8]| match ready {
+                Some(ready) => copied(ready, room),
+                None => header.emit(options, room),
+            };
+            self.put(&device_header, head, payload, 0..bytes)?;
             return Ok(SendResult::Done);
         }
-        for piece in
-            Pieces::new(header, options, bytes, self.mtu).map_err(|_| DropReason::TooBig)?
+        // Fragments of two stations must not be taken for those of one datagram. Relaxed: only
+        // uniqueness matters.
+        let id = match ready {
+            Some(_) => self.next_id.fetch_add(1, Ordering::Relaxed) as u16,
+            None => header.id,
+        };
+        for piece in Pieces::new(Header { id, ..*header }, options, bytes, self.mtu)
+            .map_err(|_| DropReason::TooBig)?
         {
             let none = [0; VNET_HEADER_BYTES];
-            self.put(&none, &piece.header, &piece.options, payload, piece.payload)?;
+            let head = |room: &mut [u8]| piece.header.emit(&piece.options, room);
+            self.put(&none, head, payload, piece.payload)?;
         }
         Ok(SendResult::Done)
     }
@@ -172,11 +216,11 @@ impl Transmitter {
     /// Makes the device's header, which says what is left to it.
     fn device_header(
         &self,
-        out: &Outgoing<'_>,
+        offload: Offload,
         options_bytes: usize,
         payload: &Payload<'_>,
     ) -> Result<[u8; VNET_HEADER_BYTES], DropReason> {
-        let segment_bytes = match out.offload {
+        let segment_bytes = match offload {
             Offload::None => return Ok([0; VNET_HEADER_BYTES]),
             Offload::Checksum => 0,
             Offload::Segments(bytes) => bytes,
@@ -198,20 +242,18 @@ impl Transmitter {
         Ok(vnet_header(ip_bytes, TCP_CHECKSUM_AT, ip_bytes + tcp_bytes, segment_bytes))
     }
 
-    /// Writes one packet: our header, and a part of the payload from where it lies.
+    /// Writes one packet: a header, and a part of the payload from where it lies.
     fn put(
         &self,
         vnet: &[u8; VNET_HEADER_BYTES],
-        header: &Header,
-        options: &[u8],
+        header: impl FnOnce(&mut [u8]) -> Option<usize>,
         payload: &Payload<'_>,
         part: Range<usize>,
     ) -> Result<(), DropReason> {
         let mut head = [0; VNET_HEADER_BYTES + MOST_HEADER_BYTES];
         let device_header = self.device.header_bytes();
         head[..device_header].copy_from_slice(&vnet[..device_header]);
-        let emitted =
-            header.emit(options, &mut head[device_header..]).ok_or(DropReason::BadOptions)?;
+        let emitted = header(&mut head[device_header..]).ok_or(DropReason::BadOptions)?;
         let head = &head[..device_header + emitted];
         let counts = &self.journal.counts;
         let write = || payload.write_to(self.device.as_fd(), head, part);
@@ -227,6 +269,12 @@ impl Transmitter {
             }
         }
     }
+}
+
+/// Copies a header that a station has filled.
+fn copied(ready: &[u8], room: &mut [u8]) -> Option<usize> {
+    room.get_mut(..ready.len())?.copy_from_slice(ready);
+    Some(ready.len())
 }
 
 /// A whole datagram for this host itself.

@@ -5,14 +5,21 @@ use super::acceptor::StationAcceptor;
 use super::journal::Journal;
 use super::outgoing::SendResult;
 use super::payload::Payload;
+use crate::division::Division;
 use crate::drop_reason::DropReason;
 use crate::log::StationChange;
-use crate::message::{self, FROM_STATION_BYTES, MessageHead, TO_STATION_BYTES, from_station};
+use crate::message::{
+    self, FROM_STATION_BYTES, MessageHead, QUOTED_BYTES, TO_STATION_BYTES, from_station,
+};
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
+use crate::wire::ipv4::MOST_HEADER_BYTES;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir::{Ending, Event, Lent, Received, WriterId};
+
+/// Where a header of IP has its protocol.
+const PROTOCOL_AT: usize = 9;
 
 /// The station and protocol of the last send: allowed again until a station comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +69,7 @@ impl Requests {
         let Some(front) = MessageHead::check(&front) else {
             return self.journal().counts.drop(DropReason::BadMessage);
         };
-        if front.kind == from_station::SEND {
+        if matches!(front.kind, from_station::SEND | from_station::FILLED) {
             return self.send_for(&front, received, lent);
         }
         let mut rest = vec![0; (lent.len() - FROM_STATION_BYTES).min(4096)];
@@ -88,6 +95,7 @@ impl Requests {
                 }
             }
             from_station::REDIRECT => self.redirect(received, &rest),
+            from_station::DROPPED => self.dropped(received, &rest),
             from_station::NOTICE => {
                 let mut incoming = self.shared.lock();
                 match message::notice(&rest) {
@@ -111,6 +119,21 @@ impl Requests {
         self.shared.transmitter.learn(destination, gateway, from);
     }
 
+    /// Drops a datagram whose header a station has checked.
+    fn dropped(&self, received: Received, rest: &[u8]) {
+        let mut incoming = self.shared.lock();
+        let refusal = message::dropped(rest).filter(|(_, quoted)| {
+            let number = quoted.get(PROTOCOL_AT).copied().unwrap_or_default();
+            quoted.len() <= QUOTED_BYTES
+                && self.shared.settings.division == Division::Allen
+                && incoming.stations.may_send(received.writer, number)
+        });
+        match refusal {
+            Some((refusal, quoted)) => incoming.drop_refused(refusal, quoted),
+            None => self.journal().counts.drop(DropReason::BadMessage),
+        }
+    }
+
     fn send_for(&mut self, front: &MessageHead, received: Received, lent: &Lent<'_>) {
         // Acquire: pairs with the Release in `changed`, which counts after the change.
         let generation = self.shared.generation.load(Ordering::Acquire);
@@ -122,6 +145,9 @@ impl Requests {
             }
             self.known = Some(wanted);
         }
+        if front.kind == from_station::FILLED {
+            return self.send_filled(front, lent);
+        }
         let mut options = [0; 40];
         let options = &mut options[..front.options_bytes];
         let offset = FROM_STATION_BYTES + options.len();
@@ -132,6 +158,24 @@ impl Requests {
         let out = Outgoing { options, ..front.out };
         let payload = Payload::Ring { lent, offset };
         if let SendResult::ToUs(datagram, checksum) = self.shared.transmitter.send(&out, &payload) {
+            self.shared.lock().take_own(datagram, checksum);
+        }
+    }
+
+    /// Sends a datagram whose header its station has filled.
+    fn send_filled(&self, front: &MessageHead, lent: &Lent<'_>) {
+        let mut room = [0; MOST_HEADER_BYTES];
+        let there = (lent.len() - FROM_STATION_BYTES).min(room.len());
+        // Copied before it is checked: the station may change what lies in its ring.
+        lent.copy_to(FROM_STATION_BYTES, &mut room[..there]);
+        let head_bytes = usize::from(room[0] & 0xf) * 4;
+        let is_allowed = self.shared.settings.division == Division::Allen;
+        let Some(head) = room[..there].get(..head_bytes).filter(|_| is_allowed) else {
+            return self.journal().counts.drop(DropReason::BadMessage);
+        };
+        let payload = Payload::Ring { lent, offset: FROM_STATION_BYTES + head_bytes };
+        let sent = self.shared.transmitter.send_filled(&front.out, head, &payload);
+        if let SendResult::ToUs(datagram, checksum) = sent {
             self.shared.lock().take_own(datagram, checksum);
         }
     }

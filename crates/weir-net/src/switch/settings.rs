@@ -1,5 +1,6 @@
 //! The settings of a switch, and their check.
 
+use crate::division::Division;
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp;
 use crate::net::Net;
@@ -24,6 +25,8 @@ pub struct SwitchSettings {
     pub gateway: Option<Ipv4Addr>,
     /// Ask for the device's header before each packet.
     pub vnet_header: bool,
+    /// Who fills and checks headers.
+    pub division: Division,
     /// Limits of reassembly.
     pub limits: ReassemblyLimits,
     /// The path of the switch's port.

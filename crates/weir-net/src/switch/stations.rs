@@ -253,7 +253,7 @@ impl Stations {
 /// ICMP replies (RFC 792: "the identifier and sequence number may be used by the echo sender").
 fn local_port(number: u8, payload: &[u8]) -> Option<u16> {
     match payload {
-        [0 | 14, _, _, _, high, low, ..] if number == protocol::ICMP => {
+        [0 | 14 | 16, _, _, _, high, low, ..] if number == protocol::ICMP => {
             Some(u16::from_be_bytes([*high, *low]))
         }
         _ => Some(ports::of(number, payload)?.destination),

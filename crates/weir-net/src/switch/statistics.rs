@@ -48,6 +48,7 @@ impl SwitchState {
             "mtu": settings.mtu,
             "vnet_header": self.transmitter.device.has_header(),
             "inline": settings.inline.is_some(),
+            "division": settings.division.as_str(),
             "packets_in": count(&counts.received),
             "bytes_in": count(&counts.received_bytes),
             "datagrams_reassembled": count(&counts.reassembled),

@@ -71,7 +71,7 @@ impl std::fmt::Debug for SmolStack {
 impl SmolStack {
     /// A stack for a host; `seed` makes its sequence numbers, and must not be foreseeable.
     pub fn new(at: &Attached, seed: u64) -> Self {
-        let Attached { address, prefix_bits, peer: gateway, mtu, offloads } = *at;
+        let Attached { address, prefix_bits, peer: gateway, mtu, offloads, .. } = *at;
         let kind = DeviceKind { mtu, offloads };
         let mut flows = Flows::default();
         let mut device =

@@ -1,14 +1,17 @@
 //! A client of TFTP: one transfer over any [`Datagrams`].
 
+mod side;
+
 use super::datagrams::{Burst, Datagrams, Inbound, blocks_in, blocks_in_default};
 use super::packet::{self, ErrorCode, Mode, TftpOptions, TftpPacket, TftpRequest};
-use super::receiver::{FileReceiver, Sink};
-use super::sender::{Due, FileSender, ResendTimer, Source, TransferCounts, TransferTerms};
+use super::receiver::Sink;
+use super::sender::{Due, ResendTimer, Source, TransferCounts, TransferTerms};
 use super::waits::Waits;
 use super::{DEFAULT_BLOCK_BYTES, Patience, log_flow};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jail::Refusal;
 use crate::log::{FlowChange, Log, WaitedSide};
+use side::{Get, Put, Side, Stopped};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,149 +54,6 @@ pub struct Progress {
     pub waits: Waits,
     /// The side that has its turn.
     pub waits_for: WaitedSide,
-}
-
-/// The side of the client: what it does with the file.
-trait Side {
-    /// Begins, where the server has said this first.
-    fn begin(&mut self, terms: TransferTerms, is_option_ack: bool, now_ns: u64);
-    fn take(&mut self, packet: &TftpPacket<'_>, now_ns: u64) -> std::result::Result<(), Stopped>;
-    fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> io::Result<bool>;
-    fn expire(&mut self, now_ns: u64) -> bool;
-    fn deadline_ns(&self) -> u64;
-    fn is_done(&self) -> bool;
-    fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)>;
-    fn change(&mut self) -> Option<FlowChange>;
-    fn is_due(&self) -> bool;
-    fn sent(&mut self, due_ns: u64, now_ns: u64);
-}
-
-/// Why a transfer stops.
-enum Stopped {
-    File(io::Error),
-    Illegal,
-}
-
-struct Put<'a> {
-    source: &'a mut dyn Source,
-    sender: Option<FileSender>,
-}
-
-struct Get<'a> {
-    sink: &'a mut dyn Sink,
-    receiver: Option<FileReceiver>,
-}
-
-impl Side for Put<'_> {
-    fn begin(&mut self, terms: TransferTerms, _is_option_ack: bool, now_ns: u64) {
-        self.sender = Some(FileSender::new(terms, None, now_ns));
-    }
-
-    fn take(&mut self, packet: &TftpPacket<'_>, now_ns: u64) -> std::result::Result<(), Stopped> {
-        match (packet, &mut self.sender) {
-            (TftpPacket::Ack { block }, Some(sender)) => sender.acknowledge(*block, now_ns),
-            (TftpPacket::OptionAck(_), _) => {}
-            _ => return Err(Stopped::Illegal),
-        }
-        Ok(())
-    }
-
-    fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> io::Result<bool> {
-        let Put { source, sender } = self;
-        sender.as_mut().map_or(Ok(false), |sender| sender.transmit(now_ns, *source, to))
-    }
-
-    fn expire(&mut self, now_ns: u64) -> bool {
-        self.sender.as_mut().is_none_or(|sender| sender.expire(now_ns))
-    }
-
-    fn deadline_ns(&self) -> u64 {
-        self.sender.as_ref().map_or(u64::MAX, FileSender::deadline_ns)
-    }
-
-    fn is_done(&self) -> bool {
-        self.sender.as_ref().is_some_and(FileSender::is_done)
-    }
-
-    fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)> {
-        let sender = self.sender.as_ref()?;
-        Some((sender.counts(), sender.waits(now_ns), sender.waits_for()))
-    }
-
-    fn change(&mut self) -> Option<FlowChange> {
-        self.sender.as_mut()?.change()
-    }
-
-    fn is_due(&self) -> bool {
-        self.sender.as_ref().is_some_and(FileSender::is_due)
-    }
-
-    fn sent(&mut self, due_ns: u64, now_ns: u64) {
-        if let Some(sender) = &mut self.sender {
-            sender.sent(due_ns, now_ns);
-        }
-    }
-}
-
-impl Side for Get<'_> {
-    fn begin(&mut self, terms: TransferTerms, is_option_ack: bool, now_ns: u64) {
-        self.receiver = Some(match is_option_ack {
-            true => FileReceiver::new(terms, None, now_ns),
-            false => FileReceiver::of_first_block(terms, now_ns),
-        });
-    }
-
-    fn take(&mut self, packet: &TftpPacket<'_>, now_ns: u64) -> std::result::Result<(), Stopped> {
-        match (packet, &mut self.receiver) {
-            (TftpPacket::Data { block, bytes }, Some(receiver)) => {
-                match receiver.take(*block, bytes, now_ns, self.sink) {
-                    Ok(false) => Ok(()),
-                    Ok(true) => Err(Stopped::Illegal),
-                    Err(cause) => Err(Stopped::File(cause)),
-                }
-            }
-            (TftpPacket::OptionAck(_), Some(receiver)) => {
-                receiver.options_again();
-                Ok(())
-            }
-            _ => Err(Stopped::Illegal),
-        }
-    }
-
-    fn transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> io::Result<bool> {
-        Ok(self.receiver.as_mut().is_some_and(|receiver| receiver.transmit(now_ns, to)))
-    }
-
-    fn expire(&mut self, now_ns: u64) -> bool {
-        self.receiver.as_mut().is_none_or(|receiver| receiver.expire(now_ns))
-    }
-
-    fn deadline_ns(&self) -> u64 {
-        self.receiver.as_ref().map_or(u64::MAX, FileReceiver::deadline_ns)
-    }
-
-    fn is_done(&self) -> bool {
-        self.receiver.as_ref().is_some_and(FileReceiver::is_done)
-    }
-
-    fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)> {
-        let receiver = self.receiver.as_ref()?;
-        Some((receiver.counts(), receiver.waits(now_ns), receiver.waits_for()))
-    }
-
-    fn change(&mut self) -> Option<FlowChange> {
-        self.receiver.as_mut()?.change()
-    }
-
-    fn is_due(&self) -> bool {
-        self.receiver.as_ref().is_some_and(FileReceiver::is_due)
-    }
-
-    fn sent(&mut self, due_ns: u64, now_ns: u64) {
-        if let Some(receiver) = &mut self.receiver {
-            receiver.sent(due_ns, now_ns);
-        }
-    }
 }
 
 /// A client.

@@ -60,13 +60,12 @@ impl Burst {
         if self.bytes.is_empty() {
             self.datagram_bytes = datagram.len().max(1);
         }
-        let is_whole = self.bytes.len().is_multiple_of(self.datagram_bytes);
         let count = self.bytes.len() / self.datagram_bytes;
-        let bytes = self.bytes.len() + datagram.len();
-        let has_room = count < MOST_SEGMENTS && bytes <= MOST_BURST_BYTES;
-        if !self.bytes.is_empty()
-            && !(is_whole && has_room && datagram.len() <= self.datagram_bytes)
-        {
+        let has_place = self.bytes.len().is_multiple_of(self.datagram_bytes)
+            && datagram.len() <= self.datagram_bytes
+            && count < MOST_SEGMENTS
+            && self.bytes.len() + datagram.len() <= MOST_BURST_BYTES;
+        if !has_place {
             return false;
         }
         self.bytes.extend_from_slice(datagram);

@@ -31,6 +31,10 @@ pub mod kind {
     pub const TIMESTAMP: u8 = 13;
     /// Answer to a timestamp request.
     pub const TIMESTAMP_REPLY: u8 = 14;
+    /// Information request, deprecated (RFC 6918).
+    pub const INFORMATION: u8 = 15;
+    /// Answer to an information request.
+    pub const INFORMATION_REPLY: u8 = 16;
 }
 
 /// Codes of [`Message::Unreachable`] used here (RFC 792, RFC 1122 3.2.2.1).
@@ -99,6 +103,20 @@ pub enum Message<'a> {
     Timestamp(Timestamp),
     /// Timestamp reply.
     TimestampReply(Timestamp),
+    /// Information request: which net is this? The reply's addresses say.
+    Information {
+        /// Identifies the process that asks.
+        id: u16,
+        /// Identifies the request of that process.
+        sequence: u16,
+    },
+    /// Information reply.
+    InformationReply {
+        /// That of the request.
+        id: u16,
+        /// That of the request.
+        sequence: u16,
+    },
     /// A datagram could not be delivered.
     Unreachable {
         /// The reason, 0 to 15, see [`mod@unreachable`].
@@ -174,6 +192,12 @@ impl<'a> Message<'a> {
             (kind::ECHO_REPLY, 0) => Message::EchoReply(Echo::read(bytes)),
             (kind::TIMESTAMP, 0) => Message::Timestamp(Timestamp::read(bytes)?),
             (kind::TIMESTAMP_REPLY, 0) => Message::TimestampReply(Timestamp::read(bytes)?),
+            (kind::INFORMATION, 0) => {
+                Message::Information { id: word(bytes, 4), sequence: word(bytes, 6) }
+            }
+            (kind::INFORMATION_REPLY, 0) => {
+                Message::InformationReply { id: word(bytes, 4), sequence: word(bytes, 6) }
+            }
             (kind::UNREACHABLE, 0..=unreachable::LAST) => {
                 let mtu_bytes =
                     if code == unreachable::FRAGMENTATION_NEEDED { word(bytes, 6) } else { 0 };
@@ -210,6 +234,12 @@ impl<'a> Message<'a> {
             Message::Timestamp(asked) => (kind::TIMESTAMP, 0, asked.write(&mut times), &times),
             Message::TimestampReply(told) => {
                 (kind::TIMESTAMP_REPLY, 0, told.write(&mut times), &times)
+            }
+            Message::Information { id, sequence } => {
+                (kind::INFORMATION, 0, words(*id, *sequence), &[])
+            }
+            Message::InformationReply { id, sequence } => {
+                (kind::INFORMATION_REPLY, 0, words(*id, *sequence), &[])
             }
             Message::Unreachable { code, mtu_bytes, quoted } => {
                 (kind::UNREACHABLE, *code, words(0, *mtu_bytes), quoted.bytes)

@@ -113,6 +113,23 @@ impl Header {
     }
 }
 
+/// Reads the header of a whole datagram of `bytes` bytes, whatever its checksum, addresses and
+/// options are. Returns it and its length; `None` if the lengths do not agree, or it is a fragment.
+#[inline]
+pub(crate) fn shape_of(front: &[u8], bytes: usize) -> Option<(Header, usize)> {
+    if front.len() < LEAST_HEADER_BYTES || front[0] >> 4 != 4 {
+        return None;
+    }
+    let header_bytes = usize::from(front[0] & 0xf) * 4;
+    let total_bytes = usize::from(word(front, 2));
+    let is_fragment = word(front, 6) & (MORE_FRAGMENTS | OFFSET) != 0;
+    let is_sound = (LEAST_HEADER_BYTES..=total_bytes).contains(&header_bytes)
+        && header_bytes <= front.len()
+        && total_bytes <= bytes
+        && !is_fragment;
+    is_sound.then(|| (Header::of_checked(front), header_bytes))
+}
+
 /// Why bytes are not a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {

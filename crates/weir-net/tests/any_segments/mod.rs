@@ -6,6 +6,7 @@
 //! connection.
 
 use std::net::Ipv4Addr;
+use weir_net::division::Division;
 use weir_net::message::Attached;
 use weir_net::tcp::smol::SmolStack;
 use weir_net::tcp::{ConnectionId, Outlet, Phase, Stack};
@@ -169,7 +170,9 @@ pub struct Game {
 
 impl Game {
     pub fn new(offloads: bool, clients: usize) -> Game {
-        let at = Attached { address: HOST, peer: PEER, prefix_bits: 24, mtu: MTU, offloads };
+        let division = Division::Later;
+        let at =
+            Attached { address: HOST, peer: PEER, prefix_bits: 24, mtu: MTU, offloads, division };
         let mut stack = SmolStack::new(&at, 1);
         stack.listen(PORT);
         let clients = vec![Client::default(); clients];

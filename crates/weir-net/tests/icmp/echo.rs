@@ -199,6 +199,26 @@ fn replies_are_for_those_who_asked() {
 }
 
 #[test]
+fn information_is_given_only_if_asked_for() {
+    let settings = IcmpSettings::new(US, PREFIX_BITS);
+    let asked = Message::Information { id: 7, sequence: 9 };
+    let request = datagram(header(), &[], &message(&asked));
+    let mut usual = World::new(settings);
+    usual.take(&request);
+    usual.expect_silence(IcmpCounts { dropped_off: 1, ..IcmpCounts::default() });
+    let mut willing = World::new(IcmpSettings { information: true, ..settings });
+    willing.take(&request);
+    let answer = willing.answer().expect("an answer");
+    assert_eq!((answer.destination, answer.payload.len()), (PEER, 8));
+    let told = Message::InformationReply { id: 7, sequence: 9 };
+    assert_eq!(Message::check(&answer.payload), Ok(told));
+    assert_eq!(willing.counts().information_answered, 1);
+    // A reply is not answered.
+    willing.take(&datagram(header(), &[], &answer.payload));
+    assert_eq!((willing.answer(), willing.counts().stray_replies), (None, 1));
+}
+
+#[test]
 fn both_can_be_switched_off() {
     let settings = IcmpSettings::new(US, PREFIX_BITS);
     let mut world = World::new(IcmpSettings { echo: false, timestamp: false, ..settings });

@@ -82,9 +82,19 @@ fn short_messages_and_wrong_checksums_are_refused() {
 #[test]
 fn codes_that_no_standard_knows_are_other() {
     let ours = ours();
-    for (kind, last) in
-        [(0, 0), (3, 15), (4, 0), (5, 3), (8, 0), (11, 1), (12, 2), (13, 0), (14, 0)]
-    {
+    for (kind, last) in [
+        (0, 0),
+        (3, 15),
+        (4, 0),
+        (5, 3),
+        (8, 0),
+        (11, 1),
+        (12, 2),
+        (13, 0),
+        (14, 0),
+        (15, 0),
+        (16, 0),
+    ] {
         for code in 0..=255 {
             let mut bytes = vec![kind, code, 0, 0, 0, 0, 0, 0];
             bytes.extend_from_slice(&ours);
@@ -179,6 +189,10 @@ fn any_message(quoted: Quoted<'_>) -> impl Strategy<Value = Message<'_>> {
             .prop_map(move |times| Message::Timestamp(time(times))),
         (names, any::<u32>(), any::<u32>(), any::<u32>())
             .prop_map(move |times| Message::TimestampReply(time(times))),
+        (names, any::<bool>()).prop_map(|((id, sequence), is_reply)| match is_reply {
+            false => Message::Information { id, sequence },
+            true => Message::InformationReply { id, sequence },
+        }),
         (0u8..=15, any::<u16>()).prop_map(move |(code, mtu)| Message::Unreachable {
             code,
             mtu_bytes: if code == 4 { mtu } else { 0 },

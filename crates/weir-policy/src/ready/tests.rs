@@ -185,3 +185,37 @@ fn work_ends_whatever_it_is() {
     work.moves(usize::MAX);
     assert!(work.is_over());
 }
+
+#[test]
+fn a_rotation_knows_which_channels_are_in_it() {
+    let mut rotation = Rotation::default();
+    assert!(rotation.is_empty());
+    assert_eq!(rotation.len(), 0);
+    assert!(rotation.push(3, TurnPace::New));
+    assert!(!rotation.push(3, TurnPace::New), "it is there already");
+    assert!(rotation.push(5, TurnPace::Busy));
+    assert!(!rotation.is_empty());
+    assert_eq!(rotation.len(), 2);
+    assert!(rotation.contains(3) && rotation.contains(5) && !rotation.contains(4));
+    assert!(rotation.remove(3));
+    assert!(!rotation.remove(3), "it is out already");
+    assert!(!rotation.contains(3));
+    assert_eq!(rotation.iter().collect::<Vec<_>>(), [5]);
+    assert_eq!(rotation.pop(), Some((5, TurnPace::Busy)));
+    assert!(rotation.is_empty());
+}
+
+#[test]
+fn idle_channels_have_an_exact_number_of_turns_before_a_busy_one() {
+    let mut rotation = Rotation::default();
+    for index in 0..3 * MOST_NEW_TURNS {
+        rotation.push(index, TurnPace::New);
+    }
+    for _ in 0..2 {
+        rotation.push(1000, TurnPace::Busy);
+        for _ in 0..MOST_NEW_TURNS {
+            assert!(matches!(rotation.pop(), Some((_, TurnPace::New))));
+        }
+        assert_eq!(rotation.pop(), Some((1000, TurnPace::Busy)));
+    }
+}

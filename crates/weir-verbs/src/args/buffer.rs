@@ -17,28 +17,8 @@ pub struct BufferOptions {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
-    /// Memory for bytes that the output cannot take yet
-    #[arg(short, long, value_name = "SIZE", default_value = "256M", allow_hyphen_values = true,
-          value_parser = memory)]
-    pub memory: u64,
-
-    /// Directory of the file used once memory is full [default: $TMPDIR, else /var/tmp; memory
-    /// only, if that cannot be used]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "no_spill")]
-    pub spill: Option<PathBuf>,
-
-    /// Use memory only, no file: once memory is full, the writer waits
-    #[arg(long)]
-    pub no_spill: bool,
-
-    /// Maximum size of the file; once memory and file are full, the writer waits
-    #[arg(long, value_name = "SIZE", default_value = "10G", allow_hyphen_values = true,
-          value_parser = limit)]
-    pub limit: u64,
-
-    /// Keep checksums of everything written to the file, and check what is read back
-    #[arg(long, conflicts_with = "no_spill")]
-    pub verify: bool,
+    #[command(flatten)]
+    pub pool: PoolFlags,
 
     /// Pass on at most this many bytes a second, such as 10M
     #[arg(short = 'L', long, value_name = "SIZE", allow_hyphen_values = true, value_parser = rate)]
@@ -76,6 +56,33 @@ pub struct BufferOptions {
     /// Begin every line of progress with NAME, to tell several buffers apart
     #[arg(short = 'N', long)]
     pub name: Option<String>,
+}
+
+/// The memory of a buffer, and the file behind it.
+#[derive(Debug, Args)]
+pub struct PoolFlags {
+    /// Memory for bytes that the output cannot take yet
+    #[arg(short, long, value_name = "SIZE", default_value = "256M", allow_hyphen_values = true,
+          value_parser = memory)]
+    pub memory: u64,
+
+    /// Directory of the file used once memory is full [default: $TMPDIR, else /var/tmp; memory
+    /// only, if that cannot be used]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "no_spill")]
+    pub spill: Option<PathBuf>,
+
+    /// Use memory only, no file: once memory is full, the writer waits
+    #[arg(long)]
+    pub no_spill: bool,
+
+    /// Maximum size of the file; once memory and file are full, the writer waits
+    #[arg(long, value_name = "SIZE", default_value = "10G", allow_hyphen_values = true,
+          value_parser = limit)]
+    pub limit: u64,
+
+    /// Keep checksums of everything written to the file, and check what is read back
+    #[arg(long, conflicts_with = "no_spill")]
+    pub verify: bool,
 }
 
 const JSON: &str = "At the end, write the statistics as JSON (schema weir.buffer/2) to FILE";

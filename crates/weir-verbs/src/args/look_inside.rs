@@ -11,6 +11,10 @@ pub struct LookInside {
     #[arg(long)]
     pub profile: bool,
 
+    /// Trace every switch of the CPUs (as root): times by state are then exact, and not sampled
+    #[arg(long)]
+    pub trace: bool,
+
     /// Write a page with the course of the run to FILE: states and fills over time, phases, tables
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,

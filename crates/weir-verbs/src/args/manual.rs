@@ -67,7 +67,9 @@ mod tests {
             let verb = command.find_subcommand_mut(verb).expect("a verb");
             verb.render_long_help().to_string()
         };
-        for verb in ["run", "sh", "bench", "buffer", "port", "stat", "tune", "net", "compare"] {
+        for verb in
+            ["run", "sh", "bench", "buffer", "port", "stat", "tune", "net", "compare", "top"]
+        {
             let text = help(&mut command(), verb);
             assert!(text.contains("\nExamples"), "{verb}: {text}");
         }

@@ -16,12 +16,13 @@ mod relay;
 mod run;
 mod saved;
 mod sh;
+mod top;
 mod watch;
 mod why;
 mod words;
 
 pub use bench::BenchOptions;
-pub use buffer::BufferOptions;
+pub use buffer::{BufferOptions, PoolFlags};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use json::JsonOption;
 pub use look_inside::LookInside;
@@ -46,6 +47,7 @@ pub use run::{Asked, RunOptions};
 pub use saved::{CompareOptions, Export, FailOn, HistoryCommand, HistoryShowOptions, HistoryVerb};
 pub use sh::{ShOptions, shell_words};
 use std::path::PathBuf;
+pub use top::{TopOptions, TopSort};
 pub use watch::WatchOptions;
 pub use why::WhyOptions;
 pub use words::parse;
@@ -87,6 +89,8 @@ pub enum Verb {
     Why(WhyOptions),
     /// Say where processes that run already spend their time
     Watch(WatchOptions),
+    /// Show all pipes between processes on this host, live: who writes, who reads, who waits
+    Top(TopOptions),
     /// Measure how fast bytes and messages pass between processes on this host, repeatably
     Bench(BenchOptions),
     /// Compare two saved runs of weir bench, or one with a new run

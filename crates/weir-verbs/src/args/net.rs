@@ -149,6 +149,10 @@ pub struct NetUpOptions {
     #[arg(long)]
     pub ggp: bool,
 
+    /// Who fills and checks headers of IP: allen (the stations) or later (the switch)
+    #[arg(long, value_name = "WHO", default_value = "later")]
+    pub division: weir_net::division::Division,
+
     /// How long a datagram waits for its fragments
     #[arg(long, value_name = "TIME", default_value = "30s",
           value_parser = crate::units::parse::duration)]
@@ -184,6 +188,10 @@ pub struct NetIcmpdOptions {
     /// Answer the gateway protocol GGP (RFC 823) as well
     #[arg(long)]
     pub ggp: bool,
+
+    /// Answer information requests (RFC 792), which no host should any more (RFC 6918)
+    #[arg(long)]
+    pub information: bool,
 
     /// Answer at most N echo requests a second [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

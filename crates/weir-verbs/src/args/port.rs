@@ -1,7 +1,7 @@
 //! Options of `weir port`.
 
-use super::JsonOption;
-use clap::{Args, Subcommand, ValueHint};
+use super::{JsonOption, PoolFlags};
+use clap::{Arg, Args, Subcommand, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +31,7 @@ pub enum PortVerb {
 #[derive(Debug, Args)]
 #[command(after_help = READ_EXAMPLES)]
 #[command(mut_arg("json", |arg| arg.help(READ_JSON).group("form")))]
+#[command(mut_args(needs_elastic))]
 pub struct PortReadOptions {
     /// The port: a path, or a name without a /, which lies in a directory of this user
     pub name: PathBuf,
@@ -74,6 +75,13 @@ pub struct PortReadOptions {
     /// Maximum number of writers at once, up to 16384; each takes a file descriptor
     #[arg(long, value_name = "N", default_value = "1024")]
     pub max_writers: u32,
+
+    /// Let no writer wait while the output rests: keep what comes in memory, then in a file
+    #[arg(long)]
+    pub elastic: bool,
+
+    #[command(flatten)]
+    pub pool: PoolFlags,
 }
 
 #[derive(Debug, Args)]
@@ -164,9 +172,14 @@ Examples:
   weir port read --header log                     each line with its sender, WRITER:SEQUENCE
   weir port read --json - log                     the same and more, as JSON
   weir port read --null paths | xargs -0 ls -d    for messages that may hold newlines
+  weir port read --elastic log | ./slow           writers go on while ./slow works
 
 A reader that is interrupted closes the port and dies of the signal. If the reader of its output has
-left, it closes the port and dies of SIGPIPE, as other programs in a pipeline do.";
+left, it closes the port and dies of SIGPIPE, as other programs in a pipeline do.
+
+With --elastic each writer that fills its capacity gets a backlog in memory, and then in a file
+without a name, as of weir buffer. All writers share both. Once they are full, writers wait. What is
+in the backlog when the reader is interrupted is lost, and it says how much.";
 
 const WRITE_EXAMPLES: &str = "\
 Examples:
@@ -182,6 +195,14 @@ const STAT_NOTE: &str = "\
 The reader and the writers count for themselves. Sent and received count pieces: a message longer
 than a quarter of its writer's capacity is sent in several. Writers whose processes this user may
 not inspect are not shown.";
+
+/// Makes the options of the backlogs need `--elastic`.
+fn needs_elastic(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "memory" | "spill" | "no_spill" | "limit" | "verify" => arg.requires("elastic"),
+        _ => arg,
+    }
+}
 
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);

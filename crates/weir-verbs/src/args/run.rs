@@ -93,7 +93,7 @@ pub struct RunOptions {
 
     /// Run several pipelines repeatedly in random order, and say which is faster. With one
     /// pipeline, compare it with itself under the advice
-    #[arg(long, conflicts_with_all = ["profile", "html", "chrome_trace"])]
+    #[arg(long, conflicts_with_all = ["profile", "trace", "html", "chrome_trace"])]
     pub compare: bool,
 
     /// Number of rounds of --compare, 6 to 2048
@@ -192,6 +192,10 @@ each file. Where kernel.perf_event_paranoid is above 2, that needs root; at 2, f
 kernel need root. --html FILE writes one page, with what each stage did over time, the tables and the
 functions. --chrome-trace FILE writes the same course for https://ui.perfetto.dev. Neither can be used with
 --compare.
+
+--trace has the kernel tell each switch of a CPU from and to the processes of the run, by programs at
+its tracepoints (bpf(2), as root). The columns cpu to other are then exact. Where that cannot be,
+weir samples and says why; with --verbose, also what the kernel's verifier said.
 
 A text that is not one top-level pipeline (a && b, loops, here-documents) runs whole under the
 shell, and weir finds its processes from outside. It does the same for a single command that is a

@@ -14,7 +14,7 @@ mod signals;
 mod stats;
 mod wait;
 
-use crate::args::BufferOptions;
+use crate::args::{BufferOptions, PoolFlags};
 use crate::fault::{Fault, die, tell};
 use crate::output::{Output, print_err};
 use crate::units::{binary, capacity};
@@ -37,7 +37,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.json.is_stdout() {
         return Err(Fault::usage("standard output carries the data: --json needs a file"));
     }
-    let (pool, spills) = make_pool(options)?;
+    let (pool, spills) = make_pool(&options.pool)?;
     // Opened before anything is read, so that a bad name costs no bytes.
     let mut json = Output::open(&options.json)?;
     let input_file = named(options.file.as_deref());
@@ -47,13 +47,14 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     let heard = Heard::new()?;
     let begun = Instant::now();
     let facts = StreamFacts {
-        memory_bytes: options.memory,
+        memory_bytes: options.pool.memory,
         spills,
         size_bytes: options.size.or(input.remaining_bytes),
     };
     let display = Display::new(options, facts, begun);
     let rate = options.rate.map(|bytes_per_s| Rate::new(bytes_per_s, begun));
-    let start_bytes = options.start.map_or(0, |percent| options.memory / 100 * u64::from(percent));
+    let start_bytes =
+        options.start.map_or(0, |percent| options.pool.memory / 100 * u64::from(percent));
     let told = (display, &*heard);
     let mut flow = Flow::new(&pool, (input, output), (rate, start_bytes), told)?;
     let mut end = flow.run();
@@ -64,7 +65,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
         end = Err(flow.unwritable(Errno::PIPE));
     }
     flow.finish();
-    let mut stats = sum_up(&flow, &end, begun, (&pool, options.memory));
+    let mut stats = sum_up(&flow, &end, begun, (&pool, options.pool.memory));
     stats.name.clone_from(&options.name);
     if matches!(end, Ok(BufferEnd::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
         let lost = binary(stats.not_passed_on_bytes);
@@ -98,7 +99,7 @@ fn named(file: Option<&Path>) -> Option<&Path> {
 
 /// Creates the pool, and tells whether it spills. If the default directory cannot be used, a message
 /// says so and the pool has memory only, which is enough for most streams.
-fn make_pool(options: &BufferOptions) -> Result<(Pool, bool), Fault> {
+pub fn make_pool(options: &PoolFlags) -> Result<(Pool, bool), Fault> {
     let wanted = PoolOptions::new().memory_bytes(options.memory).limit_bytes(options.limit);
     let wanted = wanted.verify(options.verify);
     let in_memory = || Pool::new(&wanted.clone().no_spill());

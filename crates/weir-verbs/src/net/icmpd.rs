@@ -16,6 +16,7 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     // The switch creates the log. Without one, nothing is logged.
     let log = Log::open(directory.join(names::LOG)).ok();
     let attached = Icmpd::attach(&switch, &directory, options.ggp, log, |settings| {
+        settings.information = options.information;
         settings.replies = options.echo_rate.map(|per_s| TokenRate { per_s, burst: per_s });
     });
     let mut daemon = attached.map_err(|error| not_attached(&tun, error))?;

@@ -1,34 +1,28 @@
 //! `weir net tftp`: fetches or sends a file by TFTP, over the switch or the kernel's sockets.
 
+use super::tftp_list::{self, BAR, local_of, proposal, remote_of};
 use super::tftpd::summary;
-use super::{asked, device, not_attached, stop_flag, switch_of, tftp_list};
+use super::{asked, device, not_attached, stop_flag, switch_of};
 use crate::args::{
-    NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions, NetTftpVerb, TransferMode,
-    TransferOptions,
+    NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions, NetTftpVerb, TransferOptions,
 };
 use crate::fault::{Fault, tell};
 use crate::output::progress_bar;
 use indicatif::ProgressBar;
 use rustix::fd::AsFd;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_net::jail::{self, PartFile};
 use weir_net::log::Log;
 use weir_net::names;
-use weir_net::tftp::client::{Client, Progress, Proposal};
+use weir_net::tftp::client::{Client, Progress};
 use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
 use weir_net::tftp::files::FileSource;
-use weir_net::tftp::packet::Mode;
 use weir_net::tftp::receiver::Sink;
 use weir_net::udp::UdpEndpoint;
-
-/// Template of the progress: bytes, rate, and the side that is waited for.
-pub const BAR: &str = "{bar:24} {bytes:>10}  {bytes_per_sec}  {msg}";
 
 pub fn tftp(command: &NetTftpCommand) -> Result<ExitCode, Fault> {
     let (host, transfer) = match &command.verb {
@@ -66,20 +60,6 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, Fault> {
     let mut found = found.map_err(Fault::cannot(&format!("find the host '{host}'")))?;
     let none = || Fault::failed(format!("cannot find the host '{host}': it has no address"));
     found.next().ok_or_else(none)
-}
-
-/// What the options propose to the server.
-pub fn proposal(transfer: &TransferOptions) -> Proposal {
-    Proposal {
-        mode: match transfer.mode {
-            TransferMode::Octet => Mode::Octet,
-            TransferMode::Netascii => Mode::Netascii,
-        },
-        block_bytes: transfer.block,
-        window: transfer.window,
-        timeout_s: transfer.timeout,
-        options: !transfer.no_options,
-    }
 }
 
 fn run(
@@ -152,21 +132,6 @@ fn get(
     };
     let name = options.remote.as_bytes();
     client.get(name, &mut sink, &stop, &mut |progress| show(bar, progress)).map_err(asked)
-}
-
-/// Returns the file that is to be written: the one that was named, or the last part of the name there.
-pub fn local_of(options: &NetTftpGetOptions) -> Result<PathBuf, Fault> {
-    let named = || {
-        let name = Path::new(&options.remote).file_name().map(PathBuf::from);
-        name.ok_or_else(|| Fault::usage("cannot name the file here: name it as well"))
-    };
-    options.local.clone().map_or_else(named, Ok)
-}
-
-/// Returns the name of the file that is sent: the one that was named, or the last part of the path.
-pub fn remote_of(options: &NetTftpPutOptions) -> OsString {
-    let own = || options.local.file_name().map(ToOwned::to_owned).unwrap_or_default();
-    options.remote.clone().unwrap_or_else(own)
 }
 
 fn put(

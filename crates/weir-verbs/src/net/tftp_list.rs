@@ -1,22 +1,59 @@
 //! Requests of `weir net tftp` to a `weir net tftpd` that runs: a transfer, and its list of transfers.
 
-use super::tftp::{BAR, local_of, proposal, remote_of};
 use super::tftpd::summary;
 use super::{asked, device, stop_flag, switch_of};
-use crate::args::{NetTftpCommand, NetTftpListOptions, NetTftpVerb, TransferOptions};
+use crate::args::{
+    NetTftpCommand, NetTftpGetOptions, NetTftpListOptions, NetTftpPutOptions, NetTftpVerb,
+    TransferMode, TransferOptions,
+};
 use crate::fault::{Fault, tell};
 use crate::output::{Outlet, progress_bar};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_net::names;
+use weir_net::tftp::client::Proposal;
 use weir_net::tftp::local::{LocalDaemon, LocalRequest};
+use weir_net::tftp::packet::Mode;
 use weir_net::tftp::waits::Waits;
 
 /// Name of the list's schema.
 const SCHEMA: &str = "weir.net.tftp.list/1";
+
+/// Template of the progress: bytes, rate, and the side that is waited for.
+pub const BAR: &str = "{bar:24} {bytes:>10}  {bytes_per_sec}  {msg}";
+
+/// What the options propose to the server.
+pub fn proposal(transfer: &TransferOptions) -> Proposal {
+    Proposal {
+        mode: match transfer.mode {
+            TransferMode::Octet => Mode::Octet,
+            TransferMode::Netascii => Mode::Netascii,
+        },
+        block_bytes: transfer.block,
+        window: transfer.window,
+        timeout_s: transfer.timeout,
+        options: !transfer.no_options,
+    }
+}
+
+/// Returns the file that is to be written: the one that was named, or the last part of the name there.
+pub fn local_of(options: &NetTftpGetOptions) -> Result<PathBuf, Fault> {
+    let named = || {
+        let name = Path::new(&options.remote).file_name().map(PathBuf::from);
+        name.ok_or_else(|| Fault::usage("cannot name the file here: name it as well"))
+    };
+    options.local.clone().map_or_else(named, Ok)
+}
+
+/// Returns the name of the file that is sent: the one that was named, or the last part of the path.
+pub fn remote_of(options: &NetTftpPutOptions) -> OsString {
+    let own = || options.local.file_name().map(ToOwned::to_owned).unwrap_or_default();
+    options.remote.clone().unwrap_or_else(own)
+}
 
 /// Finds where a tftpd takes requests.
 fn place(socket: bool, tun: Option<&str>, port: u16) -> Result<PathBuf, Fault> {

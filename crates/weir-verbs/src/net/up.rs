@@ -84,6 +84,7 @@ fn settings(options: &NetUpOptions) -> Result<SwitchSettings, Fault> {
         mtu: options.mtu,
         gateway: Some(options.gateway.unwrap_or(options.peer)),
         vnet_header: !options.no_vnet_header,
+        division: options.division,
         limits,
         port: names::switch_port(&options.tun).map_err(asked)?,
         inline,

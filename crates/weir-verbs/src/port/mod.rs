@@ -3,6 +3,7 @@
 //! [`read`] creates a port and prints its messages in the forms of [`form`]. [`write`] sends what it
 //! reads. [`names`] lists, shows and removes ports.
 
+mod end;
 mod form;
 mod names;
 mod read;

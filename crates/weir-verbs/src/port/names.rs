@@ -88,8 +88,11 @@ fn text(port: &PortStat) -> String {
         return text;
     }
     let mut table = aligned(
-        ["writer", "user", "sent", "bytes", "received", "ring", "waits", "slept", "asleep", ""],
-        1..10,
+        [
+            "writer", "user", "group", "sent", "bytes", "received", "ring", "waits", "slept",
+            "asleep", "",
+        ],
+        1..11,
     );
     for writer in &port.writers {
         table.add_row(writer_row(writer));
@@ -113,7 +116,7 @@ fn account_text(account: &PortAccount) -> String {
     )
 }
 
-fn writer_row(writer: &PortWriterStat) -> [String; 10] {
+fn writer_row(writer: &PortWriterStat) -> [String; 11] {
     let own = &writer.end.account;
     let state = match (writer.let_in, writer.end.waits) {
         (false, _) => "not admitted",
@@ -123,6 +126,7 @@ fn writer_row(writer: &PortWriterStat) -> [String; 10] {
     [
         process(writer.pid as u32),
         writer.uid.to_string(),
+        writer.gid.to_string(),
         count(writer.pieces),
         bytes(writer.bytes),
         count(writer.received),

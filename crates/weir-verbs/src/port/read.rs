@@ -1,7 +1,8 @@
 //! `weir port read`: creates a port and prints its messages.
 
+use super::check_name;
+use super::end::ReadingPort;
 use super::form::Form;
-use super::{asked, check_name};
 use crate::args::PortReadOptions;
 use crate::fault::{Fault, die};
 use crate::output::{Output, hear_beside};
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir::{Event, Port, PortOptions, Received, Timeout};
+use weir::{Event, Received, Timeout};
 use weir_measure_sys::signals::die_of;
 
 /// Bytes that are gathered before they are printed, while more messages come.
@@ -39,15 +40,15 @@ enum ReadEnd {
 }
 
 /// The state shared by the thread that prints and the thread that handles signals.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct SharedPort {
-    port: Mutex<Option<Port>>,
+    port: Mutex<Option<ReadingPort>>,
     /// The signal that came, or 0.
     came: AtomicI32,
 }
 
 impl SharedPort {
-    fn port(&self) -> MutexGuard<'_, Option<Port>> {
+    fn port(&self) -> MutexGuard<'_, Option<ReadingPort>> {
         self.port.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -60,7 +61,9 @@ impl SharedPort {
     fn close_soon(&self) {
         for _ in 0..CLOSE_TRIES {
             if let Ok(mut port) = self.port.try_lock() {
-                drop(port.take());
+                if let Some(port) = port.take() {
+                    port.tell_of_loss();
+                }
                 return;
             }
             std::thread::sleep(CLOSE_PAUSE);
@@ -74,12 +77,13 @@ pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     let output = Output::of_records(&options.json)?;
     let shared = Arc::new(SharedPort::default());
     hear_signals(&shared)?;
-    let wanted = PortOptions::new()
-        .mode(options.mode)
-        .most_message_bytes(options.max_message)
-        .most_writers(options.max_writers);
-    *shared.port() = Some(Port::create(&options.name, &wanted).map_err(asked)?);
+    *shared.port() = Some(ReadingPort::create(options)?);
     let end = PortPrinter::new(options, &shared, output).run();
+    match &end {
+        // Nobody reads the output any more, and that is no news.
+        Ok(ReadEnd::Signal(SIGPIPE) | ReadEnd::Done) | Err(_) => {}
+        Ok(ReadEnd::Signal(_)) => shared.port().iter().for_each(ReadingPort::tell_of_loss),
+    }
     shared.close();
     match end? {
         ReadEnd::Done => Ok(ExitCode::SUCCESS),
@@ -143,6 +147,7 @@ impl<'a> PortPrinter<'a> {
             if !self.print()? {
                 return Ok(ReadEnd::Signal(SIGPIPE));
             }
+            self.shared.port().iter_mut().for_each(ReadingPort::tell_of_trouble);
             match (came, over) {
                 (0, false) => {}
                 (0, true) => return Ok(ReadEnd::Done),
@@ -179,11 +184,8 @@ impl<'a> PortPrinter<'a> {
             }
             _ => form.put(out, &received, bytes),
         };
-        let got = if time.is_zero() {
-            port.receive_each_timeout(&mut self.buffer, Timeout::Now, see)
-        } else {
-            port.receive_each_timeout(&mut self.buffer, time, see)
-        };
+        let timeout = if time.is_zero() { Timeout::Now } else { time.into() };
+        let got = port.receive_each(&mut self.buffer, timeout, see);
         match got {
             Ok(_) => {
                 self.last = Instant::now();

@@ -4,7 +4,7 @@ use super::layout::cut;
 use super::words::outside;
 use crate::units::words;
 use crate::units::{capacity, percent, seconds};
-use weir_doctor::facts::{Pipe, Run, Stage};
+use weir_doctor::facts::{Pipe, Run, Stage, Traced};
 use weir_doctor::sort;
 
 /// The length of the longest name of a stage in a remark.
@@ -20,8 +20,18 @@ pub fn gaps(run: &Run) -> Vec<String> {
         }
     }
     gaps.extend(run.pipes.iter().filter_map(|pipe| resized(run, pipe)));
+    gaps.extend(run.traced.as_ref().and_then(untraced));
     gaps.extend(run.notes.iter().map(|note| format!("note: {note}")));
     gaps
+}
+
+/// Returns a remark if samples took the place of a trace.
+fn untraced(traced: &Traced) -> Option<String> {
+    if let Some(why) = &traced.refused {
+        return Some(format!("sampled, not traced: {why}"));
+    }
+    (traced.lost > 0)
+        .then(|| format!("{} events of the trace were lost: samples took their place", traced.lost))
 }
 
 /// Returns a remark if a stage changed the capacity of its pipe. Weir's own buffers may do so.
@@ -73,6 +83,9 @@ pub fn print(run: &Run) -> Vec<String> {
         }
     }
     remarks.extend(around(run));
+    if let Some(traced) = run.traced.as_ref().filter(|traced| !traced.verifier.is_empty()) {
+        remarks.extend(traced.verifier.lines().map(|line| format!("verifier: {line}")));
+    }
     remarks.extend(evidence(run));
     remarks
 }
@@ -133,6 +146,13 @@ fn evidence(run: &Run) -> Vec<String> {
     let n = if least == most { format!("n={most}") } else { format!("n={least} to {most}") };
     if most == 0 && run.notes.iter().any(|note| note.starts_with("/proc")) {
         return vec![String::from("exact: wall, user, sys, exit; everything else is unknown")];
+    }
+    if let Some(traced) = run.traced.as_ref().filter(|traced| traced.is_whole()) {
+        let events = words::things(traced.events, "event");
+        return vec![
+            format!("exact, by {events} of the scheduler: the columns cpu to other, unless marked"),
+            format!("sampled ({n} a stage): what was waited for at sockets and files; pipes"),
+        ];
     }
     if run.script {
         return vec![format!("all figures are sampled ({n} a stage)")];

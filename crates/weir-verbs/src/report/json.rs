@@ -53,6 +53,7 @@ struct Document<'a> {
     weir: Value,
     compare: Option<&'a Compared>,
     profile: Option<Value>,
+    trace: Option<Value>,
     watched: Option<Value>,
 }
 
@@ -94,6 +95,7 @@ fn document(report: &Report) -> Document<'_> {
         }),
         compare: report.compared.as_ref(),
         profile: run.hot.as_ref().map(super::hot::json),
+        trace: run.traced.as_ref().map(around::traced),
         watched: run.watched.as_ref().map(around::watched),
     }
 }

@@ -62,7 +62,7 @@ pub fn stderr_columns() -> usize {
 
 /// Returns whether to use colours. A terminal gets them; `NO_COLOR` and `CLICOLOR_FORCE` override that
 /// (no-color.org, bixense.com/clicolors).
-fn wants_colour(terminal: bool) -> bool {
+pub fn wants_colour(terminal: bool) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if set("NO_COLOR") {
         return false;

@@ -36,6 +36,7 @@ fn job(options: &RunOptions) -> Job {
         closed: closed_standard_descriptors(),
         script_pipelines: Some(shell::pipelines),
         profile: options.inside.profiles(),
+        trace: options.inside.trace,
         history: options.inside.keeps_history(),
         ..Job::default()
     }

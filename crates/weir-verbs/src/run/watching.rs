@@ -40,6 +40,7 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
         tick_ns: SAMPLE_MS * 1_000_000,
         grow_bytes,
         profile: options.inside.profiles(),
+        trace: options.inside.trace,
         history: options.inside.keeps_history(),
     };
     let begun = Instant::now();

@@ -24,6 +24,14 @@ pub fn why(options: &WhyOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Says why a process does not go on, for another verb.
+pub fn said(pid: i32) -> String {
+    match weir_measure::why::why(pid) {
+        Some(found) => words::text(&found),
+        None => format!("process {pid} has ended"),
+    }
+}
+
 fn document(why: &Why) -> Value {
     let links: Vec<Value> = why.links.iter().map(link).collect();
     json!({

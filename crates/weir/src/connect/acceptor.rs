@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, Result};
 use crate::memory::errno_of;
 use crate::park::{Timeout, Until};
 use rustix::event::epoll::EventFlags;
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
@@ -80,8 +80,27 @@ impl Acceptor {
         hello: &'static [u8],
         inbox: &Arc<Inbox>,
     ) -> Result<Acceptor> {
-        let claim = BoundName::new(what, path, mode, BACKLOG)?;
-        let failed = |cause: Errno| what.os(path, cause);
+        Acceptor::over(what, BoundName::new(what, path, mode, BACKLOG)?, hello, inbox)
+    }
+
+    /// Listens without a name. Returns the descriptor that others connect through as well.
+    pub fn unnamed(
+        what: &Subject,
+        mode: Mode,
+        hello: &'static [u8],
+        inbox: &Arc<Inbox>,
+    ) -> Result<(Acceptor, OwnedFd)> {
+        let (claim, way) = BoundName::unnamed(what, mode, BACKLOG)?;
+        Ok((Acceptor::over(what, claim, hello, inbox)?, way))
+    }
+
+    fn over(
+        what: &Subject,
+        claim: BoundName,
+        hello: &'static [u8],
+        inbox: &Arc<Inbox>,
+    ) -> Result<Acceptor> {
+        let failed = |cause: Errno| what.os(claim.path(), cause);
         let socket = claim.socket().ok_or(Errno::BADF).map_err(failed)?;
         rustix::fs::fcntl_setfl(socket, OFlags::RDWR | OFlags::NONBLOCK).map_err(failed)?;
         let mut watched = WatchedDescriptor::copy_of(socket)?;

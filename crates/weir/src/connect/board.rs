@@ -3,6 +3,7 @@
 use super::lifeline::Lifeline;
 use crate::memory::SharedPage;
 use rustix::fd::BorrowedFd;
+use std::sync::Arc;
 use weir_ring::board::Board;
 use weir_ring::primitive::Ordering;
 use weir_sys::forks::ParentOnly;
@@ -24,7 +25,7 @@ pub fn welcome(
 /// A writer's place on the board of its reader.
 #[derive(Debug)]
 pub struct BoardSlot {
-    board: SharedPage<Board>,
+    board: Arc<SharedPage<Board>>,
     ring: u32,
     pub most_bytes: u64,
 }
@@ -36,7 +37,7 @@ impl BoardSlot {
         let text = std::str::from_utf8(text.strip_prefix(WELCOME)?).ok()?;
         let mut numbers = text.split(' ').map(|word| word.parse().ok());
         let (ring, most_bytes) = (numbers.next()??, numbers.next()??);
-        let board = SharedPage::open(memory.get()?).ok()?;
+        let board = Arc::new(SharedPage::open(memory.get()?).ok()?);
         Some(BoardSlot { board, ring: u32::try_from(ring).ok()?, most_bytes })
     }
 
@@ -45,6 +46,11 @@ impl BoardSlot {
         let board = self.board.words();
         board.set(self.ring);
         over.wake_if_wanted(&board.sleep.word)
+    }
+
+    /// The board, to be looked at while the end is in use.
+    pub fn page(&self) -> Arc<SharedPage<Board>> {
+        self.board.clone()
     }
 
     /// How many writers the reader has: a hint, which everybody who shares the board can falsify.

@@ -147,6 +147,20 @@ impl Mpx {
     /// [`ErrorKind::Invalid`]: one of the channels has ended, was not accepted, is another mpx or is
     /// already connected, or both are the same.
     pub fn connect(&mut self, one: ChannelId, other: ChannelId) -> Result<()> {
+        self.link_partners(one, other, true)
+    }
+
+    /// Connects two channels in one direction. From now on the calls that receive send what comes on
+    /// `from` to `to`, and do not show it. What comes on `to` is shown as before, and the owner may
+    /// send on `from`. The end of either ends the connection.
+    ///
+    /// # Errors
+    /// Those of [`Mpx::connect`].
+    pub fn connect_one_way(&mut self, from: ChannelId, to: ChannelId) -> Result<()> {
+        self.link_partners(from, to, false)
+    }
+
+    fn link_partners(&mut self, one: ChannelId, other: ChannelId, back: bool) -> Result<()> {
         self.inner.check_here()?;
         let places = [self.free_to_connect(one)?, self.free_to_connect(other)?];
         if places[0] == places[1] {
@@ -154,8 +168,9 @@ impl Mpx {
             return Err(Error::new(ErrorKind::Invalid, "connect", object, "both are the same"));
         }
         let table = &mut self.inner.table;
-        for [index, partner] in [places, [places[1], places[0]]] {
-            table.channels[index as usize].partner = partner;
+        for ([index, partner], forwards) in [(places, true), ([places[1], places[0]], back)] {
+            let channel = &mut table.channels[index as usize];
+            (channel.partner, channel.forwards) = (partner, forwards);
             table.wake(index);
         }
         Ok(())

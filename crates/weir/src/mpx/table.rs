@@ -44,6 +44,8 @@ pub struct ChannelEntry {
     pub blocked: bool,
     /// The user does not yet know that it is blocked.
     pub report_blocked: bool,
+    /// What comes on it goes to its partner.
+    pub forwards: bool,
     pub turn: Turn,
     /// The channel that it is connected to, or [`NONE`].
     pub partner: u32,
@@ -147,6 +149,7 @@ impl ChannelTable {
             priority: DEFAULT_PRIORITY,
             blocked: false,
             report_blocked: false,
+            forwards: false,
             turn: Turn::default(),
             partner: NONE,
         };
@@ -204,15 +207,25 @@ impl ChannelTable {
 
     /// Stops forwarding between a channel and its partner: whether it had one.
     pub fn unlink_partner(&mut self, index: u32) -> bool {
-        let partner = std::mem::replace(&mut self.channels[index as usize].partner, NONE);
+        let partner = self.channels[index as usize].partner;
         if partner == NONE {
             return false;
         }
-        self.channels[partner as usize].partner = NONE;
+        for end in [index, partner] {
+            let channel = &mut self.channels[end as usize];
+            (channel.partner, channel.forwards) = (NONE, false);
+        }
         // Either may have waited for room in the other.
         self.wake(partner);
         self.wake(index);
         true
+    }
+
+    /// Whether what comes on its partner goes to this channel. Then room in it is no news for the
+    /// user.
+    pub fn is_fed(&self, index: u32) -> bool {
+        let partner = self.channels[index as usize].partner;
+        partner != NONE && self.channels[partner as usize].forwards
     }
 
     /// Puts a channel into the queue, to be looked at.
@@ -391,10 +404,11 @@ impl ChannelTable {
     /// Marks a channel as blocked after a send that was not taken whole.
     fn block(&mut self, index: u32) {
         add(&self.home.account().blocked, 1);
+        let is_fed = self.is_fed(index);
         let channel = &mut self.channels[index as usize];
         if !channel.blocked {
             channel.blocked = true;
-            channel.report_blocked = channel.partner == NONE;
+            channel.report_blocked = !is_fed;
             self.wake(index);
         }
     }

@@ -1,7 +1,7 @@
 //! One turn of a channel. What came on it becomes records, or goes to the channel that it is connected
 //! to.
 
-use super::link_end::{NONE, is_record};
+use super::link_end::is_record;
 use super::record::{ChannelId, LABEL_BYTES, Record, RecordKind};
 use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::peer::Ending;
@@ -201,16 +201,16 @@ impl ChannelTurn<'_, '_> {
             return Ok(());
         }
         self.channel().blocked = false;
-        if partner == NONE {
-            self.delivery.record(self.id, RecordKind::Unblocked, false, 0);
-        } else {
+        if self.table.is_fed(self.index) {
             self.table.wake(partner);
+        } else {
+            self.delivery.record(self.id, RecordKind::Unblocked, false, 0);
         }
         Ok(())
     }
 
     fn step(&mut self) -> Result<FrameStep, CorruptLink> {
-        let ChannelEntry { state, partner, .. } = *self.channel();
+        let ChannelEntry { state, partner, forwards, .. } = *self.channel();
         if matches!(state, ChannelState::Asked | ChannelState::Free | ChannelState::Joined) {
             return Ok(FrameStep::Held);
         }
@@ -220,7 +220,7 @@ impl ChannelTurn<'_, '_> {
             return Ok(FrameStep::Dry);
         };
         match (state, frame.kind) {
-            (ChannelState::Open, kind) if is_record(kind) && partner != NONE => {
+            (ChannelState::Open, kind) if is_record(kind) && forwards => {
                 self.forward(partner, frame)
             }
             (ChannelState::Open, FrameKind::Data) => self.data(),

@@ -44,6 +44,12 @@ impl Doorbell {
         Ok(self.nested.clone())
     }
 
+    /// Adds a socket at which only a hang-up counts. It has to be removed once it has hung up.
+    pub fn add_hangup(&self, socket: BorrowedFd) -> Result<()> {
+        epoll::add(&*self.nested, socket, EventData::new_u64(OWN), EventFlags::RDHUP)
+            .map_err(|cause| Error::os("poll", "the handles of a port", cause))
+    }
+
     pub fn remove(&self, socket: BorrowedFd) {
         let _ = epoll::delete(&*self.nested, socket);
     }

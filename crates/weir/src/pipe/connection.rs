@@ -4,11 +4,12 @@ use crate::connect::board::BoardSlot;
 use crate::connect::lifeline::Lifeline;
 use crate::connect::site::{Inbox, ParkSite};
 use crate::error::Result;
-use crate::memory::Map;
+use crate::memory::{Map, SharedPage};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use weir_ring::board::Board;
 use weir_ring::layout::{PipeHeader, SleepLine};
 use weir_ring::primitive::AtomicU32;
 use weir_ring::{RingMemory, sleep};
@@ -116,6 +117,11 @@ impl Connection {
             self.take_messages();
         }
         self.board.get()
+    }
+
+    /// The page of a port's board, if this end has heard of it already.
+    pub fn page(&self) -> Option<Arc<SharedPage<Board>>> {
+        self.board.get().map(BoardSlot::page)
     }
 
     /// How many writers the port has, by its board; 0 for other ends.

@@ -18,6 +18,8 @@ mod waiting;
 mod wake;
 mod writer;
 
+pub(crate) use self::core::Backlog;
+pub(crate) use self::wake::WAITS;
 pub use account::PoolAccount;
 pub use options::{PoolOptions, PoolRule};
 pub use reader::BacklogReader;
@@ -131,6 +133,11 @@ impl Pool {
         core.check_here("ask").ok()?;
         let fault = core.lock().policy.trouble()?;
         Some(core.spill_error(fault))
+    }
+
+    /// Whether this process made the pool, and is not a forked child.
+    pub(crate) fn is_here(&self) -> bool {
+        self.core().frames.is_here()
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {

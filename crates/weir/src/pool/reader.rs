@@ -6,7 +6,7 @@ use super::{Pool, cannot_read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameReader;
 use crate::park::{Timeout, Until};
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -257,6 +257,11 @@ impl BacklogReader {
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.core().check_here("poll")?;
         self.shared.reader.descriptor()
+    }
+
+    /// Rings this bell as well whenever something comes into memory that this end waits for.
+    pub(crate) fn ring_also(&self, bell: Arc<OwnedFd>) {
+        self.shared.reader.ring_also(bell);
     }
 
     /// Counts the bytes of this stream that were delayed, cancelled, spilled and read back.

@@ -5,8 +5,8 @@ use crate::park::{Until, futex};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The value of the word while the end waits.
 pub const WAITS: u32 = 1;
@@ -16,6 +16,8 @@ pub const WAITS: u32 = 1;
 pub struct Wake {
     word: AtomicU32,
     bell: OnceLock<OwnedFd>,
+    /// A bell that many ends share. Whoever waits there clears it.
+    shared_bell: OnceLock<Arc<OwnedFd>>,
 }
 
 impl Wake {
@@ -43,7 +45,7 @@ impl Wake {
         // SeqCst: as in `arm`.
         if self.word.swap(0, Ordering::SeqCst) == WAITS {
             futex::wake(&self.word, u32::MAX);
-            if let Some(bell) = self.bell.get() {
+            for bell in self.bell.get().into_iter().chain(self.shared_bell.get().map(Arc::as_ref)) {
                 let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
             }
         }
@@ -60,6 +62,11 @@ impl Wake {
             futex::wait(&self.word, WAITS, until.left());
         }
         true
+    }
+
+    /// Rings this bell as well whenever the end is woken.
+    pub fn ring_also(&self, bell: Arc<OwnedFd>) {
+        let _ = self.shared_bell.set(bell);
     }
 
     /// The word to sleep on while it is [`WAITS`], after [`Wake::arm`].

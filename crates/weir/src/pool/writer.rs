@@ -198,7 +198,7 @@ impl BacklogWriter {
 
     /// The state that both ends share, to wait for room without holding the end and to wake the
     /// reader.
-    pub(super) fn shared(&self) -> Arc<Backlog> {
+    pub(crate) fn shared(&self) -> Arc<Backlog> {
         self.shared.clone()
     }
 

@@ -91,6 +91,10 @@ impl Choice {
         &self.inbox
     }
 
+    pub fn page(&self) -> Arc<SharedPage<Board>> {
+        self.board.clone()
+    }
+
     pub fn board(&self) -> &Board {
         self.board.words()
     }
@@ -350,6 +354,16 @@ impl Choice {
     /// Makes a ring hot. A place without a writer (anybody can set its bit) is ignored.
     pub fn warm_if_there(&mut self, place: u32) -> Result<()> {
         if self.id_at(place).is_some() { self.warm(place) } else { Ok(()) }
+    }
+
+    /// Makes the rings hot whose backlogs may have come into memory.
+    pub fn warm_backlogs(&mut self) -> Result<()> {
+        for place in 0..self.slots.len() as u32 {
+            if self.slot(place).is_ok_and(|slot| slot.cold && slot.backlog.is_some()) {
+                self.warm(place)?;
+            }
+        }
+        Ok(())
     }
 
     /// Looks at all rings, since a writer may have spoiled the bits of others.

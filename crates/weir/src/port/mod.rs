@@ -8,15 +8,21 @@
 //! [`reader`] is the port.
 
 mod choice;
+mod drain;
+mod elastic;
+mod handle;
 mod lent;
 mod options;
 mod reader;
 mod rings;
 mod slot;
 mod unfinished;
+mod watched;
 mod writer;
 
 pub use crate::connect::peer::{Ending, Identity};
+pub use elastic::ElasticPort;
+pub use handle::PortHandle;
 pub use lent::Lent;
 pub use options::{PortOptions, PortWriterOptions};
 pub use reader::Port;
@@ -220,6 +226,7 @@ pub struct PortName {
     pub reader: Option<i32>,
 }
 
+const CREATE: Subject = Subject { operation: "make", noun: "port" };
 const READ: Subject = Subject { operation: "read from", noun: "port" };
 const LIST: Subject = Subject { operation: "list", noun: "ports in" };
 const REMOVE: Subject = Subject { operation: "remove", noun: "port" };

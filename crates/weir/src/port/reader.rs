@@ -3,15 +3,14 @@
 use super::lent::Lent;
 use super::rings::{Effort, Rings};
 use super::slot::{InRing, SlotStep, StepLimits};
-use super::{Event, PortCounts, PortOptions, READ, Received, WriterId, WriterStat};
-use crate::connect::name::{self, Subject};
+use super::{CREATE, Event, PortCounts, PortOptions, READ, Received, WriterId, WriterStat};
+use crate::connect::name;
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Until, WaitSource};
 use rustix::fd::BorrowedFd;
 use std::path::Path;
 
-const CREATE: Subject = Subject { operation: "make", noun: "port" };
 /// Rounds of letting writers in before they are counted. Writers may come without end.
 const MOST_ROUNDS: u32 = 64;
 
@@ -39,7 +38,7 @@ const MOST_ROUNDS: u32 = 64;
 /// ```
 #[derive(Debug)]
 pub struct Port {
-    rings: Rings,
+    pub(super) rings: Rings,
 }
 
 impl Port {
@@ -58,7 +57,8 @@ impl Port {
     ///
     /// # Errors
     /// [`ErrorKind::TooSmall`]: the buffer is too small; the message stays, and
-    /// [`Error::needed_bytes`] is its length. [`ErrorKind::Forked`].
+    /// [`Error::needed_bytes`] is its length. [`ErrorKind::Closed`]: a port without a name is at its
+    /// end. [`ErrorKind::Forked`].
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
         self.receive_one(buffer, Until::Ever)
     }

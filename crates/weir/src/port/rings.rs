@@ -2,16 +2,17 @@
 //! reader spins on the hot rings, then makes all of them cold and sleeps on the board.
 
 use super::choice::{Choice, LOOK_AT_ALL};
+use super::watched::{Bell, HandleWatch};
 use super::{HELLO, PortOptions, READ};
 use crate::connect::acceptor::Acceptor;
 use crate::connect::name::Subject;
 use crate::connect::site::ParkSite;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
 use crate::park::{Parked, Spinner, Until, WaitSource};
 use crate::pipe::connection::Role;
 use crate::pipe::end::cpu;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use weir_policy::ready::{WAIT_UNITS, WorkBudget};
 use weir_ring::account::add;
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
+use weir_sys::forks::ParentOnly;
 
 /// The work that one call has done so far, and the time until which it may go on.
 #[derive(Debug)]
@@ -45,6 +47,10 @@ impl Effort {
 pub struct Rings {
     // Dropped first, so that nobody connects while the other fields are dropped.
     acceptor: Acceptor,
+    /// The handles of a port without a name.
+    handles: Option<HandleWatch>,
+    /// Rings when a part of a backlog was read back, at an elastic port.
+    pub bell: Option<Bell>,
     pub choice: Choice,
     pub options: PortOptions,
     doorbell: Option<Doorbell>,
@@ -57,8 +63,39 @@ impl Rings {
         let choice = Choice::new(options)?;
         let acceptor = Acceptor::new(what, path, options.mode_bits(), HELLO, choice.inbox())?;
         choice.publish_socket(path);
+        Ok(Rings::over(acceptor, None, choice, options))
+    }
+
+    /// Listens without a name, as long as the other side of `alive` is open or there are writers.
+    /// Returns the descriptor through which writers connect as well.
+    pub fn unnamed(
+        what: &Subject,
+        options: &PortOptions,
+        alive: ParentOnly,
+    ) -> Result<(Rings, OwnedFd)> {
+        options.check()?;
+        let choice = Choice::new(options)?;
+        let (acceptor, way) = Acceptor::unnamed(what, options.mode_bits(), HELLO, choice.inbox())?;
+        let handles = HandleWatch::start(alive, choice.inbox())?;
+        Ok((Rings::over(acceptor, Some(handles), choice, options), way))
+    }
+
+    fn over(
+        acceptor: Acceptor,
+        handles: Option<HandleWatch>,
+        choice: Choice,
+        options: &PortOptions,
+    ) -> Rings {
         let spinner = Spinner::new(choice.resolved.waiting, choice.resolved.levers.wake_ns);
-        Ok(Rings { acceptor, choice, options: options.clone(), doorbell: None, spinner })
+        Rings {
+            acceptor,
+            handles,
+            bell: None,
+            choice,
+            options: options.clone(),
+            doorbell: None,
+            spinner,
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -130,6 +167,9 @@ impl Rings {
         for place in news.gone {
             self.choice.warm_if_there(place)?;
         }
+        if news.notified && self.bell.is_some() {
+            self.choice.warm_backlogs()?;
+        }
         if news.notified || self.acceptor.is_busy() {
             for arrival in self.acceptor.admit() {
                 let place = self.choice.let_in(arrival, &self.options);
@@ -147,7 +187,35 @@ impl Rings {
         if self.choice.inbox().has_news() || self.acceptor.is_busy() {
             self.let_in()?;
         }
-        Ok(self.choice.ready_now()?.is_some())
+        Ok(self.choice.ready_now()?.is_some() || self.is_over()?)
+    }
+
+    /// Whether a port without a name is at its end: nobody can write to it any more.
+    fn is_over(&mut self) -> Result<bool> {
+        let Some(handles) = &self.handles else { return Ok(false) };
+        if self.has_writers() || !handles.is_over() {
+            return Ok(false);
+        }
+        // A writer may have connected before the last handle was closed.
+        self.choice.inbox().notify();
+        self.let_in()?;
+        Ok(!self.has_writers() && !self.choice.inbox().has_news())
+    }
+
+    /// Whether somebody may have come or gone.
+    pub fn has_news(&self) -> bool {
+        self.choice.inbox().has_news() || self.acceptor.is_busy()
+    }
+
+    fn has_writers(&self) -> bool {
+        self.choice.len() > 0 || self.acceptor.is_busy()
+    }
+
+    /// The error of a port at its end.
+    fn ended(&self) -> Error {
+        // The descriptor stays readable, as that of any end of file does.
+        self.acted();
+        READ.error(ErrorKind::Closed, self.path(), "its last writer is gone")
     }
 
     #[cold]
@@ -162,6 +230,9 @@ impl Rings {
                 && let Some(place) = self.choice.ready_now()?
             {
                 return Ok(place);
+            }
+            if self.is_over()? {
+                return Err(self.ended());
             }
             if until.is_over() {
                 let why = "nothing came in time";
@@ -184,6 +255,9 @@ impl Rings {
             && let Some(place) = self.choice.ready_now()?
         {
             return Ok(place);
+        }
+        if self.is_over()? {
+            return Err(self.ended());
         }
         Err(READ.error(ErrorKind::WouldBlock, self.path(), "it is empty"))
     }
@@ -241,6 +315,7 @@ impl Rings {
             for slot in self.choice.slots.iter_mut().flatten() {
                 slot.is_polled_by(&doorbell)?;
             }
+            self.handles.as_ref().map_or(Ok(()), |handles| handles.is_polled_by(&doorbell))?;
             self.doorbell = Some(doorbell);
         }
         match &self.doorbell {
@@ -253,6 +328,8 @@ impl Rings {
     fn take_bells(&mut self) -> Result<()> {
         let Some(doorbell) = &self.doorbell else { return Ok(()) };
         doorbell.clear();
+        self.bell.iter().for_each(Bell::clear);
+        self.handles.iter().for_each(|handles| handles.leave(doorbell));
         for place in doorbell.rung() {
             if let Ok(slot) = self.choice.slot(place as u32) {
                 let (end, _) = slot.reader.parts()?;

@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, View};
 use crate::park::doorbell::Doorbell;
 use crate::pipe::record::RecordReader;
+use crate::pool::elastic::RecordBacklog;
 use std::time::Instant;
 use weir_policy::ready::Turn;
 use weir_ring::{record, sleep};
@@ -18,6 +19,10 @@ const KEPT_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct WriterSlot {
     pub reader: RecordReader,
+    /// Records that were moved from its ring to a pool and come before those in the ring.
+    pub(super) backlog: Option<RecordBacklog>,
+    /// Why the backlog could not be read, until that was reported.
+    pub(super) fault: Option<Error>,
     pub id: WriterId,
     pub identity: Identity,
     pub share: u32,
@@ -31,7 +36,7 @@ pub struct WriterSlot {
     pub sequence: u64,
     pub bytes: u64,
     /// How it ends, if the reader has decided that.
-    ending: Option<Ending>,
+    pub(super) ending: Option<Ending>,
     /// The pieces of an unfinished message that were put away, or all of it once `complete`.
     partial: Vec<u8>,
     in_message: bool,
@@ -100,16 +105,27 @@ impl<'a> InRing<'a> {
     }
 }
 
-enum Front {
+pub(super) enum Front {
     Record { bytes: usize, first: bool, last: bool },
     Nothing,
     Nonsense,
+}
+
+impl Front {
+    pub(super) fn of(bytes: usize, header: u32) -> Front {
+        if header & !(FIRST | LAST) != DATA {
+            return Front::Nonsense;
+        }
+        Front::Record { bytes, first: header & FIRST != 0, last: header & LAST != 0 }
+    }
 }
 
 impl WriterSlot {
     pub fn new(reader: RecordReader, id: WriterId, identity: Identity) -> WriterSlot {
         WriterSlot {
             reader,
+            backlog: None,
+            fault: None,
             id,
             identity,
             share: 1,
@@ -136,6 +152,11 @@ impl WriterSlot {
         if self.ending.is_some() || self.complete {
             return Ok(Sight::Something);
         }
+        if self.backlog.is_some()
+            && let Some(sight) = self.look_at_backlog()
+        {
+            return Ok(sight);
+        }
         let (end, ring) = self.reader.parts()?;
         // An invalid record counts as something. The receiving call deals with it.
         if !matches!(ring.look(&*end.map), Ok(None)) || end.is_gone() {
@@ -147,6 +168,7 @@ impl WriterSlot {
     pub fn shut_out(&mut self) {
         self.ending = Some(Ending::ShutOut);
         self.partial = Vec::new();
+        self.backlog = None;
         (self.complete, self.in_message, self.begun) = (false, false, None);
     }
 
@@ -202,17 +224,18 @@ impl WriterSlot {
     /// Looks at the next record and its header.
     #[inline]
     fn front(&mut self) -> Result<Front> {
+        if self.backlog.is_some()
+            && let Some(front) = self.front_of_backlog()?
+        {
+            return Ok(front);
+        }
         let (end, ring) = self.reader.parts()?;
         let bytes = match ring.look(&*end.map) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(Front::Nothing),
             Err(_) => return Ok(Front::Nonsense),
         };
-        let header = ring.header(&*end.map);
-        if header & !(FIRST | LAST) != DATA {
-            return Ok(Front::Nonsense);
-        }
-        Ok(Front::Record { bytes, first: header & FIRST != 0, last: header & LAST != 0 })
+        Ok(Front::of(bytes, ring.header(&*end.map)))
     }
 
     /// Receives the next message, piece or end.
@@ -222,6 +245,11 @@ impl WriterSlot {
         }
         if self.complete {
             return self.deliver_partial(buffer);
+        }
+        if let Some(fault) = self.fault.take() {
+            // Others have their turns before it is tried again.
+            self.turn.end();
+            return Err(fault);
         }
         let (bytes, first, last) = match self.front()? {
             Front::Record { bytes, first, last } => (bytes, first, last),
@@ -303,6 +331,9 @@ impl WriterSlot {
 
     /// Handles an empty ring: the writer is gone, or has not sent anything yet.
     fn nothing(&mut self) -> Result<SlotStep> {
+        if self.backlog.is_some() {
+            return Ok(SlotStep::Nothing);
+        }
         let (end, ring) = self.reader.parts()?;
         if !end.is_gone() {
             return Ok(SlotStep::Nothing);
@@ -324,22 +355,24 @@ impl WriterSlot {
         if bytes > buffer.len() {
             return Err(too_small(bytes, buffer.len()));
         }
+        self.turn.serve(bytes as u64);
+        if let Some(backlog) = &mut self.backlog {
+            return backlog.take(&mut buffer[..bytes]);
+        }
         let (end, ring) = self.reader.parts()?;
         ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
         ring.consume(&*end.map, bytes, end.dirties);
-        self.turn.serve(bytes as u64);
         self.reader.settle(1, bytes)
     }
 
     fn put_away(&mut self, bytes: usize, limits: StepLimits) -> Result<()> {
         self.make_room(bytes, limits);
         let had = self.partial.len();
-        self.partial.resize(had + bytes, 0);
-        let (end, ring) = self.reader.parts()?;
-        ring.copy_out(&*end.map, bytes, 0, &mut self.partial[had..]);
-        ring.consume(&*end.map, bytes, end.dirties);
-        self.turn.serve(bytes as u64);
-        self.reader.settle(1, bytes)
+        let mut partial = std::mem::take(&mut self.partial);
+        partial.resize(had + bytes, 0);
+        let taken = self.take_into(&mut partial[had..], bytes);
+        self.partial = partial;
+        taken
     }
 
     fn deliver_partial(&mut self, buffer: &mut [u8]) -> Result<SlotStep> {
@@ -365,7 +398,7 @@ impl WriterSlot {
         limits: StepLimits,
         mut show: impl FnMut(u64, usize, InRing<'_>) -> bool,
     ) -> Result<usize> {
-        if self.ending.is_some() || self.complete || limits.in_pieces {
+        if self.ending.is_some() || self.complete || limits.in_pieces || self.backlog.is_some() {
             return Ok(0);
         }
         let (mut messages, mut moved, mut unsettled) = (0, 0, 0);

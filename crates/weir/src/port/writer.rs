@@ -58,6 +58,11 @@ impl PortWriter {
     /// the kernel.
     pub fn connect(name: impl AsRef<Path>, options: &PortWriterOptions) -> Result<PortWriter> {
         let path = name::resolve(&CONNECT, name.as_ref())?;
+        PortWriter::connect_to(path, options)
+    }
+
+    /// Connects to the listening socket at a path.
+    pub(super) fn connect_to(path: PathBuf, options: &PortWriterOptions) -> Result<PortWriter> {
         let resolved = options.resolve()?;
         let until = wait_until(options.connect_timeout);
         // Made before the connection, so that the reader need not wait for it.

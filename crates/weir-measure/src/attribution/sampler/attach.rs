@@ -16,6 +16,9 @@ impl Sampler {
         let shell = Group::new(0, Endpoints::default(), now_ns);
         let first = (name(), String::new());
         self.groups.push(Group { program: name(), first, ended: true, ..shell });
+        let pids: Vec<_> = found.iter().map(|process| process.pid).collect();
+        // Twice, for those that were just being started.
+        (0..2).for_each(|_| self.trace_all(&pids));
         for process in found.iter().take(MOST_GROUPS) {
             let parent = self.processes.get(&process.parent).map_or(0, |parent| parent.group);
             let group = self.groups.len();

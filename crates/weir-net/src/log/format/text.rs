@@ -1,10 +1,10 @@
 //! Formats an event as a line of text.
 
 use super::super::event::{
-    Direction, Dump, FailureEvent, FlowChange, FlowEvent, LogEvent, Packet, StationChange,
-    StationEvent, Transport,
+    Direction, Dump, FailureEvent, LogEvent, Packet, StationChange, StationEvent, Transport,
 };
 use super::super::event::{EventBody, Transaction};
+use super::super::flow::{FlowChange, FlowEvent};
 use super::super::reason::EventReason;
 use super::{has_identifier, icmp_name, protocol_name};
 use crate::drop_reason::DropReason;

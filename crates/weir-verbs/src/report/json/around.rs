@@ -4,8 +4,8 @@ use super::super::words;
 use crate::json::seconds;
 use serde_json::{Value, json};
 use weir_doctor::facts::{
-    FileWait, Host, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook, TcpWaits, Watched,
-    WatchedPipe,
+    FileWait, Host, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook, TcpWaits, Traced,
+    Watched, WatchedPipe,
 };
 use weir_doctor::outside;
 
@@ -116,6 +116,15 @@ pub fn file(file: &FileWait) -> Value {
         "kernel": file.kernel,
         "waited_s": seconds(file.waited_ns),
         "text": file.to_string(),
+    })
+}
+
+/// What was traced.
+pub fn traced(traced: &Traced) -> Value {
+    json!({
+        "events": traced.events,
+        "lost": traced.lost,
+        "refused": traced.refused,
     })
 }
 

@@ -7,6 +7,7 @@
 
 mod holder;
 mod place;
+mod unnamed;
 
 pub use holder::NameHolder;
 pub use place::directory;
@@ -82,7 +83,8 @@ impl Subject {
 #[derive(Debug)]
 pub struct BoundName {
     socket: ParentOnly,
-    _lock: ParentOnly,
+    /// `None` if nothing lies at the path.
+    lock: Option<ParentOnly>,
     path: PathBuf,
 }
 
@@ -95,7 +97,7 @@ impl BoundName {
             // The lock is held and this process's: do not leave it behind without a socket.
             let _ = rustix::fs::unlink(lock_path(path));
         })?;
-        Ok(BoundName { socket, _lock: lock, path: path.to_owned() })
+        Ok(BoundName { socket, lock: Some(lock), path: path.to_owned() })
     }
 
     fn listen_at(
@@ -130,7 +132,7 @@ impl BoundName {
 
 impl Drop for BoundName {
     fn drop(&mut self) {
-        if self.socket().is_some() {
+        if self.lock.is_some() && self.socket().is_some() {
             // The lock is still held, so both files are this process's.
             let _ = rustix::fs::unlink(&self.path);
             let _ = rustix::fs::unlink(lock_path(&self.path));

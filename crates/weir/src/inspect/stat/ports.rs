@@ -94,6 +94,8 @@ pub struct PortWriterStat {
     pub pid: i32,
     /// The user of that process.
     pub uid: u32,
+    /// Its group.
+    pub gid: u32,
     /// Whether the reader has let it in.
     pub let_in: bool,
     /// Pieces sent.
@@ -171,9 +173,12 @@ fn writers_to(reader: i32, socket: (u64, u64)) -> Vec<PortWriterStat> {
         let mut holders = ring.holders.iter().map(|(pid, _)| *pid);
         let Some(first) = holders.next() else { continue };
         let pid = holders.find(|pid| *pid as u32 == sent.pid).unwrap_or(first);
+        let owner = std::fs::metadata(format!("/proc/{pid}"));
+        let (uid, gid) = owner.map_or((0, 0), |found| (found.uid(), found.gid()));
         writers.push(PortWriterStat {
             pid,
-            uid: std::fs::metadata(format!("/proc/{pid}")).map_or(0, |found| found.uid()),
+            uid,
+            gid,
             let_in: by != 0,
             pieces: sent.records,
             bytes: sent.bytes,

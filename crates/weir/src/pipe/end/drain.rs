@@ -7,7 +7,7 @@
 use super::End;
 use crate::error::{Error, ErrorKind};
 use crate::park::futex;
-use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, NO_DRAIN, PipeHeader};
+use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, NO_DRAIN, PipeHeader, SleepLine};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
 /// The largest error number.
@@ -34,15 +34,15 @@ pub fn fill(header: &PipeHeader) -> u64 {
 }
 
 /// Announces that the draining thread sleeps. It looks at the fill after that.
-pub fn announce(header: &PipeHeader) {
+pub fn announce(line: &SleepLine) {
     // Relaxed: the fence, which pairs with the one in `say_full`, orders it before that look.
-    header.reader_sleep.drain.store(DRAIN_ASLEEP, Ordering::Relaxed);
+    line.drain.store(DRAIN_ASLEEP, Ordering::Relaxed);
     fence(Ordering::SeqCst);
 }
 
 /// The word that the draining thread sleeps on, and its expected value.
-pub fn asleep(header: &PipeHeader) -> (&AtomicU32, u32) {
-    (&header.reader_sleep.drain, DRAIN_ASLEEP)
+pub fn asleep(line: &SleepLine) -> (&AtomicU32, u32) {
+    (&line.drain, DRAIN_ASLEEP)
 }
 
 /// Whether the pipe goes on in another memory.
@@ -52,34 +52,39 @@ pub fn has_moved(header: &PipeHeader) -> bool {
 }
 
 /// Takes the announcement back.
-pub fn rise(header: &PipeHeader) {
+pub fn rise(line: &SleepLine) {
     // Relaxed: a writer that still sees the announcement wakes nobody, which does no harm.
-    header.reader_sleep.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
+    line.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
 }
 
 /// Wakes the draining thread if it sleeps.
-pub fn wake(header: &PipeHeader) {
+pub fn wake(line: &SleepLine) {
     // Pairs with the fence in `announce`: that thread sees what was done before, or is woken here.
     fence(Ordering::SeqCst);
-    header.reader_sleep.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
+    line.drain.store(DRAIN_AWAKE, Ordering::Relaxed);
     // Done whatever the word was: a hostile writer may have overwritten it.
-    futex::wake(&header.reader_sleep.drain, u32::MAX);
+    futex::wake(&line.drain, u32::MAX);
+}
+
+/// Has a ring drained, which its writer found full, if the reader whose line this is has a thread
+/// that drains.
+pub fn say_full(line: &SleepLine) {
+    // Relaxed: a reader that has just become elastic is noticed the next time.
+    if line.drain.load(Ordering::Relaxed) == NO_DRAIN {
+        return;
+    }
+    // Pairs with the fence in `announce`: the draining thread sees what was published, or this
+    // sees that it sleeps.
+    fence(Ordering::SeqCst);
+    if line.drain.load(Ordering::Relaxed) == DRAIN_ASLEEP {
+        wake(line);
+    }
 }
 
 impl End {
     /// Has the ring drained, which the writer found full, if the reader is elastic.
     pub fn say_full(&self) {
-        let sleep = &self.header().reader_sleep;
-        // Relaxed: a reader that has just become elastic is noticed the next time.
-        if sleep.drain.load(Ordering::Relaxed) == NO_DRAIN {
-            return;
-        }
-        // Pairs with the fence in `announce`: the draining thread sees what was published, or this
-        // sees that it sleeps.
-        fence(Ordering::SeqCst);
-        if sleep.drain.load(Ordering::Relaxed) == DRAIN_ASLEEP {
-            wake(self.header());
-        }
+        say_full(&self.header().reader_sleep);
     }
 
     pub fn trouble(&self) -> u64 {

@@ -3,8 +3,8 @@
 mod reader;
 mod writer;
 
-pub(crate) use reader::give_back;
 pub use reader::{Loan, RecordReader};
+pub(crate) use reader::{give_back, settle};
 pub use writer::{RecordWriter, Reservation};
 
 use crate::error::Result;

@@ -198,7 +198,7 @@ impl Ring for record::RecordReader {
 
 /// Counts what was received, and gives its room back if it is time.
 #[inline]
-fn settle(end: &mut End, ring: &mut record::RecordReader, records: usize, bytes: usize) {
+pub(crate) fn settle(end: &mut End, ring: &mut record::RecordReader, records: usize, bytes: usize) {
     let line = end.account_line();
     add(&line.bytes, bytes as u64);
     add(&line.records, records as u64);

@@ -4,14 +4,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, ViewMut};
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, WaitOutcome};
+use crate::pipe::end::{End, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
 use weir_ring::account::{add, raise};
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
-use weir_ring::{Corrupt, record};
+use weir_ring::{Corrupt, RingMemory, record};
 
 /// The writer of a record pipe. Dropping it closes the pipe.
 ///
@@ -177,7 +177,16 @@ impl Endpoint<record::RecordWriter> {
             return Ok(());
         }
         say_wanted(end, ring, needed);
-        let mut look = |map: &Map| ring.has_room(map, needed).map_err(fail);
+        let board = end.life.page();
+        let mut look = |map: &Map| {
+            let fits = ring.has_room(map, needed).map_err(fail)?;
+            // This end has announced that it waits, so the draining thread sees whose ring is full.
+            if !fits {
+                let header = &map.header().reader_sleep;
+                drain::say_full(board.as_ref().map_or(header, |board| &board.words().sleep));
+            }
+            Ok(fits)
+        };
         let ended = if until == Until::Now {
             end.arm();
             let gone = end.is_gone();

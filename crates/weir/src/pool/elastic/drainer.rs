@@ -8,6 +8,7 @@ use crate::pipe::stream::Reader;
 use crate::pool::core::Backlog;
 use std::sync::{Arc, MutexGuard};
 use weir_ring::RingMemory;
+use weir_ring::layout::AccountLine;
 use weir_ring::primitive::Ordering;
 
 /// The number that stands for an error without one: EIO.
@@ -30,7 +31,11 @@ enum Pass {
 /// Writes the backlog's counts into the account of its reader.
 pub fn update_account(reader: &mut Reader, counts: [u64; 4]) {
     let Ok((end, _)) = reader.parts() else { return };
-    let line = end.account_line();
+    count_backlog(end.account_line(), counts);
+}
+
+/// Writes the counts of a backlog into an account.
+pub fn count_backlog(line: &AccountLine, counts: [u64; 4]) {
     let words = [&line.delayed, &line.cancelled, &line.spilled, &line.read_back];
     // Relaxed: counts.
     words.iter().zip(counts).for_each(|(word, count)| word.store(count, Ordering::Relaxed));
@@ -77,14 +82,15 @@ fn sleep(ring: &Arc<DrainedRing>) -> Result<()> {
     leave(ring, sides);
     let (map, segment_bytes) = parts?;
     let header = map.header();
-    drain::announce(header);
+    let line = &header.reader_sleep;
+    drain::announce(line);
     let is_full = drain::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
     // The writer of a new memory does not know of this thread yet, so the move there is immediate.
     let slept = match is_full || drain::has_moved(header) {
         true => Ok(()),
-        false => futex::wait_any(&[drain::asleep(header), (&ring.stops, 0)], None),
+        false => futex::wait_any(&[drain::asleep(line), (&ring.stops, 0)], None),
     };
-    drain::rise(header);
+    drain::rise(line);
     slept.map_err(|cause| Error::os("wait for", "a pipe to be full", cause))
 }
 

@@ -6,6 +6,11 @@
 //! what was written even if the writer dies.
 
 mod drainer;
+mod record_backlog;
+mod records;
+
+pub(crate) use record_backlog::{Drained, First, RecordBacklog};
+pub use records::ElasticRecordReader;
 
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
@@ -232,7 +237,7 @@ impl ElasticReader {
         let read = sides.reader.read_until(buffer, until);
         // The pipe was given a new memory: the thread must look at that one.
         if !Arc::ptr_eq(&before, &sides.reader.parts()?.0.map) {
-            drain::wake(before.header());
+            drain::wake(&before.header().reader_sleep);
         }
         read.map(RingLook::Read)
     }

@@ -1,0 +1,272 @@
+//! `weir top`: pipes between processes, and the terminal (docs/contracts/top.md).
+
+mod common;
+
+use common::{WEIR, schema, until};
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// A child that is killed with the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two programs with a pipe between them.
+fn piped(from: &mut Command, to: &mut Command) -> (Killed, Killed) {
+    let mut writer = from.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("starts");
+    let output = writer.stdout.take().expect("its output");
+    let reader = to.stdin(output).stdout(Stdio::null()).spawn().expect("starts");
+    (Killed(writer), Killed(reader))
+}
+
+/// The document of one look.
+fn top(args: &[&str]) -> Value {
+    let mut command = Command::new(WEIR);
+    command.args(["top", "--json", "-", "--interval", "100ms"]).args(args);
+    let output = command.stdin(Stdio::null()).output().expect("weir starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    schema::check_text("weir.top/1", &output.stdout)
+}
+
+/// The channel between two processes.
+fn between(document: &Value, writer: u32, reader: u32) -> Option<Value> {
+    let has = |channel: &Value, side: &str, pid: u32| {
+        channel[side].as_array().is_some_and(|ends| ends.iter().any(|end| end["pid"] == pid))
+    };
+    let channels = document["channels"].as_array()?;
+    let found = channels.iter().find(|it| has(it, "writers", writer) && has(it, "readers", reader));
+    found.cloned()
+}
+
+#[test]
+fn a_full_pipe_says_who_waits_for_whom() {
+    let (writer, reader) = piped(&mut Command::new("yes"), Command::new("sleep").arg("120"));
+    let (from, to) = (writer.0.id(), reader.0.id());
+    until("the pipe is full", || {
+        let found = between(&top(&[]), from, to);
+        found.is_some_and(|pipe| {
+            let end = &pipe["writers"][0];
+            pipe["kind"] == "pipe"
+                && pipe["full"] == true
+                && pipe["capacity_bytes"].as_u64() >= pipe["fill_bytes"].as_u64()
+                && end["command"] == "yes"
+                && end["waiting"] == true
+                && end["waits_for_pids"] == serde_json::json!([to])
+                && pipe["readers"][0]["waiting"] == false
+                && pipe["bytes_per_s"] == 0.0
+        })
+    });
+    let name = format!("{from} yes");
+    assert!(between(&top(&["--filter", &name]), from, to).is_some());
+    assert!(top(&["--filter", "nothing has this name"])["channels"] == serde_json::json!([]));
+}
+
+#[test]
+fn looking_keeps_no_end_open() {
+    let (mut writer, mut reader) =
+        piped(Command::new("sleep").arg("120"), &mut Command::new("cat"));
+    for _ in 0..3 {
+        top(&[]);
+    }
+    writer.0.kill().expect("killed");
+    writer.0.wait().expect("waited");
+    assert!(reader.0.wait().expect("it has seen the end of its input").success());
+}
+
+#[test]
+fn a_channel_of_the_library_is_a_row() {
+    let (mut writer, reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
+    writer.write(b"seven b").expect("room");
+    let document = top(&["--filter", "stream"]);
+    let own = std::process::id();
+    let row = between(&document, own, own);
+    // Both ends are in this process, and the account says so; a reader that never came is not open.
+    let rows = document["channels"].as_array().expect("rows");
+    let row = row.or_else(|| {
+        let is = |row: &&Value| row["fill_bytes"] == 7 && row["writers"][0]["pid"] == own;
+        rows.iter().find(is).cloned()
+    });
+    let row = row.expect("the pipe of this test");
+    assert_eq!(
+        (&row["kind"], &row["fill_bytes"], &row["full"]),
+        (&"stream".into(), &7.into(), &false.into())
+    );
+    assert_eq!((&row["rate_is"], row["bytes_per_s"].as_f64()), (&"counted".into(), Some(0.0)));
+    drop(reader);
+}
+
+#[test]
+fn an_output_that_is_no_terminal_gets_one_table() {
+    let (writer, reader) = piped(&mut Command::new("yes"), Command::new("sleep").arg("120"));
+    for columns in ["20", "80", "200"] {
+        let mut command = Command::new(WEIR);
+        command.args(["top", "--sort", "waits", "--interval", "50ms"]).env("COLUMNS", columns);
+        let output = command.stdin(Stdio::null()).output().expect("weir starts");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(output.status.success() && !text.contains('\u{1b}'), "{text}");
+        let table = text.lines().filter(|line| !line.contains("of other users"));
+        let columns: usize = columns.parse().expect("a number");
+        assert!(table.clone().all(|line| line.chars().count() <= columns), "{text}");
+        assert!(table.clone().any(|line| line.contains("yes")), "{text}");
+    }
+    drop((writer, reader));
+}
+
+/// `weir top` on a pseudo-terminal.
+struct OnTerminal {
+    child: Killed,
+    master: File,
+    terminal: OwnedFd,
+    shown: Arc<Mutex<Vec<u8>>>,
+}
+
+impl OnTerminal {
+    fn new(columns: u16, rows: u16, args: &[&str]) -> OnTerminal {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pty");
+        grantpt(&master).and_then(|()| unlockpt(&master)).expect("unlocked");
+        let name = ptsname(&master, Vec::new()).expect("a name");
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let terminal = rustix::fs::open(&name, flags, Mode::empty()).expect("opened");
+        let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&terminal, size).expect("sized");
+        let end = || Stdio::from(terminal.try_clone().expect("another"));
+        let mut command = Command::new(WEIR);
+        // In a group of its own, whose parent is in the same session, it may be stopped.
+        command.arg("top").args(args).env("TERM", "xterm").process_group(0);
+        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("starts");
+        let master = File::from(master);
+        let (mut reads, shown) = (master.try_clone().expect("another"), Arc::default());
+        let into: Arc<Mutex<Vec<u8>>> = Arc::clone(&shown);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(n @ 1..) = reads.read(&mut bytes) {
+                into.lock().expect("sound").extend_from_slice(&bytes[..n]);
+            }
+        });
+        OnTerminal { child: Killed(child), master, terminal, shown }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.shown.lock().expect("sound")).into_owned()
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).expect("typed");
+    }
+
+    fn shows(&self, text: &str) {
+        until(text, || self.text().contains(text));
+    }
+
+    fn is_cooked(&self) -> bool {
+        let modes = tcgetattr(&self.terminal).expect("settings").local_modes;
+        modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child.0);
+        rustix::process::kill_process(pid, signal).expect("sent");
+    }
+
+    /// Waits for the end, and asserts that the terminal is as it was.
+    fn ended(&mut self) -> ExitStatus {
+        let status = self.child.0.wait().expect("waited");
+        assert!(self.is_cooked());
+        until("the other screen is left", || self.text().ends_with("\x1b[?25h\x1b[?1049l"));
+        status
+    }
+}
+
+#[test]
+fn keys_act_and_the_terminal_is_set_back() {
+    let (writer, reader) = piped(&mut Command::new("yes"), Command::new("sleep").arg("120"));
+    let mut on = OnTerminal::new(100, 24, &["--interval", "100ms"]);
+    on.shows("WRITER");
+    assert!(!on.is_cooked());
+    on.press("h");
+    on.shows("PgDn");
+    on.press("x/no such process");
+    on.shows("nothing matches");
+    on.press("\x1b");
+    until("escape", || on.text().rfind("q Quit") > on.text().rfind("nothing matches"));
+    on.press(&format!("/{} yes\r", writer.0.id()));
+    on.shows(&format!("filter: {} yes", writer.0.id()));
+    on.press("w");
+    on.shows("waits for room");
+    on.press("xq");
+    assert!(on.ended().success());
+    drop(reader);
+}
+
+#[test]
+fn signals_set_the_terminal_back() {
+    use rustix::process::Signal;
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT] {
+        let mut on = OnTerminal::new(60, 12, &[]);
+        on.shows("WRITER");
+        on.signal(signal);
+        assert_eq!(on.ended().signal(), Some(signal.as_raw()));
+    }
+    let mut on = OnTerminal::new(60, 12, &[]);
+    on.shows("WRITER");
+    on.press("\u{3}");
+    assert!(on.ended().success());
+}
+
+#[test]
+fn the_screen_follows_the_size_of_the_terminal() {
+    let (writer, reader) = piped(&mut Command::new("yes"), Command::new("sleep").arg("120"));
+    let mut on = OnTerminal::new(100, 24, &["--interval", "10s"]);
+    on.shows("KIND");
+    let size = Winsize { ws_col: 20, ws_row: 6, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&on.terminal, size).expect("sized");
+    // The terminal is nobody's controlling one here, so the kernel tells nobody.
+    on.signal(rustix::process::Signal::WINCH);
+    let narrow = |text: &str| {
+        let frame = text.rsplit("\x1b[H").next().unwrap_or_default().to_owned();
+        frame.contains("weir top") && frame.ends_with("\x1b[J") && frame.lines().count() == 6
+    };
+    until("a frame of six lines", || narrow(&on.text()));
+    on.press("q");
+    assert!(on.ended().success());
+    drop((writer, reader));
+}
+
+#[test]
+fn a_stop_sets_the_terminal_back_and_a_continuation_goes_on() {
+    use rustix::process::Signal;
+    let mut on = OnTerminal::new(60, 12, &["--interval", "100ms"]);
+    let stat = format!("/proc/{}/stat", on.child.0.id());
+    let is_stopped = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
+    on.shows("WRITER");
+    // The continuation may be noticed twice, and the screen then entered twice.
+    for (at, key) in ["", "\u{1a}"].into_iter().enumerate() {
+        let entered = || on.text().matches("\x1b[?1049h").count();
+        until("the screen is entered", || entered() > at && !on.is_cooked());
+        if key.is_empty() {
+            on.signal(Signal::TSTP);
+        } else {
+            on.press(key);
+        }
+        until("it is stopped", is_stopped);
+        assert!(on.is_cooked());
+        until("the screen is left", || on.text().ends_with("\x1b[?1049l"));
+        on.signal(Signal::CONT);
+    }
+    until("it goes on", || on.text().matches("\x1b[?1049h").count() >= 3 && !on.is_cooked());
+    on.press("q");
+    assert!(on.ended().success());
+}

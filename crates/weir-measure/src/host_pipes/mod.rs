@@ -1,0 +1,288 @@
+//! All pipes of the kernel that join processes on this host, as far as this user may see them: who
+//! writes, who reads, how full each is, and who waits.
+//!
+//! Nothing is held and nobody is stopped: `/proc` is read, and an end is borrowed for microseconds
+//! as in [`crate::attribution`].
+//!
+//! - `rate`: how many bytes passed between two looks, and how well that is known;
+//! - `waits`: which descriptors the threads of a process wait for.
+
+mod rate;
+mod waits;
+
+pub use rate::{Rate, RateQuality};
+
+use crate::attribution::{Fill, PipeWatch};
+use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors, is_anonymous_pipe};
+use crate::why::KERNEL_THREAD;
+use crate::why::stopped::{flags, numbers};
+use rate::{Counts, Programs};
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+use waits::Waits;
+use weir_sys::Pid;
+use weir_sys::proc::{processes, read_small};
+
+/// Most processes whose descriptors are read.
+const MOST_PROCESSES: usize = 32_768;
+/// Most descriptors of a process that are read.
+const MOST_DESCRIPTORS: usize = 4096;
+
+/// A process that has an end of a pipe open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The process.
+    pub pid: Pid,
+    /// Its lowest descriptor of this end.
+    pub fd: i32,
+    /// Whether it waits for the pipe; `None` where that may not be seen.
+    pub waits: Option<bool>,
+}
+
+/// A pipe or FIFO at one moment.
+#[derive(Clone, Debug)]
+pub struct HostPipe {
+    /// The pipe.
+    pub identity: Descriptor,
+    /// The path of a FIFO.
+    pub path: Option<String>,
+    /// The processes that have its writing end.
+    pub writers: Vec<Holder>,
+    /// The processes that have its reading end.
+    pub readers: Vec<Holder>,
+    /// What is in it; `None` where no end may be borrowed.
+    pub fill: Option<Fill>,
+    /// How much passed since the look before; `None` at the first look.
+    pub rate: Option<Rate>,
+}
+
+impl HostPipe {
+    /// Whether it joins processes: a pipe of a single process joins its own threads.
+    pub fn joins_processes(&self) -> bool {
+        let mut pids = self.writers.iter().chain(&self.readers).map(|holder| holder.pid);
+        let first = pids.next();
+        pids.any(|pid| Some(pid) != first)
+    }
+}
+
+/// The result of one look at all pipes.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// The pipes.
+    pub pipes: Vec<HostPipe>,
+    /// Processes whose descriptors this user may not see.
+    pub unseen: usize,
+}
+
+/// Looks at all pipes again and again.
+#[derive(Debug)]
+pub struct HostPipes {
+    programs: Programs,
+    /// The counts of the look before, and its time.
+    before: Option<(BTreeMap<Pid, Counts>, Instant)>,
+}
+
+/// The descriptors of a process by the direction in which they can move bytes.
+#[derive(Clone, Debug, Default)]
+struct Open {
+    reads: BTreeSet<Target>,
+    writes: BTreeSet<Target>,
+}
+
+/// What a descriptor moves bytes to or from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Target {
+    /// A pipe or FIFO, by device and inode.
+    Pipe(u64, u64),
+    /// Anything else.
+    Other,
+}
+
+/// What one descriptor refers to.
+struct Found {
+    /// The pipe and, for a FIFO, its path.
+    pipe: Option<(Descriptor, Option<String>)>,
+}
+
+impl Default for HostPipes {
+    fn default() -> HostPipes {
+        HostPipes::new()
+    }
+}
+
+impl HostPipes {
+    /// Creates a watch that has not looked yet.
+    pub fn new() -> HostPipes {
+        HostPipes { programs: Programs::default(), before: None }
+    }
+
+    /// Looks at all pipes. With `all`, those of a single process are among them.
+    pub fn look(&mut self, all: bool) -> Look {
+        let mut sweep = Sweep::default();
+        let own = std::process::id() as Pid;
+        for pid in processes().into_iter().take(MOST_PROCESSES).filter(|pid| *pid != own) {
+            sweep.process(pid);
+        }
+        let Sweep { pipes, open, unseen } = sweep;
+        let mut pipes: Vec<HostPipe> =
+            pipes.into_values().filter(|pipe| all || pipe.joins_processes()).collect();
+        let holders = |pipe: &HostPipe| {
+            let both = pipe.writers.iter().chain(&pipe.readers);
+            both.map(|holder| holder.pid).collect::<Vec<_>>()
+        };
+        let pids: BTreeSet<Pid> = pipes.iter().flat_map(holders).collect();
+        let waits: BTreeMap<Pid, Waits> = pids.iter().map(|pid| (*pid, Waits::of(*pid))).collect();
+        let now = Instant::now();
+        let counts: BTreeMap<Pid, Counts> =
+            pids.iter().filter_map(|pid| Some((*pid, Counts::of(*pid)?))).collect();
+        for pipe in &mut pipes {
+            pipe.fill = fill(pipe);
+            note_waits(pipe, &waits, &open);
+            if let Some((before, then)) = &self.before {
+                let elapsed_s = now.duration_since(*then).as_secs_f64();
+                let between = rate::Between { before, now: &counts, open: &open, elapsed_s };
+                pipe.rate = between.rate(pipe, &mut self.programs);
+            }
+        }
+        self.before = Some((counts, now));
+        Look { pipes, unseen }
+    }
+}
+
+/// The pipes and descriptors found so far.
+#[derive(Default)]
+struct Sweep {
+    pipes: BTreeMap<(u64, u64), HostPipe>,
+    open: BTreeMap<Pid, Open>,
+    unseen: usize,
+}
+
+impl Sweep {
+    fn process(&mut self, pid: Pid) {
+        let Some(fds) = descriptors(pid) else {
+            // It may have ended, or be a thread of the kernel, which has none.
+            self.unseen += usize::from(is_of_a_user(pid));
+            return;
+        };
+        let mut open = Open::default();
+        for fd in fds.take(MOST_DESCRIPTORS) {
+            let Some(found) = find(pid, fd) else { continue };
+            let Some((reads, writes)) = access(pid, fd) else { continue };
+            let target = match &found.pipe {
+                Some((pipe, _)) => Target::Pipe(pipe.device, pipe.inode),
+                None => Target::Other,
+            };
+            // Nobody reads what stands on a terminal by the descriptors of output and errors.
+            if reads && !(target == Target::Other && (fd == 1 || fd == 2)) {
+                open.reads.insert(target);
+            }
+            if writes && !(target == Target::Other && (fd == 0 || fd == 2)) {
+                open.writes.insert(target);
+            }
+            if let Some((pipe, path)) = found.pipe {
+                self.end(pid, fd, pipe, path, (reads, writes));
+            }
+        }
+        self.open.insert(pid, open);
+    }
+
+    fn end(
+        &mut self,
+        pid: Pid,
+        fd: i32,
+        identity: Descriptor,
+        path: Option<String>,
+        (reads, writes): (bool, bool),
+    ) {
+        let new = HostPipe {
+            identity,
+            path,
+            writers: Vec::new(),
+            readers: Vec::new(),
+            fill: None,
+            rate: None,
+        };
+        let pipe = self.pipes.entry((identity.device, identity.inode)).or_insert(new);
+        for (is_end, holders) in [(reads, &mut pipe.readers), (writes, &mut pipe.writers)] {
+            match holders.last_mut() {
+                _ if !is_end => {}
+                Some(last) if last.pid == pid => last.fd = last.fd.min(fd),
+                _ => holders.push(Holder { pid, fd, waits: None }),
+            }
+        }
+    }
+}
+
+/// Returns what a descriptor refers to; `None` for what moves no bytes that the kernel counts for
+/// the process, and for what has been closed.
+fn find(pid: Pid, fd: i32) -> Option<Found> {
+    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    let link = link.to_string_lossy();
+    if link.starts_with("pipe:[") {
+        let pipe = descriptor(pid, fd).filter(Descriptor::is_pipe)?;
+        return Some(Found { pipe: Some((pipe, None)) });
+    }
+    if link == "/dev/null" || link.starts_with("anon_inode:[") && !link.contains("eventfd") {
+        return None;
+    }
+    if !link.starts_with('/') || link.starts_with("/memfd:") {
+        return Some(Found { pipe: None });
+    }
+    // What is known of a file is enough: a server of files that does not answer stops nobody here.
+    let path = format!("/proc/{pid}/fd/{fd}");
+    let flags = AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(CWD, path, flags, StatxFlags::TYPE | StatxFlags::INO).ok()?;
+    let is_fifo = FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::Fifo;
+    let identity = Descriptor {
+        device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+        inode: stat.stx_ino,
+        kind: FileKind::Pipe,
+    };
+    let path = (!is_anonymous_pipe(&identity)).then(|| link.into_owned());
+    Some(Found { pipe: is_fifo.then_some((identity, path)) })
+}
+
+/// Whether a process exists and is no thread of the kernel.
+fn is_of_a_user(pid: Pid) -> bool {
+    let mut buffer = [0; 1024];
+    let Ok(text) = read_small(&format!("/proc/{pid}/stat"), &mut buffer) else { return false };
+    flags(&numbers(text)) & KERNEL_THREAD == 0
+}
+
+/// Looks into a pipe by the first holder that lets an end be borrowed.
+fn fill(pipe: &HostPipe) -> Option<Fill> {
+    const MOST_TRIES: usize = 4;
+    let ends = pipe.writers.len().max(pipe.readers.len()).min(MOST_TRIES);
+    (0..ends).find_map(|at| {
+        let mut watch = PipeWatch::new(pipe.identity, None);
+        if let Some(writer) = pipe.writers.get(at) {
+            watch.set_writer(writer.pid, writer.fd);
+        }
+        if let Some(reader) = pipe.readers.get(at) {
+            watch.set_reader(reader.pid, reader.fd);
+        }
+        watch.look(0)
+    })
+}
+
+/// Notes which holders wait for this pipe.
+fn note_waits(pipe: &mut HostPipe, waits: &BTreeMap<Pid, Waits>, open: &BTreeMap<Pid, Open>) {
+    let target = Target::Pipe(pipe.identity.device, pipe.identity.inode);
+    let identity = pipe.identity;
+    for (writes, holders) in [(true, &mut pipe.writers), (false, &mut pipe.readers)] {
+        for holder in holders {
+            let Some(waits) = waits.get(&holder.pid) else { continue };
+            let ends = open.get(&holder.pid);
+            let ends = ends.map(|open| if writes { &open.writes } else { &open.reads });
+            // Where only the kind of the wait is known, a single pipe leaves no doubt.
+            let pipes =
+                || ends.map_or(0, |ends| ends.iter().filter(|end| **end != Target::Other).count());
+            let only = || ends.is_some_and(|ends| ends.contains(&target)) && pipes() == 1;
+            holder.waits = waits.on(holder.pid, &identity, writes, only);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! Which descriptors the threads of a process wait for.
+
+use crate::attribution::calls::Call;
+use crate::attribution::classify::set_of;
+use crate::attribution::files::function;
+use crate::proc::{Blocked, Descriptor, descriptor};
+use rustix::io::Errno;
+use weir_sys::Pid;
+use weir_sys::proc::{read_small, tasks};
+
+/// Most threads of a process that are looked at.
+const MOST_TASKS: usize = 64;
+/// Most descriptors of a set that are looked at.
+const MOST_ENTRIES: usize = 64;
+const POLLIN: u32 = 0x1;
+const POLLOUT: u32 = 0x4;
+
+/// What the threads of a process wait for.
+#[derive(Clone, Debug, Default)]
+pub struct Waits {
+    /// Descriptors, each with whether the wait is for room to write.
+    fds: Vec<(i32, bool)>,
+    /// Where the calls may not be seen: waits in the kernel's code for pipes, for room or for data.
+    hidden: Vec<Option<bool>>,
+}
+
+impl Waits {
+    /// Looks at all threads of a process.
+    pub fn of(pid: Pid) -> Waits {
+        let mut waits = Waits::default();
+        for task in tasks(pid).into_iter().take(MOST_TASKS) {
+            waits.add(pid, task);
+        }
+        waits
+    }
+
+    fn add(&mut self, pid: Pid, task: Pid) {
+        let mut buffer = [0; 256];
+        match read_small(&format!("/proc/{pid}/task/{task}/syscall"), &mut buffer) {
+            Ok(text) => {
+                let Some(Blocked::Call(number, args)) = Blocked::parse(text) else { return };
+                let set = set_of(pid, Call::decode(number, &args));
+                for (fd, events) in set.into_iter().take(MOST_ENTRIES) {
+                    let ways = [(POLLIN, false), (POLLOUT, true)];
+                    let asked = ways.into_iter().filter(|(event, _)| events & event != 0);
+                    self.fds.extend(asked.map(|(_, writes)| (fd, writes)));
+                }
+            }
+            Err(Errno::PERM | Errno::ACCESS) => {
+                self.hidden.push(function(pid, task).as_deref().and_then(way));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Whether a thread waits for this pipe in this direction; `None` where that may not be seen.
+    /// `only` tells whether the process has no other pipe in this direction.
+    pub fn on(
+        &self,
+        pid: Pid,
+        pipe: &Descriptor,
+        writes: bool,
+        only: impl FnOnce() -> bool,
+    ) -> Option<bool> {
+        let is = |(fd, way): &(i32, bool)| *way == writes && descriptor(pid, *fd) == Some(*pipe);
+        if self.fds.iter().any(is) {
+            return Some(true);
+        }
+        if self.hidden.is_empty() {
+            return Some(false);
+        }
+        (self.hidden.contains(&Some(writes)) && only()).then_some(true)
+    }
+}
+
+/// Returns whether a function of the kernel waits for room in a pipe (`true`) or for data (`false`).
+fn way(function: &str) -> Option<bool> {
+    let function = function.strip_prefix("anon_").unwrap_or(function);
+    match function {
+        "pipe_read" => Some(false),
+        "pipe_write" => Some(true),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_functions_tell_the_direction() {
+        assert_eq!([way("pipe_read"), way("anon_pipe_read")], [Some(false); 2]);
+        assert_eq!([way("pipe_write"), way("anon_pipe_write")], [Some(true); 2]);
+        assert_eq!([way("do_wait"), way("")], [None; 2]);
+    }
+
+    #[test]
+    fn a_hidden_wait_counts_where_there_is_one_pipe_only() {
+        let (reader, _writer) = rustix::pipe::pipe().expect("a pipe");
+        let pipe = Descriptor::of(&reader).expect("known");
+        let waits = Waits { fds: Vec::new(), hidden: vec![None, Some(false)] };
+        assert_eq!(waits.on(1, &pipe, false, || true), Some(true));
+        assert_eq!(waits.on(1, &pipe, false, || false), None, "which pipe is not known");
+        assert_eq!(waits.on(1, &pipe, true, || true), None, "it may write by another thread");
+        assert_eq!(Waits::default().on(1, &pipe, true, || true), Some(false));
+    }
+}

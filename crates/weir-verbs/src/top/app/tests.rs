@@ -1,0 +1,166 @@
+//! The live view without a terminal.
+
+use super::super::rows::End;
+use super::*;
+use proptest::prelude::*;
+use weir_measure::host_pipes::{Rate, RateQuality};
+
+fn end(pid: i32, command: &str, waits: bool) -> End {
+    End { pid, command: command.to_owned(), fd: Some(1), waits: Some(waits) }
+}
+
+fn pipe(inode: u64, names: [&str; 2], rate: f64, fill_bytes: u64, waits: [bool; 2]) -> Row {
+    Row {
+        kind: "pipe",
+        inode,
+        writers: vec![end(inode as i32 * 10, names[0], waits[0])],
+        readers: vec![end(inode as i32 * 10 + 1, names[1], waits[1])],
+        fill_bytes: Some(fill_bytes),
+        capacity_bytes: Some(65_536),
+        full: Some(fill_bytes == 65_536),
+        rate: Some(Rate { bytes_per_s: rate, quality: RateQuality::Counted }),
+        ..Row::default()
+    }
+}
+
+fn app() -> App {
+    let view = View { sort: TopSort::Rate, reverse: false, filter: String::new(), all: false };
+    let mut app = App::new(view);
+    let mut more = pipe(4, ["sh", "cat"], 5.0, 100, [false, false]);
+    more.kind = "fifo";
+    more.name = String::from("/tmp/\u{6f22}\u{5b57}");
+    more.readers.push(end(77, "tee", false));
+    more.rate = Some(Rate { bytes_per_s: 5e3, quality: RateQuality::AtMost });
+    let rows = vec![
+        pipe(1, ["tar", "zstd"], 2e6, 65_536, [true, false]),
+        pipe(2, ["zstd", "ssh"], 9e6, 0, [false, true]),
+        pipe(3, ["yes", "sleep"], 0.0, 65_536, [true, false]),
+        more,
+    ];
+    app.look(Seen { rows, unseen: 0 });
+    app
+}
+
+fn text(app: &mut App, size: (usize, usize)) -> String {
+    app.frame(size).into_iter().map(|(line, _)| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// The processes that write, as the rows stand on the screen.
+fn order(app: &mut App) -> Vec<i32> {
+    app.frame((100, 24));
+    app.shown.iter().map(|row| row.writers[0].pid).collect()
+}
+
+#[test]
+fn what_matters_most_stays_in_few_columns() {
+    let all: Vec<String> =
+        [120, 80, 40, 20].iter().map(|width| text(&mut app(), (*width, 9))).collect();
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn keys_and_clicks_sort() {
+    let mut app = app();
+    assert_eq!(order(&mut app), [20, 10, 40, 30]);
+    app.event(Event::Char('r'));
+    assert_eq!(order(&mut app), [30, 40, 10, 20]);
+    app.event(Event::Char('r'));
+    app.event(Event::Char('<'));
+    assert_eq!((app.view.sort, order(&mut app)), (TopSort::Reader, vec![40, 30, 20, 10]));
+    let title = columns(100).into_iter().find(|it| it.sort == Some(TopSort::Waits));
+    app.event(Event::Click(title.expect("a column").start, 1));
+    assert_eq!((app.view.sort, order(&mut app)), (TopSort::Waits, vec![10, 30, 20, 40]));
+    for _ in 0..20 {
+        app.event(Event::Function(6));
+        app.event(Event::Char('>'));
+    }
+}
+
+#[test]
+fn the_selection_stays_on_its_row() {
+    let mut app = app();
+    app.frame((100, 24));
+    app.event(Event::Click(5, 3));
+    let selected = |app: &App| app.shown[app.at()].inode;
+    assert_eq!(selected(&app), 1);
+    app.event(Event::Char('r'));
+    assert_eq!(selected(&app), 1);
+    app.event(Event::End);
+    assert_eq!(selected(&app), 2);
+    app.event(Event::Up);
+    assert_eq!((selected(&app), app.event(Event::Char('w'))), (1, Action::Why(10)));
+    app.look(Seen::default());
+    assert_eq!(app.event(Event::Char('w')), Action::None);
+    assert!(text(&mut app, (60, 24)).contains(super::super::NONE));
+}
+
+#[test]
+fn a_filter_is_typed_kept_and_removed() {
+    let mut app = app();
+    app.event(Event::Char('/'));
+    for c in "ZSTx".chars() {
+        app.event(Event::Char(c));
+    }
+    app.event(Event::Char('\u{7f}'));
+    assert!(text(&mut app, (60, 24)).ends_with("Filter: ZST_\n"));
+    app.event(Event::Char('\r'));
+    assert_eq!(order(&mut app), [20, 10]);
+    assert!(text(&mut app, (60, 24)).contains("filter: ZST"));
+    app.event(Event::Escape);
+    assert_eq!(order(&mut app).len(), 4);
+    app.event(Event::Char('/'));
+    app.event(Event::Char('q'));
+    assert_eq!(app.event(Event::Escape), Action::None);
+    assert_eq!(app.view.filter, "");
+    assert_eq!(app.event(Event::Char('q')), Action::Quit);
+}
+
+#[test]
+fn the_keys_at_the_bottom_can_be_clicked() {
+    let mut app = app();
+    app.frame((100, 24));
+    assert_eq!(app.event(Event::Click(2, 23)), Action::Quit);
+    app.event(Event::Click(10, 23));
+    assert!(text(&mut app, (100, 24)).contains("PgDn"));
+    app.event(Event::Char('x'));
+    assert!(text(&mut app, (100, 24)).contains("WRITER"));
+    let at = app.footer().find("Pause").expect("a key");
+    app.event(Event::Click(at, 23));
+    assert!(!app.looks());
+}
+
+#[test]
+fn a_row_is_said_in_words() {
+    let mut app = app();
+    app.view.sort = TopSort::Waits;
+    app.arrange();
+    assert!(text(&mut app, (100, 24)).contains("10 tar waits for room, for 11 zstd"));
+    app.event(Event::Down);
+    app.event(Event::Down);
+    assert!(text(&mut app, (100, 24)).contains("21 ssh waits for data, for 20 zstd"));
+}
+
+proptest! {
+    #[test]
+    fn any_size_and_any_keys_are_fine(
+        width in 1_usize..200, height in 1_usize..60,
+        keys in prop::collection::vec((0_u8..14, 0_usize..300, 0_usize..80, any::<char>()), 0..40),
+    ) {
+        let mut app = app();
+        for (kind, x, y, c) in keys {
+            let event = match kind {
+                0 => Event::Up, 1 => Event::Down, 2 => Event::PageUp, 3 => Event::PageDown,
+                4 => Event::Home, 5 => Event::End, 6 => Event::Escape, 7 => Event::WheelDown,
+                8 => Event::Function(x as u8), 9 | 10 => Event::Click(x, y),
+                11 => Event::Char(b"/hswpaIr<>q\r"[x % 12] as char),
+                _ => Event::Char(c),
+            };
+            app.event(event);
+            let frame = app.frame((width, height));
+            prop_assert!(frame.len() <= height);
+            for (line, _) in frame {
+                prop_assert!(line.width() <= width, "{line:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The live view: looks, draws, and listens to keys and signals.
+
+use super::app::{Action, App, Line, Style};
+use super::keys::Keys;
+use super::rows::Collector;
+use super::screen::{Heard, Screen, restore};
+use super::table::View;
+use crate::fault::Fault;
+use crate::report::look::wants_colour;
+use crate::why;
+use anstyle::{AnsiColor, Effects};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use weir_measure_sys::signals::die_of;
+
+/// The first rates come soon.
+const FIRST: Duration = Duration::from_millis(300);
+/// How long the rest of a sequence of a key may take.
+const REST_OF_KEY: Duration = Duration::from_millis(50);
+
+/// What the loop is to do next.
+enum Next {
+    Draw,
+    End,
+}
+
+/// The terminals for output and for keys, if there are both and a whole screen can be drawn.
+pub fn terminals() -> Option<(OwnedFd, OwnedFd)> {
+    let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.is_empty());
+    if is_dumb || std::env::var_os("TERM").is_none() || !std::io::stdout().is_terminal() {
+        return None;
+    }
+    let output = std::io::stdout().as_fd().try_clone_to_owned().ok()?;
+    let input = if std::io::stdin().is_terminal() {
+        std::io::stdin().as_fd().try_clone_to_owned().ok()?
+    } else {
+        openat(CWD, "/dev/tty", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?
+    };
+    Some((output, input))
+}
+
+/// Shows the live view until a key or a signal ends it.
+pub fn live(
+    view: View,
+    interval: Duration,
+    (output, input): (OwnedFd, OwnedFd),
+) -> Result<ExitCode, Fault> {
+    let heard = Heard::new()?;
+    let screen = Screen::enter(output)?;
+    let colour = wants_colour(true);
+    let (mut collector, mut app, mut keys) = (Collector::new(), App::new(view), Keys::default());
+    app.look(collector.look(app.view.all));
+    let mut due = Instant::now() + FIRST.min(interval);
+    loop {
+        // A terminal that is gone shows nothing.
+        if screen.write(drawn(&app.frame(screen.size()), colour).as_bytes()).is_err() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let left = due.saturating_duration_since(Instant::now());
+        let patience = if keys.is_open() { left.min(REST_OF_KEY) } else { left };
+        let events = match wait(&input, &heard, patience) {
+            Waited::Gone => return Ok(ExitCode::SUCCESS),
+            Waited::Bytes(bytes) => keys.take(&bytes),
+            Waited::Nothing => keys.settle().into_iter().collect(),
+            Waited::Signal => Vec::new(),
+        };
+        let asked = heard.take();
+        if let Some(signal) = asked.ends {
+            restore();
+            let _ = die_of(signal);
+        }
+        if asked.stops && screen.stop(false).is_err() || asked.continues && screen.resume().is_err()
+        {
+            return Ok(ExitCode::SUCCESS);
+        }
+        for event in events {
+            match act(app.event(event), &mut app, &screen, &mut due) {
+                Next::Draw => {}
+                Next::End => return Ok(ExitCode::SUCCESS),
+            }
+        }
+        if Instant::now() >= due {
+            due = Instant::now() + interval;
+            if app.looks() {
+                app.look(collector.look(app.view.all));
+            }
+        }
+    }
+}
+
+fn act(action: Action, app: &mut App, screen: &Screen, due: &mut Instant) -> Next {
+    match action {
+        Action::None => {}
+        Action::Quit => return Next::End,
+        Action::Stop if screen.stop(true).is_err() => return Next::End,
+        Action::Stop => {}
+        Action::Look => *due = Instant::now(),
+        Action::Why(pid) => app.tell(why::said(pid)),
+    }
+    Next::Draw
+}
+
+/// What came first.
+enum Waited {
+    Bytes(Vec<u8>),
+    Signal,
+    Nothing,
+    Gone,
+}
+
+/// Waits for keys, a signal, or the end of the time.
+fn wait(input: &OwnedFd, heard: &Heard, time: Duration) -> Waited {
+    let bell = heard.bell();
+    let mut set = [PollFd::new(input, PollFlags::IN), PollFd::new(&bell, PollFlags::IN)];
+    let time = Timespec {
+        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    match poll(&mut set, Some(&time)) {
+        Ok(0) => return Waited::Nothing,
+        Ok(_) => {}
+        Err(Errno::INTR) => return Waited::Signal,
+        Err(_) => return Waited::Gone,
+    }
+    if set[1].revents().contains(PollFlags::IN) {
+        return Waited::Signal;
+    }
+    let mut bytes = [0; 256];
+    match rustix::io::read(input, &mut bytes) {
+        Ok(0) => Waited::Gone,
+        Ok(n) => Waited::Bytes(bytes[..n].to_vec()),
+        Err(Errno::INTR | Errno::AGAIN) => Waited::Signal,
+        Err(_) => Waited::Gone,
+    }
+}
+
+/// The bytes of a frame. Each line is written over the one before, so nothing flickers.
+fn drawn(lines: &[Line], colour: bool) -> String {
+    let mut text = String::from("\x1b[H");
+    for (at, (line, style)) in lines.iter().enumerate() {
+        if at > 0 {
+            text.push_str("\r\n");
+        }
+        let look = match style {
+            Style::Plain => anstyle::Style::new(),
+            Style::Bold => Effects::BOLD.into(),
+            Style::Reverse => Effects::INVERT.into(),
+            Style::Stuck if colour => AnsiColor::Yellow.on_default(),
+            Style::Stuck => Effects::BOLD.into(),
+        };
+        text.push_str(&format!("{look}{line}{look:#}\x1b[K"));
+    }
+    text + "\x1b[J"
+}

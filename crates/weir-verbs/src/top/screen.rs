@@ -1,0 +1,230 @@
+//! The terminal as a whole screen, and its return to what it was, however the command ends.
+
+use crate::fault::Fault;
+use crate::output::hear_beside;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::process::{getpgid, getpgrp, getppid, getsid};
+use rustix::termios::{
+    OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
+};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGWINCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+use weir_measure::proc::identity;
+use weir_measure_sys::signals::{die_of, send};
+
+/// The other screen, no cursor, no wrapping of long lines, reports of the mouse (xterm's ctlseqs).
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1000h\x1b[?1006h";
+const LEAVE: &[u8] = b"\x1b[?1006l\x1b[?1000l\x1b[?7h\x1b[0m\x1b[?25h\x1b[?1049l";
+/// How long the loop may take to end by a signal.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The signals that end the command.
+const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// The terminal in use, with its settings from before.
+static IN_USE: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
+
+/// A terminal that shows a whole screen. Dropping it sets the terminal back; so does a panic.
+#[derive(Debug)]
+pub struct Screen {
+    terminal: OwnedFd,
+}
+
+impl Screen {
+    /// Takes over a terminal.
+    pub fn enter(terminal: OwnedFd) -> Result<Screen, Fault> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                restore();
+                before(panic);
+            }));
+        });
+        let screen = Screen { terminal };
+        screen.resume().map_err(Fault::cannot("use the terminal"))?;
+        Ok(screen)
+    }
+
+    /// Takes the terminal over again.
+    pub fn resume(&self) -> std::io::Result<()> {
+        let before = tcgetattr(&self.terminal)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        let again = self.terminal.try_clone()?;
+        if let Ok(mut in_use) = IN_USE.lock() {
+            // A terminal that is raw already is not what it was before.
+            in_use.get_or_insert((again, before));
+        }
+        tcsetattr(&self.terminal, OptionalActions::Now, &raw)?;
+        self.write(ENTER)
+    }
+
+    /// Writes all bytes.
+    pub fn write(&self, bytes: &[u8]) -> std::io::Result<()> {
+        write_all(self.terminal.as_fd(), bytes)
+    }
+
+    /// The size in columns and rows.
+    pub fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(&self.terminal) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+                (usize::from(size.ws_col), usize::from(size.ws_row))
+            }
+            _ => (80, 24),
+        }
+    }
+
+    /// Sets the terminal back and stops this process, with its whole group or alone, as Ctrl-Z does;
+    /// then goes on. Does nothing where no shell could continue it.
+    pub fn stop(&self, whole_group: bool) -> std::io::Result<()> {
+        if is_orphaned() {
+            return Ok(());
+        }
+        restore();
+        let whom = if whole_group { 0 } else { std::process::id() as i32 };
+        send(whom, SIGSTOP)?;
+        self.resume()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+/// Sets the terminal back, once.
+pub fn restore() {
+    // Who holds the lock is about to take the terminal over, and panics no more.
+    let Ok(mut in_use) = IN_USE.try_lock() else { return };
+    if let Some((terminal, before)) = in_use.take() {
+        let _ = write_all(terminal.as_fd(), LEAVE);
+        // Reports of the mouse that were on their way are for nobody.
+        let _ = tcflush(&terminal, QueueSelector::IFlush);
+        let _ = tcsetattr(&terminal, OptionalActions::Now, &before);
+    }
+}
+
+fn write_all(terminal: BorrowedFd, mut bytes: &[u8]) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(terminal, bytes) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = &bytes[n..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Whether no process of this session outside of the group waits for its leader: nobody would
+/// continue it (POSIX: orphaned process group).
+fn is_orphaned() -> bool {
+    let group = getpgrp();
+    let leader = identity(group.as_raw_nonzero().get());
+    let parent =
+        leader.and_then(|leader| rustix::process::Pid::from_raw(leader.parent)).or_else(getppid);
+    let Some(parent) = parent else { return true };
+    let same_session =
+        matches!((getsid(Some(parent)), getsid(None)), (Ok(one), Ok(own)) if one == own);
+    !same_session || getpgid(Some(parent)).is_ok_and(|its| its == group)
+}
+
+/// The signals that came.
+#[derive(Debug)]
+pub struct Heard {
+    came: AtomicU64,
+    /// Readable once one came.
+    bell: OwnedFd,
+}
+
+/// What signals ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The signal that ends the command.
+    pub ends: Option<i32>,
+    /// To stop.
+    pub stops: bool,
+    /// To go on after a stop.
+    pub continues: bool,
+}
+
+impl Heard {
+    /// Starts to listen.
+    pub fn new() -> Result<Arc<Heard>, Fault> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = eventfd(0, flags).map_err(Fault::cannot("listen for signals"))?;
+        let heard = Arc::new(Heard { came: AtomicU64::new(0), bell });
+        let told = Arc::clone(&heard);
+        let hear = move |signal: i32| {
+            // Relaxed, here and below: the eventfd orders it.
+            told.came.fetch_or(1 << signal, Ordering::Relaxed);
+            let _ = rustix::io::write(&told.bell, &1_u64.to_ne_bytes());
+            if ENDS.contains(&signal) {
+                // sleep: the loop ends the process within this time, unless it hangs.
+                std::thread::sleep(PATIENCE);
+                restore();
+                let _ = die_of(signal);
+            }
+        };
+        let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT, SIGWINCH];
+        hear_beside(&all, hear)?;
+        Ok(heard)
+    }
+
+    /// The descriptor to poll.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Takes what came since the last call.
+    pub fn take(&self) -> Asked {
+        // The bell is reset before the signals, so that one that comes now rings again.
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+        // Relaxed: as above.
+        let came = self.came.swap(0, Ordering::Relaxed);
+        let has = |signal: i32| came & (1 << signal) != 0;
+        Asked {
+            ends: ENDS.into_iter().find(|signal| has(*signal)),
+            stops: has(SIGTSTP),
+            continues: has(SIGCONT),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::LocalModes;
+
+    #[test]
+    fn a_panic_sets_the_terminal_back() {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pty");
+        grantpt(&master).and_then(|()| unlockpt(&master)).expect("unlocked");
+        let name = ptsname(&master, Vec::new()).expect("a name");
+        let open = || {
+            rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("opened")
+        };
+        let terminal = open();
+        let is_cooked = |terminal: &OwnedFd| {
+            let modes = tcgetattr(terminal).expect("settings").local_modes;
+            modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+        };
+        assert!(is_cooked(&terminal));
+        let screen = Screen::enter(open()).expect("entered");
+        assert!(!is_cooked(&terminal));
+        let before = is_cooked(&terminal);
+        // The screen is not dropped: in the release a panic ends the process at once.
+        let died = std::thread::spawn(|| panic!("for the test")).join();
+        assert!(died.is_err() && !before && is_cooked(&terminal));
+        let mut shown = [0; 1024];
+        let n = rustix::io::read(&master, &mut shown).expect("what was written");
+        assert_eq!(&shown[..n], [ENTER, LEAVE].concat());
+        drop(screen);
+    }
+}

@@ -1,0 +1,70 @@
+//! Descriptors that tell a port's reader of what lies in no ring.
+
+use crate::connect::site::Inbox;
+use crate::connect::watcher::WatchedDescriptor;
+use crate::error::{Error, Result};
+use crate::park::doorbell::Doorbell;
+use rustix::event::epoll::EventFlags;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use weir_sys::forks::ParentOnly;
+
+/// An event counter that many backlogs ring. The watcher of the process then notifies the port.
+#[derive(Debug)]
+pub struct Bell {
+    pub counter: Arc<OwnedFd>,
+    _watched: WatchedDescriptor,
+}
+
+impl Bell {
+    pub fn new(inbox: &Arc<Inbox>) -> Result<Bell> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let made = eventfd(0, flags).map_err(|cause| Error::os("make", "an elastic port", cause));
+        let counter = Arc::new(made?);
+        let mut watched = WatchedDescriptor::copy_of(counter.as_fd())?;
+        // An event for each ring, though nobody takes them off.
+        watched.start(EventFlags::IN | EventFlags::ET, inbox)?;
+        Ok(Bell { counter, _watched: watched })
+    }
+
+    /// Ends that its descriptor is readable.
+    pub fn clear(&self) {
+        let _ = rustix::io::read(&self.counter, &mut [0; 8]);
+    }
+}
+
+/// The reader's side of the connection that all handles of its port share.
+#[derive(Debug)]
+pub struct HandleWatch {
+    alive: WatchedDescriptor,
+}
+
+impl HandleWatch {
+    pub fn start(alive: ParentOnly, inbox: &Arc<Inbox>) -> Result<HandleWatch> {
+        let mut alive = WatchedDescriptor::new(alive);
+        alive.start(EventFlags::RDHUP | EventFlags::ONESHOT, inbox)?;
+        Ok(HandleWatch { alive })
+    }
+
+    /// Whether all handles are closed.
+    pub fn is_over(&self) -> bool {
+        self.alive.get().is_some_and(|alive| {
+            let mut asked = [PollFd::from_borrowed_fd(alive, PollFlags::RDHUP)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut asked, Some(&now)).is_ok_and(|count| count > 0)
+        })
+    }
+
+    /// Makes the doorbell ring when the last handle is closed.
+    pub fn is_polled_by(&self, doorbell: &Doorbell) -> Result<()> {
+        self.alive.get().map_or(Ok(()), |alive| doorbell.add_hangup(alive))
+    }
+
+    /// Ends that, since the doorbell would ring for ever.
+    pub fn leave(&self, doorbell: &Doorbell) {
+        if let Some(alive) = self.alive.get().filter(|_| self.is_over()) {
+            doorbell.remove(alive);
+        }
+    }
+}
