@@ -93,11 +93,11 @@ impl Machine {
             let known: Vec<&str> = Machine::names().collect();
             return Err(MachineError::Unknown { name: name.to_owned(), known: known.join(", ") });
         };
-        let wrong = |why: toml::de::Error| MachineError::Unreadable {
+        let wrong = |why: basic_toml::Error| MachineError::Unreadable {
             name: name.to_owned(),
-            why: why.message().to_owned(),
+            why: why.to_string(),
         };
-        let mut machine: Machine = toml::from_str(text).map_err(wrong)?;
+        let mut machine: Machine = basic_toml::from_str(text).map_err(wrong)?;
         if let Some(like) = &machine.like {
             for (name, constant) in Machine::named(like)?.constants {
                 machine.constants.entry(name).or_insert(constant);

@@ -485,7 +485,7 @@ impl Choice {
                 waiting: parked & (sleep::ASLEEP | sleep::POLLING) != 0,
             });
         }
-        stats.sort_by_key(|stat| stat.id.number());
+        stats.sort_unstable_by_key(|stat| stat.id.number());
         Ok(stats)
     }
 

@@ -265,7 +265,7 @@ impl PortName {
             };
             names.push(PortName { path, reader });
         }
-        names.sort_by(|one, other| one.path.cmp(&other.path));
+        names.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         Ok(names)
     }
 

@@ -187,6 +187,6 @@ fn writers_to(reader: i32, socket: (u64, u64)) -> Vec<PortWriterStat> {
             end: ring.writer,
         });
     }
-    writers.sort_by_key(|writer| writer.pid);
+    writers.sort_unstable_by_key(|writer| writer.pid);
     writers
 }

@@ -138,7 +138,7 @@ pub fn mpxes() -> Vec<MpxStat> {
     });
     let with_holders = found.into_iter().map(|(stat, holders)| MpxStat { holders, ..stat });
     let mut found: Vec<MpxStat> = with_holders.collect();
-    found.sort_by_key(|stat| (stat.socket, !stat.is_owner, stat.inode));
+    found.sort_unstable_by_key(|stat| (stat.socket, !stat.is_owner, stat.inode));
     found
 }
 
