@@ -186,7 +186,7 @@ impl Ring {
             let start = unsafe { self.records.as_ptr().add(self.page + from) };
             // SAFETY: records are aligned to 8 bytes, and so are their headers.
             let header = unsafe { AtomicU32::from_ptr(start.cast()) };
-            // Acquire: pairs with the kernel's exchange that commits the record; its bytes are there.
+            // Acquire: pairs with the kernel's exchange that commits the record and its bytes.
             let header = header.load(Ordering::Acquire);
             if header & BUSY != 0 {
                 break;
