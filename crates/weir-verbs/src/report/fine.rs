@@ -150,8 +150,9 @@ fn evidence(run: &Run) -> Vec<String> {
     if let Some(traced) = run.traced.as_ref().filter(|traced| traced.is_whole()) {
         let events = words::things(traced.events, "event");
         return vec![
-            format!("exact, by {events} of the scheduler: the columns cpu to other, unless marked"),
-            format!("sampled ({n} a stage): what was waited for at sockets and files; pipes"),
+            format!("by {events} of the scheduler: the columns cpu to other, unless marked"),
+            // What a descriptor stands for is read at the look after the wait began.
+            format!("sampled ({n} a stage): whether a wait was for input, output or other; pipes"),
         ];
     }
     if run.script {
