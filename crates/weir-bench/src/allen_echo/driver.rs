@@ -29,15 +29,20 @@ const OPEN_REQUESTS: u64 = 40;
 const WEIGHT: f64 = 8.0;
 
 pub fn groups() -> Vec<Group> {
+    let copies = |division: Division| {
+        let name = format!("driver test, weir, division {division}, 2 copies at once");
+        let made = turnaround_case(name, division, 2, move |site| packets(site, division, true));
+        // One process cannot fork for a second case: a station of the first has started a thread.
+        let name = format!("driver test, two copies, {division}");
+        on_one_cpu(group(name, Sides::Two, vec![made]))
+    };
     vec![
         pair("driver test", |division| {
             let name = format!("driver test, weir, division {division}");
             turnaround_case(name, division, 1, move |site| packets(site, division, false))
         }),
-        pair("driver test, two copies", |division| {
-            let name = format!("driver test, weir, division {division}, 2 copies at once");
-            turnaround_case(name, division, 2, move |site| packets(site, division, true))
-        }),
+        copies(Division::Later),
+        copies(Division::Allen),
         pair("timestamp to itself", |division| {
             let name = format!("timestamp to itself, weir, division {division}");
             turnaround_case(name, division, 1, move |site| timestamps(site, division))
@@ -48,8 +53,11 @@ pub fn groups() -> Vec<Group> {
 
 fn pair(name: &str, case: impl Fn(Division) -> Case) -> Group {
     let cases = [Division::Later, Division::Allen].map(case);
-    let made = compared(name.to_owned(), Sides::Two, cases.into());
-    Group { standard: vec![Placement::SameCpu], processes: 12, twin: false, ..made }
+    on_one_cpu(compared(name.to_owned(), Sides::Two, cases.into()))
+}
+
+fn on_one_cpu(group: Group) -> Group {
+    Group { standard: vec![Placement::SameCpu], processes: 12, twin: false, ..group }
 }
 
 fn params(division: Division, direction: &str, copies: u64) -> Params {
@@ -145,13 +153,20 @@ impl PacketStation {
 
 fn packets(site: &Site, division: Division, two: bool) -> MadeWork {
     let (weir, _) = start(site, division)?;
-    let mut line = PacketStation::new(&weir, EXPERIMENT[0])?;
     let mut children = Vec::new();
     if two {
-        let mut other = PacketStation::new(&weir, EXPERIMENT[1])?;
-        let trip = move || other.send().and_then(|()| other.receive());
+        // Only a process of one thread forks, and a station starts one. So the child attaches its own.
+        let mut other = None;
+        let trip = || {
+            let other = match &mut other {
+                Some(other) => other,
+                None => other.insert(PacketStation::new(&weir, EXPERIMENT[1])?),
+            };
+            other.send().and_then(|()| other.receive())
+        };
         children.push(endless(|| site.go_here(), trip)?);
     }
+    let mut line = PacketStation::new(&weir, EXPERIMENT[0])?;
     let others = Background::new(children)?;
     work(move |count| {
         // The switch lives as long as the work.
