@@ -72,7 +72,10 @@ fn without_the_right_to_trace_it_samples_and_says_why() {
 /// A process that waits all the time while it is watched makes no event: a look tells its state.
 #[test]
 fn a_watched_process_that_never_moves_is_known_all_the_same() {
-    let mut sleep = Command::new("sleep").arg("60").spawn().expect("sleep");
+    // With the pipes of the tests as its own it would have all their processes watched.
+    let mut sleep = Command::new("sleep");
+    sleep.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut sleep = sleep.spawn().expect("sleep");
     let mut watch = Command::new(WEIR);
     watch.args(["watch", &sleep.id().to_string(), "--for", "300ms", "--trace", "--json", "-"]);
     let ran = watch.output().expect("weir");

@@ -166,7 +166,9 @@ fn reports_come_at_intervals_and_have_their_own_figures() {
 #[test]
 fn the_page_and_the_trace_show_what_was_watched() {
     let directory = tempfile::tempdir().expect("a directory");
-    let busy = staged(Command::new("perl").args(["-e", "while(1){$x++}"]).stdin(Stdio::null()));
+    let mut busy = Command::new("perl");
+    let busy = busy.args(["-e", "while(1){$x++}"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let busy = staged(busy.stderr(Stdio::null()));
     let [page, trace] = ["page.html", "trace.json"].map(|name| directory.path().join(name));
     let files = [&page, &trace].map(|path| path.to_str().expect("text"));
     let args = ["--for", "500ms", "--html", files[0], "--chrome-trace", files[1]];
