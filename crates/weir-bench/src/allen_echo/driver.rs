@@ -155,7 +155,7 @@ fn packets(site: &Site, division: Division, two: bool) -> MadeWork {
     let (weir, _) = start(site, division)?;
     let mut children = Vec::new();
     if two {
-        // Only a process of one thread forks, and a station starts one. So the child attaches its own.
+        // Only a process of one thread forks, and a station starts one: the child attaches its own.
         let mut other = None;
         let trip = || {
             let other = match &mut other {
