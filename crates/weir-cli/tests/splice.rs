@@ -17,16 +17,23 @@ fn file_of(directory: &Path) -> PathBuf {
     path
 }
 
+/// The interpreter itself, where it is there: the first of the path may be a script of pyenv that
+/// becomes python only in the last moments of a short run.
+fn interpreter() -> &'static str {
+    let own = "/usr/bin/python3";
+    if Path::new(own).exists() { own } else { "python3" }
+}
+
 /// A stage that runs this Python text from a file.
 fn python(directory: &Path, name: &str, text: &str) -> String {
     let path = directory.join(name);
     std::fs::write(&path, text).expect("written");
-    format!("python3 {}", path.display())
+    format!("{} {}", interpreter(), path.display())
 }
 
 /// Whether python can splice.
 fn have_splice() -> bool {
-    let mut test = std::process::Command::new("python3");
+    let mut test = std::process::Command::new(interpreter());
     let ended = test.args(["-c", "import os; os.splice"]).stderr(Stdio::null()).status();
     let has = ended.is_ok_and(|status| status.success());
     if !has {
