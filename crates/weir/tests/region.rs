@@ -2,14 +2,16 @@
 //! a user's file has what was written.
 
 use common::{Random, say, start, until};
+use regions::region_bytes;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use weir::{ErrorKind, MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions};
 
 mod common;
+#[path = "common/regions.rs"]
+mod regions;
 
 const PAGE: usize = 4096;
 const BYTES: usize = 4 << 20;
@@ -312,16 +314,6 @@ fn what_will_be_needed_comes_before_it_is_touched() {
     region.read_at(0, &mut found).expect("read");
     assert!(found == contents[..found.len()]);
     assert_eq!(region.account().hard_faults, before.hard_faults);
-}
-
-/// The parts of a process's regions that are in memory, as the kernel counts them.
-fn region_bytes(process: u32) -> u64 {
-    let Ok(files) = std::fs::read_dir(format!("/proc/{process}/fd")) else { return 0 };
-    let paths = files.filter_map(|file| Some(file.ok()?.path()));
-    let regions = paths.filter(|path| {
-        std::fs::read_link(path).is_ok_and(|name| name.to_string_lossy().contains("weir-region"))
-    });
-    regions.filter_map(|path| Some(std::fs::metadata(path).ok()?.blocks() * 512)).sum()
 }
 
 const WATCHED: u64 = 200 * PAGE as u64;

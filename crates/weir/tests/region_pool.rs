@@ -2,12 +2,14 @@
 //! they get and give memory as they need it, and streams of the pool go on beside them.
 
 use common::{Random, say, start};
-use std::os::unix::fs::MetadataExt;
+use regions::pool_bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir::{MappedRegion, Pool, PoolOptions, Region, RegionOptions};
 
 mod common;
+#[path = "common/regions.rs"]
+mod regions;
 
 const PAGE: u64 = 4096;
 
@@ -30,27 +32,6 @@ fn churn(region: &Region, seed: u64, pages: u64, rounds: u64) {
         copy[page as usize] = round;
         region.write_at(page * PAGE + 8, &round.to_le_bytes()).expect("written");
     }
-}
-
-/// What a process's pool and its regions have in memory, as the kernel counts it. The process is
-/// stopped.
-fn kernel_bytes(process: u32) -> u64 {
-    let maps = std::fs::read_to_string(format!("/proc/{process}/smaps")).expect("its mappings");
-    let (mut is_pool, mut bytes) = (false, 0);
-    for line in maps.lines() {
-        if line.as_bytes().first().is_some_and(u8::is_ascii_uppercase) {
-            let kib = line.strip_prefix("Rss:").filter(|_| is_pool);
-            let kib = kib.and_then(|kib| kib.trim().strip_suffix(" kB"));
-            bytes += kib.map_or(0, |kib| kib.parse::<u64>().expect("a number") * 1024);
-        } else {
-            is_pool = line.contains("/memfd:weir-pool");
-        }
-    }
-    let files = std::fs::read_dir(format!("/proc/{process}/fd")).expect("its files");
-    let regions = files.filter_map(|file| Some(file.ok()?.path())).filter(|path| {
-        std::fs::read_link(path).is_ok_and(|name| name.to_string_lossy().contains("weir-region"))
-    });
-    bytes + regions.map(|path| std::fs::metadata(path).expect("open").blocks() * 512).sum::<u64>()
 }
 
 #[test]
@@ -220,7 +201,7 @@ fn the_kernel_counts_no_more_than_the_budget() {
     let mut most = 0;
     for _ in 0..200 {
         common::stop(process);
-        most = most.max(kernel_bytes(child.id()));
+        most = most.max(pool_bytes(child.id()));
         rustix::process::kill_process(process, rustix::process::Signal::CONT).expect("continued");
         // sleep: it goes on for a while before the next look.
         std::thread::sleep(Duration::from_millis(5));

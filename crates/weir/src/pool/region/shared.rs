@@ -118,7 +118,7 @@ impl SharedRegion {
         SharedRegion::with(bytes, options, PageTransfers::over(file, bytes)?, true)
     }
 
-    fn with(
+    pub(super) fn with(
         bytes: u64,
         options: &RegionOptions,
         transfers: PageTransfers,

@@ -1,5 +1,7 @@
 //! What a region does when its file fails.
 
+mod together;
+
 use super::*;
 use crate::memory::Faults;
 use rustix::io::Errno;
