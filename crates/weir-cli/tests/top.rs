@@ -135,6 +135,12 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn new(columns: u16, rows: u16, args: &[&str]) -> OnTerminal {
+        let mut command = Command::new(WEIR);
+        command.arg("top").args(args);
+        OnTerminal::of(columns, rows, command)
+    }
+
+    fn of(columns: u16, rows: u16, mut command: Command) -> OnTerminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pty");
         grantpt(&master).and_then(|()| unlockpt(&master)).expect("unlocked");
         let name = ptsname(&master, Vec::new()).expect("a name");
@@ -143,9 +149,8 @@ impl OnTerminal {
         let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).expect("sized");
         let end = || Stdio::from(terminal.try_clone().expect("another"));
-        let mut command = Command::new(WEIR);
         // In a group of its own, whose parent is in the same session, it may be stopped.
-        command.arg("top").args(args).env("TERM", "xterm").process_group(0);
+        command.env("TERM", "xterm").process_group(0);
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("starts");
         let master = File::from(master);
         let (mut reads, shown) = (master.try_clone().expect("another"), Arc::default());
@@ -268,5 +273,27 @@ fn a_stop_sets_the_terminal_back_and_a_continuation_goes_on() {
     }
     until("it goes on", || on.text().matches("\x1b[?1049h").count() >= 3 && !on.is_cooked());
     on.press("q");
+    assert!(on.ended().success());
+}
+
+/// The leaders of group and session have no id here: a container's first process is in this place.
+#[test]
+fn a_stop_does_nothing_where_the_leader_of_the_group_is_in_another_namespace() {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc"]);
+        command
+    };
+    if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
+        println!("SKIPPED: needs the right to make a PID namespace");
+        return;
+    }
+    let mut command = unshare();
+    command.args([WEIR, "top", "--interval", "100ms"]);
+    let mut on = OnTerminal::of(60, 12, command);
+    on.shows("WRITER");
+    on.press("\u{1a}h");
+    on.shows("PgDn");
+    on.press("xq");
     assert!(on.ended().success());
 }

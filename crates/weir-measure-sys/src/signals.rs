@@ -45,6 +45,25 @@ pub fn send(pid: crate::Pid, signal: i32) -> io::Result<()> {
     check(unsafe { libc::kill(pid, signal) }).map(drop)
 }
 
+/// Returns the process group of the process `pid`; 0 for this process. It is 0 where the leader of
+/// the group is outside of this PID namespace, which rustix's `Pid` cannot express.
+///
+/// # Errors
+/// `ESRCH`: the process is gone.
+pub fn group_of(pid: crate::Pid) -> io::Result<crate::Pid> {
+    // SAFETY: getpgid(2) has no memory preconditions.
+    check(unsafe { libc::getpgid(pid) })
+}
+
+/// Returns the session of the process `pid`, as [`group_of`] returns its group.
+///
+/// # Errors
+/// `ESRCH`: the process is gone.
+pub fn session_of(pid: crate::Pid) -> io::Result<crate::Pid> {
+    // SAFETY: getsid(2) has no memory preconditions.
+    check(unsafe { libc::getsid(pid) })
+}
+
 /// Blocks `signal` in this thread, so that the thread can wait for it.
 ///
 /// # Errors

@@ -12,6 +12,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::PoolAccount;
+use weir_measure_sys::signals::group_of;
 use weir_policy::text::printable;
 
 /// The time over which rates are averaged.
@@ -345,7 +346,8 @@ fn rate(bytes: u64, time: Duration) -> u64 {
 
 /// Whether this job has the terminal: a line must not appear on another job's screen.
 fn is_ours() -> bool {
-    tcgetpgrp(stderr()).map_or(true, |group| group == rustix::process::getpgrp())
+    tcgetpgrp(stderr())
+        .map_or(true, |group| group_of(0).is_ok_and(|own| own == group.as_raw_nonzero().get()))
 }
 
 /// Whether standard error takes bytes. A terminal that was stopped (Ctrl-S) does not, and the

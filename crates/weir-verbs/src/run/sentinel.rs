@@ -7,7 +7,7 @@
 //! its lock on all processes meanwhile. setpgid(2) takes the same lock for writing. A call of it
 //! therefore returns only after every process of the group has its signal.
 
-use rustix::process::{getpgrp, setpgid};
+use rustix::process::{Pid, setpgid};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -37,8 +37,10 @@ impl Sentinel {
     /// Returns whether the group got this signal since the last call.
     pub fn got(&mut self, signal: i32) -> bool {
         let mut answer = [0];
-        // Changes nothing: it waits until the kernel has signalled the whole group.
-        let _ = setpgid(None, Some(getpgrp()));
+        // Waits until the kernel has signalled the whole group, and changes nothing: no process has
+        // this id (setpgid takes the lock of all tasks before it looks).
+        let nobody = Pid::from_raw(i32::MAX);
+        let _ = setpgid(nobody, nobody);
         let asked = self.socket.write_all(&[signal as u8]);
         asked.and_then(|()| self.socket.read_exact(&mut answer)).is_ok() && answer == [1]
     }

@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::output::hear_beside;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::process::{getpgid, getpgrp, getppid, getsid};
+use rustix::process::getppid;
 use rustix::termios::{
     OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
 };
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 use weir_measure::proc::identity;
-use weir_measure_sys::signals::{die_of, send};
+use weir_measure_sys::Pid;
+use weir_measure_sys::signals::{die_of, group_of, send, session_of};
 
 /// The other screen, no cursor, no wrapping of long lines, reports of the mouse (xterm's ctlseqs).
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1000h\x1b[?1006h";
@@ -123,14 +124,19 @@ fn write_all(terminal: BorrowedFd, mut bytes: &[u8]) -> std::io::Result<()> {
 /// Whether no process of this session outside of the group waits for its leader: nobody would
 /// continue it (POSIX: orphaned process group).
 fn is_orphaned() -> bool {
-    let group = getpgrp();
-    let leader = identity(group.as_raw_nonzero().get());
-    let parent =
-        leader.and_then(|leader| rustix::process::Pid::from_raw(leader.parent)).or_else(getppid);
-    let Some(parent) = parent else { return true };
+    let Ok(group) = group_of(0) else { return true };
+    // A leader outside of this PID namespace is hidden; its group has the parent of this process.
+    let parent = identity(group).map_or_else(own_parent, |leader| leader.parent);
+    if parent == 0 {
+        return true;
+    }
     let same_session =
-        matches!((getsid(Some(parent)), getsid(None)), (Ok(one), Ok(own)) if one == own);
-    !same_session || getpgid(Some(parent)).is_ok_and(|its| its == group)
+        matches!((session_of(parent), session_of(0)), (Ok(one), Ok(own)) if one == own);
+    !same_session || group_of(parent).is_ok_and(|its| its == group)
+}
+
+fn own_parent() -> Pid {
+    getppid().map_or(0, |parent| parent.as_raw_nonzero().get())
 }
 
 /// The signals that came.
