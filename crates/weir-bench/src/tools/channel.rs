@@ -117,8 +117,8 @@ impl BenchChannel {
         match self {
             BenchChannel::Own(stream) => stream.only(side),
             BenchChannel::Records(records) => records.only(side),
-            BenchChannel::Port(port) => port.only(side),
-            BenchChannel::Mpx(mpx) => mpx.only(side),
+            BenchChannel::Port(port) => port.meeting().only(side),
+            BenchChannel::Mpx(mpx) => mpx.meeting().only(side),
             _ => {}
         }
     }
@@ -127,8 +127,8 @@ impl BenchChannel {
     #[inline]
     pub fn settled(&self) {
         match self {
-            BenchChannel::Port(port) => port.settled(),
-            BenchChannel::Mpx(mpx) => mpx.settled(),
+            BenchChannel::Port(port) => port.meeting().settled(),
+            BenchChannel::Mpx(mpx) => mpx.meeting().settled(),
             _ => {}
         }
     }

@@ -1,9 +1,9 @@
 //! One channel of an mpx. Each side opens its end when it first uses it, because a process with an mpx
 //! has threads and must not be forked.
 
-use super::own::{ChannelSide, trouble};
-use super::place::PortDirectory;
-use std::cell::{Cell, RefCell};
+use super::own::trouble;
+use super::place::Meeting;
+use std::cell::RefCell;
 use std::time::Duration;
 use weir::mpx::{ChannelId, RecordKind};
 use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
@@ -17,9 +17,7 @@ const TAKEN_BYTES: usize = 64 << 10;
 /// An mpx with a channel: its owner receives, its peer sends.
 #[derive(Debug)]
 pub struct LazyMpx {
-    place: PortDirectory,
-    side: Cell<ChannelSide>,
-    settled: Cell<bool>,
+    meeting: Meeting,
     owner: RefCell<Option<Receiving>>,
     peer: RefCell<Option<Sending>>,
 }
@@ -42,25 +40,12 @@ struct Sending {
 impl LazyMpx {
     /// Chooses a name; neither end is open yet.
     pub fn new() -> Result<LazyMpx, CaseError> {
-        Ok(LazyMpx {
-            place: PortDirectory::new()?,
-            side: Cell::new(ChannelSide::Both),
-            settled: Cell::new(false),
-            owner: RefCell::new(None),
-            peer: RefCell::new(None),
-        })
+        let (meeting, owner, peer) = (Meeting::new()?, RefCell::new(None), RefCell::new(None));
+        Ok(LazyMpx { meeting, owner, peer })
     }
 
-    pub fn only(&self, side: ChannelSide) {
-        self.side.set(side);
-    }
-
-    /// Removes the name, which is not needed any more: the sender has sent something by now.
-    #[inline]
-    pub fn settled(&self) {
-        if !self.settled.replace(true) {
-            self.place.remove();
-        }
+    pub fn meeting(&self) -> &Meeting {
+        &self.meeting
     }
 
     #[inline]
@@ -76,7 +61,7 @@ impl LazyMpx {
             if left.is_empty() {
                 return Ok(());
             }
-            if self.side.get() == ChannelSide::Both {
+            if self.meeting.has_both() {
                 // Nobody else makes room.
                 let mut owner = self.owner.borrow_mut();
                 self.receiving(&mut owner)?.take()?;
@@ -89,13 +74,13 @@ impl LazyMpx {
 
     #[cold]
     fn open(&self) -> Result<Sending, CaseError> {
-        if self.side.get() == ChannelSide::Both {
+        if self.meeting.has_both() {
             // A process that sends to itself needs its owner first.
             let mut owner = self.owner.borrow_mut();
             self.receiving(&mut owner)?;
         }
         let options = MpxPeerOptions::new().connect_timeout(PATIENCE);
-        let mut mpx = MpxPeer::connect(self.place.name(), &options).map_err(trouble)?;
+        let mut mpx = MpxPeer::connect(self.meeting.place().name(), &options).map_err(trouble)?;
         let channel = mpx.open(b"").map_err(trouble)?;
         Ok(Sending { mpx, channel })
     }
@@ -105,7 +90,8 @@ impl LazyMpx {
         owner: &'r mut Option<Receiving>,
     ) -> Result<&'r mut Receiving, CaseError> {
         if owner.is_none() {
-            let mpx = Mpx::create(self.place.name(), &MpxOptions::new()).map_err(trouble)?;
+            let mpx =
+                Mpx::create(self.meeting.place().name(), &MpxOptions::new()).map_err(trouble)?;
             let buffer = vec![0; TAKEN_BYTES];
             *owner = Some(Receiving { mpx, buffer, pending: Vec::new(), taken: 0 });
         }

@@ -1,5 +1,7 @@
 //! Names for ports: each lies in a directory of this process, which is removed afterwards.
 
+use super::own::ChannelSide;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,6 +57,44 @@ impl PortDirectory {
 impl Drop for PortDirectory {
     fn drop(&mut self) {
         self.remove();
+    }
+}
+
+/// A name under which the ends of a channel meet, and the sides that this process has.
+#[derive(Debug)]
+pub struct Meeting {
+    place: PortDirectory,
+    side: Cell<ChannelSide>,
+    settled: Cell<bool>,
+}
+
+impl Meeting {
+    /// Chooses a name.
+    pub fn new() -> Result<Meeting, CaseError> {
+        let (side, settled) = (Cell::new(ChannelSide::Both), Cell::new(false));
+        Ok(Meeting { place: PortDirectory::new()?, side, settled })
+    }
+
+    pub fn place(&self) -> &PortDirectory {
+        &self.place
+    }
+
+    /// Says that this process has only one side.
+    pub fn only(&self, side: ChannelSide) {
+        self.side.set(side);
+    }
+
+    /// Whether this process sends to itself.
+    pub fn has_both(&self) -> bool {
+        self.side.get() == ChannelSide::Both
+    }
+
+    /// Removes the name, which is not needed any more: every sender has sent something by now.
+    #[inline]
+    pub fn settled(&self) {
+        if !self.settled.replace(true) {
+            self.place.remove();
+        }
     }
 }
 

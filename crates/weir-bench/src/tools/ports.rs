@@ -1,9 +1,9 @@
 //! weir's port. Each side opens its end when it first uses it, because a process with a port has
 //! threads and must not be forked.
 
-use super::own::{ChannelSide, trouble};
-use super::place::PortDirectory;
-use std::cell::{Cell, RefCell};
+use super::own::trouble;
+use super::place::{Meeting, PortDirectory};
+use std::cell::RefCell;
 use std::time::Duration;
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Received, Timeout, Waiting};
 use weir_measure::bench::case::CaseError;
@@ -14,10 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A port whose ends are opened when they are first used.
 #[derive(Debug)]
 pub struct LazyPort {
-    place: PortDirectory,
+    meeting: Meeting,
     waiting: Waiting,
-    side: Cell<ChannelSide>,
-    settled: Cell<bool>,
     reader: RefCell<Option<CheckedPort>>,
     writer: RefCell<Option<PortWriter>>,
 }
@@ -31,26 +29,12 @@ pub fn open(place: &PortDirectory, waiting: Waiting) -> Result<PortWriter, CaseE
 impl LazyPort {
     /// Chooses a name; neither end is open yet.
     pub fn new(waiting: Waiting) -> Result<LazyPort, CaseError> {
-        Ok(LazyPort {
-            place: PortDirectory::new()?,
-            waiting,
-            side: Cell::new(ChannelSide::Both),
-            settled: Cell::new(false),
-            reader: RefCell::new(None),
-            writer: RefCell::new(None),
-        })
+        let (meeting, reader, writer) = (Meeting::new()?, RefCell::new(None), RefCell::new(None));
+        Ok(LazyPort { meeting, waiting, reader, writer })
     }
 
-    pub fn only(&self, side: ChannelSide) {
-        self.side.set(side);
-    }
-
-    /// Removes the name, which is not needed any more: every sender has sent something by now.
-    #[inline]
-    pub fn settled(&self) {
-        if !self.settled.replace(true) {
-            self.place.remove();
-        }
+    pub fn meeting(&self) -> &Meeting {
+        &self.meeting
     }
 
     #[inline]
@@ -67,11 +51,11 @@ impl LazyPort {
 
     #[cold]
     fn open(&self) -> Result<PortWriter, CaseError> {
-        if self.side.get() == ChannelSide::Both {
+        if self.meeting.has_both() {
             // A process that sends to itself needs its reader first.
             self.reading(&mut self.reader.borrow_mut())?;
         }
-        open(&self.place, self.waiting)
+        open(self.meeting.place(), self.waiting)
     }
 
     fn reading<'r>(
@@ -79,7 +63,7 @@ impl LazyPort {
         reader: &'r mut Option<CheckedPort>,
     ) -> Result<&'r mut CheckedPort, CaseError> {
         if reader.is_none() {
-            *reader = Some(CheckedPort::new(&self.place, self.waiting)?);
+            *reader = Some(CheckedPort::new(self.meeting.place(), self.waiting)?);
         }
         reader.as_mut().ok_or_else(|| CaseError::failed("the end is not open"))
     }

@@ -78,8 +78,17 @@ impl Transmitter {
 
     /// Sends a datagram, or drops it and counts why.
     pub fn send(&self, out: &Outgoing<'_>, payload: &Payload<'_>) -> SendResult {
+        self.finish(out, payload, |net| net.try_send(out, payload))
+    }
+
+    fn finish(
+        &self,
+        out: &Outgoing<'_>,
+        payload: &Payload<'_>,
+        send: impl FnOnce(&Self) -> Result<SendResult, DropReason>,
+    ) -> SendResult {
         let span = spans::COMPLETE.enter();
-        match self.try_send(out, payload) {
+        match send(self) {
             Ok(sent) => {
                 span.end_at_last();
                 sent
@@ -116,17 +125,7 @@ impl Transmitter {
         head: &[u8],
         payload: &Payload<'_>,
     ) -> SendResult {
-        let span = spans::COMPLETE.enter();
-        match self.try_send_filled(out, head, payload) {
-            Ok(sent) => {
-                span.end_at_last();
-                sent
-            }
-            Err(why) => {
-                self.journal.drop_out(why, self.net.address, out, payload);
-                SendResult::Done
-            }
-        }
+        self.finish(out, payload, |net| net.try_send_filled(out, head, payload))
     }
 
     fn try_send_filled(

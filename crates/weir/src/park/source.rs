@@ -18,10 +18,12 @@ pub trait WaitSource: Send {
     fn announce(&mut self, wanted: u64) -> Result<Option<u32>>;
 
     /// Takes back the announcement.
-    fn retract(&mut self);
+    fn retract(&mut self) {}
 
     /// Adds the words to sleep on, each with its expected value.
-    fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>);
+    fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        let _ = (said, words);
+    }
 
     /// How many words [`WaitSource::words`] adds.
     fn word_count(&self) -> usize {

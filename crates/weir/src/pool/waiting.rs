@@ -29,8 +29,6 @@ impl WaitSource for BacklogReader {
         Ok((!self.finds_something()?).then_some(WAITS))
     }
 
-    fn retract(&mut self) {}
-
     fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
         words.push((self.wake().word(), said));
     }
@@ -55,8 +53,6 @@ impl WaitSource for BacklogWriter {
     fn announce(&mut self, _: u64) -> Result<Option<u32>> {
         Ok((!self.finds_room()?).then_some(WAITS))
     }
-
-    fn retract(&mut self) {}
 
     fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
         words.push((self.wake().word(), said));

@@ -6,27 +6,19 @@
 //! any port.
 
 use super::watched::Bell;
-use super::{Port, PortCounts, READ, Received, WriterId, WriterStat};
+use super::{Port, PortCounts, Received, WriterId, WriterStat};
 use crate::connect::wait::Waitable;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::memory::SharedPage;
-use crate::park::{Timeout, WaitSource, futex};
-use crate::pipe::end::drain;
-use crate::pool::elastic::Drained;
-use crate::pool::{Backlog, Pool};
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Errno;
+use crate::park::{Timeout, WaitSource};
+use crate::pool::Pool;
+use crate::pool::elastic::{Drainable, Drained, Draining, Pass, Turns};
+use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::Arc;
 use weir_ring::board::Board;
-use weir_ring::primitive::{AtomicU32, Ordering};
+use weir_ring::layout::SleepLine;
 
-/// The longest sleep of the thread. New writers have not heard yet how to wake it, and any writer
-/// may have spoiled the word that it sleeps on.
-const LOOK: Duration = Duration::from_millis(100);
 /// The most backlogs without room that the thread waits for at once.
 const MOST_FULL: usize = 64;
 
@@ -54,52 +46,8 @@ const MOST_FULL: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct ElasticPort {
-    shared: Arc<DrainedPort>,
+    port: Draining<Port>,
     path: PathBuf,
-    thread: Option<JoinHandle<()>>,
-    nested: Option<OwnedFd>,
-}
-
-/// The state that the reader and the draining thread share.
-#[derive(Debug)]
-struct DrainedPort {
-    port: Mutex<Port>,
-    /// Not 0 once the thread must end.
-    stops: AtomicU32,
-    /// Not 0 while the reader waits for the port, which the thread has.
-    wants: AtomicU32,
-    board: Arc<SharedPage<Board>>,
-    bell: Arc<OwnedFd>,
-    pool: Pool,
-}
-
-impl DrainedPort {
-    /// Locks the port for the reader.
-    fn enter(&self) -> Result<MutexGuard<'_, Port>> {
-        if !self.pool.is_here() {
-            // The thread may have had the lock at the fork, and then nobody releases it here.
-            let why = "it belongs to the process this one was forked from";
-            return Err(Error::new(ErrorKind::Forked, READ.operation, "an elastic port", why));
-        }
-        // Relaxed, both: a hint, which makes the thread leave the port soon.
-        self.wants.fetch_add(1, Ordering::Relaxed);
-        let port = self.lock();
-        self.wants.fetch_sub(1, Ordering::Relaxed);
-        Ok(port)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Port> {
-        self.port.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.wants.load(Ordering::Relaxed) != 0
-    }
-
-    fn stops(&self) -> bool {
-        // Acquire pairs with the release in the drop of the port.
-        self.stops.load(Ordering::Acquire) != 0
-    }
 }
 
 impl Port {
@@ -114,88 +62,58 @@ impl Port {
         let (path, counter) = (self.path().to_owned(), bell.counter.clone());
         self.rings.bell = Some(bell);
         let board = self.rings.choice.page();
-        let shared = Arc::new(DrainedPort {
-            port: Mutex::new(self),
-            stops: AtomicU32::new(0),
-            wants: AtomicU32::new(0),
-            board,
-            bell: counter,
-            pool: pool.clone(),
-        });
-        let drained = shared.clone();
-        let thread = weir_sys::threads::start("weir-drain", move || run(&drained))
-            .map_err(|cause| Error::os("start", "the thread of an elastic port", cause))?;
-        Ok(ElasticPort { shared, path, thread: Some(thread), nested: None })
+        Ok(ElasticPort { port: Draining::start(self, board, counter, pool)?, path })
     }
 }
 
-/// Drains rings that are full, until the port is dropped.
-fn run(shared: &DrainedPort) {
-    weir_sys::signals::block_all();
-    let line = &shared.board.words().sleep;
-    while !shared.stops() {
-        // Announced before the look at the rings: a writer whose ring is full later wakes this.
-        drain::announce(line);
-        let Ok(Pass { more, full }) = pass(shared) else { return };
-        if !more {
-            let mut words = vec![drain::asleep(line), (&shared.stops, 0)];
-            words.extend(full.iter().map(|backlog| (backlog.writer.word(), crate::pool::WAITS)));
-            if futex::wait_any(&words, Some(LOOK)).is_err() {
-                return;
+impl Drainable for Port {
+    type Memory = Arc<SharedPage<Board>>;
+    const OBJECT: &'static str = "an elastic port";
+
+    fn line(board: &Self::Memory) -> &SleepLine {
+        &board.words().sleep
+    }
+
+    /// Drains the rings of all writers that wait for room.
+    fn pass(&mut self, turns: &Turns<Port>) -> Result<Pass> {
+        let rings = &mut self.rings;
+        rings.check_here()?;
+        let (mut pass, mut acted) = (Pass::default(), rings.has_news());
+        if acted {
+            rings.let_in()?;
+        }
+        let leaves = || turns.leaves();
+        for place in 0..rings.choice.slots.len() {
+            if leaves() {
+                pass.more = true;
+                break;
+            }
+            let Some(Some(slot)) = rings.choice.slots.get_mut(place) else { continue };
+            if !slot.is_pressed() {
+                continue;
+            }
+            let Ok((records, drained)) = slot.drain((&turns.pool, &turns.bell), leaves) else {
+                // Without a backlog this writer waits for the reader.
+                continue;
+            };
+            acted |= records > 0;
+            match drained {
+                Drained::Done => {}
+                Drained::More => pass.more = true,
+                Drained::Full(backlog) if pass.full.len() < MOST_FULL => pass.full.push(backlog),
+                Drained::Full(_) => {}
             }
         }
-        drain::rise(line);
-        while shared.is_wanted() && !shared.stops() {
-            std::thread::yield_now();
+        if acted {
+            // What made the descriptor readable may be gone, but there may be something to receive.
+            rings.acted();
         }
+        Ok(pass)
     }
-}
 
-/// What is left after a look at all rings.
-#[derive(Debug, Default)]
-struct Pass {
-    /// There is more to move now.
-    more: bool,
-    /// Backlogs without room.
-    full: Vec<Arc<Backlog>>,
-}
-
-/// Drains the rings of all writers that wait for room.
-fn pass(shared: &DrainedPort) -> Result<Pass> {
-    let mut port = shared.lock();
-    let rings = &mut port.rings;
-    rings.check_here()?;
-    let (mut pass, mut acted) = (Pass::default(), rings.has_news());
-    if acted {
-        rings.let_in()?;
+    fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        Port::poll_descriptor(self)
     }
-    let leaves = || shared.stops() || shared.is_wanted();
-    for place in 0..rings.choice.slots.len() {
-        if leaves() {
-            pass.more = true;
-            break;
-        }
-        let Some(Some(slot)) = rings.choice.slots.get_mut(place) else { continue };
-        if !slot.is_pressed() {
-            continue;
-        }
-        let Ok((records, drained)) = slot.drain((&shared.pool, &shared.bell), leaves) else {
-            // Without a backlog this writer waits for the reader.
-            continue;
-        };
-        acted |= records > 0;
-        match drained {
-            Drained::Done => {}
-            Drained::More => pass.more = true,
-            Drained::Full(backlog) if pass.full.len() < MOST_FULL => pass.full.push(backlog),
-            Drained::Full(_) => {}
-        }
-    }
-    if acted {
-        // What made the descriptor readable may be gone, but there may be something to receive.
-        rings.acted();
-    }
-    Ok(pass)
 }
 
 impl ElasticPort {
@@ -205,7 +123,7 @@ impl ElasticPort {
     /// Those of [`Port::receive`]. [`ErrorKind::Os`] or [`ErrorKind::Corrupt`]: what comes next from
     /// one of the writers could not be read back; a later call tries again.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Received> {
-        self.shared.enter()?.receive(buffer)
+        self.port.enter()?.receive(buffer)
     }
 
     /// Receives the next message, as [`Port::receive_timeout`].
@@ -217,7 +135,7 @@ impl ElasticPort {
         buffer: &mut [u8],
         timeout: impl Into<Timeout>,
     ) -> Result<Received> {
-        self.shared.enter()?.receive_timeout(buffer, timeout)
+        self.port.enter()?.receive_timeout(buffer, timeout)
     }
 
     /// Receives the next messages, as [`Port::receive_each_timeout`]. Rings are not drained during
@@ -231,7 +149,7 @@ impl ElasticPort {
         timeout: impl Into<Timeout>,
         see: impl FnMut(Received, &[u8]),
     ) -> Result<usize> {
-        self.shared.enter()?.receive_each_timeout(buffer, timeout, see)
+        self.port.enter()?.receive_each_timeout(buffer, timeout, see)
     }
 
     /// Counts the writers that are open, and those that wait.
@@ -239,7 +157,7 @@ impl ElasticPort {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn counts(&mut self) -> Result<PortCounts> {
-        self.shared.enter()?.counts()
+        self.port.enter()?.counts()
     }
 
     /// Lists the writers that are open.
@@ -247,13 +165,13 @@ impl ElasticPort {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn writers(&mut self) -> Result<Vec<WriterStat>> {
-        self.shared.enter()?.writers()
+        self.port.enter()?.writers()
     }
 
     /// Bytes in the backlogs of all writers, with 8 bytes for each message or piece; 0 in a forked
     /// child. Bytes in rings do not count.
     pub fn backlog_bytes(&self) -> u64 {
-        let Ok(port) = self.shared.enter() else { return 0 };
+        let Ok(port) = self.port.enter() else { return 0 };
         port.rings.choice.slots.iter().flatten().map(|slot| slot.backlog_bytes()).sum()
     }
 
@@ -263,7 +181,7 @@ impl ElasticPort {
     /// # Errors
     /// Those of [`Port::suspend`].
     pub fn suspend(&mut self, writer: WriterId) -> Result<()> {
-        self.shared.enter()?.suspend(writer)
+        self.port.enter()?.suspend(writer)
     }
 
     /// Receives from a suspended writer again.
@@ -271,7 +189,7 @@ impl ElasticPort {
     /// # Errors
     /// Those of [`Port::suspend`].
     pub fn resume(&mut self, writer: WriterId) -> Result<()> {
-        self.shared.enter()?.resume(writer)
+        self.port.enter()?.resume(writer)
     }
 
     /// Gives a writer a share, as [`Port::set_share`].
@@ -279,7 +197,7 @@ impl ElasticPort {
     /// # Errors
     /// Those of [`Port::set_share`].
     pub fn set_share(&mut self, writer: WriterId, share: u32) -> Result<()> {
-        self.shared.enter()?.set_share(writer, share)
+        self.port.enter()?.set_share(writer, share)
     }
 
     /// Shuts this writer out, as [`Port::shut_out`]. Its backlog is discarded.
@@ -287,7 +205,7 @@ impl ElasticPort {
     /// # Errors
     /// Those of [`Port::shut_out`].
     pub fn shut_out(&mut self, writer: WriterId) -> Result<()> {
-        self.shared.enter()?.shut_out(writer)
+        self.port.enter()?.shut_out(writer)
     }
 
     /// The path of the port.
@@ -300,18 +218,7 @@ impl ElasticPort {
     /// # Errors
     /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
-        if self.nested.is_none() {
-            let nested = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;
-            let data = EventData::new_u64(0);
-            epoll::add(&nested, &*self.shared.bell, data, EventFlags::IN).map_err(failed)?;
-            let mut port = self.shared.enter()?;
-            let own = port.poll_descriptor()?;
-            epoll::add(&nested, own, data, EventFlags::IN).map_err(failed)?;
-            drop(port);
-            self.nested = Some(nested);
-        }
-        self.nested.as_ref().map(AsFd::as_fd).ok_or_else(|| failed(Errno::BADF))
+        self.port.poll_descriptor()
     }
 }
 
@@ -329,7 +236,7 @@ impl Waitable for ElasticPort {
 impl WaitSource for ElasticPort {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         self.poll_descriptor()?;
-        match self.shared.enter()?.wait_timeout(Timeout::Now) {
+        match self.port.enter()?.wait_timeout(Timeout::Now) {
             Ok(()) => Ok(true),
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock => Ok(false),
@@ -343,25 +250,7 @@ impl WaitSource for ElasticPort {
         Ok((!self.is_ready(wanted)?).then_some(0))
     }
 
-    fn retract(&mut self) {}
-
-    fn words<'w>(&'w self, _: u32, _: &mut Vec<(&'w AtomicU32, u32)>) {}
-
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         self.poll_descriptor().map(Some)
-    }
-}
-
-impl Drop for ElasticPort {
-    fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if !self.shared.pool.is_here() {
-            std::mem::forget(thread);
-            return;
-        }
-        // Release pairs with the acquire in `DrainedPort::stops`.
-        self.shared.stops.store(1, Ordering::Release);
-        futex::wake(&self.shared.stops, u32::MAX);
-        let _ = thread.join();
     }
 }

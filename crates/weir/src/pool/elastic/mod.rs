@@ -8,9 +8,11 @@
 mod drainer;
 mod record_backlog;
 mod records;
+mod turns;
 
 pub(crate) use record_backlog::{Drained, First, RecordBacklog};
 pub use records::ElasticRecordReader;
+pub(crate) use turns::{Drainable, Draining, Nested, Pass, Turns};
 
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,9 +20,8 @@ use crate::park::{Timeout, Until, WaitSource, futex};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -57,7 +58,7 @@ pub struct ElasticReader {
     // `None` only during the drop.
     backlog: Option<BacklogReader>,
     thread: Option<JoinHandle<()>>,
-    nested: Option<OwnedFd>,
+    nested: Nested,
 }
 
 /// The result of a look at the ring.
@@ -145,7 +146,12 @@ impl Reader {
         let drained = ring.clone();
         let thread = weir_sys::threads::start("weir-drain", move || drainer::run(&drained))
             .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
-        Ok(ElasticReader { ring, backlog: Some(backlog), thread: Some(thread), nested: None })
+        Ok(ElasticReader {
+            ring,
+            backlog: Some(backlog),
+            thread: Some(thread),
+            nested: Nested::default(),
+        })
     }
 }
 
@@ -181,9 +187,7 @@ impl ElasticReader {
     }
 
     fn backlog(&mut self) -> Result<&mut BacklogReader> {
-        self.backlog
-            .as_mut()
-            .ok_or_else(|| Error::new(ErrorKind::Invalid, "read from", "the pipe", "it was closed"))
+        self.backlog.as_mut().ok_or_else(ended)
     }
 
     fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
@@ -287,19 +291,12 @@ impl ElasticReader {
     /// # Errors
     /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
-        if self.nested.is_none() {
-            let nested = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;
-            let data = EventData::new_u64(0);
-            let backlog = self.backlog()?.poll_descriptor()?;
-            epoll::add(&nested, backlog, data, EventFlags::IN).map_err(failed)?;
-            let mut sides = self.ring.lock();
-            let ring = sides.reader.poll_descriptor()?;
-            epoll::add(&nested, ring, data, EventFlags::IN).map_err(failed)?;
-            drop(sides);
-            self.nested = Some(nested);
-        }
-        self.nested.as_ref().map(AsFd::as_fd).ok_or_else(|| failed(Errno::BADF))
+        let ElasticReader { ring, backlog, nested, .. } = self;
+        let backlog = backlog.as_mut().ok_or_else(ended)?;
+        nested.of(|add| {
+            add(backlog.poll_descriptor()?)?;
+            add(ring.lock().reader.poll_descriptor()?)
+        })
     }
 
     /// The descriptor, which this makes readable only if there is something to read.
@@ -315,6 +312,10 @@ impl ElasticReader {
         }
         self.poll_descriptor()
     }
+}
+
+fn ended() -> Error {
+    Error::new(ErrorKind::Invalid, "read from", "the pipe", "it was closed")
 }
 
 impl Waitable for ElasticReader {
@@ -342,10 +343,6 @@ impl WaitSource for ElasticReader {
     fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
         Ok((!self.is_ready(wanted)?).then_some(0))
     }
-
-    fn retract(&mut self) {}
-
-    fn words<'w>(&'w self, _: u32, _: &mut Vec<(&'w AtomicU32, u32)>) {}
 
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         self.poll_descriptor().map(Some)

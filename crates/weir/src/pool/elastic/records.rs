@@ -1,29 +1,21 @@
 //! A record pipe whose reader has a backlog larger than the ring. It works as an elastic stream
 //! does; see the module above.
 
-use super::{Drained, First, RecordBacklog};
+use super::{Drainable, Drained, Draining, First, Pass, RecordBacklog, Turns};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
-use crate::park::{Timeout, Until, WaitSource, futex};
+use crate::park::{Timeout, Until, WaitSource};
 use crate::pipe::connection::Role;
-use crate::pipe::end::drain;
 use crate::pipe::record::RecordReader;
 use crate::pipe::storage::corrupt;
-use crate::pool::{Backlog, Pool, WAITS};
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use crate::pool::{Backlog, Pool};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Errno;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use rustix::fd::BorrowedFd;
+use std::sync::Arc;
 use weir_ring::account::Account;
-use weir_ring::primitive::{AtomicU32, Ordering};
+use weir_ring::layout::SleepLine;
 use weir_ring::{Corrupt, RingMemory};
-
-/// The longest sleep of the thread: a hostile writer can spoil the word that it sleeps on.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// A reader's end of a record pipe with a backlog in a pool, made by
 /// [`RecordReader::elastic`]. Dropping it closes the pipe and
@@ -48,24 +40,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// ```
 #[derive(Debug)]
 pub struct ElasticRecordReader {
-    shared: Arc<DrainedRecords>,
-    thread: Option<JoinHandle<()>>,
-    nested: Option<OwnedFd>,
+    ring: Draining<Sides>,
 }
 
-/// The state that the reader and the draining thread share.
-#[derive(Debug)]
-struct DrainedRecords {
-    sides: Mutex<Sides>,
-    stops: AtomicU32,
-    /// Not 0 while the reader waits for the ring, which the thread has.
-    wants: AtomicU32,
-    map: Arc<Map>,
-    /// Rings when a part of the backlog was read back.
-    bell: Arc<OwnedFd>,
-    pool: Pool,
-}
-
+/// The ring, and the backlog that it has once it was full.
 #[derive(Debug)]
 struct Sides {
     reader: RecordReader,
@@ -86,68 +64,31 @@ impl Sides {
     }
 }
 
-impl DrainedRecords {
-    fn lock(&self) -> MutexGuard<'_, Sides> {
-        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+impl Drainable for Sides {
+    type Memory = Arc<Map>;
+    const OBJECT: &'static str = "the pipe";
 
-    /// Locks the ring for the reader.
-    fn enter(&self) -> Result<MutexGuard<'_, Sides>> {
-        if !self.pool.is_here() {
-            // The thread may have had the lock at the fork, and then nobody releases it here.
-            let why = "it belongs to the process this one was forked from";
-            return Err(Error::new(ErrorKind::Forked, "read from", "the pipe", why));
-        }
-        // Relaxed, both: a hint, which makes the thread leave the ring soon.
-        self.wants.fetch_add(1, Ordering::Relaxed);
-        let sides = self.lock();
-        self.wants.fetch_sub(1, Ordering::Relaxed);
-        Ok(sides)
-    }
-
-    fn leaves(&self) -> bool {
-        self.wants.load(Ordering::Relaxed) != 0 || self.stops()
-    }
-
-    fn stops(&self) -> bool {
-        // Acquire pairs with the release in the drop of the reader.
-        self.stops.load(Ordering::Acquire) != 0
+    fn line(map: &Arc<Map>) -> &SleepLine {
+        &map.header().reader_sleep
     }
 
     /// Drains the ring if its writer waits for room.
-    fn pass(&self) -> Result<Drained> {
-        let mut sides = self.lock();
-        let Sides { reader, backlog } = &mut *sides;
+    fn pass(&mut self, turns: &Turns<Sides>) -> Result<Pass> {
+        let Sides { reader, backlog } = self;
         reader.parts()?;
         if !RecordBacklog::is_pressed(reader) {
-            return Ok(Drained::Done);
+            return Ok(Pass::default());
         }
-        let to = (&self.pool, &self.bell);
-        Ok(RecordBacklog::drain(backlog, reader, to, || self.leaves())?.1)
+        let to = (&turns.pool, &turns.bell);
+        Ok(match RecordBacklog::drain(backlog, reader, to, || turns.leaves())?.1 {
+            Drained::Done => Pass::default(),
+            Drained::More => Pass { more: true, full: Vec::new() },
+            Drained::Full(backlog) => Pass { more: false, full: vec![backlog] },
+        })
     }
-}
 
-/// Drains the ring whenever it is full, until the reader is dropped.
-fn run(shared: &DrainedRecords) {
-    weir_sys::signals::block_all();
-    let line = &shared.map.header().reader_sleep;
-    while !shared.stops() {
-        // Announced before the look at the ring: a writer that finds it full later wakes this.
-        drain::announce(line);
-        let Ok(drained) = shared.pass() else { return };
-        if !matches!(drained, Drained::More) {
-            let mut words = vec![drain::asleep(line), (&shared.stops, 0)];
-            if let Drained::Full(backlog) = &drained {
-                words.push((backlog.writer.word(), WAITS));
-            }
-            if futex::wait_any(&words, Some(LOOK)).is_err() {
-                return;
-            }
-        }
-        drain::rise(line);
-        while shared.leaves() && !shared.stops() {
-            std::thread::yield_now();
-        }
+    fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.reader.poll_descriptor()
     }
 }
 
@@ -163,18 +104,8 @@ impl RecordReader {
         let failed = |cause: std::io::Error| Error::os("make", "an elastic pipe", cause);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let bell = Arc::new(eventfd(0, flags).map_err(|cause| failed(cause.into()))?);
-        let shared = Arc::new(DrainedRecords {
-            sides: Mutex::new(Sides { reader, backlog: None }),
-            stops: AtomicU32::new(0),
-            wants: AtomicU32::new(0),
-            map,
-            bell,
-            pool: pool.clone(),
-        });
-        let drained = shared.clone();
-        let thread = weir_sys::threads::start("weir-drain", move || run(&drained));
-        let thread = Some(thread.map_err(failed)?);
-        Ok(ElasticRecordReader { shared, thread, nested: None })
+        let ring = Draining::start(Sides { reader, backlog: None }, map, bell, pool)?;
+        Ok(ElasticRecordReader { ring })
     }
 }
 
@@ -214,8 +145,8 @@ impl ElasticRecordReader {
 
     fn receive_until(&mut self, buffer: &mut [u8], until: Until) -> Result<Option<usize>> {
         loop {
-            let mut sides = self.shared.enter()?;
-            if self.nested.is_some() {
+            let mut sides = self.ring.enter()?;
+            if self.ring.is_polled() {
                 self.clear_bell();
             }
             match sides.first()? {
@@ -245,13 +176,13 @@ impl ElasticRecordReader {
 
     /// Ends that the descriptor is readable because something was read back.
     fn clear_bell(&self) {
-        let _ = rustix::io::read(&*self.shared.bell, &mut [0; 8]);
+        let _ = rustix::io::read(&*self.ring.bell, &mut [0; 8]);
     }
 
     /// Makes the descriptor readable only by what was read back since, or by the writer. Returns
     /// where to wait for the former.
     fn waiting(&self, sides: &mut Sides) -> Result<Option<Arc<Backlog>>> {
-        if self.nested.is_some() {
+        if self.ring.is_polled() {
             sides.reader.parts()?.0.arm();
         }
         Ok(sides.backlog.as_ref().map(RecordBacklog::shared))
@@ -272,7 +203,7 @@ impl ElasticRecordReader {
     /// Bytes in the backlog, with 8 bytes for each record; 0 in a forked child. Bytes in the ring do
     /// not count.
     pub fn backlog_bytes(&self) -> u64 {
-        let Ok(sides) = self.shared.enter() else { return 0 };
+        let Ok(sides) = self.ring.enter() else { return 0 };
         sides.backlog.as_ref().map_or(0, RecordBacklog::backlog_bytes)
     }
 
@@ -282,7 +213,7 @@ impl ElasticRecordReader {
     /// # Errors
     /// This is a forked child, and the end belongs to its parent.
     pub fn account(&mut self) -> Result<Account> {
-        let mut sides = self.shared.enter()?;
+        let mut sides = self.ring.enter()?;
         let Sides { reader, backlog } = &mut *sides;
         if let Some(backlog) = backlog {
             backlog.count(reader.parts()?.0);
@@ -297,18 +228,7 @@ impl ElasticRecordReader {
     /// # Errors
     /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
-        if self.nested.is_none() {
-            let nested = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;
-            let data = EventData::new_u64(0);
-            epoll::add(&nested, &*self.shared.bell, data, EventFlags::IN).map_err(failed)?;
-            let mut sides = self.shared.enter()?;
-            let ring = sides.reader.poll_descriptor()?;
-            epoll::add(&nested, ring, data, EventFlags::IN).map_err(failed)?;
-            drop(sides);
-            self.nested = Some(nested);
-        }
-        self.nested.as_ref().map(AsFd::as_fd).ok_or_else(|| failed(Errno::BADF))
+        self.ring.poll_descriptor()
     }
 }
 
@@ -326,7 +246,7 @@ impl Waitable for ElasticRecordReader {
 impl WaitSource for ElasticRecordReader {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         self.poll_descriptor()?;
-        let mut sides = self.shared.enter()?;
+        let mut sides = self.ring.enter()?;
         self.clear_bell();
         match sides.first()? {
             First::Record(..) | First::Nonsense => Ok(true),
@@ -343,25 +263,7 @@ impl WaitSource for ElasticRecordReader {
         Ok((!self.is_ready(wanted)?).then_some(0))
     }
 
-    fn retract(&mut self) {}
-
-    fn words<'w>(&'w self, _: u32, _: &mut Vec<(&'w AtomicU32, u32)>) {}
-
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         self.poll_descriptor().map(Some)
-    }
-}
-
-impl Drop for ElasticRecordReader {
-    fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if !self.shared.pool.is_here() {
-            std::mem::forget(thread);
-            return;
-        }
-        // Release pairs with the acquire in `DrainedRecords::stops`.
-        self.shared.stops.store(1, Ordering::Release);
-        futex::wake(&self.shared.stops, u32::MAX);
-        let _ = thread.join();
     }
 }

@@ -1,0 +1,196 @@
+//! What an elastic reader of records shares with the thread that drains its rings.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::park::futex;
+use crate::pipe::end::drain;
+use crate::pool::{Backlog, Pool, WAITS};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weir_ring::layout::SleepLine;
+use weir_ring::primitive::{AtomicU32, Ordering};
+
+/// The longest sleep of the thread. New writers have not heard yet how to wake it, and any writer
+/// may have spoiled the word that it sleeps on.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Rings that are drained while nobody reads them.
+pub trait Drainable: Send + Sized + 'static {
+    /// The memory that has the line on which writers wake the thread.
+    type Memory: std::fmt::Debug + Send + Sync;
+    /// What a user calls it, in errors.
+    const OBJECT: &'static str;
+
+    /// Returns the line on which writers wake the thread.
+    fn line(memory: &Self::Memory) -> &SleepLine;
+
+    /// Moves what is in full rings to the backlogs, until [`Turns::leaves`] says so.
+    fn pass(&mut self, turns: &Turns<Self>) -> Result<Pass>;
+
+    /// Returns a descriptor that is readable once a ring has something.
+    fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>>;
+}
+
+/// What is left after a look at all rings.
+#[derive(Debug, Default)]
+pub struct Pass {
+    /// There is more to move now.
+    pub more: bool,
+    /// Backlogs without room.
+    pub full: Vec<Arc<Backlog>>,
+}
+
+/// The rings, which the reader and the draining thread use in turn.
+#[derive(Debug)]
+pub struct Turns<D: Drainable> {
+    rings: Mutex<D>,
+    /// Not 0 once the thread must end.
+    stops: AtomicU32,
+    /// Not 0 while the reader waits for the rings, which the thread has.
+    wants: AtomicU32,
+    memory: D::Memory,
+    /// Rings when a part of a backlog was read back.
+    pub bell: Arc<OwnedFd>,
+    pub pool: Pool,
+}
+
+impl<D: Drainable> Turns<D> {
+    /// Locks the rings for the reader.
+    pub fn enter(&self) -> Result<MutexGuard<'_, D>> {
+        if !self.pool.is_here() {
+            // The thread may have had the lock at the fork, and then nobody releases it here.
+            let why = "it belongs to the process this one was forked from";
+            return Err(Error::new(ErrorKind::Forked, "read from", D::OBJECT, why));
+        }
+        // Relaxed, both: a hint, which makes the thread leave the rings soon.
+        self.wants.fetch_add(1, Ordering::Relaxed);
+        let rings = self.lock();
+        self.wants.fetch_sub(1, Ordering::Relaxed);
+        Ok(rings)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, D> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the thread should leave the rings.
+    pub fn leaves(&self) -> bool {
+        self.wants.load(Ordering::Relaxed) != 0 || self.stops()
+    }
+
+    fn stops(&self) -> bool {
+        // Acquire pairs with the release in the drop of `Draining`.
+        self.stops.load(Ordering::Acquire) != 0
+    }
+
+    /// Drains rings that are full, until the reader is dropped.
+    fn run(&self) {
+        weir_sys::signals::block_all();
+        let line = D::line(&self.memory);
+        while !self.stops() {
+            // Announced before the look at the rings: a writer whose ring is full later wakes this.
+            drain::announce(line);
+            let Ok(Pass { more, full }) = self.lock().pass(self) else { return };
+            if !more {
+                let mut words = vec![drain::asleep(line), (&self.stops, 0)];
+                words.extend(full.iter().map(|backlog| (backlog.writer.word(), WAITS)));
+                if futex::wait_any(&words, Some(LOOK)).is_err() {
+                    return;
+                }
+            }
+            drain::rise(line);
+            while self.leaves() && !self.stops() {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Rings with a thread that drains them. Dropping it ends the thread.
+#[derive(Debug)]
+pub struct Draining<D: Drainable> {
+    turns: Arc<Turns<D>>,
+    thread: Option<JoinHandle<()>>,
+    nested: Nested,
+}
+
+impl<D: Drainable> Draining<D> {
+    /// Starts the thread.
+    pub fn start(rings: D, memory: D::Memory, bell: Arc<OwnedFd>, pool: &Pool) -> Result<Self> {
+        let turns = Arc::new(Turns {
+            rings: Mutex::new(rings),
+            stops: AtomicU32::new(0),
+            wants: AtomicU32::new(0),
+            memory,
+            bell,
+            pool: pool.clone(),
+        });
+        let drained = turns.clone();
+        let thread = weir_sys::threads::start("weir-drain", move || drained.run())
+            .map_err(|cause| Error::os("start", "a thread that drains", cause))?;
+        Ok(Draining { turns, thread: Some(thread), nested: Nested::default() })
+    }
+
+    /// Whether somebody polls the descriptor.
+    pub fn is_polled(&self) -> bool {
+        self.nested.0.is_some()
+    }
+
+    /// Returns a descriptor that is readable once a ring has something, or the bell rang.
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        let Draining { turns, nested, .. } = self;
+        nested.of(|add| {
+            add(turns.bell.as_fd())?;
+            add(turns.enter()?.poll_descriptor()?)
+        })
+    }
+}
+
+impl<D: Drainable> Deref for Draining<D> {
+    type Target = Turns<D>;
+
+    fn deref(&self) -> &Turns<D> {
+        &self.turns
+    }
+}
+
+impl<D: Drainable> Drop for Draining<D> {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if !self.turns.pool.is_here() {
+            // A forked child has no such thread.
+            std::mem::forget(thread);
+            return;
+        }
+        // Release pairs with the acquire in `Turns::stops`.
+        self.turns.stops.store(1, Ordering::Release);
+        futex::wake(&self.turns.stops, u32::MAX);
+        let _ = thread.join();
+    }
+}
+
+/// One descriptor that is readable once one of several is. It is made when it is first asked for.
+#[derive(Debug, Default)]
+pub struct Nested(Option<OwnedFd>);
+
+impl Nested {
+    /// Returns the descriptor. `fill` adds those that it stands for.
+    pub fn of(
+        &mut self,
+        fill: impl FnOnce(&mut dyn FnMut(BorrowedFd<'_>) -> Result<()>) -> Result<()>,
+    ) -> Result<BorrowedFd<'_>> {
+        let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
+        if self.0.is_none() {
+            let nested = epoll::create(CreateFlags::CLOEXEC).map_err(failed)?;
+            fill(&mut |one| {
+                epoll::add(&nested, one, EventData::new_u64(0), EventFlags::IN).map_err(failed)
+            })?;
+            self.0 = Some(nested);
+        }
+        self.0.as_ref().map(AsFd::as_fd).ok_or_else(|| failed(Errno::BADF))
+    }
+}
