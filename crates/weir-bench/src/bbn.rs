@@ -5,6 +5,7 @@
 //! The programs of the report (t.pipe1, t.port1) are lost; its text describes what they did.
 
 mod loaded;
+mod one_pool;
 mod pool;
 mod port;
 

@@ -16,7 +16,7 @@ use weir::{Event, Pool, PoolOptions, PoolRule, Port, PortOptions, PortWriter, Po
 use weir_measure_sys::usage::Usage;
 
 /// A buffer, and how many there are: the Sixth Edition came with 15 of 512 bytes.
-const FRAME_BYTES: u64 = 4_096;
+pub const FRAME_BYTES: u64 = 4_096;
 const FRAMES: u64 = 16;
 
 /// The rules, by the names that cases have.
@@ -39,37 +39,31 @@ pub enum Through {
 }
 
 /// Writes a block.
-type WriteBlock = Box<dyn FnMut(&[u8]) -> Result<(), CaseError>>;
+type WriteBlock = Box<dyn FnMut(&[u8]) -> Result<(), CaseError> + Send>;
 /// Fills a block.
 type ReadBlock = Box<dyn FnMut(&mut [u8]) -> Result<(), CaseError> + Send>;
 
 /// Both ends of a stream or port in a pool. A thread has the reader's.
-struct PooledPair {
+pub struct PooledPair {
     write: WriteBlock,
     sent: Pattern,
     goals: Sender<u64>,
-    reached: Receiver<Result<(), CaseError>>,
+    /// The system time that the reading thread used.
+    reached: Receiver<Result<u64, CaseError>>,
     _reading: JoinHandle<()>,
 }
 
 impl PooledPair {
-    fn start(
+    /// Starts the reading thread. The writer's end is used where this value is.
+    pub fn start(
         site: &Site,
+        pool: &Pool,
         through: Through,
-        rule: PoolRule,
         bytes: usize,
     ) -> Result<PooledPair, CaseError> {
-        let options = PoolOptions::new()
-            .memory_bytes(FRAMES * FRAME_BYTES)
-            .frame_bytes(FRAME_BYTES)
-            .cluster_bytes(FRAME_BYTES)
-            .limit_bytes(64 << 20)
-            .spill_directory(&site.directory)
-            .rule(rule);
-        let pool = Pool::new(&options).map_err(trouble)?;
         let (write, mut read) = match through {
-            Through::Stream => stream(&pool)?,
-            Through::Port => port(&pool)?,
+            Through::Stream => stream(pool)?,
+            Through::Port => port(pool)?,
         };
         let (goals, wanted) = channel::<u64>();
         let (say, reached) = channel();
@@ -78,9 +72,11 @@ impl PooledPair {
             let placed = site.go_there();
             let (mut expected, mut buffer) = (Pattern::new(bytes), vec![0; bytes]);
             for count in wanted {
+                let before = Usage::of_thread().system_ns;
                 let next = |_| read(&mut buffer).and_then(|()| expected.check(&buffer));
                 let result = placed.clone().and_then(|()| (0..count).try_for_each(next));
-                if say.send(result).is_err() {
+                let used = || Usage::of_thread().system_ns - before;
+                if say.send(result.map(|()| used())).is_err() {
                     return;
                 }
             }
@@ -88,8 +84,9 @@ impl PooledPair {
         Ok(PooledPair { write, sent: Pattern::new(bytes), goals, reached, _reading: reading })
     }
 
-    /// Sends blocks and waits until they were read and checked.
-    fn send(&mut self, count: u64) -> Result<(), CaseError> {
+    /// Sends blocks and waits until they were read and checked. Returns the system time of the thread that
+    /// reads.
+    pub fn send(&mut self, count: u64) -> Result<u64, CaseError> {
         let ended = || CaseError::failed("the reading thread ended");
         self.goals.send(count).map_err(|_| ended())?;
         for _ in 0..count {
@@ -97,6 +94,18 @@ impl PooledPair {
         }
         self.reached.recv().map_err(|_| ended())?
     }
+}
+
+/// Makes a pool of frames as small as the report's buffers, with its file in the directory of the site.
+pub fn pool(site: &Site, rule: PoolRule, frames: u64) -> Result<Pool, CaseError> {
+    let options = PoolOptions::new()
+        .memory_bytes(frames * FRAME_BYTES)
+        .frame_bytes(FRAME_BYTES)
+        .cluster_bytes(FRAME_BYTES)
+        .limit_bytes(64 << 20)
+        .spill_directory(&site.directory)
+        .rule(rule);
+    Pool::new(&options).map_err(trouble)
 }
 
 /// Returns both ends of a stream in this pool.
@@ -140,7 +149,10 @@ pub fn blocks(site: &Site, through: Through, rule: PoolRule, bytes: usize) -> Ma
     work(move |count| {
         let pair = match &mut made {
             Some(pair) => pair,
-            None => made.insert(PooledPair::start(&site, through, rule, bytes)?),
+            None => {
+                let pool = pool(&site, rule, FRAMES)?;
+                made.insert(PooledPair::start(&site, &pool, through, bytes)?)
+            }
         };
         let (before, begun) = (Usage::of_self(), Instant::now());
         pair.send(count)?;
@@ -190,7 +202,8 @@ mod tests {
                 if through == Through::Port && bytes > RING_BYTES as usize / 4 {
                     continue;
                 }
-                let mut pair = PooledPair::start(&site, through, rule, bytes).expect(name);
+                let pool = pool(&site, rule, FRAMES).expect(name);
+                let mut pair = PooledPair::start(&site, &pool, through, bytes).expect(name);
                 for count in [1, 50, 3] {
                     pair.send(count).unwrap_or_else(|trouble| panic!("{name}: {}", trouble.text));
                 }
