@@ -32,7 +32,7 @@ pub struct V6 {
 #[derive(Clone, Debug)]
 pub struct Queues {
     v6: V6,
-    ready: ReadyQueue,
+    ready: Box<ReadyQueue>,
 }
 
 /// The constants of Linux 2.4.
@@ -94,7 +94,7 @@ impl V6 {
 impl Queues {
     /// Chooses as V6 does, without its search: `scan_ns` is not used.
     pub fn new(v6: V6) -> Queues {
-        Queues { v6, ready: ReadyQueue::default() }
+        Queues { v6, ready: Box::default() }
     }
 
     /// Four neighbouring priorities share a queue, and go in turn.
