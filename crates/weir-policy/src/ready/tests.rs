@@ -116,6 +116,18 @@ fn a_turn_that_ran_dry_saves_nothing_up() {
     });
     turn.begin(1);
     assert!(!turn.serve(TURN_BYTES));
+    turn.begin(1);
+    turn.end();
+    assert!(!turn.goes_on(), "it is over at once");
+}
+
+#[test]
+fn a_turn_that_ran_dry_owes_nothing() {
+    let mut turn = Turn::default();
+    turn.serve(100 * TURN_BYTES);
+    turn.end();
+    turn.begin(1);
+    assert_eq!(turn.left_bytes, TURN_BYTES as i64);
 }
 
 #[test]
