@@ -2,6 +2,7 @@
 
 pub mod packets;
 pub mod paging;
+mod queues;
 pub mod swapping;
 pub mod switch;
 pub mod syscall;

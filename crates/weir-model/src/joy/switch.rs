@@ -1,6 +1,6 @@
 //! A context switch, as the kernel was changed step by step, and Kashtan's four rates.
 
-use super::syscall;
+use super::{queues, syscall};
 use crate::kernel::loops::{Flags, Loop, LoopStep};
 use crate::kernel::{Discipline, Sim, Step, V6};
 use crate::machine::{Machine, MachineError};
@@ -99,6 +99,7 @@ pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
         let row = format!("50 switches a second, % of the machine: {name}");
         outcome.cells.push(Cell::new(row, "share", Some(told), us * 50.0 / 1e4));
     }
+    queues::rows(machine, way.switch_ns, &mut outcome)?;
     kashtan(machine, &mut outcome)?;
     outcome.notes.push(String::from(
         "the four states and the parts are met by construction: each state replaces one constant of the one before",

@@ -1,6 +1,7 @@
-//! Which process runs next: the rules of V6 and of Linux 2.4.
+//! Which process runs next: the rules of V6, of V6 with Joy's run queues, and of Linux 2.4.
 
 use super::{Cpu, Pid, Proc, State};
+use weir_policy::ready::ReadyQueue;
 
 /// How processes are chosen.
 #[derive(Clone, Debug)]
@@ -8,6 +9,8 @@ pub enum Discipline {
     /// UNIX, Sixth Edition: recent use of the CPU, recomputed at each return to user mode; the
     /// process table is searched from the last process on.
     V6(V6),
+    /// As V6, but runnable processes wait in queues by priority, and one find-first-set chooses.
+    Queues(Queues),
     /// Linux 2.4: time slices and goodness on one list for all CPUs.
     Linux(Linux),
 }
@@ -23,6 +26,13 @@ pub struct V6 {
     pub scan_ns: u64,
     /// Whether a wake-up makes the running process give way to a better priority.
     pub wake_preempts: bool,
+}
+
+/// Joy's run queues: those in which weir chooses among channels.
+#[derive(Clone, Debug)]
+pub struct Queues {
+    v6: V6,
+    ready: Box<ReadyQueue>,
 }
 
 /// The constants of Linux 2.4.
@@ -77,6 +87,36 @@ impl V6 {
                     proc.priority = Self::priority(proc);
                 }
             }
+        }
+    }
+}
+
+impl Queues {
+    /// Chooses as V6 does, without its search: `scan_ns` is not used.
+    pub fn new(v6: V6) -> Queues {
+        Queues { v6, ready: Box::default() }
+    }
+
+    /// Four neighbouring priorities share a queue, and go in turn.
+    fn queue_of(proc: &Proc) -> u8 {
+        ((proc.priority.clamp(-128, 127) + 128) / 4) as u8
+    }
+
+    fn choose(&mut self) -> Option<(Pid, u64)> {
+        let (pid, _) = self.ready.pop()?;
+        Some((pid as Pid, self.v6.switch_ns))
+    }
+
+    fn tick(&mut self, ticks: u64, procs: &mut [Proc], cpu: &mut Cpu) {
+        self.v6.tick(ticks, procs, cpu);
+        if !ticks.is_multiple_of(self.v6.hz) {
+            return;
+        }
+        // Priorities have changed; each waits in the queue of its own.
+        let waiting: Vec<u32> = self.ready.iter().collect();
+        for pid in waiting {
+            self.ready.remove(pid);
+            self.ready.push(pid, Self::queue_of(&procs[pid as Pid]));
         }
     }
 }
@@ -142,21 +182,34 @@ impl Discipline {
     /// Returns the time between two ticks of the clock.
     pub fn tick_ns(&self) -> u64 {
         match self {
-            Discipline::V6(v6) => 1_000_000_000 / v6.hz,
+            Discipline::V6(v6) | Discipline::Queues(Queues { v6, .. }) => 1_000_000_000 / v6.hz,
             Discipline::Linux(_) => 10_000_000,
         }
     }
 
     pub(super) fn first(&self) -> (i32, i64) {
         match self {
-            Discipline::V6(_) => (USER, 0),
+            Discipline::V6(_) | Discipline::Queues(_) => (USER, 0),
             Discipline::Linux(linux) => (0, linux.slice_ticks),
         }
     }
 
-    pub(super) fn choose(&self, cpu: usize, last: Pid, procs: &mut [Proc]) -> Option<(Pid, u64)> {
+    /// Handles a process that has become ready.
+    pub(super) fn queue(&mut self, pid: Pid, procs: &[Proc]) {
+        if let Discipline::Queues(queues) = self {
+            queues.ready.push(pid as u32, Queues::queue_of(&procs[pid]));
+        }
+    }
+
+    pub(super) fn choose(
+        &mut self,
+        cpu: usize,
+        last: Pid,
+        procs: &mut [Proc],
+    ) -> Option<(Pid, u64)> {
         match self {
             Discipline::V6(v6) => v6.choose(last, procs),
+            Discipline::Queues(queues) => queues.choose(),
             Discipline::Linux(linux) => linux.choose(cpu, procs),
         }
     }
@@ -164,7 +217,7 @@ impl Discipline {
     /// Handles a process that was woken; returns an idle CPU that should take it, and after what time.
     pub(super) fn woken(&self, pid: Pid, procs: &[Proc], cpus: &mut [Cpu]) -> Option<(usize, u64)> {
         match self {
-            Discipline::V6(v6) => {
+            Discipline::V6(v6) | Discipline::Queues(Queues { v6, .. }) => {
                 let cpu = &mut cpus[0];
                 if cpu.current.is_none() {
                     return Some((0, 0));
@@ -180,7 +233,7 @@ impl Discipline {
 
     /// Handles the return of a process to user mode.
     pub(super) fn to_user(&self, pid: Pid, procs: &mut [Proc], cpu: &mut Cpu) {
-        if let Discipline::V6(v6) = self {
+        if let Discipline::V6(v6) | Discipline::Queues(Queues { v6, .. }) = self {
             let priority = V6::priority(&procs[pid]);
             procs[pid].priority = priority;
             if v6.wake_preempts && priority > cpu.chosen_priority {
@@ -189,9 +242,10 @@ impl Discipline {
         }
     }
 
-    pub(super) fn tick(&self, ticks: u64, procs: &mut [Proc], cpus: &mut [Cpu]) {
+    pub(super) fn tick(&mut self, ticks: u64, procs: &mut [Proc], cpus: &mut [Cpu]) {
         match self {
             Discipline::V6(v6) => v6.tick(ticks, procs, &mut cpus[0]),
+            Discipline::Queues(queues) => queues.tick(ticks, procs, &mut cpus[0]),
             Discipline::Linux(_) => {
                 for cpu in cpus {
                     let Some(pid) = cpu.current else { continue };

@@ -7,7 +7,7 @@
 mod discipline;
 pub mod loops;
 
-pub use discipline::{Discipline, Linux, V6};
+pub use discipline::{Discipline, Linux, Queues, V6};
 
 use crate::heap::EventHeap;
 
@@ -166,8 +166,14 @@ impl<W: World> Sys<W> {
         found.is_some()
     }
 
-    fn ready(&mut self, pid: Pid) {
+    /// Lets a process wait for a CPU.
+    fn queue(&mut self, pid: Pid) {
         self.procs[pid].state = State::Ready;
+        self.discipline.queue(pid, &self.procs);
+    }
+
+    fn ready(&mut self, pid: Pid) {
+        self.queue(pid);
         if let Some((cpu, delay_ns)) = self.discipline.woken(pid, &self.procs, &mut self.cpus) {
             self.rouse(cpu, delay_ns);
         }
@@ -311,7 +317,7 @@ impl<W: World> Sim<W> {
             let left = at.until_ns - self.sys.now_ns.max(at.begun_ns);
             if let Some(pid) = self.sys.account(cpu) {
                 self.sys.procs[pid].rest_ns = left.max(1);
-                self.sys.procs[pid].state = State::Ready;
+                self.sys.queue(pid);
             }
             self.dispatch(cpu);
         }
@@ -344,7 +350,7 @@ impl<W: World> Sim<W> {
                         sys.begin(cpu, true, ns);
                     } else {
                         sys.procs[pid].rest_ns = ns.max(1);
-                        sys.procs[pid].state = State::Ready;
+                        sys.queue(pid);
                         self.scripts[pid] = Some(script);
                         return self.dispatch(cpu);
                     }
@@ -356,7 +362,7 @@ impl<W: World> Sim<W> {
                     return self.dispatch(cpu);
                 }
                 Step::Yield => {
-                    self.sys.procs[pid].state = State::Ready;
+                    self.sys.queue(pid);
                     self.scripts[pid] = Some(script);
                     return self.dispatch(cpu);
                 }

@@ -116,6 +116,18 @@ fn a_turn_that_ran_dry_saves_nothing_up() {
     });
     turn.begin(1);
     assert!(!turn.serve(TURN_BYTES));
+    turn.begin(1);
+    turn.end();
+    assert!(!turn.goes_on(), "it is over at once");
+}
+
+#[test]
+fn a_turn_that_ran_dry_owes_nothing() {
+    let mut turn = Turn::default();
+    turn.serve(100 * TURN_BYTES);
+    turn.end();
+    turn.begin(1);
+    assert_eq!(turn.left_bytes, TURN_BYTES as i64);
 }
 
 #[test]
@@ -218,4 +230,47 @@ fn idle_channels_have_an_exact_number_of_turns_before_a_busy_one() {
         }
         assert_eq!(rotation.pop(), Some((1000, TurnPace::Busy)));
     }
+}
+
+#[test]
+fn a_turn_ends_with_its_last_byte_and_counts_what_each_record_costs() {
+    let mut turn = Turn::default();
+    assert!(!turn.goes_on());
+    turn.begin(1);
+    assert!(turn.serve(TURN_BYTES - 65) && turn.goes_on(), "33 bytes are left");
+    assert!(turn.serve(0) && turn.goes_on(), "one byte is left");
+    turn.end();
+    turn.begin_long(2, 100);
+    assert!(turn.serve(167), "one byte of twice a hundred is left");
+    turn.end();
+    turn.begin(1);
+    assert!(!turn.serve(TURN_BYTES - 32) && !turn.goes_on(), "nothing is left");
+}
+
+#[test]
+fn each_round_of_debt_pays_twice_the_one_before() {
+    let owes = |rounds: u32| {
+        let mut turn = Turn::default();
+        turn.serve(100 * TURN_BYTES - 32);
+        turn.begin_in_debt(1, rounds);
+        turn.left_bytes
+    };
+    let turns = |count: i64| count * TURN_BYTES as i64;
+    assert_eq!([0, 1, 2, 5].map(owes), [-99, -98, -96, -68].map(turns));
+    assert_eq!([7, 40].map(owes), [1, 1].map(turns), "no more than a turn is left over");
+}
+
+#[test]
+fn work_is_a_look_and_the_pages_that_were_moved() {
+    let mut work = WorkBudget::default();
+    work.does(WORK_UNITS - 8);
+    work.moves(4095);
+    work.moves(4096);
+    work.moves(3 * 4096 + 1);
+    assert_eq!(work.left, 8 - 1 - 2 - 4);
+    assert!(!work.is_over());
+    work.moves(0);
+    assert!(work.is_over());
+    work.does(1);
+    assert!(work.is_over());
 }
