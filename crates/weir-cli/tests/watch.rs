@@ -149,8 +149,9 @@ fn what_is_not_there_is_an_error() {
 fn who_becomes_another_program_or_ends_meanwhile_is_reported() {
     for (text, has_ended) in [("read x; exec sleep 100", false), ("read x; exit 3", true)] {
         let mut shell = Command::new("bash");
-        let mut shell = staged(shell.args(["-c", text]).stdin(Stdio::piped()));
-        let args = ["watch", &id(&shell), "--for", "6s", "--interval", "1s", "--json", "-"];
+        let mut shell =
+            staged(shell.args(["-c", text]).stdin(Stdio::piped()).stdout(Stdio::null()));
+        let args = ["watch", &id(&shell), "--for", "3s", "--interval", "500ms", "--json", "-"];
         let weir = Command::new(WEIR).args(args).stdout(Stdio::piped()).spawn().expect("weir");
         let mut weir = Staged(weir);
         bound(&weir.0);
@@ -161,6 +162,7 @@ fn who_becomes_another_program_or_ends_meanwhile_is_reported() {
         let last = lines.last().expect("one more report").expect("read");
         let seen = schema::check_text("weir.run/1", last.as_bytes());
         assert_eq!(seen["watched"]["has_ended"], has_ended, "{seen:#}");
+        assert!(has_ended || seen["stages"][0]["command"] == "sleep 100", "{seen:#}");
         assert!(weir.0.wait().expect("weir").success());
     }
 }
