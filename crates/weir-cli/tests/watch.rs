@@ -5,7 +5,7 @@ mod common;
 use common::{WEIR, bound, schema, until};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 
 /// A program that is killed with the test.
@@ -142,6 +142,28 @@ fn what_is_not_there_is_an_error() {
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "{args:?}: {text}");
         assert!(status == 2 || text.starts_with("weir: cannot "), "{text}");
+    }
+}
+
+#[test]
+fn who_becomes_another_program_or_ends_meanwhile_is_reported() {
+    for (text, has_ended) in [("read x; exec sleep 100", false), ("read x; exit 3", true)] {
+        let mut shell = Command::new("bash");
+        let mut shell =
+            staged(shell.args(["-c", text]).stdin(Stdio::piped()).stdout(Stdio::null()));
+        let args = ["watch", &id(&shell), "--for", "3s", "--interval", "500ms", "--json", "-"];
+        let weir = Command::new(WEIR).args(args).stdout(Stdio::piped()).spawn().expect("weir");
+        let mut weir = Staged(weir);
+        bound(&weir.0);
+        let mut lines = BufReader::new(weir.0.stdout.take().expect("piped")).lines();
+        // The first report proves that it is being watched.
+        lines.next().expect("a report").expect("read");
+        writeln!(shell.0.stdin.as_mut().expect("piped")).expect("it reads");
+        let last = lines.last().expect("one more report").expect("read");
+        let seen = schema::check_text("weir.run/1", last.as_bytes());
+        assert_eq!(seen["watched"]["has_ended"], has_ended, "{seen:#}");
+        assert!(has_ended || seen["stages"][0]["command"] == "sleep 100", "{seen:#}");
+        assert!(weir.0.wait().expect("weir").success());
     }
 }
 
