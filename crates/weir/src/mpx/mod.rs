@@ -4,11 +4,15 @@
 //! The modules, in the order of flow: `link_end` sends on a channel and notifies the other side;
 //! `table` knows links and channels, and finds the channels that the other side has notified; `hot`
 //! keeps the lanes at which this side looks by itself; `turn` makes the frames of one channel into
-//! records; `multiplexer` accepts peers and serves all channels; `waiting` spins and sleeps;
+//! records, or moves it to or from the descriptors that are joined to the channel (`descriptor`,
+//! `descriptors`, `joining`); `multiplexer` accepts peers and serves all channels; `waiting` spins and sleeps;
 //! `participant`, `owner` and `peer` hold the public calls.
 
+mod descriptor;
+mod descriptors;
 mod home;
 mod hot;
+mod joining;
 mod link_end;
 mod multiplexer;
 mod options;

@@ -1,13 +1,15 @@
 //! One turn of a channel. What came on it becomes records, or goes to the channel that it is connected
 //! to.
 
-use super::link_end::is_record;
+use super::link_end::{NONE, is_record};
 use super::record::{ChannelId, LABEL_BYTES, Record, RecordKind};
 use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::peer::Ending;
 use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
 use weir_ring::lane::{FrameKind, LOOKING, LaneFrame, LinkSide, look_at};
+
+mod descriptors;
 
 /// The destination of the records of one call.
 pub struct RecordDelivery<'a> {
@@ -77,7 +79,11 @@ pub fn is_idle(table: &mut ChannelTable, index: u32) -> bool {
     if has_room || report_blocked || link.ending == Some(Ending::ShutOut) {
         return false;
     }
-    state == ChannelState::Asked || link.ending.is_none() && table.cool(at, number)
+    let is_alive = link.ending.is_none();
+    if is_alive && descriptors::has_work(table, index) {
+        return false;
+    }
+    state == ChannelState::Asked || is_alive && table.cool(at, number)
 }
 
 impl ChannelTurn<'_, '_> {
@@ -95,8 +101,12 @@ impl ChannelTurn<'_, '_> {
             return Ok(());
         }
         self.report_blocked()?;
+        let has_more = self.descriptors()?;
         self.channel().turn.begin(1);
         let (ended, came) = self.frames()?;
+        if has_more {
+            self.table.wake(self.index);
+        }
         let Some(link) = self.table.link(self.at) else { return Ok(()) };
         match ended {
             Some(FrameStep::Gone) => return Ok(()),
@@ -201,16 +211,16 @@ impl ChannelTurn<'_, '_> {
             return Ok(());
         }
         self.channel().blocked = false;
-        if self.table.is_fed(self.index) {
+        if partner != NONE && self.table.is_fed(self.index) {
             self.table.wake(partner);
-        } else {
+        } else if !self.table.is_fed(self.index) {
             self.delivery.record(self.id, RecordKind::Unblocked, false, 0);
         }
         Ok(())
     }
 
     fn step(&mut self) -> Result<FrameStep, CorruptLink> {
-        let ChannelEntry { state, partner, forwards, .. } = *self.channel();
+        let ChannelEntry { state, partner, forwards, has_output, .. } = *self.channel();
         if matches!(state, ChannelState::Asked | ChannelState::Free | ChannelState::Joined) {
             return Ok(FrameStep::Held);
         }
@@ -222,6 +232,9 @@ impl ChannelTurn<'_, '_> {
         match (state, frame.kind) {
             (ChannelState::Open, kind) if is_record(kind) && forwards => {
                 self.forward(partner, frame)
+            }
+            (ChannelState::Open, FrameKind::Data | FrameKind::End) if has_output => {
+                self.write_out(frame)
             }
             (ChannelState::Open, FrameKind::Data) => self.data(),
             (ChannelState::Open, FrameKind::End) if frame.left == 0 => {
@@ -324,14 +337,7 @@ impl ChannelTurn<'_, '_> {
             // The end of that channel will be reported, and then this one is looked at again.
             return Ok(FrameStep::Held);
         }
-        let mut room = link.room_for(number, wanted).map_err(|_| to)?;
-        let is_enough = |room: Option<usize>| room.is_some_and(|room| is_data || room == wanted);
-        if !is_enough(room) && link.want_room(number).map_err(|_| to)? {
-            room = link.room_for(number, wanted).map_err(|_| to)?;
-            self.table.clear_room_request(partner);
-        }
-        let Some(count) = room.filter(|_| is_enough(room)) else {
-            self.table.channels[partner as usize].blocked = true;
+        let Some(count) = self.room_on(partner, wanted, is_data)? else {
             return Ok(FrameStep::Held);
         };
         let count = self.take_to_buffer(count);
@@ -343,6 +349,27 @@ impl ChannelTurn<'_, '_> {
         self.came(is_rest.into(), if is_data { count } else { 0 });
         self.delivery.bytes += count.max(1);
         Ok(FrameStep::Done(count))
+    }
+
+    /// Room on a channel for a frame of this many bytes, or for a part of it. If there is none, the
+    /// channel is looked at again once there is some.
+    fn room_on(
+        &mut self,
+        index: u32,
+        wanted: usize,
+        in_parts: bool,
+    ) -> Result<Option<usize>, CorruptLink> {
+        let ChannelEntry { link: to, number, .. } = self.table.channels[index as usize];
+        let Some(link) = self.table.link(to) else { return Ok(None) };
+        let mut room = link.room_for(number, wanted).map_err(|_| to)?;
+        let is_enough = |room: Option<usize>| room.is_some_and(|room| in_parts || room == wanted);
+        if !is_enough(room) && link.want_room(number).map_err(|_| to)? {
+            room = link.room_for(number, wanted).map_err(|_| to)?;
+            self.table.clear_room_request(index);
+        }
+        let room = room.filter(|_| is_enough(room));
+        self.table.channels[index as usize].blocked |= room.is_none();
+        Ok(room)
     }
 
     /// Handles a channel that the other side has ended. Reports it once, if the channel was ever
