@@ -215,6 +215,11 @@ impl LinkEnd {
         self.make_room(number, wanted)
     }
 
+    /// Whether the lane out has no block.
+    pub fn is_small(&self, number: u32) -> bool {
+        self.lanes[number as usize].out.place().as_block().is_none()
+    }
+
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, number: u32, wanted: usize) -> Result<Option<usize>, Corrupt> {

@@ -11,6 +11,9 @@ use weir_ring::lane::{FrameKind, LaneFrame};
 /// Bytes that a channel reads from its input in one turn.
 const INPUT_BYTES: usize = 16 << 10;
 
+/// Bytes that are read if there is no room for more.
+const FEW_BYTES: usize = 64;
+
 /// Whether the descriptors of a channel may have something to do, whatever comes on the channel.
 pub fn has_work(table: &mut ChannelTable, index: u32) -> bool {
     let ChannelEntry { has_input, has_output, blocked, .. } = table.channels[index as usize];
@@ -63,7 +66,7 @@ impl ChannelTurn<'_, '_> {
             return Ok(None);
         }
         let wanted = most.min(self.delivery.buffer.len());
-        let Some(room) = self.room_on(index, wanted, true)? else { return Ok(None) };
+        let Some(room) = self.room_for_input(wanted)? else { return Ok(None) };
         self.delivery.work.does(1);
         let ChannelTurn { table, delivery, .. } = self;
         let all = table.descriptors.as_mut();
@@ -86,6 +89,21 @@ impl ChannelTurn<'_, '_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Room for what the input may give. The ring that a lane always has takes a few bytes at once,
+    /// though a longer frame must wait until it is empty.
+    fn room_for_input(&mut self, wanted: usize) -> Result<Option<usize>, CorruptLink> {
+        let (at, number) = (self.at, self.number);
+        let few = wanted.min(FEW_BYTES);
+        if let Some(link) = self.table.link(at)
+            && link.is_small(number)
+            && link.room_for(number, wanted).map_err(|_| at)?.is_none()
+            && link.room_for(number, few).map_err(|_| at)? == Some(few)
+        {
+            return Ok(Some(few));
+        }
+        self.room_on(self.index, wanted, true)
     }
 
     /// Sends a frame with bytes of the buffer, for which there is room.
