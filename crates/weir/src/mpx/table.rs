@@ -8,6 +8,7 @@ use super::descriptors::Descriptors;
 use super::home::ParticipantHome;
 use super::hot::HotLanes;
 use super::link_end::{LinkEnd, NONE};
+use super::overflow::Overflows;
 use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
 use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result};
@@ -52,6 +53,8 @@ pub struct ChannelEntry {
     pub has_input: bool,
     /// A descriptor is joined as its output: data that comes on it is written there.
     pub has_output: bool,
+    /// What comes on it while its lane is full goes to a backlog.
+    pub accumulates: bool,
     pub turn: Turn,
     /// The channel that it is connected to, or [`NONE`].
     pub partner: u32,
@@ -82,6 +85,10 @@ pub struct ChannelTable {
     pub refusal: Option<String>,
     /// The descriptors that channels are joined to, once there was one.
     pub descriptors: Option<Descriptors>,
+    /// The backlogs of channels, if it is elastic.
+    pub overflows: Option<Overflows>,
+    /// What could not be read back of which channels, until it is reported.
+    pub faults: Vec<(u32, Error)>,
     free: Vec<u32>,
     /// Links and numbers to look at; kept for its memory.
     scratch: Vec<(u32, u32)>,
@@ -98,6 +105,8 @@ impl ChannelTable {
             has_priorities: false,
             refusal: None,
             descriptors: None,
+            overflows: None,
+            faults: Vec::new(),
             free: Vec::new(),
             scratch: Vec::new(),
         }
@@ -161,6 +170,7 @@ impl ChannelTable {
             forwards: false,
             has_input: false,
             has_output: false,
+            accumulates: false,
             turn: Turn::default(),
             partner: NONE,
         };
@@ -187,7 +197,7 @@ impl ChannelTable {
     /// Frees an entry whose channel has ended on both sides, or whose link has ended.
     pub fn leave(&mut self, index: u32) {
         self.unlink_partner(index);
-        self.drop_descriptors(index);
+        self.drop_rest(index);
         add(&self.home.account().channels, 1_u64.wrapping_neg());
         let ChannelEntry { link: at, number, .. } = self.channels[index as usize];
         self.channels[index as usize].state = ChannelState::Free;
@@ -251,21 +261,30 @@ impl ChannelTable {
         has && self.descriptors.as_mut().is_some_and(|all| all.leave(index, direction))
     }
 
+    /// Drops the descriptors and the backlog of a channel that ends.
+    fn drop_rest(&mut self, index: u32) {
+        self.drop_descriptors(index);
+        if std::mem::take(&mut self.channels[index as usize].accumulates)
+            && let Some(overflows) = &mut self.overflows
+        {
+            overflows.end(index, &self.home);
+        }
+    }
+
     pub fn drop_descriptors(&mut self, index: u32) {
         self.drop_descriptor(index, Direction::Input);
         self.drop_descriptor(index, Direction::Output);
     }
 
-    /// Puts the channels whose descriptors have become ready into the queue: how many.
+    /// Puts the channels whose descriptors have become ready, or whose backlogs were read back, into
+    /// the queue: how many.
     pub fn look_at_descriptors(&mut self) -> u32 {
-        let Some(mut descriptors) = self.descriptors.take() else { return 0 };
-        let mut count = 0;
-        descriptors.look(|index| {
-            count += 1;
-            self.wake(index);
-        });
-        self.descriptors = Some(descriptors);
-        count
+        let mut found = self.overflows.as_ref().map_or(Vec::new(), Overflows::rung);
+        if let Some(descriptors) = &mut self.descriptors {
+            descriptors.look(|index| found.push(index));
+        }
+        found.iter().for_each(|index| self.wake(*index));
+        found.len() as u32
     }
 
     /// Puts a channel into the queue, to be looked at.
@@ -456,7 +475,7 @@ impl ChannelTable {
     /// Sends the last frame of a channel, and ignores what still comes on it.
     pub fn finish(&mut self, index: u32, kind: FrameKind, bytes: &[u8]) {
         self.unlink_partner(index);
-        self.drop_descriptors(index);
+        self.drop_rest(index);
         let channel = &mut self.channels[index as usize];
         let (at, number) = (channel.link, channel.number);
         (channel.state, channel.blocked, channel.report_blocked) =

@@ -10,6 +10,7 @@ use weir_ring::account::add;
 use weir_ring::lane::{FrameKind, LOOKING, LaneFrame, LinkSide, look_at};
 
 mod descriptors;
+mod kept;
 
 /// The destination of the records of one call.
 pub struct RecordDelivery<'a> {
@@ -57,12 +58,14 @@ struct ChannelTurn<'a, 'd> {
     /// The channel's link, and its number there.
     at: u32,
     number: u32,
+    /// The frame that was looked at is in the backlog, not in the lane.
+    is_kept: bool,
 }
 
 pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut RecordDelivery) {
     let (id, ChannelEntry { link: at, number, .. }) =
         (table.id(index), table.channels[index as usize]);
-    let mut turn = ChannelTurn { table, delivery, index, id, at, number };
+    let mut turn = ChannelTurn { table, delivery, index, id, at, number, is_kept: false };
     if let Err(link) = turn.run() {
         table.shut_out(link);
         // The link may be that of the channel it is connected to.
@@ -82,6 +85,9 @@ pub fn is_idle(table: &mut ChannelTable, index: u32) -> bool {
     let is_alive = link.ending.is_none();
     if is_alive && descriptors::has_work(table, index) {
         return false;
+    }
+    if let Some(has_kept) = kept::has_kept(table, index) {
+        return !has_kept;
     }
     state == ChannelState::Asked || is_alive && table.cool(at, number)
 }
@@ -224,10 +230,9 @@ impl ChannelTurn<'_, '_> {
         if matches!(state, ChannelState::Asked | ChannelState::Free | ChannelState::Joined) {
             return Ok(FrameStep::Held);
         }
-        let Some(link) = self.table.link(self.at) else { return Ok(FrameStep::Held) };
-        let (reader, map, lane) = link.reading(self.number);
-        let Some(frame) = reader.look(map, lane).map_err(|_| self.at)? else {
-            return Ok(FrameStep::Dry);
+        let frame = match self.next_frame()? {
+            Ok(frame) => frame,
+            Err(step) => return Ok(step),
         };
         match (state, frame.kind) {
             (ChannelState::Open, kind) if is_record(kind) && forwards => {
@@ -236,6 +241,7 @@ impl ChannelTurn<'_, '_> {
             (ChannelState::Open, FrameKind::Data | FrameKind::End) if has_output => {
                 self.write_out(frame)
             }
+            (ChannelState::Open, FrameKind::Data) if self.is_kept => Ok(self.kept_data()),
             (ChannelState::Open, FrameKind::Data) => self.data(),
             (ChannelState::Open, FrameKind::End) if frame.left == 0 => {
                 self.skip();
@@ -306,9 +312,30 @@ impl ChannelTurn<'_, '_> {
 
     /// Takes as much of the current frame as fits.
     fn take(&mut self, to: &mut [u8]) -> usize {
+        let count = self.peek(to);
+        self.pass(count);
+        count
+    }
+
+    /// Copies as much of the current frame as fits, and takes none of it.
+    fn peek(&mut self, to: &mut [u8]) -> usize {
+        if self.is_kept {
+            return self.backlog().map_or(0, |backlog| backlog.peek(to));
+        }
         let Some(link) = self.table.link(self.at) else { return 0 };
         let (reader, map, lane) = link.reading(self.number);
-        reader.take(map, lane, to)
+        reader.peek(map, lane, to)
+    }
+
+    /// Takes bytes of the current frame. The last bytes end it.
+    fn pass(&mut self, count: usize) {
+        if self.is_kept {
+            if let Some(backlog) = self.backlog() {
+                backlog.pass(count);
+            }
+        } else if let Some(link) = self.table.link(self.at) {
+            link.reading(self.number).0.pass(count);
+        }
     }
 
     fn take_to_buffer(&mut self, most: usize) -> usize {
@@ -319,9 +346,7 @@ impl ChannelTurn<'_, '_> {
     }
 
     fn skip(&mut self) {
-        if let Some(link) = self.table.link(self.at) {
-            link.reading(self.number).0.skip();
-        }
+        self.pass(usize::MAX);
     }
 
     /// Moves a frame, or as much as there is room for, to the channel that this one is connected to.

@@ -126,24 +126,22 @@ impl ChannelTurn<'_, '_> {
             self.release(Direction::Output, None);
             return Ok(FrameStep::Done(0));
         }
-        let (index, number) = (self.index, self.number);
-        let ChannelTurn { table, delivery, at, .. } = self;
-        let ChannelTable { links, descriptors, .. } = &mut **table;
-        let output = descriptors.as_mut().and_then(|all| all.of(index, Direction::Output));
-        let (Some(output), Some(Some(link))) = (output, links.get_mut(*at as usize)) else {
-            return Ok(FrameStep::Held);
-        };
-        if !output.may {
+        if !self.joined(Direction::Output).is_some_and(|output| output.may) {
             return Ok(FrameStep::Held);
         }
-        let (reader, map, lane) = link.reading(number);
-        let count = reader.peek(map, lane, delivery.buffer);
-        // A frame without bytes has nothing to write, and a write of nothing says nothing.
-        let written = if count == 0 { Ok(0) } else { output.write(&delivery.buffer[..count]) };
+        let buffer = std::mem::take(&mut self.delivery.buffer);
+        let count = self.peek(buffer);
+        let output = self.joined(Direction::Output);
+        let written = match output {
+            // A frame without bytes has nothing to write, and a write of nothing says nothing.
+            Some(output) if count > 0 => output.write(&buffer[..count]),
+            _ => Ok(0),
+        };
+        self.delivery.buffer = buffer;
         match written {
             Ok(written) => {
-                reader.pass(written);
-                delivery.bytes += written;
+                self.pass(written);
+                self.delivery.bytes += written;
                 self.came((written == frame.left).into(), written);
                 Ok(FrameStep::Done(written))
             }
