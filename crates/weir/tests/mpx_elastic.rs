@@ -338,7 +338,9 @@ fn a_backlog_is_moved_on_to_channels_and_descriptors() {
     };
     right.receive_each(&mut [0; 64], see).expect("received");
     assert_eq!(accepted, 1);
-    let mut right = right.elastic(&pool).expect("elastic");
+    // A pool of its own: one that is full of the first backlog has no room for the second.
+    let own = self::pool(256 << 10);
+    let mut right = right.elastic(&own).expect("elastic");
     right.accumulate(at_right, 1 << 30).expect("accumulates");
     let begun = Instant::now();
     while elastic.owner.backlog_bytes() > 0 {

@@ -9,7 +9,7 @@ use super::home::ParticipantHome;
 use super::multiplexer::{LOOK_AT_ALL, Owner, Participant, Peer};
 use super::overflow::Overflows;
 use super::record::{ChannelId, Record};
-use super::table::ChannelState;
+use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Until, WaitSource, futex};
@@ -130,6 +130,31 @@ impl<R: std::fmt::Debug + Send + 'static> Participant<R> {
         let (counter, home) = (bell.counter.clone(), self.inner.table.home.clone());
         self.inner.table.overflows = Some(Overflows::new(bell));
         Ok(ElasticParticipant { inner: Draining::start(self, home, counter, pool)? })
+    }
+}
+
+impl ChannelTable {
+    /// Moves frames of a channel to its backlog if its sender waits for room. Returns whether any
+    /// were moved as well.
+    fn overflow(
+        &mut self,
+        index: u32,
+        pool: &Pool,
+        stops: impl Fn() -> bool,
+    ) -> Result<(bool, Moved)> {
+        let ChannelEntry { link: at, number, state, .. } = self.channels[index as usize];
+        let ChannelTable { links, overflows, home, .. } = self;
+        let (Some(overflows), Some(Some(link))) = (overflows, links.get_mut(at as usize)) else {
+            return Ok((false, Moved::All));
+        };
+        if state != ChannelState::Open || link.ending.is_some() || !link.is_pressed(number) {
+            return Ok((false, Moved::All));
+        }
+        let drained = overflows.drain((index, number), link, (pool, home), stops)?;
+        if drained.0 {
+            self.wake(index);
+        }
+        Ok(drained)
     }
 }
 

@@ -302,8 +302,8 @@ impl LinkEnd {
 
     /// Whether the sender of a channel waits for room.
     pub fn is_pressed(&self, number: u32) -> bool {
-        // Relaxed: the draining thread has announced itself before, with a fence that pairs with the
-        // one in `drain::say_full`.
+        // Relaxed: the draining thread has announced itself before, with a fence that pairs with
+        // the one in `drain::say_full`.
         self.map.lane(self.inward(number)).reader.wanted.load(Ordering::Relaxed) != 0
     }
 
@@ -351,8 +351,8 @@ impl LinkEnd {
         }
     }
 
-    /// Moves an empty lane to a block of this size, or of the next smaller size that is free and not
-    /// below `floor`.
+    /// Moves an empty lane to a block of this size, or of the next smaller size that is free and
+    /// not below `floor`.
     fn take_block(&mut self, number: u32, most_bytes: u32, floor: u32) -> bool {
         let mut bytes = most_bytes.max(floor);
         while bytes >= floor && bytes <= LARGEST_BYTES {

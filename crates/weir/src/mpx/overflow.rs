@@ -2,7 +2,7 @@
 
 use super::backlog::{FrameBacklog, Kept, Moved};
 use super::home::ParticipantHome;
-use super::table::{ChannelEntry, ChannelState, ChannelTable};
+use super::link_end::LinkEnd;
 use crate::error::Result;
 use crate::pool::Pool;
 use crate::port::Bell;
@@ -76,6 +76,44 @@ impl Overflows {
         kept
     }
 
+    /// Moves frames of a channel whose lane is full to its backlog, until `stops` says so. Returns
+    /// whether any were moved as well.
+    pub fn drain(
+        &mut self,
+        (index, number): (u32, u32),
+        link: &mut LinkEnd,
+        (pool, home): (&Pool, &ParticipantHome),
+        stops: impl Fn() -> bool,
+    ) -> Result<(bool, Moved)> {
+        let Some(overflow) = self.of.get_mut(&index) else { return Ok((false, Moved::All)) };
+        let mut bytes = 0;
+        let moved = loop {
+            // The reader finds what is invalid there.
+            let (reader, map, lane) = link.reading(number);
+            let Ok(Some(frame)) = reader.look(map, lane) else { break Moved::All };
+            let kept = overflow.backlog.as_ref().map_or(0, FrameBacklog::bytes);
+            if !FrameBacklog::keeps(&frame) || kept >= overflow.most_bytes {
+                break Moved::All;
+            }
+            if bytes >= TURN_BYTES || stops() {
+                break Moved::Part;
+            }
+            let backlog = match &mut overflow.backlog {
+                Some(backlog) => backlog,
+                none => none.insert(FrameBacklog::new(pool, &self.bell.counter)?),
+            };
+            match backlog.put((reader, map, lane), &frame)? {
+                Some(put) => bytes += put,
+                None => break Moved::Full(backlog.shared()),
+            }
+        };
+        overflow.count(home);
+        if bytes > 0 {
+            link.give_back(number);
+        }
+        Ok((bytes > 0, moved))
+    }
+
     /// Bytes in all backlogs.
     pub fn bytes(&self) -> u64 {
         self.of.values().filter_map(|one| one.backlog.as_ref()).map(FrameBacklog::bytes).sum()
@@ -94,54 +132,5 @@ impl Overflow {
             add(word, now.wrapping_sub(before));
         }
         self.counted = counts;
-    }
-}
-
-impl ChannelTable {
-    /// Moves frames of a channel whose lane is full to its backlog, until `stops` says so. Returns
-    /// whether any were moved as well.
-    pub fn overflow(
-        &mut self,
-        index: u32,
-        pool: &Pool,
-        stops: impl Fn() -> bool,
-    ) -> Result<(bool, Moved)> {
-        let ChannelEntry { link: at, number, state, .. } = self.channels[index as usize];
-        let ChannelTable { links, overflows, home, .. } = self;
-        let (Some(overflows), Some(Some(link))) = (overflows, links.get_mut(at as usize)) else {
-            return Ok((false, Moved::All));
-        };
-        let bell = overflows.bell.counter.clone();
-        let Some(overflow) = overflows.of.get_mut(&index) else { return Ok((false, Moved::All)) };
-        if state != ChannelState::Open || link.ending.is_some() || !link.is_pressed(number) {
-            return Ok((false, Moved::All));
-        }
-        let mut bytes = 0;
-        let moved = loop {
-            // The reader finds what is invalid there.
-            let (reader, map, lane) = link.reading(number);
-            let Ok(Some(frame)) = reader.look(map, lane) else { break Moved::All };
-            let kept = overflow.backlog.as_ref().map_or(0, FrameBacklog::bytes);
-            if !FrameBacklog::keeps(&frame) || kept >= overflow.most_bytes {
-                break Moved::All;
-            }
-            if bytes >= TURN_BYTES || stops() {
-                break Moved::Part;
-            }
-            let backlog = match &mut overflow.backlog {
-                Some(backlog) => backlog,
-                none => none.insert(FrameBacklog::new(pool, &bell)?),
-            };
-            match backlog.put((reader, map, lane), &frame)? {
-                Some(put) => bytes += put,
-                None => break Moved::Full(backlog.shared()),
-            }
-        };
-        overflow.count(home);
-        if bytes > 0 {
-            link.give_back(number);
-            self.wake(index);
-        }
-        Ok((bytes > 0, moved))
     }
 }
