@@ -147,6 +147,7 @@ impl ChannelTable {
         let (Some(overflows), Some(Some(link))) = (overflows, links.get_mut(at as usize)) else {
             return Ok((false, Moved::All));
         };
+        overflows.count(index, home);
         if state != ChannelState::Open || link.ending.is_some() || !link.is_pressed(number) {
             return Ok((false, Moved::All));
         }

@@ -114,6 +114,13 @@ impl Overflows {
         Ok((bytes > 0, moved))
     }
 
+    /// Adds what a channel's backlog has counted since to the account.
+    pub fn count(&mut self, index: u32, home: &ParticipantHome) {
+        if let Some(overflow) = self.of.get_mut(&index) {
+            overflow.count(home);
+        }
+    }
+
     /// Bytes in all backlogs.
     pub fn bytes(&self) -> u64 {
         self.of.values().filter_map(|one| one.backlog.as_ref()).map(FrameBacklog::bytes).sum()
