@@ -117,6 +117,14 @@ pub struct ParticipantLine {
     pub socket_inode: AtomicU64,
     /// And its device.
     pub socket_device: AtomicU64,
+    /// Bytes that went to backlogs in a pool, with a head for each frame.
+    pub delayed: AtomicU64,
+    /// Those that were received without being written to a file.
+    pub cancelled: AtomicU64,
+    /// Those that were written to a file.
+    pub spilled: AtomicU64,
+    /// Those that were read back from it.
+    pub read_back: AtomicU64,
 }
 
 /// Adds to a count that only this end writes.

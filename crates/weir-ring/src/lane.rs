@@ -406,13 +406,19 @@ impl LaneReader {
 
     /// Takes as much as fits of the frame that was looked at. The last bytes end the frame.
     pub fn take(&mut self, memory: &impl LaneMemory, lane: LaneId, to: &mut [u8]) -> usize {
+        let count = self.peek(memory, lane, to);
+        self.pass(count);
+        count
+    }
+
+    /// Copies as much as fits of the frame that was looked at, and takes none of it.
+    pub fn peek(&self, memory: &impl LaneMemory, lane: LaneId, to: &mut [u8]) -> usize {
         let count = to.len().min(self.left.into());
         let (at, first) = split(self.place, self.read, count);
         memory.copy_out(lane, self.place, at, &mut to[..first]);
         if first < count {
             memory.copy_out(lane, self.place, 0, &mut to[first..count]);
         }
-        self.pass(count);
         count
     }
 
@@ -422,8 +428,10 @@ impl LaneReader {
         self.pass(self.left.into());
     }
 
+    /// Skips bytes of the frame that was looked at, at most what is left of it.
     #[inline]
-    fn pass(&mut self, count: usize) {
+    pub fn pass(&mut self, count: usize) {
+        let count = count.min(self.left.into());
         self.read += count as u64;
         self.left -= count as u16;
         if self.left == 0 {

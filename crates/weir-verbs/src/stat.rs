@@ -144,7 +144,8 @@ fn text(found: &InUse, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f
         (false, false) => table(found, rate, width) + "\n",
     };
     let wide = width.unwrap_or(usize::MAX);
-    for line in found.pipes.iter().filter_map(backlog) {
+    let backlogs = found.pipes.iter().filter_map(backlog);
+    for line in backlogs.chain(found.mpx.iter().filter_map(mpx_backlog)) {
         text += &wrap(&line, wide).join("\n");
         text.push('\n');
     }
@@ -214,15 +215,31 @@ fn laid_out(rows: &[StatRow], shown: &[usize]) -> String {
 /// A line about the backlog of an elastic reader, if it was used.
 fn backlog(pipe: &PipeStat) -> Option<String> {
     let account = &pipe.reader.account;
-    let name = name(&pipe.holders);
-    (account.delayed_bytes > 0).then(|| {
-        let [delayed, cancelled, spilled, read_back] = [
-            account.delayed_bytes,
-            account.cancelled_bytes,
-            account.spilled_bytes,
-            account.read_back_bytes,
-        ]
-        .map(bytes);
+    let counts = [
+        account.delayed_bytes,
+        account.cancelled_bytes,
+        account.spilled_bytes,
+        account.read_back_bytes,
+    ];
+    backlog_line(&pipe.holders, counts)
+}
+
+/// A line about the backlogs of an elastic mpx, if there were any.
+fn mpx_backlog(mpx: &MpxStat) -> Option<String> {
+    let account = &mpx.account;
+    let counts = [
+        account.delayed_bytes,
+        account.cancelled_bytes,
+        account.spilled_bytes,
+        account.read_back_bytes,
+    ];
+    backlog_line(&mpx.holders, counts)
+}
+
+fn backlog_line(holders: &[(i32, i32)], counts: [u64; 4]) -> Option<String> {
+    let name = name(holders);
+    (counts[0] > 0).then(|| {
+        let [delayed, cancelled, spilled, read_back] = counts.map(bytes);
         format!(
             "{name} backlog: {delayed} delayed, of which {cancelled} cancelled and {spilled} \
              spilled; {read_back} read back"

@@ -44,7 +44,7 @@
 //! | messages from many writers to one named reader | [`Port`], [`PortWriter`] |
 //! | records over thousands of channels | [`Mpx`], [`MpxPeer`] |
 //! | flags | [`Flags`] |
-//! | streams of more than memory holds | [`Pool`], [`ElasticReader`], [`ElasticRecordReader`], [`ElasticPort`] |
+//! | streams of more than memory holds | [`Pool`], [`ElasticReader`], [`ElasticRecordReader`], [`ElasticPort`], [`mpx::ElasticMpx`] |
 //! | a mapping larger than the memory it may use | [`Region`], [`MappedRegion`] |
 //! | the same, in several processes | [`SharedRegion`], [`SharedRegionMember`] |
 //!
@@ -144,6 +144,8 @@ const _: () = {
     is_send::<PortWriter>();
     is_send::<Mpx>();
     is_send::<MpxPeer>();
+    is_send::<mpx::ElasticMpx>();
+    is_send::<mpx::ElasticMpxPeer>();
     is_send::<BacklogReader>();
     is_send::<BacklogWriter>();
     is_send::<ElasticReader>();

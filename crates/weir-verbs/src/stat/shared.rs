@@ -108,6 +108,10 @@ pub fn mpx_json(stat: &MpxStat) -> Value {
         "slept_s": json::seconds(account.slept_ns),
         "wakes_given": account.wakes_given,
         "wakes_taken": account.wakes_taken,
+        "delayed_bytes": account.delayed_bytes,
+        "cancelled_bytes": account.cancelled_bytes,
+        "spilled_bytes": account.spilled_bytes,
+        "read_back_bytes": account.read_back_bytes,
         "holders": holders_json(&stat.holders),
     });
     json::process(i32::try_from(account.pid).unwrap_or(0), None, more)

@@ -6,6 +6,7 @@ use crate::connect::lifeline::Lifeline;
 use crate::connect::peer::{Ending, Identity};
 use crate::memory::LinkMap;
 use crate::park::barrier;
+use crate::pipe::end::drain;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
@@ -215,6 +216,11 @@ impl LinkEnd {
         self.make_room(number, wanted)
     }
 
+    /// Whether the lane out has no block.
+    pub fn is_small(&self, number: u32) -> bool {
+        self.lanes[number as usize].out.place().as_block().is_none()
+    }
+
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, number: u32, wanted: usize) -> Result<Option<usize>, Corrupt> {
@@ -273,7 +279,32 @@ impl LinkEnd {
         let bytes = lanes.out.place().as_block().map_or(FIRST_WISH_BYTES, |(_, bytes)| 2 * bytes);
         lanes.wish_bytes = lanes.wish_bytes.max(bytes.min(LARGEST_BYTES));
         lanes.out.refresh(&*self.map, id)?;
-        Ok(lanes.out.is_roomy())
+        let is_roomy = lanes.out.is_roomy();
+        if !is_roomy {
+            self.say_full();
+        }
+        Ok(is_roomy)
+    }
+
+    /// Has the lane out emptied, if the other side is elastic.
+    fn say_full(&mut self) {
+        if self.side == LinkSide::Owner {
+            drain::say_full(&self.map.board(LinkSide::Peer).sleep);
+            return;
+        }
+        if self.owner.is_none() {
+            self.take_messages();
+        }
+        if let Some(owner) = &self.owner {
+            drain::say_full(&owner.page().words().sleep);
+        }
+    }
+
+    /// Whether the sender of a channel waits for room.
+    pub fn is_pressed(&self, number: u32) -> bool {
+        // Relaxed: the draining thread has announced itself before, with a fence that pairs with
+        // the one in `drain::say_full`.
+        self.map.lane(self.inward(number)).reader.wanted.load(Ordering::Relaxed) != 0
     }
 
     pub fn clear_room_request(&self, number: u32) {
@@ -320,8 +351,8 @@ impl LinkEnd {
         }
     }
 
-    /// Moves an empty lane to a block of this size, or of the next smaller size that is free and not
-    /// below `floor`.
+    /// Moves an empty lane to a block of this size, or of the next smaller size that is free and
+    /// not below `floor`.
     fn take_block(&mut self, number: u32, most_bytes: u32, floor: u32) -> bool {
         let mut bytes = most_bytes.max(floor);
         while bytes >= floor && bytes <= LARGEST_BYTES {

@@ -4,14 +4,22 @@
 //! The modules, in the order of flow: `link_end` sends on a channel and notifies the other side;
 //! `table` knows links and channels, and finds the channels that the other side has notified; `hot`
 //! keeps the lanes at which this side looks by itself; `turn` makes the frames of one channel into
-//! records; `multiplexer` accepts peers and serves all channels; `waiting` spins and sleeps;
+//! records, or moves it to or from the descriptors that are joined to the channel (`descriptor`,
+//! `descriptors`, `joining`); `multiplexer` accepts peers and serves all channels; `waiting` spins and sleeps;
+//! `elastic` moves what accumulates to a pool (`overflow`, `backlog`);
 //! `participant`, `owner` and `peer` hold the public calls.
 
+mod backlog;
+mod descriptor;
+mod descriptors;
+mod elastic;
 mod home;
 mod hot;
+mod joining;
 mod link_end;
 mod multiplexer;
 mod options;
+mod overflow;
 mod owner;
 mod participant;
 mod peer;
@@ -22,6 +30,7 @@ mod tests;
 mod turn;
 mod waiting;
 
+pub use elastic::{ElasticMpx, ElasticMpxPeer, ElasticParticipant, Locked};
 pub use multiplexer::{Mpx, MpxPeer, Owner, Participant, Peer};
 pub use options::{MOST_PEERS, MpxOptions, MpxPeerOptions};
 pub use record::{Answer, ChannelId, DEFAULT_PRIORITY, LABEL_BYTES, Record, RecordKind, Taken};

@@ -3,6 +3,7 @@
 //! Gathering goes from the board of the owner to those of its links, and from there to channels. A
 //! side that finds nothing announces that it parks, looks once more, and sleeps.
 
+use super::descriptors::Descriptors;
 use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
 use super::table::{ChannelState, ChannelTable};
@@ -284,6 +285,9 @@ impl Multiplexer {
     fn let_in(&mut self) -> u32 {
         let news = self.inbox.take();
         let mut count = news.gone.len() as u32;
+        if news.notified {
+            count += self.table.look_at_descriptors();
+        }
         for at in news.gone {
             if let (Some(doorbell), Some(_)) = (&self.doorbell, &self.listener)
                 && let Some(socket) = self.table.link(at).and_then(|link| link.line.socket())
@@ -430,6 +434,9 @@ impl Multiplexer {
                         link.line.is_polled_by(doorbell.add(socket, number as u64)?);
                     }
                 }
+            }
+            if let Some(own) = self.table.descriptors.as_ref().and_then(Descriptors::get) {
+                doorbell.add_own(own)?;
             }
             self.doorbell = Some(doorbell);
         }

@@ -179,10 +179,11 @@ impl Mpx {
     fn free_to_connect(&self, channel: ChannelId) -> Result<u32> {
         let index = self.inner.table.find("connect", channel)?;
         let entry = &self.inner.table.channels[index as usize];
-        if entry.state == ChannelState::Open && entry.partner == NONE {
+        let has_descriptor = entry.has_input || entry.has_output;
+        if entry.state == ChannelState::Open && entry.partner == NONE && !has_descriptor {
             return Ok(index);
         }
-        let why = "it is connected, or not open";
+        let why = "it is not open, or is connected, or has a descriptor";
         Err(Error::new(ErrorKind::Invalid, "connect", format!("channel {channel}"), why))
     }
 

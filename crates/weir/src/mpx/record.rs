@@ -85,6 +85,9 @@ pub enum RecordKind {
     Blocked,
     /// There is room again.
     Unblocked,
+    /// The descriptors that were joined to the channel have ended, and the channel goes on. The bytes
+    /// say why, if it was for an error.
+    Released,
 }
 
 /// Something that came on a channel.

@@ -3,9 +3,12 @@
 //! The name of a channel is its entry in one table for all links. Entries are used again, with
 //! another generation.
 
+use super::descriptor::Direction;
+use super::descriptors::Descriptors;
 use super::home::ParticipantHome;
 use super::hot::HotLanes;
 use super::link_end::{LinkEnd, NONE};
+use super::overflow::Overflows;
 use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
 use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result};
@@ -46,6 +49,12 @@ pub struct ChannelEntry {
     pub report_blocked: bool,
     /// What comes on it goes to its partner.
     pub forwards: bool,
+    /// A descriptor is joined as its input: what is read there is sent on it.
+    pub has_input: bool,
+    /// A descriptor is joined as its output: data that comes on it is written there.
+    pub has_output: bool,
+    /// What comes on it while its lane is full goes to a backlog.
+    pub accumulates: bool,
     pub turn: Turn,
     /// The channel that it is connected to, or [`NONE`].
     pub partner: u32,
@@ -74,6 +83,12 @@ pub struct ChannelTable {
     pub has_priorities: bool,
     /// At a peer: why the owner refused it, if it did.
     pub refusal: Option<String>,
+    /// The descriptors that channels are joined to, once there was one.
+    pub descriptors: Option<Descriptors>,
+    /// The backlogs of channels, if it is elastic.
+    pub overflows: Option<Overflows>,
+    /// What could not be read back of which channels, until it is reported.
+    pub faults: Vec<(u32, Error)>,
     free: Vec<u32>,
     /// Links and numbers to look at; kept for its memory.
     scratch: Vec<(u32, u32)>,
@@ -89,6 +104,9 @@ impl ChannelTable {
             hot: HotLanes::default(),
             has_priorities: false,
             refusal: None,
+            descriptors: None,
+            overflows: None,
+            faults: Vec::new(),
             free: Vec::new(),
             scratch: Vec::new(),
         }
@@ -150,6 +168,9 @@ impl ChannelTable {
             blocked: false,
             report_blocked: false,
             forwards: false,
+            has_input: false,
+            has_output: false,
+            accumulates: false,
             turn: Turn::default(),
             partner: NONE,
         };
@@ -176,6 +197,7 @@ impl ChannelTable {
     /// Frees an entry whose channel has ended on both sides, or whose link has ended.
     pub fn leave(&mut self, index: u32) {
         self.unlink_partner(index);
+        self.drop_rest(index);
         add(&self.home.account().channels, 1_u64.wrapping_neg());
         let ChannelEntry { link: at, number, .. } = self.channels[index as usize];
         self.channels[index as usize].state = ChannelState::Free;
@@ -224,8 +246,45 @@ impl ChannelTable {
     /// Whether what comes on its partner goes to this channel. Then room in it is no news for the
     /// user.
     pub fn is_fed(&self, index: u32) -> bool {
-        let partner = self.channels[index as usize].partner;
-        partner != NONE && self.channels[partner as usize].forwards
+        let ChannelEntry { partner, has_input, .. } = self.channels[index as usize];
+        has_input || partner != NONE && self.channels[partner as usize].forwards
+    }
+
+    /// Drops the descriptor that is joined to a channel in this direction. Returns whether the
+    /// channel had it and has none any more.
+    pub fn drop_descriptor(&mut self, index: u32, direction: Direction) -> bool {
+        let channel = &mut self.channels[index as usize];
+        let has = match direction {
+            Direction::Input => std::mem::take(&mut channel.has_input),
+            Direction::Output => std::mem::take(&mut channel.has_output),
+        };
+        has && self.descriptors.as_mut().is_some_and(|all| all.leave(index, direction))
+    }
+
+    /// Drops the descriptors and the backlog of a channel that ends.
+    fn drop_rest(&mut self, index: u32) {
+        self.drop_descriptors(index);
+        if std::mem::take(&mut self.channels[index as usize].accumulates)
+            && let Some(overflows) = &mut self.overflows
+        {
+            overflows.end(index, &self.home);
+        }
+    }
+
+    pub fn drop_descriptors(&mut self, index: u32) {
+        self.drop_descriptor(index, Direction::Input);
+        self.drop_descriptor(index, Direction::Output);
+    }
+
+    /// Puts the channels whose descriptors have become ready, or whose backlogs were read back, into
+    /// the queue: how many.
+    pub fn look_at_descriptors(&mut self) -> u32 {
+        let mut found = self.overflows.as_ref().map_or(Vec::new(), Overflows::rung);
+        if let Some(descriptors) = &mut self.descriptors {
+            descriptors.look(|index| found.push(index));
+        }
+        found.iter().for_each(|index| self.wake(*index));
+        found.len() as u32
     }
 
     /// Puts a channel into the queue, to be looked at.
@@ -416,6 +475,7 @@ impl ChannelTable {
     /// Sends the last frame of a channel, and ignores what still comes on it.
     pub fn finish(&mut self, index: u32, kind: FrameKind, bytes: &[u8]) {
         self.unlink_partner(index);
+        self.drop_rest(index);
         let channel = &mut self.channels[index as usize];
         let (at, number) = (channel.link, channel.number);
         (channel.state, channel.blocked, channel.report_blocked) =

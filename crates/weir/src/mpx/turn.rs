@@ -1,13 +1,16 @@
 //! One turn of a channel. What came on it becomes records, or goes to the channel that it is connected
 //! to.
 
-use super::link_end::is_record;
+use super::link_end::{NONE, is_record};
 use super::record::{ChannelId, LABEL_BYTES, Record, RecordKind};
 use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::peer::Ending;
 use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
 use weir_ring::lane::{FrameKind, LOOKING, LaneFrame, LinkSide, look_at};
+
+mod descriptors;
+mod kept;
 
 /// The destination of the records of one call.
 pub struct RecordDelivery<'a> {
@@ -55,12 +58,14 @@ struct ChannelTurn<'a, 'd> {
     /// The channel's link, and its number there.
     at: u32,
     number: u32,
+    /// The frame that was looked at is in the backlog, not in the lane.
+    is_kept: bool,
 }
 
 pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut RecordDelivery) {
     let (id, ChannelEntry { link: at, number, .. }) =
         (table.id(index), table.channels[index as usize]);
-    let mut turn = ChannelTurn { table, delivery, index, id, at, number };
+    let mut turn = ChannelTurn { table, delivery, index, id, at, number, is_kept: false };
     if let Err(link) = turn.run() {
         table.shut_out(link);
         // The link may be that of the channel it is connected to.
@@ -77,7 +82,14 @@ pub fn is_idle(table: &mut ChannelTable, index: u32) -> bool {
     if has_room || report_blocked || link.ending == Some(Ending::ShutOut) {
         return false;
     }
-    state == ChannelState::Asked || link.ending.is_none() && table.cool(at, number)
+    let is_alive = link.ending.is_none();
+    if is_alive && descriptors::has_work(table, index) {
+        return false;
+    }
+    if let Some(has_kept) = kept::has_kept(table, index) {
+        return !has_kept;
+    }
+    state == ChannelState::Asked || is_alive && table.cool(at, number)
 }
 
 impl ChannelTurn<'_, '_> {
@@ -95,8 +107,12 @@ impl ChannelTurn<'_, '_> {
             return Ok(());
         }
         self.report_blocked()?;
+        let has_more = self.descriptors()?;
         self.channel().turn.begin(1);
         let (ended, came) = self.frames()?;
+        if has_more {
+            self.table.wake(self.index);
+        }
         let Some(link) = self.table.link(self.at) else { return Ok(()) };
         match ended {
             Some(FrameStep::Gone) => return Ok(()),
@@ -201,28 +217,31 @@ impl ChannelTurn<'_, '_> {
             return Ok(());
         }
         self.channel().blocked = false;
-        if self.table.is_fed(self.index) {
+        if partner != NONE && self.table.is_fed(self.index) {
             self.table.wake(partner);
-        } else {
+        } else if !self.table.is_fed(self.index) {
             self.delivery.record(self.id, RecordKind::Unblocked, false, 0);
         }
         Ok(())
     }
 
     fn step(&mut self) -> Result<FrameStep, CorruptLink> {
-        let ChannelEntry { state, partner, forwards, .. } = *self.channel();
+        let ChannelEntry { state, partner, forwards, has_output, .. } = *self.channel();
         if matches!(state, ChannelState::Asked | ChannelState::Free | ChannelState::Joined) {
             return Ok(FrameStep::Held);
         }
-        let Some(link) = self.table.link(self.at) else { return Ok(FrameStep::Held) };
-        let (reader, map, lane) = link.reading(self.number);
-        let Some(frame) = reader.look(map, lane).map_err(|_| self.at)? else {
-            return Ok(FrameStep::Dry);
+        let frame = match self.next_frame()? {
+            Ok(frame) => frame,
+            Err(step) => return Ok(step),
         };
         match (state, frame.kind) {
             (ChannelState::Open, kind) if is_record(kind) && forwards => {
                 self.forward(partner, frame)
             }
+            (ChannelState::Open, FrameKind::Data | FrameKind::End) if has_output => {
+                self.write_out(frame)
+            }
+            (ChannelState::Open, FrameKind::Data) if self.is_kept => Ok(self.kept_data()),
             (ChannelState::Open, FrameKind::Data) => self.data(),
             (ChannelState::Open, FrameKind::End) if frame.left == 0 => {
                 self.skip();
@@ -293,9 +312,30 @@ impl ChannelTurn<'_, '_> {
 
     /// Takes as much of the current frame as fits.
     fn take(&mut self, to: &mut [u8]) -> usize {
+        let count = self.peek(to);
+        self.pass(count);
+        count
+    }
+
+    /// Copies as much of the current frame as fits, and takes none of it.
+    fn peek(&mut self, to: &mut [u8]) -> usize {
+        if self.is_kept {
+            return self.backlog().map_or(0, |backlog| backlog.peek(to));
+        }
         let Some(link) = self.table.link(self.at) else { return 0 };
         let (reader, map, lane) = link.reading(self.number);
-        reader.take(map, lane, to)
+        reader.peek(map, lane, to)
+    }
+
+    /// Takes bytes of the current frame. The last bytes end it.
+    fn pass(&mut self, count: usize) {
+        if self.is_kept {
+            if let Some(backlog) = self.backlog() {
+                backlog.pass(count);
+            }
+        } else if let Some(link) = self.table.link(self.at) {
+            link.reading(self.number).0.pass(count);
+        }
     }
 
     fn take_to_buffer(&mut self, most: usize) -> usize {
@@ -306,9 +346,7 @@ impl ChannelTurn<'_, '_> {
     }
 
     fn skip(&mut self) {
-        if let Some(link) = self.table.link(self.at) {
-            link.reading(self.number).0.skip();
-        }
+        self.pass(usize::MAX);
     }
 
     /// Moves a frame, or as much as there is room for, to the channel that this one is connected to.
@@ -324,14 +362,7 @@ impl ChannelTurn<'_, '_> {
             // The end of that channel will be reported, and then this one is looked at again.
             return Ok(FrameStep::Held);
         }
-        let mut room = link.room_for(number, wanted).map_err(|_| to)?;
-        let is_enough = |room: Option<usize>| room.is_some_and(|room| is_data || room == wanted);
-        if !is_enough(room) && link.want_room(number).map_err(|_| to)? {
-            room = link.room_for(number, wanted).map_err(|_| to)?;
-            self.table.clear_room_request(partner);
-        }
-        let Some(count) = room.filter(|_| is_enough(room)) else {
-            self.table.channels[partner as usize].blocked = true;
+        let Some(count) = self.room_on(partner, wanted, is_data)? else {
             return Ok(FrameStep::Held);
         };
         let count = self.take_to_buffer(count);
@@ -343,6 +374,27 @@ impl ChannelTurn<'_, '_> {
         self.came(is_rest.into(), if is_data { count } else { 0 });
         self.delivery.bytes += count.max(1);
         Ok(FrameStep::Done(count))
+    }
+
+    /// Room on a channel for a frame of this many bytes, or for a part of it. If there is none, the
+    /// channel is looked at again once there is some.
+    fn room_on(
+        &mut self,
+        index: u32,
+        wanted: usize,
+        in_parts: bool,
+    ) -> Result<Option<usize>, CorruptLink> {
+        let ChannelEntry { link: to, number, .. } = self.table.channels[index as usize];
+        let Some(link) = self.table.link(to) else { return Ok(None) };
+        let mut room = link.room_for(number, wanted).map_err(|_| to)?;
+        let is_enough = |room: Option<usize>| room.is_some_and(|room| in_parts || room == wanted);
+        if !is_enough(room) && link.want_room(number).map_err(|_| to)? {
+            room = link.room_for(number, wanted).map_err(|_| to)?;
+            self.table.clear_room_request(index);
+        }
+        let room = room.filter(|_| is_enough(room));
+        self.table.channels[index as usize].blocked |= room.is_none();
+        Ok(room)
     }
 
     /// Handles a channel that the other side has ended. Reports it once, if the channel was ever

@@ -43,6 +43,12 @@ impl Multiplexer {
                 self.acted();
                 return Ok(delivery.records);
             }
+            if let Some((index, fault)) = self.table.faults.pop() {
+                // The next call tries again.
+                self.table.wake(index);
+                self.acted();
+                return Err(fault);
+            }
             if self.is_over() {
                 return Err(self.gone());
             }

@@ -50,6 +50,12 @@ impl Doorbell {
             .map_err(|cause| Error::os("poll", "the handles of a port", cause))
     }
 
+    /// Adds another descriptor of this end that is readable while there is something to do.
+    pub fn add_own(&self, descriptor: BorrowedFd) -> Result<()> {
+        epoll::add(&*self.nested, descriptor, EventData::new_u64(OWN), EventFlags::IN)
+            .map_err(|cause| Error::os("poll", "the descriptors of channels", cause))
+    }
+
     pub fn remove(&self, socket: BorrowedFd) {
         let _ = epoll::delete(&*self.nested, socket);
     }

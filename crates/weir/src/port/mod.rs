@@ -26,6 +26,7 @@ pub use handle::PortHandle;
 pub use lent::Lent;
 pub use options::{PortOptions, PortWriterOptions};
 pub use reader::Port;
+pub(crate) use watched::Bell;
 pub use writer::PortWriter;
 
 use crate::connect::name::{self, Subject};

@@ -58,6 +58,14 @@ pub struct MpxAccount {
     pub wakes_given: u64,
     /// Wake-ups that it got while it slept.
     pub wakes_taken: u64,
+    /// Bytes that went to backlogs in its pool, with 8 bytes for each record.
+    pub delayed_bytes: u64,
+    /// Bytes of backlogs that were received without being written to a file.
+    pub cancelled_bytes: u64,
+    /// Bytes of backlogs that were written to a file.
+    pub spilled_bytes: u64,
+    /// Bytes of backlogs that were read back from the file.
+    pub read_back_bytes: u64,
 }
 
 /// The state of one participant of an mpx at one moment.
@@ -147,6 +155,10 @@ fn participant(copy: &HeaderCopy, at: usize, inode: u64, is_owner: bool) -> MpxS
     let account = MpxAccount {
         pid: copy.u32(at + offset_of!(ParticipantLine, pid)),
         arena_used_bytes: word(offset_of!(ParticipantLine, arena_used)),
+        delayed_bytes: word(offset_of!(ParticipantLine, delayed)),
+        cancelled_bytes: word(offset_of!(ParticipantLine, cancelled)),
+        spilled_bytes: word(offset_of!(ParticipantLine, spilled)),
+        read_back_bytes: word(offset_of!(ParticipantLine, read_back)),
         ..MpxAccount::default()
     };
     let account = fill!(account, word, ParticipantLine: peers channels arena_bytes records_in

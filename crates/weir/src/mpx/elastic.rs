@@ -1,0 +1,325 @@
+//! An mpx, or a peer of one, whose channels have backlogs larger than their lanes.
+//!
+//! While it keeps up nothing changes. A sender that finds the lane of such a channel full wakes a
+//! thread in the process of the receiver, which moves the frames of that lane to the receiver's
+//! pool. Frames of a backlog are received before those in the lane, so their order stays.
+
+use super::backlog::Moved;
+use super::home::ParticipantHome;
+use super::multiplexer::{LOOK_AT_ALL, Owner, Participant, Peer};
+use super::overflow::Overflows;
+use super::record::{ChannelId, Record};
+use super::table::{ChannelEntry, ChannelState, ChannelTable};
+use crate::connect::wait::Waitable;
+use crate::error::{Error, ErrorKind, Result};
+use crate::park::{Timeout, Until, WaitSource, futex};
+use crate::pool::Pool;
+use crate::pool::elastic::{Drainable, Draining, Pass, Turns};
+use crate::port::Bell;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use std::ops::{Deref, DerefMut};
+use std::sync::MutexGuard;
+use std::time::Duration;
+use weir_ring::layout::SleepLine;
+
+/// The most backlogs without room that the thread waits for at once.
+const MOST_FULL: usize = 64;
+
+/// A side of an mpx with a pool, made by [`Participant::elastic`]. What comes on a channel of
+/// [`ElasticParticipant::accumulate`] while its lane is full goes to the pool.
+///
+/// ```
+/// use weir::mpx::RecordKind;
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Pool, PoolOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let pool = Pool::new(&PoolOptions::new().memory_bytes(4 << 20))?;
+/// let mut owner = Mpx::create(&name, &MpxOptions::new())?.elastic(&pool)?;
+/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// let channel = peer.open(b"log")?;
+/// let mut opened = Vec::new();
+/// owner.receive_each(&mut [0; 4096], |record| opened.push(record.channel))?;
+/// owner.lock()?.accept(opened[0])?;
+/// owner.accumulate(opened[0], 2 << 20)?;
+/// // Sixteen times what a lane holds, before anybody receives.
+/// let mut sent = 0;
+/// while sent < 1 << 20 {
+///     sent += peer.send(channel, &vec![7; (1 << 20) - sent])?;
+/// }
+/// let (mut received, mut buffer) = (0, vec![0; 64 << 10]);
+/// while received < 1 << 20 {
+///     owner.receive_each(&mut buffer, |record| received += record.bytes.len())?;
+/// }
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct ElasticParticipant<R: std::fmt::Debug + Send + 'static> {
+    inner: Draining<Participant<R>>,
+}
+
+/// The owner of an mpx with a pool.
+///
+/// ```
+/// use weir::mpx::ElasticMpx;
+/// use weir::{Mpx, MpxOptions, Pool, PoolOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20))?;
+/// let owner: ElasticMpx = Mpx::create(&name, &MpxOptions::new())?.elastic(&pool)?;
+/// assert_eq!(owner.backlog_bytes(), 0);
+/// # Ok::<(), weir::Error>(())
+/// ```
+pub type ElasticMpx = ElasticParticipant<Owner>;
+
+/// A peer of an mpx with a pool.
+///
+/// ```
+/// use weir::mpx::ElasticMpxPeer;
+/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Pool, PoolOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
+/// let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20))?;
+/// let peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
+/// let mut peer: ElasticMpxPeer = peer.elastic(&pool)?;
+/// let channel = peer.lock()?.open(b"log")?;
+/// peer.accumulate(channel, 1 << 20)?;
+/// # Ok::<(), weir::Error>(())
+/// ```
+pub type ElasticMpxPeer = ElasticParticipant<Peer>;
+
+/// A side of an mpx while its thread moves nothing: see [`ElasticParticipant::lock`].
+///
+/// ```
+/// use weir::{Mpx, MpxOptions, Pool, PoolOptions};
+/// # let directory = tempfile::tempdir().expect("a directory");
+/// # let name = directory.path().join("exchange");
+/// let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20))?;
+/// let mut owner = Mpx::create(&name, &MpxOptions::new())?.elastic(&pool)?;
+/// assert_eq!(owner.lock()?.peers(), 0);
+/// # Ok::<(), weir::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Locked<'a, R>(MutexGuard<'a, Participant<R>>);
+
+impl<R> Deref for Locked<'_, R> {
+    type Target = Participant<R>;
+
+    fn deref(&self) -> &Participant<R> {
+        &self.0
+    }
+}
+
+impl<R> DerefMut for Locked<'_, R> {
+    fn deref_mut(&mut self) -> &mut Participant<R> {
+        &mut self.0
+    }
+}
+
+impl<R: std::fmt::Debug + Send + 'static> Participant<R> {
+    /// Gives this side a pool of this process, and a thread that moves there what accumulates on
+    /// channels that ask for it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`]; a thread cannot be started; those of the kernel.
+    pub fn elastic(mut self, pool: &Pool) -> Result<ElasticParticipant<R>> {
+        self.inner.check_here()?;
+        let bell = Bell::new(&self.inner.inbox)?;
+        let (counter, home) = (bell.counter.clone(), self.inner.table.home.clone());
+        self.inner.table.overflows = Some(Overflows::new(bell));
+        Ok(ElasticParticipant { inner: Draining::start(self, home, counter, pool)? })
+    }
+}
+
+impl ChannelTable {
+    /// Moves frames of a channel to its backlog if its sender waits for room. Returns whether any
+    /// were moved as well.
+    fn overflow(
+        &mut self,
+        index: u32,
+        pool: &Pool,
+        stops: impl Fn() -> bool,
+    ) -> Result<(bool, Moved)> {
+        let ChannelEntry { link: at, number, state, .. } = self.channels[index as usize];
+        let ChannelTable { links, overflows, home, .. } = self;
+        let (Some(overflows), Some(Some(link))) = (overflows, links.get_mut(at as usize)) else {
+            return Ok((false, Moved::All));
+        };
+        overflows.count(index, home);
+        if state != ChannelState::Open || link.ending.is_some() || !link.is_pressed(number) {
+            return Ok((false, Moved::All));
+        }
+        let drained = overflows.drain((index, number), link, (pool, home), stops)?;
+        if drained.0 {
+            self.wake(index);
+        }
+        Ok(drained)
+    }
+}
+
+impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
+    type Memory = ParticipantHome;
+    const OBJECT: &'static str = "an elastic mpx";
+
+    fn line(home: &ParticipantHome) -> &SleepLine {
+        home.sleep()
+    }
+
+    /// Moves what is in the lanes of all channels whose senders wait for room.
+    fn pass(&mut self, turns: &Turns<Participant<R>>) -> Result<Pass> {
+        let inner = &mut self.inner;
+        inner.check_here()?;
+        let (mut pass, mut acted) = (Pass::default(), false);
+        let channels = inner.table.overflows.as_ref().map_or(Vec::new(), Overflows::channels);
+        for index in channels {
+            if turns.leaves() {
+                pass.more = true;
+                break;
+            }
+            let Ok((moved, left)) = inner.table.overflow(index, &turns.pool, || turns.leaves())
+            else {
+                // Without a backlog its sender waits for the reader.
+                continue;
+            };
+            acted |= moved;
+            match left {
+                Moved::All => {}
+                Moved::Part => pass.more = true,
+                Moved::Full(backlog) if pass.full.len() < MOST_FULL => pass.full.push(backlog),
+                Moved::Full(_) => {}
+            }
+        }
+        if acted {
+            inner.acted();
+        }
+        Ok(pass)
+    }
+
+    fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        Participant::poll_descriptor(self)
+    }
+}
+
+impl<R: std::fmt::Debug + Send + 'static> ElasticParticipant<R> {
+    /// Locks it for calls of the side itself. Nothing is moved until this is dropped, so a call that
+    /// waits should be one of this type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn lock(&mut self) -> Result<Locked<'_, R>> {
+        self.inner.enter().map(Locked)
+    }
+
+    /// Lets what comes on a channel accumulate: while its lane is full, up to `most_bytes` of it and
+    /// 8 bytes for each record go to the pool. A second call changes the limit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`]: the channel has ended, or is another mpx. [`ErrorKind::Forked`].
+    pub fn accumulate(&mut self, channel: ChannelId, most_bytes: u64) -> Result<()> {
+        let mut side = self.inner.enter()?;
+        let table = &mut side.inner.table;
+        let index = table.find("let accumulate", channel)?;
+        let entry = &mut table.channels[index as usize];
+        if entry.state == ChannelState::Joined {
+            return Err(super::record::invalid("let accumulate", channel));
+        }
+        entry.accumulates = true;
+        if let Some(overflows) = &mut table.overflows {
+            overflows.begin(index, most_bytes);
+        }
+        Ok(())
+    }
+
+    /// Receives what has come, as [`Participant::receive_each`]. While it waits, the lanes of channels
+    /// that accumulate are emptied.
+    ///
+    /// # Errors
+    /// Those of [`Participant::receive_each`]. [`ErrorKind::Os`] or [`ErrorKind::Corrupt`]: what comes
+    /// next on a channel could not be read back; a later call tries again.
+    pub fn receive_each(
+        &mut self,
+        buffer: &mut [u8],
+        see: impl FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.receive_each_timeout(buffer, Timeout::Never, see)
+    }
+
+    /// Receives what comes within `timeout`, as [`Participant::receive_each_timeout`].
+    ///
+    /// # Errors
+    /// Those of [`Participant::receive_each_timeout`] and [`ElasticParticipant::receive_each`].
+    pub fn receive_each_timeout(
+        &mut self,
+        buffer: &mut [u8],
+        timeout: impl Into<Timeout>,
+        mut see: impl FnMut(Record<'_>),
+    ) -> Result<usize> {
+        let until = timeout.into().start();
+        // Made before the first look, so that nothing is missed after it.
+        self.poll_descriptor()?;
+        loop {
+            let received = self.inner.enter()?.receive_each_timeout(buffer, Timeout::Now, &mut see);
+            match received {
+                Err(error) if error.kind() == ErrorKind::WouldBlock && until != Until::Now => {}
+                received => return received,
+            }
+            if until.is_over() {
+                let why = "nothing came in time";
+                return Err(Error::new(ErrorKind::TimedOut, "read from", "the mpx", why));
+            }
+            // A connection whose peer has not yet sent its memory rings no bell.
+            let left = until.at_most(LOOK_AT_ALL).map(futex::timespec);
+            let mut asked = [PollFd::from_borrowed_fd(self.poll_descriptor()?, PollFlags::IN)];
+            match poll(&mut asked, left.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(cause) => return Err(Error::os("wait for", "an mpx", cause)),
+            }
+        }
+    }
+
+    /// Bytes in the backlogs of all channels, with 8 bytes for each record; 0 in a forked child.
+    pub fn backlog_bytes(&self) -> u64 {
+        let Ok(side) = self.inner.enter() else { return 0 };
+        side.inner.table.overflows.as_ref().map_or(0, Overflows::bytes)
+    }
+
+    /// A descriptor for poll and epoll, as [`Participant::poll_descriptor`].
+    ///
+    /// # Errors
+    /// The kernel has no descriptors left. [`ErrorKind::Forked`].
+    pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.inner.poll_descriptor()
+    }
+}
+
+impl<R: std::fmt::Debug + Send + 'static> Waitable for ElasticParticipant<R> {
+    fn source(&mut self) -> &mut dyn WaitSource {
+        self
+    }
+
+    fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
+        self.poll_descriptor()
+    }
+}
+
+/// It waits by its descriptor, because the thread may have the channels meanwhile.
+impl<R: std::fmt::Debug + Send + 'static> WaitSource for ElasticParticipant<R> {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        self.poll_descriptor()?;
+        Ok(!self.inner.enter()?.inner.looks_once_more()?)
+    }
+
+    fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
+        Ok((!self.is_ready(wanted)?).then_some(0))
+    }
+
+    fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
+        self.poll_descriptor().map(Some)
+    }
+
+    fn most_sleep(&self) -> Option<Duration> {
+        Some(LOOK_AT_ALL)
+    }
+}
