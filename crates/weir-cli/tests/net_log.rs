@@ -15,8 +15,9 @@ use std::process::{Output, Stdio};
 use weir::{Port, PortOptions};
 use weir_net::log::{
     Direction, Dropped, FailureEvent, FlowChange, FlowEvent, Kinds, Log, Packet, StationChange,
-    StationEvent, WaitedSide,
+    StationEvent,
 };
+use weir_net::stalls::WaitedSide;
 
 /// An echo request.
 const ECHO: [u8; 28] = [

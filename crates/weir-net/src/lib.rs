@@ -10,6 +10,7 @@
 //! - [`station`]: how a process attaches to the switch, by the messages of [`message`].
 //! - [`report`]: what a station tells the switch about its own work.
 //! - [`icmpd`]: the daemon for ICMP and GGP.
+//! - [`stalls`]: the side that a transfer or a connection waits for, and how often it stalled.
 //! - [`udp`]: user datagrams to and from the ports of a station.
 //! - [`tftp`]: files by TFTP, over [`udp`] or the kernel's sockets.
 //! - [`tcp`]: connections, by smoltcp behind a trait.
@@ -40,6 +41,7 @@ pub mod report;
 pub mod routes;
 mod slab;
 mod spans;
+pub mod stalls;
 pub mod station;
 pub mod switch;
 pub mod tcp;

@@ -41,7 +41,7 @@ pub use event::{
     StationEvent, Transaction, Transport,
 };
 pub use file::old_name;
-pub use flow::{FlowChange, FlowEvent, WaitedSide};
+pub use flow::{FlowChange, FlowEvent};
 pub use kinds::Kinds;
 pub use reader::{IDLE, LogCounts, LogReader};
 pub use reason::EventReason;

@@ -8,8 +8,9 @@ use weir_net::ErrorKind;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::{
     Direction, Dropped, EventBody, FailureEvent, FlowChange, FlowEvent, Kinds, Log, LogReader,
-    Packet, StationChange, StationEvent, Transaction, Transport, WaitedSide, old_name,
+    Packet, StationChange, StationEvent, Transaction, Transport, old_name,
 };
+use weir_net::stalls::WaitedSide;
 
 struct Place {
     directory: tempfile::TempDir,

@@ -7,8 +7,9 @@ use weir_net::drop_reason::DropReason;
 use weir_net::log::format::{Zone, json, pcap, pcap_header, text};
 use weir_net::log::{
     Direction, Dropped, Dump, EventBody, EventReason, FailureEvent, FlowChange, FlowEvent,
-    LogEvent, Packet, StationChange, StationEvent, Transaction, Transport, WaitedSide,
+    LogEvent, Packet, StationChange, StationEvent, Transaction, Transport,
 };
+use weir_net::stalls::WaitedSide;
 
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
