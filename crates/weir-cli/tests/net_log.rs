@@ -281,7 +281,7 @@ fn kinds_are_chosen_while_the_switch_runs() {
     let mut running = start(&place, "-f");
     let chosen = net_log(&place, "--set drops,stations --sync drops");
     let text = String::from_utf8_lossy(&chosen.stdout).into_owned();
-    let expected = "logged: drops,stations (was transactions,errors,drops,stations,flows)\n\
+    let expected = "logged: drops,stations (was transactions,errors,drops,stations,flows,local-requests)\n\
                     waits for the disk: drops (was none)\n";
     assert_eq!(text, expected);
     assert_eq!((log.mask(), log.sync_mask()), (Kinds::DROPS.and(Kinds::STATIONS), Kinds::DROPS));

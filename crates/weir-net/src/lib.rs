@@ -30,6 +30,7 @@ pub mod fragment;
 pub mod icmp;
 pub mod icmpd;
 pub mod jail;
+mod local;
 pub mod log;
 pub mod message;
 pub mod names;

@@ -30,21 +30,25 @@ mod flow;
 pub mod format;
 mod kinds;
 mod layout;
+mod packet;
 mod reader;
 mod reason;
+mod request;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 pub use event::{
-    Direction, Dropped, Dump, EventBody, FailureEvent, LogEvent, Packet, StationChange,
-    StationEvent, Transaction, Transport,
+    Direction, Dropped, Dump, EventBody, FailureEvent, LogEvent, StationChange, StationEvent,
+    Transaction,
 };
 pub use file::old_name;
 pub use flow::{FlowChange, FlowEvent};
 pub use kinds::Kinds;
+pub use packet::{Packet, Transport};
 pub use reader::{IDLE, LogCounts, LogReader};
 pub use reason::EventReason;
+pub use request::{Asker, RequestEvent};
 
 use crate::error::{Error, ErrorKind, Result};
 use clock::EventClock;
@@ -212,6 +216,12 @@ impl Log {
     #[inline]
     pub fn flow(&self, flow: &FlowEvent) {
         self.put_if(Kinds::FLOWS, || flow.pack());
+    }
+
+    /// Logs a request that a daemon serves.
+    #[inline]
+    pub fn request(&self, request: &RequestEvent) {
+        self.put_if(request.kind(), || request.pack());
     }
 
     /// Logs the bytes of a packet that was received.

@@ -99,7 +99,8 @@ pub enum Checksum {
 pub struct Want {
     /// The number of the protocol.
     pub protocol: u8,
-    /// Its port: the destination port of UDP and TCP, the identifier of ICMP replies. None: all
+    /// Its port: the destination port of UDP and TCP, the identifier of replies of ICMP and to GGP
+    /// echoes. None: all
     /// ports that no other station has asked for.
     pub port: Option<u16>,
 }

@@ -333,7 +333,32 @@ impl Sender<'_> {
     }
 }
 
-fn arrival(bytes: &[u8]) -> Option<StationMessage<'_>> {
+/// Writes a datagram or notice over what `to` holds, as a switch tells it.
+pub(crate) fn put_arrival(arrived: &StationMessage<'_>, to: &mut Vec<u8>) {
+    let mut front = [0; TO_STATION_BYTES];
+    to.clear();
+    match arrived {
+        StationMessage::Packet { bytes, checksum } => {
+            (front[0], front[2]) = (to_station::PACKET, u8::from(*checksum == Checksum::LeftOut));
+            to.extend_from_slice(&front);
+            to.extend_from_slice(bytes);
+        }
+        StationMessage::Undeliverable { bytes, why } => {
+            (front[1], front[4]) = message::put_why(*why);
+            front[0] = to_station::UNDELIVERABLE;
+            to.extend_from_slice(&front);
+            to.extend_from_slice(bytes);
+        }
+        StationMessage::Notice(notice) => {
+            front[0] = to_station::NOTICE;
+            to.extend_from_slice(&front);
+            to.extend_from_slice(&message::put_notice(notice));
+        }
+    }
+}
+
+/// Reads what a switch tells; `None` if it is nothing of these.
+pub(crate) fn arrival(bytes: &[u8]) -> Option<StationMessage<'_>> {
     let (front, bytes) = bytes.split_first_chunk::<TO_STATION_BYTES>()?;
     match front[0] {
         to_station::PACKET => {
