@@ -150,6 +150,10 @@ impl Answers for Through<'_, '_> {
         self.sender.redirect(destination, gateway, self.from);
     }
 
+    fn announce(&mut self, gateway: Ipv4Addr, update: &ggp::Update<'_>) {
+        self.sender.announce(gateway, update);
+    }
+
     fn ms_since_midnight_ut(&mut self) -> u32 {
         ms_since_midnight()
     }

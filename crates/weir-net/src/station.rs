@@ -12,6 +12,7 @@ use crate::net::Net;
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
 use crate::spans;
+use crate::wire::ggp::Update;
 use crate::wire::ipv4::protocol;
 use rustix::fd::BorrowedFd;
 use std::net::Ipv4Addr;
@@ -315,6 +316,12 @@ impl Sender<'_> {
     /// Reports a redirect by `from` to the switch.
     pub fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) {
         *self.message = message::put_redirect(destination, gateway, from);
+        self.put();
+    }
+
+    /// Tells the switch which nets a gateway announced.
+    pub fn announce(&mut self, gateway: Ipv4Addr, update: &Update<'_>) {
+        *self.message = message::put_routes(gateway, update);
         self.put();
     }
 

@@ -7,6 +7,7 @@ use crate::icmp::{Answers, Engine, IcmpCounts, IcmpSettings, Notice, Undeliverab
 use crate::outgoing::{Outgoing, ms_since_midnight};
 use crate::routes::NextHop;
 use crate::spans;
+use crate::wire::ggp::Update;
 use crate::wire::ipv4::{Datagram, protocol};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -86,6 +87,10 @@ impl Answers for DirectAnswers {
         if let Some(from) = self.gateway_of(destination) {
             self.transmitter.learn(destination, gateway, from);
         }
+    }
+
+    fn announce(&mut self, gateway: Ipv4Addr, update: &Update<'_>) {
+        self.transmitter.routes().announce(gateway, update, now_ns());
     }
 
     fn ms_since_midnight_ut(&mut self) -> u32 {

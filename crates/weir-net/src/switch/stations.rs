@@ -169,9 +169,9 @@ impl Stations {
         self.protocols[usize::from(protocol)].is_some()
     }
 
-    /// Whether a writer is the station for ICMP.
-    pub fn has_icmp(&mut self, id: WriterId) -> bool {
-        let owner = self.protocols[usize::from(protocol::ICMP)];
+    /// Whether a writer is the station for a whole protocol.
+    pub fn has_whole(&mut self, id: WriterId, protocol: u8) -> bool {
+        let owner = self.protocols[usize::from(protocol)];
         owner.is_some() && self.place(id) == owner
     }
 

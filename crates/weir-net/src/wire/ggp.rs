@@ -238,6 +238,11 @@ impl<'a> Update<'a> {
         Ok(Update { bytes })
     }
 
+    /// Returns its bytes, which begin with the type.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// Returns its sequence.
     pub fn sequence(&self) -> u16 {
         word(self.bytes, 2)

@@ -135,6 +135,21 @@ fn table(stat: &Value) -> String {
         );
         line("gateway", said);
     }
+    let announced = stat["announced"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for route in announced {
+        let said = format!(
+            "to the net {} through {}, distance {} from there, for another {} s",
+            route["network"].as_str().unwrap_or("?"),
+            route["gateway"].as_str().unwrap_or("?"),
+            route["distance"],
+            route["left_s"]
+        );
+        line("announced", said);
+    }
+    let further = number("announced_networks").saturating_sub(announced.len() as u64);
+    if further > 0 {
+        line("announced", format!("{further} further nets"));
+    }
     out
 }
 
