@@ -273,19 +273,26 @@ pub struct Sender<'a> {
 impl Sender<'_> {
     /// Sends a datagram. The call that shows messages reports a failure.
     pub fn send(&mut self, out: &Outgoing<'_>, payload: &[u8]) {
+        self.send_parts(out, &[], payload);
+    }
+
+    /// Sends a datagram whose payload lies in two parts, such as a header and the user's bytes. Each
+    /// is copied once, into the ring to the switch, which hands it to the device from there.
+    pub fn send_parts(&mut self, out: &Outgoing<'_>, front: &[u8], rest: &[u8]) {
         if let Some(headers) = &mut self.headers {
             let mut head = [0; MOST_FILLED_HEAD_BYTES];
             let room = message::put_filled_head(out, &mut head);
             let span = spans::COMPLETE.enter();
-            let filled = headers.put(out, payload.len(), room);
+            let filled = headers.put(out, front.len() + rest.len(), room);
             drop(span);
             if let Some(header_bytes) = filled {
-                return self.put_parts(&[&head[..FROM_STATION_BYTES + header_bytes], payload]);
+                let head = &head[..FROM_STATION_BYTES + header_bytes];
+                return self.put_parts(&[head, front, rest]);
             }
         }
         let mut head = [0; MOST_SEND_HEAD_BYTES];
         let head_bytes = message::put_send_head(out, &mut head);
-        self.put_parts(&[&head[..head_bytes], payload]);
+        self.put_parts(&[&head[..head_bytes], front, rest]);
     }
 
     fn put_parts(&mut self, parts: &[&[u8]]) {
