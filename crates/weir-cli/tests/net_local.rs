@@ -96,6 +96,11 @@ fn the_log_tells_local_requests_from_foreign_ones() {
     assert_eq!((told.len(), &told[0]["kind"]), (1, &"local-requests".into()), "{told:#?}");
     icmpd.end();
     switch.end();
+    let mut switch = bed.switch("--inline --log foreign-requests");
+    bed.ok(&format!("ping -n -c 1 {HOST}"));
+    let told = requests(&bed);
+    assert_eq!((told.len(), &told[0]["source"]), (1, &KERNEL.into()), "{told:#?}");
+    switch.end();
 }
 
 #[test]

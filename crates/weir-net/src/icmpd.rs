@@ -5,14 +5,13 @@ pub mod local;
 
 use crate::error::Result;
 use crate::icmp::{Answers, Engine, IcmpSettings, Notice, NoticeKind};
-use crate::log::{Asker, EventReason, FailureEvent, Kinds, Log, RequestEvent};
+use crate::log::{EventReason, FailureEvent, Log};
 use crate::message::Want;
 use crate::outgoing::Outgoing;
 use crate::spans;
 use crate::station::{Sender, Station, StationMessage};
 use crate::switch::{ms_since_midnight, now_ns};
 use crate::wire::ggp;
-use crate::wire::icmp;
 use crate::wire::ipv4::{Datagram, protocol};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -93,7 +92,7 @@ fn answer(
             let Ok(datagram) = Datagram::check(bytes) else { return };
             let mut through = Through { sender, log, from: datagram.header().source };
             if let Some(log) = log {
-                log_request(log, &datagram);
+                log.foreign_request(&datagram);
             }
             let span = spans::ANSWER.enter();
             engine.take(&datagram, now_ns(), &mut through);
@@ -105,28 +104,6 @@ fn answer(
         }
         StationMessage::Notice(_) => {}
     }
-}
-
-/// Logs a datagram that asks for something, whether or not it is answered.
-#[inline]
-fn log_request(log: &Log, datagram: &Datagram<'_>) {
-    if !log.wants(Kinds::FOREIGN_REQUESTS) {
-        return;
-    }
-    let (header, payload) = (datagram.header(), datagram.payload());
-    let is_request = match (header.protocol, payload) {
-        (protocol::ICMP, [kind, ..]) => icmp::kind::REQUESTS.contains(kind),
-        (protocol::GGP, [kind, ..]) => *kind == ggp::kind::ECHO || asks_for_update(payload),
-        _ => false,
-    };
-    if is_request {
-        let asker = Asker::Foreign { source: header.source };
-        log.request(&RequestEvent::new(asker, header.destination, header.protocol, payload));
-    }
-}
-
-fn asks_for_update(payload: &[u8]) -> bool {
-    matches!(ggp::Message::check(payload), Ok(ggp::Message::RoutingUpdate(it)) if it.need_update())
 }
 
 /// Sends answers through the station.

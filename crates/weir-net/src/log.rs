@@ -51,6 +51,7 @@ pub use reason::EventReason;
 pub use request::{Asker, RequestEvent};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::wire::ipv4::Datagram;
 use clock::EventClock;
 use event::{FIRST_DUMP_BYTES, Packed, dump_units, pack_dump};
 use layout::{CONTINUED, LogShape, LogUnit, PAYLOAD_BYTES, UNIT_WORDS, tag_at, word, words_of};
@@ -216,6 +217,16 @@ impl Log {
     #[inline]
     pub fn flow(&self, flow: &FlowEvent) {
         self.put_if(Kinds::FLOWS, || flow.pack());
+    }
+
+    /// Logs a datagram of a host that asks for something, before it is answered.
+    #[inline]
+    pub fn foreign_request(&self, datagram: &Datagram<'_>) {
+        if self.wants(Kinds::FOREIGN_REQUESTS)
+            && let Some(request) = RequestEvent::of_datagram(datagram)
+        {
+            self.request(&request);
+        }
     }
 
     /// Logs a request that a daemon serves.

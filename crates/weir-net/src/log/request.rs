@@ -2,6 +2,8 @@
 
 use super::format;
 use super::packet::{Packet, Transport};
+use crate::wire::ipv4::{Datagram, protocol};
+use crate::wire::{ggp, icmp};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 
@@ -47,6 +49,19 @@ impl RequestEvent {
         RequestEvent { asker, target, protocol, transport, length_bytes }
     }
 
+    /// Makes it of a datagram of ICMP or GGP that asks for something, whether or not that is
+    /// answered.
+    pub fn of_datagram(datagram: &Datagram<'_>) -> Option<RequestEvent> {
+        let (header, payload) = (datagram.header(), datagram.payload());
+        let is_request = match (header.protocol, payload) {
+            (protocol::ICMP, [kind, ..]) => icmp::kind::REQUESTS.contains(kind),
+            (protocol::GGP, [kind, ..]) => *kind == ggp::kind::ECHO || asks_for_update(payload),
+            _ => false,
+        };
+        let asker = Asker::Foreign { source: header.source };
+        is_request.then(|| RequestEvent::new(asker, header.destination, header.protocol, payload))
+    }
+
     /// Returns it in the form of a packet, whose source is the process of a local program.
     #[inline]
     pub(crate) fn as_packet(&self) -> Packet {
@@ -67,4 +82,8 @@ impl RequestEvent {
         };
         RequestEvent { asker, target, protocol, transport, length_bytes }
     }
+}
+
+fn asks_for_update(payload: &[u8]) -> bool {
+    matches!(ggp::Message::check(payload), Ok(ggp::Message::RoutingUpdate(it)) if it.need_update())
 }

@@ -33,6 +33,9 @@ impl Inline {
         if number != protocol::ICMP && !(number == protocol::GGP && self.ggp) {
             return false;
         }
+        if let Some(log) = self.answers.transmitter.journal.log.get() {
+            log.foreign_request(datagram);
+        }
         let _span = spans::ANSWER.enter();
         self.engine.take(datagram, now_ns(), &mut self.answers);
         true
