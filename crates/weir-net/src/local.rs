@@ -87,16 +87,27 @@ impl LocalChannel {
     }
 }
 
-/// Takes requests until `stop` is set; each is served in a thread of its own. `serving` counts them.
+/// A daemon that serves local programs.
+pub(crate) trait Serve: Sync {
+    /// Serves one program.
+    fn serve(&self, channel: RecordDuplex);
+
+    /// Returns how many are being served.
+    fn serving(&self) -> &AtomicUsize;
+
+    /// Returns the flag that is set when the daemon is to end.
+    fn stop(&self) -> &AtomicBool;
+}
+
+/// Takes requests until the daemon is to end; each is served in a thread of its own.
 pub(crate) fn take_requests<'scope>(
     listener: &Listener,
     scope: &'scope Scope<'scope, '_>,
-    stop: &AtomicBool,
-    serving: &'scope AtomicUsize,
-    serve: impl Fn(RecordDuplex) + Clone + Send + 'scope,
+    daemon: &'scope dyn Serve,
 ) {
+    let serving = daemon.serving();
     // Relaxed: it only signals the end.
-    while !stop.load(Ordering::Relaxed) {
+    while !daemon.stop().load(Ordering::Relaxed) {
         // What is no channel of records, and nobody, are passed over.
         let Ok(channel) = listener.accept_timeout::<RecordDuplex>(LOOK) else { continue };
         // Relaxed: a bound, which needs no order.
@@ -105,9 +116,8 @@ pub(crate) fn take_requests<'scope>(
             serving.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
-        let serve = serve.clone();
         scope.spawn(move || {
-            serve(channel);
+            daemon.serve(channel);
             serving.fetch_sub(1, Ordering::Relaxed);
         });
     }

@@ -162,6 +162,15 @@ impl Station {
         time: Duration,
         mut see: impl FnMut(&mut Sender<'_>, StationMessage<'_>),
     ) -> Result<usize> {
+        self.receive_dyn(time, &mut see)
+    }
+
+    /// [`Station::receive_for`], compiled once for all callers: the path is long.
+    fn receive_dyn(
+        &mut self,
+        time: Duration,
+        see: &mut dyn FnMut(&mut Sender<'_>, StationMessage<'_>),
+    ) -> Result<usize> {
         let Station { port, writer, headers, is_icmp, buffer, message, .. } = self;
         let headers = headers.as_mut();
         let mut sender = Sender { writer, headers, is_icmp: *is_icmp, message, failure: None };
@@ -180,15 +189,19 @@ impl Station {
             }
         };
         // While a profile is taken, the wait is a separate call, so that it is counted apart.
-        let got = match weir_profile::is_on() {
-            true => weir_profile::wait_next(&spans::RING_WAIT, || port.wait_timeout(time))
-                .and_then(|()| {
-                    let _span = spans::TAKE.enter_next();
-                    port.receive_each_timeout(buffer, Timeout::Now, show)
-                }),
-            false if time.is_zero() => port.receive_each_timeout(buffer, Timeout::Now, show),
-            false => port.receive_each_timeout(buffer, time, show),
+        let is_profiled = weir_profile::is_on();
+        let waited = match is_profiled {
+            true => weir_profile::wait_next(&spans::RING_WAIT, || port.wait_timeout(time)),
+            false => Ok(()),
         };
+        let timeout = match is_profiled || time.is_zero() {
+            true => Timeout::Now,
+            false => Timeout::from(time),
+        };
+        let got = waited.and_then(|()| {
+            let _span = is_profiled.then(|| spans::TAKE.enter_next());
+            port.receive_each_timeout(buffer, timeout, show)
+        });
         if let Some(error) = sender.failure {
             return Err(error.into());
         }

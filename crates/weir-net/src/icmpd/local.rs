@@ -7,7 +7,9 @@
 //! switch tells them.
 
 use crate::error::{ErrorKind, Result};
-use crate::local::{LOOK, LocalChannel, PATIENCE, refuse, refuse_nonsense, request, take_requests};
+use crate::local::{
+    LOOK, LocalChannel, PATIENCE, Serve, refuse, refuse_nonsense, request, take_requests,
+};
 use crate::log::{Asker, Log, RequestEvent};
 use crate::message::{MOST_MESSAGE_BYTES, Want};
 use crate::outgoing::Outgoing;
@@ -117,10 +119,26 @@ impl LocalService<'_> {
 
     /// Takes requests until the daemon is to end; each is served in a thread of its own.
     pub fn run<'scope>(&'scope self, listener: &Listener, scope: &'scope Scope<'scope, '_>) {
-        let serve = |channel| self.serve(channel);
-        take_requests(listener, scope, self.stop, &self.serving, serve);
+        take_requests(listener, scope, self);
     }
 
+    /// Attaches a station for a protocol, by an identifier that nobody else has.
+    fn attach(&self, protocol: u8) -> Result<(Station, u16)> {
+        let mut tries = 0;
+        loop {
+            // Relaxed: only uniqueness matters.
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+            let wants = [Want { protocol, port: Some(id) }];
+            tries += 1;
+            match Station::attach(&self.switch, &self.directory, &wants) {
+                Err(error) if error.kind() == ErrorKind::Refused && tries < MOST_TRIES => {}
+                attached => return Ok((attached?, id)),
+            }
+        }
+    }
+}
+
+impl Serve for LocalService<'_> {
     fn serve(&self, channel: RecordDuplex) {
         let Some((mut channel, terms, rest)) = request(channel) else { return };
         let Some(mut asked) = Asked::check(&terms).filter(|_| rest.is_empty()) else {
@@ -141,19 +159,12 @@ impl LocalService<'_> {
         }
     }
 
-    /// Attaches a station for a protocol, by an identifier that nobody else has.
-    fn attach(&self, protocol: u8) -> Result<(Station, u16)> {
-        let mut tries = 0;
-        loop {
-            // Relaxed: only uniqueness matters.
-            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-            let wants = [Want { protocol, port: Some(id) }];
-            tries += 1;
-            match Station::attach(&self.switch, &self.directory, &wants) {
-                Err(error) if error.kind() == ErrorKind::Refused && tries < MOST_TRIES => {}
-                attached => return Ok((attached?, id)),
-            }
-        }
+    fn serving(&self) -> &AtomicUsize {
+        &self.serving
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        self.stop
     }
 }
 

@@ -12,7 +12,8 @@ use super::packet::Mode;
 use crate::error::{ErrorKind, Result};
 use crate::jail;
 use crate::local::{
-    LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, refuse_nonsense, request, take_requests,
+    LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, Serve, refuse_nonsense, request,
+    take_requests,
 };
 use crate::log::Log;
 use serde_json::{Value, json};
@@ -160,19 +161,7 @@ pub struct LocalService<'a, F> {
 impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> LocalService<'_, F> {
     /// Takes requests until the daemon is to end; each is served in a thread of its own.
     pub fn run<'scope>(&'scope self, listener: &Listener, scope: &'scope Scope<'scope, '_>) {
-        let serve = |channel| self.serve(channel);
-        take_requests(listener, scope, self.stop, &self.serving, serve);
-    }
-
-    fn serve(&self, channel: RecordDuplex) {
-        let Some((channel, terms, names)) = request(channel) else { return };
-        if terms["lists"] == true {
-            return self.list(channel);
-        }
-        match LocalRequest::check(&terms, &names) {
-            Some((request, pid)) => self.transfer(channel, &request, pid),
-            None => refuse_nonsense(channel),
-        }
+        take_requests(listener, scope, self);
     }
 
     fn list(&self, mut channel: RecordDuplex) {
@@ -239,6 +228,27 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> LocalService<'_, F>
             let (file, size_bytes) = jail::plain_file(request.local)?;
             client.put(request.remote, &mut FileSource::new(file), size_bytes, &over, &mut see)
         }
+    }
+}
+
+impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> Serve for LocalService<'_, F> {
+    fn serve(&self, channel: RecordDuplex) {
+        let Some((channel, terms, names)) = request(channel) else { return };
+        if terms["lists"] == true {
+            return self.list(channel);
+        }
+        match LocalRequest::check(&terms, &names) {
+            Some((request, pid)) => self.transfer(channel, &request, pid),
+            None => refuse_nonsense(channel),
+        }
+    }
+
+    fn serving(&self) -> &AtomicUsize {
+        &self.serving
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        self.stop
     }
 }
 
