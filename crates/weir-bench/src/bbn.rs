@@ -5,6 +5,7 @@
 //! The programs of the report (t.pipe1, t.port1) are lost; its text describes what they did.
 
 mod loaded;
+mod one_pool;
 mod pool;
 mod port;
 
@@ -56,12 +57,8 @@ pub fn pipe() -> Suite {
             costs.push(costly(case(name, params, Measure::TIME, make)));
         }
         // The reported sizes, since a pool's rules are compared with the report's systems.
-        for (name, rule) in pool::RULES.into_iter().filter(|_| bytes <= 4096) {
-            let params = Params { mechanism: Some(format!("pool-{name}")), ..params.clone() };
-            let make = move |site: &Site| pool::blocks(site, rule, bytes as usize);
-            let name = format!("pool, {name} rule, blocks of {}", size(bytes));
-            let case = costly(case(name, params, Measure::TIME, make));
-            pools.push(Case { normalise: Normalise::Never, ..case });
+        for rule in pool::RULES.into_iter().filter(|_| bytes <= 4096) {
+            pools.push(pool::rule_case(pool::Through::Stream, rule, bytes, &params));
         }
         let name = format!("pipe, stream of {}", size(bytes));
         let standard = matches!(bytes, 64 | 512 | 4096 | 65_536);

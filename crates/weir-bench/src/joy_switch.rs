@@ -5,6 +5,8 @@
 //! round trip: one wake-up, one sleep and the switch between them. The cost of the mechanism
 //! without a switch is measured as well (to self); the difference is the switch alone.
 
+mod locks;
+mod queue;
 mod trace;
 
 use crate::limits::futex_round_trips;
@@ -28,7 +30,13 @@ pub fn suite() -> Suite {
         name: "joy-switch",
         about: "How long it takes to switch to another process: by pipe, eventfd, futex, signal, weir.",
         source: "Kashtan 1980 and W. Joy, March 1980; rings as McVoy and Staelin 1996",
-        groups: vec![pairs(), rings(), trace::group_of_phases()],
+        groups: vec![
+            pairs(),
+            rings(),
+            queue::choices(),
+            queue::kernels(),
+            trace::group_of_phases(),
+        ],
     }
 }
 
@@ -57,6 +65,7 @@ fn pairs() -> Group {
         pair("switch by weir flags", "weir-flags", by_flags),
         case("weir flag set and cleared", to_self("weir-flags"), Measure::TIME, |_| flag_call()),
         case("pipe to self, 1 byte", to_self("kernel-pipe"), Measure::TIME, |_| pipe_to_self()),
+        locks::case_of_locks(),
     ];
     let alone = Derived {
         perspective: switch,

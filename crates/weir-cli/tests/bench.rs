@@ -349,6 +349,15 @@ fn every_group_of_allen_echo_does_something() {
     does_something(&suite, 0..suite.groups.len());
 }
 
+/// Some of them start a thousand processes.
+#[test]
+fn every_group_of_joy_switch_does_something() {
+    let _alone = alone();
+    let suites = weir_bench::catalogue();
+    let suite = suites.iter().find(|suite| suite.name == "joy-switch").expect("there is one");
+    does_something(suite, 0..suite.groups.len());
+}
+
 /// A switch has its names in a directory beside other temporary files, and is a process of its own.
 #[test]
 fn a_cell_that_is_killed_leaves_no_switch() {

@@ -17,6 +17,11 @@ impl Usage {
         get(libc::RUSAGE_SELF)
     }
 
+    /// The use of this thread.
+    pub fn of_thread() -> Usage {
+        get(libc::RUSAGE_THREAD)
+    }
+
     /// User and system time together.
     pub fn cpu_ns(&self) -> u64 {
         self.user_ns + self.system_ns

@@ -3,7 +3,8 @@
 //!
 //! The report ran t.pipe1 twice, with 1000 blocks of 128 bytes and with 100 of 4096, beside a copy of
 //! a file, and has the real and system time of each of the two. Here a pair is a writer and a reader.
-//! The copy reads the disk and writes to it (`weir_measure::bench::load`).
+//! The copy reads the disk and writes to it (`weir_measure::bench::load`). A second group has the pairs and
+//! the copy in one pool.
 
 use super::Meter;
 use crate::tools::background::Background;
@@ -22,7 +23,7 @@ const BYTES: [u64; 5] = [64, 128, 512, 4_096, 65_536];
 const MECHANISMS: [(&str, Mechanism); 2] =
     [("", Mechanism::Pipe(0)), (" by weir's pipe", Mechanism::WeirPipe(PipeSettings::DEFAULT))];
 /// Real and system time of a block for each pair.
-const MEASURES: [Measure; 5] = [
+pub const MEASURES: [Measure; 5] = [
     Measure::THROUGHPUT,
     Measure::new("real", Unit::Ns),
     Measure::by_ticks("system", Unit::Ns),
@@ -45,7 +46,7 @@ pub fn suite() -> Suite {
         name: "bbn-loaded",
         about: "How much each of two pipes carries while a file is copied beside them all the time.",
         source: "BBN Report 3970 (M. Kranc, November 1978), the loaded system",
-        groups: vec![pairs],
+        groups: vec![pairs, super::one_pool::group_of_one_pool()],
     }
 }
 

@@ -4,9 +4,9 @@
 //! With the kernel's mechanisms the header precedes the data. weir's port has a header of its own,
 //! also of 8 bytes, of which the reader checks writer and number. In the bare cases pipes stand
 //! beside it: streams, and a record pipe, which is the same ring without the header and without a
-//! choice among writers.
+//! choice among writers. A last group has a port in a pool under the report's rules.
 
-use super::{BLOCK_BYTES, COSTS, Meter, costly};
+use super::{BLOCK_BYTES, COSTS, Meter, costly, pool};
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::crew::Crew;
 use crate::tools::own::{ChannelSide, PipeSettings};
@@ -50,6 +50,16 @@ pub fn suite() -> Suite {
     let parts =
         |(mechanism, extra)| [64, 512, 4_096].map(|bytes| record(mechanism, bytes, 1, extra));
     let parts = alone.into_iter().flat_map(parts).collect();
+    let ruled = |bytes: u64| {
+        let params = Params {
+            chunk_bytes: Some(bytes),
+            writers: Some(1),
+            operation: Some(check.names().1.into()),
+            ..moving("weir-port", "one-way")
+        };
+        pool::RULES.map(|rule| pool::rule_case(pool::Through::Port, rule, bytes, &params))
+    };
+    let ruled = BLOCK_BYTES.into_iter().filter(|bytes| *bytes <= 4_096).flat_map(ruled).collect();
     let mut bare = group("bare", Sides::Two, bare);
     bare.standard = vec![Placement::SameCpu];
     Suite {
@@ -61,6 +71,7 @@ pub fn suite() -> Suite {
             bare,
             Group { twin: false, ..group("parts of t.port1", Sides::Two, parts) },
             group("many writers", Sides::Two, many),
+            Group { twin: false, processes: 10, ..group("rules", Sides::Two, ruled) },
         ],
     }
 }

@@ -1,4 +1,7 @@
-//! Which process is swapped out: the oldest, or the oldest of the n largest.
+//! Which process is swapped out: the oldest, or the oldest of the n largest. The choice is the one that weir makes
+//! among its regions.
+
+use weir_policy::paging::swapping::{LARGEST, SwapFacts, choose};
 
 use crate::machine::{Machine, MachineError};
 use crate::outcome::{Cell, Outcome};
@@ -10,15 +13,6 @@ const PROCESSES: usize = 24;
 const MEMORY: u64 = 1500;
 /// Turns that are simulated.
 const TURNS: u64 = 20_000;
-/// Of how many of the largest the oldest is taken.
-const LARGEST: usize = 4;
-
-#[derive(Clone, Copy)]
-struct Job {
-    pages: u64,
-    since: u64,
-    resident: bool,
-}
 
 /// Runs a load: at each turn a process that is drawn at random has to be in memory. Returns how many
 /// processes were brought in, and how many pages were moved.
@@ -28,31 +22,27 @@ fn load(largest: usize, seed: u64) -> (u64, u64) {
     let pages = |random: &mut Random| {
         if random.once_in(4) { 150 + random.below(250) } else { 20 + random.below(60) }
     };
-    let mut jobs: Vec<Job> = (0..PROCESSES)
-        .map(|_| Job { pages: pages(&mut random), since: 0, resident: false })
+    // A process stays out while it is out: `stays` is true of those that are not in memory.
+    let mut jobs: Vec<SwapFacts> = (0..PROCESSES)
+        .map(|_| SwapFacts { frames: pages(&mut random) as u32, since_ns: 0, stays: true })
         .collect();
     let (mut swaps, mut moved) = (0, 0);
     for turn in 1..=TURNS {
         let chosen = random.below(PROCESSES as u64) as usize;
-        if jobs[chosen].resident {
+        if !jobs[chosen].stays {
             continue;
         }
-        let used = |jobs: &[Job]| -> u64 {
-            jobs.iter().filter(|job| job.resident).map(|job| job.pages).sum()
+        let used = |jobs: &[SwapFacts]| -> u64 {
+            jobs.iter().filter(|job| !job.stays).map(|job| u64::from(job.frames)).sum()
         };
-        while used(&jobs) + jobs[chosen].pages > MEMORY {
-            let mut inside: Vec<usize> = (0..PROCESSES).filter(|&job| jobs[job].resident).collect();
-            inside.sort_by_key(|&job| (std::cmp::Reverse(jobs[job].pages), job));
-            inside.truncate(largest);
-            let Some(&out) = inside.iter().min_by_key(|&&job| (jobs[job].since, job)) else {
-                break;
-            };
-            jobs[out].resident = false;
-            moved += jobs[out].pages;
+        while used(&jobs) + u64::from(jobs[chosen].frames) > MEMORY {
+            let Some(out) = choose(&jobs, largest) else { break };
+            jobs[out].stays = true;
+            moved += u64::from(jobs[out].frames);
         }
-        (jobs[chosen].resident, jobs[chosen].since) = (true, turn);
+        (jobs[chosen].stays, jobs[chosen].since_ns) = (false, turn);
         swaps += 1;
-        moved += jobs[chosen].pages;
+        moved += u64::from(jobs[chosen].frames);
     }
     (swaps, moved)
 }

@@ -107,7 +107,8 @@ fn switch(cases: &[&CaseRecord]) -> Option<String> {
         figure(now.estimate, now.unit)
     );
     let parts: Vec<&PublishedRow> = then.iter().filter(is_part).collect();
-    let tables = [Some(head), switch_parts(&parts, cases), rates(cases)];
+    let tables =
+        [Some(head), switch_parts(&parts, cases), rates(cases), locks(cases), choice(cases)];
     Some(tables.into_iter().flatten().collect::<Vec<_>>().join("\n\n"))
 }
 
@@ -166,6 +167,51 @@ fn rates(cases: &[&CaseRecord]) -> Option<String> {
         table.add_row([format!("  {quantity}"), was, name.into(), is]);
     }
     filled(&table)
+}
+
+/// Joy's share of spl, and the share of the locks of today, at least.
+fn locks(cases: &[&CaseRecord]) -> Option<String> {
+    let locks = find(cases, "locks of a write and a read, at least", Placement::SameCpu)?;
+    let both = find(cases, "pipe to self, 1 byte", Placement::SameCpu)?;
+    Some(format!(
+        "  Joy: spl is nearly a third of a read or write. Here the locks of a write and a read take at least {}\n  \
+         of {}, {}: their instructions as counted in the kernel's source, without masking interrupts.",
+        figure(locks.estimate, locks.unit),
+        figure(both.estimate, both.unit),
+        percent(locks.estimate / both.estimate)
+    ))
+}
+
+/// Whether the choice of the next process depends on how many are runnable.
+fn choice(cases: &[&CaseRecord]) -> Option<String> {
+    let columns = ["choice by find-first-set", "choice by search", "switch by yield"];
+    let header =
+        ["  runnable", "find-first-set", "search of a table", "the kernel's switch by yield"];
+    let mut table = aligned(header, [0, 1, 2, 3]);
+    for count in [1, 2, 10, 100, 1_000] {
+        let of = |column: &str| {
+            let name = format!("{column}, {count} runnable");
+            find(cases, &name, Placement::SameCpu)
+        };
+        let row = columns.map(|column| {
+            of(column).map(|case| figure(case.estimate, case.unit)).unwrap_or_default()
+        });
+        if row.iter().any(|cell| !cell.is_empty()) {
+            table.add_row(std::iter::once(format!("  {count}")).chain(row));
+        }
+    }
+    let named = |name: &str| find(cases, name, Placement::SameCpu);
+    let many = "1000 runnable";
+    let ends = named(&format!("choice by search, {many}"))
+        .zip(named(&format!("choice by find-first-set, {many}")));
+    let said = ends.map(|(search, first)| {
+        format!(
+            "\n\n  Joy: find-first-set chooses faster than a search of the table. It {} here: of 1000, {:.0} times as fast.",
+            claim(search, first),
+            search.estimate / first.estimate
+        )
+    });
+    filled(&table).map(|table| table + &said.unwrap_or_default())
 }
 
 /// What became of a conclusion that the first figure is larger: by their intervals.

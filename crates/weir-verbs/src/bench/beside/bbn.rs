@@ -91,7 +91,14 @@ pub fn port(cases: &[&CaseRecord]) -> Option<String> {
     let checked = |name: &str| format!("weir-port, header and check, {name}");
     let old: [(&str, usize, &[usize]); 2] =
         [("1978 standard", 0, &[1, 2]), ("improved", 3, &[4, 5])];
-    let first = table(cases, BBN_PORT, old, &[("weir's port", &checked)]);
+    let standard = |name: &str| format!("weir-port in a pool, standard rule, check, {name}");
+    let improved = |name: &str| format!("weir-port in a pool, improved rule, check, {name}");
+    let new: [NowColumn<'_>; 3] = [
+        ("port in a pool, standard", &standard),
+        ("improved", &improved),
+        ("weir's port", &checked),
+    ];
+    let first = table(cases, BBN_PORT, old, &new);
     let kernel = |name: &str| format!("kernel-pipe, bare, {name}");
     let stream = |name: &str| format!("weir-pipe, bare, {name}");
     let bare = |name: &str| format!("weir-port, bare, {name}");
