@@ -22,6 +22,8 @@
 //! When a call returns, the event is in the file as all processes see it, and stays there until the
 //! ring has come round, even if the processes die. It need not be on the disk: only the kinds of
 //! [`Log::set_sync_mask`] wait for that.
+//!
+//! The release builds this crate for size (docs/adr/0014): what runs for each unit is `inline(always)`.
 
 mod clock;
 mod event;
@@ -315,7 +317,7 @@ impl Log {
     }
 
     /// Reserves the next units; returns the position of the first.
-    #[inline]
+    #[inline(always)]
     fn reserve(&self, units: u64) -> u64 {
         // Relaxed, with the fence below: a reader that sees one of the words stored from here on,
         // and then passes an Acquire fence (`LogReader`), sees this head or a later one, and so
@@ -326,14 +328,14 @@ impl Log {
     }
 
     /// Whether other writers have come round since this position was reserved.
-    #[inline]
+    #[inline(always)]
     fn is_overtaken(&self, position: u64) -> bool {
         // Relaxed: the check of each unit covers a look that comes late.
         let head = self.0.words.word(word::HEAD).load(Ordering::Relaxed);
         head.wrapping_sub(position) > self.0.shape.units
     }
 
-    #[inline]
+    #[inline(always)]
     fn store(&self, position: u64, unit: &LogUnit, seal: u64) {
         let (words, at) = (&self.0.words, self.index(position));
         // Relaxed: published by the tag.
@@ -346,7 +348,7 @@ impl Log {
     }
 
     /// Returns the first word of a unit, within range whatever the head says.
-    #[inline]
+    #[inline(always)]
     fn index(&self, position: u64) -> usize {
         word::RING + (position & (self.0.shape.units - 1)) as usize * UNIT_WORDS
     }

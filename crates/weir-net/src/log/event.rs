@@ -173,20 +173,20 @@ pub struct Packed {
 }
 
 impl Packed {
-    #[inline]
+    #[inline(always)]
     fn new(code: u8, protocol: u8, reason: EventReason, words: [u64; 2]) -> Packed {
         let detail = u16::from(protocol) << 8 | u16::from(reason.number());
         Packed { code, detail, words }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn at(self, time_ns: u64) -> LogUnit {
         let Packed { code, detail, words } = self;
         LogUnit { code, detail, payload: [time_ns, words[0], words[1]] }
     }
 }
 
-#[inline]
+#[inline(always)]
 fn pack_packet(packet: &Packet, code: u8, reason: EventReason) -> Packed {
     let (bits, words) = packet.words();
     let mut packed = Packed::new(code, packet.protocol, reason, words);

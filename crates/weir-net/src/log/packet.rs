@@ -95,7 +95,7 @@ impl Packet {
     }
 
     /// Returns bits of the detail, and two words with the rest except the protocol.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn words(&self) -> (u16, [u64; 2]) {
         let addresses = u64::from(self.source.to_bits()) << 32 | u64::from(self.target.to_bits());
         let (a, b, c, bare) = match self.transport {
