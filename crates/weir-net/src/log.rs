@@ -56,7 +56,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::ipv4::Datagram;
 use clock::EventClock;
 use event::{FIRST_DUMP_BYTES, Packed, dump_units, pack_dump};
-use layout::{CONTINUED, LogShape, LogUnit, PAYLOAD_BYTES, UNIT_WORDS, tag_at, word, words_of};
+use layout::{CONTINUED, LogShape, LogUnit, PAYLOAD_BYTES, UNIT_WORDS, payload_of, tag_at, word};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -293,8 +293,9 @@ impl Log {
         let first = pack_dump(direction, length_bytes, kept).at(inner.clock.now_ns());
         let units = dump_units(kept.len()) as u64;
         let position = self.reserve(units);
-        let further = kept.get(FIRST_DUMP_BYTES..).unwrap_or_default();
-        for (number, chunk) in (0..).zip(further.chunks(PAYLOAD_BYTES)) {
+        let mut further = kept.get(FIRST_DUMP_BYTES..).unwrap_or_default();
+        let mut number = 0;
+        while !further.is_empty() {
             if number % UNITS_A_LOOK == 0 && self.is_overtaken(position) {
                 // Relaxed: only counted.
                 inner.words.word(word::OVERTAKEN).fetch_add(1, Ordering::Relaxed);
@@ -302,12 +303,17 @@ impl Log {
             }
             let mut last = [0; PAYLOAD_BYTES];
             // A copy of constant length is a third faster.
-            let whole = chunk.first_chunk().unwrap_or_else(|| {
-                last[..chunk.len()].copy_from_slice(chunk);
-                &last
-            });
-            let unit = LogUnit { code: CONTINUED, detail: 0, payload: words_of(whole) };
-            self.store(position.wrapping_add(1 + number), &unit, unit.seal());
+            let (whole, rest) = match further.split_first_chunk() {
+                Some(parts) => parts,
+                None => {
+                    last[..further.len()].copy_from_slice(further);
+                    (&last, &[][..])
+                }
+            };
+            further = rest;
+            let unit = LogUnit { code: CONTINUED, detail: 0, payload: payload_of(whole) };
+            number += 1;
+            self.store(position.wrapping_add(number), &unit, unit.seal());
         }
         // The first unit is written last: it makes the record visible.
         self.store(position, &first, first.seal());

@@ -154,6 +154,18 @@ impl LogShape {
     }
 }
 
+/// Converts the bytes that a further unit holds to words.
+#[inline(always)]
+pub fn payload_of(bytes: &[u8; PAYLOAD_BYTES]) -> [u64; 3] {
+    // No loop: this runs for each 24 bytes of a dump.
+    let word = |at: usize| {
+        let mut whole = [0; 8];
+        whole.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_ne_bytes(whole)
+    };
+    [word(0), word(8), word(16)]
+}
+
 /// Converts bytes of a file to words.
 #[inline(always)]
 pub fn words_of<const N: usize>(bytes: &[u8]) -> [u64; N] {

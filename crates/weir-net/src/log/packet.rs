@@ -67,7 +67,7 @@ pub struct Packet {
 impl Packet {
     /// Parses packet bytes, which may be anything, for the log; fields that cannot be read are
     /// zero.
-    #[inline]
+    #[inline(always)]
     pub fn of(bytes: &[u8]) -> Packet {
         let length_bytes = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
         let Some(header) = bytes.first_chunk::<20>().filter(|header| header[0] >> 4 == 4) else {
@@ -82,7 +82,7 @@ impl Packet {
     }
 
     /// Takes the fields from a parsed header and the first bytes of the payload, which may be short.
-    #[inline]
+    #[inline(always)]
     pub fn of_parts(header: &Header, above: &[u8]) -> Packet {
         let transport = Transport::of_payload(header.protocol, header.id, above);
         Packet {
@@ -136,7 +136,7 @@ impl Packet {
 impl Transport {
     /// Reads the first bytes of a payload, which may be short or anything. `id` is that of its IP
     /// header.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of_payload(protocol: u8, id: u16, above: &[u8]) -> Transport {
         match (protocol, above, above.first_chunk::<8>()) {
             (3, [kind, _, high, low, ..], _) => {
@@ -148,7 +148,7 @@ impl Transport {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn of(protocol: u8, id: u16, above: &[u8; 8]) -> Transport {
         let pair = |at: usize| u16::from_be_bytes([above[at], above[at + 1]]);
         match protocol {

@@ -70,9 +70,9 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
 /// What sends the requests.
 enum Way {
     /// A station of this process.
-    Station(Station),
+    Station(Box<Station>),
     /// The icmpd that runs.
-    Daemon(LocalIcmp),
+    Daemon(Box<LocalIcmp>),
 }
 
 impl Way {
@@ -83,12 +83,13 @@ impl Way {
             let path = names::icmpd(tun).map_err(asked)?;
             let daemon = LocalIcmp::connect(&path, options.destination, options.ggp)?;
             let id = daemon.id();
-            return Ok((Way::Daemon(daemon), id));
+            return Ok((Way::Daemon(Box::new(daemon)), id));
         }
         let id = std::process::id() as u16;
         let wants = [Want { protocol: probe.protocol(), port: Some(id) }];
         let attached = Station::attach(&switch, &directory, &wants);
-        Ok((Way::Station(attached.map_err(|error| not_attached(tun, error))?), id))
+        let station = attached.map_err(|error| not_attached(tun, error))?;
+        Ok((Way::Station(Box::new(station)), id))
     }
 
     fn send(&mut self, to: &Outgoing<'_>, request: &[u8]) -> weir_net::Result<()> {

@@ -124,6 +124,13 @@ fn table(stat: &Value) -> String {
     for row in stat["transfers"].as_array().into_iter().flatten() {
         line("transfer", tftp_list::line(row));
     }
+    put_routes(&mut line, stat);
+    out
+}
+
+/// The routes that were learnt.
+fn put_routes(line: &mut impl FnMut(&str, String), stat: &Value) {
+    let number = |name: &str| stat[name].as_u64().unwrap_or(0);
     let (taken, refused) = (number("redirects_taken"), number("redirects_refused"));
     line("redirects", format!("{taken} accepted, {refused} refused"));
     for known in stat["gateways"].as_array().into_iter().flatten() {
@@ -150,7 +157,6 @@ fn table(stat: &Value) -> String {
     if further > 0 {
         line("announced", format!("{further} further nets"));
     }
-    out
 }
 
 fn station_text(station: &Value) -> String {
