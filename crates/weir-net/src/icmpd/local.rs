@@ -1,4 +1,4 @@
-//! Requests of local programs to icmpd ([`crate::local`]): to send an echo, a timestamp or a GGP
+//! Requests of local programs to icmpd (`crate::local`): to send an echo, a timestamp or a GGP
 //! echo for them, and to hand them the answers.
 //!
 //! A program names the host to ask, and gets the identifier that its requests must have. It then

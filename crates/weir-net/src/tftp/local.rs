@@ -1,4 +1,4 @@
-//! Requests of local programs to a tftpd ([`crate::local`]): to fetch a file, to send one, and to
+//! Requests of local programs to a tftpd (`crate::local`): to fetch a file, to send one, and to
 //! say how transfers stand.
 //!
 //! Each reply is a record of JSON: how the transfer stands, now and then, and at last how it ended.
