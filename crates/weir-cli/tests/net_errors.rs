@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::WEIR;
 use common::net::{ANSWERS, Answers, Bed};
 use serde_json::{Value, json};
 
@@ -130,6 +131,55 @@ fn a_redirect_counts_only_from_the_gateway_in_use_to_a_neighbour() {
             (&after["redirects_taken"], after["gateways"].as_array().map(Vec::len)),
             (&1.into(), Some(1))
         );
+        host.end();
+    }
+}
+
+/// The announced routes that are in use: net, gateway, distance.
+fn announced(stat: &Value) -> Vec<Value> {
+    let routes = stat["announced"].as_array().expect("routes");
+    let names = ["network", "gateway", "distance"];
+    routes.iter().map(|route| json!(names.map(|name| route[name].clone()))).collect()
+}
+
+#[test]
+fn routes_that_gateways_announce_are_used_and_shown() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "--ggp");
+        let told = bed.script("errors.py routes");
+        let answer = |to| json!([{"proto": 3, "dst": to, "bytes": 4}]);
+        let expected = json!({
+            "far": answer("10.9.0.7"), "near": answer("10.9.0.8"), "old": answer("10.9.0.7"),
+            "stranger": [], "host itself": [], "cut": [], "redirects": [[], [], []],
+        });
+        assert_eq!(told, expected);
+        let stat = bed.stat();
+        let expected = [json!(["128.5.0.0", "10.9.0.8", 0]), json!(["192.5.7.0", "10.9.0.7", 3])];
+        assert_eq!(announced(&stat), expected);
+        assert_eq!(stat["announced_networks"], 2);
+        // Of three redirects about a host of that net, the one of the gateway in use counts.
+        assert_eq!(stat["redirects_taken"], 1);
+        assert_eq!(stat["gateways"][0]["gateway"], "10.9.0.9", "{stat}");
+        let text = bed.ok(&format!("{WEIR} net stat --tun weir0"));
+        let line = "announced     to the net 128.5.0.0 through 10.9.0.8, distance 0 from there";
+        assert!(text.contains(line), "{text}");
+        host.end();
+    }
+}
+
+#[test]
+fn a_crowd_of_gateways_with_many_nets_is_bounded() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    for answers in ANSWERS {
+        let host = bed.host(answers, "", "--ggp");
+        let told = bed.script("errors.py routes crowd");
+        assert_eq!(told, json!(vec![1; 40]), "each is acknowledged");
+        let stat = bed.stat();
+        assert_eq!(stat["announced_networks"], 16 * 200, "those of the last 16");
+        assert_eq!(announced(&stat).len(), 64, "as many are named");
+        let text = bed.ok(&format!("{WEIR} net stat --tun weir0"));
+        assert!(text.contains("announced     3136 further nets"), "{text}");
         host.end();
     }
 }

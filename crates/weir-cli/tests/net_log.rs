@@ -15,8 +15,9 @@ use std::process::{Output, Stdio};
 use weir::{Port, PortOptions};
 use weir_net::log::{
     Direction, Dropped, FailureEvent, FlowChange, FlowEvent, Kinds, Log, Packet, StationChange,
-    StationEvent, WaitedSide,
+    StationEvent,
 };
+use weir_net::stalls::WaitedSide;
 
 /// An echo request.
 const ECHO: [u8; 28] = [
@@ -280,7 +281,7 @@ fn kinds_are_chosen_while_the_switch_runs() {
     let mut running = start(&place, "-f");
     let chosen = net_log(&place, "--set drops,stations --sync drops");
     let text = String::from_utf8_lossy(&chosen.stdout).into_owned();
-    let expected = "logged: drops,stations (was transactions,errors,drops,stations,flows)\n\
+    let expected = "logged: drops,stations (was transactions,errors,drops,stations,flows,local-requests)\n\
                     waits for the disk: drops (was none)\n";
     assert_eq!(text, expected);
     assert_eq!((log.mask(), log.sync_mask()), (Kinds::DROPS.and(Kinds::STATIONS), Kinds::DROPS));

@@ -17,12 +17,12 @@ pub mod ping;
 
 pub use counts::IcmpCounts;
 pub use errors::Undeliverable;
-pub use gateways::{MOST_GATEWAYS, Route};
 pub use limit::{MOST_DESTINATIONS, TokenBucket, TokenRate};
 pub use notices::{Notice, NoticeKind};
 
 use crate::net::Net;
 use crate::outgoing::Outgoing;
+use crate::wire::ggp::Update;
 use crate::wire::icmp::{Malformed, Message, Timestamp};
 use crate::wire::ipv4::{self, Datagram, Header, protocol};
 use crate::wire::options;
@@ -87,6 +87,10 @@ pub trait Answers {
     /// by the gateway used so far.
     fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr);
 
+    /// Uses `gateway`, a neighbour, for the nets of its update from now on, in place of those that it
+    /// announced before.
+    fn announce(&mut self, gateway: Ipv4Addr, update: &Update<'_>);
+
     /// Returns milliseconds since midnight UT; only a timestamp request calls it, since reading a
     /// clock costs time. A host that does not know them sets the highest bit of another time (RFC
     /// 792 p. 16).
@@ -126,11 +130,6 @@ impl Engine {
     /// Returns its counts.
     pub fn counts(&self) -> &IcmpCounts {
         &self.counts
-    }
-
-    /// Returns the nets that gateways announced last. None where GGP is off.
-    pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {
-        self.gateways.iter().flat_map(Gateways::routes)
     }
 
     /// Takes a whole datagram of protocol ICMP or GGP that is addressed to us.

@@ -1,6 +1,8 @@
 //! The ICMP and GGP daemon: the engine of [`mod@crate::icmp`] in a process that attaches to a
 //! switch.
 
+pub mod local;
+
 use crate::error::Result;
 use crate::icmp::{Answers, Engine, IcmpSettings, Notice, NoticeKind};
 use crate::log::{EventReason, FailureEvent, Log};
@@ -9,6 +11,7 @@ use crate::outgoing::Outgoing;
 use crate::spans;
 use crate::station::{Sender, Station, StationMessage};
 use crate::switch::{ms_since_midnight, now_ns};
+use crate::wire::ggp;
 use crate::wire::ipv4::{Datagram, protocol};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -88,6 +91,9 @@ fn answer(
         StationMessage::Packet { bytes, .. } => {
             let Ok(datagram) = Datagram::check(bytes) else { return };
             let mut through = Through { sender, log, from: datagram.header().source };
+            if let Some(log) = log {
+                log.foreign_request(&datagram);
+            }
             let span = spans::ANSWER.enter();
             engine.take(&datagram, now_ns(), &mut through);
             span.end_at_last();
@@ -119,6 +125,10 @@ impl Answers for Through<'_, '_> {
 
     fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr) {
         self.sender.redirect(destination, gateway, self.from);
+    }
+
+    fn announce(&mut self, gateway: Ipv4Addr, update: &ggp::Update<'_>) {
+        self.sender.announce(gateway, update);
     }
 
     fn ms_since_midnight_ut(&mut self) -> u32 {

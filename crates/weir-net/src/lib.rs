@@ -10,6 +10,7 @@
 //! - [`station`]: how a process attaches to the switch, by the messages of [`message`].
 //! - [`report`]: what a station tells the switch about its own work.
 //! - [`icmpd`]: the daemon for ICMP and GGP.
+//! - [`stalls`]: the side that a transfer or a connection waits for, and how often it stalled.
 //! - [`udp`]: user datagrams to and from the ports of a station.
 //! - [`tftp`]: files by TFTP, over [`udp`] or the kernel's sockets.
 //! - [`tcp`]: connections, by smoltcp behind a trait.
@@ -29,6 +30,7 @@ pub mod fragment;
 pub mod icmp;
 pub mod icmpd;
 pub mod jail;
+mod local;
 pub mod log;
 pub mod message;
 pub mod names;
@@ -40,6 +42,7 @@ pub mod report;
 pub mod routes;
 mod slab;
 mod spans;
+pub mod stalls;
 pub mod station;
 pub mod switch;
 pub mod tcp;

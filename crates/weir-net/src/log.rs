@@ -22,6 +22,8 @@
 //! When a call returns, the event is in the file as all processes see it, and stays there until the
 //! ring has come round, even if the processes die. It need not be on the disk: only the kinds of
 //! [`Log::set_sync_mask`] wait for that.
+//!
+//! The release builds this crate for size (docs/adr/0014): what runs for each unit is `inline(always)`.
 
 mod clock;
 mod event;
@@ -30,26 +32,31 @@ mod flow;
 pub mod format;
 mod kinds;
 mod layout;
+mod packet;
 mod reader;
 mod reason;
+mod request;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 pub use event::{
-    Direction, Dropped, Dump, EventBody, FailureEvent, LogEvent, Packet, StationChange,
-    StationEvent, Transaction, Transport,
+    Direction, Dropped, Dump, EventBody, FailureEvent, LogEvent, StationChange, StationEvent,
+    Transaction,
 };
 pub use file::old_name;
-pub use flow::{FlowChange, FlowEvent, WaitedSide};
+pub use flow::{FlowChange, FlowEvent};
 pub use kinds::Kinds;
+pub use packet::{Packet, Transport};
 pub use reader::{IDLE, LogCounts, LogReader};
 pub use reason::EventReason;
+pub use request::{Asker, RequestEvent};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::wire::ipv4::Datagram;
 use clock::EventClock;
 use event::{FIRST_DUMP_BYTES, Packed, dump_units, pack_dump};
-use layout::{CONTINUED, LogShape, LogUnit, PAYLOAD_BYTES, UNIT_WORDS, tag_at, word, words_of};
+use layout::{CONTINUED, LogShape, LogUnit, PAYLOAD_BYTES, UNIT_WORDS, payload_of, tag_at, word};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -214,6 +221,22 @@ impl Log {
         self.put_if(Kinds::FLOWS, || flow.pack());
     }
 
+    /// Logs a datagram of a host that asks for something, before it is answered.
+    #[inline]
+    pub fn foreign_request(&self, datagram: &Datagram<'_>) {
+        if self.wants(Kinds::FOREIGN_REQUESTS)
+            && let Some(request) = RequestEvent::of_datagram(datagram)
+        {
+            self.request(&request);
+        }
+    }
+
+    /// Logs a request that a daemon serves.
+    #[inline]
+    pub fn request(&self, request: &RequestEvent) {
+        self.put_if(request.kind(), || request.pack());
+    }
+
     /// Logs the bytes of a packet that was received.
     #[inline]
     pub fn dump_in(&self, bytes: &[u8]) {
@@ -270,8 +293,9 @@ impl Log {
         let first = pack_dump(direction, length_bytes, kept).at(inner.clock.now_ns());
         let units = dump_units(kept.len()) as u64;
         let position = self.reserve(units);
-        let further = kept.get(FIRST_DUMP_BYTES..).unwrap_or_default();
-        for (number, chunk) in (0..).zip(further.chunks(PAYLOAD_BYTES)) {
+        let mut further = kept.get(FIRST_DUMP_BYTES..).unwrap_or_default();
+        let mut number = 0;
+        while !further.is_empty() {
             if number % UNITS_A_LOOK == 0 && self.is_overtaken(position) {
                 // Relaxed: only counted.
                 inner.words.word(word::OVERTAKEN).fetch_add(1, Ordering::Relaxed);
@@ -279,12 +303,17 @@ impl Log {
             }
             let mut last = [0; PAYLOAD_BYTES];
             // A copy of constant length is a third faster.
-            let whole = chunk.first_chunk().unwrap_or_else(|| {
-                last[..chunk.len()].copy_from_slice(chunk);
-                &last
-            });
-            let unit = LogUnit { code: CONTINUED, detail: 0, payload: words_of(whole) };
-            self.store(position.wrapping_add(1 + number), &unit, unit.seal());
+            let (whole, rest) = match further.split_first_chunk() {
+                Some(parts) => parts,
+                None => {
+                    last[..further.len()].copy_from_slice(further);
+                    (&last, &[][..])
+                }
+            };
+            further = rest;
+            let unit = LogUnit { code: CONTINUED, detail: 0, payload: payload_of(whole) };
+            number += 1;
+            self.store(position.wrapping_add(number), &unit, unit.seal());
         }
         // The first unit is written last: it makes the record visible.
         self.store(position, &first, first.seal());
@@ -294,7 +323,7 @@ impl Log {
     }
 
     /// Reserves the next units; returns the position of the first.
-    #[inline]
+    #[inline(always)]
     fn reserve(&self, units: u64) -> u64 {
         // Relaxed, with the fence below: a reader that sees one of the words stored from here on,
         // and then passes an Acquire fence (`LogReader`), sees this head or a later one, and so
@@ -305,14 +334,14 @@ impl Log {
     }
 
     /// Whether other writers have come round since this position was reserved.
-    #[inline]
+    #[inline(always)]
     fn is_overtaken(&self, position: u64) -> bool {
         // Relaxed: the check of each unit covers a look that comes late.
         let head = self.0.words.word(word::HEAD).load(Ordering::Relaxed);
         head.wrapping_sub(position) > self.0.shape.units
     }
 
-    #[inline]
+    #[inline(always)]
     fn store(&self, position: u64, unit: &LogUnit, seal: u64) {
         let (words, at) = (&self.0.words, self.index(position));
         // Relaxed: published by the tag.
@@ -325,7 +354,7 @@ impl Log {
     }
 
     /// Returns the first word of a unit, within range whatever the head says.
-    #[inline]
+    #[inline(always)]
     fn index(&self, position: u64) -> usize {
         word::RING + (position & (self.0.shape.units - 1)) as usize * UNIT_WORDS
     }

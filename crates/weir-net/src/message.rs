@@ -25,6 +25,7 @@
 //! DROPPED   reason 1, pointer 1, whether ICMP reports it 1, the datagram that the station found
 //!           invalid (or its first 576 bytes)
 //! REDIRECT  destination 4, gateway 4, who said so 4
+//! ROUTES    gateway 4, its routing update of GGP
 //! NOTICE    see [`Notice`]
 //! STATISTICS  nothing
 //! REPORT    figures of a service: see [`crate::report`]
@@ -34,6 +35,7 @@ use crate::division::{Division, Refusal};
 use crate::drop_reason::{DropReason, FIRST_REASON};
 use crate::icmp::{Notice, NoticeKind, Undeliverable};
 use crate::outgoing::{Offload, Outgoing};
+use crate::wire::ggp::{self, Update};
 use crate::wire::ipv4::{MOST_HEADER_BYTES, protocol};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -83,6 +85,8 @@ pub mod from_station {
     pub const FILLED: u8 = 7;
     /// A received datagram whose header the station found invalid.
     pub const DROPPED: u8 = 8;
+    /// The nets that a gateway announced.
+    pub const ROUTES: u8 = 9;
 }
 
 /// How far the sender's machine dealt with a packet's checksum above IP.
@@ -99,7 +103,8 @@ pub enum Checksum {
 pub struct Want {
     /// The number of the protocol.
     pub protocol: u8,
-    /// Its port: the destination port of UDP and TCP, the identifier of ICMP replies. None: all
+    /// Its port: the destination port of UDP and TCP, the identifier of replies of ICMP and to GGP
+    /// echoes. None: all
     /// ports that no other station has asked for.
     pub port: Option<u16>,
 }
@@ -409,6 +414,20 @@ pub fn put_redirect(destination: Ipv4Addr, gateway: Ipv4Addr, from: Ipv4Addr) ->
         bytes.extend_from_slice(&address.octets());
     }
     bytes
+}
+
+/// Encodes what a gateway announced.
+pub fn put_routes(gateway: Ipv4Addr, update: &Update<'_>) -> Vec<u8> {
+    [&front(from_station::ROUTES)[..], &gateway.octets(), update.bytes()].concat()
+}
+
+/// Parses the body after the head; `None` if it is not valid.
+pub(crate) fn routes(bytes: &[u8]) -> Option<(Ipv4Addr, Update<'_>)> {
+    let (gateway, update) = bytes.split_at_checked(4)?;
+    match ggp::Message::check(update) {
+        Ok(ggp::Message::RoutingUpdate(update)) => Some((address(gateway), update)),
+        _ => None,
+    }
 }
 
 /// Returns the address in these four bytes.

@@ -158,6 +158,14 @@ pub fn tftpds(tun: &str) -> Vec<PathBuf> {
     paths
 }
 
+/// Returns the path where the icmpd behind the switch on `tun` takes requests of local programs.
+///
+/// # Errors
+/// Those of [`directory`].
+pub fn icmpd(tun: &str) -> Result<PathBuf> {
+    Ok(directory(tun)?.join("icmpd:requests"))
+}
+
 /// How the names of those paths begin.
 const TFTPD: &str = "tftpd:";
 

@@ -1,7 +1,7 @@
 //! What a station tells the switch about its own work, for `weir net stat`: some figures of one
 //! service, whose names both sides know, and of services over TCP some connections.
 
-use crate::log::WaitedSide as Side;
+use crate::stalls::WaitedSide;
 use crate::tcp::ConnectionFigures;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -154,12 +154,7 @@ fn put_connection(it: &ConnectionFigures) -> [u8; CONNECTION_BYTES] {
     bytes[16..20].copy_from_slice(&it.flight_bytes.to_le_bytes());
     bytes[20..24].copy_from_slice(&it.own_window_bytes.to_le_bytes());
     bytes[24..28].copy_from_slice(&it.other_window_bytes.to_le_bytes());
-    bytes[28] = match it.waits_for {
-        None => 0,
-        Some(Side::This) => 1,
-        Some(Side::Network) => 2,
-        Some(Side::Other) => 3,
-    };
+    bytes[28] = it.waits_for.map_or(0, |side| side as u8 + 1);
     bytes
 }
 
@@ -179,9 +174,7 @@ fn connection(bytes: &[u8; CONNECTION_BYTES]) -> Option<ConnectionFigures> {
         other_window_bytes: number(24),
         waits_for: match bytes[28..] {
             [0, 0, 0, 0] => None,
-            [1, 0, 0, 0] => Some(Side::This),
-            [2, 0, 0, 0] => Some(Side::Network),
-            [3, 0, 0, 0] => Some(Side::Other),
+            [number, 0, 0, 0] => Some(*WaitedSide::ALL.get(usize::from(number) - 1)?),
             _ => return None,
         },
     })
@@ -208,7 +201,7 @@ mod tests {
                 flight_bytes: 1 << 31,
                 own_window_bytes: 2,
                 other_window_bytes: 3,
-                waits_for: Some(Side::Other),
+                waits_for: Some(WaitedSide::Other),
             };
             let full = report.with_connections(&[connection; MOST_CONNECTIONS + 1]);
             assert_eq!(full.connections().count(), MOST_CONNECTIONS);

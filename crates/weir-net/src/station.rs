@@ -12,6 +12,7 @@ use crate::net::Net;
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
 use crate::spans;
+use crate::wire::ggp::Update;
 use crate::wire::ipv4::protocol;
 use rustix::fd::BorrowedFd;
 use std::net::Ipv4Addr;
@@ -161,6 +162,15 @@ impl Station {
         time: Duration,
         mut see: impl FnMut(&mut Sender<'_>, StationMessage<'_>),
     ) -> Result<usize> {
+        self.receive_dyn(time, &mut see)
+    }
+
+    /// [`Station::receive_for`], compiled once for all callers: the path is long.
+    fn receive_dyn(
+        &mut self,
+        time: Duration,
+        see: &mut dyn FnMut(&mut Sender<'_>, StationMessage<'_>),
+    ) -> Result<usize> {
         let Station { port, writer, headers, is_icmp, buffer, message, .. } = self;
         let headers = headers.as_mut();
         let mut sender = Sender { writer, headers, is_icmp: *is_icmp, message, failure: None };
@@ -179,15 +189,19 @@ impl Station {
             }
         };
         // While a profile is taken, the wait is a separate call, so that it is counted apart.
-        let got = match weir_profile::is_on() {
-            true => weir_profile::wait_next(&spans::RING_WAIT, || port.wait_timeout(time))
-                .and_then(|()| {
-                    let _span = spans::TAKE.enter_next();
-                    port.receive_each_timeout(buffer, Timeout::Now, show)
-                }),
-            false if time.is_zero() => port.receive_each_timeout(buffer, Timeout::Now, show),
-            false => port.receive_each_timeout(buffer, time, show),
+        let is_profiled = weir_profile::is_on();
+        let waited = match is_profiled {
+            true => weir_profile::wait_next(&spans::RING_WAIT, || port.wait_timeout(time)),
+            false => Ok(()),
         };
+        let timeout = match is_profiled || time.is_zero() {
+            true => Timeout::Now,
+            false => Timeout::from(time),
+        };
+        let got = waited.and_then(|()| {
+            let _span = is_profiled.then(|| spans::TAKE.enter_next());
+            port.receive_each_timeout(buffer, timeout, show)
+        });
         if let Some(error) = sender.failure {
             return Err(error.into());
         }
@@ -272,19 +286,26 @@ pub struct Sender<'a> {
 impl Sender<'_> {
     /// Sends a datagram. The call that shows messages reports a failure.
     pub fn send(&mut self, out: &Outgoing<'_>, payload: &[u8]) {
+        self.send_parts(out, &[], payload);
+    }
+
+    /// Sends a datagram whose payload lies in two parts, such as a header and the user's bytes. Each
+    /// is copied once, into the ring to the switch, which hands it to the device from there.
+    pub fn send_parts(&mut self, out: &Outgoing<'_>, front: &[u8], rest: &[u8]) {
         if let Some(headers) = &mut self.headers {
             let mut head = [0; MOST_FILLED_HEAD_BYTES];
             let room = message::put_filled_head(out, &mut head);
             let span = spans::COMPLETE.enter();
-            let filled = headers.put(out, payload.len(), room);
+            let filled = headers.put(out, front.len() + rest.len(), room);
             drop(span);
             if let Some(header_bytes) = filled {
-                return self.put_parts(&[&head[..FROM_STATION_BYTES + header_bytes], payload]);
+                let head = &head[..FROM_STATION_BYTES + header_bytes];
+                return self.put_parts(&[head, front, rest]);
             }
         }
         let mut head = [0; MOST_SEND_HEAD_BYTES];
         let head_bytes = message::put_send_head(out, &mut head);
-        self.put_parts(&[&head[..head_bytes], payload]);
+        self.put_parts(&[&head[..head_bytes], front, rest]);
     }
 
     fn put_parts(&mut self, parts: &[&[u8]]) {
@@ -318,6 +339,12 @@ impl Sender<'_> {
         self.put();
     }
 
+    /// Tells the switch which nets a gateway announced.
+    pub fn announce(&mut self, gateway: Ipv4Addr, update: &Update<'_>) {
+        *self.message = message::put_routes(gateway, update);
+        self.put();
+    }
+
     /// Passes a notice on to the station that the ICMP error is about.
     pub fn notice(&mut self, notice: &Notice) {
         self.message.clear();
@@ -333,7 +360,32 @@ impl Sender<'_> {
     }
 }
 
-fn arrival(bytes: &[u8]) -> Option<StationMessage<'_>> {
+/// Writes a datagram or notice over what `to` holds, as a switch tells it.
+pub(crate) fn put_arrival(arrived: &StationMessage<'_>, to: &mut Vec<u8>) {
+    let mut front = [0; TO_STATION_BYTES];
+    to.clear();
+    match arrived {
+        StationMessage::Packet { bytes, checksum } => {
+            (front[0], front[2]) = (to_station::PACKET, u8::from(*checksum == Checksum::LeftOut));
+            to.extend_from_slice(&front);
+            to.extend_from_slice(bytes);
+        }
+        StationMessage::Undeliverable { bytes, why } => {
+            (front[1], front[4]) = message::put_why(*why);
+            front[0] = to_station::UNDELIVERABLE;
+            to.extend_from_slice(&front);
+            to.extend_from_slice(bytes);
+        }
+        StationMessage::Notice(notice) => {
+            front[0] = to_station::NOTICE;
+            to.extend_from_slice(&front);
+            to.extend_from_slice(&message::put_notice(notice));
+        }
+    }
+}
+
+/// Reads what a switch tells; `None` if it is nothing of these.
+pub(crate) fn arrival(bytes: &[u8]) -> Option<StationMessage<'_>> {
     let (front, bytes) = bytes.split_first_chunk::<TO_STATION_BYTES>()?;
     match front[0] {
         to_station::PACKET => {

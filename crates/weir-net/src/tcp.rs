@@ -20,10 +20,11 @@ pub mod stalls;
 pub mod telnet;
 mod terminal;
 
-use crate::log::{FlowChange, WaitedSide};
+use crate::log::FlowChange;
+use crate::stalls::WaitedSide;
 pub use device::Outlet;
 use serde::Serialize;
-use stalls::StallCounts;
+use stalls::ConnectionWaits;
 use std::net::SocketAddrV4;
 
 /// A connection of a stack.
@@ -81,7 +82,7 @@ pub struct TcpCounts {
     /// Resets and requests that were not believed, since their numbers are not the next (RFC 5961).
     pub disbelieved: u64,
     /// For how long connections waited, and for whom.
-    pub waits: StallCounts,
+    pub waits: ConnectionWaits,
 }
 
 /// A connection's figures.

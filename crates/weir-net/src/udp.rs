@@ -11,7 +11,7 @@ use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
 use crate::station::{Station, StationMessage};
 use crate::wire::ipv4::{Datagram, protocol};
-use crate::wire::udp::{self, HEADER_BYTES, MOST_PAYLOAD_BYTES, Malformed};
+use crate::wire::udp::{self, MOST_PAYLOAD_BYTES, Malformed};
 use rustix::fd::BorrowedFd;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
@@ -66,7 +66,6 @@ pub struct UdpEndpoint {
     station: Station,
     ports: Vec<u16>,
     log: Option<Log>,
-    buffer: Vec<u8>,
     counts: UdpCounts,
 }
 
@@ -101,8 +100,7 @@ impl UdpEndpoint {
                 Err(error) if error.kind() == ErrorKind::Refused && tries > 0 => {}
                 station => {
                     let (log, counts) = (None, UdpCounts::default());
-                    let buffer = Vec::new();
-                    return Ok(UdpEndpoint { station: station?, ports, log, buffer, counts });
+                    return Ok(UdpEndpoint { station: station?, ports, log, counts });
                 }
             }
         }
@@ -164,13 +162,12 @@ impl UdpEndpoint {
         if !self.ports.contains(&from) {
             return refuse(format!("port {from} is not one of this endpoint"));
         }
-        self.buffer.resize(HEADER_BYTES + payload.len(), 0);
-        self.buffer[HEADER_BYTES..].copy_from_slice(payload);
         let source = SocketAddrV4::new(self.station.attached().address, from);
         // Fits: the length was checked above.
-        let _ = udp::emit_header(source, to, &mut self.buffer);
+        let header = udp::header(source, to, payload).unwrap_or_default();
         self.counts.sent += 1;
-        self.station.send(&Outgoing::new(*to.ip(), protocol::UDP), &self.buffer)
+        let out = Outgoing::new(*to.ip(), protocol::UDP);
+        self.station.send_with(|sender| sender.send_parts(&out, &header, payload))
     }
 
     /// Shows what has come. If there is nothing, waits up to this long for something. Returns how

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use weir_net::ErrorKind;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::{
-    Direction, Dropped, EventBody, FailureEvent, FlowChange, FlowEvent, Kinds, Log, LogReader,
-    Packet, StationChange, StationEvent, Transaction, Transport, WaitedSide, old_name,
+    Asker, Direction, Dropped, EventBody, FailureEvent, FlowChange, FlowEvent, Kinds, Log,
+    LogReader, Packet, RequestEvent, StationChange, StationEvent, Transaction, Transport, old_name,
 };
+use weir_net::stalls::WaitedSide;
 
 struct Place {
     directory: tempfile::TempDir,
@@ -75,6 +76,13 @@ fn one_of_each(log: &Log) -> Vec<(Kinds, EventBody)> {
         remote_port: u16::MAX,
     };
     log.flow(&flow);
+    let target = [10, 9, 0, 1].into();
+    let request =
+        |asker, protocol| RequestEvent::new(asker, target, protocol, &[8, 0, 1, 2, 3, 4, 5, 6, 7]);
+    let local = request(Asker::Local { pid: u32::MAX }, 3);
+    let foreign = request(Asker::Foreign { source: [10, 9, 0, 7].into() }, 1);
+    log.request(&local);
+    log.request(&foreign);
     let dump = |direction, bytes: &[u8]| {
         let length_bytes = bytes.len() as u32;
         EventBody::Dump(weir_net::log::Dump { direction, length_bytes, bytes: bytes.to_vec() })
@@ -87,6 +95,8 @@ fn one_of_each(log: &Log) -> Vec<(Kinds, EventBody)> {
         (Kinds::DROPS, EventBody::Dropped(dropped)),
         (Kinds::STATIONS, EventBody::Station(station(u32::MAX))),
         (Kinds::FLOWS, EventBody::Flow(flow)),
+        (Kinds::LOCAL_REQUESTS, EventBody::Request(local)),
+        (Kinds::FOREIGN_REQUESTS, EventBody::Request(foreign)),
     ]
 }
 

@@ -6,9 +6,10 @@ use std::process::Command;
 use weir_net::drop_reason::DropReason;
 use weir_net::log::format::{Zone, json, pcap, pcap_header, text};
 use weir_net::log::{
-    Direction, Dropped, Dump, EventBody, EventReason, FailureEvent, FlowChange, FlowEvent,
-    LogEvent, Packet, StationChange, StationEvent, Transaction, Transport, WaitedSide,
+    Asker, Direction, Dropped, Dump, EventBody, EventReason, FailureEvent, FlowChange, FlowEvent,
+    LogEvent, Packet, RequestEvent, StationChange, StationEvent, Transaction, Transport,
 };
+use weir_net::stalls::WaitedSide;
 
 const THERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
@@ -52,6 +53,9 @@ fn events() -> Vec<LogEvent> {
     let dropped = |reason, protocol, above| {
         EventBody::Dropped(Dropped { reason, packet: packet(protocol, above) })
     };
+    let request = |asker, protocol, message: &[u8]| {
+        EventBody::Request(RequestEvent::new(asker, HERE, protocol, message))
+    };
     let whats = vec![
         transaction(Direction::In, 1, icmp(8, 0)),
         transaction(Direction::Out, 1, icmp(0, 0)),
@@ -79,6 +83,13 @@ fn events() -> Vec<LogEvent> {
         flow(FlowChange::Again { from: 70_000 }),
         flow(FlowChange::Stalled { waits_for: WaitedSide::This }),
         flow(FlowChange::Stalled { waits_for: WaitedSide::Network }),
+        transaction(Direction::In, 3, Transport::Ggp { kind: 12, sequence: 5, id: 9 }),
+        transaction(Direction::Out, 3, Transport::Ggp { kind: 77, sequence: 5, id: 9 }),
+        request(Asker::Local { pid: 4711 }, 1, &ECHO[20..]),
+        request(Asker::Local { pid: u32::MAX }, 3, &[8, 0, 0, 0, 0, 7, 0, 1]),
+        request(Asker::Foreign { source: THERE }, 1, &ECHO[20..]),
+        request(Asker::Foreign { source: THERE }, 3, &[12, 0, 0, 5, 1, 0]),
+        request(Asker::Foreign { source: THERE }, 3, &[8]),
     ];
     let event = |(number, what)| LogEvent { time_ns: TIME_NS + number * 1_000_001, what };
     (0_u64..).zip(whats).map(event).collect()

@@ -5,7 +5,7 @@ mod any_segments;
 
 use any_segments::{ACK, FIN, Game, RST, SYN, Sent, play};
 use proptest::prelude::*;
-use weir_net::log::WaitedSide;
+use weir_net::stalls::WaitedSide;
 use weir_net::tcp::Stack;
 use weir_net::tcp::smol::BUFFER_BYTES;
 
@@ -235,7 +235,7 @@ fn one_that_never_reads_holds_up_no_other() {
     assert_eq!(came, 200 * 1460);
     let counts = game.stack.counts();
     assert!(
-        counts.waits.other_side_stalls >= 1 && counts.waits.other_side_ns > 500_000_000,
+        counts.waits.stalls.other_side_stalls >= 1 && counts.waits.other_side_ns > 500_000_000,
         "{counts:?}"
     );
     let mut sides = Vec::new();
@@ -259,7 +259,7 @@ fn what_nobody_here_reads_is_this_sides_stall_and_bounded() {
         forge(&mut game, ACK, 0, 0, 1);
     }
     let waits = game.stack.counts().waits;
-    assert_eq!((waits.this_side_stalls, waits.network_ns, waits.other_side_ns), (1, 0, 0));
+    assert_eq!((waits.stalls.this_side_stalls, waits.network_ns, waits.other_side_ns), (1, 0, 0));
     assert!(waits.this_side_ns >= 900_000_000, "{waits:?}");
     assert!(game.read(0, 1 << 20) > BUFFER_BYTES - 1460, "as much as fits");
 }

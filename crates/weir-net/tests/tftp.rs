@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weir_net::log::WaitedSide;
+use weir_net::stalls::WaitedSide;
 use weir_net::tftp::Patience;
 use weir_net::tftp::netascii::{Decoder, Encoder};
 use weir_net::tftp::packet::{self, Mode, TftpOptions, TftpPacket, TftpRequest};
@@ -359,9 +359,9 @@ fn a_stall_is_counted_once_and_by_its_cause() {
     clock.answered(1250 * MS, false);
     let waits = clock.waits(1250 * MS);
     let stalls = |waits: &weir_net::tftp::waits::Waits| {
-        (waits.this_side_stalls, waits.network_stalls, waits.other_side_stalls)
+        (waits.stalls.this_side_stalls, waits.stalls.network_stalls, waits.stalls.other_side_stalls)
     };
-    assert_eq!((stalls(&waits), waits.stalls()), ((1, 1, 1), 3));
+    assert_eq!((stalls(&waits), waits.stalls.all()), ((1, 1, 1), 3));
     // The same again, and then each copy is answered: nothing was lost.
     clock.wait(1250 * MS);
     clock.lost(1500 * MS);

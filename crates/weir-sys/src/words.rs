@@ -44,7 +44,7 @@ impl Words {
     ///
     /// # Panics
     /// If it is beyond the end.
-    #[inline]
+    #[inline(always)]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len(), "word {index} is beyond the end");
         // SAFETY: the word is inside of the mapping (asserted), aligned to eight since the mapping

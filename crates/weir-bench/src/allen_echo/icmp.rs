@@ -3,7 +3,7 @@
 use super::asker::Asker;
 use super::host::{EchoHost, HostKind};
 use super::ledger::Logging;
-use super::watched::Instrumentation;
+use super::watched::{Instrumentation, LogMode};
 use super::{COLUMNS, PAYLOAD_BYTES};
 use crate::tools::background::{Background, endless};
 use crate::tools::prelude::*;
@@ -62,6 +62,7 @@ pub fn groups() -> Vec<Group> {
         groups.extend([1, WINDOW].map(|window| watched(way, window, Instrumentation::Log)));
         groups.extend([1, WINDOW].map(|window| watched(way, window, Instrumentation::Profile)));
     }
+    groups.extend([1, WINDOW].map(log_modes));
     groups.extend(HOSTS.map(four_copies));
     groups.push(kernels());
     groups
@@ -87,12 +88,7 @@ fn logs(window: u64) -> Group {
         let shape = EchoShape { window, ..EchoShape::of(HostKind::Bare(logging)) };
         let made = echo_case(shape, &format!(", log {}", logging.name()));
         match logging {
-            Logging::Synchronous => Case {
-                size: BatchSize::Count(SYNCHRONOUS_COUNT.max(2 * window)),
-                normalise: Normalise::Never,
-                weight: SYNCHRONOUS_WEIGHT,
-                ..made
-            },
+            Logging::Synchronous => waits_for_the_disk(made, window),
             _ => made,
         }
     });
@@ -111,6 +107,31 @@ fn watched(way: HostKind, window: u64, what: fn(bool) -> Instrumentation) -> Gro
     // A twin of a host takes as long to start as the host.
     let twin = what(false) == Instrumentation::Log(false);
     Group { processes: CLOSE, twin, ..beside_the_first(name, cases.into()) }
+}
+
+/// Compares all that the daemon and its switch can log of an echo with logging nothing.
+fn log_modes(window: u64) -> Group {
+    let cases = LogMode::ALL.map(|mode| {
+        let watched = Instrumentation::Mode(mode);
+        let shape = EchoShape { window, watched, ..EchoShape::of(HostKind::Daemon) };
+        let made = echo_case(shape, watched.title());
+        match mode {
+            LogMode::Synchronous => waits_for_the_disk(made, window),
+            _ => made,
+        }
+    });
+    let name = format!("icmp, weir, what is logged{}", under_way(window));
+    Group { processes: ROUGH, twin: false, ..beside_the_first(name, cases.into()) }
+}
+
+/// A case in which every line of the log waits for the disk.
+fn waits_for_the_disk(made: Case, window: u64) -> Case {
+    Case {
+        size: BatchSize::Count(SYNCHRONOUS_COUNT.max(2 * window)),
+        normalise: Normalise::Never,
+        weight: SYNCHRONOUS_WEIGHT,
+        ..made
+    }
 }
 
 /// Adds three further askers of the same host to the one that is timed.
@@ -147,9 +168,7 @@ fn echo_case(shape: EchoShape, what: &str) -> Case {
     let params = Params {
         chunk_bytes: Some(PAYLOAD_BYTES as u64),
         parties: Some(copies),
-        logging: Some(
-            if watched == Instrumentation::Log(true) { "ring" } else { way.logging() }.into(),
-        ),
+        logging: Some(watched.logging().unwrap_or(way.logging()).into()),
         operation: (watched == Instrumentation::Profile(true)).then(|| "profiled".into()),
         window: Some(window),
         device: Some(way.device().into()),

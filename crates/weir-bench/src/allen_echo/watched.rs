@@ -18,8 +18,43 @@ pub enum Instrumentation {
     Usual,
     /// A comparison of logs: without packets, or with every packet.
     Log(bool),
+    /// A comparison of what can be logged.
+    Mode(LogMode),
     /// A comparison of profiles: off or on.
     Profile(bool),
+}
+
+/// What is logged of each echo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogMode {
+    /// Nothing.
+    Nothing,
+    /// The request, by the daemon.
+    Requests,
+    /// Both packets, by the switch.
+    Packets,
+    /// Both packets with their bytes, and the request.
+    All,
+    /// The request, on the disk before it is answered.
+    Synchronous,
+}
+
+impl LogMode {
+    /// All modes.
+    pub const ALL: [LogMode; 5] =
+        [LogMode::Nothing, LogMode::Requests, LogMode::Packets, LogMode::All, LogMode::Synchronous];
+
+    /// The kinds that are logged, and those that wait for the disk.
+    fn masks(self) -> (Kinds, Kinds) {
+        let with_requests = WITHOUT_PACKETS.and(Kinds::FOREIGN_REQUESTS);
+        match self {
+            LogMode::Nothing => (WITHOUT_PACKETS, Kinds::NONE),
+            LogMode::Requests => (with_requests, Kinds::NONE),
+            LogMode::Packets => (Kinds::USUAL, Kinds::NONE),
+            LogMode::All => (Kinds::ALL, Kinds::NONE),
+            LogMode::Synchronous => (with_requests, Kinds::FOREIGN_REQUESTS),
+        }
+    }
 }
 
 /// A host, and what to do before each of its batches.
@@ -30,7 +65,7 @@ pub struct Prepared {
 
 enum Before {
     Nothing,
-    Set(Log, Kinds),
+    Set(Log, (Kinds, Kinds)),
     Renew(Vec<Observed>),
 }
 
@@ -46,8 +81,28 @@ impl Instrumentation {
             Instrumentation::Usual => "",
             Instrumentation::Log(false) => ", log off",
             Instrumentation::Log(true) => ", log on",
+            Instrumentation::Mode(LogMode::Nothing) => ", log of nothing",
+            Instrumentation::Mode(LogMode::Requests) => ", log of requests",
+            Instrumentation::Mode(LogMode::Packets) => ", log of packets",
+            Instrumentation::Mode(LogMode::All) => ", log of all and bytes",
+            Instrumentation::Mode(LogMode::Synchronous) => ", log of requests, synchronous",
             Instrumentation::Profile(false) => ", profile off",
             Instrumentation::Profile(true) => ", profile on",
+        }
+    }
+
+    /// Returns the kind of logging, where it is not that of the host.
+    pub fn logging(self) -> Option<&'static str> {
+        match self {
+            Instrumentation::Log(true) => Some("ring"),
+            Instrumentation::Mode(LogMode::Nothing) => None,
+            Instrumentation::Mode(LogMode::Requests) => Some("ring-requests"),
+            Instrumentation::Mode(LogMode::Packets) => Some("ring-packets"),
+            Instrumentation::Mode(LogMode::All) => Some("ring-all"),
+            Instrumentation::Mode(LogMode::Synchronous) => Some("ring-synchronous"),
+            Instrumentation::Usual | Instrumentation::Log(false) | Instrumentation::Profile(_) => {
+                None
+            }
         }
     }
 
@@ -56,7 +111,7 @@ impl Instrumentation {
     /// needs a host of its own.
     pub fn start(self, site: &Site, way: HostKind) -> Result<Prepared, CaseError> {
         let host = match self {
-            Instrumentation::Log(_) => shared(site, way)?,
+            Instrumentation::Log(_) | Instrumentation::Mode(_) => shared(site, way)?,
             _ => Rc::new(EchoHost::start(site, way)?),
         };
         let weir = || {
@@ -66,9 +121,10 @@ impl Instrumentation {
         let before = match self {
             Instrumentation::Usual | Instrumentation::Profile(false) => Before::Nothing,
             Instrumentation::Log(on) => {
-                let log = weir()?.log()?;
-                Before::Set(log, if on { Kinds::USUAL } else { WITHOUT_PACKETS })
+                let kinds = if on { Kinds::USUAL } else { WITHOUT_PACKETS };
+                Before::Set(weir()?.log()?, (kinds, Kinds::NONE))
             }
+            Instrumentation::Mode(mode) => Before::Set(weir()?.log()?, mode.masks()),
             Instrumentation::Profile(true) => Before::Renew(weir().and_then(Weir::profiles)?),
         };
         Ok(Prepared { host, before })
@@ -92,8 +148,9 @@ impl Prepared {
     pub fn before_batch(&mut self) -> Result<(), CaseError> {
         match &mut self.before {
             Before::Nothing => {}
-            Before::Set(log, kinds) => {
+            Before::Set(log, (kinds, synchronous)) => {
                 log.set_mask(*kinds);
+                log.set_sync_mask(*synchronous);
             }
             Before::Renew(profiles) => profiles.iter_mut().try_for_each(Observed::renew)?,
         }

@@ -2,6 +2,7 @@
 
 `unreachable`: protocols and ports nobody has. `flood`: how many errors come for many datagrams.
 `redirect`: redirects from the gateway, from others, to others. `ggp`: echoes of protocol 3.
+`routes`: updates of gateways, sound and not; `routes crowd`: of many, about many nets.
 `silence`: that an echo request is answered by nobody. `pour`: requests that nobody waits for.
 """
 
@@ -77,6 +78,37 @@ def redirect(wire):
     return answers
 
 
+def update(sequence, nets):
+    """A routing update: a group for each net of class B or C, with its distance."""
+    groups = b"".join(bytes([distance, 1]) + bytes(map(int, net.split(".")))
+                      for net, distance in nets.items())
+    return struct.pack("!BBHBB", 12, 0, sequence, 0, len(nets)) + groups
+
+
+def routes(wire):
+    """Who announces which nets; then redirects about them, which only the gateway in use may send."""
+    def said(payload, source):
+        return [packet.brief() for packet in wire.exchange(ip(payload, proto=GGP, src=source))]
+
+    if sys.argv[2:] == ["crowd"]:
+        nets = [{f"192.{gateway}.{net}": net % 3 for net in range(200)} for gateway in range(40)]
+        return [len(said(update(1, nets[gateway]), f"10.9.0.{100 + gateway}"))
+                for gateway in range(40)]
+    far = "128.5.7.1"
+    about = ip(echo(1, 1, b"to be redirected"), src=HOST, dst=far)[:28]
+    redirects = {source: ip(icmp(5, 1, address("10.9.0.9") + about), src=source)
+                 for source in (OURS, "10.9.0.7", "10.9.0.8")}
+    return {
+        "far": said(update(1, {"128.5": 1, "192.5.7": 3}), "10.9.0.7"),
+        "near": said(update(1, {"128.5": 0}), "10.9.0.8"),
+        "stranger": said(update(1, {"128.5": 0}), "192.0.2.9"),
+        "host itself": said(update(1, {"128.5": 0}), HOST),
+        "cut": said(update(2, {"128.5": 0})[:-1], "10.9.0.7"),
+        "old": said(update(0, {"128.6": 0}), "10.9.0.7"),
+        "redirects": [wire.exchange(redirects[source]) for source in redirects],
+    }
+
+
 def ggp(wire):
     """RFC 823: echo is of type 8, its reply of type 0."""
     message = struct.pack("!BBH", 8, 0, 77)
@@ -114,7 +146,8 @@ def main():
         return say(pour(wire, int(sys.argv[2])))
     if what == "flood":
         return say(flood(wire, int(sys.argv[2])))
-    say({"unreachable": unreachable, "redirect": redirect, "ggp": ggp, "silence": silence}[what](wire))
+    say({"unreachable": unreachable, "redirect": redirect, "ggp": ggp, "routes": routes,
+         "silence": silence}[what](wire))
 
 
 main()

@@ -1,4 +1,5 @@
-//! A host's part of GGP (RFC 823 4.4): which nets gateways reach, and our own updates.
+//! A host's part of GGP (RFC 823 4.4): updates of gateways, which the routing keeps
+//! ([`crate::routes`]), and our own updates.
 //!
 //! Everything that needs a clock is left out. Gateways are not polled by echoes: one counts as up
 //! as soon as it is heard (Appendix C, "a Routing Update message is received", a). Our update is
@@ -6,26 +7,13 @@
 
 use super::{Answers, Engine};
 use crate::outgoing::Outgoing;
-use crate::wire::ggp::{self, Message, Network, Update};
+use crate::routes::MOST_ANNOUNCERS;
+use crate::wire::ggp::{self, Message, Network};
 use crate::wire::ipv4::{Header, protocol};
 use std::net::Ipv4Addr;
 
-/// Most gateways remembered; a further one replaces the one not heard for longest.
-pub const MOST_GATEWAYS: usize = 16;
-
-/// A net, and a gateway that announces it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// The net.
-    pub network: Network,
-    /// The gateway, on our net.
-    pub gateway: Ipv4Addr,
-    /// Hops from the gateway to the net, as announced. From here it is one more.
-    pub distance: u8,
-}
-
 /// A gateway that sent an update, or an unused entry.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Gateway {
     /// Its address; 0.0.0.0 for an unused entry, which no source is.
     address: Ipv4Addr,
@@ -34,8 +22,6 @@ struct Gateway {
     /// How many updates had been accepted in total when its last one was: the smallest is the
     /// oldest.
     heard: u64,
-    /// The routes of that update, with room for as many as an update can have.
-    networks: Vec<(Network, u8)>,
 }
 
 /// The gateways heard from.
@@ -46,48 +32,30 @@ pub struct Gateways {
     /// Sequence of our update ("N" in RFC 823). Its content never changes.
     sequence: u16,
     heard: u64,
-    gateways: [Gateway; MOST_GATEWAYS],
+    gateways: [Gateway; MOST_ANNOUNCERS],
 }
 
 impl Gateways {
     /// Creates it without gateways, for a host at `address`.
     pub fn new(address: Ipv4Addr) -> Gateways {
-        let gateways = std::array::from_fn(|_| Gateway {
-            address: Ipv4Addr::UNSPECIFIED,
-            received: 0,
-            heard: 0,
-            networks: Vec::with_capacity(ggp::MOST_NETWORKS),
-        });
+        let unused = Gateway { address: Ipv4Addr::UNSPECIFIED, received: 0, heard: 0 };
+        let gateways = [unused; MOST_ANNOUNCERS];
         Gateways { network: Network::of(address), sequence: 1, heard: 0, gateways }
-    }
-
-    /// Returns all routes that the gateways announced last.
-    pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {
-        self.gateways.iter().flat_map(|gateway| {
-            let address = gateway.address;
-            gateway.networks.iter().map(move |&(network, distance)| Route {
-                network,
-                gateway: address,
-                distance,
-            })
-        })
     }
 
     /// Accepts an update, or refuses it with the sequence of the last accepted one.
     ///
     /// A gateway's update replaces its previous one. A repeated update is accepted again (RFC 823
     /// 4.4.3: S - R is not below zero): its acknowledgement was lost.
-    fn accept(&mut self, from: Ipv4Addr, update: &Update<'_>) -> Result<(), u16> {
+    fn accept(&mut self, from: Ipv4Addr, sequence: u16) -> Result<(), u16> {
         let known = self.gateways.iter().position(|gateway| gateway.address == from);
         let gateway = &mut self.gateways[known.unwrap_or_else(|| self.oldest())];
-        if known.is_some() && is_before(update.sequence(), gateway.received) {
+        if known.is_some() && is_before(sequence, gateway.received) {
             return Err(gateway.received);
         }
         self.heard += 1;
         gateway.heard = self.heard;
-        (gateway.address, gateway.received) = (from, update.sequence());
-        gateway.networks.clear();
-        gateway.networks.extend(update.networks());
+        (gateway.address, gateway.received) = (from, sequence);
         Ok(())
     }
 
@@ -144,7 +112,7 @@ impl Engine {
                 self.send_ggp(header.source, &Message::EchoReply { rest }, answers);
             }
             Message::RoutingUpdate(update) => {
-                let answer = match gateways.accept(header.source, &update) {
+                let answer = match gateways.accept(header.source, update.sequence()) {
                     Ok(()) => Message::Acknowledgement { sequence: update.sequence() },
                     Err(sequence) => Message::NegativeAcknowledgement { sequence },
                 };
@@ -154,6 +122,10 @@ impl Engine {
                     return self.counts.ggp_updates_refused += 1;
                 }
                 self.counts.ggp_updates_accepted += 1;
+                // What this host may have said to itself is no gateway's.
+                if header.source != self.settings.address {
+                    answers.announce(header.source, &update);
+                }
                 if update.need_update() {
                     self.send_update(header.source, now_ns, answers);
                 }

@@ -1,6 +1,7 @@
 //! Received errors and redirects: which are accepted, and which process they concern.
 
 use super::{Answers, Engine};
+use crate::wire::ggp;
 use crate::wire::icmp::{self, Message, Quoted};
 use crate::wire::ipv4::{Header, protocol};
 use crate::wire::ports;
@@ -32,11 +33,11 @@ pub struct Notice {
     pub from: Ipv4Addr,
     /// The protocol of the datagram, see [`crate::wire::ipv4::protocol`].
     pub protocol: u8,
-    /// The source port (UDP, TCP), or the identifier of an ICMP request; 0 for other protocols.
+    /// The source port (UDP, TCP), or the identifier of an ICMP request or of a GGP echo of weir; 0 for other protocols.
     pub local_port: u16,
     /// The destination.
     pub remote: Ipv4Addr,
-    /// The destination port (UDP, TCP), or the sequence number of an ICMP request; else 0.
+    /// The destination port (UDP, TCP), or the sequence number of such a request; else 0.
     pub remote_port: u16,
     /// The next hop's MTU in bytes, if the datagram was too long and the gateway stated it; else 0.
     pub mtu_bytes: u16,
@@ -141,6 +142,7 @@ fn both_ports(quoted: &Quoted<'_>) -> Option<(u16, u16)> {
             Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])))
         }
         (protocol::ICMP, _) => None,
+        (protocol::GGP, _) => Some(ggp::echo_ids(payload).unwrap_or((0, 0))),
         _ => Some((0, 0)),
     }
 }

@@ -2,6 +2,7 @@
 //! the round trips and the offset of the other clock. No clock and no I/O.
 
 use super::{Notice, NoticeKind};
+use crate::wire::ggp;
 use crate::wire::icmp::{self, Echo, Message, Timestamp};
 use crate::wire::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol};
 use hdrhistogram::Histogram;
@@ -31,6 +32,37 @@ pub enum Probe {
     },
     /// A timestamp.
     Timestamp,
+    /// A GGP echo, whose data are identifier and sequence as in an echo of ICMP, and this many bytes
+    /// more.
+    GgpEcho {
+        /// As in an echo.
+        data_bytes: usize,
+    },
+}
+
+impl Probe {
+    /// Returns the protocol of the requests.
+    pub fn protocol(self) -> u8 {
+        match self {
+            Probe::Echo { .. } | Probe::Timestamp => protocol::ICMP,
+            Probe::GgpEcho { .. } => protocol::GGP,
+        }
+    }
+
+    /// The probe with as many data as a datagram holds.
+    fn fitting(mut self) -> Probe {
+        if let Probe::Echo { data_bytes } | Probe::GgpEcho { data_bytes } = &mut self {
+            *data_bytes = MOST_DATA_BYTES.min(*data_bytes);
+        }
+        self
+    }
+
+    fn data_bytes(self) -> usize {
+        match self {
+            Probe::Echo { data_bytes } | Probe::GgpEcho { data_bytes } => data_bytes,
+            Probe::Timestamp => 0,
+        }
+    }
 }
 
 /// The result for a received message.
@@ -131,14 +163,8 @@ impl Pinger {
     ///
     /// Data that exceed the room in a datagram are shortened to it.
     pub fn new(id: u16, probe: Probe, late_ns: u64) -> Pinger {
-        let data_bytes = match probe {
-            Probe::Echo { data_bytes } => data_bytes.min(MOST_DATA_BYTES),
-            Probe::Timestamp => 0,
-        };
-        let probe = match probe {
-            Probe::Echo { .. } => Probe::Echo { data_bytes },
-            Probe::Timestamp => probe,
-        };
+        let probe = probe.fitting();
+        let data_bytes = probe.data_bytes();
         let histogram = Histogram::new_with_bounds(1, MOST_RTT_NS, 3);
         Pinger {
             id,
@@ -158,7 +184,7 @@ impl Pinger {
     }
 
     /// Returns the next request, sent now by the monotonic and by the wall clock, as the payload of
-    /// an ICMP datagram. The first sequence number is 1.
+    /// a datagram. The first sequence number is 1.
     pub fn request(&mut self, now_ns: u64, ms_since_midnight_ut: u32) -> &[u8] {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
@@ -176,9 +202,20 @@ impl Pinger {
                 receive_ms: 0,
                 transmit_ms: 0,
             }),
+            Probe::GgpEcho { .. } => return self.ggp_request(sequence),
         };
         let bytes = message.emit(&mut self.message).expect("there is room for the message");
         &self.message[..bytes]
+    }
+
+    fn ggp_request(&mut self, sequence: u16) -> &[u8] {
+        let message = &mut self.message[..ggp::ECHO_HEADER_BYTES + self.data.len()];
+        let (head, data) = message.split_at_mut(ggp::ECHO_HEADER_BYTES);
+        head.copy_from_slice(&[ggp::kind::ECHO, 0, 0, 0, 0, 0, 0, 0]);
+        head[4..6].copy_from_slice(&self.id.to_be_bytes());
+        head[6..].copy_from_slice(&sequence.to_be_bytes());
+        data.copy_from_slice(&self.data);
+        message
     }
 
     /// Writes magic and time before the pattern, as far as they fit.
@@ -188,18 +225,9 @@ impl Pinger {
         self.data[..bytes].copy_from_slice(&stamp[..bytes]);
     }
 
-    /// Evaluates the payload of an ICMP datagram received now.
+    /// Evaluates the payload of a datagram of the probe's protocol received now.
     pub fn take(&mut self, payload: &[u8], now_ns: u64, ms_since_midnight_ut: u32) -> PingResult {
-        let (sequence, is_right) = match (Message::check(payload), self.probe) {
-            (Ok(Message::EchoReply(echo)), Probe::Echo { .. }) if echo.id == self.id => {
-                (echo.sequence, self.is_what_was_sent(&echo))
-            }
-            (Ok(Message::TimestampReply(times)), Probe::Timestamp) if times.id == self.id => {
-                let request = self.requests[usize::from(times.sequence)];
-                (times.sequence, request.originate_ms == times.originate_ms)
-            }
-            _ => return PingResult::NotOurs,
-        };
+        let Some((sequence, is_right)) = self.reply(payload) else { return PingResult::NotOurs };
         let request = &mut self.requests[usize::from(sequence)];
         if request.sent == 0 || !is_right {
             self.counts.changed += 1;
@@ -218,10 +246,35 @@ impl Pinger {
         self.rtt_sum_ns += u128::from(rtt_ns);
         self.rtt_least_ns = self.rtt_least_ns.min(rtt_ns);
         self.rtt_most_ns = self.rtt_most_ns.max(rtt_ns);
-        if let Ok(Message::TimestampReply(times)) = Message::check(payload) {
+        if let (Probe::Timestamp, Ok(Message::TimestampReply(times))) =
+            (self.probe, Message::check(payload))
+        {
             self.take_times(&times, rtt_ns, ms_since_midnight_ut);
         }
         PingResult::Reply { sequence, rtt_ns, late }
+    }
+
+    /// Returns the sequence of a reply to this probe and identifier, and whether it has what was
+    /// sent.
+    fn reply(&self, payload: &[u8]) -> Option<(u16, bool)> {
+        if let Probe::GgpEcho { .. } = self.probe {
+            let [ggp::kind::ECHO_REPLY, _, _, _, a, b, c, d, data @ ..] = payload else {
+                return None;
+            };
+            let (id, sequence) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+            let echo = Echo { id, sequence, data };
+            return (id == self.id).then(|| (sequence, self.is_what_was_sent(&echo)));
+        }
+        match (Message::check(payload), self.probe) {
+            (Ok(Message::EchoReply(echo)), Probe::Echo { .. }) if echo.id == self.id => {
+                Some((echo.sequence, self.is_what_was_sent(&echo)))
+            }
+            (Ok(Message::TimestampReply(times)), Probe::Timestamp) if times.id == self.id => {
+                let request = self.requests[usize::from(times.sequence)];
+                Some((times.sequence, request.originate_ms == times.originate_ms))
+            }
+            _ => None,
+        }
     }
 
     /// Whether an echo's data match those of the last request with its sequence number.
@@ -254,7 +307,7 @@ impl Pinger {
     /// Evaluates an error about a datagram of this host. Returns whether it concerned a request
     /// here.
     pub fn notice(&mut self, notice: &Notice) -> bool {
-        if notice.protocol != protocol::ICMP
+        if notice.protocol != self.probe.protocol()
             || notice.local_port != self.id
             || self.requests[usize::from(notice.remote_port)].sent == 0
         {

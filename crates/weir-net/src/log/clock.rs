@@ -39,7 +39,7 @@ impl EventClock {
     }
 
     /// Returns the time since 1970.
-    #[inline]
+    #[inline(always)]
     pub fn now_ns(&self) -> u64 {
         let raw = self.counter.raw();
         // Relaxed, both: each is valid by itself. A thread that sees a new limit and the old offset

@@ -7,8 +7,9 @@ use super::flow::FlowEvent;
 use super::format;
 use super::kinds::Kinds;
 use super::layout::{LogUnit, PAYLOAD_BYTES};
+use super::packet::Packet;
 use super::reason::EventReason;
-use crate::wire::ipv4::Header;
+use super::request::{Asker, RequestEvent};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 
@@ -23,53 +24,6 @@ pub enum Direction {
     In,
     /// Sent.
     Out,
-}
-
-/// The fields above a packet's IP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Protocol 1.
-    Icmp {
-        /// Type of the message.
-        kind: u8,
-        /// Code of the type.
-        code: u8,
-        /// Bytes 4 and 5: the identifier, for types that have one.
-        id: u16,
-        /// Bytes 6 and 7: the sequence number, for types that have one.
-        sequence: u16,
-    },
-    /// TCP or UDP (protocols 6, 17).
-    Ports {
-        /// Source port.
-        source: u16,
-        /// Destination port.
-        target: u16,
-        /// The identification of the IP header.
-        id: u16,
-    },
-    /// Any other protocol, a later fragment, or a packet too short to tell.
-    None {
-        /// The identification of the IP header.
-        id: u16,
-    },
-}
-
-/// The header fields of a packet that are logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Packet {
-    /// Source address.
-    pub source: Ipv4Addr,
-    /// Destination address.
-    pub target: Ipv4Addr,
-    /// Protocol number.
-    #[serde(flatten, serialize_with = "format::put_protocol")]
-    pub protocol: u8,
-    /// Fields above IP. The variant must be that of the protocol, or `None`.
-    #[serde(flatten)]
-    pub transport: Transport,
-    /// Length of the whole packet, with its IP header.
-    pub length_bytes: u16,
 }
 
 /// A packet that was received or sent.
@@ -166,6 +120,8 @@ pub enum EventBody {
     Station(StationEvent),
     /// A transfer or a connection began, ended, sent again or stalled.
     Flow(FlowEvent),
+    /// A daemon serves a request.
+    Request(RequestEvent),
 }
 
 /// An event as a reader returns it.
@@ -189,6 +145,7 @@ impl LogEvent {
             EventBody::Dropped(_) => Kinds::DROPS,
             EventBody::Station(_) => Kinds::STATIONS,
             EventBody::Flow(_) => Kinds::FLOWS,
+            EventBody::Request(request) => request.kind(),
         }
     }
 }
@@ -203,10 +160,9 @@ mod code {
     pub const DROPPED: u8 = 6;
     pub const STATION: u8 = 7;
     pub const FLOW: u8 = 8;
+    pub const LOCAL_REQUEST: u8 = 9;
+    pub const FOREIGN_REQUEST: u8 = 10;
 }
-
-/// Detail bit: the fields above the IP header are unknown.
-const BARE: u16 = 0x80;
 
 /// An event ready to be stored in a unit: code, detail, two words.
 #[derive(Clone, Copy, Debug)]
@@ -217,100 +173,30 @@ pub struct Packed {
 }
 
 impl Packed {
-    #[inline]
+    #[inline(always)]
     fn new(code: u8, protocol: u8, reason: EventReason, words: [u64; 2]) -> Packed {
         let detail = u16::from(protocol) << 8 | u16::from(reason.number());
         Packed { code, detail, words }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn at(self, time_ns: u64) -> LogUnit {
         let Packed { code, detail, words } = self;
         LogUnit { code, detail, payload: [time_ns, words[0], words[1]] }
     }
 }
 
-impl Packet {
-    /// Parses packet bytes, which may be anything, for the log; fields that cannot be read are
-    /// zero.
-    #[inline]
-    pub fn of(bytes: &[u8]) -> Packet {
-        let length_bytes = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-        let Some(header) = bytes.first_chunk::<20>().filter(|header| header[0] >> 4 == 4) else {
-            let nobody = Ipv4Addr::UNSPECIFIED;
-            let transport = Transport::None { id: 0 };
-            return Packet { source: nobody, target: nobody, protocol: 0, transport, length_bytes };
-        };
-        let header_bytes = usize::from(header[0] & 15) * 4;
-        let header = Header::of_checked(header);
-        let above = bytes.get(header_bytes.max(20)..).filter(|_| header.offset_bytes == 0);
-        Packet { length_bytes, ..Packet::of_parts(&header, above.unwrap_or_default()) }
-    }
-
-    /// Takes the fields from a parsed header and the first bytes of the payload, which may be short.
-    #[inline]
-    pub fn of_parts(header: &Header, above: &[u8]) -> Packet {
-        let transport = match above.first_chunk::<8>() {
-            Some(above) => Transport::of(header.protocol, header.id, above),
-            None => Transport::None { id: header.id },
-        };
-        Packet {
-            source: header.source,
-            target: header.destination,
-            protocol: header.protocol,
-            transport,
-            length_bytes: header.total_bytes,
-        }
-    }
-
-    #[inline]
-    fn pack(&self, code: u8, reason: EventReason) -> Packed {
-        let addresses = u64::from(self.source.to_bits()) << 32 | u64::from(self.target.to_bits());
-        let (a, b, c, bare) = match self.transport {
-            Transport::Icmp { kind, code, id, sequence } => {
-                (u16::from(kind) << 8 | u16::from(code), id, sequence, 0)
-            }
-            Transport::Ports { source, target, id } => (source, target, id, 0),
-            Transport::None { id } => (0, 0, id, BARE),
-        };
-        let rest = u64::from(self.length_bytes) << 48
-            | u64::from(a) << 32
-            | u64::from(b) << 16
-            | u64::from(c);
-        let mut packed = Packed::new(code, self.protocol, reason, [addresses, rest]);
-        packed.detail |= bare;
-        packed
-    }
-
-    fn unpack(unit: &LogUnit) -> Packet {
-        let [_, addresses, rest] = unit.payload;
-        let (a, b, c) = ((rest >> 32) as u16, (rest >> 16) as u16, rest as u16);
-        let protocol = (unit.detail >> 8) as u8;
-        let transport = match (protocol, unit.detail & BARE) {
-            (1, 0) => Transport::Icmp { kind: (a >> 8) as u8, code: a as u8, id: b, sequence: c },
-            (6 | 17, 0) => Transport::Ports { source: a, target: b, id: c },
-            _ => Transport::None { id: c },
-        };
-        Packet {
-            source: Ipv4Addr::from_bits((addresses >> 32) as u32),
-            target: Ipv4Addr::from_bits(addresses as u32),
-            protocol,
-            transport,
-            length_bytes: (rest >> 48) as u16,
-        }
-    }
+#[inline(always)]
+fn pack_packet(packet: &Packet, code: u8, reason: EventReason) -> Packed {
+    let (bits, words) = packet.words();
+    let mut packed = Packed::new(code, packet.protocol, reason, words);
+    packed.detail |= bits;
+    packed
 }
 
-impl Transport {
-    #[inline]
-    fn of(protocol: u8, id: u16, above: &[u8; 8]) -> Transport {
-        let pair = |at: usize| u16::from_be_bytes([above[at], above[at + 1]]);
-        match protocol {
-            1 => Transport::Icmp { kind: above[0], code: above[1], id: pair(4), sequence: pair(6) },
-            6 | 17 => Transport::Ports { source: pair(0), target: pair(2), id },
-            _ => Transport::None { id },
-        }
-    }
+fn unpack_packet(unit: &LogUnit) -> Packet {
+    let [_, addresses, rest] = unit.payload;
+    Packet::of_words(unit.detail, [addresses, rest])
 }
 
 impl Transaction {
@@ -320,14 +206,14 @@ impl Transaction {
             Direction::In => code::RECEIVED,
             Direction::Out => code::SENT,
         };
-        self.packet.pack(code, EventReason::new(0))
+        pack_packet(&self.packet, code, EventReason::new(0))
     }
 }
 
 impl Dropped {
     #[inline]
     pub(crate) fn pack(&self) -> Packed {
-        self.packet.pack(code::DROPPED, self.reason)
+        pack_packet(&self.packet, code::DROPPED, self.reason)
     }
 }
 
@@ -353,6 +239,25 @@ impl FlowEvent {
     pub(crate) fn pack(&self) -> Packed {
         let (what, words) = self.words();
         Packed::new(code::FLOW, self.protocol, EventReason::new(what), words)
+    }
+}
+
+impl RequestEvent {
+    /// Returns its kind.
+    pub fn kind(&self) -> Kinds {
+        match self.asker {
+            Asker::Local { .. } => Kinds::LOCAL_REQUESTS,
+            Asker::Foreign { .. } => Kinds::FOREIGN_REQUESTS,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pack(&self) -> Packed {
+        let code = match self.asker {
+            Asker::Local { .. } => code::LOCAL_REQUEST,
+            Asker::Foreign { .. } => code::FOREIGN_REQUEST,
+        };
+        pack_packet(&self.as_packet(), code, EventReason::new(0))
     }
 }
 
@@ -385,7 +290,7 @@ pub(crate) const fn dump_units(kept_bytes: usize) -> usize {
 /// Returns the number of units in the record that this unit begins; `None` if it begins none.
 pub(crate) fn units_of(unit: &LogUnit) -> Option<usize> {
     match unit.code {
-        code::RECEIVED..=code::FAILURE | code::DROPPED | code::STATION | code::FLOW => Some(1),
+        code::RECEIVED..=code::FAILURE | code::DROPPED..=code::FOREIGN_REQUEST => Some(1),
         code::DUMP_IN | code::DUMP_OUT => Some(dump_units(unit.payload[1] as u32 as usize)),
         _ => None,
     }
@@ -399,7 +304,7 @@ pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<LogEvent> {
         code::RECEIVED | code::SENT => {
             let out = unit.code == code::SENT;
             let direction = if out { Direction::Out } else { Direction::In };
-            EventBody::Transaction(Transaction { direction, packet: Packet::unpack(unit) })
+            EventBody::Transaction(Transaction { direction, packet: unpack_packet(unit) })
         }
         code::FAILURE => EventBody::Failure(FailureEvent {
             reason,
@@ -408,7 +313,7 @@ pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<LogEvent> {
             target: Ipv4Addr::from_bits(unit.payload[1] as u32),
             value: unit.payload[2] as u32,
         }),
-        code::DROPPED => EventBody::Dropped(Dropped { reason, packet: Packet::unpack(unit) }),
+        code::DROPPED => EventBody::Dropped(Dropped { reason, packet: unpack_packet(unit) }),
         code::DUMP_IN | code::DUMP_OUT => EventBody::Dump(unpack_dump(unit, further)?),
         code::STATION => {
             let change = [
@@ -428,6 +333,10 @@ pub(crate) fn unpack(unit: &LogUnit, further: &[[u64; 3]]) -> Option<LogEvent> {
             let [_, word, value] = unit.payload;
             let protocol = (unit.detail >> 8) as u8;
             EventBody::Flow(FlowEvent::of_words(reason.number(), protocol, [word, value])?)
+        }
+        code::LOCAL_REQUEST | code::FOREIGN_REQUEST => {
+            let is_local = unit.code == code::LOCAL_REQUEST;
+            EventBody::Request(RequestEvent::of_packet(unpack_packet(unit), is_local))
         }
         _ => return None,
     };

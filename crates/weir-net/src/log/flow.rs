@@ -1,33 +1,9 @@
-//! Changes of transfers and connections, and the side that they wait for.
+//! Changes of transfers and connections.
 
 use super::format;
+use crate::stalls::WaitedSide;
 use serde::Serialize;
 use std::net::Ipv4Addr;
-
-/// A side that a transfer or a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum WaitedSide {
-    /// This process, its files, or a CPU for it.
-    #[serde(rename = "this side")]
-    This,
-    /// What lies between the two sides.
-    #[serde(rename = "the network")]
-    Network,
-    /// The other side.
-    #[serde(rename = "the other side")]
-    Other,
-}
-
-impl WaitedSide {
-    /// Returns its name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            WaitedSide::This => "this side",
-            WaitedSide::Network => "the network",
-            WaitedSide::Other => "the other side",
-        }
-    }
-}
 
 /// What happened to a transfer or a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -107,8 +83,7 @@ impl FlowEvent {
             2 => FlowChange::Failed { bytes: value },
             3 => FlowChange::Again { from: value },
             4 => FlowChange::Stalled {
-                waits_for: *[WaitedSide::This, WaitedSide::Network, WaitedSide::Other]
-                    .get(usize::try_from(value).ok()?)?,
+                waits_for: *WaitedSide::ALL.get(usize::try_from(value).ok()?)?,
             },
             _ => return None,
         };

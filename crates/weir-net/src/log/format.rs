@@ -5,7 +5,7 @@ mod pcap;
 mod text;
 
 pub use json::{SCHEMA, json};
-pub(super) use json::{put_hex, put_protocol};
+pub(super) use json::{put_hex, put_message, put_protocol};
 pub use pcap::{pcap, pcap_header};
 pub use text::{Zone, text};
 
@@ -40,6 +40,24 @@ pub fn icmp_name(kind: u8) -> Option<&'static str> {
         18 => Some("address mask reply"),
         _ => None,
     }
+}
+
+/// Returns the name of a GGP message type (RFC 823), if it has one.
+pub fn ggp_name(kind: u8) -> Option<&'static str> {
+    match kind {
+        0 => Some("echo reply"),
+        2 => Some("acknowledgement"),
+        8 => Some("echo"),
+        9 => Some("interface status"),
+        10 => Some("negative acknowledgement"),
+        12 => Some("routing update"),
+        _ => None,
+    }
+}
+
+/// Whether a GGP message type has a sequence number.
+pub fn ggp_has_sequence(kind: u8) -> bool {
+    matches!(kind, 2 | 10 | 12)
 }
 
 /// Whether an ICMP message type has an identifier and a sequence number.

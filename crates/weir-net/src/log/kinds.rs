@@ -29,13 +29,16 @@ kinds! {
     16 DROPS "drops" "A packet that was dropped."
     32 STATIONS "stations" "A station that attached to the switch, or detached."
     64 FLOWS "flows" "A transfer or connection that began, ended, sent again or stalled."
+    128 LOCAL_REQUESTS "local-requests" "A request that a daemon sends for a local program."
+    256 FOREIGN_REQUESTS "foreign-requests" "A request of a host that a daemon takes."
 }
 
 impl Kinds {
     /// The empty set.
     pub const NONE: Kinds = Kinds(0);
-    /// The kinds that a new log takes: all but the bytes of packets.
-    pub const USUAL: Kinds = Kinds(1 | 2 | 16 | 32 | 64);
+    /// The kinds that a new log takes: all but the bytes of packets, and requests of hosts, which
+    /// are packets too.
+    pub const USUAL: Kinds = Kinds(1 | 2 | 16 | 32 | 64 | 128);
 
     /// Returns the set as bits; a kind's bit never changes.
     #[inline]

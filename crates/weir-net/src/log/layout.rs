@@ -77,7 +77,7 @@ pub struct LogUnit {
 
 impl LogUnit {
     /// The low half of the tag and the check: the part that does not depend on the position.
-    #[inline]
+    #[inline(always)]
     pub fn seal(&self) -> u64 {
         let meaning = u64::from(self.code & 15) << 16 | u64::from(self.detail);
         u64::from(check(self.payload, meaning)) << 20 | meaning
@@ -92,7 +92,7 @@ impl LogUnit {
 }
 
 /// Returns the tag of a sealed unit at `position`.
-#[inline]
+#[inline(always)]
 pub fn tag_at(seal: u64, position: u64) -> u64 {
     let rest = (position >> POSITION_BITS) & 0xffff;
     seal ^ rest << 20 | position << (64 - POSITION_BITS)
@@ -100,7 +100,7 @@ pub fn tag_at(seal: u64, position: u64) -> u64 {
 
 /// Computes a 16-bit check of the words: each word times an odd constant (those of splitmix64 and
 /// of Knuth), so that no single change is lost, rotated against each other and folded.
-#[inline]
+#[inline(always)]
 fn check(words: [u64; 3], meaning: u64) -> u16 {
     let first = words[0].wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let second = words[1].wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(24);
@@ -154,8 +154,20 @@ impl LogShape {
     }
 }
 
+/// Converts the bytes that a further unit holds to words.
+#[inline(always)]
+pub fn payload_of(bytes: &[u8; PAYLOAD_BYTES]) -> [u64; 3] {
+    // No loop: this runs for each 24 bytes of a dump.
+    let word = |at: usize| {
+        let mut whole = [0; 8];
+        whole.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_ne_bytes(whole)
+    };
+    [word(0), word(8), word(16)]
+}
+
 /// Converts bytes of a file to words.
-#[inline]
+#[inline(always)]
 pub fn words_of<const N: usize>(bytes: &[u8]) -> [u64; N] {
     let mut words = [0; N];
     for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {

@@ -7,6 +7,7 @@ use crate::icmp::{Answers, Engine, IcmpCounts, IcmpSettings, Notice, Undeliverab
 use crate::outgoing::{Outgoing, ms_since_midnight};
 use crate::routes::NextHop;
 use crate::spans;
+use crate::wire::ggp::Update;
 use crate::wire::ipv4::{Datagram, protocol};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -31,6 +32,9 @@ impl Inline {
         let number = datagram.header().protocol;
         if number != protocol::ICMP && !(number == protocol::GGP && self.ggp) {
             return false;
+        }
+        if let Some(log) = self.answers.transmitter.journal.log.get() {
+            log.foreign_request(datagram);
         }
         let _span = spans::ANSWER.enter();
         self.engine.take(datagram, now_ns(), &mut self.answers);
@@ -86,6 +90,10 @@ impl Answers for DirectAnswers {
         if let Some(from) = self.gateway_of(destination) {
             self.transmitter.learn(destination, gateway, from);
         }
+    }
+
+    fn announce(&mut self, gateway: Ipv4Addr, update: &Update<'_>) {
+        self.transmitter.routes().announce(gateway, update, now_ns());
     }
 
     fn ms_since_midnight_ut(&mut self) -> u32 {

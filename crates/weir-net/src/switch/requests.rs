@@ -1,10 +1,10 @@
 //! Handles requests of stations: to attach, to send, to read the counters.
 
-use super::SwitchState;
 use super::acceptor::StationAcceptor;
 use super::journal::Journal;
 use super::outgoing::SendResult;
 use super::payload::Payload;
+use super::{SwitchState, now_ns};
 use crate::division::Division;
 use crate::drop_reason::DropReason;
 use crate::log::StationChange;
@@ -13,7 +13,7 @@ use crate::message::{
 };
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
-use crate::wire::ipv4::MOST_HEADER_BYTES;
+use crate::wire::ipv4::{MOST_HEADER_BYTES, protocol};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir::{Ending, Event, Lent, Received, WriterId};
@@ -95,11 +95,14 @@ impl Requests {
                 }
             }
             from_station::REDIRECT => self.redirect(received, &rest),
+            from_station::ROUTES => self.announced(received, &rest),
             from_station::DROPPED => self.dropped(received, &rest),
             from_station::NOTICE => {
                 let mut incoming = self.shared.lock();
                 match message::notice(&rest) {
-                    Some(notice) if incoming.stations.has_icmp(received.writer) => {
+                    Some(notice)
+                        if incoming.stations.has_whole(received.writer, protocol::ICMP) =>
+                    {
                         incoming.stations.notice(&notice);
                     }
                     _ => self.journal().counts.drop(DropReason::BadMessage),
@@ -111,12 +114,25 @@ impl Requests {
 
     /// Handles a redirect that the ICMP station has received.
     fn redirect(&self, received: Received, rest: &[u8]) {
-        if rest.len() != 12 || !self.shared.lock().stations.has_icmp(received.writer) {
+        if rest.len() != 12
+            || !self.shared.lock().stations.has_whole(received.writer, protocol::ICMP)
+        {
             return self.journal().counts.drop(DropReason::BadMessage);
         }
         let [destination, gateway, from] =
             [&rest[..4], &rest[4..8], &rest[8..]].map(message::address);
         self.shared.transmitter.learn(destination, gateway, from);
+    }
+
+    /// Handles what a gateway announced to the GGP station.
+    fn announced(&self, received: Received, rest: &[u8]) {
+        let is_its = self.shared.lock().stations.has_whole(received.writer, protocol::GGP);
+        let accepted = message::routes(rest).filter(|_| is_its).is_some_and(|(gateway, update)| {
+            self.shared.transmitter.routes().announce(gateway, &update, now_ns())
+        });
+        if !accepted {
+            self.journal().counts.drop(DropReason::BadMessage);
+        }
     }
 
     /// Drops a datagram whose header a station has checked.

@@ -169,9 +169,9 @@ impl Stations {
         self.protocols[usize::from(protocol)].is_some()
     }
 
-    /// Whether a writer is the station for ICMP.
-    pub fn has_icmp(&mut self, id: WriterId) -> bool {
-        let owner = self.protocols[usize::from(protocol::ICMP)];
+    /// Whether a writer is the station for a whole protocol.
+    pub fn has_whole(&mut self, id: WriterId, protocol: u8) -> bool {
+        let owner = self.protocols[usize::from(protocol)];
         owner.is_some() && self.place(id) == owner
     }
 
@@ -250,10 +250,14 @@ impl Stations {
 }
 
 /// Returns the port that a datagram is for: the destination port of UDP and TCP, the identifier of
-/// ICMP replies (RFC 792: "the identifier and sequence number may be used by the echo sender").
+/// ICMP replies (RFC 792: "the identifier and sequence number may be used by the echo sender"), and
+/// of replies to GGP echoes, which repeat it.
 fn local_port(number: u8, payload: &[u8]) -> Option<u16> {
     match payload {
         [0 | 14 | 16, _, _, _, high, low, ..] if number == protocol::ICMP => {
+            Some(u16::from_be_bytes([*high, *low]))
+        }
+        [0, _, _, _, high, low, _, _, ..] if number == protocol::GGP => {
             Some(u16::from_be_bytes([*high, *low]))
         }
         _ => Some(ports::of(number, payload)?.destination),
@@ -272,5 +276,8 @@ mod tests {
         assert_eq!(local_port(protocol::ICMP, &[0, 0, 0, 0, 1, 2, 0, 0]), Some(258));
         assert_eq!(local_port(protocol::ICMP, &[8, 0, 0, 0, 1, 2, 0, 0]), None, "a request");
         assert_eq!(local_port(protocol::UDP, &[0, 7, 0]), None);
+        assert_eq!(local_port(protocol::GGP, &[0, 0, 0, 0, 1, 2, 0, 0]), Some(258));
+        assert_eq!(local_port(protocol::GGP, &[0, 0, 0, 0, 1, 2, 0]), None, "too short");
+        assert_eq!(local_port(protocol::GGP, &[8, 0, 0, 0, 1, 2, 0, 0]), None, "a request");
     }
 }

@@ -7,6 +7,9 @@ use crate::station::STATISTICS_SCHEMA;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Most announced nets that are named; the others are only counted.
+const MOST_ANNOUNCED: usize = 64;
+
 impl SwitchState {
     /// Returns the counters as JSON.
     pub fn statistics(&self) -> String {
@@ -36,6 +39,7 @@ impl SwitchState {
                 json!({ "destination": destination, "gateway": gateway, "left_s": left_s })
             })
             .collect();
+        let announced = self.transmitter.routes().announced(now_ns);
         let settings = &self.settings;
         let text = json!({
             "schema": STATISTICS_SCHEMA,
@@ -63,6 +67,13 @@ impl SwitchState {
             "drops": drops,
             "stations": stations,
             "gateways": gateways,
+            "announced_networks": announced.len(),
+            "announced": announced.iter().take(MOST_ANNOUNCED).map(|it| json!({
+                "network": it.network.address(),
+                "gateway": it.gateway,
+                "distance": it.distance,
+                "left_s": (it.until_ns - now_ns) / 1_000_000_000,
+            })).collect::<Vec<_>>(),
         });
         text.to_string()
     }

@@ -133,9 +133,9 @@ impl TcpEndpoint {
             counts.waits.this_side_ns,
             counts.waits.network_ns,
             counts.waits.other_side_ns,
-            counts.waits.this_side_stalls,
-            counts.waits.network_stalls,
-            counts.waits.other_side_stalls,
+            counts.waits.stalls.this_side_stalls,
+            counts.waits.stalls.network_stalls,
+            counts.waits.stalls.other_side_stalls,
         ];
         // Those that wait come first.
         let (mut connections, mut others) = (Vec::new(), Vec::new());

@@ -8,40 +8,29 @@
 //! A connection without any of these waits for nobody: it has nothing to do.
 
 use super::flows::FlowState;
-use crate::log::WaitedSide as Side;
+use crate::stalls::{StallCounts, StallWatch, WaitedSide};
 use serde::Serialize;
-
-/// After so long without a byte that moves, waiting is a stall.
-const STALL_NS: u64 = 200_000_000;
 
 /// For how long connections waited, and for whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct StallCounts {
+pub struct ConnectionWaits {
     /// Time that connections waited for this side; those of several connections are added.
     pub this_side_ns: u64,
     /// Time that connections waited for the network.
     pub network_ns: u64,
     /// Time that connections waited for the other side.
     pub other_side_ns: u64,
-    /// Times of 0.2 s or more without a byte that moved, by the side that was waited for.
-    pub this_side_stalls: u64,
-    /// Those of the network.
-    pub network_stalls: u64,
-    /// Those of the other side.
-    pub other_side_stalls: u64,
+    /// Times of 0.2 s or more without a byte that moved.
+    #[serde(flatten)]
+    pub stalls: StallCounts,
 }
 
-impl StallCounts {
-    /// Returns the stalls of all sides.
-    pub fn stalls(&self) -> u64 {
-        self.this_side_stalls + self.network_stalls + self.other_side_stalls
-    }
-
-    fn of(&mut self, side: Side) -> (&mut u64, &mut u64) {
+impl ConnectionWaits {
+    fn time_of(&mut self, side: WaitedSide) -> &mut u64 {
         match side {
-            Side::This => (&mut self.this_side_ns, &mut self.this_side_stalls),
-            Side::Network => (&mut self.network_ns, &mut self.network_stalls),
-            Side::Other => (&mut self.other_side_ns, &mut self.other_side_stalls),
+            WaitedSide::This => &mut self.this_side_ns,
+            WaitedSide::Network => &mut self.network_ns,
+            WaitedSide::Other => &mut self.other_side_ns,
         }
     }
 }
@@ -58,17 +47,17 @@ pub struct Held {
 }
 
 /// Returns the side that a connection waits for; `None` if it has nothing to do.
-pub fn waits_for(state: &FlowState, held: Held) -> Option<Side> {
+pub fn waits_for(state: &FlowState, held: Held) -> Option<WaitedSide> {
     let flight_bytes = state.flight_bytes as usize;
     let unsent_bytes = held.to_send_bytes.saturating_sub(flight_bytes);
     let next_bytes = unsent_bytes.min(held.segment_bytes);
     if state.repairs {
-        Some(Side::Network)
+        Some(WaitedSide::Network)
     } else if unsent_bytes > 0 {
         let is_full = (state.other_window_bytes as usize) < flight_bytes + next_bytes;
-        Some(if is_full { Side::Other } else { Side::Network })
+        Some(if is_full { WaitedSide::Other } else { WaitedSide::Network })
     } else if held.unread_bytes > 0 && (state.own_window_bytes as usize) < held.segment_bytes {
-        Some(Side::This)
+        Some(WaitedSide::This)
     } else {
         None
     }
@@ -77,44 +66,39 @@ pub fn waits_for(state: &FlowState, held: Held) -> Option<Side> {
 /// Keeps the time that a connection waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StallClock {
-    side: Option<Side>,
+    side: Option<WaitedSide>,
     looked_ns: u64,
-    moved_ns: u64,
     mark: u64,
-    is_stalled: bool,
+    watch: StallWatch,
 }
 
 impl StallClock {
     /// Returns the side that is waited for.
-    pub fn side(&self) -> Option<Side> {
+    pub fn side(&self) -> Option<WaitedSide> {
         self.side
     }
 
     /// Notes that from now on `side` is waited for. `mark` changes when bytes move. Time since the
-    /// last call is added to `counts`; returns the side that a stall is due to when one begins.
+    /// last call is added to `waits`; returns the side that a stall is due to when one begins.
     pub fn look(
         &mut self,
-        side: Option<Side>,
+        side: Option<WaitedSide>,
         mark: u64,
         now_ns: u64,
-        counts: &mut StallCounts,
-    ) -> Option<Side> {
+        waits: &mut ConnectionWaits,
+    ) -> Option<WaitedSide> {
         let waited_ns = now_ns.saturating_sub(self.looked_ns);
         if let Some(side) = self.side {
-            *counts.of(side).0 += waited_ns;
+            *waits.time_of(side) += waited_ns;
         }
         self.looked_ns = now_ns;
         let (Some(now), Some(_), true) = (side, self.side, mark == self.mark) else {
-            (self.side, self.mark, self.moved_ns, self.is_stalled) = (side, mark, now_ns, false);
+            (self.side, self.mark) = (side, mark);
+            self.watch.moved(now_ns);
             return None;
         };
         self.side = side;
-        if self.is_stalled || now_ns.saturating_sub(self.moved_ns) < STALL_NS {
-            return None;
-        }
-        self.is_stalled = true;
-        *counts.of(now).1 += 1;
-        side
+        self.watch.look(now, now_ns, &mut waits.stalls)
     }
 }
 
@@ -137,29 +121,30 @@ mod tests {
         };
         assert_eq!(waits_for(&open, held(0, 0)), None);
         assert_eq!(waits_for(&open, held(0, 5)), None, "there is room for more");
-        assert_eq!(waits_for(&open, held(5, 0)), Some(Side::Network));
+        assert_eq!(waits_for(&open, held(5, 0)), Some(WaitedSide::Network));
         let flying = FlowState { flight_bytes: 9_000, ..open };
         assert_eq!(waits_for(&flying, held(9_000, 0)), None, "all is on its way");
-        assert_eq!(waits_for(&flying, held(10_000, 0)), Some(Side::Network));
-        assert_eq!(waits_for(&flying, held(11_000, 0)), Some(Side::Other));
+        assert_eq!(waits_for(&flying, held(10_000, 0)), Some(WaitedSide::Network));
+        assert_eq!(waits_for(&flying, held(11_000, 0)), Some(WaitedSide::Other));
         let full = FlowState { own_window_bytes: 100, ..open };
-        assert_eq!(waits_for(&full, held(0, 5)), Some(Side::This));
+        assert_eq!(waits_for(&full, held(0, 5)), Some(WaitedSide::This));
         let lossy = FlowState { repairs: true, ..flying };
-        assert_eq!(waits_for(&lossy, held(9_000, 0)), Some(Side::Network));
+        assert_eq!(waits_for(&lossy, held(9_000, 0)), Some(WaitedSide::Network));
     }
 
     #[test]
     fn a_stall_is_counted_once_and_again_only_after_bytes_moved() {
-        let (mut clock, mut counts) = (StallClock::default(), StallCounts::default());
-        let mut look = |mark, ms: u64| clock.look(Some(Side::Other), mark, ms * MS, &mut counts);
+        let (mut clock, mut counts) = (StallClock::default(), ConnectionWaits::default());
+        let mut look =
+            |mark, ms: u64| clock.look(Some(WaitedSide::Other), mark, ms * MS, &mut counts);
         assert_eq!(look(1, 1_000), None);
         assert_eq!(look(1, 1_100), None);
-        assert_eq!(look(1, 1_250), Some(Side::Other));
+        assert_eq!(look(1, 1_250), Some(WaitedSide::Other));
         assert_eq!(look(1, 9_000), None, "the same stall");
         assert_eq!(look(2, 9_001), None, "a byte moved");
-        assert_eq!(look(2, 9_300), Some(Side::Other));
-        let (other_side_stalls, other_side_ns) = (2, 8_300 * MS);
-        let expected = StallCounts { other_side_stalls, other_side_ns, ..Default::default() };
+        assert_eq!(look(2, 9_300), Some(WaitedSide::Other));
+        let stalls = StallCounts { other_side_stalls: 2, ..Default::default() };
+        let expected = ConnectionWaits { stalls, other_side_ns: 8_300 * MS, ..Default::default() };
         assert_eq!(counts, expected, "time before the wait began is not waited");
     }
 }

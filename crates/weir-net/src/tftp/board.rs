@@ -2,8 +2,8 @@
 
 use super::sender::TransferCounts;
 use super::waits::Waits;
-use crate::log::WaitedSide;
 use crate::report::{ReportedService, ServiceReport};
+use crate::stalls::WaitedSide;
 use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -165,9 +165,9 @@ impl TransferBoard {
             waits.ours_ns(),
             waits.network_ns,
             waits.other_ns,
-            waits.this_side_stalls,
-            waits.network_stalls,
-            waits.other_side_stalls,
+            waits.stalls.this_side_stalls,
+            waits.stalls.network_stalls,
+            waits.stalls.other_side_stalls,
         ];
         ServiceReport::new(ReportedService::Tftp, &figures)
     }

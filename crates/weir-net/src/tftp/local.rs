@@ -1,18 +1,20 @@
-//! Requests of local programs to a daemon: to fetch a file, to send one, and to say how transfers
-//! stand.
+//! Requests of local programs to a tftpd (`crate::local`): to fetch a file, to send one, and to
+//! say how transfers stand.
 //!
-//! A program connects a channel of records to the path of the daemon, which only the daemon's user
-//! may do, and sends one request. Each reply is a record of JSON: how the transfer stands, now and
-//! then, and at last how it ended. A program that goes away ends its transfer. The daemon reads and
-//! writes the file itself; the path in a request is absolute.
+//! Each reply is a record of JSON: how the transfer stands, now and then, and at last how it ended.
+//! The daemon reads and writes the file itself; the path in a request is absolute.
 
 use super::board::{TransferBoard, TransferReport, TransferState};
 use super::client::{Client, Progress, Proposal};
 use super::datagrams::Datagrams;
 use super::files::FileSource;
 use super::packet::Mode;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::jail;
+use crate::local::{
+    LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, Serve, refuse_nonsense, request,
+    take_requests,
+};
 use crate::log::Log;
 use serde_json::{Value, json};
 use std::ffi::OsStr;
@@ -22,18 +24,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
-use weir::{Listener, Options, RecordDuplex};
+use weir::{Listener, RecordDuplex};
 
-/// Most requests of local programs at a time.
-pub const MOST_LOCAL: usize = 16;
-/// How often the daemon checks whether it is to end, and a transfer's standing is told.
-const LOOK: Duration = Duration::from_millis(100);
-/// How long a program may take for its request, and the daemon for its next word.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a program waits for the next word of a list.
 const LIST_PATIENCE: Duration = Duration::from_secs(1);
-/// Longest request and reply.
-const MOST_RECORD_BYTES: usize = 16 << 10;
 
 /// What a program asks for.
 #[derive(Clone, Debug)]
@@ -94,59 +88,17 @@ impl LocalRequest<'_> {
     }
 }
 
-/// A program's way to a daemon.
+/// A program's way to a tftpd.
 #[derive(Debug)]
-pub struct LocalDaemon {
-    channel: RecordDuplex,
-    path: String,
-    reply: Vec<u8>,
-}
+pub struct LocalDaemon(LocalChannel);
 
 impl LocalDaemon {
-    /// Connects to the daemon that takes requests at this path.
+    /// Connects to the tftpd that takes requests at this path.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`]: none is there.
     pub fn connect(path: &Path) -> Result<LocalDaemon> {
-        let shown = path.display().to_string();
-        let channel = RecordDuplex::connect(path, &Options::new()).map_err(|error| {
-            let why = match error.kind() {
-                weir::ErrorKind::NoReader => String::from("no tftpd takes requests there"),
-                _ => error.to_string(),
-            };
-            Error::new(ErrorKind::Refused, "ask at", format!("'{shown}'"), why)
-        })?;
-        Ok(LocalDaemon { channel, path: shown, reply: vec![0; MOST_RECORD_BYTES] })
-    }
-
-    fn fault(&self, kind: ErrorKind, why: impl Into<String>) -> Error {
-        Error::new(kind, "ask at", format!("'{}'", self.path), why)
-    }
-
-    fn send(&mut self, request: &[u8]) -> Result<()> {
-        match self.channel.writer.send_timeout(request, PATIENCE) {
-            // It may have refused before the request came: the reply says why.
-            Err(error) if error.kind() != weir::ErrorKind::Closed => {
-                Err(self.fault(ErrorKind::Refused, error.to_string()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Receives the next reply.
-    fn next(&mut self, time: Duration) -> Result<Value> {
-        let got = self.channel.reader.receive_timeout(&mut self.reply, time);
-        let bytes = match got {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return Err(self.fault(ErrorKind::Refused, "tftpd has ended")),
-            Err(error) => return Err(self.fault(ErrorKind::TimedOut, error.to_string())),
-        };
-        let reply: Value = serde_json::from_slice(&self.reply[..bytes])
-            .map_err(|_| self.fault(ErrorKind::Corrupt, "its reply cannot be understood"))?;
-        match reply["refused"].as_str() {
-            Some(why) => Err(self.fault(ErrorKind::Refused, why.to_owned())),
-            None => Ok(reply),
-        }
+        Ok(LocalDaemon(LocalChannel::connect(path, "tftpd", MOST_REQUEST_BYTES)?))
     }
 
     /// Asks for a transfer, and returns how it ended, as [`TransferReport`] in JSON. Shows now and
@@ -160,16 +112,16 @@ impl LocalDaemon {
         stop: &AtomicBool,
         see: &mut dyn FnMut(&Value),
     ) -> Result<Value> {
-        self.send(&request.put())?;
+        self.0.send(&request.put())?;
         loop {
-            let reply = self.next(PATIENCE)?;
+            let reply = self.0.next(PATIENCE)?;
             if reply["state"] != "running" {
                 return Ok(reply);
             }
             see(&reply);
             // Relaxed: it only signals the end. The daemon sees that the channel is closed.
             if stop.load(Ordering::Relaxed) {
-                return Err(self.fault(ErrorKind::TimedOut, "it was interrupted"));
+                return Err(self.0.fault(ErrorKind::TimedOut, "it was interrupted"));
             }
         }
     }
@@ -179,10 +131,10 @@ impl LocalDaemon {
     /// # Errors
     /// Those of [`LocalDaemon::transfer`].
     pub fn transfers(mut self) -> Result<Vec<Value>> {
-        self.send(br#"{"lists":true}"#)?;
+        self.0.send(br#"{"lists":true}"#)?;
         let mut rows = Vec::new();
         loop {
-            let reply = self.next(LIST_PATIENCE)?;
+            let reply = self.0.next(LIST_PATIENCE)?;
             if reply["end"] == true {
                 return Ok(rows);
             }
@@ -209,40 +161,7 @@ pub struct LocalService<'a, F> {
 impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> LocalService<'_, F> {
     /// Takes requests until the daemon is to end; each is served in a thread of its own.
     pub fn run<'scope>(&'scope self, listener: &Listener, scope: &'scope Scope<'scope, '_>) {
-        // Relaxed: it only signals the end.
-        while !self.stop.load(Ordering::Relaxed) {
-            // What is no channel of records, and nobody, are passed over.
-            let Ok(channel) = listener.accept_timeout::<RecordDuplex>(LOOK) else { continue };
-            // Relaxed: a bound, which needs no order.
-            if self.serving.fetch_add(1, Ordering::Relaxed) >= MOST_LOCAL {
-                refuse(channel, "too many requests at a time");
-                self.serving.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
-            scope.spawn(move || {
-                self.serve(channel);
-                self.serving.fetch_sub(1, Ordering::Relaxed);
-            });
-        }
-    }
-
-    fn serve(&self, mut channel: RecordDuplex) {
-        let mut request = vec![0; MOST_RECORD_BYTES];
-        let Ok(Some(bytes)) = channel.reader.receive_timeout(&mut request, PATIENCE) else {
-            return;
-        };
-        let request = &request[..bytes];
-        let end = request.iter().position(|byte| *byte == 0).unwrap_or(request.len());
-        let Ok(terms) = serde_json::from_slice::<Value>(&request[..end]) else {
-            return refuse(channel, "the request cannot be understood");
-        };
-        if terms["lists"] == true {
-            return self.list(channel);
-        }
-        match LocalRequest::check(&terms, request.get(end + 1..).unwrap_or_default()) {
-            Some((request, pid)) => self.transfer(channel, &request, pid),
-            None => refuse(channel, "the request cannot be understood"),
-        }
+        take_requests(listener, scope, self);
     }
 
     fn list(&self, mut channel: RecordDuplex) {
@@ -312,10 +231,25 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> LocalService<'_, F>
     }
 }
 
-fn refuse(mut channel: RecordDuplex, why: &str) {
-    let reply = json!({ "refused": why }).to_string();
-    // A program that is gone misses it.
-    let _ = channel.writer.try_send(reply.as_bytes());
+impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> Serve for LocalService<'_, F> {
+    fn serve(&self, channel: RecordDuplex) {
+        let Some((channel, terms, names)) = request(channel) else { return };
+        if terms["lists"] == true {
+            return self.list(channel);
+        }
+        match LocalRequest::check(&terms, &names) {
+            Some((request, pid)) => self.transfer(channel, &request, pid),
+            None => refuse_nonsense(channel),
+        }
+    }
+
+    fn serving(&self) -> &AtomicUsize {
+        &self.serving
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        self.stop
+    }
 }
 
 /// A transfer as its program is told of it.

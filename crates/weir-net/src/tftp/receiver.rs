@@ -6,7 +6,8 @@ use super::packet::{self, Mode};
 use super::sender::{Changes, Due, ResendTimer, TransferCounts, TransferTerms};
 use super::unwrap_block;
 use super::waits::{WaitClock, Waits};
-use crate::log::{FlowChange, WaitedSide};
+use crate::log::FlowChange;
+use crate::stalls::WaitedSide;
 use std::io;
 
 /// The shortest time between two acknowledgements of blocks that came before, where windows are

@@ -12,7 +12,8 @@ use super::pace::Pace;
 use super::packet::{self, Mode};
 use super::waits::{WaitClock, Waits};
 use super::{Patience, unwrap_block};
-use crate::log::{FlowChange, WaitedSide};
+use crate::log::FlowChange;
+use crate::stalls::WaitedSide;
 use std::collections::VecDeque;
 use std::io;
 

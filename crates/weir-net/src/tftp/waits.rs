@@ -6,12 +6,10 @@
 //! network's, since a packet was lost, and so do a sender's pauses. Where the other side then answers
 //! each copy, none was lost: that time counts as the other side's. All other time is ours.
 //!
-//! A transfer that does not move for [`STALL_NS`] is stalled, by the side that it waits for then.
+//! A transfer that does not move is stalled ([`mod@crate::stalls`]), by the side that it waits for
+//! then.
 
-use crate::log::WaitedSide;
-
-/// After so long without progress, waiting is a stall.
-pub const STALL_NS: u64 = 200_000_000;
+use crate::stalls::{StallCounts, StallWatch, WaitedSide, is_stall};
 
 /// How long each side was waited for, and the whole time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -22,12 +20,9 @@ pub struct Waits {
     pub other_ns: u64,
     /// Round trips as short as the shortest, and times that ended with a packet sent again.
     pub network_ns: u64,
-    /// Stalls for which this side was the cause.
-    pub this_side_stalls: u64,
-    /// Stalls by the network.
-    pub network_stalls: u64,
-    /// Stalls by the other side.
-    pub other_side_stalls: u64,
+    /// Times without progress.
+    #[serde(flatten)]
+    pub stalls: StallCounts,
 }
 
 impl Waits {
@@ -36,14 +31,7 @@ impl Waits {
         self.total_ns += other.total_ns;
         self.other_ns += other.other_ns;
         self.network_ns += other.network_ns;
-        self.this_side_stalls += other.this_side_stalls;
-        self.network_stalls += other.network_stalls;
-        self.other_side_stalls += other.other_side_stalls;
-    }
-
-    /// Returns how often the transfer was stalled.
-    pub fn stalls(&self) -> u64 {
-        self.this_side_stalls + self.network_stalls + self.other_side_stalls
+        self.stalls.add(&other.stalls);
     }
 
     /// Returns the time that this side took: files, and waiting for a CPU.
@@ -73,9 +61,7 @@ pub struct WaitClock {
     /// Since when we pause between two bursts.
     paused_ns: Option<u64>,
     shortest_ns: u64,
-    /// When something moved last, and whether that is so long ago that it is counted as a stall.
-    moved_ns: u64,
-    is_stalled: bool,
+    watch: StallWatch,
     /// Time in which packets were sent again since something moved, and before that: the other side
     /// may answer each copy of them yet.
     lost_ns: u64,
@@ -93,8 +79,7 @@ impl WaitClock {
             is_in_window: false,
             paused_ns: None,
             shortest_ns: u64::MAX,
-            moved_ns: now_ns,
-            is_stalled: false,
+            watch: StallWatch::new(now_ns),
             lost_ns: 0,
             doubtful_ns: 0,
             waits,
@@ -115,17 +100,7 @@ impl WaitClock {
 
     /// Notes the time. Returns whom it waits for where a stall begins.
     pub fn look(&mut self, now_ns: u64) -> Option<WaitedSide> {
-        if self.is_stalled || now_ns.saturating_sub(self.moved_ns) < STALL_NS {
-            return None;
-        }
-        self.is_stalled = true;
-        let side = self.waits_for();
-        match side {
-            WaitedSide::This => self.waits.this_side_stalls += 1,
-            WaitedSide::Network => self.waits.network_stalls += 1,
-            WaitedSide::Other => self.waits.other_side_stalls += 1,
-        }
-        Some(side)
+        self.watch.look(self.waits_for(), now_ns, &mut self.waits.stalls)
     }
 
     /// Returns the side that has its turn.
@@ -142,9 +117,10 @@ impl WaitClock {
         let slept_ns = std::mem::take(&mut self.doubtful_ns).min(self.waits.network_ns);
         self.waits.network_ns -= slept_ns;
         self.waits.other_ns += slept_ns;
-        if slept_ns >= STALL_NS && self.waits.network_stalls > 0 {
-            self.waits.network_stalls -= 1;
-            self.waits.other_side_stalls += 1;
+        let stalls = &mut self.waits.stalls;
+        if is_stall(slept_ns) && stalls.network_stalls > 0 {
+            stalls.network_stalls -= 1;
+            stalls.other_side_stalls += 1;
         }
     }
 
@@ -168,7 +144,7 @@ impl WaitClock {
 
     /// Notes that it has answered; `clean` if the answer is to a packet that was sent once.
     pub fn answered(&mut self, now_ns: u64, clean: bool) {
-        (self.moved_ns, self.is_stalled) = (now_ns, false);
+        self.watch.moved(now_ns);
         self.doubtful_ns = std::mem::take(&mut self.lost_ns);
         let Some(since_ns) = self.since_ns.take() else { return };
         let waited_ns = now_ns.saturating_sub(since_ns);

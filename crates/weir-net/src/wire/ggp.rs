@@ -37,6 +37,8 @@ pub mod kind {
 
 /// Bytes of each message, except routing updates and echoes with data.
 pub const SHORT_BYTES: usize = 4;
+/// Bytes of an echo of weir before its further data: identifier and sequence are data too.
+pub const ECHO_HEADER_BYTES: usize = 8;
 /// Bytes of a routing update without groups.
 pub const UPDATE_HEADER_BYTES: usize = 6;
 /// Most nets in a routing update here: RFC 823 names no bound but a datagram's length.
@@ -236,6 +238,11 @@ impl<'a> Update<'a> {
         Ok(Update { bytes })
     }
 
+    /// Returns its bytes, which begin with the type.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// Returns its sequence.
     pub fn sequence(&self) -> u16 {
         word(self.bytes, 2)
@@ -277,6 +284,14 @@ impl Iterator for Networks<'_> {
         self.left -= 1;
         Some((network, self.distance))
     }
+}
+
+/// Returns the identifier and the sequence in the data of an echo request of weir, where they lie as
+/// in an echo of ICMP: RFC 823 leaves the data to who asks, and the reply repeats them. `None` for
+/// any other message.
+pub fn echo_ids(bytes: &[u8]) -> Option<(u16, u16)> {
+    let [kind::ECHO, _, _, _, ..] = bytes else { return None };
+    (bytes.len() >= ECHO_HEADER_BYTES).then(|| (word(bytes, 4), word(bytes, 6)))
 }
 
 /// Writes a routing update of `groups`, each a distance and its nets; returns its length.

@@ -35,6 +35,8 @@ pub mod kind {
     pub const INFORMATION: u8 = 15;
     /// Answer to an information request.
     pub const INFORMATION_REPLY: u8 = 16;
+    /// Types that ask for a reply.
+    pub const REQUESTS: [u8; 3] = [ECHO, TIMESTAMP, INFORMATION];
 }
 
 /// Codes of [`Message::Unreachable`] used here (RFC 792, RFC 1122 3.2.2.1).

@@ -116,20 +116,33 @@ pub fn emit_header(
     destination: SocketAddrV4,
     datagram: &mut [u8],
 ) -> Option<usize> {
-    let bytes = datagram.len();
-    if !(HEADER_BYTES..=HEADER_BYTES + MOST_PAYLOAD_BYTES).contains(&bytes) {
+    let (head, payload) = datagram.split_first_chunk_mut::<HEADER_BYTES>()?;
+    *head = header(source, destination, payload)?;
+    Some(datagram.len())
+}
+
+/// Returns the header for a payload that lies elsewhere; `None` where that is longer than
+/// [`MOST_PAYLOAD_BYTES`].
+pub fn header(
+    source: SocketAddrV4,
+    destination: SocketAddrV4,
+    payload: &[u8],
+) -> Option<[u8; HEADER_BYTES]> {
+    if payload.len() > MOST_PAYLOAD_BYTES {
         return None;
     }
-    datagram[0..2].copy_from_slice(&source.port().to_be_bytes());
-    datagram[2..4].copy_from_slice(&destination.port().to_be_bytes());
-    datagram[4..6].copy_from_slice(&(bytes as u16).to_be_bytes());
-    datagram[6..8].fill(0);
-    let mut sum = pseudo_header(*source.ip(), *destination.ip(), bytes as u16);
-    sum.add(datagram);
+    let bytes = (HEADER_BYTES + payload.len()) as u16;
+    let mut header = [0; HEADER_BYTES];
+    header[0..2].copy_from_slice(&source.port().to_be_bytes());
+    header[2..4].copy_from_slice(&destination.port().to_be_bytes());
+    header[4..6].copy_from_slice(&bytes.to_be_bytes());
+    let mut sum = pseudo_header(*source.ip(), *destination.ip(), bytes);
+    sum.add(&header);
+    sum.add(payload);
     // 0 means no checksum; all ones is the same number.
     let checksum = if sum.finish() == 0 { 0xffff } else { sum.finish() };
-    datagram[6..8].copy_from_slice(&checksum.to_be_bytes());
-    Some(bytes)
+    header[6..8].copy_from_slice(&checksum.to_be_bytes());
+    Some(header)
 }
 
 /// Sums the pseudo-header, which the checksum covers beside the user datagram.

@@ -2,7 +2,8 @@
 
 use crate::{FAR, PEER, PREFIX_BITS, US, World, datagram, header};
 use std::net::Ipv4Addr;
-use weir_net::icmp::{IcmpCounts, IcmpSettings, MOST_GATEWAYS, Route, TokenRate};
+use weir_net::icmp::{IcmpCounts, IcmpSettings, TokenRate};
+use weir_net::routes::{AnnouncedRoute, GATEWAY_TIME_NS, MOST_ANNOUNCERS};
 use weir_net::wire::ggp::{Message, Network, emit_update};
 use weir_net::wire::ipv4::{Header, protocol};
 
@@ -29,6 +30,10 @@ impl World {
     fn take_ggp(&mut self, source: Ipv4Addr, payload: &[u8]) {
         let header = Header { protocol: protocol::GGP, source, ..header() };
         self.take(&datagram(header, &[], payload));
+    }
+
+    fn routes(&self) -> Vec<AnnouncedRoute> {
+        self.heard.announced.routes(1)
     }
 
     /// The payloads that were sent since, all to this host, of GGP, of type of service 0.
@@ -58,7 +63,7 @@ fn without_ggp_nothing_is_said() {
     world.take_ggp(PEER, &[8, 0, 0, 0]);
     world.take_ggp(PEER, &update(1, true, &[(0, &[net("11.0.0.0")])]));
     world.expect_silence(IcmpCounts { dropped_protocol: 2, ..IcmpCounts::default() });
-    assert_eq!(world.engine.routes().count(), 0);
+    assert_eq!(world.routes(), []);
 }
 
 #[test]
@@ -66,13 +71,26 @@ fn an_update_is_acknowledged_and_kept() {
     let mut world = world();
     world.take_ggp(PEER, &update(258, false, &[(0, &[net("11.0.0.0")]), (3, &[net("192.5.7.0")])]));
     assert_eq!(world.said(PEER), [[2, 0, 1, 2]]);
-    let route = |network, distance| Route { network: net(network), gateway: PEER, distance };
-    let routes: Vec<Route> = world.engine.routes().collect();
-    assert_eq!(routes, [route("11.0.0.0", 0), route("192.5.7.0", 3)]);
+    let until_ns = GATEWAY_TIME_NS;
+    let route = |network, distance| AnnouncedRoute {
+        network: net(network),
+        distance,
+        gateway: PEER,
+        until_ns,
+    };
+    assert_eq!(world.routes(), [route("11.0.0.0", 0), route("192.5.7.0", 3)]);
     // The next update replaces it: a net that it does not name cannot be reached any longer.
     world.take_ggp(PEER, &update(259, false, &[(7, &[net("192.5.7.0")])]));
     assert_eq!(world.said(PEER), [[2, 0, 1, 3]]);
-    assert_eq!(world.engine.routes().collect::<Vec<_>>(), [route("192.5.7.0", 7)]);
+    assert_eq!(world.routes(), [route("192.5.7.0", 7)]);
+}
+
+#[test]
+fn what_this_host_says_to_itself_is_no_gateways() {
+    let mut world = World::new(IcmpSettings { loopback: true, ..settings() });
+    world.take_ggp(US, &update(1, false, &[(0, &[net("11.0.0.0")])]));
+    assert_eq!(world.said(US), [[2, 0, 0, 1]]);
+    assert_eq!(world.routes(), []);
 }
 
 #[test]
@@ -95,7 +113,7 @@ fn an_old_sequence_is_refused_with_the_one_that_was_accepted() {
         world.said(PEER);
         world.take_ggp(PEER, &update(second, true, &[(2, &[net("12.0.0.0")])]));
         let mut said = world.said(PEER);
-        let network = world.engine.routes().next().map(|route| route.network);
+        let network = world.routes().first().map(|route| route.network);
         let (kind, sequence) = if accepted { (2, second) } else { (10, first) };
         let answer = [&[kind, 0][..], &u16::to_be_bytes(sequence)].concat();
         assert_eq!(said.remove(0), answer, "{first} {second}");
@@ -150,7 +168,7 @@ fn only_neighbours_are_gateways() {
         world.take_ggp(source, &[8, 0, 0, 0]);
     }
     world.expect_silence(IcmpCounts { dropped_source: 8, ..IcmpCounts::default() });
-    assert_eq!(world.engine.routes().count(), 0);
+    assert_eq!(world.routes(), []);
 }
 
 #[test]
@@ -176,15 +194,16 @@ fn what_makes_no_sense_is_dropped_silently() {
 fn gateways_are_bounded_and_the_one_not_heard_for_longest_gives_way() {
     let mut world = world();
     let gateway = |number: usize| Ipv4Addr::new(10, 9, 0, 100 + number as u8);
-    for number in 0..MOST_GATEWAYS {
-        world.take_ggp(gateway(number), &update(500, false, &[(1, &[net("11.0.0.0")])]));
+    let nets = |number: usize| [net(&format!("{}.0.0.0", 11 + number))];
+    for number in 0..MOST_ANNOUNCERS {
+        world.take_ggp(gateway(number), &update(500, false, &[(1, &nets(number))]));
     }
     // The first is heard again; so it is the second that gives way to one more.
-    world.take_ggp(gateway(0), &update(501, false, &[(1, &[net("11.0.0.0")])]));
-    world.take_ggp(gateway(MOST_GATEWAYS), &update(3, false, &[(1, &[net("11.0.0.0")])]));
-    let known: Vec<Ipv4Addr> = world.engine.routes().map(|route| route.gateway).collect();
-    assert_eq!(known.len(), MOST_GATEWAYS);
-    assert!(!known.contains(&gateway(1)) && known.contains(&gateway(MOST_GATEWAYS)));
+    world.take_ggp(gateway(0), &update(501, false, &[(1, &nets(0))]));
+    world.take_ggp(gateway(MOST_ANNOUNCERS), &update(3, false, &[(1, &nets(MOST_ANNOUNCERS))]));
+    let known: Vec<Ipv4Addr> = world.routes().iter().map(|route| route.gateway).collect();
+    assert_eq!(known.len(), MOST_ANNOUNCERS);
+    assert!(!known.contains(&gateway(1)) && known.contains(&gateway(MOST_ANNOUNCERS)));
     // Its sequence is forgotten with it: it is not refused when it is heard again.
     world.heard.sent.clear();
     world.take_ggp(gateway(1), &update(2, false, &[]));

@@ -7,6 +7,7 @@ use weir_net::icmp::{
     Answers, Engine, IcmpSettings, MOST_DESTINATIONS, Notice, TokenRate, Undeliverable,
 };
 use weir_net::outgoing::Outgoing;
+use weir_net::wire::ggp::Update;
 use weir_net::wire::icmp::{Message, Quoted};
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
@@ -131,6 +132,8 @@ impl Answers for Deaf {
     }
 
     fn redirect(&mut self, _: Ipv4Addr, _: Ipv4Addr) {}
+
+    fn announce(&mut self, _: Ipv4Addr, _: &Update<'_>) {}
 
     fn ms_since_midnight_ut(&mut self) -> u32 {
         0

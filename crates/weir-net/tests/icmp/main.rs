@@ -14,6 +14,8 @@ mod wire;
 use std::net::Ipv4Addr;
 use weir_net::icmp::{Answers, Engine, IcmpCounts, IcmpSettings, Notice, Undeliverable};
 use weir_net::outgoing::Outgoing;
+use weir_net::routes::AnnouncedRoutes;
+use weir_net::wire::ggp::Update;
 use weir_net::wire::icmp::Message;
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
@@ -45,6 +47,7 @@ struct Heard {
     sent: Vec<Sent>,
     redirects: Vec<(Ipv4Addr, Ipv4Addr)>,
     notices: Vec<Notice>,
+    announced: AnnouncedRoutes,
     /// What it answers.
     gateway: Option<Ipv4Addr>,
 }
@@ -68,6 +71,10 @@ impl Answers for Heard {
 
     fn redirect(&mut self, destination: Ipv4Addr, gateway: Ipv4Addr) {
         self.redirects.push((destination, gateway));
+    }
+
+    fn announce(&mut self, gateway: Ipv4Addr, update: &Update<'_>) {
+        self.announced.announce(gateway, update, 0);
     }
 
     fn ms_since_midnight_ut(&mut self) -> u32 {

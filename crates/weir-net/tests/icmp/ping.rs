@@ -48,6 +48,27 @@ fn replies_of_any_size_give_their_round_trip() {
 }
 
 #[test]
+fn a_ggp_echo_has_its_numbers_in_its_data_and_gives_its_round_trip() {
+    for data_bytes in [0, 1, 12, 56, usize::MAX] {
+        let mut pinger = Pinger::new(ID, Probe::GgpEcho { data_bytes }, SECOND_NS);
+        let mut answer = pinger.request(7 * SECOND_NS, 0).to_vec();
+        let [high, low] = ID.to_be_bytes();
+        assert_eq!(answer[..8], [8, 0, 0, 0, high, low, 0, 1]);
+        assert_eq!(answer.len(), 8 + data_bytes.min(MOST_DATA_BYTES));
+        let now_ns = 7 * SECOND_NS + 3 * MS;
+        assert_eq!(pinger.take(&answer, now_ns, 0), PingResult::NotOurs, "a request");
+        answer[0] = 0;
+        assert_eq!(pinger.take(&answer[..7], now_ns, 0), PingResult::NotOurs, "cut");
+        let changed = [&answer[..], &[0]].concat();
+        assert_eq!(pinger.take(&changed, now_ns, 0), PingResult::Changed { sequence: 1 });
+        let took = pinger.take(&answer, now_ns, 0);
+        assert_eq!(took, PingResult::Reply { sequence: 1, rtt_ns: 3 * MS, late: false });
+        answer[5] ^= 1;
+        assert_eq!(pinger.take(&answer, now_ns, 0), PingResult::NotOurs, "another's");
+    }
+}
+
+#[test]
 fn a_second_reply_is_a_duplicate() {
     let mut pinger = echo(56);
     let answer = reply(pinger.request(0, 0));

@@ -25,7 +25,7 @@ pub struct NetCommand {
 pub enum NetVerb {
     /// Create a TUN device and pass its packets to the programs that attach
     Up(NetUpOptions),
-    /// Attach to a switch and answer ICMP: echo, timestamps, errors
+    /// Attach to a switch and answer ICMP: echo, timestamps, errors; ask for local programs
     Icmpd(NetIcmpdOptions),
     /// Ask a host for an echo or the time of day, from the host behind a switch
     Ping(NetPingOptions),
@@ -167,7 +167,11 @@ pub struct NetUpOptions {
     pub no_vnet_header: bool,
 
     /// What to log at first: none, all, or kinds as in weir net log
-    #[arg(long, value_name = "KINDS", default_value = "errors,drops,stations,flows")]
+    #[arg(
+        long,
+        value_name = "KINDS",
+        default_value = "errors,drops,stations,flows,local-requests"
+    )]
     pub log: String,
 
     /// Size of the log, a ring: new events overwrite the oldest
@@ -233,6 +237,14 @@ pub struct NetPingOptions {
     #[arg(long)]
     pub timestamp: bool,
 
+    /// Have the running icmpd send the requests, and hand over the answers
+    #[arg(long)]
+    pub by_daemon: bool,
+
+    /// Ask for an echo by the gateway protocol GGP (RFC 823), which only icmpd --ggp speaks
+    #[arg(long, requires = "by_daemon", conflicts_with = "timestamp")]
+    pub ggp: bool,
+
     /// Print only the summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -272,13 +284,15 @@ Examples:
 const PING_EXAMPLES: &str = "\
 Examples:
   weir net ping 10.9.0.1 -c 10 -i 100ms            from the host behind the switch to the kernel
-  weir net ping --timestamp -c 3 10.9.0.1          ask for the time of day";
+  weir net ping --timestamp -c 3 10.9.0.1          ask for the time of day
+  weir net ping --by-daemon -c 3 10.9.0.1          have icmpd ask";
 
 /// Options that conflict with measuring.
 const NOT_WITH_COST: [&str; 7] = ["set", "sync", "follow", "pcap", "kinds", "since_start", "last"];
 
 const LOG_EXAMPLES: &str = "\
-Kinds: transactions, errors, dumps-in, dumps-out, drops, stations.
+Kinds: transactions, errors, dumps-in, dumps-out, drops, stations, flows, local-requests,
+foreign-requests.
 
 Examples:
   weir net log                                    print the log of the switch on weir0

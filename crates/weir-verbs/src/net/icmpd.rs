@@ -1,11 +1,13 @@
-//! `weir net icmpd`: attaches to a switch and answers ICMP.
+//! `weir net icmpd`: attaches to a switch, answers ICMP, and asks for local programs.
 
-use super::{device, not_attached, publish, stop_flag, switch_of};
+use super::{device, listener, not_attached, publish, stop_flag, switch_of};
 use crate::args::NetIcmpdOptions;
 use crate::fault::{Fault, tell};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use weir_net::icmp::TokenRate;
 use weir_net::icmpd::Icmpd;
+use weir_net::icmpd::local::LocalService;
 use weir_net::log::Log;
 use weir_net::names;
 
@@ -15,14 +17,24 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
     let (switch, directory) = switch_of(&tun)?;
     // The switch creates the log. Without one, nothing is logged.
     let log = Log::open(directory.join(names::LOG)).ok();
-    let attached = Icmpd::attach(&switch, &directory, options.ggp, log, |settings| {
+    let attached = Icmpd::attach(&switch, &directory, options.ggp, log.clone(), |settings| {
         settings.information = options.information;
         settings.replies = options.echo_rate.map(|per_s| TokenRate { per_s, burst: per_s });
     });
     let mut daemon = attached.map_err(|error| not_attached(&tun, error))?;
     let _published = publish(&tun, "icmpd")?;
+    let listener = listener(names::icmpd(&tun), "icmpd");
+    let service = LocalService::new(&switch, &directory, options.ggp, log, &stop);
     tell(&format!("icmpd answers for {}", daemon.address()));
-    daemon.run(&stop)?;
+    std::thread::scope(|scope| {
+        if let Some(listener) = &listener {
+            scope.spawn(|| service.run(listener, scope));
+        }
+        let ended = daemon.run(&stop);
+        // Relaxed: it only signals the end.
+        stop.store(true, Ordering::Relaxed);
+        ended
+    })?;
     let counts: Vec<String> = daemon
         .counts()
         .filter(|(_, count)| *count > 0)

@@ -22,12 +22,13 @@ mod tftpd;
 mod up;
 
 use crate::args::{NetCommand, NetVerb};
-use crate::fault::Fault;
+use crate::fault::{Fault, tell};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use weir::Listener;
 use weir_measure_sys::signals::is_ignored;
 use weir_net::{Error, ErrorKind};
 
@@ -63,6 +64,17 @@ fn publish(tun: &str, who: &str) -> Result<weir_profile::Published, Fault> {
     let path = weir_net::names::profile(tun, who, std::process::id()).map_err(asked)?;
     let published = weir_profile::publish(&path, who);
     published.map_err(Fault::cannot(&format!("publish a profile at '{}'", path.display())))
+}
+
+/// Listens for requests of local programs. A daemon goes on without, and says so.
+fn listener(path: weir_net::Result<PathBuf>, who: &str) -> Option<Listener> {
+    let listening = path.map_err(|error| error.to_string());
+    let bind = |path: PathBuf| Listener::bind(path).map_err(|error| error.to_string());
+    let listening = listening.and_then(bind);
+    if let Err(why) = &listening {
+        tell(&format!("{who} takes no requests of local programs: {why}"));
+    }
+    listening.ok()
 }
 
 /// The default device, if several switches or none are up.

@@ -1,21 +1,23 @@
-//! `weir net ping`: asks a host for an echo or the time of day, from the host behind a switch.
+//! `weir net ping`: asks a host for an echo or the time of day, from the host behind a switch, by a
+//! station of its own or by the running icmpd.
 
-use super::{device, not_attached, stop_flag, switch_of};
+use super::{asked, device, not_attached, stop_flag, switch_of};
 use crate::args::NetPingOptions;
 use crate::fault::Fault;
 use crate::output::Outlet;
 use serde_json::{Value, json};
-use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_net::icmp::ping::{PingResult, PingSummary, Pinger, Probe};
 use weir_net::icmp::{Notice, NoticeKind};
+use weir_net::icmpd::local::LocalIcmp;
 use weir_net::message::Want;
+use weir_net::names;
 use weir_net::outgoing::Outgoing;
 use weir_net::station::{Station, StationMessage};
 use weir_net::switch::ms_since_midnight;
-use weir_net::wire::ipv4::{Datagram, protocol};
+use weir_net::wire::ipv4::Datagram;
 
 /// The longest single wait, so that an interrupt is seen.
 const LOOK: Duration = Duration::from_millis(100);
@@ -25,20 +27,19 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     let outlet = Outlet::open(&options.json)?;
     let stop = stop_flag()?;
     let tun = device(options.tun.as_deref())?;
-    let (switch, directory) = switch_of(&tun)?;
-    let id = std::process::id() as u16;
-    let wants = [Want { protocol: protocol::ICMP, port: Some(id) }];
-    let attached = Station::attach(&switch, &directory, &wants);
-    let station = attached.map_err(|error| not_attached(&tun, error))?;
-    let probe = match options.timestamp {
-        true => Probe::Timestamp,
-        false => Probe::Echo { data_bytes: usize::from(options.size) },
+    let data_bytes = usize::from(options.size);
+    let probe = match (options.timestamp, options.ggp) {
+        (true, _) => Probe::Timestamp,
+        (false, true) => Probe::GgpEcho { data_bytes },
+        (false, false) => Probe::Echo { data_bytes },
     };
+    let (way, id) = Way::open(options, &tun, probe)?;
     let late_ns = u64::try_from(options.wait.as_nanos()).unwrap_or(u64::MAX);
     let mut asking = Asking {
         options,
-        station,
+        way,
         outlet,
+        probe,
         pinger: Pinger::new(id, probe, late_ns),
         begun: Instant::now(),
         answered: 0,
@@ -66,9 +67,54 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     asking.finish()
 }
 
+/// What sends the requests.
+enum Way {
+    /// A station of this process.
+    Station(Box<Station>),
+    /// The icmpd that runs.
+    Daemon(Box<LocalIcmp>),
+}
+
+impl Way {
+    /// Opens it; returns the identifier of the requests too.
+    fn open(options: &NetPingOptions, tun: &str, probe: Probe) -> Result<(Way, u16), Fault> {
+        let (switch, directory) = switch_of(tun)?;
+        if options.by_daemon {
+            let path = names::icmpd(tun).map_err(asked)?;
+            let daemon = LocalIcmp::connect(&path, options.destination, options.ggp)?;
+            let id = daemon.id();
+            return Ok((Way::Daemon(Box::new(daemon)), id));
+        }
+        let id = std::process::id() as u16;
+        let wants = [Want { protocol: probe.protocol(), port: Some(id) }];
+        let attached = Station::attach(&switch, &directory, &wants);
+        let station = attached.map_err(|error| not_attached(tun, error))?;
+        Ok((Way::Station(Box::new(station)), id))
+    }
+
+    fn send(&mut self, to: &Outgoing<'_>, request: &[u8]) -> weir_net::Result<()> {
+        match self {
+            Way::Station(station) => station.send(to, request),
+            Way::Daemon(daemon) => daemon.send(request),
+        }
+    }
+
+    fn receive_for(
+        &mut self,
+        time: Duration,
+        mut see: impl FnMut(StationMessage<'_>),
+    ) -> weir_net::Result<()> {
+        match self {
+            Way::Station(station) => station.receive_for(time, |_, arrived| see(arrived)).map(drop),
+            Way::Daemon(daemon) => daemon.receive_for(time, see),
+        }
+    }
+}
+
 struct Asking<'a> {
     options: &'a NetPingOptions,
-    station: Station,
+    way: Way,
+    probe: Probe,
     outlet: Outlet,
     pinger: Pinger,
     begun: Instant,
@@ -77,17 +123,17 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     fn ask(&mut self) -> Result<(), Fault> {
-        let to = Outgoing::new(self.options.destination, protocol::ICMP);
+        let to = Outgoing::new(self.options.destination, self.probe.protocol());
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let request = self.pinger.request(now_ns, ms_since_midnight());
-        Ok(self.station.send(&to, request)?)
+        Ok(self.way.send(&to, request)?)
     }
 
     /// Handles what comes within this time.
     fn hear(&mut self, time: Duration) -> Result<(), Fault> {
-        let Asking { options, station, outlet, pinger, begun, answered } = self;
+        let Asking { options, way, outlet, pinger, begun, answered, .. } = self;
         let mut lines = String::new();
-        let heard = station.receive_for(time, |_, arrival| match arrival {
+        let heard = way.receive_for(time, |arrival| match arrival {
             StationMessage::Packet { bytes, .. } => {
                 let Ok(datagram) = Datagram::check(bytes) else { return };
                 let header = datagram.header();
@@ -117,7 +163,7 @@ impl Asking<'_> {
     fn finish(mut self) -> Result<ExitCode, Fault> {
         let summary = self.pinger.summary();
         let text = || format!("-- {}: {summary}\n", self.options.destination);
-        self.outlet.say("weir.net.ping/2", || json(self.options.destination, &summary), text)?;
+        self.outlet.say("weir.net.ping/2", || json(self.options, &summary), text)?;
         Ok(if summary.counts.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -148,14 +194,16 @@ fn trouble(notice: &Notice) -> String {
 }
 
 /// The summary as JSON.
-fn json(destination: Ipv4Addr, summary: &PingSummary) -> Value {
+fn json(options: &NetPingOptions, summary: &PingSummary) -> Value {
     let PingSummary { probe, counts, lost, loss_share, rtt, clock } = summary;
     let probe = match probe {
         Probe::Echo { data_bytes } => json!({"kind": "echo", "data_bytes": data_bytes}),
+        Probe::GgpEcho { data_bytes } => json!({"kind": "ggp-echo", "data_bytes": data_bytes}),
         Probe::Timestamp => json!({"kind": "timestamp", "data_bytes": null}),
     };
     json!({
-        "destination": destination,
+        "destination": options.destination,
+        "by_daemon": options.by_daemon,
         "probe": probe,
         "requests": counts.sent,
         "replies": counts.received,

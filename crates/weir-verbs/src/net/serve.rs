@@ -76,7 +76,7 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
         counts.bad_segments,
         counts.disbelieved,
         counts.half_open_dropped,
-        counts.waits.stalls(),
+        counts.waits.stalls.all(),
     ));
     ran?;
     Ok(ExitCode::SUCCESS)

@@ -124,6 +124,13 @@ fn table(stat: &Value) -> String {
     for row in stat["transfers"].as_array().into_iter().flatten() {
         line("transfer", tftp_list::line(row));
     }
+    put_routes(&mut line, stat);
+    out
+}
+
+/// The routes that were learnt.
+fn put_routes(line: &mut impl FnMut(&str, String), stat: &Value) {
+    let number = |name: &str| stat[name].as_u64().unwrap_or(0);
     let (taken, refused) = (number("redirects_taken"), number("redirects_refused"));
     line("redirects", format!("{taken} accepted, {refused} refused"));
     for known in stat["gateways"].as_array().into_iter().flatten() {
@@ -135,7 +142,21 @@ fn table(stat: &Value) -> String {
         );
         line("gateway", said);
     }
-    out
+    let announced = stat["announced"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for route in announced {
+        let said = format!(
+            "to the net {} through {}, distance {} from there, for another {} s",
+            route["network"].as_str().unwrap_or("?"),
+            route["gateway"].as_str().unwrap_or("?"),
+            route["distance"],
+            route["left_s"]
+        );
+        line("announced", said);
+    }
+    let further = number("announced_networks").saturating_sub(announced.len() as u64);
+    if further > 0 {
+        line("announced", format!("{further} further nets"));
+    }
 }
 
 fn station_text(station: &Value) -> String {

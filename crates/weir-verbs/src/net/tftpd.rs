@@ -1,7 +1,7 @@
 //! `weir net tftpd`: serves a directory by TFTP, on the switch or on the kernel's sockets, and fetches
 //! and sends files for local programs.
 
-use super::{asked, device, not_attached, publish, stop_flag, switch_of};
+use super::{asked, device, listener, not_attached, publish, stop_flag, switch_of};
 use crate::args::NetTftpdOptions;
 use crate::fault::{Fault, tell};
 use crate::units;
@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
-use weir::Listener;
 use weir_net::icmp::{TokenBucket, TokenRate};
 use weir_net::jail::Jail;
 use weir_net::log::{EventReason, FailureEvent, Log};
@@ -92,15 +91,10 @@ impl TftpDaemon {
     ) -> Result<ExitCode, Fault> {
         let (board, log) = (self.server.board(), self.log.clone());
         let service = LocalService { board, log, stop, make, serving: AtomicUsize::new(0) };
-        let listening = path.map_err(|error| error.to_string());
-        let bind = |path: PathBuf| Listener::bind(path).map_err(|error| error.to_string());
-        let listening = listening.and_then(bind);
-        if let Err(why) = &listening {
-            tell(&format!("tftpd takes no requests of local programs: {why}"));
-        }
+        let listener = listener(path, "tftpd");
         tell(said);
         std::thread::scope(|scope| {
-            if let Ok(listener) = &listening {
+            if let Some(listener) = &listener {
                 scope.spawn(|| service.run(listener, scope));
             }
             let ended = self.serve(stop);

@@ -1,10 +1,11 @@
 //! Formats an event as a line of JSON. The event types declare which fields it has.
 
-use super::super::event::{EventBody, LogEvent, Transport};
+use super::super::event::{EventBody, LogEvent};
 use super::super::kinds::Kinds;
+use super::super::packet::Transport;
 use super::super::reason::EventReason;
 use super::text::rfc3339;
-use super::{has_identifier, icmp_name, protocol_name};
+use super::{ggp_has_sequence, ggp_name, has_identifier, icmp_name, protocol_name};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Serialize, ser};
 use std::fmt::Write;
@@ -77,27 +78,52 @@ impl Serialize for EventReason {
     }
 }
 
+/// Writes what a message of ICMP or GGP is, and nothing of other packets.
+pub fn put_message<S: Serializer>(transport: &Transport, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    put_fields(transport, &mut map)?;
+    map.end()
+}
+
+fn put_fields<M: SerializeMap>(transport: &Transport, map: &mut M) -> Result<(), M::Error> {
+    match transport {
+        Transport::Icmp { kind, code, id, sequence } => {
+            map.serialize_entry("icmp_type", kind)?;
+            map.serialize_entry("icmp_code", code)?;
+            if let Some(name) = icmp_name(*kind) {
+                map.serialize_entry("icmp_name", name)?;
+            }
+            if has_identifier(*kind) {
+                map.serialize_entry("icmp_id", id)?;
+                map.serialize_entry("icmp_sequence", sequence)?;
+            }
+        }
+        Transport::Ggp { kind, sequence, .. } => {
+            map.serialize_entry("ggp_type", kind)?;
+            if let Some(name) = ggp_name(*kind) {
+                map.serialize_entry("ggp_name", name)?;
+            }
+            if ggp_has_sequence(*kind) {
+                map.serialize_entry("ggp_sequence", sequence)?;
+            }
+        }
+        Transport::Ports { .. } | Transport::None { .. } => {}
+    }
+    Ok(())
+}
+
 impl Serialize for Transport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        match self {
-            Transport::Icmp { kind, code, id, sequence } => {
-                map.serialize_entry("icmp_type", kind)?;
-                map.serialize_entry("icmp_code", code)?;
-                if let Some(name) = icmp_name(*kind) {
-                    map.serialize_entry("icmp_name", name)?;
-                }
-                if has_identifier(*kind) {
-                    map.serialize_entry("icmp_id", id)?;
-                    map.serialize_entry("icmp_sequence", sequence)?;
-                }
-            }
-            Transport::Ports { source, target, id } => {
-                map.serialize_entry("source_port", source)?;
-                map.serialize_entry("target_port", target)?;
-                map.serialize_entry("id", id)?;
-            }
-            Transport::None { id } => map.serialize_entry("id", id)?,
+        put_fields(self, &mut map)?;
+        if let Transport::Ports { source, target, .. } = self {
+            map.serialize_entry("source_port", source)?;
+            map.serialize_entry("target_port", target)?;
+        }
+        if let Transport::Ggp { id, .. } | Transport::Ports { id, .. } | Transport::None { id } =
+            self
+        {
+            map.serialize_entry("id", id)?;
         }
         map.end()
     }

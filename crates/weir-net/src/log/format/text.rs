@@ -1,12 +1,12 @@
 //! Formats an event as a line of text.
 
-use super::super::event::{
-    Direction, Dump, FailureEvent, LogEvent, Packet, StationChange, StationEvent, Transport,
-};
+use super::super::event::{Direction, Dump, FailureEvent, LogEvent, StationChange, StationEvent};
 use super::super::event::{EventBody, Transaction};
 use super::super::flow::{FlowChange, FlowEvent};
+use super::super::packet::{Packet, Transport};
 use super::super::reason::EventReason;
-use super::{has_identifier, icmp_name, protocol_name};
+use super::super::request::{Asker, RequestEvent};
+use super::{ggp_has_sequence, ggp_name, has_identifier, icmp_name, protocol_name};
 use crate::drop_reason::DropReason;
 use std::fmt::{self, Display, Write};
 use weir_sys::calendar::{self, CivilTime};
@@ -92,6 +92,7 @@ pub fn text(out: &mut String, event: &LogEvent, zone: &mut Zone) {
         EventBody::Dump(dump) => put_dump(out, dump),
         EventBody::Station(station) => writeln!(out, " station  {station}"),
         EventBody::Flow(flow) => writeln!(out, " flow     {flow}"),
+        EventBody::Request(request) => writeln!(out, " request  {request}"),
     };
 }
 
@@ -141,24 +142,50 @@ impl Display for Packet {
         }
         match transport {
             Transport::Ports { source: from, target: to, .. } => {
-                write!(f, "{source}:{from} > {target}:{to} {}", Protocol(*protocol))
+                write!(f, "{source}:{from} > {target}:{to} ")?;
             }
-            Transport::None { .. } => write!(f, "{source} > {target} {}", Protocol(*protocol)),
-            Transport::Icmp { kind, code, id, sequence } => {
-                write!(f, "{source} > {target} icmp ")?;
-                match icmp_name(*kind) {
-                    Some(name) => f.write_str(name)?,
-                    None => write!(f, "type {kind}")?,
-                }
-                if *code != 0 {
-                    write!(f, " code {code}")?;
-                }
-                if has_identifier(*kind) {
-                    write!(f, " id {id} seq {sequence}")?;
-                }
-                Ok(())
+            _ => write!(f, "{source} > {target} ")?,
+        }
+        put_transport(f, *protocol, transport)
+    }
+}
+
+/// Writes the protocol, and what a message of ICMP or GGP is.
+fn put_transport(f: &mut fmt::Formatter<'_>, protocol: u8, transport: &Transport) -> fmt::Result {
+    Protocol(protocol).fmt(f)?;
+    let (kind, name) = match transport {
+        Transport::Icmp { kind, .. } => (kind, icmp_name(*kind)),
+        Transport::Ggp { kind, .. } => (kind, ggp_name(*kind)),
+        Transport::Ports { .. } | Transport::None { .. } => return Ok(()),
+    };
+    match name {
+        Some(name) => write!(f, " {name}")?,
+        None => write!(f, " type {kind}")?,
+    }
+    match transport {
+        Transport::Icmp { code, id, sequence, .. } => {
+            if *code != 0 {
+                write!(f, " code {code}")?;
+            }
+            if has_identifier(*kind) {
+                write!(f, " id {id} seq {sequence}")?;
             }
         }
+        Transport::Ggp { sequence, .. } if ggp_has_sequence(*kind) => write!(f, " seq {sequence}")?,
+        _ => {}
+    }
+    Ok(())
+}
+
+impl Display for RequestEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RequestEvent { asker, target, protocol, transport, length_bytes } = self;
+        match asker {
+            Asker::Local { pid } => write!(f, "local: process {pid} > {target} ")?,
+            Asker::Foreign { source } => write!(f, "foreign: {source} > {target} ")?,
+        }
+        put_transport(f, *protocol, transport)?;
+        write!(f, ", {length_bytes} bytes")
     }
 }
 

@@ -4,7 +4,8 @@ use super::super::packet::TftpPacket;
 use super::super::receiver::{FileReceiver, Sink};
 use super::super::sender::{FileSender, Source, TransferCounts, TransferTerms};
 use super::super::waits::Waits;
-use crate::log::{FlowChange, WaitedSide};
+use crate::log::FlowChange;
+use crate::stalls::WaitedSide;
 use std::io;
 
 /// The side of the client: what it does with the file.

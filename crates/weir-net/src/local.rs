@@ -1,0 +1,148 @@
+//! Requests of local programs to a daemon: the way of a program to it, and its taking of them.
+//!
+//! A program connects a channel of records to the path of the daemon, which only the daemon's user
+//! may do, and sends one request, which begins with JSON. What follows is the daemon's affair. A
+//! program that goes away ends its request.
+
+use crate::error::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Scope;
+use std::time::Duration;
+use weir::{Listener, Options, RecordDuplex};
+
+/// Most requests of local programs at a time.
+pub const MOST_LOCAL: usize = 16;
+/// How often a daemon checks whether it is to end.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// How long a program may take for its request, and a daemon for its next word.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest request.
+pub(crate) const MOST_REQUEST_BYTES: usize = 16 << 10;
+
+/// A program's way to a daemon.
+#[derive(Debug)]
+pub(crate) struct LocalChannel {
+    pub channel: RecordDuplex,
+    /// The daemon, such as "tftpd".
+    who: &'static str,
+    path: String,
+    reply: Vec<u8>,
+}
+
+impl LocalChannel {
+    /// Connects to the daemon that takes requests at this path. Records from it have at most
+    /// `most_bytes`.
+    pub fn connect(path: &Path, who: &'static str, most_bytes: usize) -> Result<LocalChannel> {
+        let shown = path.display().to_string();
+        // Each ring has room for the longest record wherever the free place begins.
+        let options = Options::new().capacity_bytes(4 * most_bytes as u64);
+        let channel = RecordDuplex::connect(path, &options).map_err(|error| {
+            let why = match error.kind() {
+                weir::ErrorKind::NoReader => format!("no {who} takes requests there"),
+                _ => error.to_string(),
+            };
+            Error::new(ErrorKind::Refused, "ask at", format!("'{shown}'"), why)
+        })?;
+        Ok(LocalChannel { channel, who, path: shown, reply: vec![0; most_bytes] })
+    }
+
+    pub fn fault(&self, kind: ErrorKind, why: impl Into<String>) -> Error {
+        Error::new(kind, "ask at", format!("'{}'", self.path), why)
+    }
+
+    pub fn ended(&self) -> Error {
+        self.fault(ErrorKind::Refused, format!("{} has ended", self.who))
+    }
+
+    pub fn send(&mut self, request: &[u8]) -> Result<()> {
+        match self.channel.writer.send_timeout(request, PATIENCE) {
+            // It may have refused before the request came: the reply says why.
+            Err(error) if error.kind() != weir::ErrorKind::Closed => {
+                Err(self.fault(ErrorKind::Refused, error.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Receives the next record.
+    pub fn next_bytes(&mut self, time: Duration) -> Result<&[u8]> {
+        match self.channel.reader.receive_timeout(&mut self.reply, time) {
+            Ok(Some(bytes)) => Ok(&self.reply[..bytes]),
+            Ok(None) => Err(self.ended()),
+            Err(error) => Err(self.fault(ErrorKind::TimedOut, error.to_string())),
+        }
+    }
+
+    /// Receives the next record, which is JSON. A refusal is an error.
+    pub fn next(&mut self, time: Duration) -> Result<Value> {
+        let reply: Option<Value> = serde_json::from_slice(self.next_bytes(time)?).ok();
+        let reply = reply
+            .ok_or_else(|| self.fault(ErrorKind::Corrupt, "its reply cannot be understood"))?;
+        match reply["refused"].as_str() {
+            Some(why) => Err(self.fault(ErrorKind::Refused, why.to_owned())),
+            None => Ok(reply),
+        }
+    }
+}
+
+/// A daemon that serves local programs.
+pub(crate) trait Serve: Sync {
+    /// Serves one program.
+    fn serve(&self, channel: RecordDuplex);
+
+    /// Returns how many are being served.
+    fn serving(&self) -> &AtomicUsize;
+
+    /// Returns the flag that is set when the daemon is to end.
+    fn stop(&self) -> &AtomicBool;
+}
+
+/// Takes requests until the daemon is to end; each is served in a thread of its own.
+pub(crate) fn take_requests<'scope>(
+    listener: &Listener,
+    scope: &'scope Scope<'scope, '_>,
+    daemon: &'scope dyn Serve,
+) {
+    let serving = daemon.serving();
+    // Relaxed: it only signals the end.
+    while !daemon.stop().load(Ordering::Relaxed) {
+        // What is no channel of records, and nobody, are passed over.
+        let Ok(channel) = listener.accept_timeout::<RecordDuplex>(LOOK) else { continue };
+        // Relaxed: a bound, which needs no order.
+        if serving.fetch_add(1, Ordering::Relaxed) >= MOST_LOCAL {
+            refuse(channel, "too many requests at a time");
+            serving.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        scope.spawn(move || {
+            daemon.serve(channel);
+            serving.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Receives the request: its JSON, and what follows after a NUL. Refuses what cannot be understood.
+pub(crate) fn request(mut channel: RecordDuplex) -> Option<(RecordDuplex, Value, Vec<u8>)> {
+    let mut request = vec![0; MOST_REQUEST_BYTES];
+    let bytes = channel.reader.receive_timeout(&mut request, PATIENCE).ok()??;
+    request.truncate(bytes);
+    let end = request.iter().position(|byte| *byte == 0).unwrap_or(bytes);
+    let Ok(terms) = serde_json::from_slice::<Value>(&request[..end]) else {
+        refuse_nonsense(channel);
+        return None;
+    };
+    request.drain(..bytes.min(end + 1));
+    Some((channel, terms, request))
+}
+
+pub(crate) fn refuse(mut channel: RecordDuplex, why: &str) {
+    let reply = json!({ "refused": why }).to_string();
+    // A program that is gone misses it.
+    let _ = channel.writer.try_send(reply.as_bytes());
+}
+
+pub(crate) fn refuse_nonsense(channel: RecordDuplex) {
+    refuse(channel, "the request cannot be understood");
+}
