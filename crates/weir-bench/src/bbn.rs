@@ -46,6 +46,15 @@ pub const COSTS: [Measure; 5] = [
     Measure::THROUGHPUT,
 ];
 
+/// Real and system time of a block for each pair of `bbn-loaded`.
+const LOADED_COSTS: [Measure; 5] = [
+    Measure::THROUGHPUT,
+    Measure::new("real", Unit::Ns),
+    Measure::by_ticks("system", Unit::Ns),
+    Measure::new("real of the second", Unit::Ns),
+    Measure::by_ticks("system of the second", Unit::Ns),
+];
+
 pub fn pipe() -> Suite {
     let (mut costs, mut pools, mut throughputs) = (Vec::new(), Vec::new(), Vec::new());
     for bytes in BLOCK_BYTES {

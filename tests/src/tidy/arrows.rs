@@ -32,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "weir-measure",
             "weir-measure-sys",
             "weir-net",
+            "weir-policy",
             "weir-profile",
             "weir-sys",
         ],

@@ -6,7 +6,7 @@
 //! The copy reads the disk and writes to it (`weir_measure::bench::load`). A second group has the pairs and
 //! the copy in one pool.
 
-use super::Meter;
+use super::{LOADED_COSTS, Meter};
 use crate::tools::background::Background;
 use crate::tools::channel::Mechanism;
 use crate::tools::own::PipeSettings;
@@ -22,14 +22,6 @@ const BYTES: [u64; 5] = [64, 128, 512, 4_096, 65_536];
 /// The mechanisms; the report's is the first.
 const MECHANISMS: [(&str, Mechanism); 2] =
     [("", Mechanism::Pipe(0)), (" by weir's pipe", Mechanism::WeirPipe(PipeSettings::DEFAULT))];
-/// Real and system time of a block for each pair.
-pub const MEASURES: [Measure; 5] = [
-    Measure::THROUGHPUT,
-    Measure::new("real", Unit::Ns),
-    Measure::by_ticks("system", Unit::Ns),
-    Measure::new("real of the second", Unit::Ns),
-    Measure::by_ticks("system of the second", Unit::Ns),
-];
 
 pub fn suite() -> Suite {
     let mut cases = Vec::new();
@@ -60,7 +52,7 @@ fn one(bytes: u64, title: &str, mechanism: Mechanism, loaded: bool) -> Case {
     let what = if loaded { "two pairs and a copy" } else { "one pair" };
     let make = move |site: &Site| pairs(site, mechanism, bytes as usize, loaded);
     // The second pair is missing where there is one.
-    let measures = if loaded { MEASURES.to_vec() } else { MEASURES[..3].to_vec() };
+    let measures = if loaded { LOADED_COSTS.to_vec() } else { LOADED_COSTS[..3].to_vec() };
     Case {
         standard: false,
         measures,

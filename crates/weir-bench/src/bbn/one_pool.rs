@@ -5,7 +5,7 @@
 //! one over each file. So all have one budget, and what one gets another lacks. They are threads of one
 //! process: a pool belongs to a process (docs/adr/0028).
 
-use super::loaded::MEASURES;
+use super::LOADED_COSTS;
 use super::pool::{self, FRAME_BYTES, PooledPair, Through};
 use crate::tools::own::trouble;
 use crate::tools::prelude::*;
@@ -49,7 +49,7 @@ fn one(bytes: u64, (name, rule): (&'static str, PoolRule), loaded: bool) -> Case
     let name = format!("{what} in one pool, {name} rule, {}", size(bytes));
     Case {
         standard: false,
-        measures: if loaded { MEASURES.to_vec() } else { MEASURES[..3].to_vec() },
+        measures: if loaded { LOADED_COSTS.to_vec() } else { LOADED_COSTS[..3].to_vec() },
         size: BatchSize::Time { ns: 60_000_000 },
         weight: 6.0,
         normalise: Normalise::Never,
@@ -251,7 +251,7 @@ mod tests {
             for count in [1, 200] {
                 let batch = made.batch(count);
                 let batch = batch.unwrap_or_else(|trouble| panic!("{name}: {}", trouble.text));
-                assert_eq!(batch.values.len(), MEASURES.len(), "{name}");
+                assert_eq!(batch.values.len(), LOADED_COSTS.len(), "{name}");
             }
         }
     }
