@@ -25,6 +25,7 @@ pub fn beside(
         "joy-switch" => joy::switch(cases),
         "joy-ipc" => joy::ipc(cases),
         "joy-fs" => joy::files(cases),
+        "joy-swap" => joy::swapping(cases),
         "bbn-pipe" => bbn::pipe(cases),
         "bbn-port" => bbn::port(cases),
         "bbn-loaded" => bbn::loaded(cases),

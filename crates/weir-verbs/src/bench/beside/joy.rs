@@ -243,3 +243,25 @@ pub fn files(cases: &[&CaseRecord]) -> Option<String> {
         )
     })
 }
+
+/// Whether regions that go out whole in turn get further than those that only lose pages.
+pub fn swapping(cases: &[&CaseRecord]) -> Option<String> {
+    let of =
+        |rule: &str| find(cases, &format!("eight regions, {rule} goes, pages"), Placement::Free);
+    let (four, alone) = (of("the oldest of the 4 largest")?, of("pages alone")?);
+    let mut text = format!(
+        "  Joy: jobs that do not fit together go out whole, the oldest of the n largest. That this gets further than pages\n  \
+         alone {} here: {:.1} times the pages",
+        claim(four, alone),
+        four.estimate / alone.estimate
+    );
+    for (rule, name) in [("the oldest", "the oldest of all"), ("the largest", "the largest")] {
+        if let Some(other) = of(rule) {
+            text.push_str(&format!(
+                ", {:.2} times those of {name}",
+                four.estimate / other.estimate
+            ));
+        }
+    }
+    Some(text + ".")
+}
