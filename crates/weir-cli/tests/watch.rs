@@ -128,11 +128,67 @@ fn pipes_grow_only_when_asked() {
 }
 
 #[test]
+fn several_processes_are_watched_together() {
+    let both = [(); 2].map(|()| staged(Command::new("sleep").arg("100")));
+    let [one, other] = both.each_ref().map(id);
+    let seen = watch(&[&one, &other, "--for", "200ms"]);
+    let pids = seen["watched"]["pids"].as_array().expect("a list").clone();
+    for pid in [one, other] {
+        assert!(pids.iter().any(|seen| seen.as_i64() == pid.parse().ok()), "{pid}: {pids:?}");
+    }
+}
+
+/// A control group as Podman makes it, and Podman's list of names.
+#[test]
+fn a_container_is_watched_by_its_name_and_its_number() {
+    let number = format!("{:064x}", 0x00c0_ffee_0000 + u64::from(std::process::id()));
+    let groups = weir_measure::cgroup::directories("memory");
+    let group = groups.first().map(|own| own.join(format!("libpod-{number}.scope")));
+    let Some(group) = group.filter(|group| std::fs::create_dir(group).is_ok()) else {
+        return println!("SKIPPED: no control group can be made");
+    };
+    // With no pipe of its own, it is alone.
+    let mut sleep = Command::new("sleep");
+    let sleep = staged(sleep.arg("100").stdin(Stdio::null()).stdout(Stdio::null()));
+    let moved = std::fs::write(group.join("cgroup.procs"), id(&sleep));
+    let home = tempfile::tempdir().expect("a directory");
+    let storage = home.path().join("containers/storage/overlay-containers");
+    std::fs::create_dir_all(&storage).expect("made");
+    let list = serde_json::json!([{ "id": number, "names": ["web"] }]).to_string();
+    std::fs::write(storage.join("containers.json"), list).expect("written");
+    let watched = |name: &str| {
+        let mut weir = Command::new(WEIR);
+        weir.args(["watch", "--container", name, "--for", "200ms"]).args(["--json", "-"]);
+        weir.env("XDG_DATA_HOME", home.path()).output().expect("weir")
+    };
+    let outputs = ["web", &number].map(watched);
+    let pid = id(&sleep);
+    drop(sleep);
+    // The group is removed once it has no process.
+    let mut tries = 0;
+    while std::fs::remove_dir(&group).is_err() && tries < 1_000 {
+        std::thread::yield_now();
+        tries += 1;
+    }
+    if moved.is_err() {
+        return println!("SKIPPED: no process can be moved to a control group");
+    }
+    for output in outputs {
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}");
+        let seen = schema::check_text("weir.run/1", &output.stdout);
+        assert_eq!(seen["watched"]["pids"].to_string(), format!("[{pid}]"));
+    }
+}
+
+#[test]
 fn what_is_not_there_is_an_error() {
     for (args, status) in [
         (&["999999999"][..], 1),
         (&["--comm", "no such name"], 1),
         (&["--cgroup", "/no/such/group"], 1),
+        (&["--container", "no-such-container"], 1),
+        (&["--container", ""], 1),
         (&["0"], 2),
         (&["x"], 2),
         (&[], 2),

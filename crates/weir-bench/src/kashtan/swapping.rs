@@ -23,7 +23,8 @@ const REGION_BYTES: u64 = 8 << 20;
 const POOL_BYTES: u64 = 3 * REGION_BYTES;
 /// Several turns of regions that go out whole, each of a second at least.
 const BATCH: Duration = Duration::from_millis(4_000);
-const WEIGHT: f64 = 200.0;
+/// A batch, and one that does not count.
+const WEIGHT: f64 = 400.0;
 /// Coprime to the pages of a region, so that each page has its turn.
 const STRIDE: u64 = 37;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("target").required(true), after_help = WATCH_EXAMPLES)]
 pub struct WatchOptions {
-    /// The process; what it started and what shares its pipes is watched too
+    /// The processes; what they started and what shares their pipes is watched too
     #[arg(value_name = "PID", group = "target", value_parser = clap::value_parser!(i32).range(1..))]
-    pub pid: Option<i32>,
+    pub pids: Vec<i32>,
 
     /// Watch all processes of this name
     #[arg(long, value_name = "NAME", group = "target")]
@@ -20,6 +20,10 @@ pub struct WatchOptions {
     /// Watch the processes of this control group and of those below it
     #[arg(long, value_name = "PATH", group = "target")]
     pub cgroup: Option<PathBuf>,
+
+    /// Watch the processes of this container: its name, its number, or six digits of it at least
+    #[arg(long, value_name = "NAME", group = "target")]
+    pub container: Option<String>,
 
     /// Stop after this time; otherwise when the processes have ended, or on Ctrl-C
     #[arg(long = "for", value_name = "TIME", value_parser = budget)]
@@ -52,6 +56,7 @@ keeps no pipe open: they see the end of their input, and their readers' end, as 
 Examples:
   weir watch 4711 --for 10s          where did process 4711 and its pipeline spend ten seconds?
   weir watch --comm zstd --for 5s    the same for all zstd
+  weir watch --container web --for 5s    the processes of a container
   weir watch 4711 --interval 5s      a report every five seconds
   weir watch 4711 --for 10s --html page.html    the course of these seconds, and the hot functions
   weir watch 4711 --for 5s --json - | jq .watched

@@ -7,6 +7,7 @@
 
 mod bars;
 mod compare;
+mod container;
 mod elastic;
 mod evidence;
 mod live;

@@ -1,5 +1,6 @@
 //! `weir watch`: the report of a run for processes that run already.
 
+use super::container;
 use super::judge;
 use super::pages::Pages;
 use crate::args::{SAMPLE_MS, WatchOptions};
@@ -87,8 +88,22 @@ fn show(
 
 /// Returns the processes that were asked for, and their name for people.
 fn targets(options: &WatchOptions) -> Result<(Vec<Pid>, String), Fault> {
-    if let Some(pid) = options.pid {
-        return Ok((vec![pid], format!("process {pid}")));
+    match options.pids.as_slice() {
+        [] => {}
+        [pid] => return Ok((vec![*pid], format!("process {pid}"))),
+        pids => {
+            let numbers: Vec<String> = pids.iter().map(Pid::to_string).collect();
+            return Ok((pids.to_vec(), format!("processes {}", numbers.join(", "))));
+        }
+    }
+    if let Some(name) = &options.container {
+        let pids = container::processes_of(name);
+        let none = "no process is in a container of this name or number (names of other users' containers may \
+                    be unknown: give its number)";
+        return match pids.is_empty() {
+            true => Err(Fault::failed(format!("cannot watch container '{name}': {none}"))),
+            false => Ok((pids, format!("container '{name}'"))),
+        };
     }
     if let Some(name) = &options.comm {
         let own = std::process::id() as Pid;
