@@ -1,6 +1,5 @@
 //! Where datagrams come from and go to: the ports of a station, or the kernel's sockets.
 
-use super::MOST_PACKET_BYTES;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::ServiceReport;
 use crate::udp::{UdpArrival, UdpEndpoint};
@@ -21,6 +20,8 @@ const MOST_AT_ONCE: usize = 64;
 
 /// Most bytes of a burst: they are one datagram until the kernel cuts it.
 const MOST_BURST_BYTES: usize = 65_000;
+/// The longest piece that can come: one datagram, or several that were joined.
+const MOST_PIECE_BYTES: usize = 65_536;
 
 /// Something that came.
 #[derive(Debug)]
@@ -144,6 +145,12 @@ pub trait Datagrams: fmt::Debug {
 
     /// Returns how many bytes of blocks and their bookkeeping may wait here to be received.
     fn receive_bytes(&self) -> usize;
+}
+
+/// The datagrams of one length in a piece, at least one; the last may be shorter.
+fn datagrams_in(piece: &[u8], datagram_bytes: usize) -> impl Iterator<Item = &[u8]> {
+    let is_empty = piece.is_empty().then_some(piece);
+    is_empty.into_iter().chain(piece.chunks(datagram_bytes.max(1)))
 }
 
 /// Returns the most blocks of this size that surely find room in so many bytes of a receiver's
@@ -286,7 +293,7 @@ impl Sockets {
 
     /// Has no socket yet. Those of transfers will have this address.
     pub fn client(address: IpAddr) -> Sockets {
-        let buffer = vec![0; MOST_PACKET_BYTES + 1];
+        let buffer = vec![0; MOST_PIECE_BYTES];
         Sockets { address, sockets: Vec::new(), is_server: false, buffer }
     }
 
@@ -310,6 +317,8 @@ impl Sockets {
             // The kernel grants less to users without privilege.
             let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BYTES);
             let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BYTES);
+            // Where the kernel is too old, each datagram comes on its own.
+            let _ = segments::receive_in_one_piece(&socket);
             Ok((socket.local_addr()?.port(), socket))
         });
         let (port, socket) = opened.map_err(|cause| match cause.kind() {
@@ -364,14 +373,21 @@ impl Datagrams for Sockets {
         let ready: Vec<bool> = asked.iter().map(|fd| !fd.revents().is_empty()).collect();
         for (open, _) in self.sockets.iter().zip(ready).filter(|(_, ready)| *ready) {
             let OpenSocket { port, socket, .. } = open;
-            for _ in 0..MOST_AT_ONCE {
-                let expects_more = match socket.recv_from(&mut self.buffer) {
-                    Ok((bytes, from)) => see(Inbound::Datagram {
-                        local_port: *port,
-                        from,
-                        payload: &self.buffer[..bytes],
-                    }),
+            let mut taken = 0;
+            while taken < MOST_AT_ONCE {
+                let expects_more = match segments::receive_joined(socket, &mut self.buffer) {
+                    Ok(joined) => {
+                        let bytes = &self.buffer[..joined.bytes];
+                        let mut expects_more = true;
+                        for payload in datagrams_in(bytes, joined.datagram_bytes) {
+                            let (local_port, from) = (*port, joined.from);
+                            expects_more = see(Inbound::Datagram { local_port, from, payload });
+                            taken += 1;
+                        }
+                        expects_more
+                    }
                     Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
+                        taken += 1;
                         see(Inbound::Undelivered { local_port: *port, to: None })
                     }
                     Err(_) => false,
@@ -406,11 +422,8 @@ impl Datagrams for Sockets {
 mod tests {
     use super::*;
 
-    /// Sends datagrams of these lengths in bursts, and returns what arrives.
-    fn arrived(lengths: &[usize]) -> Vec<usize> {
-        let to = UdpSocket::bind("127.0.0.1:0").expect("bound");
-        to.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
-        let at = to.local_addr().expect("bound");
+    /// Sends datagrams of these lengths in bursts.
+    fn send(lengths: &[usize], at: SocketAddr) {
         let mut sockets = Sockets::client_of(at);
         let port = sockets.open().expect("opened");
         let mut burst = Burst::default();
@@ -419,14 +432,44 @@ mod tests {
             sockets.send_in(port, at, &bytes[..*length], &mut burst).expect("sent");
         }
         sockets.send_burst(port, at, &mut burst).expect("sent");
+    }
+
+    /// Returns the lengths that arrive at a socket that is not ours.
+    fn arrived(lengths: &[usize]) -> Vec<usize> {
+        let to = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        to.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        send(lengths, to.local_addr().expect("bound"));
         let mut got = vec![0; 65_535];
         lengths.iter().map(|_| to.recv(&mut got).expect("received")).collect()
+    }
+
+    /// Returns the lengths that arrive at a socket of ours.
+    fn arrived_here(lengths: &[usize]) -> Vec<usize> {
+        let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let mut sockets = Sockets::client(loopback);
+        let port = sockets.open().expect("opened");
+        send(lengths, SocketAddr::new(loopback, port));
+        let mut got = Vec::new();
+        while got.len() < lengths.len() {
+            let known = got.len();
+            let mut see = |inbound: Inbound<'_>| {
+                if let Inbound::Datagram { payload, .. } = inbound {
+                    assert!(payload.iter().all(|byte| *byte == 7));
+                    got.push(payload.len());
+                }
+                true
+            };
+            sockets.receive(Duration::from_secs(20), &mut see).expect("received");
+            assert!(got.len() > known, "{got:?} and nothing more of {lengths:?}");
+        }
+        got
     }
 
     #[test]
     fn datagrams_of_any_lengths_arrive_as_they_are_and_in_order() {
         let whole = [516; 70];
         assert_eq!(arrived(&whole), whole, "more than the kernel cuts of one send");
+        assert_eq!(arrived_here(&whole), whole);
         for lengths in [
             &[516, 516, 4, 516, 20, 21, 5, 5][..],
             &[4],
@@ -435,6 +478,7 @@ mod tests {
             &[40_000, 32_000, 32_500],
         ] {
             assert_eq!(arrived(lengths), lengths);
+            assert_eq!(arrived_here(lengths), lengths);
         }
     }
 }
