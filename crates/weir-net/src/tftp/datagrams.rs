@@ -1,12 +1,14 @@
 //! Where datagrams come from and go to: the ports of a station, or the kernel's sockets.
 
+use super::burst::Burst;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::ServiceReport;
 use crate::udp::{UdpArrival, UdpEndpoint};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr, sockopt};
 use std::fmt;
+use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 use weir_sys::segments::{self, MOST_SEGMENTS};
@@ -18,8 +20,6 @@ const RECEIVE_BYTES: usize = 4 << 20;
 /// Most datagrams taken of one socket before the others get a turn.
 const MOST_AT_ONCE: usize = 64;
 
-/// Most bytes of a burst: they are one datagram until the kernel cuts it.
-const MOST_BURST_BYTES: usize = 65_000;
 /// The longest piece that can come: one datagram, or several that were joined.
 const MOST_PIECE_BYTES: usize = 65_536;
 
@@ -44,44 +44,6 @@ pub enum Inbound<'a> {
     },
 }
 
-/// Datagrams of one length, the last of which may be shorter, in one piece of memory.
-#[derive(Debug, Default)]
-pub struct Burst {
-    bytes: Vec<u8>,
-    datagram_bytes: usize,
-}
-
-impl Burst {
-    /// Appends a datagram. Returns `false` where it has no place behind those that are there, or no
-    /// other has place beside it.
-    fn push(&mut self, datagram: &[u8]) -> bool {
-        if 2 * datagram.len() > MOST_BURST_BYTES {
-            return false;
-        }
-        if self.bytes.is_empty() {
-            self.datagram_bytes = datagram.len().max(1);
-        }
-        let count = self.bytes.len() / self.datagram_bytes;
-        let has_place = self.bytes.len().is_multiple_of(self.datagram_bytes)
-            && datagram.len() <= self.datagram_bytes
-            && count < MOST_SEGMENTS
-            && self.bytes.len() + datagram.len() <= MOST_BURST_BYTES;
-        if !has_place {
-            return false;
-        }
-        self.bytes.extend_from_slice(datagram);
-        true
-    }
-
-    fn each(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes.chunks(self.datagram_bytes.max(1))
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-    }
-}
-
 /// Ports that send and receive datagrams.
 pub trait Datagrams: fmt::Debug {
     /// Opens a port for a transfer; it may be one that other transfers have as well.
@@ -99,23 +61,17 @@ pub trait Datagrams: fmt::Debug {
     /// No datagram can be sent from here any more, or none as long as this.
     fn send(&mut self, from: u16, to: SocketAddr, payload: &[u8]) -> Result<()>;
 
-    /// Appends a datagram to a burst, which is sent before where it is full. A datagram that no other has
-    /// room beside is sent at once.
+    /// Appends to a burst what was written to its [`Burst::space`]. The burst is sent before where it is
+    /// full. A datagram that no other has room beside is sent at once.
     ///
     /// # Errors
     /// Those of [`Datagrams::send`].
-    fn send_in(
-        &mut self,
-        from: u16,
-        to: SocketAddr,
-        datagram: &[u8],
-        burst: &mut Burst,
-    ) -> Result<()> {
-        if burst.push(datagram) {
+    fn send_in(&mut self, from: u16, to: SocketAddr, burst: &mut Burst) -> Result<()> {
+        if burst.keep() {
             return Ok(());
         }
         self.send_burst(from, to, burst)?;
-        if burst.push(datagram) { Ok(()) } else { self.send(from, to, datagram) }
+        if burst.keep() { Ok(()) } else { self.send(from, to, burst.space()) }
     }
 
     /// Sends a burst, and empties it.
@@ -255,16 +211,25 @@ struct OpenSocket {
 impl OpenSocket {
     /// Sends a burst with one call. Returns `false` if the kernel does not cut it.
     fn send_cut(&mut self, to: SocketAddr, burst: &Burst) -> bool {
-        let bytes = u16::try_from(burst.datagram_bytes).ok();
+        let bytes = burst.each().next().and_then(|first| u16::try_from(first.len()).ok());
         let (Some(known), Some(bytes)) = (self.segment_bytes, bytes) else { return false };
         let set = match known == bytes {
             true => Ok(()),
             false => segments::set_segment_bytes(&self.socket, bytes),
         };
-        let sent = set.and_then(|()| self.socket.send_to(&burst.bytes, to));
-        match sent.as_ref().map_err(Errno::from_io_error) {
+        let mut parts = [IoSlice::new(&[]); MOST_SEGMENTS];
+        for (part, datagram) in parts.iter_mut().zip(burst.each()) {
+            *part = IoSlice::new(datagram);
+        }
+        let mut control = SendAncillaryBuffer::default();
+        let parts = &parts[..burst.count()];
+        let sent = set.map_err(|cause| Errno::from_io_error(&cause).unwrap_or(Errno::INVAL));
+        let sent = sent.and_then(|()| {
+            sendmsg_addr(&self.socket, &to, parts, &mut control, SendFlags::NOSIGNAL)
+        });
+        match sent {
             // An old kernel, or datagrams longer than the device takes.
-            Err(Some(Errno::INVAL | Errno::MSGSIZE | Errno::NOPROTOOPT | Errno::IO)) => {
+            Err(Errno::INVAL | Errno::MSGSIZE | Errno::NOPROTOOPT | Errno::IO) => {
                 // What could not be set is not set.
                 let _ = segments::set_segment_bytes(&self.socket, 0);
                 self.segment_bytes = None;
@@ -401,8 +366,7 @@ impl Datagrams for Sockets {
     }
 
     fn send_burst(&mut self, from: u16, to: SocketAddr, burst: &mut Burst) -> Result<()> {
-        let is_one = burst.bytes.len() <= burst.datagram_bytes;
-        let found = self.sockets.iter_mut().find(|open| open.port == from && !is_one);
+        let found = self.sockets.iter_mut().find(|open| open.port == from && burst.count() > 1);
         let sent = match found.is_some_and(|open| open.send_cut(to, burst)) {
             true => Ok(()),
             false => burst.each().try_for_each(|datagram| self.send(from, to, datagram)),
@@ -429,7 +393,9 @@ mod tests {
         let mut burst = Burst::default();
         let bytes = vec![7; 65_468];
         for length in lengths {
-            sockets.send_in(port, at, &bytes[..*length], &mut burst).expect("sent");
+            burst.space().clear();
+            burst.space().extend_from_slice(&bytes[..*length]);
+            sockets.send_in(port, at, &mut burst).expect("sent");
         }
         sockets.send_burst(port, at, &mut burst).expect("sent");
     }
