@@ -13,9 +13,13 @@ fn main() {
     let is = |name: &str, value: &str| var(name).is_ok_and(|found| found == value);
     // Of the panic strategy a build script learns only the target's default. So main.rs checks it.
     if is("PROFILE", "release") && is("DEBUG", "false") && is("CARGO_CFG_TARGET_OS", "linux") {
-        let directory = var("CARGO_MANIFEST_DIR").unwrap_or_default();
+        // A copy beside the build: two checkouts that share a target directory share this output,
+        // and one of them may be gone.
+        let directory = var("OUT_DIR").expect("cargo names the directory of a build script");
+        let script = format!("{directory}/no-unwind-tables.ld");
+        std::fs::copy("no-unwind-tables.ld", &script).expect("the linker script is copied");
         println!("cargo::rustc-cfg=no_unwind_tables");
-        println!("cargo::rustc-link-arg-bins=-Wl,-T,{directory}/no-unwind-tables.ld");
+        println!("cargo::rustc-link-arg-bins=-Wl,-T,{script}");
         println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
     }
 }

@@ -9,17 +9,28 @@
 //! with some touches that do not count. Every page holds how often it was touched, which is checked
 //! at each touch. The figure is nanoseconds per reference; the report does not state how many it
 //! made.
+//!
+//! Further groups have the first touches after a start ([`start`]) and what a neighbour notices of a
+//! program that pages ([`neighbour`]). The suite `joy-swap` has whole regions that go out ([`swapping`]).
 
 mod cage;
+mod caged;
+mod neighbour;
 mod pager;
+mod start;
+mod swapping;
 mod walk;
 
+pub use swapping::suite as swapping;
+
 use crate::tools::prelude::*;
+use cage::CageSwap;
 use pager::Pager;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use walk::{PATTERNS, TouchOrder};
+use weir_bench_sys::shared::SharedPages;
 
 /// Number of pages, as in the report.
 pub const PAGES: usize = 8192;
@@ -69,9 +80,13 @@ impl PagingKind {
         }
     }
 
-    /// Whether it swaps.
-    pub fn swaps(self) -> bool {
-        matches!(self, PagingKind::Swap | PagingKind::SwapTuned)
+    /// How it swaps.
+    pub fn swapping(self) -> CageSwap {
+        match self {
+            PagingKind::Swap => CageSwap::Usual,
+            PagingKind::SwapTuned => CageSwap::Tuned,
+            _ => CageSwap::None,
+        }
     }
 }
 
@@ -100,6 +115,7 @@ pub fn suite() -> Suite {
         groups.extend(MECHANISMS.map(|mechanism| patterns(mechanism, share)));
     }
     groups.extend(PARTS.map(|mechanism| patterns(mechanism, SHARES[0])));
+    groups.extend([start::group_of_starts(), neighbour::group_beside_a_pager()]);
     Suite {
         name: "kashtan-paging",
         about: "What paging costs when a program has less memory than it touches.",

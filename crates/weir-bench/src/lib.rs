@@ -42,6 +42,7 @@ pub fn catalogue() -> Vec<Suite> {
         franke::grep(),
         franke::pipeflex(),
         kashtan::suite(),
+        kashtan::swapping(),
         allen_echo::suite(),
         net_tftp::suite(),
         net_tcp::suite(),

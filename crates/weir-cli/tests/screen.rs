@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// What a terminal of this many columns shows of a script of sh, in which WEIR is the command.
 fn on_terminal(columns: usize, directory: &Path, script: &str) -> String {
     let script = script.replace("WEIR", WEIR);
-    std::fs::write(directory.join("inner"), format!("stty cols {columns}\n{script}\n"))
+    std::fs::write(directory.join("inner"), format!("stty cols {columns} rows 24\n{script}\n"))
         .expect("written");
     let mut command = Command::new("timeout");
     command.args(["60", "script", "-qec", "sh inner", "shown"]).current_dir(directory);
@@ -215,6 +215,34 @@ fn a_person_who_waits_sees_the_bottleneck_and_the_time_left() {
     assert!(shown.contains("\r\u{1b}[Kweir: "), "{shown}");
     let shown = on_terminal(100, directory.path(), "WEIR run 'perl slow.pl | tail -c 1'");
     assert!(!shown.contains("weir 00:"), "{shown}");
+}
+
+/// `--live` has a row for each stage, which goes before the report comes, and is nothing in a file.
+#[test]
+fn the_bars_have_a_row_for_each_stage_and_leave_nothing() {
+    if !have(&["script", "stty"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("big.bin"), vec![b'x'; 8 << 20]).expect("written");
+    // The reader takes three seconds: the pipe is full, and the writer waits for it.
+    let slow = "while(sysread(STDIN,$b,65536)){select(undef,undef,undef,.025)}";
+    std::fs::write(directory.path().join("slow.pl"), slow).expect("written");
+    let script = "WEIR run --live 'cat big.bin | perl slow.pl'";
+    let shown = on_terminal(100, directory.path(), script);
+    let rows = shown.matches("pipe [=").count();
+    assert!(rows > 0, "{shown:?}");
+    assert!(shown.contains("% of big.bin") && shown.contains("# on CPU"), "{shown:?}");
+    let (bars, report) = shown.rsplit_once("\r\x1b[J").expect("wiped");
+    assert!(bars.contains("[>>>>") && !report.contains("# on CPU"), "{report:?}");
+    assert!(plain(report).contains("held up by 2 perl slow.pl"), "{report}");
+    let output = Command::new(WEIR)
+        .args(["run", "--live", "cat big.bin | tail -c 1 >/dev/null"])
+        .current_dir(directory.path())
+        .output()
+        .expect("weir starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("# on CPU"), "{said}");
 }
 
 #[test]

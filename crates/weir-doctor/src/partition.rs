@@ -52,6 +52,16 @@ impl Samples {
         self.count += other.count;
     }
 
+    /// Returns what came since `earlier`, which is what these were at some time.
+    pub fn since(&self, earlier: &Samples) -> Samples {
+        let since = |at: usize| self.weight_ns[at].saturating_sub(earlier.weight_ns[at]);
+        Samples {
+            weight_ns: core::array::from_fn(since),
+            on_cpu_ns: self.on_cpu_ns.saturating_sub(earlier.on_cpu_ns),
+            count: self.count.saturating_sub(earlier.count),
+        }
+    }
+
     /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.count

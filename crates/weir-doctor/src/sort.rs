@@ -1,8 +1,10 @@
-//! Stable sorts that take little room in the binary.
+//! Stable sorts, sets and maps that take little room in the binary.
 //!
 //! The compiler makes a copy of `[T]::sort_by` of about 4500 bytes for each type and each comparison. What is sorted
 //! here is short and sorted once, so these functions sort numbers, through one copy, and then move the items.
+//! Collecting into a `BTreeMap` or a `BTreeSet` sorts as well; here the items are inserted one by one.
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
@@ -15,6 +17,24 @@ pub fn by<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
 /// Sorts `items` by a key of each; items with equal keys keep their order.
 pub fn by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
     by(items, |one, other| key(one).cmp(&key(other)));
+}
+
+/// Collects items into a set.
+pub fn set<T: Ord>(items: impl IntoIterator<Item = T>) -> BTreeSet<T> {
+    let mut set = BTreeSet::new();
+    for item in items {
+        set.insert(item);
+    }
+    set
+}
+
+/// Collects keys with their values into a map; of equal keys the last one's value stays.
+pub fn map<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, V> {
+    let mut map = BTreeMap::new();
+    for (key, value) in pairs {
+        map.insert(key, value);
+    }
+    map
 }
 
 /// Returns the numbers below `count` in the order of `compare`.

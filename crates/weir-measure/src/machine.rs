@@ -2,6 +2,7 @@
 
 use crate::quota;
 use std::collections::BTreeSet;
+use weir_doctor::sort;
 use weir_sys::proc::read_small;
 
 /// Returns the CPUs this process may use: those of its affinity mask, less what a quota withholds.
@@ -30,7 +31,7 @@ pub fn cpu_list(text: &str) -> BTreeSet<usize> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.parse().ok()?..=last.parse().ok().filter(|last| *last < MOST)?)
     };
-    text.trim().split(',').filter_map(range).flatten().collect()
+    sort::set(text.trim().split(',').filter_map(range).flatten())
 }
 
 /// Returns the largest pipe of an unprivileged process (`/proc/sys/fs/pipe-max-size`).

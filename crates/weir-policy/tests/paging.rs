@@ -342,7 +342,7 @@ fn memory_goes_from_those_who_fault_least_for_what_they_have() {
 /// Regions that thrash for ever: each has its turn, and each stays in for at least a turn.
 #[test]
 fn regions_take_turns() {
-    let rotation = Rotation { turn_ns: 10 };
+    let rotation = Rotation { turn_ns: 10, largest: swapping::LARGEST };
     let region = RotationFacts { frames: 50, since_ns: 0, is_out: false };
     let mut regions = [region; 6];
     let mut came = [0_u32; 6];

@@ -28,13 +28,19 @@ pub const RULES: [(&str, PoolRule); 3] = [
 
 /// The ring of a port's writer: the least that takes the report's largest block in one piece.
 const RING_BYTES: u64 = 32_768;
+/// How far the writer to a port gets ahead before the reader goes on: what does not fit into the ring has
+/// three quarters of the pool.
+const AHEAD_BYTES: u64 = RING_BYTES + FRAMES * FRAME_BYTES / 4 * 3;
+/// Bytes of a message's header in a ring.
+const HEADER_BYTES: u64 = 8;
 
 /// What blocks go through on their way to the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
     /// A stream of a pool, in place of a pipe.
     Stream,
-    /// A port whose writers have backlogs in a pool. Only what does not fit into the writer's ring gets there.
+    /// A port whose writers have backlogs in a pool. Only what does not fit into the writer's ring gets
+    /// there, so the writer sends in rounds and the reader receives after each.
     Port,
 }
 
@@ -50,6 +56,8 @@ pub struct PooledPair {
     goals: Sender<u64>,
     /// The system time that the reading thread used.
     reached: Receiver<Result<u64, CaseError>>,
+    /// The blocks of a round after which the reader goes on. Without, it reads while they come.
+    round: Option<u64>,
     _reading: JoinHandle<()>,
 }
 
@@ -81,18 +89,38 @@ impl PooledPair {
                 }
             }
         });
-        Ok(PooledPair { write, sent: Pattern::new(bytes), goals, reached, _reading: reading })
+        let round = (through == Through::Port)
+            .then(|| AHEAD_BYTES / (bytes as u64 + HEADER_BYTES).next_multiple_of(HEADER_BYTES));
+        Ok(PooledPair {
+            write,
+            sent: Pattern::new(bytes),
+            goals,
+            reached,
+            round,
+            _reading: reading,
+        })
     }
 
     /// Sends blocks and waits until they were read and checked. Returns the system time of the thread that
     /// reads.
     pub fn send(&mut self, count: u64) -> Result<u64, CaseError> {
         let ended = || CaseError::failed("the reading thread ended");
-        self.goals.send(count).map_err(|_| ended())?;
-        for _ in 0..count {
-            (self.write)(self.sent.next_chunk())?;
+        let (mut left, mut used_ns) = (count, 0);
+        while left > 0 {
+            let round = self.round.unwrap_or(left).min(left);
+            if self.round.is_none() {
+                self.goals.send(round).map_err(|_| ended())?;
+            }
+            for _ in 0..round {
+                (self.write)(self.sent.next_chunk())?;
+            }
+            if self.round.is_some() {
+                self.goals.send(round).map_err(|_| ended())?;
+            }
+            used_ns += self.reached.recv().map_err(|_| ended())??;
+            left -= round;
         }
-        self.reached.recv().map_err(|_| ended())?
+        Ok(used_ns)
     }
 }
 

@@ -5,7 +5,6 @@
 //! end this process and its children hold. When the last of them has ended, it removes the cgroup
 //! and the swap file and restores the read-ahead.
 
-use super::PagingKind;
 use rustix::fd::OwnedFd;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
@@ -35,6 +34,16 @@ struct ReadAhead {
     set: bool,
 }
 
+/// Whether a cage has a file for swapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CageSwap {
+    None,
+    /// With the read-ahead as it is.
+    Usual,
+    /// With a read-ahead of 32 pages.
+    Tuned,
+}
+
 pub struct Cage {
     group: PathBuf,
     swap_file: Option<PathBuf>,
@@ -46,16 +55,16 @@ pub struct Cage {
 
 impl Cage {
     /// Creates a cgroup with this limit, and a swap file if it swaps.
-    pub fn new(site: &Site, mechanism: PagingKind, limit_bytes: u64) -> Result<Cage, CaseError> {
+    pub fn new(site: &Site, swap: CageSwap, limit_bytes: u64) -> Result<Cage, CaseError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let serial = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("weir-bench-{}-{serial}", std::process::id());
         let own = cgroup::directories("memory").into_iter().next();
         let own = own.ok_or_else(|| CaseError::left_out("no memory cgroups are mounted"))?;
         let group = own.join(&name);
-        let swaps = mechanism.swaps();
+        let swaps = swap != CageSwap::None;
         let swap_file = swaps.then(|| site.directory.join(format!(".{name}.swap")));
-        let tuned = mechanism == PagingKind::SwapTuned;
+        let tuned = swap == CageSwap::Tuned;
         let read_ahead = swaps.then(|| ReadAhead::lock(tuned)).transpose()?;
         let (watched, alive) = rustix::pipe::pipe()?;
         let mut cage = Cage { group, swap_file, read_ahead, alive: Some(alive), guard: None };

@@ -1,32 +1,24 @@
 //! The child that touches pages in less memory than they take.
 
 use super::cage::Cage;
+use super::caged::Caged;
 use super::walk::{PATTERNS, TouchOrder, Walk};
 use super::{PAGE_BYTES, PAGES, PagingKind};
-use crate::tools::peer::{Control, PeerProcess};
-use rustix::fd::OwnedFd;
-use std::sync::atomic::Ordering;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weir::{MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions};
-use weir_bench_sys::shared::{AccessOrder, LINE_BYTES, PageBuffer, SharedPages};
+use weir_bench_sys::shared::{AccessOrder, PageBuffer, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure::bench::load::scratch_file;
 
 /// Length of a batch, however long each reference takes. A third of it is spent beforehand.
-const BATCH: Duration = Duration::from_millis(90);
-/// Memory that the child needs beside its pages.
-const SLACK_BYTES: u64 = 1536 << 10;
-
-const REFERENCES: usize = 0;
-const ELAPSED: usize = 1;
+pub const BATCH: Duration = Duration::from_millis(90);
+/// Memory that a child needs beside its pages.
+pub const SLACK_BYTES: u64 = 1536 << 10;
 
 /// The child, as the measuring side sees it.
 pub struct Pager {
-    peer: PeerProcess,
-    requests: OwnedFd,
-    results: SharedPages,
-    // Dropped after the child has ended.
-    _cage: Cage,
+    child: Caged,
 }
 
 impl Pager {
@@ -34,9 +26,13 @@ impl Pager {
     /// may kill the child on the way, when it finds no page to reclaim; then another is started.
     pub fn start(site: &Site, mechanism: PagingKind, limit_bytes: u64) -> Result<Pager, CaseError> {
         const ATTEMPTS: u32 = 4;
+        let start = || {
+            let cage = Cage::new(site, mechanism.swapping(), limit_bytes + SLACK_BYTES)?;
+            Pager::start_in(site, &Rc::new(cage), mechanism, limit_bytes)
+        };
         let mut attempt = 1;
         loop {
-            match Pager::start_once(site, mechanism, limit_bytes) {
+            match start() {
                 Err(trouble) if trouble.left_out || attempt == ATTEMPTS => return Err(trouble),
                 Err(_) => attempt += 1,
                 started => return started,
@@ -44,59 +40,45 @@ impl Pager {
         }
     }
 
-    fn start_once(
+    /// Starts the child in a cage that others may share.
+    pub fn start_in(
         site: &Site,
+        cage: &Rc<Cage>,
         mechanism: PagingKind,
         limit_bytes: u64,
     ) -> Result<Pager, CaseError> {
-        let cage = Cage::new(site, mechanism, limit_bytes + SLACK_BYTES)?;
-        let results = SharedPages::new(2 * LINE_BYTES)?;
-        let (asked, requests) = rustix::pipe::pipe()?;
-        let mut peer = PeerProcess::start(site, |control| {
-            cage.enter()?;
+        let child = Caged::start(site, cage, || {
             let mut pages = Pages::new(site, mechanism, limit_bytes)?;
             (0..PAGES).try_for_each(|page| pages.touch(page))?;
-            control.report(1)?;
-            serve(control, &asked, &results, &mut pages)
+            let mut walks = PATTERNS.map(|pattern| Walk::new(pattern, 1980));
+            Ok(move |which: u8| {
+                let which = usize::from(which).min(PATTERNS.len() - 1);
+                pages.advise(PATTERNS[which])?;
+                let walk = &mut walks[which];
+                pages.walk(walk, BATCH / 3)?;
+                let (references, elapsed) = pages.walk(walk, BATCH)?;
+                Ok([references, elapsed.as_nanos() as u64, 0])
+            })
         })?;
-        peer.more(1);
-        peer.wait()?;
-        Ok(Pager { peer, requests, results, _cage: cage })
+        Ok(Pager { child })
+    }
+
+    /// Begins to touch pages for the length of a batch.
+    pub fn begin(&mut self, pattern: TouchOrder) -> Result<(), CaseError> {
+        let which = PATTERNS.iter().position(|known| *known == pattern).unwrap_or(0);
+        self.child.begin(which as u8)
+    }
+
+    /// Waits for the end of the batch. Returns how many touches counted, and how long they took.
+    pub fn end(&mut self) -> Result<(u64, f64), CaseError> {
+        let [references, elapsed_ns, _] = self.child.end()?;
+        Ok((references, elapsed_ns as f64))
     }
 
     /// Touches pages for the length of a batch. Returns how many counted, and how long they took.
     pub fn run(&mut self, pattern: TouchOrder) -> Result<(u64, f64), CaseError> {
-        let which = PATTERNS.iter().position(|known| *known == pattern).unwrap_or(0);
-        self.peer.more(1);
-        rustix::io::write(&self.requests, &[which as u8])?;
-        self.peer.wait()?;
-        // The words were stored before the report.
-        let word = |line| self.results.word(line).load(Ordering::Acquire);
-        Ok((word(REFERENCES), word(ELAPSED) as f64))
-    }
-}
-
-fn serve(
-    control: &Control,
-    asked: &OwnedFd,
-    results: &SharedPages,
-    pages: &mut Pages,
-) -> Result<(), CaseError> {
-    let mut walks = PATTERNS.map(|pattern| Walk::new(pattern, 1980));
-    let (mut done, mut which) = (1, [0]);
-    loop {
-        if rustix::io::read(asked, &mut which)? == 0 {
-            return Ok(());
-        }
-        let which = usize::from(which[0]).min(PATTERNS.len() - 1);
-        pages.advise(PATTERNS[which])?;
-        let walk = &mut walks[which];
-        pages.walk(walk, BATCH / 3)?;
-        let (references, elapsed) = pages.walk(walk, BATCH)?;
-        results.word(REFERENCES).store(references, Ordering::Release);
-        results.word(ELAPSED).store(elapsed.as_nanos() as u64, Ordering::Release);
-        done += 1;
-        control.report(done)?;
+        self.begin(pattern)?;
+        self.end()
     }
 }
 

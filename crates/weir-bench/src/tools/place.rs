@@ -1,6 +1,11 @@
 //! Names for ports: each lies in a directory of this process, which is removed afterwards.
+//!
+//! A directory is locked while a process uses it, so that another can tell what was left by killed ones. Process
+//! numbers do not tell: two containers may share the directory of temporary files, and each has its own numbers.
 
 use super::own::ChannelSide;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -14,6 +19,8 @@ const PREFIX: &str = ".weir-bench-";
 pub struct PortDirectory {
     directory: PathBuf,
     maker: u32,
+    /// Locked. Forked children have it too.
+    _lock: OwnedFd,
 }
 
 impl PortDirectory {
@@ -24,16 +31,24 @@ impl PortDirectory {
         static SWEPT: Once = Once::new();
         let (parent, maker) = (std::env::temp_dir(), std::process::id());
         SWEPT.call_once(|| sweep(&parent));
-        // Relaxed: the numbers only have to differ.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let directory = parent.join(format!("{PREFIX}{maker}-{number}"));
-        let made = rustix::fs::mkdir(&directory, rustix::fs::Mode::RWXU);
-        let cannot = |error| {
-            let error = std::io::Error::from(error);
-            CaseError::left_out(format!("cannot make {}: {error}", directory.display()))
-        };
-        made.map_err(cannot)?;
-        Ok(PortDirectory { directory, maker })
+        loop {
+            // Relaxed: the numbers only have to differ.
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let directory = parent.join(format!("{PREFIX}{maker}-{number}"));
+            let cannot = |error| {
+                let error = std::io::Error::from(error);
+                CaseError::left_out(format!("cannot make {}: {error}", directory.display()))
+            };
+            match rustix::fs::mkdir(&directory, Mode::RWXU) {
+                // That of a process in another namespace, with the same number.
+                Err(rustix::io::Errno::EXIST) => continue,
+                made => made.map_err(cannot)?,
+            }
+            // Another process may sweep it away before it is locked.
+            if let Some(lock) = locked(&directory, FlockOperation::LockExclusive) {
+                return Ok(PortDirectory { directory, maker, _lock: lock });
+            }
+        }
     }
 
     pub fn directory(&self) -> &Path {
@@ -98,14 +113,21 @@ impl Meeting {
     }
 }
 
+/// Locks a directory, if it is there and stays there.
+fn locked(directory: &Path, how: FlockOperation) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = rustix::fs::open(directory, flags, Mode::empty()).ok()?;
+    flock(&lock, how).ok()?;
+    let (held, there) = (rustix::fs::fstat(&lock).ok()?, rustix::fs::stat(directory).ok()?);
+    (held.st_ino == there.st_ino).then_some(lock)
+}
+
+/// Removes the directories that nobody holds.
 fn sweep(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
-        let maker = maker.and_then(|(pid, _)| rustix::process::Pid::from_raw(pid.parse().ok()?));
-        if maker.is_some_and(|pid| {
-            rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
-        }) {
+        let is_ours = name.to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if is_ours && locked(&entry.path(), FlockOperation::NonBlockingLockExclusive).is_some() {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -127,5 +149,22 @@ mod tests {
         std::fs::write(other.name(), b"").expect("written");
         other.remove();
         assert!(!other.name().exists());
+    }
+
+    /// A process in another container, where this one's number was free, removed what this one used.
+    #[test]
+    fn only_what_nobody_holds_is_swept_away() {
+        let parent = PortDirectory::new().expect("made");
+        let [held, left] =
+            ["1-0", "1-1"].map(|name| parent.directory().join(format!("{PREFIX}{name}")));
+        for directory in [&held, &left] {
+            std::fs::create_dir(directory).expect("made");
+        }
+        let lock = locked(&held, FlockOperation::LockExclusive).expect("locked");
+        sweep(parent.directory());
+        assert!(held.exists() && !left.exists());
+        drop(lock);
+        sweep(parent.directory());
+        assert!(!held.exists());
     }
 }

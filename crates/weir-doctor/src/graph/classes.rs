@@ -3,7 +3,7 @@
 use super::lines::place_of;
 use super::{Instance, ScriptPipeline, SeenProcess, is_fork, line_of};
 use crate::sort;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -242,7 +242,7 @@ type Kind = (Vec<String>, Option<usize>);
 /// Returns the programs that a person typed, with their options, and who started them. Without the
 /// options where these are not worth a row of their own.
 fn kind(seen: &[SeenProcess], class: &Class, options: bool) -> Kind {
-    let members: BTreeSet<usize> = class.rows.iter().flatten().copied().collect();
+    let members = sort::set(class.rows.iter().flatten().copied());
     let is_member = |at: usize| members.contains(&at);
     let typed = |row: &&Vec<usize>| {
         !row.iter().all(|at| seen[*at].parent.is_some_and(is_member)) || class.rows.len() == 1

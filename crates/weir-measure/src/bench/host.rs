@@ -6,6 +6,7 @@ use crate::proc::{field, number, parse_io};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
+use weir_doctor::sort;
 
 /// Returns the host's fingerprint, as far as it can be read without privilege; other fields are
 /// empty.
@@ -110,7 +111,7 @@ fn virtualisation(cpuinfo: &str) -> String {
 
 fn mitigations() -> BTreeMap<String, String> {
     let directory = "/sys/devices/system/cpu/vulnerabilities";
-    fs::read_dir(directory)
+    let states = fs::read_dir(directory)
         .into_iter()
         .flatten()
         .flatten()
@@ -119,8 +120,8 @@ fn mitigations() -> BTreeMap<String, String> {
             let state = line(&entry.path().to_string_lossy());
             (name, state)
         })
-        .filter(|(_, state)| state != "Not affected")
-        .collect()
+        .filter(|(_, state)| state != "Not affected");
+    sort::map(states)
 }
 
 /// Counts of the host's events since it started.

@@ -4,6 +4,7 @@ use super::params::Placement;
 use crate::machine::{allowed_cpus, cpu_list};
 use rustix::thread::CpuSet;
 use std::collections::BTreeSet;
+use weir_doctor::sort;
 
 /// The topology of the CPUs this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ impl Topology {
         let list = |cpu: usize, file: &str| {
             let path = format!("/sys/devices/system/cpu/cpu{cpu}/{file}");
             let text = std::fs::read_to_string(path).ok();
-            text.map_or_else(|| BTreeSet::from([cpu]), |text| cpu_list(&text))
+            text.map_or_else(|| sort::set([cpu]), |text| cpu_list(&text))
         };
         let siblings = |cpu: &usize| list(*cpu, "topology/thread_siblings_list");
         let cached =

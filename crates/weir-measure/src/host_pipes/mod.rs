@@ -21,6 +21,7 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use waits::Waits;
+use weir_doctor::sort;
 use weir_sys::Pid;
 use weir_sys::proc::{processes, read_small};
 
@@ -131,11 +132,10 @@ impl HostPipes {
             let both = pipe.writers.iter().chain(&pipe.readers);
             both.map(|holder| holder.pid).collect::<Vec<_>>()
         };
-        let pids: BTreeSet<Pid> = pipes.iter().flat_map(holders).collect();
-        let waits: BTreeMap<Pid, Waits> = pids.iter().map(|pid| (*pid, Waits::of(*pid))).collect();
+        let pids = sort::set(pipes.iter().flat_map(holders));
+        let waits = sort::map(pids.iter().map(|pid| (*pid, Waits::of(*pid))));
         let now = Instant::now();
-        let counts: BTreeMap<Pid, Counts> =
-            pids.iter().filter_map(|pid| Some((*pid, Counts::of(*pid)?))).collect();
+        let counts = sort::map(pids.iter().filter_map(|pid| Some((*pid, Counts::of(*pid)?))));
         for pipe in &mut pipes {
             pipe.fill = fill(pipe);
             note_waits(pipe, &waits, &open);

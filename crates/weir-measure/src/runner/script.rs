@@ -95,7 +95,7 @@ fn keep_longest(groups: &mut Vec<FoundGroup>) -> usize {
 
 /// Returns the name shown for each process; none for machinery.
 fn labels(groups: &[Group], wall_ns: u64, shell: &str) -> Vec<Option<String>> {
-    let starters: BTreeSet<usize> = groups.iter().filter_map(|group| group.parent).collect();
+    let starters = sort::set(groups.iter().filter_map(|group| group.parent));
     let of = |(position, group): (usize, &Group)| {
         // Its children may have been seen only after they had another parent.
         let with_child = waits_for_a_child(group);

@@ -10,10 +10,11 @@ use crate::machine;
 use crate::oom;
 use crate::proc::{Descriptor, ProcessIdentity, descriptor, identity};
 use crate::random::Random;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use weir_doctor::backlog::{Activity, Trend};
 use weir_doctor::facts::{self, Evidence, History, Run, WatchedPipe};
+use weir_doctor::sort;
 use weir_sys::Pid;
 use weir_sys::cpu::thread_ns;
 use weir_sys::proc::processes;
@@ -193,7 +194,7 @@ fn activity(run: &Run) -> Activity {
 pub fn tree(pids: &[Pid]) -> Vec<ProcessIdentity> {
     let own = std::process::id() as Pid;
     let all = processes().into_iter().filter(|pid| *pid != own).filter_map(identity);
-    let all: BTreeMap<Pid, ProcessIdentity> = all.map(|found| (found.pid, found)).collect();
+    let all = sort::map(all.map(|found| (found.pid, found)));
     let ends = |pid: Pid| [0, 1].into_iter().filter_map(move |fd| descriptor(pid, fd));
     let mut sharing: HashMap<Descriptor, Vec<Pid>> = HashMap::new();
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();

@@ -17,7 +17,7 @@ pub struct SwapFacts {
     pub stays: bool,
 }
 
-/// The regions among which the oldest goes.
+/// The regions among which the oldest goes, where nothing else is said.
 pub const LARGEST: usize = 4;
 
 /// Chooses the region that goes: the oldest of the `largest` largest.
@@ -64,6 +64,8 @@ pub struct RotationFacts {
 pub struct Rotation {
     /// A region that came in stays for at least this time, and one that went out stays out for it.
     pub turn_ns: u64,
+    /// The oldest of this many of the largest goes.
+    pub largest: usize,
 }
 
 impl Rotation {
@@ -90,13 +92,13 @@ impl Rotation {
             (0..regions.len()).map(each).collect()
         };
         if thrashes && ins > 1 {
-            return Exchange { goes: choose(&facts(false), LARGEST), comes: None };
+            return Exchange { goes: choose(&facts(false), self.largest), comes: None };
         }
         let Some(comes) = next.filter(ripe) else { return Exchange::default() };
         if free >= regions[comes].frames || ins == 0 {
             return Exchange { goes: None, comes: Some(comes) };
         }
-        match choose(&facts(true), LARGEST) {
+        match choose(&facts(true), self.largest) {
             Some(goes) => Exchange { goes: Some(goes), comes: Some(comes) },
             // Nobody can go. It does not wait for ever.
             None if now_ns.saturating_sub(regions[comes].since_ns) >= 4 * self.turn_ns => {

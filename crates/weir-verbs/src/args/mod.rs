@@ -128,14 +128,17 @@ pub struct ManOptions {
     pub out: Option<PathBuf>,
 }
 
-/// When something optional is done.
+/// What shows that a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum When {
-    /// If standard error is a terminal to which the last stage does not write
+pub enum LiveView {
+    /// A line, if standard error is a terminal to which the last stage does not write
     Auto,
-    /// Always
-    Always,
-    /// Never
+    /// A row for each stage: what it does, the fill of its pipe, its rate
+    Bars,
+    /// A line that names the busiest stage
+    #[value(alias = "always")]
+    Line,
+    /// Nothing
     Never,
 }
 

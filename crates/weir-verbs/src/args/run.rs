@@ -1,6 +1,6 @@
 //! The options of `weir run`, its help and its manual page.
 
-use super::{Elastic, LookInside, PipeSize, When, elastic, pipe_size};
+use super::{Elastic, LiveView, LookInside, PipeSize, elastic, pipe_size};
 use crate::report::Detail;
 use clap::Args;
 use std::ffi::OsString;
@@ -81,10 +81,10 @@ pub struct RunOptions {
     #[command(flatten)]
     pub inside: LookInside,
 
-    /// Show a progress line; auto: if standard error is a terminal and the last stage does not
-    /// write to one
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub live: When,
+    /// Show what each stage does, and how much of the input is left; --live alone shows bars
+    #[arg(long, value_name = "VIEW", num_args = 0..=1, require_equals = true,
+          default_value = "auto", default_missing_value = "bars")]
+    pub live: LiveView,
 
     /// Milliseconds between two samples; samples are closer together at the start
     #[arg(long, value_name = "MS", default_value_t = super::SAMPLE_MS,

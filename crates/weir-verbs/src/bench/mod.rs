@@ -17,11 +17,11 @@ use crate::fault::{Fault, INTERRUPTED, UNOPTIMIZED, tell};
 use crate::json;
 use history::History;
 use progress::BenchProgress;
-use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use weir_doctor::sort;
 use weir_measure::bench::assemble::{self, RunFacts};
 use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::CellRequest;
@@ -97,7 +97,7 @@ pub fn measure_again(report: &Report) -> Result<Report, Fault> {
     let mut asked: Vec<String> = report.suites_asked.clone();
     if asked.is_empty() && report.filter.is_none() && !report.standard {
         // The report does not say which suites were asked for, so take all that it has.
-        let names: BTreeSet<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
+        let names = sort::set(report.cases.iter().map(|case| case.suite.as_str()));
         asked = suites.iter().map(|s| s.name.to_owned()).filter(|n| names.contains(&**n)).collect();
     }
     let wish = PlanRequest {

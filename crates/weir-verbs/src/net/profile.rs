@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weir_doctor::sort;
 use weir_net::names;
 use weir_profile::{LEASE, Observation, Observed, ProfileReport};
 
@@ -121,7 +122,7 @@ fn published(tun: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, F
             files.push(directory.join(name));
         }
     }
-    files.sort();
+    sort::by(&mut files, Ord::cmp);
     files.truncate(MOST_FILES);
     Ok(files)
 }

@@ -7,6 +7,7 @@ use crate::units;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
+use weir_doctor::sort;
 use weir_net::jail::Jail;
 use weir_net::log::Log;
 use weir_net::names;
@@ -40,7 +41,7 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
         return Err(Fault::usage(how));
     }
     let mut ports: Vec<u16> = services.keys().copied().collect();
-    ports.sort_unstable();
+    sort::by_key(&mut ports, |port| *port);
     let tun = device(options.tun.as_deref())?;
     let (switch, directory) = switch_of(&tun)?;
     let attached = TcpEndpoint::listen(&switch, &directory, &ports);

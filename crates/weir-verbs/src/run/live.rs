@@ -2,14 +2,17 @@
 //!
 //! The most important part stands first. Where the line is too narrow, the last parts are left out.
 
+use super::bars::Bars;
 use crate::report::cut;
 use crate::units;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::fs::{read_link, read_to_string};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
+use weir_doctor::sort;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::proc::parse_io;
@@ -34,6 +37,7 @@ pub struct Live {
     failed: Vec<usize>,
     moved: Progress,
     read: Progress,
+    bars: Bars,
 }
 
 impl Live {
@@ -75,6 +79,39 @@ impl Live {
         lay(with_name, columns)
     }
 
+    /// Returns the lines of the bars: what the whole has done, a row for each stage, and what the signs mean.
+    /// There are at most `rows` lines: the busiest of many stages are shown.
+    pub fn bars(
+        &mut self,
+        now_ns: u64,
+        sampler: &Sampler,
+        columns: usize,
+        rows: usize,
+    ) -> Vec<String> {
+        let mut shown: Vec<usize> = (0..sampler.groups.len()).collect();
+        let is_stage = |at: &usize| sampler.groups[*at].parent.is_none() && !self.labels.is_empty();
+        // Of what a script starts, those that do something: not what has ended, nor who waits for a child.
+        let works = |at: &usize| {
+            let group = &sampler.groups[*at];
+            !group.ended && group.now != Some(TaskState::Child)
+        };
+        shown.retain(|at| is_stage(at) || works(at));
+        sort::by_key(&mut shown, |at| Reverse(busy(&sampler.groups[*at])));
+        shown.truncate(rows.saturating_sub(2));
+        sort::by_key(&mut shown, |at| *at);
+        let mut head = format!("weir {}", clock(now_ns / 1_000_000_000));
+        // The first that reads a file: the first stage of a pipeline.
+        let left = shown.iter().find_map(|at| self.left(now_ns, &sampler.groups[*at]));
+        head.extend(left.map(|text| format!("  {text}")));
+        let mut bars = std::mem::take(&mut self.bars);
+        let mut lines = vec![cut(&head, columns)];
+        let name = |at: usize, group: &Group, columns: usize| self.name(at, group, columns);
+        lines.extend(bars.rows(now_ns, sampler, &shown, columns, name));
+        self.bars = bars;
+        lines.truncate(rows);
+        lines
+    }
+
     /// Returns the name of a stage in the line: its text, or the arguments of a script's process.
     fn name(&self, at: usize, group: &Group, columns: usize) -> String {
         let started = (0..self.labels.len()).filter(|position| !self.failed.contains(position));
@@ -88,15 +125,7 @@ impl Live {
 
     /// Returns how many bytes a second pass through a stage. `None`: it has several processes.
     fn rate(&mut self, now_ns: u64, at: usize, group: &Group, sampler: &Sampler) -> Option<String> {
-        let mut buffer = [0; 1024];
-        let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok();
-        let io = io.and_then(parse_io).filter(|_| !group.several())?;
-        let is = |end| sampler.pipes.iter().any(|pipe| Some(pipe.identity) == end);
-        let bytes = match (is(group.ends.input), is(group.ends.output)) {
-            (true, _) => io.read_bytes,
-            (false, true) => io.write_bytes,
-            _ => io.read_bytes.max(io.write_bytes),
-        };
+        let bytes = moved_bytes(group, sampler)?;
         let per_s = self.moved.per_s(now_ns, at as u64, bytes).filter(|per_s| *per_s > 0)?;
         Some(format!("{}/s", units::bytes(per_s)))
     }
@@ -114,6 +143,19 @@ impl Live {
         }
         Some(text)
     }
+}
+
+/// Returns how many bytes have passed through a stage. `None`: it has several processes.
+pub fn moved_bytes(group: &Group, sampler: &Sampler) -> Option<u64> {
+    let mut buffer = [0; 1024];
+    let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok();
+    let io = io.and_then(parse_io).filter(|_| !group.several())?;
+    let is = |end| sampler.pipes.iter().any(|pipe| Some(pipe.identity) == end);
+    Some(match (is(group.ends.input), is(group.ends.output)) {
+        (true, _) => io.read_bytes,
+        (false, true) => io.write_bytes,
+        _ => io.read_bytes.max(io.write_bytes),
+    })
 }
 
 /// Returns the share of the time in which a group waited for neither neighbour, in percent. A shell that waits
@@ -153,14 +195,14 @@ fn pipe(at: usize, sampler: &Sampler) -> Option<String> {
 
 /// The rate of a count that grows, over the last few seconds.
 #[derive(Debug, Default)]
-struct Progress {
+pub struct Progress {
     of: u64,
     seen: VecDeque<(u64, u64)>,
 }
 
 impl Progress {
     /// Returns the rate of what `of` counts. `None`: it has not been watched for long enough.
-    fn per_s(&mut self, now_ns: u64, of: u64, count: u64) -> Option<u64> {
+    pub fn per_s(&mut self, now_ns: u64, of: u64, count: u64) -> Option<u64> {
         /// A rate over less time would be chance.
         const LEAST_NS: u64 = 400_000_000;
         let shrunk = self.seen.back().is_some_and(|(_, last)| *last > count);
@@ -241,7 +283,7 @@ fn lay(parts: impl Fn(usize) -> Vec<Part>, columns: usize) -> String {
     for (name, needed) in NAMES.into_iter().zip([RATE, 0]) {
         let all = parts(name);
         let mut ranks: Vec<usize> = all.iter().map(|part| part.rank).collect();
-        ranks.sort_unstable();
+        sort::by_key(&mut ranks, |rank| *rank);
         ranks.dedup();
         let mut kept = Vec::new();
         let mut left_out = Vec::new();

@@ -5,6 +5,7 @@
 //! `weir-measure` runs the job while `watch` looks on, `weir-doctor` judges the measurements,
 //! [`crate::report`] writes the report, and `status` gives the exit status that a shell would have.
 
+mod bars;
 mod compare;
 mod elastic;
 mod evidence;

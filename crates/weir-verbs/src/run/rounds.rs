@@ -2,7 +2,7 @@
 
 use super::status;
 use super::watch::{TAKEN, Watch};
-use crate::args::When;
+use crate::args::LiveView;
 use crate::fault::Fault;
 use crate::output::progress_bar;
 use rustix::fs::FileType;
@@ -119,7 +119,7 @@ impl Standard {
         let nowhere = File::options().write(true).open("/dev/null").map_err(cannot)?;
         rustix::stdio::dup2_stdout(&output).map_err(|error| cannot(error.into()))?;
         rustix::stdio::dup2_stderr(&nowhere).map_err(|error| cannot(error.into()))?;
-        let mut watch = Watch::new(When::Never, &entrant.job, &TAKEN);
+        let mut watch = Watch::new(LiveView::Never, &entrant.job, &TAKEN);
         let run = runner::run(&entrant.job, &mut watch);
         let _ = rustix::stdio::dup2_stdout(&self.output);
         let _ = rustix::stdio::dup2_stderr(&self.error);

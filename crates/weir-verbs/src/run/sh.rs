@@ -4,7 +4,7 @@ use super::outputs::Outputs;
 use super::sentinel::Sentinel;
 use super::watch::Watch;
 use super::{judge, runner};
-use crate::args::{PIPE_BYTES, SAMPLE_MS, When};
+use crate::args::{LiveView, PIPE_BYTES, SAMPLE_MS};
 use crate::fault::{Fault, die, tell};
 use crate::places::find_program;
 use rustix::process::{Resource, getrlimit};
@@ -66,7 +66,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
     // Before there is a second thread.
     let sentinel = Sentinel::start(&PASSED).ok();
     let signals: Vec<i32> = PASSED.into_iter().chain([SIGCONT]).collect();
-    let watch = Watch::new(When::Never, &job, &signals).without_another();
+    let watch = Watch::new(LiveView::Never, &job, &signals).without_another();
     let mut watch = ShWatch { watch, sentinel, failed: false };
     let run = runner::run(&job, &mut watch)
         .map_err(|error| Fault::failed(format!("cannot run bash: {error}")))?;

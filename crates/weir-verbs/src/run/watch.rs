@@ -1,10 +1,12 @@
 //! Watches a job while it runs: takes signals, names stages that cannot be started, and shows a line of
 //! progress.
 
+use super::bars::drawing;
 use super::live::{Live, is_terminal, prints_elsewhere};
-use crate::args::When;
+use crate::args::LiveView;
 use crate::fault::tell;
 use crate::report::look::stderr_columns;
+use crate::units::rows;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -21,6 +23,8 @@ pub const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
 const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Runs shorter than this show no line of progress.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
+/// The least number of rows for bars.
+const LEAST_ROWS: usize = 4;
 /// Once in this number of updates, weir checks whether a stage uses the terminal.
 const TERMINAL_LOOKS: u64 = 10;
 
@@ -40,6 +44,8 @@ pub struct Watch {
     came: Vec<(i32, Arc<AtomicUsize>)>,
     live: Live,
     shows: Shows,
+    /// Rows rather than a line, where there is room.
+    bars: bool,
     shown: bool,
     looks: u64,
     wanted: bool,
@@ -49,7 +55,7 @@ pub struct Watch {
 impl Watch {
     /// Handles the signals from now on. Those that were ignored when weir was started stay ignored, as
     /// under a shell.
-    pub fn new(live: When, job: &Job, signals: &[i32]) -> Watch {
+    pub fn new(view: LiveView, job: &Job, signals: &[i32]) -> Watch {
         let mut came = Vec::new();
         for signal in signals.iter().copied().filter(|signal| !is_ignored(*signal)) {
             let count = Arc::new(AtomicUsize::new(0));
@@ -57,19 +63,22 @@ impl Watch {
                 came.push((signal, count));
             }
         }
-        let shows = match live {
-            When::Always => Shows::Always,
-            When::Auto if !io::stderr().is_terminal() => Shows::Never,
-            When::Auto if !io::stdout().is_terminal() => Shows::Unless,
+        let shows = match view {
+            // Bars in a file would be many lines.
+            LiveView::Bars if !io::stderr().is_terminal() => Shows::Never,
+            LiveView::Bars | LiveView::Line => Shows::Always,
+            LiveView::Auto if !io::stderr().is_terminal() => Shows::Never,
+            LiveView::Auto if !io::stdout().is_terminal() => Shows::Unless,
             // Anything that a script starts may print.
-            When::Auto if !job.script => Shows::IfElsewhere,
-            When::Auto | When::Never => Shows::Never,
+            LiveView::Auto if !job.script => Shows::IfElsewhere,
+            LiveView::Auto | LiveView::Never => Shows::Never,
         };
         // The processes of a script go by their own names.
         let labels = job.stages.iter().map(|stage| stage.label.clone());
         let labels = if job.script { Vec::new() } else { labels.collect() };
         let live = Live::new(labels);
-        Watch { came, live, shows, shown: false, looks: 0, wanted: false, last: false }
+        let bars = view == LiveView::Bars;
+        Watch { came, live, shows, bars, shown: false, looks: 0, wanted: false, last: false }
     }
 
     /// Says that no other job follows: signals end weir once this one is over.
@@ -78,10 +87,11 @@ impl Watch {
         self
     }
 
-    /// Wipes the line of progress.
+    /// Wipes the line of progress, or the bars below the cursor.
     pub fn finish(&mut self) {
         if std::mem::take(&mut self.shown) {
-            let _ = io::stderr().lock().write_all(b"\r\x1b[K");
+            let wipe: &[u8] = if self.bars { b"\r\x1b[J" } else { b"\r\x1b[K" };
+            let _ = io::stderr().lock().write_all(wipe);
         }
     }
 
@@ -131,8 +141,15 @@ impl Watcher for Watch {
         if !self.is_wanted(sampler) {
             return self.finish();
         }
-        let line = self.live.line(now_ns, sampler, stderr_columns() - 1);
-        let _ = io::stderr().lock().write_all(format!("\r\x1b[K{line}").as_bytes());
+        let columns = stderr_columns() - 1;
+        // The cursor has a row of its own above the bars.
+        let rows = rows(io::stderr()).unwrap_or(0).saturating_sub(1);
+        let text = if self.bars && rows >= LEAST_ROWS {
+            drawing(&self.live.bars(now_ns, sampler, columns, rows))
+        } else {
+            format!("\r\x1b[K{}", self.live.line(now_ns, sampler, columns))
+        };
+        let _ = io::stderr().lock().write_all(text.as_bytes());
         self.shown = true;
     }
 }

@@ -132,6 +132,12 @@ pub fn columns(terminal: impl std::os::fd::AsFd) -> Option<usize> {
     (columns > 0).then_some(usize::from(columns))
 }
 
+/// The number of rows of a terminal, if it reports one.
+pub fn rows(terminal: impl std::os::fd::AsFd) -> Option<usize> {
+    let rows = rustix::termios::tcgetwinsize(terminal).ok()?.ws_row;
+    (rows > 0).then_some(usize::from(rows))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use crate::connect::board::BoardSlot;
 use crate::connect::lifeline::Lifeline;
 use crate::connect::peer::{Ending, Identity};
 use crate::memory::LinkMap;
-use crate::park::barrier;
+use crate::park::{barrier, say_cpu};
 use crate::pipe::end::drain;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -402,6 +402,11 @@ impl LinkEnd {
             woken = self.owner.as_ref().is_some_and(|owner| owner.ring(&self.line));
         }
         add(&self.home.account().wakes_given, woken.into());
+        if woken {
+            // A side that only sends never waits, and would not say where it runs: the other would
+            // spin for what cannot come while it spins, if both are on one CPU.
+            say_cpu(&self.home.sleep().cpu);
+        }
     }
 
     /// Takes the messages of the other side off the socket.

@@ -149,13 +149,19 @@ fn rest() {
     fence(Ordering::SeqCst);
 }
 
-/// Stores this thread's CPU in `own`, and compares it with `other`, the CPU that the other side has
-/// stored (a hint).
-pub fn peer_of(own: &AtomicU32, other: u32) -> PeerCpu {
+/// Stores this thread's CPU, plus one, in `own`, and returns it.
+pub fn say_cpu(own: &AtomicU32) -> u32 {
     let here = rustix::thread::sched_getcpu() as u32 + 1;
     if own.load(Ordering::Relaxed) != here {
         own.store(here, Ordering::Relaxed);
     }
+    here
+}
+
+/// Stores this thread's CPU in `own`, and compares it with `other`, the CPU that the other side has
+/// stored (a hint).
+pub fn peer_of(own: &AtomicU32, other: u32) -> PeerCpu {
+    let here = say_cpu(own);
     match other {
         0 => PeerCpu::Unknown,
         other if other == here => PeerCpu::SameCpu,

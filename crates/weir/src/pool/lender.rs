@@ -230,7 +230,8 @@ impl Lender<'_> {
         let facts: Vec<RotationFacts> = self.known.iter().map(Known::rotation).collect();
         let now_ns = self.now_ns();
         let free = self.core.free_pages(crate::memory::page_bytes());
-        let rotation = Rotation { turn_ns: TURN.as_nanos() as u64 };
+        let largest = self.core.lending.swap_largest.load(Relaxed) as usize;
+        let rotation = Rotation { turn_ns: TURN.as_nanos() as u64, largest };
         let exchange = rotation.decide(now_ns, thrashes, free, &facts);
         if let Some(of) = exchange.goes.and_then(|at| self.known.get_mut(at)) {
             of.go(now_ns);

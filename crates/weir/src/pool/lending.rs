@@ -2,7 +2,7 @@
 
 use super::region::pager::Pager as RegionPager;
 use super::region::share::ShareState;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,8 @@ pub struct Lending {
     changed: Condvar,
     /// Whole regions are sent out.
     pub swaps: AtomicBool,
+    /// The oldest of so many of the largest goes.
+    pub swap_largest: AtomicU32,
 }
 
 /// A region that waits until it can begin.

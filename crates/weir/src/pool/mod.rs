@@ -97,6 +97,7 @@ impl Pool {
         let core = Arc::new(Core::new(frames, settings, spill, options.clock.clone())?);
         // Relaxed: nobody else has the pool yet.
         core.lending.swaps.store(options.swaps, Ordering::Relaxed);
+        core.lending.swap_largest.store(options.swap_largest, Ordering::Relaxed);
         if let Some((transfers, _)) = transfers {
             disk::start(core.clone(), transfers)?;
         }

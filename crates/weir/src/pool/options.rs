@@ -4,6 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::usual_directory;
 use crate::pool::core::PoolClock;
 use std::path::PathBuf;
+use weir_policy::paging::swapping::LARGEST;
 use weir_policy::pool::{LEAST_FRAMES, PoolSettings, Rule};
 
 /// The most frames of a pool, and the most blocks in its file. Both have numbers of 32 bits.
@@ -65,6 +66,7 @@ pub struct PoolOptions {
     pub(super) spills: bool,
     pub(super) verifies: bool,
     pub(super) swaps: bool,
+    pub(super) swap_largest: u32,
     pub(super) rule: Rule,
     pub(super) clock: PoolClock,
 }
@@ -80,6 +82,7 @@ impl Default for PoolOptions {
             spills: true,
             verifies: false,
             swaps: true,
+            swap_largest: LARGEST as u32,
             rule: Rule::default(),
             clock: PoolClock::default(),
         }
@@ -114,6 +117,10 @@ impl PoolOptions {
         /// Sets whether whole regions of this pool go out in turn when they thrash. They do if nothing
         /// is set.
         swap_regions: bool => swaps;
+        /// Sets among how many of the largest regions the oldest goes out: 4 where nothing is set. With
+        /// 1 the largest goes, which may just have come; with as many as there are the oldest of all,
+        /// which may be small (Joy 1980). 0 counts as 1.
+        swap_largest: u32 => swap_largest;
     }
 
     /// Sets the directory of the file. The file has no name in it.

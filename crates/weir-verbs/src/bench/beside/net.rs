@@ -17,21 +17,24 @@ const ROUND_TRIP: &str = "round trip to self with logging off";
 
 /// The text below the table of `net-tftp`.
 pub fn tftp(cases: &[&CaseRecord], comparisons: &[ComparisonRecord]) -> Option<String> {
-    joined([rates(cases), allen::bounds(comparisons, &net_tftp::goals::goals())])
+    let bounds = allen::bounds(comparisons, &net_tftp::goals::goals());
+    let (rates, said) = rates(cases).unzip();
+    joined([rates.map(|table| trimmed(&table)), bounds.map(|table| trimmed(&table)), said])
 }
 
 /// The text below the table of `net-tcp`.
 pub fn tcp(comparisons: &[ComparisonRecord]) -> Option<String> {
-    joined([allen::bounds(comparisons, &net_tcp::goals()), None])
+    joined([allen::bounds(comparisons, &net_tcp::goals()).map(|table| trimmed(&table))])
 }
 
-fn joined(tables: [Option<Table>; 2]) -> Option<String> {
-    let tables: Vec<String> = tables.into_iter().flatten().map(|table| trimmed(&table)).collect();
-    (!tables.is_empty()).then(|| tables.join("\n\n"))
+fn joined<const COUNT: usize>(texts: [Option<String>; COUNT]) -> Option<String> {
+    let texts: Vec<String> = texts.into_iter().flatten().collect();
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// The rate of TFTP beside the rate that one packet in each echo's turnaround would be.
-fn rates(cases: &[&CaseRecord]) -> Option<Table> {
+/// The rate of TFTP beside the rate that one packet in each echo's turnaround would be, and what became
+/// of the conclusion.
+fn rates(cases: &[&CaseRecord]) -> Option<(Table, String)> {
     let of = |name: &str, quantity: &str| {
         find(cases, &format!("{name}, {quantity}"), Placement::SameCpu)
             .or_else(|| find(cases, name, Placement::SameCpu))
@@ -58,7 +61,14 @@ fn rates(cases: &[&CaseRecord]) -> Option<Table> {
         percent(rate_then / allowed_then),
         percent(rate.estimate / allowed),
     ]);
-    Some(table)
+    let highest = rate.high / (PACKET_BYTES / echo.high * 1e9 / 1e6);
+    let said = format!(
+        "  Allen: TFTP moves less than one packet in each turnaround of an echo. It {} here: {} of that, where it was {}.",
+        if highest < 1.0 { "holds" } else { "does not hold" },
+        percent(rate.estimate / allowed),
+        percent(rate_then / allowed_then)
+    );
+    Some((table, said))
 }
 
 /// Formats a rate in bits a second, as the report has it.

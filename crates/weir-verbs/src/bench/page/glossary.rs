@@ -2,14 +2,13 @@
 
 use super::draw::{escape, section};
 use super::ratios::asks_the_same;
-use std::collections::BTreeSet;
 use std::fmt::Write;
-use weir_measure::bench::params::Placement;
+use weir_doctor::sort;
 use weir_measure::bench::record::{ComparisonRecord, Report};
 
 /// Summarizes the page in a sentence.
 pub fn says(report: &Report) -> String {
-    let suites: BTreeSet<&str> = report.cases.iter().map(|case| case.suite.as_str()).collect();
+    let suites = sort::set(report.cases.iter().map(|case| case.suite.as_str()));
     if suites.is_empty() {
         return String::from("Nothing could be measured; the notes below say why.");
     }
@@ -49,7 +48,7 @@ pub fn glossary(report: &Report) -> String {
             escape(suite.source)
         );
     }
-    let places: BTreeSet<Placement> = report.cases.iter().map(|case| case.placement).collect();
+    let places = sort::set(report.cases.iter().map(|case| case.placement));
     for place in places {
         let _ = writeln!(html, "<dt>{place}</dt><dd>{}</dd>", escape(place.about()));
     }

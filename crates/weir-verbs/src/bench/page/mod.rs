@@ -17,7 +17,7 @@ mod phases;
 pub mod ratios;
 mod tables;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use crate::fault::Fault;
 use crate::units::{figure as nice, utc};

@@ -15,7 +15,7 @@ fn report() -> Report {
     Report::from_json(EMPTY).expect("a report")
 }
 
-fn case(name: &str, estimate: f64, chunk: Option<u64>) -> CaseRecord {
+pub(in crate::bench) fn case(name: &str, estimate: f64, chunk: Option<u64>) -> CaseRecord {
     let samples: Vec<f64> = (0..40).map(|at| estimate * (1.0 + f64::from(at) / 1e3)).collect();
     CaseRecord {
         suite: "suite".into(),
