@@ -180,6 +180,46 @@ fn connect_talks_to_a_server_of_the_kernel() {
     switch.end();
 }
 
+/// Gives each connection to the port 5202 of loopback a `weir net connect` of its own to iperf3's server.
+const DOOR: &str = "
+import socket, subprocess, sys
+door = socket.create_server(('127.0.0.1', 5202))
+print('open', flush=True)
+while True:
+    came, _ = door.accept()
+    subprocess.Popen(sys.argv[1:], stdin=came, stdout=came, close_fds=True)
+    came.close()
+";
+
+#[test]
+fn iperf3_carries_its_load_over_our_connections_both_ways() {
+    const LOAD_BYTES: u64 = 12_000_000;
+    let Some(bed) = Bed::new(&["iperf3"]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut door = bed.command(common::net::python());
+    let ours = [WEIR, "net", "connect", "--tun", "weir0", KERNEL, "5201"];
+    door.args(["-u", "-c", DOOR]).args(ours);
+    let door = Process::start(door);
+    door.said("open");
+    let mut server = bed.command("iperf3");
+    server.args(["-s", "-B", KERNEL, "-p", "5201", "--forceflush"]);
+    let server = Process::start(server);
+    server.said("Server listening");
+    // Three streams and the connection that speaks of them. The client ends the test when it has sent all;
+    // what short buffers still hold then is not counted by the receiver.
+    for way in ["", "--reverse"] {
+        let ask = format!("iperf3 -J -c 127.0.0.1 -p 5202 -P 3 -w 64K -n {LOAD_BYTES} {way}");
+        let said = bed.ok(ask.trim_end());
+        let said: serde_json::Value = serde_json::from_str(&said).expect("a report");
+        assert!(said.get("error").is_none(), "{said}");
+        let received = said["end"]["sum_received"]["bytes"].as_u64().expect("counted");
+        assert!(received >= LOAD_BYTES / 2, "{received} bytes by {ask}");
+        assert_eq!(said["end"]["streams"].as_array().map(Vec::len), Some(3));
+    }
+    drop((server, door));
+    switch.end();
+}
+
 #[test]
 fn a_closed_port_refuses() {
     let Some(bed) = Bed::new(&["nc"]) else { return };

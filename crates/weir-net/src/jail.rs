@@ -14,8 +14,10 @@ use std::path::Path;
 
 /// How names begin of files that are not complete. Such names are refused.
 const PART: &[u8] = b".weir-part-";
-/// Bytes of a file that are written at once, at least, except at its end.
+/// Bytes of a file that short pieces are gathered to before they are written.
 const WRITE_BYTES: usize = 32 << 10;
+/// Bytes from which on to copy them there takes longer than a call of the system.
+const LONG_BYTES: usize = 4 << 10;
 /// How often a name is resolved again, when directories are renamed meanwhile.
 const MOST_TRIES: usize = 8;
 
@@ -240,11 +242,18 @@ impl PartFile {
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let left = self.room_bytes.checked_sub(bytes.len() as u64);
         self.room_bytes = left.ok_or_else(|| io::Error::from(Errno::FBIG))?;
+        if bytes.len() >= LONG_BYTES {
+            self.flush()?;
+            return self.file.write_all(bytes);
+        }
         self.unwritten.extend_from_slice(bytes);
         if self.unwritten.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        if self.unwritten.is_empty() {
+            return Ok(());
+        }
         self.file.write_all(&self.unwritten)?;
         self.unwritten.clear();
         Ok(())

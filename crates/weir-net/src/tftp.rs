@@ -10,9 +10,10 @@
 //! - [`board`]: what a daemon shows of its transfers.
 //! - [`local`]: requests of local programs to a daemon.
 //! - [`server`], [`client`]: transfers over any [`Datagrams`], which are the ports of a station or
-//!   the kernel's sockets (`datagrams`).
+//!   the kernel's sockets (`datagrams`). A [`burst`] of them leaves together.
 
 pub mod board;
+pub mod burst;
 pub mod client;
 pub mod datagrams;
 pub mod files;

@@ -1,11 +1,15 @@
-//! Datagrams of one length that the kernel cuts out of one send (`UDP_SEGMENT`, udp(7)).
+//! Datagrams of one length that cross the kernel as one: it cuts them out of one send (`UDP_SEGMENT`),
+//! and gives them to a receiver in one piece (`UDP_GRO`, udp(7)).
 
 use libc::c_int;
-use rustix::fd::{AsFd, AsRawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Most datagrams that every kernel with `UDP_SEGMENT` cuts out of one send.
 pub const MOST_SEGMENTS: usize = 64;
+/// Words of memory for the one control message that comes: its head, and a number.
+const CONTROL_WORDS: usize = 8;
 
 /// Has each send on this UDP socket that is longer cut into datagrams of this length, the last of which
 /// may be shorter. 0: no send is cut.
@@ -13,29 +17,123 @@ pub const MOST_SEGMENTS: usize = 64;
 /// # Errors
 /// It is no UDP socket, or the kernel is older than 4.18.
 pub fn set_segment_bytes(socket: impl AsFd, bytes: u16) -> io::Result<()> {
-    let value = c_int::from(bytes);
+    set(socket.as_fd(), libc::UDP_SEGMENT, bytes.into())
+}
+
+/// Has this UDP socket give several datagrams of one length in one piece to [`receive_joined`].
+///
+/// # Errors
+/// It is no UDP socket, or the kernel is older than 5.0.
+pub fn receive_in_one_piece(socket: impl AsFd) -> io::Result<()> {
+    set(socket.as_fd(), libc::UDP_GRO, 1)
+}
+
+fn set(socket: BorrowedFd<'_>, option: c_int, value: c_int) -> io::Result<()> {
     // SAFETY: the address and the length are those of a number that outlives the call.
     let set = unsafe {
         libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
+            socket.as_raw_fd(),
             libc::SOL_UDP,
-            libc::UDP_SEGMENT,
+            option,
             (&raw const value).cast(),
             size_of::<c_int>() as libc::socklen_t,
         )
     };
-    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    crate::check(set).map(drop)
+}
+
+/// What [`receive_joined`] has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The length of all of it.
+    pub bytes: usize,
+    /// The length of each datagram in it; the last may be shorter. At least 1.
+    pub datagram_bytes: usize,
+    /// The sender.
+    pub from: SocketAddr,
+}
+
+/// Receives a datagram, or several of one length from one sender where the socket gives them in one
+/// piece. What finds no room in `to` is lost.
+///
+/// # Errors
+/// Those of recvmsg(2).
+pub fn receive_joined(socket: impl AsFd, to: &mut [u8]) -> io::Result<Joined> {
+    // SAFETY: all of it is numbers, for which zero is a value.
+    let mut from: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut control = [0_u64; CONTROL_WORDS];
+    let mut part = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    // SAFETY: as above; null pointers are values too.
+    let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
+    head.msg_name = (&raw mut from).cast();
+    head.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    (head.msg_iov, head.msg_iovlen) = (&raw mut part, 1);
+    head.msg_control = control.as_mut_ptr().cast();
+    head.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: each address in the head is that of memory of the length beside it, which nothing else
+    // uses until the call returns.
+    let received = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut head, 0) };
+    let bytes = crate::check(received)?.unsigned_abs();
+    let datagram_bytes = segment_bytes(&head).unwrap_or(bytes).max(1);
+    let from = address(&from).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    Ok(Joined { bytes, datagram_bytes, from })
+}
+
+/// The length that the kernel says in a control message.
+fn segment_bytes(head: &libc::msghdr) -> Option<usize> {
+    // SAFETY: the head is one that recvmsg has filled in, and its control memory still lives.
+    let mut at = unsafe { libc::CMSG_FIRSTHDR(head) };
+    while !at.is_null() {
+        // SAFETY: the two functions return null, or the address of a whole head in that memory.
+        let found = unsafe { *at };
+        if found.cmsg_level == libc::SOL_UDP && found.cmsg_type == libc::UDP_GRO {
+            // SAFETY: the kernel writes a number behind the head of a message of this kind.
+            let said: c_int = unsafe { libc::CMSG_DATA(at).cast::<c_int>().read_unaligned() };
+            return usize::try_from(said).ok();
+        }
+        // SAFETY: as above.
+        at = unsafe { libc::CMSG_NXTHDR(head, at) };
+    }
+    None
+}
+
+/// The address of a sender, if it is one of IP.
+fn address(from: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match c_int::from(from.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: a storage is as long and as aligned as any address, and all values are valid.
+            let v4 = unsafe { &*(&raw const *from).cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { &*(&raw const *from).cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            let port = u16::from_be(v6.sin6_port);
+            Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::UdpSocket;
+    use std::time::Duration;
+
+    fn two_sockets(address: &str) -> [UdpSocket; 2] {
+        [(), ()].map(|()| {
+            let socket = UdpSocket::bind(address).expect("bound");
+            socket.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+            socket
+        })
+    }
 
     #[test]
     fn a_long_send_arrives_as_datagrams_of_one_length() {
-        let [from, to] = [(), ()].map(|()| UdpSocket::bind("127.0.0.1:0").expect("bound"));
-        to.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("set");
+        let [from, to] = two_sockets("127.0.0.1:0");
         if set_segment_bytes(&from, 100).is_err() {
             eprintln!("SKIPPED: the kernel has no UDP_SEGMENT");
             return;
@@ -50,5 +148,48 @@ mod tests {
         assert_eq!(next(), bytes);
         let file = std::fs::File::open("/dev/null").expect("opened");
         assert!(set_segment_bytes(&file, 100).is_err());
+        assert!(receive_in_one_piece(&file).is_err());
+        assert!(receive_joined(&file, &mut got).is_err());
+    }
+
+    #[test]
+    fn what_is_joined_says_how_long_each_datagram_is() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            if UdpSocket::bind(address).is_err() {
+                eprintln!("SKIPPED: there is no {address}");
+                continue;
+            }
+            let [from, to] = two_sockets(address);
+            let (sender, at) = (from.local_addr().expect("bound"), to.local_addr().expect("bound"));
+            let can = set_segment_bytes(&from, 100).and_then(|()| receive_in_one_piece(&to));
+            if can.is_err() {
+                eprintln!("SKIPPED: the kernel does not join datagrams");
+                return;
+            }
+            let bytes: Vec<u8> = (0..=255).collect();
+            from.send_to(&bytes, at).expect("sent");
+            set_segment_bytes(&from, 0).expect("set back");
+            for end in [200, 0] {
+                from.send_to(&bytes[..end], at).expect("sent");
+            }
+            let mut got = [0; 300];
+            let (mut joined, mut datagrams) = (Vec::new(), Vec::new());
+            // A kernel may cut what was sent in one piece in the midst; the datagrams are the same.
+            while datagrams.len() < 5 {
+                let received = receive_joined(&to, &mut got).expect("received");
+                assert_eq!(received.from, sender);
+                match received.bytes {
+                    0 => datagrams.push(Vec::new()),
+                    bytes => {
+                        let each = got[..bytes].chunks(received.datagram_bytes);
+                        datagrams.extend(each.map(<[u8]>::to_vec));
+                    }
+                }
+                joined.push(received.bytes);
+            }
+            let lengths: Vec<usize> = datagrams.iter().map(Vec::len).collect();
+            assert_eq!(lengths, [100, 100, 56, 200, 0], "in pieces of {joined:?}");
+            assert_eq!(datagrams.concat(), [&bytes[..], &bytes[..200]].concat());
+        }
     }
 }

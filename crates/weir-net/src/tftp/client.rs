@@ -2,7 +2,8 @@
 
 mod side;
 
-use super::datagrams::{Burst, Datagrams, Inbound, blocks_in, blocks_in_default};
+use super::burst::Burst;
+use super::datagrams::{Datagrams, Inbound, blocks_in, blocks_in_default};
 use super::packet::{self, ErrorCode, Mode, TftpOptions, TftpPacket, TftpRequest};
 use super::receiver::Sink;
 use super::sender::{Due, ResendTimer, Source, TransferCounts, TransferTerms};
@@ -233,7 +234,7 @@ impl Running<'_> {
         let mut packet = self.request.clone();
         datagrams.send(self.local_port, self.server, &packet)?;
         loop {
-            let more = self.transmit(datagrams, &mut packet)?;
+            let more = self.transmit(datagrams)?;
             for (to, code, text) in std::mem::take(&mut self.farewells) {
                 packet::put_error(&mut packet, code, text);
                 datagrams.send(self.local_port, to, &packet)?;
@@ -265,7 +266,7 @@ impl Running<'_> {
     }
 
     /// Sends what is due. Returns whether there may be more.
-    fn transmit(&mut self, datagrams: &mut dyn Datagrams, packet: &mut Vec<u8>) -> Result<bool> {
+    fn transmit(&mut self, datagrams: &mut dyn Datagrams) -> Result<bool> {
         let now_ns = self.now_ns();
         let Some(peer) = self.peer.filter(|_| self.terms.is_some()) else {
             match self.timer.due(now_ns) {
@@ -286,10 +287,10 @@ impl Running<'_> {
         let (mut due_ns, mut more) = (0, true);
         for _ in 0..MOST_AT_ONCE {
             let now_ns = self.now_ns();
-            match self.side.transmit(now_ns, packet) {
+            match self.side.transmit(now_ns, self.burst.space()) {
                 Ok(true) => {
                     due_ns = now_ns;
-                    datagrams.send_in(self.local_port, peer, packet, &mut self.burst)?;
+                    datagrams.send_in(self.local_port, peer, &mut self.burst)?;
                 }
                 Ok(false) => {
                     more = false;

@@ -1,13 +1,14 @@
 //! Where datagrams come from and go to: the ports of a station, or the kernel's sockets.
 
-use super::MOST_PACKET_BYTES;
+use super::burst::Burst;
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::ServiceReport;
 use crate::udp::{UdpArrival, UdpEndpoint};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr, sockopt};
 use std::fmt;
+use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 use weir_sys::segments::{self, MOST_SEGMENTS};
@@ -19,8 +20,8 @@ const RECEIVE_BYTES: usize = 4 << 20;
 /// Most datagrams taken of one socket before the others get a turn.
 const MOST_AT_ONCE: usize = 64;
 
-/// Most bytes of a burst: they are one datagram until the kernel cuts it.
-const MOST_BURST_BYTES: usize = 65_000;
+/// The longest piece that can come: one datagram, or several that were joined.
+const MOST_PIECE_BYTES: usize = 65_536;
 
 /// Something that came.
 #[derive(Debug)]
@@ -43,44 +44,6 @@ pub enum Inbound<'a> {
     },
 }
 
-/// Datagrams of one length, the last of which may be shorter, in one piece of memory.
-#[derive(Debug, Default)]
-pub struct Burst {
-    bytes: Vec<u8>,
-    datagram_bytes: usize,
-}
-
-impl Burst {
-    /// Appends a datagram. Returns `false` where it has no place behind those that are there, or no
-    /// other has place beside it.
-    fn push(&mut self, datagram: &[u8]) -> bool {
-        if 2 * datagram.len() > MOST_BURST_BYTES {
-            return false;
-        }
-        if self.bytes.is_empty() {
-            self.datagram_bytes = datagram.len().max(1);
-        }
-        let count = self.bytes.len() / self.datagram_bytes;
-        let has_place = self.bytes.len().is_multiple_of(self.datagram_bytes)
-            && datagram.len() <= self.datagram_bytes
-            && count < MOST_SEGMENTS
-            && self.bytes.len() + datagram.len() <= MOST_BURST_BYTES;
-        if !has_place {
-            return false;
-        }
-        self.bytes.extend_from_slice(datagram);
-        true
-    }
-
-    fn each(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes.chunks(self.datagram_bytes.max(1))
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-    }
-}
-
 /// Ports that send and receive datagrams.
 pub trait Datagrams: fmt::Debug {
     /// Opens a port for a transfer; it may be one that other transfers have as well.
@@ -98,23 +61,17 @@ pub trait Datagrams: fmt::Debug {
     /// No datagram can be sent from here any more, or none as long as this.
     fn send(&mut self, from: u16, to: SocketAddr, payload: &[u8]) -> Result<()>;
 
-    /// Appends a datagram to a burst, which is sent before where it is full. A datagram that no other has
-    /// room beside is sent at once.
+    /// Appends to a burst what was written to its [`Burst::space`]. The burst is sent before where it is
+    /// full. A datagram that no other has room beside is sent at once.
     ///
     /// # Errors
     /// Those of [`Datagrams::send`].
-    fn send_in(
-        &mut self,
-        from: u16,
-        to: SocketAddr,
-        datagram: &[u8],
-        burst: &mut Burst,
-    ) -> Result<()> {
-        if burst.push(datagram) {
+    fn send_in(&mut self, from: u16, to: SocketAddr, burst: &mut Burst) -> Result<()> {
+        if burst.keep() {
             return Ok(());
         }
         self.send_burst(from, to, burst)?;
-        if burst.push(datagram) { Ok(()) } else { self.send(from, to, datagram) }
+        if burst.keep() { Ok(()) } else { self.send(from, to, burst.space()) }
     }
 
     /// Sends a burst, and empties it.
@@ -144,6 +101,12 @@ pub trait Datagrams: fmt::Debug {
 
     /// Returns how many bytes of blocks and their bookkeeping may wait here to be received.
     fn receive_bytes(&self) -> usize;
+}
+
+/// The datagrams of one length in a piece, at least one; the last may be shorter.
+fn datagrams_in(piece: &[u8], datagram_bytes: usize) -> impl Iterator<Item = &[u8]> {
+    let is_empty = piece.is_empty().then_some(piece);
+    is_empty.into_iter().chain(piece.chunks(datagram_bytes.max(1)))
 }
 
 /// Returns the most blocks of this size that surely find room in so many bytes of a receiver's
@@ -248,16 +211,25 @@ struct OpenSocket {
 impl OpenSocket {
     /// Sends a burst with one call. Returns `false` if the kernel does not cut it.
     fn send_cut(&mut self, to: SocketAddr, burst: &Burst) -> bool {
-        let bytes = u16::try_from(burst.datagram_bytes).ok();
+        let bytes = burst.each().next().and_then(|first| u16::try_from(first.len()).ok());
         let (Some(known), Some(bytes)) = (self.segment_bytes, bytes) else { return false };
         let set = match known == bytes {
             true => Ok(()),
             false => segments::set_segment_bytes(&self.socket, bytes),
         };
-        let sent = set.and_then(|()| self.socket.send_to(&burst.bytes, to));
-        match sent.as_ref().map_err(Errno::from_io_error) {
+        let mut parts = [IoSlice::new(&[]); MOST_SEGMENTS];
+        for (part, datagram) in parts.iter_mut().zip(burst.each()) {
+            *part = IoSlice::new(datagram);
+        }
+        let mut control = SendAncillaryBuffer::default();
+        let parts = &parts[..burst.count()];
+        let sent = set.map_err(|cause| Errno::from_io_error(&cause).unwrap_or(Errno::INVAL));
+        let sent = sent.and_then(|()| {
+            sendmsg_addr(&self.socket, &to, parts, &mut control, SendFlags::NOSIGNAL)
+        });
+        match sent {
             // An old kernel, or datagrams longer than the device takes.
-            Err(Some(Errno::INVAL | Errno::MSGSIZE | Errno::NOPROTOOPT | Errno::IO)) => {
+            Err(Errno::INVAL | Errno::MSGSIZE | Errno::NOPROTOOPT | Errno::IO) => {
                 // What could not be set is not set.
                 let _ = segments::set_segment_bytes(&self.socket, 0);
                 self.segment_bytes = None;
@@ -286,7 +258,7 @@ impl Sockets {
 
     /// Has no socket yet. Those of transfers will have this address.
     pub fn client(address: IpAddr) -> Sockets {
-        let buffer = vec![0; MOST_PACKET_BYTES + 1];
+        let buffer = vec![0; MOST_PIECE_BYTES];
         Sockets { address, sockets: Vec::new(), is_server: false, buffer }
     }
 
@@ -310,6 +282,8 @@ impl Sockets {
             // The kernel grants less to users without privilege.
             let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BYTES);
             let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BYTES);
+            // Where the kernel is too old, each datagram comes on its own.
+            let _ = segments::receive_in_one_piece(&socket);
             Ok((socket.local_addr()?.port(), socket))
         });
         let (port, socket) = opened.map_err(|cause| match cause.kind() {
@@ -364,14 +338,21 @@ impl Datagrams for Sockets {
         let ready: Vec<bool> = asked.iter().map(|fd| !fd.revents().is_empty()).collect();
         for (open, _) in self.sockets.iter().zip(ready).filter(|(_, ready)| *ready) {
             let OpenSocket { port, socket, .. } = open;
-            for _ in 0..MOST_AT_ONCE {
-                let expects_more = match socket.recv_from(&mut self.buffer) {
-                    Ok((bytes, from)) => see(Inbound::Datagram {
-                        local_port: *port,
-                        from,
-                        payload: &self.buffer[..bytes],
-                    }),
+            let mut taken = 0;
+            while taken < MOST_AT_ONCE {
+                let expects_more = match segments::receive_joined(socket, &mut self.buffer) {
+                    Ok(joined) => {
+                        let bytes = &self.buffer[..joined.bytes];
+                        let mut expects_more = true;
+                        for payload in datagrams_in(bytes, joined.datagram_bytes) {
+                            let (local_port, from) = (*port, joined.from);
+                            expects_more = see(Inbound::Datagram { local_port, from, payload });
+                            taken += 1;
+                        }
+                        expects_more
+                    }
                     Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
+                        taken += 1;
                         see(Inbound::Undelivered { local_port: *port, to: None })
                     }
                     Err(_) => false,
@@ -385,8 +366,7 @@ impl Datagrams for Sockets {
     }
 
     fn send_burst(&mut self, from: u16, to: SocketAddr, burst: &mut Burst) -> Result<()> {
-        let is_one = burst.bytes.len() <= burst.datagram_bytes;
-        let found = self.sockets.iter_mut().find(|open| open.port == from && !is_one);
+        let found = self.sockets.iter_mut().find(|open| open.port == from && burst.count() > 1);
         let sent = match found.is_some_and(|open| open.send_cut(to, burst)) {
             true => Ok(()),
             false => burst.each().try_for_each(|datagram| self.send(from, to, datagram)),
@@ -406,27 +386,56 @@ impl Datagrams for Sockets {
 mod tests {
     use super::*;
 
-    /// Sends datagrams of these lengths in bursts, and returns what arrives.
-    fn arrived(lengths: &[usize]) -> Vec<usize> {
-        let to = UdpSocket::bind("127.0.0.1:0").expect("bound");
-        to.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
-        let at = to.local_addr().expect("bound");
+    /// Sends datagrams of these lengths in bursts.
+    fn send(lengths: &[usize], at: SocketAddr) {
         let mut sockets = Sockets::client_of(at);
         let port = sockets.open().expect("opened");
         let mut burst = Burst::default();
         let bytes = vec![7; 65_468];
         for length in lengths {
-            sockets.send_in(port, at, &bytes[..*length], &mut burst).expect("sent");
+            burst.space().clear();
+            burst.space().extend_from_slice(&bytes[..*length]);
+            sockets.send_in(port, at, &mut burst).expect("sent");
         }
         sockets.send_burst(port, at, &mut burst).expect("sent");
+    }
+
+    /// Returns the lengths that arrive at a socket that is not ours.
+    fn arrived(lengths: &[usize]) -> Vec<usize> {
+        let to = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        to.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        send(lengths, to.local_addr().expect("bound"));
         let mut got = vec![0; 65_535];
         lengths.iter().map(|_| to.recv(&mut got).expect("received")).collect()
+    }
+
+    /// Returns the lengths that arrive at a socket of ours.
+    fn arrived_here(lengths: &[usize]) -> Vec<usize> {
+        let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let mut sockets = Sockets::client(loopback);
+        let port = sockets.open().expect("opened");
+        send(lengths, SocketAddr::new(loopback, port));
+        let mut got = Vec::new();
+        while got.len() < lengths.len() {
+            let known = got.len();
+            let mut see = |inbound: Inbound<'_>| {
+                if let Inbound::Datagram { payload, .. } = inbound {
+                    assert!(payload.iter().all(|byte| *byte == 7));
+                    got.push(payload.len());
+                }
+                true
+            };
+            sockets.receive(Duration::from_secs(20), &mut see).expect("received");
+            assert!(got.len() > known, "{got:?} and nothing more of {lengths:?}");
+        }
+        got
     }
 
     #[test]
     fn datagrams_of_any_lengths_arrive_as_they_are_and_in_order() {
         let whole = [516; 70];
         assert_eq!(arrived(&whole), whole, "more than the kernel cuts of one send");
+        assert_eq!(arrived_here(&whole), whole);
         for lengths in [
             &[516, 516, 4, 516, 20, 21, 5, 5][..],
             &[4],
@@ -435,6 +444,7 @@ mod tests {
             &[40_000, 32_000, 32_500],
         ] {
             assert_eq!(arrived(lengths), lengths);
+            assert_eq!(arrived_here(lengths), lengths);
         }
     }
 }

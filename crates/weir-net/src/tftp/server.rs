@@ -8,7 +8,8 @@ mod requests;
 mod transfer;
 
 pub use super::board::{TransferBoard, TransferReport, TransferState};
-use super::datagrams::{Burst, Datagrams, Inbound};
+use super::burst::Burst;
+use super::datagrams::{Datagrams, Inbound};
 use super::packet::{self, ErrorCode};
 use super::{Patience, log_flow};
 use crate::error::Result;
@@ -246,12 +247,13 @@ impl TftpServer {
             // Each transfer sends one packet, and then all wait until that is within the rate.
             (held_ns, most_at_once) = (rate.was_held_ns(now_ns), 1);
         }
-        let TftpServer { datagrams, transfers, packet, burst, log, rate, board, .. } = self;
+        let TftpServer { datagrams, transfers, burst, log, rate, board, .. } = self;
         for (client, transfer) in transfers.iter_mut() {
             transfer.held(held_ns);
             transfer.expire(time_ns());
             for sent in 1..=most_at_once {
                 let now_ns = time_ns();
+                let packet = burst.space();
                 if !spans::TFTP.run(|| transfer.transmit(now_ns, packet)) {
                     break;
                 }
@@ -259,7 +261,7 @@ impl TftpServer {
                     rate.spend(packet.len(), now_ns);
                 }
                 due_ns = now_ns;
-                let sent_in = datagrams.send_in(transfer.local_port, *client, packet, burst);
+                let sent_in = datagrams.send_in(transfer.local_port, *client, burst);
                 transfer.note(sent_in)?;
                 more |= sent == most_at_once;
             }

@@ -5,7 +5,9 @@
 //! decides: if it contains blanks or special characters of the shell, it is a text, and options after
 //! it are weir's. After `--` all arguments are words; with `--compare` each is a text.
 
-use super::{Asked, CommandLine, Elastic, RunOptions, Verb, elastic};
+use super::{
+    Asked, BufferOptions, CommandLine, Elastic, NetCommand, PortCommand, RunOptions, Verb, elastic,
+};
 use crate::fault::Fault;
 use crate::places::find_program;
 use clap::error::{ContextKind, ErrorKind};
@@ -18,19 +20,25 @@ pub fn parse() -> Result<CommandLine, Fault> {
     read(&args).map_err(|error| no_verb(&args, &error).unwrap_or_else(|| error.exit()))
 }
 
-/// Reads a command line. The words of `weir run` are first read without the other verbs and the
-/// manual: to build those takes longer than to start a pipeline. Whatever is wrong is told by the
-/// whole command.
+/// Reads a command line. Verbs that start often are first read without the other verbs and the manual: to
+/// build those takes longer than to start a pipeline. Whatever is wrong is told by the whole command.
 fn read(args: &[OsString]) -> Result<CommandLine, clap::Error> {
-    let runs = args.get(1).is_some_and(|verb| verb == "run");
-    let read = runs.then(|| read_by(args, &run_alone).ok()).flatten();
+    let alone = args.get(1).and_then(|verb| verb_alone(verb.to_str()?));
+    let read = alone.and_then(|alone| read_by(args, &|| alone.clone()).ok());
     read.map_or_else(|| read_by(args, &super::command), Ok)
 }
 
-/// The command line of `weir run`, without texts for its help.
-fn run_alone() -> clap::Command {
-    let run = RunOptions::augment_args(clap::Command::new("run"));
-    clap::Command::new("weir").subcommand(run).subcommand_required(true)
+/// The command line of one verb, if that starts often, without texts for the help of weir.
+fn verb_alone(verb: &str) -> Option<clap::Command> {
+    let new = clap::Command::new;
+    let command = match verb {
+        "run" => RunOptions::augment_args(new("run")),
+        "net" => NetCommand::augment_args(new("net")),
+        "port" => PortCommand::augment_args(new("port")),
+        "buffer" => BufferOptions::augment_args(new("buffer")),
+        _ => return None,
+    };
+    Some(clap::Command::new("weir").subcommand(command).subcommand_required(true))
 }
 
 fn read_by(
@@ -231,6 +239,32 @@ mod tests {
         let auto = Some(Elastic::Evidence);
         assert_eq!(of(&["--elastic", "a | b"]), (auto.clone(), texts(&["a | b"])));
         assert_eq!(of(&["--elastic", "ls", "-l"]), (auto, words(&["ls", "-l"])));
+    }
+
+    #[test]
+    fn a_verb_that_is_read_alone_is_read_as_by_the_whole_command() {
+        for line in [
+            "weir run --compare a b",
+            "weir net tftp get --socket --window 8 127.0.0.1 file -",
+            "weir net up --inline 10.9.0.2",
+            "weir net stat",
+            "weir port stat",
+            "weir port list --json -",
+            "weir buffer --mem 4M",
+            "weir buffer --absent",
+            "weir net frobnicate",
+            "weir net",
+        ] {
+            let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let shown = |read: Result<CommandLine, clap::Error>| match read {
+                Ok(read) => format!("{read:?}"),
+                Err(error) => error.to_string(),
+            };
+            assert!(verb_alone(line.split(' ').nth(1).expect("a verb")).is_some(), "{line}");
+            let whole = shown(read_by(&args, &crate::args::command));
+            assert_eq!(shown(read(&args)), whole, "{line}");
+        }
+        assert!(verb_alone("bench").is_none());
     }
 
     #[test]
