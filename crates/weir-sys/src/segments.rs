@@ -87,8 +87,10 @@ fn segment_bytes(head: &libc::msghdr) -> Option<usize> {
         // SAFETY: the two functions return null, or the address of a whole head in that memory.
         let found = unsafe { *at };
         if found.cmsg_level == libc::SOL_UDP && found.cmsg_type == libc::UDP_GRO {
+            // SAFETY: it is a whole head, as above.
+            let data = unsafe { libc::CMSG_DATA(at) }.cast::<c_int>();
             // SAFETY: the kernel writes a number behind the head of a message of this kind.
-            let said: c_int = unsafe { libc::CMSG_DATA(at).cast::<c_int>().read_unaligned() };
+            let said = unsafe { data.read_unaligned() };
             return usize::try_from(said).ok();
         }
         // SAFETY: as above.
