@@ -70,12 +70,12 @@ pub fn receive_joined(socket: impl AsFd, to: &mut [u8]) -> io::Result<Joined> {
     (head.msg_iov, head.msg_iovlen) = (&raw mut part, 1);
     head.msg_control = control.as_mut_ptr().cast();
     head.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: each address in the head is that of memory of the length beside it, which nothing else
-    // uses until the call returns.
+    // SAFETY: each address in the head is that of memory of the length beside it, which nothing
+    // else uses until the call returns.
     let received = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut head, 0) };
     let bytes = crate::check(received)?.unsigned_abs();
     let datagram_bytes = segment_bytes(&head).unwrap_or(bytes).max(1);
-    let from = address(&from).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    let from = address(&from).ok_or(io::ErrorKind::Unsupported)?;
     Ok(Joined { bytes, datagram_bytes, from })
 }
 
