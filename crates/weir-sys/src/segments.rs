@@ -1,5 +1,5 @@
-//! Datagrams of one length that cross the kernel as one: it cuts them out of one send (`UDP_SEGMENT`),
-//! and gives them to a receiver in one piece (`UDP_GRO`, udp(7)).
+//! Datagrams of one length that cross the kernel as one: it cuts them out of one send
+//! (`UDP_SEGMENT`), and gives them to a receiver in one piece (`UDP_GRO`, udp(7)).
 
 use libc::c_int;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -11,8 +11,8 @@ pub const MOST_SEGMENTS: usize = 64;
 /// Words of memory for the one control message that comes: its head, and a number.
 const CONTROL_WORDS: usize = 8;
 
-/// Has each send on this UDP socket that is longer cut into datagrams of this length, the last of which
-/// may be shorter. 0: no send is cut.
+/// Has each send on this UDP socket that is longer cut into datagrams of this length, the last of
+/// which may be shorter. 0: no send is cut.
 ///
 /// # Errors
 /// It is no UDP socket, or the kernel is older than 4.18.
