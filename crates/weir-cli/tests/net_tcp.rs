@@ -180,7 +180,7 @@ fn connect_talks_to_a_server_of_the_kernel() {
     switch.end();
 }
 
-/// Gives each connection to the port 5202 of loopback a `weir net connect` of its own to iperf3's server.
+/// Gives each connection to the port 5202 of loopback a `weir net connect` of its own to iperf3.
 const DOOR: &str = "
 import socket, subprocess, sys
 door = socket.create_server(('127.0.0.1', 5202))
@@ -205,8 +205,8 @@ fn iperf3_carries_its_load_over_our_connections_both_ways() {
     server.args(["-s", "-B", KERNEL, "-p", "5201", "--forceflush"]);
     let server = Process::start(server);
     server.said("Server listening");
-    // Three streams and the connection that speaks of them. The client ends the test when it has sent all;
-    // what short buffers still hold then is not counted by the receiver.
+    // Three streams and the connection that speaks of them. The client ends the test when it has
+    // sent all; what short buffers still hold then is not counted by the receiver.
     for way in ["", "--reverse"] {
         let ask = format!("iperf3 -J -c 127.0.0.1 -p 5202 -P 3 -w 64K -n {LOAD_BYTES} {way}");
         let said = bed.ok(ask.trim_end());

@@ -1,5 +1,5 @@
-//! Datagrams of one length that cross the kernel as one: it cuts them out of one send (`UDP_SEGMENT`),
-//! and gives them to a receiver in one piece (`UDP_GRO`, udp(7)).
+//! Datagrams of one length that cross the kernel as one: it cuts them out of one send
+//! (`UDP_SEGMENT`), and gives them to a receiver in one piece (`UDP_GRO`, udp(7)).
 
 use libc::c_int;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -11,8 +11,8 @@ pub const MOST_SEGMENTS: usize = 64;
 /// Words of memory for the one control message that comes: its head, and a number.
 const CONTROL_WORDS: usize = 8;
 
-/// Has each send on this UDP socket that is longer cut into datagrams of this length, the last of which
-/// may be shorter. 0: no send is cut.
+/// Has each send on this UDP socket that is longer cut into datagrams of this length, the last of
+/// which may be shorter. 0: no send is cut.
 ///
 /// # Errors
 /// It is no UDP socket, or the kernel is older than 4.18.
@@ -70,12 +70,12 @@ pub fn receive_joined(socket: impl AsFd, to: &mut [u8]) -> io::Result<Joined> {
     (head.msg_iov, head.msg_iovlen) = (&raw mut part, 1);
     head.msg_control = control.as_mut_ptr().cast();
     head.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: each address in the head is that of memory of the length beside it, which nothing else
-    // uses until the call returns.
+    // SAFETY: each address in the head is that of memory of the length beside it, which nothing
+    // else uses until the call returns.
     let received = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut head, 0) };
     let bytes = crate::check(received)?.unsigned_abs();
     let datagram_bytes = segment_bytes(&head).unwrap_or(bytes).max(1);
-    let from = address(&from).ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    let from = address(&from).ok_or(io::ErrorKind::Unsupported)?;
     Ok(Joined { bytes, datagram_bytes, from })
 }
 
@@ -87,8 +87,10 @@ fn segment_bytes(head: &libc::msghdr) -> Option<usize> {
         // SAFETY: the two functions return null, or the address of a whole head in that memory.
         let found = unsafe { *at };
         if found.cmsg_level == libc::SOL_UDP && found.cmsg_type == libc::UDP_GRO {
+            // SAFETY: it is a whole head, as above.
+            let data = unsafe { libc::CMSG_DATA(at) }.cast::<c_int>();
             // SAFETY: the kernel writes a number behind the head of a message of this kind.
-            let said: c_int = unsafe { libc::CMSG_DATA(at).cast::<c_int>().read_unaligned() };
+            let said = unsafe { data.read_unaligned() };
             return usize::try_from(said).ok();
         }
         // SAFETY: as above.

@@ -78,4 +78,23 @@ mod tests {
             assert!(to[..bytes] == rest[..bytes], "at {offset}");
         }
     }
+
+    #[test]
+    fn a_file_is_written_as_it_came_in_pieces_of_any_length() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("whole");
+        let mut random = fastrand::Rng::with_seed(22);
+        let mut whole = Vec::new();
+        let mut sink = crate::jail::new_file(&path).expect("made");
+        for _ in 0..200 {
+            let longest = *random.choice(&[600, 5000, 40_000]).expect("one of them");
+            let bytes = random.usize(0..longest);
+            let piece: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(bytes).collect();
+            Sink::write(&mut sink, &piece).expect("written");
+            whole.extend_from_slice(&piece);
+        }
+        assert!(!path.exists());
+        Sink::finish(&mut sink).expect("finished");
+        assert!(std::fs::read(&path).expect("it has its name") == whole);
+    }
 }
