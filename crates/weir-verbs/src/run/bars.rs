@@ -4,7 +4,7 @@
 //! The rows stand below the cursor, which rests on an empty line above them. So what a stage prints stays readable:
 //! it takes that line, and the rows are drawn anew below it.
 
-use super::live::Progress;
+use super::rates::{Progress, moved_bytes};
 use crate::report::cut;
 use crate::units;
 use std::collections::{BTreeMap, VecDeque};
@@ -90,7 +90,7 @@ impl Bars {
     /// How many bytes a second pass through a stage of one process.
     fn rate(&mut self, now_ns: u64, at: usize, group: &Group, sampler: &Sampler) -> String {
         let moved = self.moved.entry(at).or_default();
-        let bytes = super::live::moved_bytes(group, sampler);
+        let bytes = moved_bytes(group, sampler);
         let per_s = bytes.and_then(|bytes| moved.per_s(now_ns, at as u64, bytes));
         per_s.map_or(String::new(), |per_s| format!("{}/s", units::bytes(per_s)))
     }

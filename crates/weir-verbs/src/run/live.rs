@@ -3,10 +3,10 @@
 //! The most important part stands first. Where the line is too narrow, the last parts are left out.
 
 use super::bars::Bars;
+use super::rates::{Progress, moved_bytes};
 use crate::report::cut;
 use crate::units;
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 use std::fs::{read_link, read_to_string};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,12 +15,8 @@ use unicode_width::UnicodeWidthStr;
 use weir_doctor::sort;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::proc::parse_io;
 use weir_sys::Pid;
-use weir_sys::proc::read_small;
 
-/// The time over which rates are averaged.
-const RATE_NS: u64 = 3_000_000_000;
 /// The smallest file for which a time left is shown.
 const FILE_BYTES: u64 = 1 << 20;
 /// The largest number of open files of a process that weir looks at.
@@ -90,7 +86,7 @@ impl Live {
     ) -> Vec<String> {
         let mut shown: Vec<usize> = (0..sampler.groups.len()).collect();
         let is_stage = |at: &usize| sampler.groups[*at].parent.is_none() && !self.labels.is_empty();
-        // Of what a script starts, those that do something: not what has ended, nor who waits for a child.
+        // Of what a script starts: not what has ended, nor who waits for a child.
         let works = |at: &usize| {
             let group = &sampler.groups[*at];
             !group.ended && group.now != Some(TaskState::Child)
@@ -145,19 +141,6 @@ impl Live {
     }
 }
 
-/// Returns how many bytes have passed through a stage. `None`: it has several processes.
-pub fn moved_bytes(group: &Group, sampler: &Sampler) -> Option<u64> {
-    let mut buffer = [0; 1024];
-    let io = read_small(&format!("/proc/{}/io", group.root), &mut buffer).ok();
-    let io = io.and_then(parse_io).filter(|_| !group.several())?;
-    let is = |end| sampler.pipes.iter().any(|pipe| Some(pipe.identity) == end);
-    Some(match (is(group.ends.input), is(group.ends.output)) {
-        (true, _) => io.read_bytes,
-        (false, true) => io.write_bytes,
-        _ => io.read_bytes.max(io.write_bytes),
-    })
-}
-
 /// Returns the share of the time in which a group waited for neither neighbour, in percent. A shell that waits
 /// for what it started does not do the work.
 fn busy(group: &Group) -> u64 {
@@ -191,33 +174,6 @@ fn pipe(at: usize, sampler: &Sampler) -> Option<String> {
     };
     let input = of(ends.input).map(|fill| said(fill, "input"));
     input.or_else(|| of(ends.output).map(|fill| said(fill, "output")))
-}
-
-/// The rate of a count that grows, over the last few seconds.
-#[derive(Debug, Default)]
-pub struct Progress {
-    of: u64,
-    seen: VecDeque<(u64, u64)>,
-}
-
-impl Progress {
-    /// Returns the rate of what `of` counts. `None`: it has not been watched for long enough.
-    pub fn per_s(&mut self, now_ns: u64, of: u64, count: u64) -> Option<u64> {
-        /// A rate over less time would be chance.
-        const LEAST_NS: u64 = 400_000_000;
-        let shrunk = self.seen.back().is_some_and(|(_, last)| *last > count);
-        if std::mem::replace(&mut self.of, of) != of || shrunk {
-            self.seen.clear();
-        }
-        self.seen.push_back((now_ns, count));
-        while self.seen.len() > 2 && now_ns.saturating_sub(self.seen[1].0) >= RATE_NS {
-            self.seen.pop_front();
-        }
-        let (then_ns, before) = *self.seen.front()?;
-        let time_ns = now_ns.saturating_sub(then_ns);
-        let per_s = u128::from(count - before) * 1_000_000_000 / u128::from(time_ns.max(1));
-        (time_ns >= LEAST_NS).then(|| u64::try_from(per_s).unwrap_or(u64::MAX))
-    }
 }
 
 /// A file that is being read.
@@ -349,17 +305,6 @@ mod tests {
             all.push(format!("{columns:>3} {line}"));
         }
         insta::assert_snapshot!(all.join("\n"));
-    }
-
-    #[test]
-    fn rates_are_those_of_the_last_seconds() {
-        let mut progress = Progress::default();
-        let second = 1_000_000_000;
-        assert_eq!(progress.per_s(0, 1, 0), None);
-        assert_eq!(progress.per_s(second, 1, 500), Some(500));
-        assert_eq!(progress.per_s(10 * second, 1, 500), Some(0));
-        assert_eq!(progress.per_s(11 * second, 2, 900), None, "of something else");
-        assert_eq!(progress.per_s(12 * second, 2, 100), None, "begun anew");
     }
 
     #[test]

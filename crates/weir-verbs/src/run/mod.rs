@@ -14,6 +14,7 @@ mod live;
 mod outputs;
 mod pages;
 mod plan;
+mod rates;
 mod rounds;
 mod sentinel;
 mod several;
