@@ -87,6 +87,42 @@ fn looking_keeps_no_end_open() {
 }
 
 #[test]
+fn an_mpx_flags_and_a_region_are_rows() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("exchange");
+    let mut owner = weir::Mpx::create(&name, &weir::MpxOptions::new()).expect("made");
+    let mut peer = weir::MpxPeer::connect(&name, &weir::MpxPeerOptions::new()).expect("connected");
+    peer.open(b"shown").expect("opened");
+    owner.receive_each(&mut [0; 64], |_| {}).expect("received");
+    let flags = weir::Flags::shared().expect("made");
+    flags.set(1 << 62 | 1);
+    let options = weir::RegionOptions::new().memory_bytes(64 << 10);
+    let region = weir::Region::new(1 << 20, &options).expect("made");
+    region.write_at(0, b"abc").expect("written");
+    let document = top(&["--filter", &format!("{} ", std::process::id())]);
+    let rows = document["channels"].as_array().expect("rows");
+    let own = std::process::id();
+    let named = |kind: &str, text: &str| {
+        let is = |row: &&Value| {
+            row["kind"] == kind && row["name"].as_str().is_some_and(|name| name.contains(text))
+        };
+        rows.iter().find(is).unwrap_or_else(|| panic!("no {kind} {text}: {rows:#?}")).clone()
+    };
+    for role in ["owner, ", "peer, "] {
+        let row = named("mpx", role);
+        assert_eq!(
+            (&row["writers"][0]["pid"], &row["readers"][0]["pid"]),
+            (&own.into(), &own.into())
+        );
+    }
+    let row = named("flags", "0x4000000000000001, 0 wait");
+    assert_eq!(row["readers"][0]["waiting"], false);
+    let row = named("region", "1 faults");
+    assert_eq!(row["capacity_bytes"], 64 << 10);
+    assert_eq!((&row["fill_bytes"], &row["writers"][0]["pid"]), (&4096.into(), &own.into()));
+}
+
+#[test]
 fn a_channel_of_the_library_is_a_row() {
     let (mut writer, reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
     writer.write(b"seven b").expect("room");
@@ -214,6 +250,44 @@ fn keys_act_and_the_terminal_is_set_back() {
     on.press("xq");
     assert!(on.ended().success());
     drop(reader);
+}
+
+/// A click on a heading sorts by it, the wheel moves, and a click on a key at the bottom presses it.
+#[test]
+fn the_mouse_sorts_moves_and_presses() {
+    let (writer, reader) = piped(&mut Command::new("yes"), Command::new("sleep").arg("120"));
+    let mut on = OnTerminal::new(100, 24, &["--interval", "10s"]);
+    on.shows("Quit");
+    let text = on.text();
+    let frame = text.rsplit("\x1b[H").next().unwrap_or_default().to_owned();
+    let bare = |line: &str| {
+        let (mut text, mut inside) = (String::new(), false);
+        for c in line.chars() {
+            match c {
+                '\x1b' => inside = true,
+                c if inside => inside = !c.is_ascii_alphabetic(),
+                '\r' => {}
+                c => text.push(c),
+            }
+        }
+        text
+    };
+    let lines: Vec<String> = frame.lines().map(bare).collect();
+    let heading = lines.iter().position(|line| line.contains("WRITER")).expect("headings");
+    let column = lines[heading].find("WRITER").expect("a heading") + 2;
+    on.press(&format!("\x1b[<0;{column};{}M", heading + 1));
+    until("the heading is marked", || {
+        let text = on.text();
+        let last = text.rsplit("\x1b[H").next().unwrap_or_default().to_owned();
+        let line = last.lines().map(bare).find(|line| line.contains("WRITER"));
+        line.is_some_and(|line| line != lines[heading])
+    });
+    on.press("\x1b[<65;5;8M\x1b[<64;5;8M");
+    let bottom = lines.iter().rposition(|line| line.contains("Quit")).expect("keys");
+    let quit = lines[bottom].find("Quit").expect("a key") + 2;
+    on.press(&format!("\x1b[<0;{quit};{}M", bottom + 1));
+    assert!(on.ended().success());
+    drop((writer, reader));
 }
 
 #[test]
