@@ -5,7 +5,7 @@ use common::{Random, say, start};
 use regions::pool_bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir::{MappedRegion, Pool, PoolOptions, Region, RegionOptions};
+use weir::{ErrorKind, MappedRegion, Pool, PoolOptions, Region, RegionOptions};
 
 mod common;
 #[path = "common/regions.rs"]
@@ -119,6 +119,34 @@ fn a_stream_gets_memory_that_regions_have() {
     assert!(found.len() == 8 << 20 && found.iter().all(|byte| *byte == 7));
     churn(&self::region(&pool, 1 << 20), 3, 256, 500);
     assert!(pool.account().most_memory_bytes <= 2 << 20);
+}
+
+/// A frame holds sixteen pages, so each region has one at least. When all frames are taken, a new
+/// region waits for another to go, and in vain for ten seconds.
+#[test]
+fn a_region_that_finds_no_memory_waits_and_then_fails() {
+    let pool = pool(1 << 20);
+    let options = RegionOptions::new().pool(&pool);
+    let begun = Instant::now();
+    let mut regions = Vec::new();
+    let error = loop {
+        match Region::new(1 << 20, &options) {
+            Ok(region) => regions.push(region),
+            Err(error) => break error,
+        }
+        assert!(regions.len() <= 16, "more regions than frames");
+    };
+    assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
+    assert!(begun.elapsed() >= Duration::from_secs(10) && regions.len() >= 4, "{}", regions.len());
+    let lent_bytes = pool.account().lent_bytes;
+    assert!(lent_bytes >= regions.len() as u64 * 8 * PAGE, "{lent_bytes}");
+    assert_eq!(lent_bytes % (64 << 10), 0, "whole frames");
+    for (at, region) in regions.iter().enumerate() {
+        churn(region, at as u64, 256, 300);
+    }
+    // Once one has gone, there is room again.
+    regions.pop();
+    Region::new(1 << 20, &options).expect("the memory of the one that went");
 }
 
 /// Touches each page of its working set again and again, until all have done so often enough.
