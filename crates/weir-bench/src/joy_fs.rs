@@ -1,19 +1,24 @@
 //! `joy-fs`: reading and writing a file in units of 1 KiB to 1 MiB, in sequential and random order,
-//! through the page cache, past it, and mapped. Joy concluded that larger blocks pay.
+//! through the page cache, past it, mapped, and through a region of weir with a quarter of the file in
+//! memory. Joy concluded that larger blocks pay.
 //!
 //! The file is unnamed and has 64 MiB. Cached writes are not forced to the disk: the cases measure
 //! the way into the cache, along with whatever the kernel writes back meanwhile. Both ends of every
 //! unit that is read are checked, and every 64th unit in full.
 
+use crate::tools::own::trouble;
 use crate::tools::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
+use weir::{Region, RegionOptions};
 use weir_bench_sys::shared::{PageBuffer, SharedPages};
 use weir_measure::bench::load::scratch_file;
 use weir_measure::random::Random;
 
 const FILE_BYTES: usize = 64 << 20;
+/// Memory of a region over it.
+const REGION_BYTES: u64 = FILE_BYTES as u64 / 4;
 const UNIT_BYTES: [usize; 4] = [1 << 10, 8 << 10, 64 << 10, 1 << 20];
 /// The content of the file repeats after this many bytes. It is not a power of two, so that a unit
 /// from a wrong place is seen. It is a number of whole pages, so that units can be passed on
@@ -28,6 +33,8 @@ enum FileAccess {
     Cached,
     Direct,
     Mapped,
+    /// A region of weir over the file.
+    Region,
 }
 
 impl FileAccess {
@@ -37,10 +44,10 @@ impl FileAccess {
 }
 
 pub fn suite() -> Suite {
-    let access = [FileAccess::Cached, FileAccess::Direct, FileAccess::Mapped];
+    let access = [FileAccess::Cached, FileAccess::Direct, FileAccess::Mapped, FileAccess::Region];
     Suite {
         name: "joy-fs",
-        about: "How fast files are read and written, by the size of each access: cached, direct, mapped.",
+        about: "How fast files are read and written, by the size of each access: cached, direct, mapped, by a region.",
         source: "W. Joy, March 1980, on larger file-system blocks",
         groups: access.into_iter().flat_map(groups).collect(),
     }
@@ -105,7 +112,7 @@ impl TestFile {
         let periods = [period(1)?, period(2)?];
         let file = match access {
             FileAccess::Direct => direct_file(&site.directory)?,
-            FileAccess::Cached | FileAccess::Mapped => scratch_file(site)?,
+            _ => scratch_file(site)?,
         };
         for at in (0..FILE_BYTES).step_by(UNIT_BYTES[3]) {
             let from = at % PERIOD_BYTES;
@@ -157,6 +164,11 @@ fn transfer(site: &Site, access: FileAccess, write: bool, random: bool, bytes: u
             "cannot read directly in units of {bytes}: {error}"
         )));
     }
+    let region = (access == FileAccess::Region).then(|| -> Result<Region, CaseError> {
+        let options = RegionOptions::new().memory_bytes(REGION_BYTES);
+        Region::over(content.file.try_clone()?, &options).map_err(trouble)
+    });
+    let region = region.transpose()?;
     let mut which = 0;
     work(move |count| {
         // Each batch writes other bytes than the file has.
@@ -167,13 +179,16 @@ fn transfer(site: &Site, access: FileAccess, write: bool, random: bool, bytes: u
             let unit = if random { places.below(units) } else { number % units };
             at = unit as usize * bytes;
             number += 1;
-            match (&map, write) {
-                (Some(map), true) => map.copy_in(at, content.unit(which, at, bytes)),
-                (Some(map), false) => map.copy_out(at, &mut buffer),
-                (None, true) => {
-                    content.file.write_all_at(content.unit(which, at, bytes), at as u64)?;
+            let place = at as u64;
+            match (&map, &region, write) {
+                (Some(map), _, true) => map.copy_in(at, content.unit(which, at, bytes)),
+                (Some(map), _, false) => map.copy_out(at, &mut buffer),
+                (_, Some(region), true) => {
+                    region.write_at(place, content.unit(which, at, bytes)).map_err(trouble)?;
                 }
-                (None, false) => content.file.read_exact_at(&mut buffer, at as u64)?,
+                (_, Some(region), false) => region.read_at(place, &mut buffer).map_err(trouble)?,
+                (.., true) => content.file.write_all_at(content.unit(which, at, bytes), place)?,
+                (.., false) => content.file.read_exact_at(&mut buffer, place)?,
             }
             if !write {
                 content.check(which, at, &buffer, number)?;
@@ -182,6 +197,7 @@ fn transfer(site: &Site, access: FileAccess, write: bool, random: bool, bytes: u
         let elapsed = elapsed_ns(begun);
         if write {
             // The last unit is read back outside of the measured time.
+            region.as_ref().map(Region::flush).transpose().map_err(trouble)?;
             content.file.read_exact_at(&mut buffer, at as u64)?;
             content.check(which, at, &buffer, 0)?;
         }
