@@ -282,7 +282,7 @@ fn request(suite: &Suite, group: usize, directory: &Path, time_ns: u64) -> CellR
 fn start_cell(request: &CellRequest) -> Child {
     let mut command = Command::new(WEIR);
     command.arg("bench-cell").stdin(Stdio::piped()).stdout(Stdio::piped());
-    command.env("WEIR_BENCH_BACKLOG_BYTES", "32000000");
+    command.env("WEIR_BENCH_BACKLOG_BYTES", "32000000").env("WEIR_BENCH_SET_BYTES", "4194304");
     let mut child = command.spawn().expect("weir starts");
     let text = serde_json::to_string(request).expect("JSON");
     child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");

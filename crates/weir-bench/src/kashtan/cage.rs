@@ -1,8 +1,8 @@
 //! Limited memory: a memory cgroup, a swap file, the kernel's swap read-ahead, and a guard that
 //! removes all of it however this process ends.
 //!
-//! The guard is a child outside of this process's group. It waits for the end of a pipe whose other
-//! end this process and its children hold. When the last of them has ended, it removes the cgroup
+//! The guard is a child outside of this process's group. It waits for a word of this process, or for
+//! the end of a pipe whose other end this process and its children hold. Then it removes the cgroup
 //! and the swap file and restores the read-ahead.
 
 use rustix::fd::OwnedFd;
@@ -156,7 +156,10 @@ impl ReadAhead {
 
 impl Drop for Cage {
     fn drop(&mut self) {
-        drop(self.alive.take());
+        // A word rather than the end of the pipe: children of cages that were made later hold the pipe too.
+        if let Some(alive) = self.alive.take() {
+            let _ = rustix::io::write(&alive, &[0]);
+        }
         if let Some(mut guard) = self.guard.take() {
             let _ = guard.wait();
         }

@@ -9,8 +9,11 @@ use super::{PAGE_BYTES, SharedPages};
 use crate::tools::own::trouble;
 use crate::tools::prelude::*;
 use rustix::fs::Advice;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::rc::Rc;
 use std::time::Instant;
 use weir::{Region, RegionOptions};
 use weir_measure::bench::load::scratch_file;
@@ -141,13 +144,9 @@ fn shuffle(items: &mut [u64], random: &mut Random) {
 
 fn first_touches(site: &Site, way: Coming, set_bytes: u64) -> MadeWork {
     let site = site.clone();
-    // Made on first use: it takes a while.
-    let mut made: Option<(Program, Vec<(u64, u64)>)> = None;
     work(move |_| {
-        let (program, set) = match &mut made {
-            Some(made) => made,
-            None => made.insert(recorded(&site, way, set_bytes)?),
-        };
+        let recorded = recorded(&site, set_bytes.min(most_bytes()))?;
+        let (program, set) = &*recorded;
         let pages = program.order.len() as u64;
         match way {
             Coming::RegionOnDemand | Coming::RegionRecorded => {
@@ -180,19 +179,35 @@ fn first_touches(site: &Site, way: Coming, set_bytes: u64) -> MadeWork {
     })
 }
 
-/// Makes the program, and records its working set in a run that does not count.
-fn recorded(
-    site: &Site,
-    way: Coming,
-    set_bytes: u64,
-) -> Result<(Program, Vec<(u64, u64)>), CaseError> {
-    let program = Program::new(site, set_bytes)?;
-    if matches!(way, Coming::RegionOnDemand | Coming::MmapOnDemand) {
-        return Ok((program, Vec::new()));
-    }
-    let region = program.region()?;
-    program.touch_region(&region)?;
-    let set = region.working_set().map_err(trouble)?;
-    drop(region);
-    Ok((program, set))
+/// A program and its working set, as places and lengths.
+type Recorded = Rc<(Program, Vec<(u64, u64)>)>;
+
+thread_local! {
+    /// All ways touch the same pages, by the bytes of the working set.
+    static RECORDED: RefCell<BTreeMap<u64, Recorded>> = RefCell::default();
+}
+
+/// Returns the program, and its working set as recorded in a run that does not count. Both are made on first use,
+/// which takes a while.
+fn recorded(site: &Site, set_bytes: u64) -> Result<Recorded, CaseError> {
+    RECORDED.with(|all| {
+        let mut all = all.borrow_mut();
+        if let Some(made) = all.get(&set_bytes) {
+            return Ok(Rc::clone(made));
+        }
+        let program = Program::new(site, set_bytes)?;
+        let region = program.region()?;
+        program.touch_region(&region)?;
+        let set = region.working_set().map_err(trouble)?;
+        drop(region);
+        let made = Rc::new((program, set));
+        all.insert(set_bytes, Rc::clone(&made));
+        Ok(made)
+    })
+}
+
+/// Tests use smaller sets.
+fn most_bytes() -> u64 {
+    let asked = std::env::var("WEIR_BENCH_SET_BYTES").ok();
+    asked.and_then(|bytes| bytes.parse().ok()).unwrap_or(u64::MAX)
 }
