@@ -156,7 +156,7 @@ impl ReadAhead {
 
 impl Drop for Cage {
     fn drop(&mut self) {
-        // A word rather than the end of the pipe: children of cages that were made later hold the pipe too.
+        // A word, not the end of the pipe: children of later cages hold the pipe too.
         if let Some(alive) = self.alive.take() {
             let _ = rustix::io::write(&alive, &[0]);
         }
