@@ -65,6 +65,9 @@ use weir_sys::words::Words;
 /// Most bytes of a packet that a dump keeps.
 pub const MOST_SNAP_BYTES: usize = 65_535;
 
+/// Most bytes of the file that [`Log::prepare`] brings into memory.
+const MOST_PREPARED_BYTES: usize = 16 << 20;
+
 /// Units of a dump between two checks whether its writer was overtaken.
 const UNITS_A_LOOK: u64 = 16;
 
@@ -127,6 +130,15 @@ impl Log {
     /// Returns its path when it was opened.
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// Brings the beginning of the file into memory (16 MiB at most), for a process that is about to
+    /// log packets. Otherwise the first event in each page waits until the kernel has that page.
+    pub fn prepare(&self) {
+        let words = &self.0.words;
+        // An older kernel cannot do it, and a full memory refuses it: then each event waits for its
+        // own page, as it would have done.
+        let _ = words.bring_in(0, words.len().min(MOST_PREPARED_BYTES / 8));
     }
 
     #[inline]

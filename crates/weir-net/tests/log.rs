@@ -385,3 +385,28 @@ fn packets_are_told_apart_from_their_bytes() {
     }
     assert_eq!(Packet::of(&vec![0x45; 70_000]).length_bytes, u16::MAX);
 }
+
+/// Page faults of this thread so far: `minflt` and `majflt` of proc_pid_stat(5).
+fn faults() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/stat").expect("read");
+    let (_, fields) = text.rsplit_once(") ").expect("a name");
+    let field = |at: usize| fields.split(' ').nth(at).and_then(|field| field.parse::<u64>().ok());
+    field(7).expect("minflt") + field(9).expect("majflt")
+}
+
+#[test]
+fn a_prepared_log_has_its_pages_before_the_first_event() {
+    let place = Place::new();
+    let log = Log::create(place.path(), 1 << 20).expect("created");
+    log.error(&failure(1));
+    log.prepare();
+    let before = faults();
+    for value in 2..1 << 15 {
+        log.error(&failure(value));
+    }
+    // The ring has 256 pages. Some may have been written to the disk meanwhile, and fault again.
+    assert!(faults() - before < 64, "{} faults", faults() - before);
+    let mut reader = LogReader::open(place.path()).expect("opened");
+    let first = reader.next().expect("read").expect("an event");
+    assert!(matches!(first.what, EventBody::Failure(failure) if failure.value == 1), "{first:?}");
+}

@@ -66,6 +66,20 @@ impl Words {
         let _ = index;
     }
 
+    /// Brings the pages of the words from `from` up to `to` into memory, ready to be stored to, so
+    /// that the first store to each waits for nothing.
+    ///
+    /// # Errors
+    /// Those of madvise(2): `EINVAL` before Linux 5.14.
+    ///
+    /// # Panics
+    /// If they reach beyond the end.
+    pub fn bring_in(&self, from: usize, to: usize) -> io::Result<()> {
+        let (place, bytes) = self.pages(from, to);
+        // SAFETY: the range lies inside of the mapping; the advice changes no content.
+        crate::check(unsafe { libc::madvise(place, bytes, libc::MADV_POPULATE_WRITE) }).map(drop)
+    }
+
     /// Stores bytes from word `index` on, and fills the last word up with zeros.
     ///
     /// # Panics
@@ -98,12 +112,17 @@ impl Words {
     /// # Errors
     /// Those of msync(2).
     pub fn sync(&self, from: usize, to: usize) -> io::Result<()> {
+        let (place, bytes) = self.pages(from, to);
+        // SAFETY: the range begins at a page of the mapping and ends inside of it.
+        crate::check(unsafe { libc::msync(place, bytes, libc::MS_SYNC) }).map(drop)
+    }
+
+    /// Returns where the page of word `from` begins, and the bytes from there up to word `to`.
+    fn pages(&self, from: usize, to: usize) -> (*mut libc::c_void, usize) {
         assert!(from <= to && to <= self.len(), "words {from} to {to} are beyond the end");
         let page = rustix::param::page_size();
         let begin = from * 8 / page * page;
-        let place = self.0.start().wrapping_add(begin).cast();
-        // SAFETY: the range begins at a page of the mapping and ends inside of it (asserted).
-        crate::check(unsafe { libc::msync(place, to * 8 - begin, libc::MS_SYNC) }).map(drop)
+        (self.0.start().wrapping_add(begin).cast(), to * 8 - begin)
     }
 }
 
@@ -124,6 +143,8 @@ mod tests {
         let words = Words::of_file(&file, 4096).expect("mapped");
         words.store_bytes(2, b"plumbing!");
         words.word(8).store(7, Ordering::Relaxed);
+        // A kernel before 5.14 cannot bring pages in, and changes nothing either.
+        let _ = words.bring_in(0, 512);
         words.sync(0, 9).expect("synchronised");
         let mut read = [0; 72];
         file.read_exact_at(&mut read, 0).expect("read");

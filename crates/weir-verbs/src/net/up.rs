@@ -96,6 +96,7 @@ fn log(options: &NetUpOptions, kinds: Kinds) -> Result<Log, Fault> {
     let path = names::log(&options.tun).map_err(asked)?;
     let log = Log::create(path, options.log_size).map_err(asked)?;
     log.set_mask(kinds);
+    log.prepare();
     Ok(log)
 }
 
