@@ -18,7 +18,7 @@ pub static TAKE: Subroutine = Subroutine::new("ring.take");
 pub static GIVE_WAY: Subroutine = Subroutine::new("sched_yield");
 /// Sleeps of the switch.
 pub static SLEEP: Subroutine = Subroutine::new("switch.sleep");
-/// A station's waits for what the switch sends.
+/// A station's waits for what the switch sends, up to the first message.
 pub static RING_WAIT: Subroutine = Subroutine::new("ring.wait");
 /// Completing the IP header.
 pub static COMPLETE: Subroutine = Subroutine::new("ip.complete");

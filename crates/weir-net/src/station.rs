@@ -175,7 +175,13 @@ impl Station {
         let headers = headers.as_mut();
         let mut sender = Sender { writer, headers, is_icmp: *is_icmp, message, failure: None };
         let mut gone = false;
+        // The wait ends where the first message is shown.
+        let mut waiting = Some(weir_profile::begin_wait_next(&spans::RING_WAIT));
+        let mut taking = None;
         let show = |received: weir::Received, bytes: &[u8]| {
+            if waiting.take().is_some() {
+                taking = Some(spans::TAKE.enter_next());
+            }
             gone |= matches!(received.event, Event::Closed(_));
             let shown = match sender.admit(bytes) {
                 Ok(()) => arrival(bytes),
@@ -188,20 +194,9 @@ impl Station {
                 see(&mut sender, shown);
             }
         };
-        // While a profile is taken, the wait is a separate call, so that it is counted apart.
-        let is_profiled = weir_profile::is_on();
-        let waited = match is_profiled {
-            true => weir_profile::wait_next(&spans::RING_WAIT, || port.wait_timeout(time)),
-            false => Ok(()),
-        };
-        let timeout = match is_profiled || time.is_zero() {
-            true => Timeout::Now,
-            false => Timeout::from(time),
-        };
-        let got = waited.and_then(|()| {
-            let _span = is_profiled.then(|| spans::TAKE.enter_next());
-            port.receive_each_timeout(buffer, timeout, show)
-        });
+        let timeout = if time.is_zero() { Timeout::Now } else { Timeout::from(time) };
+        let got = port.receive_each_timeout(buffer, timeout, show);
+        drop((waiting, taking));
         if let Some(error) = sender.failure {
             return Err(error.into());
         }

@@ -190,8 +190,10 @@ impl Drop for Span {
     }
 }
 
-/// The guard of a system call, so that a call that unwinds ends too.
-struct Calling {
+/// The guard of a system call, which ends when this is dropped, also when the call unwinds.
+#[derive(Debug)]
+#[must_use = "the call ends when this is dropped"]
+pub struct Calling {
     call: Option<table::OpenCall>,
     of_thread: PhantomData<*const ()>,
 }
@@ -215,12 +217,17 @@ pub fn look() {
 
 #[inline]
 fn counted<T>(call: &'static Subroutine, waits: bool, begin: Begin, f: impl FnOnce() -> T) -> T {
+    let _calling = calling(call, waits, begin);
+    f()
+}
+
+#[inline]
+fn calling(call: &'static Subroutine, waits: bool, begin: Begin) -> Calling {
     if !is_on() {
-        return f();
+        return Calling { call: None, of_thread: PhantomData };
     }
     cold_path();
-    let _calling = call.begin_call(waits, begin);
-    f()
+    call.begin_call(waits, begin)
 }
 
 /// Makes a system call that does not wait. Its time is system time of the calling subroutine, and
@@ -247,4 +254,11 @@ pub fn wait<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
 #[inline]
 pub fn wait_next<T>(call: &'static Subroutine, f: impl FnOnce() -> T) -> T {
     counted(call, true, Begin::Next, f)
+}
+
+/// Begins a system call like [`wait_next`] that lasts until the guard is dropped: for a wait inside
+/// of a function that returns later than the wait ends.
+#[inline]
+pub fn begin_wait_next(call: &'static Subroutine) -> Calling {
+    calling(call, true, Begin::Next)
 }

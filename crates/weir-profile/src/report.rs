@@ -33,7 +33,7 @@ pub struct ProfileReport {
     pub calls: Vec<ProfileRow>,
     /// CPU time that the kernel counted meanwhile; `None` where that is unknown.
     pub cpu: Option<Cpu>,
-    /// Waits and other long times that shared a reading of the CPU clock, up to 16 per reading:
+    /// Waits and other long times that shared a reading of the CPU clock, up to 64 per reading:
     /// their CPU time is exact in sum, and estimated for each.
     pub together: u64,
     /// The unit that figures are divided by.

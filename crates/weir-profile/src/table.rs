@@ -416,7 +416,7 @@ pub fn leave(before: u32, depth: u32, end: SpanEnd) {
     });
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct OpenCall {
     row: u32,
     waits: bool,

@@ -33,7 +33,7 @@ impl fmt::Display for ProfileReport {
         if self.together > 0 {
             writeln!(
                 f,
-                "{} waits and other long times shared readings of the CPU clock, up to 16 a reading: \
+                "{} waits and other long times shared readings of the CPU clock, up to 64 a reading: \
                  their CPU time is exact in sum, estimated for each",
                 self.together
             )?;

@@ -213,6 +213,30 @@ fn what_sleeps_without_saying_so_is_no_cpu_time_either() {
 }
 
 #[test]
+fn a_wait_inside_of_a_function_ends_with_its_guard() {
+    let _alone = alone();
+    let report = profiled(|| {
+        INNER.run(|| ());
+        let mut waiting = Some(weir_profile::begin_wait_next(&CALL));
+        std::thread::sleep(SHORT);
+        let mut taking = None;
+        // What a function does with each message that it shows.
+        for _ in 0..2 {
+            if waiting.take().is_some() {
+                taking = Some(OUTER.enter_next());
+            }
+            INNER.run(|| busy(SHORT));
+        }
+        drop((waiting, taking));
+    });
+    let (call, outer) = (report.call("call").expect("called"), report.subroutine("outer"));
+    assert_eq!((call.calls, outer.expect("called").calls, calls(&report, "inner")), (1, 1, 3));
+    assert!(call.wait_ns + SLACK_NS >= SHORT_NS, "the sleep is its wait\n{report}");
+    let inner = report.subroutine("inner").expect("called");
+    assert!(inner.user_ns > SHORT_NS, "what follows is not\n{report}");
+}
+
+#[test]
 fn spans_within_a_system_call_are_not_counted() {
     let _alone = alone();
     let report = profiled(|| {
