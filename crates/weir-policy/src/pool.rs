@@ -27,7 +27,8 @@ mod streams;
 mod transfers;
 
 pub use protocol::{
-    Action, BlockCounts, LEAST_FRAMES, MOST_CLUSTER, MOST_TRANSFERS, PoolEvent, PoolSettings, Rule,
+    Action, BlockCounts, LEAST_FRAMES, MOST_CLUSTER, MOST_TRANSFERS, PoolEvent, PoolSettings,
+    READY_NS, Rule,
 };
 pub use transfers::Transfer;
 
@@ -53,6 +54,8 @@ pub struct PoolPolicy {
     appending: VecDeque<u32>,
     /// Streams whose readers wait.
     waiting_readers: u32,
+    /// Whether one of them waits for a frame.
+    starving: bool,
     lent: u32,
     actions: VecDeque<Action>,
 }
@@ -73,6 +76,7 @@ impl PoolPolicy {
             transfers: OpenTransfers::new(settings.transfers)?,
             appending: VecDeque::new(),
             waiting_readers: 0,
+            starving: false,
             lent: 0,
             actions: VecDeque::new(),
         })
@@ -118,8 +122,21 @@ impl PoolPolicy {
         self.transfers.get(transfer)
     }
 
-    /// Returns when [`PoolEvent::Tick`] is due, if at all: writing is tried again then.
+    /// Returns when [`PoolEvent::Tick`] is due, if at all: writing is tried again then, or a reader
+    /// gets a frame.
     pub fn deadline_ns(&self) -> Option<u64> {
+        let retry_ns = self.retry_ns();
+        self.reader_deadline_ns()
+            .map_or(retry_ns, |at_ns| Some(retry_ns.map_or(at_ns, |retry_ns| retry_ns.min(at_ns))))
+    }
+
+    /// Returns when a reader that waits for a frame gets that of another, who does not come.
+    pub fn reader_deadline_ns(&self) -> Option<u64> {
+        self.starving.then(|| self.streams.first_ready_until_ns()).flatten()
+    }
+
+    /// Returns when writing is tried again.
+    fn retry_ns(&self) -> Option<u64> {
         // Unless frames are needed, nothing is tried, however much time passes.
         let can_start = self.slots.left() > 0
             && self.transfers.has_room()
@@ -210,7 +227,8 @@ impl PoolPolicy {
             self.laundry.reader_at(&mut self.streams, head);
         }
         self.unlist(head);
-        self.streams[stream].reading = true;
+        let at = &mut self.streams[stream];
+        (at.reading, at.ready_until_ns) = (true, 0);
         let block = &self.streams.blocks[head];
         let in_file = matches!(block.state, BlockState::Clean | BlockState::Ahead);
         self.actions.push_back(Action::Show { stream, frame: block.frame, in_file });
@@ -328,7 +346,8 @@ impl PoolPolicy {
         while read < count {
             let mut frame = self.frames.take(&mut self.streams);
             if frame.is_none() && urgent && read == 0 {
-                frame = self.frames.steal(&mut self.streams);
+                frame = self.frames.steal(&mut self.streams, now_ns);
+                self.starving |= frame.is_none();
             }
             let Some(frame) = frame else { break };
             self.streams.come_back(block, frame);
@@ -343,6 +362,7 @@ impl PoolPolicy {
 
     /// Tries again for readers whose block could not be read back before.
     fn serve_readers(&mut self, now_ns: u64) {
+        self.starving = false;
         let mut stream = 0;
         while self.waiting_readers > 0 && (stream as usize) < self.streams.len() {
             let of = &self.streams[stream];
@@ -409,7 +429,8 @@ impl PoolPolicy {
             self.streams.blocks[block].state = BlockState::Ahead;
             self.frames.list(&mut self.streams.blocks, block);
             if wanted {
-                self.show(stream);
+                self.streams[stream].ready_until_ns = now_ns.saturating_add(READY_NS);
+                self.actions.push_back(Action::Ready(stream));
                 self.read_ahead(now_ns, stream);
             }
             return;
@@ -460,6 +481,7 @@ impl PoolPolicy {
         self.actions.retain(|action| match action {
             Action::Grant { stream: of, .. }
             | Action::Show { stream: of, .. }
+            | Action::Ready(of)
             | Action::Fail { stream: of, .. } => *of != stream,
             Action::Begin(_) | Action::Trouble(_) => true,
         });

@@ -2,7 +2,7 @@
 //! when.
 
 use std::collections::VecDeque;
-use weir_policy::pool::{Action, BlockCounts, PoolEvent, PoolPolicy, PoolSettings, Rule};
+use weir_policy::pool::{Action, BlockCounts, PoolEvent, PoolPolicy, PoolSettings, READY_NS, Rule};
 
 /// Frames of the pools here: clusters have four blocks, writing begins with eight frames left, and
 /// blocks are chosen with twelve left.
@@ -17,19 +17,23 @@ struct Table {
     now_ns: u64,
     granted: Vec<u32>,
     shown: VecDeque<(u32, bool)>,
+    ready: Vec<u32>,
     failed: Vec<u32>,
     begun: VecDeque<u32>,
 }
 
 impl Table {
     fn new(rule: Rule, streams: u32) -> Table {
-        let settings =
-            PoolSettings { frames: FRAMES, slots: 5000, cluster: 4, transfers: 32, rule };
+        let (frames, slots) = (FRAMES, 5000);
+        Table::with(PoolSettings { frames, slots, cluster: 4, transfers: 32, rule }, streams)
+    }
+
+    fn with(settings: PoolSettings, streams: u32) -> Table {
         let mut pool = PoolPolicy::new(settings).expect("memory");
         (0..streams).for_each(|_| _ = pool.open(0));
-        let (granted, failed) = (Vec::new(), Vec::new());
+        let (granted, ready, failed) = (Vec::new(), Vec::new(), Vec::new());
         let (shown, begun) = (VecDeque::new(), VecDeque::new());
-        Table { pool, now_ns: 0, granted, shown, failed, begun }
+        Table { pool, now_ns: 0, granted, shown, ready, failed, begun }
     }
 
     fn on(&mut self, event: PoolEvent) {
@@ -41,6 +45,7 @@ impl Table {
                     self.on(PoolEvent::Seal(stream));
                 }
                 Action::Show { stream, in_file, .. } => self.shown.push_back((stream, in_file)),
+                Action::Ready(stream) => self.ready.push(stream),
                 Action::Fail { stream, .. } => self.failed.push(stream),
                 Action::Begin(transfer) => self.begun.push_back(transfer),
                 Action::Trouble(_) => {}
@@ -257,6 +262,37 @@ fn a_pool_in_trouble_waits_for_need_and_not_for_time() {
     assert_eq!(table.begun.len(), 1);
     table.end(None);
     assert_eq!(table.pool.trouble(), None);
+}
+
+/// Two readers polled a pool whose file was full. One of them had asked for a block, which was read
+/// back into the last free frame, and did not come: the other waited for ever.
+#[test]
+fn a_reader_that_does_not_come_holds_up_nobody() {
+    let settings =
+        PoolSettings { frames: 4, slots: 6, cluster: 1, transfers: 1, rule: Rule::OldestFirst };
+    let mut table = Table::with(settings, 3);
+    table.write(2, 1);
+    for _ in 0..10 {
+        table.write(0, 1);
+        table.write(1, 1);
+        table.settle();
+    }
+    assert_eq!((table.look(0), table.look(1)), (None, None), "both are in the file");
+    table.end(None);
+    assert_eq!((table.ready.pop(), table.begun.len()), (Some(0), 0), "there is no other frame");
+    // The other gets it only when the first has had its time.
+    let due_ns = table.pool.deadline_ns().expect("the frame is given to the other");
+    assert_eq!(due_ns, table.now_ns + READY_NS);
+    table.now_ns = due_ns - 1;
+    table.on(PoolEvent::Tick);
+    assert_eq!((table.begun.len(), table.pool.deadline_ns()), (0, Some(due_ns)));
+    table.now_ns = due_ns;
+    table.on(PoolEvent::Tick);
+    table.end(None);
+    assert_eq!((table.ready.pop(), table.look(1)), (Some(1), Some(true)));
+    table.on(PoolEvent::Consumed(1));
+    // The first comes back, and is served as well.
+    table.read(0, 1);
 }
 
 #[test]

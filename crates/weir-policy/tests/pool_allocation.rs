@@ -16,6 +16,7 @@ fn on(pool: &mut PoolPolicy, under_way: &mut UnderWay, now_ns: u64, event: PoolE
         match action {
             Action::Grant { stream, .. } => on(pool, under_way, now_ns, PoolEvent::Seal(stream)),
             Action::Show { stream, .. } => on(pool, under_way, now_ns, PoolEvent::Consumed(stream)),
+            Action::Ready(stream) => on(pool, under_way, now_ns, PoolEvent::Want(stream)),
             Action::Begin(transfer) => {
                 under_way.numbers[under_way.count] = transfer;
                 under_way.count += 1;

@@ -218,6 +218,7 @@ fn a_wait_inside_of_a_function_ends_with_its_guard() {
     let report = profiled(|| {
         INNER.run(|| ());
         let mut waiting = Some(weir_profile::begin_wait_next(&CALL));
+        // sleep: the wait that the report has to name.
         std::thread::sleep(SHORT);
         let mut taking = None;
         // What a function does with each message that it shows.

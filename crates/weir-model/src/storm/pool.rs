@@ -251,6 +251,12 @@ impl Storm {
                 let pause_ns = 1 + self.random.below(60_000);
                 self.heap.push(self.now_ns + pause_ns, What::Reader(stream));
             }
+            Action::Ready(stream) => {
+                // Some readers come at once, some late or only when they are asked.
+                self.ends[stream as usize].wanting = false;
+                let pause_ns = if self.random.once_in(8) { 200_000_000 } else { 2_000 };
+                self.heap.push(self.now_ns + 1 + self.random.below(pause_ns), What::Reader(stream));
+            }
             Action::Begin(transfer) => {
                 // Some come late, and so out of order.
                 let slow = if self.random.once_in(10) { 100 } else { 1 };

@@ -54,10 +54,14 @@ impl FrameTable {
         frame
     }
 
-    /// Takes the frame of the block that was read back and has waited longest.
-    pub fn steal(&mut self, streams: &mut Streams) -> Option<u32> {
-        let first = self.ahead.first;
-        evict(streams, &mut self.ahead, first)
+    /// Takes the frame of the block that was read back and has waited longest, unless its reader is
+    /// about to come.
+    pub fn steal(&mut self, streams: &mut Streams, now_ns: u64) -> Option<u32> {
+        let mut block = self.ahead.first;
+        while block != NONE && streams.stays(now_ns, block) {
+            block = streams.blocks.after(block);
+        }
+        evict(streams, &mut self.ahead, block)
     }
 
     pub fn give_back(&mut self, frame: u32) {

@@ -6,6 +6,8 @@ pub const MOST_CLUSTER: u32 = 64;
 pub const LEAST_FRAMES: u32 = 4;
 /// Most transfers under way.
 pub const MOST_TRANSFERS: u32 = 256;
+/// How long a block that was read back for its reader stays for it, if the reader does not come.
+pub const READY_NS: u64 = 20_000_000;
 
 /// Which blocks give way when frames run short.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,9 +81,10 @@ pub enum PoolEvent {
     Append(u32),
     /// The last block of this stream is full, or nothing more will be put into it.
     Seal(u32),
-    /// The reader of this stream wants its first block. [`Action::Show`] or [`Action::Fail`]
-    /// answers, now or later. The block stays in its frame until [`PoolEvent::Release`] or
-    /// [`PoolEvent::Consumed`].
+    /// The reader of this stream wants its first block. If that is in memory, [`Action::Show`]
+    /// answers at once, and the block stays in its frame until [`PoolEvent::Release`] or
+    /// [`PoolEvent::Consumed`]. Otherwise it is read back, and [`Action::Ready`] or
+    /// [`Action::Fail`] answers later.
     Want(u32),
     /// The reader of this stream does not look at its first block for now.
     Release(u32),
@@ -131,6 +134,10 @@ pub enum Action {
         /// may be needed.
         in_file: bool,
     },
+    /// The reader's block was read back: the reader is to want it again. The block stays for it for
+    /// [`READY_NS`]. After that, another reader may get its frame, because a reader that does not
+    /// come must not hold up those that do.
+    Ready(u32),
     /// The reader's block could not be read back.
     Fail {
         /// The stream.

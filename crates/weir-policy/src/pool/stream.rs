@@ -32,6 +32,9 @@ pub struct PoolStream {
     pub wanting: bool,
     /// Whether the reader looks at the first block.
     pub reading: bool,
+    /// Until when the first block, which was read back for the reader, stays for it; 0 if the reader
+    /// has looked at it, or has none.
+    pub ready_until_ns: u64,
     /// Mean time between two blocks read.
     pub gap_ns: u64,
     /// The number of blocks in that mean.

@@ -123,8 +123,23 @@ impl Streams {
     pub fn evict(&mut self, block: u32) -> u32 {
         let of = &mut self.blocks[block];
         of.state = BlockState::Spilled;
-        self.all[of.stream as usize].spilled += 1;
+        let at = &mut self.all[of.stream as usize];
+        at.spilled += 1;
+        if at.head == block {
+            at.ready_until_ns = 0;
+        }
         core::mem::replace(&mut of.frame, NONE)
+    }
+
+    /// Whether a block that was read back still waits for its reader, who is to have it.
+    pub fn stays(&self, now_ns: u64, block: u32) -> bool {
+        let of = &self.all[self.blocks[block].stream as usize];
+        of.head == block && now_ns < of.ready_until_ns
+    }
+
+    /// Returns when the first of the blocks that wait for their readers can be had by others.
+    pub fn first_ready_until_ns(&self) -> Option<u64> {
+        self.all.iter().map(|of| of.ready_until_ns).filter(|until_ns| *until_ns > 0).min()
     }
 
     /// Gives a block that is being read back this frame.
@@ -139,6 +154,7 @@ impl Streams {
         let head = at.head;
         at.spilled -= u32::from(self.blocks[head].state == BlockState::Spilled);
         at.head = self.blocks[head].next;
+        at.ready_until_ns = 0;
         at.count -= 1;
         if at.head == NONE {
             at.tail = NONE;

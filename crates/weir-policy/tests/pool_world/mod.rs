@@ -143,6 +143,7 @@ impl World {
                 self.on(PoolEvent::Consumed(stream));
                 self.go_on(stream);
             }
+            Action::Ready(stream) => self.on(PoolEvent::Want(stream)),
             Action::Begin(transfer) => {
                 let of = self.pool.transfer(transfer);
                 let begun_ns = self.disk_free_ns.max(self.now_ns);

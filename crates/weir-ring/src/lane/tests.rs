@@ -261,3 +261,54 @@ fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     assert_eq!((frame.left, reader.take(&memory, LANE, &mut out)), (5, 5));
     assert_eq!((&out[..5], memory.1.get()), (&b"bytes"[..], 5));
 }
+
+/// The memory of a peer that changes the head of a frame as soon as it was loaded.
+struct Fickle {
+    heap: LaneHeap,
+    /// Words that were asked for.
+    asked: std::cell::Cell<u32>,
+}
+
+impl LaneMemory for Fickle {
+    fn lane(&self, lane: LaneId) -> &LaneWords {
+        self.heap.lane(lane)
+    }
+
+    fn arena_bytes(&self) -> u32 {
+        self.heap.arena_bytes()
+    }
+
+    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32 {
+        let word = self.heap.word(lane, place, at);
+        if self.asked.replace(self.asked.get() + 1) > 0 {
+            // 60,000 bytes of a kind that does not exist.
+            word.store(u32::from_le_bytes([0x60, 0xea, 99, 0]).to_le(), Ordering::Relaxed);
+        }
+        word
+    }
+
+    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]) {
+        self.heap.copy_in(lane, place, at, from);
+    }
+
+    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]) {
+        assert!(at >= HEAD_BYTES, "the head is an atomic word: it is not copied");
+        self.heap.copy_out(lane, place, at, to);
+    }
+}
+
+#[test]
+fn the_head_of_a_frame_is_loaded_once() {
+    let heap = LaneHeap::new(2, ARENA_BYTES);
+    let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+    writer.put(&heap, LANE, FrameKind::Data, false, b"sound");
+    writer.publish(&heap, LANE);
+    let fickle = Fickle { heap, asked: std::cell::Cell::new(0) };
+    let wanted = Ok(Some(LaneFrame { kind: FrameKind::Data, more: false, left: 5 }));
+    for _ in 0..2 {
+        assert_eq!(reader.look(&fickle, LANE), wanted);
+    }
+    let mut bytes = [0; 8];
+    assert_eq!((reader.take(&fickle, LANE, &mut bytes), &bytes[..5]), (5, &b"sound"[..]));
+    assert_eq!((reader.look(&fickle, LANE), fickle.asked.get()), (Ok(None), 1));
+}

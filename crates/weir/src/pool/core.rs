@@ -90,6 +90,7 @@ pub struct ShownBlock {
 pub struct Seat {
     pub shared: Option<Arc<Backlog>>,
     pub granted: Option<u32>,
+    /// What the reader that is looking at this moment is shown.
     pub shown: Option<ShownBlock>,
     /// Why its block could not be read back, and the block's offset if the file lost it.
     pub failed: Option<(i32, u64)>,
@@ -219,6 +220,8 @@ impl Core {
         while let Some(action) = state.policy.action() {
             begun |= self.act(state, action);
         }
+        // The disk's thread tells the policy of the time as well.
+        begun |= state.policy.reader_deadline_ns().is_some();
         if begun && std::mem::take(&mut state.idle) {
             self.kick();
         }
@@ -238,6 +241,9 @@ impl Core {
             Action::Show { stream, frame, in_file } => {
                 let seat = &mut state.seats[stream as usize];
                 seat.shown = Some(ShownBlock { frame, in_file });
+            }
+            Action::Ready(stream) => {
+                let seat = &state.seats[stream as usize];
                 seat.shared.iter().for_each(|shared| shared.reader.wake());
             }
             Action::Fail { stream, fault } => {

@@ -40,6 +40,7 @@ fn run(core: &Core, mut transfers: FrameTransfers) {
             if state.stopping {
                 return;
             }
+            state.idle = false;
             let deadline = core.deadline(&state);
             if done.is_empty() && deadline.is_some() {
                 core.on(&mut state, PoolEvent::Tick);

@@ -55,7 +55,8 @@ impl BacklogReader {
     }
 
     /// Shows the next bytes in place: at least one byte and at most a frame. The caller consumes
-    /// them. The slice is empty once the writer is gone and everything was taken.
+    /// them; until then they keep their frame, which other readers of a full pool may wait for. The
+    /// slice is empty once the writer is gone and everything was taken.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`]: nothing is in memory now. [`ErrorKind::Os`]: the next bytes could
@@ -102,8 +103,15 @@ impl BacklogReader {
 
     /// Returns whether there are bytes in memory, or the end. If not, this end has announced that it
     /// waits.
+    ///
+    /// Nobody knows when the caller takes what it found, so others may have the frame if it is in
+    /// the file.
     pub(super) fn finds_something(&mut self) -> Result<bool> {
-        Ok(self.look()? != Peeked::Nothing)
+        let found = self.look()?;
+        if self.in_file && self.block.is_some() {
+            self.release(PoolEvent::Release(self.shared.stream));
+        }
+        Ok(found != Peeked::Nothing)
     }
 
     pub(super) fn wake(&self) -> &Wake {
@@ -133,9 +141,7 @@ impl BacklogReader {
         if let Some(failed) = state.seats[stream as usize].failed.take() {
             return Err(core.read_error(failed));
         }
-        if state.seats[stream as usize].shown.is_none() {
-            core.on(&mut state, PoolEvent::Want(stream));
-        }
+        core.on(&mut state, PoolEvent::Want(stream));
         let seat = &mut state.seats[stream as usize];
         let Some(ShownBlock { frame, in_file }) = seat.shown.take() else {
             self.shared.reader.arm();

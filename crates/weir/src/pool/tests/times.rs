@@ -84,3 +84,27 @@ fn a_pool_in_trouble_sleeps_while_no_frame_is_short() {
         assert!(!soon, "after {taken} blocks, {short}");
     }
 }
+
+/// A reader had asked for a block that was in the file, and did not come back for it. It kept the
+/// last frame, so that the readers of other backlogs waited for ever.
+#[test]
+fn a_reader_that_does_not_come_holds_up_nobody() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = options(4, 6).any_rule(weir_policy::pool::Rule::OldestFirst);
+    // The real engine, whose thread sleeps until it is woken.
+    let pool = Pool::new(&options.spill_directory(directory.path())).expect("a pool");
+    let mut ends: Vec<_> = (0..3).map(|_| pool.backlog().expect("backlog")).collect();
+    let mut put = [0; 3];
+    for stream in [2].into_iter().chain([0, 1].into_iter().cycle().take(20)) {
+        put[stream] += ends[stream].0.try_write(&data(put[stream], PAGE)).unwrap_or(0);
+        rest(&pool);
+    }
+    let gone = ends[0].1.try_read(&mut [0; PAGE]).expect_err("it is in the file");
+    assert_eq!(gone.kind(), ErrorKind::WouldBlock);
+    rest(&pool);
+    assert_eq!(pool.account().memory_bytes, 4 * PAGE as u64, "no frame is left for the other");
+    take(&mut ends[1].1, 0, put[1]);
+    // When the first comes at last, it is served as well.
+    take(&mut ends[0].1, 0, put[0]);
+    assert!(put[0] > PAGE && put[1] > PAGE, "{put:?}");
+}
