@@ -81,6 +81,16 @@ impl Output {
         }
     }
 
+    /// Ends standard output while this process goes on: whoever reads it finds the end. What is
+    /// written afterwards goes nowhere.
+    pub fn end_stdout(&mut self) -> Result<(), Fault> {
+        // A socket may be standard input as well, and stays open for that. What is none says so.
+        let _ = rustix::net::shutdown(&self.file, rustix::net::Shutdown::Write);
+        let null = File::options().write(true).open("/dev/null");
+        self.file = null.map_err(|error| self.unwritable(error))?;
+        rustix::stdio::dup2_stdout(&self.file).map_err(|error| self.unwritable(error))
+    }
+
     /// Waits for `time`, which is less than a second. Returns false at once if the reader has left: a
     /// pipe reports that before it is written to.
     pub fn wait(&self, time: Duration) -> Result<bool, Fault> {

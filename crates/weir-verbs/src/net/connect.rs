@@ -51,8 +51,9 @@ fn talk(
     endpoint.poll()?;
     let output = Output::stdout()?;
     let waiting = Vec::new();
+    let (was_open, input_ended, output_ended) = (false, false, false);
     let talk =
-        Talk { endpoint, id, to, output, telnet, waiting, was_open: false, input_ended: false };
+        Talk { endpoint, id, to, output, telnet, waiting, was_open, input_ended, output_ended };
     talk.run(&stop)
 }
 
@@ -67,6 +68,7 @@ struct Talk {
     waiting: Vec<u8>,
     was_open: bool,
     input_ended: bool,
+    output_ended: bool,
 }
 
 impl Talk {
@@ -88,6 +90,10 @@ impl Talk {
                         self.endpoint.stack().abort(self.id);
                         self.endpoint.poll()?;
                         return Ok(Fault::reader_gone().end());
+                    }
+                    if !receives && !self.output_ended {
+                        self.output_ended = true;
+                        self.output.end_stdout()?;
                     }
                     // A user who types is not asked for more once the other side has sent its last.
                     let is_last = self.input_ended || std::io::stdin().is_terminal();
