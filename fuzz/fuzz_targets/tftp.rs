@@ -41,7 +41,7 @@ fn transfer(terms: TransferTerms, steps: &[u8]) {
                 assert!(matches!(TftpPacket::check(&packet), Some(TftpPacket::Ack { .. })));
             }
         }
-        assert!(sender.counts().bytes <= file.len() as u64);
+        assert!(sender.flow.counts().bytes <= file.len() as u64);
         assert!(received.len() <= accepted);
     }
 }

@@ -5,6 +5,7 @@
 //! - [`netascii`]: lines as they travel in netascii.
 //! - [`sender`], [`receiver`]: the two directions of a transfer. No clock and no I/O: time is an
 //!   argument, datagrams are bytes, and the file is a trait.
+//! - [`flow`]: what both directions keep: when to send again, whose turn it is, what was counted.
 //! - [`waits`]: which side a transfer waits for.
 //! - [`files`]: files that are sent and received.
 //! - [`board`]: what a daemon shows of its transfers.
@@ -17,6 +18,7 @@ pub mod burst;
 pub mod client;
 pub mod datagrams;
 pub mod files;
+pub mod flow;
 pub mod local;
 pub mod netascii;
 mod pace;

@@ -88,8 +88,8 @@ fn transfer(file: &[u8], terms: TransferTerms, weather: Weather, pace_ns: u64) -
     let mut steps = 0_u64;
     while !sender.is_done() {
         steps += 1;
-        assert!(steps < 3_000_000, "it does not come to an end: {:?}", sender.counts());
-        assert!(sender.expire(now_ns), "the sender gave up: {:?}", sender.counts());
+        assert!(steps < 3_000_000, "it does not come to an end: {:?}", sender.flow.counts());
+        assert!(sender.expire(now_ns), "the sender gave up: {:?}", sender.flow.counts());
         assert!(receiver.is_done() || receiver.expire(now_ns), "the receiver gave up");
         while sender.transmit(now_ns, &mut source, &mut packet).expect("a file in memory") {
             network.put(true, now_ns, &packet);
@@ -170,8 +170,8 @@ proptest! {
         let done = transfer(&file, terms(mode, block, window), weather, 0);
         prop_assert!(done.received == file, "{} of {size} bytes", done.received.len());
         prop_assert!(done.receiver.is_done());
-        prop_assert_eq!(done.sender.counts().bytes, size as u64);
-        prop_assert_eq!(done.receiver.counts().bytes, size as u64);
+        prop_assert_eq!(done.sender.flow.counts().bytes, size as u64);
+        prop_assert_eq!(done.receiver.flow.counts().bytes, size as u64);
     }
 
     #[test]
@@ -237,7 +237,7 @@ fn the_sorcerers_apprentice_is_not_called() {
     let doubled = Weather { doubled: 1000, seed: 1, ..Weather::default() };
     let done = transfer(&file, terms(Mode::Octet, 512, 1), doubled, 0);
     assert_eq!(done.received, file);
-    let counts = done.sender.counts();
+    let counts = done.sender.flow.counts();
     assert_eq!((counts.blocks, counts.blocks_again), (401, 0), "each block is sent once");
 }
 
@@ -249,7 +249,7 @@ fn a_receiver_with_less_room_than_a_window_gets_everything_without_stalls() {
         let weather = Weather { room, seed: 9, ..Weather::default() };
         let done = transfer(&file, terms(Mode::Octet, 1024, 64), weather, 20_000);
         assert!(done.received == file, "room {room}");
-        let counts = done.sender.counts();
+        let counts = done.sender.flow.counts();
         // A stall is a wait for the longest timeout: there were none after the first window.
         assert!(done.time_ns < 30_000_000_000, "room {room}: {counts:?}, {} ns", done.time_ns);
         assert!(done.sent < 40_000, "room {room}: {counts:?}");

@@ -1,6 +1,6 @@
 //! What a daemon shows of its transfers: those that run, the last that ended, and sums of all.
 
-use super::sender::TransferCounts;
+use super::flow::TransferCounts;
 use super::waits::Waits;
 use crate::report::{ReportedService, ServiceReport};
 use crate::stalls::WaitedSide;

@@ -4,9 +4,10 @@ mod side;
 
 use super::burst::Burst;
 use super::datagrams::{Datagrams, Inbound, blocks_in, blocks_in_default};
+use super::flow::{Due, ResendTimer, TransferCounts, TransferFlow};
 use super::packet::{self, ErrorCode, Mode, TftpOptions, TftpPacket, TftpRequest};
 use super::receiver::Sink;
-use super::sender::{Due, ResendTimer, Source, TransferCounts, TransferTerms};
+use super::sender::{Source, TransferTerms};
 use super::waits::Waits;
 use super::{DEFAULT_BLOCK_BYTES, Patience, log_flow};
 use crate::error::{Error, ErrorKind, Result};
@@ -201,7 +202,9 @@ impl Running<'_> {
 
     fn progress(&self) -> Progress {
         let unknown = (TransferCounts::default(), Waits::default(), WaitedSide::Other);
-        let (counts, waits, waits_for) = self.side.standing(self.now_ns()).unwrap_or(unknown);
+        let now_ns = self.now_ns();
+        let standing = |flow: &TransferFlow| (flow.counts(), flow.waits(now_ns), flow.waits_for());
+        let (counts, waits, waits_for) = self.side.flow().map_or(unknown, standing);
         let (block_bytes, window) =
             self.terms.map_or((DEFAULT_BLOCK_BYTES, 1), |terms| (terms.block_bytes, terms.window));
         Progress { size_bytes: self.size_bytes, block_bytes, window, counts, waits, waits_for }
@@ -281,7 +284,7 @@ impl Running<'_> {
             self.fail(ErrorKind::TimedOut, "it does not answer any more");
             return Ok(false);
         }
-        while let Some(change) = self.side.change() {
+        while let Some(change) = self.side.flow_mut().and_then(TransferFlow::change) {
             self.log(change);
         }
         let (mut due_ns, mut more) = (0, true);
@@ -304,7 +307,10 @@ impl Running<'_> {
             }
         }
         datagrams.send_burst(self.local_port, peer, &mut self.burst)?;
-        self.side.sent(due_ns, self.now_ns());
+        let now_ns = self.now_ns();
+        if let Some(flow) = self.side.flow_mut() {
+            flow.sent(due_ns, now_ns);
+        }
         Ok(more)
     }
 

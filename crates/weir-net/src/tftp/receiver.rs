@@ -1,13 +1,11 @@
 //! The receiving side of a transfer: takes blocks in order, and acknowledges each window, each gap
 //! once, and again after a while.
 
+use super::flow::{Due, TransferFlow};
 use super::netascii::Decoder;
 use super::packet::{self, Mode};
-use super::sender::{Changes, Due, ResendTimer, TransferCounts, TransferTerms};
+use super::sender::TransferTerms;
 use super::unwrap_block;
-use super::waits::{WaitClock, Waits};
-use crate::log::FlowChange;
-use crate::stalls::WaitedSide;
 use std::io;
 
 /// The shortest time between two acknowledgements of blocks that came before, where windows are
@@ -53,10 +51,8 @@ pub struct FileReceiver {
     gap_is_told: bool,
     is_again: bool,
     is_done: bool,
-    timer: ResendTimer,
-    clock: WaitClock,
-    changes: Changes,
-    counts: TransferCounts,
+    /// How it goes on.
+    pub flow: TransferFlow,
     decoder: Decoder,
     text: Vec<u8>,
 }
@@ -74,10 +70,7 @@ impl FileReceiver {
             gap_is_told: false,
             is_again: false,
             is_done: false,
-            timer: ResendTimer::new(terms.patience, now_ns),
-            clock: WaitClock::new(now_ns),
-            changes: Changes::default(),
-            counts: TransferCounts::default(),
+            flow: TransferFlow::new(terms.patience, now_ns),
             decoder: Decoder::default(),
             text: Vec::new(),
         }
@@ -93,38 +86,6 @@ impl FileReceiver {
         self.is_done
     }
 
-    /// Returns what was counted.
-    pub fn counts(&self) -> TransferCounts {
-        self.counts
-    }
-
-    /// Returns how long each side was waited for.
-    pub fn waits(&self, now_ns: u64) -> Waits {
-        self.clock.waits(now_ns)
-    }
-
-    /// Returns the side that has its turn.
-    pub fn waits_for(&self) -> WaitedSide {
-        self.clock.waits_for()
-    }
-
-    /// Returns what has happened since the last call, one change a call.
-    pub fn change(&mut self) -> Option<FlowChange> {
-        self.changes.take()
-    }
-
-    /// Notes that what [`FileReceiver::transmit`] wrote at `due_ns` was sent.
-    pub fn sent(&mut self, due_ns: u64, now_ns: u64) {
-        self.clock.sent(due_ns, now_ns);
-    }
-
-    /// Notes that nothing was sent for so long because this side held back.
-    pub fn held(&mut self, held_ns: u64) {
-        if self.ack_is_due {
-            self.timer.held(held_ns);
-        }
-    }
-
     /// Whether there is something to send.
     pub fn is_due(&self) -> bool {
         self.ack_is_due
@@ -132,7 +93,7 @@ impl FileReceiver {
 
     /// Returns when to call [`FileReceiver::expire`] at the latest.
     pub fn deadline_ns(&self) -> u64 {
-        self.timer.deadline_ns()
+        self.flow.timer.deadline_ns()
     }
 
     /// Takes an acknowledgement of options that came again: ours of it was lost.
@@ -155,14 +116,14 @@ impl FileReceiver {
         if bytes.len() > size {
             return Ok(true);
         }
-        self.counts.blocks += 1;
+        self.flow.counts.blocks += 1;
         let number = unwrap_block(block, self.expected);
         if self.is_done || number != Some(self.expected) {
             self.out_of_order(number, now_ns);
             return Ok(false);
         }
-        self.clock.answered(now_ns, !self.is_again);
-        self.timer.progressed(now_ns, None);
+        self.flow.clock.answered(now_ns, !self.is_again);
+        self.flow.timer.progressed(now_ns, None);
         self.write(bytes, bytes.len() < size, sink)?;
         self.expected += 1;
         self.since_ack += 1;
@@ -170,7 +131,7 @@ impl FileReceiver {
         self.is_done = bytes.len() < size;
         self.ack_is_due |= self.is_done || self.since_ack >= self.terms.window;
         if !self.ack_is_due {
-            self.clock.wait_for_more(now_ns);
+            self.flow.clock.wait_for_more(now_ns);
         }
         Ok(false)
     }
@@ -178,13 +139,13 @@ impl FileReceiver {
     fn out_of_order(&mut self, number: Option<u64>, now_ns: u64) {
         if number.is_some_and(|number| number > self.expected) && !self.is_done {
             let is_new = !std::mem::replace(&mut self.gap_is_told, true);
-            self.counts.gaps += u64::from(is_new);
+            self.flow.counts.gaps += u64::from(is_new);
             // Told again after a while: what was sent for it may be lost too.
             self.ack_is_due |= is_new || now_ns.saturating_sub(self.acked_ns) >= AGAIN_NS;
             return;
         }
-        self.counts.blocks_again += 1;
-        self.clock.answered_again();
+        self.flow.counts.blocks_again += 1;
+        self.flow.clock.answered_again();
         // Our acknowledgement was lost, or the block was sent again while it was under way.
         let waited_ns = now_ns.saturating_sub(self.acked_ns);
         self.ack_is_due |= self.terms.window <= 1 || self.is_done || waited_ns >= AGAIN_NS;
@@ -198,7 +159,7 @@ impl FileReceiver {
     ) -> io::Result<()> {
         if self.terms.mode == Mode::Octet {
             sink.write(bytes)?;
-            self.counts.bytes += bytes.len() as u64;
+            self.flow.counts.bytes += bytes.len() as u64;
         } else {
             self.text.clear();
             self.decoder.decode(bytes, &mut self.text);
@@ -206,21 +167,19 @@ impl FileReceiver {
                 self.decoder.finish(&mut self.text);
             }
             sink.write(&self.text)?;
-            self.counts.bytes += self.text.len() as u64;
+            self.flow.counts.bytes += self.text.len() as u64;
         }
         if is_last { sink.finish() } else { Ok(()) }
     }
 
     /// Notes the time. Returns `false` where the other side is given up.
     pub fn expire(&mut self, now_ns: u64) -> bool {
-        self.changes.stalled = self.clock.look(now_ns).or(self.changes.stalled);
-        match self.timer.due(now_ns) {
+        match self.flow.expire(now_ns) {
             Due::GiveUp => return false,
             Due::Nothing => {}
             Due::Again => {
-                self.counts.timeouts += 1;
-                self.clock.lost(now_ns);
-                self.changes.again = Some(self.expected - 1);
+                self.flow.clock.lost(now_ns);
+                self.flow.changes.again = Some(self.expected - 1);
                 (self.ack_is_due, self.is_again) = (true, true);
             }
         }
@@ -241,9 +200,9 @@ impl FileReceiver {
             _ => packet::put_ack(to, (self.expected - 1) as u16),
         }
         (self.since_ack, self.acked_ns) = (0, now_ns);
-        self.timer.sent(now_ns);
+        self.flow.timer.sent(now_ns);
         if !self.is_done {
-            self.clock.wait(now_ns);
+            self.flow.clock.wait(now_ns);
         }
         true
     }

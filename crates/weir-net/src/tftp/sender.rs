@@ -7,18 +7,14 @@
 //! An acknowledgement moves one pair of numbers. It never makes a second stream of blocks, so doubled
 //! acknowledgements cannot double the traffic (the sorcerer's apprentice, RFC 1123 4.2.3.1).
 
+use super::flow::{Due, TransferFlow};
 use super::netascii::Encoder;
 use super::pace::Pace;
 use super::packet::{self, Mode};
-use super::waits::{WaitClock, Waits};
 use super::{Patience, unwrap_block};
-use crate::log::FlowChange;
-use crate::stalls::WaitedSide;
 use std::collections::VecDeque;
 use std::io;
 
-/// The shortest time until packets are sent again.
-const LEAST_RESEND_NS: u64 = 50_000_000;
 /// Bytes of text that are read at once for netascii.
 const TEXT_BYTES: usize = 4096;
 
@@ -53,126 +49,6 @@ pub struct TransferTerms {
     pub patience: Patience,
 }
 
-/// When packets are sent again, and when the transfer is given up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ResendTimer {
-    patience: Patience,
-    wait_ns: u64,
-    deadline_ns: u64,
-    progress_ns: u64,
-    /// Smoothed round trip and its variation (RFC 6298).
-    round_trip: Option<(u64, u64)>,
-}
-
-/// What is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
-    Nothing,
-    Again,
-    GiveUp,
-}
-
-impl ResendTimer {
-    pub fn new(patience: Patience, now_ns: u64) -> ResendTimer {
-        let wait_ns = patience.resend_ns;
-        let deadline_ns = now_ns + wait_ns;
-        ResendTimer { patience, wait_ns, deadline_ns, progress_ns: now_ns, round_trip: None }
-    }
-
-    pub fn deadline_ns(&self) -> u64 {
-        self.deadline_ns
-    }
-
-    pub fn sent(&mut self, now_ns: u64) {
-        self.deadline_ns = now_ns + self.wait_ns;
-    }
-
-    /// Notes progress, and a round trip where it was measured.
-    pub fn progressed(&mut self, now_ns: u64, round_trip_ns: Option<u64>) {
-        self.progress_ns = now_ns;
-        if let Some(sample) = round_trip_ns {
-            let (mean, variation) = match self.round_trip {
-                None => (sample, sample / 2),
-                Some((mean, variation)) => {
-                    ((7 * mean + sample) / 8, (3 * variation + mean.abs_diff(sample)) / 4)
-                }
-            };
-            self.round_trip = Some((mean, variation));
-        }
-        let least = LEAST_RESEND_NS.min(self.patience.resend_ns);
-        let adapted = self.round_trip.map(|(mean, variation)| mean + 4 * variation);
-        self.wait_ns =
-            adapted.map_or(self.patience.resend_ns, |ns| ns.clamp(least, self.patience.resend_ns));
-        self.deadline_ns = now_ns + self.wait_ns;
-    }
-
-    /// Notes that nothing was sent for so long because this side held back.
-    pub fn held(&mut self, held_ns: u64) {
-        self.deadline_ns = self.deadline_ns.saturating_add(held_ns);
-        self.progress_ns = self.progress_ns.saturating_add(held_ns);
-    }
-
-    pub fn round_trip_ns(&self) -> u64 {
-        self.round_trip.map_or(1_000_000, |(mean, _)| mean)
-    }
-
-    /// Says what is due. After `Again`, the next wait is twice as long.
-    pub fn due(&mut self, now_ns: u64) -> Due {
-        if now_ns.saturating_sub(self.progress_ns) >= self.patience.give_up_ns {
-            return Due::GiveUp;
-        }
-        if now_ns < self.deadline_ns {
-            return Due::Nothing;
-        }
-        self.wait_ns = (2 * self.wait_ns).min(self.patience.resend_ns);
-        self.deadline_ns = now_ns + self.wait_ns;
-        Due::Again
-    }
-}
-
-/// Counts of a transfer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct TransferCounts {
-    /// Bytes of the file that are acknowledged, or were received in order.
-    pub bytes: u64,
-    /// Blocks sent or received, every copy counted.
-    pub blocks: u64,
-    /// Blocks sent again, or received again.
-    pub blocks_again: u64,
-    /// Times at which nothing came until packets were sent again.
-    pub timeouts: u64,
-    /// Losses that the other side reported by acknowledging less than was sent, or that the receiver
-    /// saw as a gap.
-    pub gaps: u64,
-}
-
-impl TransferCounts {
-    /// Adds those of another transfer.
-    pub fn add(&mut self, other: &TransferCounts) {
-        self.bytes += other.bytes;
-        self.blocks += other.blocks;
-        self.blocks_again += other.blocks_again;
-        self.timeouts += other.timeouts;
-        self.gaps += other.gaps;
-    }
-}
-
-/// What happened within a transfer since that was asked for, for a log.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Changes {
-    pub again: Option<u64>,
-    pub stalled: Option<WaitedSide>,
-}
-
-impl Changes {
-    /// Returns the next change.
-    pub fn take(&mut self) -> Option<FlowChange> {
-        let again = self.again.take().map(|from| FlowChange::Again { from });
-        let stalled = || self.stalled.take().map(|waits_for| FlowChange::Stalled { waits_for });
-        again.or_else(stalled)
-    }
-}
-
 /// Where a block begins.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
@@ -205,10 +81,8 @@ pub struct FileSender {
     window_sent_ns: Option<u64>,
     went_back_ns: u64,
     is_again: bool,
-    timer: ResendTimer,
-    clock: WaitClock,
-    changes: Changes,
-    counts: TransferCounts,
+    /// How it goes on.
+    pub flow: TransferFlow,
     text: Vec<u8>,
 }
 
@@ -232,10 +106,7 @@ impl FileSender {
             window_sent_ns: None,
             went_back_ns: 0,
             is_again: false,
-            timer: ResendTimer::new(terms.patience, now_ns),
-            clock: WaitClock::new(now_ns),
-            changes: Changes::default(),
-            counts: TransferCounts::default(),
+            flow: TransferFlow::new(terms.patience, now_ns),
             text: Vec::new(),
         }
     }
@@ -243,38 +114,6 @@ impl FileSender {
     /// Whether all of the file is acknowledged.
     pub fn is_done(&self) -> bool {
         self.last.is_some_and(|last| self.base > last)
-    }
-
-    /// Returns what was counted.
-    pub fn counts(&self) -> TransferCounts {
-        self.counts
-    }
-
-    /// Returns how long each side was waited for.
-    pub fn waits(&self, now_ns: u64) -> Waits {
-        self.clock.waits(now_ns)
-    }
-
-    /// Returns the side that has its turn.
-    pub fn waits_for(&self) -> WaitedSide {
-        self.clock.waits_for()
-    }
-
-    /// Returns what has happened since the last call, one change a call.
-    pub fn change(&mut self) -> Option<FlowChange> {
-        self.changes.take()
-    }
-
-    /// Notes that what [`FileSender::transmit`] wrote at `due_ns` was sent.
-    pub fn sent(&mut self, due_ns: u64, now_ns: u64) {
-        self.clock.sent(due_ns, now_ns);
-    }
-
-    /// Notes that nothing was sent for so long because this side held back.
-    pub fn held(&mut self, held_ns: u64) {
-        if self.is_due() {
-            self.timer.held(held_ns);
-        }
     }
 
     /// Whether there is something to send, now or after a pause.
@@ -293,9 +132,9 @@ impl FileSender {
     /// Returns when to call [`FileSender::expire`] or [`FileSender::transmit`] at the latest.
     pub fn deadline_ns(&self) -> u64 {
         if self.opening.is_none() && self.has_more() {
-            return self.pause_until_ns.min(self.timer.deadline_ns());
+            return self.pause_until_ns.min(self.flow.timer.deadline_ns());
         }
-        self.timer.deadline_ns()
+        self.flow.timer.deadline_ns()
     }
 
     /// Takes an acknowledgement.
@@ -304,8 +143,8 @@ impl FileSender {
         if self.opening.is_some() {
             if acked == 0 {
                 self.opening = None;
-                self.clock.answered(now_ns, false);
-                self.timer.progressed(now_ns, None);
+                self.flow.clock.answered(now_ns, false);
+                self.flow.timer.progressed(now_ns, None);
             }
             return;
         }
@@ -313,26 +152,26 @@ impl FileSender {
             return;
         }
         if acked + 1 == self.base {
-            self.clock.answered_again();
+            self.flow.clock.answered_again();
             // Said before. With a window of one block this is never a reason to send (RFC 1123).
             let waited_ns = now_ns.saturating_sub(self.went_back_ns);
             if self.window() > 1
                 && self.next > self.base
-                && waited_ns >= self.timer.round_trip_ns().max(1_000_000)
+                && waited_ns >= self.flow.timer.round_trip_ns().max(1_000_000)
             {
-                self.counts.gaps += 1;
+                self.flow.counts.gaps += 1;
                 self.go_back(now_ns);
             }
             return;
         }
         let sample = self.window_sent_ns.take().map(|sent_ns| now_ns.saturating_sub(sent_ns));
         let whole = acked + 1 >= self.next;
-        self.clock.answered(now_ns, !self.is_again);
-        self.timer.progressed(now_ns, sample.filter(|_| whole && !self.is_again));
+        self.flow.clock.answered(now_ns, !self.is_again);
+        self.flow.timer.progressed(now_ns, sample.filter(|_| whole && !self.is_again));
         let blocks = (acked + 1 - self.base) as usize;
         self.marks.drain(..blocks.min(self.marks.len()));
         self.base = acked + 1;
-        self.counts.bytes = self.marks.front().map_or(0, |mark| mark.offset);
+        self.flow.counts.bytes = self.marks.front().map_or(0, |mark| mark.offset);
         if whole {
             if !self.is_again {
                 self.pace.clean();
@@ -340,38 +179,36 @@ impl FileSender {
             self.next = self.next.max(self.base);
             (self.is_again, self.in_burst, self.pause_until_ns) = (false, 0, 0);
         } else {
-            self.counts.gaps += 1;
+            self.flow.counts.gaps += 1;
             self.go_back(now_ns);
         }
     }
 
     /// Sends from the first block on that is not acknowledged, in shorter bursts.
     fn go_back(&mut self, now_ns: u64) {
-        self.clock.lost(now_ns);
-        self.changes.again = Some(self.base);
+        self.flow.clock.lost(now_ns);
+        self.flow.changes.again = Some(self.base);
         self.pace.lost(self.base - self.lost_at);
         self.lost_at = self.base;
         (self.next, self.in_burst) = (self.base, 0);
         (self.went_back_ns, self.is_again, self.window_sent_ns) = (now_ns, true, None);
         // What is under way gets time to arrive, and to leave the receiver's buffer.
         if self.window() > 1 {
-            self.clock.pause(now_ns);
-            self.pause_until_ns = now_ns + self.pace.pause_ns(self.timer.round_trip_ns());
+            self.flow.clock.pause(now_ns);
+            self.pause_until_ns = now_ns + self.pace.pause_ns(self.flow.timer.round_trip_ns());
         }
     }
 
     /// Notes the time. Returns `false` where the other side is given up.
     pub fn expire(&mut self, now_ns: u64) -> bool {
-        self.changes.stalled = self.clock.look(now_ns).or(self.changes.stalled);
-        match self.timer.due(now_ns) {
+        match self.flow.expire(now_ns) {
             Due::GiveUp => return false,
             Due::Nothing => return true,
             Due::Again => {}
         }
-        self.counts.timeouts += 1;
         if self.opening.is_some() {
-            self.clock.lost(now_ns);
-            self.changes.again = Some(0);
+            self.flow.clock.lost(now_ns);
+            self.flow.changes.again = Some(0);
             self.opening_is_due = true;
         } else {
             self.go_back(now_ns);
@@ -394,7 +231,7 @@ impl FileSender {
             if std::mem::take(&mut self.opening_is_due) {
                 to.clear();
                 to.extend_from_slice(opening);
-                self.clock.wait(now_ns);
+                self.flow.clock.wait(now_ns);
                 return Ok(true);
             }
             return Ok(false);
@@ -402,7 +239,7 @@ impl FileSender {
         if !self.has_more() || now_ns < self.pause_until_ns {
             return Ok(false);
         }
-        self.clock.resume(now_ns);
+        self.flow.clock.resume(now_ns);
         let at = (self.next - self.base) as usize;
         let Some(mark) = self.marks.get(at).copied() else { return Ok(false) };
         let after = self.read_block(mark, source, to)?;
@@ -417,19 +254,19 @@ impl FileSender {
             Some(known) if known.offset == after.offset => {}
             Some(_) => return Err(io::Error::other("the file has changed")),
         }
-        self.counts.blocks += 1;
-        self.counts.blocks_again += u64::from(self.next < self.highest);
+        self.flow.counts.blocks += 1;
+        self.flow.counts.blocks_again += u64::from(self.next < self.highest);
         self.next += 1;
         self.highest = self.highest.max(self.next);
         self.in_burst += 1;
-        self.timer.sent(now_ns);
+        self.flow.timer.sent(now_ns);
         if !self.has_more() {
-            self.clock.wait(now_ns);
+            self.flow.clock.wait(now_ns);
             self.window_sent_ns = (!self.is_again).then_some(now_ns);
         } else if self.in_burst >= self.pace.burst() {
             self.in_burst = 0;
-            self.clock.pause(now_ns);
-            self.pause_until_ns = now_ns + self.pace.pause_ns(self.timer.round_trip_ns());
+            self.flow.clock.pause(now_ns);
+            self.pause_until_ns = now_ns + self.pace.pause_ns(self.flow.timer.round_trip_ns());
         }
         Ok(true)
     }

@@ -249,7 +249,7 @@ impl TftpServer {
         }
         let TftpServer { datagrams, transfers, burst, log, rate, board, .. } = self;
         for (client, transfer) in transfers.iter_mut() {
-            transfer.held(held_ns);
+            transfer.flow_mut().held(held_ns);
             transfer.expire(time_ns());
             for sent in 1..=most_at_once {
                 let now_ns = time_ns();
@@ -266,8 +266,8 @@ impl TftpServer {
                 more |= sent == most_at_once;
             }
             transfer.note(datagrams.send_burst(transfer.local_port, *client, burst))?;
-            transfer.sent(due_ns, time_ns());
-            while let Some(change) = transfer.change() {
+            transfer.flow_mut().sent(due_ns, time_ns());
+            while let Some(change) = transfer.flow_mut().change() {
                 log_flow(log.as_ref(), change, transfer.local_port, *client);
             }
             if let Some(report) = transfer.ended(*client, time_ns()) {

@@ -1,11 +1,9 @@
 //! What a client does with its file: it sends it, or receives it.
 
+use super::super::flow::TransferFlow;
 use super::super::packet::TftpPacket;
 use super::super::receiver::{FileReceiver, Sink};
-use super::super::sender::{FileSender, Source, TransferCounts, TransferTerms};
-use super::super::waits::Waits;
-use crate::log::FlowChange;
-use crate::stalls::WaitedSide;
+use super::super::sender::{FileSender, Source, TransferTerms};
 use std::io;
 
 /// The side of the client: what it does with the file.
@@ -17,10 +15,9 @@ pub trait Side {
     fn expire(&mut self, now_ns: u64) -> bool;
     fn deadline_ns(&self) -> u64;
     fn is_done(&self) -> bool;
-    fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)>;
-    fn change(&mut self) -> Option<FlowChange>;
     fn is_due(&self) -> bool;
-    fn sent(&mut self, due_ns: u64, now_ns: u64);
+    fn flow(&self) -> Option<&TransferFlow>;
+    fn flow_mut(&mut self) -> Option<&mut TransferFlow>;
 }
 
 /// Why a transfer stops.
@@ -70,23 +67,16 @@ impl Side for Put<'_> {
         self.sender.as_ref().is_some_and(FileSender::is_done)
     }
 
-    fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)> {
-        let sender = self.sender.as_ref()?;
-        Some((sender.counts(), sender.waits(now_ns), sender.waits_for()))
+    fn flow(&self) -> Option<&TransferFlow> {
+        self.sender.as_ref().map(|sender| &sender.flow)
     }
 
-    fn change(&mut self) -> Option<FlowChange> {
-        self.sender.as_mut()?.change()
+    fn flow_mut(&mut self) -> Option<&mut TransferFlow> {
+        self.sender.as_mut().map(|sender| &mut sender.flow)
     }
 
     fn is_due(&self) -> bool {
         self.sender.as_ref().is_some_and(FileSender::is_due)
-    }
-
-    fn sent(&mut self, due_ns: u64, now_ns: u64) {
-        if let Some(sender) = &mut self.sender {
-            sender.sent(due_ns, now_ns);
-        }
     }
 }
 
@@ -131,22 +121,15 @@ impl Side for Get<'_> {
         self.receiver.as_ref().is_some_and(FileReceiver::is_done)
     }
 
-    fn standing(&self, now_ns: u64) -> Option<(TransferCounts, Waits, WaitedSide)> {
-        let receiver = self.receiver.as_ref()?;
-        Some((receiver.counts(), receiver.waits(now_ns), receiver.waits_for()))
+    fn flow(&self) -> Option<&TransferFlow> {
+        self.receiver.as_ref().map(|receiver| &receiver.flow)
     }
 
-    fn change(&mut self) -> Option<FlowChange> {
-        self.receiver.as_mut()?.change()
+    fn flow_mut(&mut self) -> Option<&mut TransferFlow> {
+        self.receiver.as_mut().map(|receiver| &mut receiver.flow)
     }
 
     fn is_due(&self) -> bool {
         self.receiver.as_ref().is_some_and(FileReceiver::is_due)
-    }
-
-    fn sent(&mut self, due_ns: u64, now_ns: u64) {
-        if let Some(receiver) = &mut self.receiver {
-            receiver.sent(due_ns, now_ns);
-        }
     }
 }

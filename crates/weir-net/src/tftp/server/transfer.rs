@@ -2,6 +2,7 @@
 
 use super::super::board::{TransferReport, TransferState};
 use super::super::files::FileSource;
+use super::super::flow::TransferFlow;
 use super::super::packet::{self, ErrorCode, TftpPacket};
 use super::super::receiver::FileReceiver;
 use super::super::sender::{FileSender, TransferTerms};
@@ -230,19 +231,19 @@ impl Transfer {
         Ok(())
     }
 
-    /// Notes that what [`Transfer::transmit`] wrote at `due_ns` was sent.
-    pub fn sent(&mut self, due_ns: u64, now_ns: u64) {
-        match &mut self.side {
-            Side::Sends(sender, _) => sender.sent(due_ns, now_ns),
-            Side::Receives(receiver, _) => receiver.sent(due_ns, now_ns),
+    /// Returns how it goes on.
+    pub fn flow(&self) -> &TransferFlow {
+        match &self.side {
+            Side::Sends(sender, _) => &sender.flow,
+            Side::Receives(receiver, _) => &receiver.flow,
         }
     }
 
-    /// Notes that nothing was sent for so long, for the limit of the rate.
-    pub fn held(&mut self, held_ns: u64) {
+    /// Returns how it goes on, to note what happens.
+    pub fn flow_mut(&mut self) -> &mut TransferFlow {
         match &mut self.side {
-            Side::Sends(sender, _) => sender.held(held_ns),
-            Side::Receives(receiver, _) => receiver.held(held_ns),
+            Side::Sends(sender, _) => &mut sender.flow,
+            Side::Receives(receiver, _) => &mut receiver.flow,
         }
     }
 
@@ -260,14 +261,6 @@ impl Transfer {
         FlowChange::Began { block_bytes, window }
     }
 
-    /// Returns what has happened since the last call, one change a call.
-    pub fn change(&mut self) -> Option<FlowChange> {
-        match &mut self.side {
-            Side::Sends(sender, _) => sender.change(),
-            Side::Receives(receiver, _) => receiver.change(),
-        }
-    }
-
     /// Returns how it ended, the first time after its end.
     pub fn ended(&mut self, client: SocketAddr, now_ns: u64) -> Option<TransferReport> {
         let is_new = self.state() != State::Runs && !std::mem::replace(&mut self.is_reported, true);
@@ -276,12 +269,7 @@ impl Transfer {
 
     /// Returns how it stands.
     pub fn report(&self, client: SocketAddr, now_ns: u64) -> TransferReport {
-        let (counts, waits, waits_for) = match &self.side {
-            Side::Sends(sender, _) => (sender.counts(), sender.waits(now_ns), sender.waits_for()),
-            Side::Receives(receiver, _) => {
-                (receiver.counts(), receiver.waits(now_ns), receiver.waits_for())
-            }
-        };
+        let flow = self.flow();
         let state = match (self.state(), &self.failure) {
             (State::Runs, _) => TransferState::Running,
             (_, None) => TransferState::Completed,
@@ -297,9 +285,9 @@ impl Transfer {
             size_bytes: self.size_bytes,
             block_bytes: self.terms.block_bytes,
             window: self.terms.window,
-            waits_for: (state == TransferState::Running).then_some(waits_for),
-            counts,
-            waits,
+            waits_for: (state == TransferState::Running).then(|| flow.waits_for()),
+            counts: flow.counts(),
+            waits: flow.waits(now_ns),
         }
     }
 }
