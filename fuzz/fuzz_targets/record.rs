@@ -17,7 +17,7 @@ use weir_ring::{Area, RingMemory};
 const RING: usize = 8192;
 const ARENA: usize = 4096;
 
-/// A heap that is left by nobody: each access lies within an area.
+/// A heap that is left by nobody: each access begins within an area or at its end.
 struct Fenced {
     heap: Heap,
     headers: bool,
@@ -26,7 +26,7 @@ struct Fenced {
 impl Fenced {
     fn check(&self, area: Area, at: usize, bytes: usize) {
         let whole = self.bytes(area) as usize;
-        assert!(at < whole && bytes <= whole, "{bytes} bytes at {at} of {whole}");
+        assert!(at <= whole && bytes <= whole, "{bytes} bytes at {at} of {whole}");
     }
 }
 
@@ -71,10 +71,14 @@ impl RingMemory for Fenced {
 /// Takes the record that was looked at, in two parts, and gives back what has gathered.
 fn take(reader: &mut RecordReader, memory: &Fenced, bytes: usize, first: usize) -> Vec<u8> {
     let mut out = vec![0; bytes];
-    let (head, tail) = out.split_at_mut(first);
-    reader.copy_out(memory, bytes, 0, head);
-    reader.copy_out(memory, bytes, first, tail);
-    reader.consume(memory, bytes, true);
+    if reader.find(memory).is_some_and(|word| reader.is_like_the_last(word, bytes)) {
+        reader.take_like_the_last(memory, &mut out);
+    } else {
+        let (head, tail) = out.split_at_mut(first);
+        reader.copy_out(memory, bytes, 0, head);
+        reader.copy_out(memory, bytes, first, tail);
+        reader.consume(memory, bytes, true);
+    }
     if reader.owes_much() {
         reader.give_back(memory);
     }
@@ -95,6 +99,12 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
                     continue;
                 }
                 let first = input.below(bytes.len() + 1);
+                if writer.fits_like_the_last(bytes.len()) && step & 0x40 != 0 {
+                    let header = memory.headers.then_some(u32::from(step));
+                    writer.send_like_the_last(memory, header, &bytes);
+                    queue.push_back(bytes);
+                    continue;
+                }
                 writer.fill(memory, bytes.len(), 0, &bytes[..first]);
                 writer.fill(memory, bytes.len(), first, &bytes[first..]);
                 if step & 0x80 != 0 {
@@ -166,6 +176,11 @@ fn beside_anything(memory: &Fenced, input: &mut Input<'_>) {
                 assert!(room.0 <= RING as u64 && room.1 <= ARENA as u64);
                 if has_room {
                     assert!(wanted.0 <= room.0 && wanted.1 <= room.1);
+                    if writer.fits_like_the_last(bytes.len()) {
+                        let header = memory.headers.then_some(u32::from(step));
+                        writer.send_like_the_last(memory, header, &bytes);
+                        continue;
+                    }
                     writer.fill(memory, bytes.len(), 0, &bytes);
                     writer.commit(memory, bytes.len());
                 }

@@ -53,8 +53,8 @@ pub enum Area {
     Arena,
 }
 
-/// The memory of a pipe. Offsets lie within an area, and lengths are at most an area's. What
-/// reaches beyond the end of an area goes on at its beginning.
+/// The memory of a pipe. Offsets lie within an area or at its end, and lengths are at most an
+/// area's. What reaches beyond the end of an area goes on at its beginning.
 ///
 /// Copies, `zero` and `dirty` are plain accesses: if two threads reach the same bytes at once and
 /// one of them stores, that is a data race. So an end calls them for its own bytes only. The

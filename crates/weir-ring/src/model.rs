@@ -99,6 +99,26 @@ pub(super) fn until(word: &AtomicU32, futex: &Futex, mut look: impl FnMut() -> b
     }
 }
 
+/// Sends a record as the library does: the first one otherwise than those like it.
+fn send(writer: &mut RecordWriter, heap: &Heap, record: &[u8]) {
+    if writer.fits_like_the_last(record.len()) {
+        return writer.send_like_the_last(heap, None, record);
+    }
+    writer.fill(heap, record.len(), 0, record);
+    writer.commit(heap, record.len());
+}
+
+/// Receives the record that is there, as the library does.
+fn receive(reader: &mut RecordReader, heap: &Heap, record: &mut [u8]) {
+    let word = reader.find(heap).expect("it is there");
+    if reader.is_like_the_last(word, record.len()) {
+        reader.take_like_the_last(heap, record);
+        return;
+    }
+    reader.copy_out(heap, record.len(), 0, record);
+    reader.consume(heap, record.len(), false);
+}
+
 #[test]
 fn a_stream_loses_neither_bytes_nor_wake_ups() {
     let mut model = loom::model::Builder::new();
@@ -150,8 +170,7 @@ fn records_lose_neither_bytes_nor_wake_ups() {
                     writer.say_position(heap);
                     fits
                 });
-                writer.fill(heap, 4, 0, &[record; 4]);
-                writer.commit(heap, 4);
+                send(&mut writer, heap, &[record; 4]);
                 theirs.wake_reader();
             }
         });
@@ -162,9 +181,8 @@ fn records_lose_neither_bytes_nor_wake_ups() {
             until(&heap.header().reader_sleep.word, &shared.reader, || {
                 reader.look(heap).expect("sound") == Some(4)
             });
-            reader.copy_out(heap, 4, 0, &mut out);
+            receive(&mut reader, heap, &mut out);
             assert_eq!(out, [record; 4]);
-            reader.consume(heap, 4, false);
             reader.give_back(heap);
             shared.wake_writer();
         }
@@ -185,8 +203,7 @@ fn a_reader_that_passes_the_barrier_misses_no_record() {
             let (pipe, barrier) = &*theirs;
             let mut writer = RecordWriter::resume(&pipe.heap).expect("sound");
             for record in 1..=2_u8 {
-                writer.fill(&pipe.heap, 4, 0, &[record; 4]);
-                writer.commit(&pipe.heap, 4);
+                send(&mut writer, &pipe.heap, &[record; 4]);
                 barrier.meet();
                 let sleep = &pipe.heap.header().reader_sleep;
                 if sleep::is_wanted_lightly(sleep, true) && sleep::take(&sleep.word) != 0 {
@@ -211,9 +228,8 @@ fn a_reader_that_passes_the_barrier_misses_no_record() {
                 pipe.reader.wait(&sleep.word, said);
             }
             let mut out = [0; 4];
-            reader.copy_out(&pipe.heap, 4, 0, &mut out);
+            receive(&mut reader, &pipe.heap, &mut out);
             assert_eq!(out, [record; 4]);
-            reader.consume(&pipe.heap, 4, false);
             // It takes the fences again, as after a long stream.
             sleep.sleeper_fences.store(1, Ordering::Release);
         }

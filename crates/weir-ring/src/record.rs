@@ -48,6 +48,45 @@ fn footprint_after(head: u64, bytes: usize) -> (u64, u64) {
     (ring, 0)
 }
 
+/// The footprint of the last record, and how to find that of another.
+///
+/// Records of one size often follow each other. Then the next place is known before the length of
+/// this record is: the CPU predicts that the length is the same. Were it computed each time, each
+/// record would wait for the load of the length before it.
+#[derive(Debug)]
+struct LastFootprint {
+    head: u64,
+    bytes: usize,
+    footprint: (u64, u64),
+    /// `bytes`, if such a record lies in the ring; otherwise [`NO_LENGTH`].
+    inline_bytes: usize,
+}
+
+/// No record is that long.
+const NO_LENGTH: usize = usize::MAX;
+
+impl LastFootprint {
+    fn new(head: u64) -> LastFootprint {
+        LastFootprint { head, bytes: 0, footprint: footprint_after(head, 0), inline_bytes: 0 }
+    }
+
+    #[inline(always)]
+    fn of(&mut self, bytes: usize) -> (u64, u64) {
+        if bytes != self.bytes {
+            self.measure(bytes);
+        }
+        self.footprint
+    }
+
+    /// A call, so that the compiler keeps the branch.
+    #[inline(never)]
+    fn measure(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        self.footprint = footprint_after(self.head, bytes);
+        self.inline_bytes = if bytes > INLINE_BYTES { NO_LENGTH } else { bytes };
+    }
+}
+
 /// A position in both areas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct RecordPosition {
@@ -91,11 +130,6 @@ impl RingSizes {
     }
 
     #[inline]
-    fn footprint(self, bytes: usize) -> (u64, u64) {
-        footprint_after(self.head, bytes)
-    }
-
-    #[inline]
     fn ring_at(self, position: u64) -> usize {
         (position & (self.ring - 1)) as usize
     }
@@ -121,15 +155,19 @@ impl RingSizes {
 #[derive(Debug)]
 pub struct RecordWriter {
     written: RecordPosition,
-    seen: RecordPosition,
+    /// Up to where both areas are known to be free.
+    free: RecordPosition,
     sizes: RingSizes,
+    last: LastFootprint,
 }
 
 impl RecordWriter {
     /// Goes on where the memory says that the writer was.
     pub fn resume(memory: &impl RingMemory) -> Result<RecordWriter, Corrupt> {
         let written = RecordPosition::alleged(&memory.header().writer)?;
-        let mut writer = RecordWriter { written, seen: written, sizes: RingSizes::of(memory) };
+        let sizes = RingSizes::of(memory);
+        let last = LastFootprint::new(sizes.head);
+        let mut writer = RecordWriter { written, free: written, sizes, last };
         writer.refresh(memory)?;
         Ok(writer)
     }
@@ -140,8 +178,11 @@ impl RecordWriter {
         // Acquire pairs with the release in `RecordReader::give_back`: the room is zeros.
         let ring = line.position.load(Ordering::Acquire);
         let arena = line.arena.load(Ordering::Acquire);
-        self.seen.ring = check_behind(self.written.ring, ring, self.sizes.ring, what)?;
-        self.seen.arena = check_behind(self.written.arena, arena, self.sizes.arena, what)?;
+        let read = RecordPosition {
+            ring: check_behind(self.written.ring, ring, self.sizes.ring, what)?,
+            arena: check_behind(self.written.arena, arena, self.sizes.arena, what)?,
+        };
+        self.free = read.after((self.sizes.ring, self.sizes.arena));
         Ok(())
     }
 
@@ -150,6 +191,41 @@ impl RecordWriter {
     pub fn is_known_to_fit(&self, (ring, arena): (u64, u64)) -> bool {
         let known = self.room();
         known.0 >= ring && known.1 >= arena
+    }
+
+    /// Whether both areas are known to have room for a record of `bytes`.
+    #[inline(always)]
+    pub fn is_known_to_hold(&mut self, bytes: usize) -> bool {
+        let footprint = self.last.of(bytes);
+        self.is_known_to_fit(footprint)
+    }
+
+    /// Whether a record of `bytes` is as long as the last one, lies in the ring, and is known to fit.
+    #[inline(always)]
+    pub fn fits_like_the_last(&self, bytes: usize) -> bool {
+        let room = self.free.ring.wrapping_sub(self.written.ring);
+        bytes == self.last.inline_bytes && room >= self.last.footprint.0
+    }
+
+    /// Sends a record that [`RecordWriter::fits_like_the_last`]. This is the usual way of a record,
+    /// in as few instructions as can be.
+    #[inline(always)]
+    pub fn send_like_the_last(
+        &mut self,
+        memory: &impl RingMemory,
+        header: Option<u32>,
+        bytes: &[u8],
+    ) {
+        let head = if header.is_some() { HEADER_BYTES } else { WORD_BYTES };
+        debug_assert_eq!((head, bytes.len()), (self.sizes.head, self.last.inline_bytes));
+        let at = self.sizes.ring_at(self.written.ring);
+        if let Some(header) = header {
+            self.put_header(memory, header);
+        }
+        memory.copy_in(Area::Ring, at + head as usize, bytes);
+        // Release pairs with the acquire in `RecordReader::word`: the bytes are there.
+        memory.word(at).store(COMMITTED | bytes.len() as u32, Ordering::Release);
+        self.written.ring = self.written.ring.wrapping_add(self.last.footprint.0);
     }
 
     /// Whether both areas have this room.
@@ -169,15 +245,14 @@ impl RecordWriter {
     #[inline]
     pub fn room(&self) -> (u64, u64) {
         (
-            self.sizes.ring - self.written.ring.wrapping_sub(self.seen.ring),
-            self.sizes.arena - self.written.arena.wrapping_sub(self.seen.arena),
+            self.free.ring.wrapping_sub(self.written.ring),
+            self.free.arena.wrapping_sub(self.written.arena),
         )
     }
 
     /// Returns the bytes that a record takes of the ring and of the arena.
-    #[inline]
     pub fn footprint(&self, bytes: usize) -> (u64, u64) {
-        self.sizes.footprint(bytes)
+        footprint_after(self.sizes.head, bytes)
     }
 
     /// Stores the second word of the next record, where records have one.
@@ -207,16 +282,16 @@ impl RecordWriter {
     pub fn commit(&mut self, memory: &impl RingMemory, bytes: usize) {
         let kind = if bytes > INLINE_BYTES { IN_ARENA } else { 0 };
         let word = COMMITTED | kind | (bytes as u32 & LENGTH);
-        // Release pairs with the acquire in `RecordReader::look`: the bytes are there.
+        // Release pairs with the acquire in `RecordReader::word`: the bytes are there.
         memory.word(self.sizes.ring_at(self.written.ring)).store(word, Ordering::Release);
-        self.written = self.written.after(self.sizes.footprint(bytes));
+        self.written = self.written.after(self.last.of(bytes));
     }
 
     /// Leaves zeros where a record was begun and not committed. The plain stores begin behind the
     /// word, which is zero already and which the reader may load at any time.
     pub fn abandon(&self, memory: &impl RingMemory, bytes: usize) {
         if bytes <= INLINE_BYTES {
-            let (ring, _) = self.sizes.footprint(bytes);
+            let (ring, _) = self.footprint(bytes);
             let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
             memory.zero(at, (ring - WORD_BYTES) as usize);
         }
@@ -236,10 +311,7 @@ pub struct RecordReader {
     read: RecordPosition,
     given_back: RecordPosition,
     sizes: RingSizes,
-    /// Whether the last record had two lines. While this holds, a look that finds nothing asks for
-    /// the second line too. Then the two lines of the next record travel at once, and not one after
-    /// the other (docs/design/pipe.md).
-    had_two_lines: bool,
+    last: LastFootprint,
 }
 
 impl RecordReader {
@@ -247,26 +319,71 @@ impl RecordReader {
     pub fn resume(memory: &impl RingMemory) -> Result<RecordReader, Corrupt> {
         let read = RecordPosition::alleged(&memory.header().reader)?;
         let sizes = RingSizes::of(memory);
-        Ok(RecordReader { read, given_back: read, sizes, had_two_lines: false })
+        let last = LastFootprint::new(sizes.head);
+        Ok(RecordReader { read, given_back: read, sizes, last })
     }
 
     /// Returns the length of the next record, if there is one.
     #[inline]
     pub fn look(&self, memory: &impl RingMemory) -> Result<Option<usize>, Corrupt> {
-        // Acquire pairs with the release in `RecordWriter::commit`.
-        let word = memory.word(self.sizes.ring_at(self.read.ring)).load(Ordering::Acquire);
-        if word == 0 {
-            if self.had_two_lines {
-                memory.prefetch(self.sizes.ring_at(self.read.ring.wrapping_add(LINE_BYTES)));
-            }
-            return Ok(None);
+        match self.word(memory) {
+            0 => Ok(None),
+            word => self.length(word).map(Some).ok_or(Corrupt("the length of a record")),
         }
+    }
+
+    /// Returns the word of the next record, if there is one. It may be invalid: see
+    /// [`RecordReader::length`].
+    #[inline(always)]
+    pub fn find(&self, memory: &impl RingMemory) -> Option<u32> {
+        Some(self.word(memory)).filter(|word| *word != 0)
+    }
+
+    /// Returns the word at the next place. Zero: there is no record yet.
+    #[inline(always)]
+    fn word(&self, memory: &impl RingMemory) -> u32 {
+        // Acquire pairs with the releases in `RecordWriter`: the record is there.
+        let word = memory.word(self.sizes.ring_at(self.read.ring)).load(Ordering::Acquire);
+        // If the last record had two lines, this asks for the second line of the next one too. Then
+        // its two lines travel at once, and not one after the other (docs/design/pipe.md).
+        if word == 0 && self.last.footprint.0 == 2 * LINE_BYTES {
+            memory.prefetch(self.sizes.ring_at(self.read.ring.wrapping_add(LINE_BYTES)));
+        }
+        word
+    }
+
+    /// Whether a word is that of a record of `bytes` that lies in the ring and is as long as the
+    /// last one.
+    #[inline(always)]
+    pub fn is_like_the_last(&self, word: u32, bytes: usize) -> bool {
+        word == COMMITTED | bytes as u32 && bytes == self.last.inline_bytes
+    }
+
+    /// Copies a record out that [`RecordReader::is_like_the_last`] and fills `to`, and goes past it.
+    /// Returns whether enough of the ring has gathered to be given back.
+    #[inline(always)]
+    pub fn take_like_the_last(&mut self, memory: &impl RingMemory, to: &mut [u8]) -> bool {
+        debug_assert_eq!(to.len(), self.last.inline_bytes);
+        let at = self.sizes.ring_at(self.read.ring) + self.sizes.head as usize;
+        memory.copy_out(Area::Ring, at, to);
+        self.read.ring = self.read.ring.wrapping_add(self.last.footprint.0);
+        self.owes_much_of_ring()
+    }
+
+    /// Returns the length in a word that is not zero, if the word is valid.
+    #[inline(always)]
+    pub fn length(&self, word: u32) -> Option<usize> {
+        let inline = (word ^ COMMITTED) as usize;
+        if inline <= INLINE_BYTES { Some(inline) } else { self.length_in_arena(word) }
+    }
+
+    #[inline(never)]
+    fn length_in_arena(&self, word: u32) -> Option<usize> {
         let bytes = (word & LENGTH) as usize;
-        let in_arena = word & IN_ARENA != 0;
-        let right = word & COMMITTED != 0
-            && in_arena == (bytes > INLINE_BYTES)
-            && (!in_arena || bytes as u64 <= self.sizes.arena);
-        if right { Ok(Some(bytes)) } else { Err(Corrupt("the length of a record")) }
+        let right = word & !LENGTH == COMMITTED | IN_ARENA
+            && bytes > INLINE_BYTES
+            && bytes as u64 <= self.sizes.arena;
+        right.then_some(bytes)
     }
 
     /// Returns the second word of the next record, if records have one and this one is there.
@@ -297,9 +414,7 @@ impl RecordReader {
             let (area, at) = self.sizes.payload(self.read, bytes);
             memory.dirty(area, at, bytes);
         }
-        let footprint = self.sizes.footprint(bytes);
-        self.had_two_lines = footprint.0 == 2 * LINE_BYTES;
-        self.read = self.read.after(footprint);
+        self.read = self.read.after(self.last.of(bytes));
         debug_assert!(
             self.read.ring.wrapping_sub(self.given_back.ring) <= self.sizes.ring,
             "a lap of the ring without giving back"
@@ -309,8 +424,13 @@ impl RecordReader {
     /// Whether enough has gathered to be given back.
     #[inline]
     pub fn owes_much(&self) -> bool {
-        self.read.ring.wrapping_sub(self.given_back.ring) >= self.sizes.ring / 8
+        self.owes_much_of_ring()
             || self.read.arena.wrapping_sub(self.given_back.arena) >= self.sizes.arena / 8
+    }
+
+    #[inline(always)]
+    fn owes_much_of_ring(&self) -> bool {
+        self.read.ring.wrapping_sub(self.given_back.ring) >= self.sizes.ring / 8
     }
 
     /// Whether anything has gathered.

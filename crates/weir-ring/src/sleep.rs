@@ -53,7 +53,8 @@ pub fn is_wanted(word: &AtomicU32) -> bool {
 pub fn is_wanted_lightly(sleep: &SleepLine, reached: bool) -> bool {
     // The compiler must move neither the loads before the publishing, nor one before the other.
     compiler_fence(Ordering::SeqCst);
-    // Acquire pairs with the release in `End::take_fences`: an older announcement is seen too.
+    // Acquire pairs with the release of the sleeper that takes the fences: an older announcement is
+    // seen too.
     if !reached || sleep.sleeper_fences.load(Ordering::Acquire) != 1 {
         return is_wanted(&sleep.word);
     }

@@ -52,6 +52,26 @@ fn messages_come_whole() {
     assert_eq!(writer.account().expect("mine").records, sent.len() as u64);
 }
 
+/// The head of a message may be the last thing in the ring: its bytes then lie at the beginning.
+#[test]
+fn messages_come_whole_whose_head_ends_the_ring() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let options = PortWriterOptions::new().capacity_bytes(4096);
+    let mut writer = PortWriter::connect(&name, &options).expect("a writer");
+    // An empty message takes 8 bytes, and one of 4 bytes 16: the second of three begins at 4088.
+    for empty in [509, 506, 506] {
+        for _ in 0..empty {
+            writer.send(&[]).expect("sent");
+            assert_eq!(message(&mut port).1, []);
+        }
+        for number in 0..3_u32 {
+            writer.send(&number.to_le_bytes()).expect("sent");
+            assert_eq!(message(&mut port).1, number.to_le_bytes());
+        }
+    }
+}
+
 #[test]
 fn messages_come_whole_many_at_a_time() {
     let (_directory, name) = place();

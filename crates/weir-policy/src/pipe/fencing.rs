@@ -14,18 +14,37 @@ const LONG_RECORDS: u32 = 16_384;
 const SPUN_RECORDS: u32 = 8;
 
 /// The state of one reader.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Fencing {
-    records: u32,
+    /// How many more records without a sleep it takes.
+    left: u32,
+    has_duty: bool,
+}
+
+impl Default for Fencing {
+    fn default() -> Fencing {
+        Fencing { left: LONG_RECORDS, has_duty: false }
+    }
 }
 
 impl Fencing {
     /// Counts records without a sleep. Returns whether the reader takes the duty now.
     #[inline]
     pub fn moved(&mut self, records: u32) -> bool {
-        let before = self.records;
-        self.records = before.saturating_add(records);
-        before < LONG_RECORDS && self.records >= LONG_RECORDS
+        match self.left.checked_sub(records) {
+            Some(left) if left > 0 => {
+                self.left = left;
+                false
+            }
+            _ => self.reaches_duty(),
+        }
+    }
+
+    #[cold]
+    fn reaches_duty(&mut self) -> bool {
+        // Counted on to no purpose, so that the usual way asks one question only.
+        self.left = u32::MAX;
+        !core::mem::replace(&mut self.has_duty, true)
     }
 
     /// Counts, beforehand, the record that ended a spinning wait. Returns whether the reader takes
@@ -37,7 +56,7 @@ impl Fencing {
 
     /// Gives the duty back before a sleep. Returns whether the reader had it.
     pub fn sleeps(&mut self) -> bool {
-        core::mem::take(&mut self.records) >= LONG_RECORDS
+        core::mem::take(self).has_duty
     }
 }
 

@@ -40,6 +40,11 @@ impl Extent {
         page_bytes() + self.ring_bytes + self.arena_bytes
     }
 
+    #[inline]
+    fn bytes(&self, area: Area) -> u64 {
+        if area == Area::Ring { self.ring_bytes } else { self.arena_bytes }
+    }
+
     /// The sizes that the beginning of a file claims, if they are possible.
     fn read(words: &FirstWords) -> Option<Extent> {
         let extent = Extent {
@@ -184,29 +189,72 @@ impl Map {
         self.mapping.is_here()
     }
 
+    /// The memory, if it is mapped in this process.
+    #[inline(always)]
+    pub fn here(&self) -> Option<MapHere<'_>> {
+        self.is_here().then_some(MapHere(self))
+    }
+
+    #[inline]
+    fn surely_here(&self) -> MapHere<'_> {
+        self.here().expect("mapped in the parent only")
+    }
+
     /// The address of `bytes` of an area from `at` on. The mirror makes them one piece.
     #[inline]
     pub(super) fn part(&self, area: Area, at: usize, bytes: usize) -> *mut u8 {
-        let (start, size) = match area {
-            Area::Ring => (self.ring, self.extent.ring_bytes as usize),
-            Area::Arena => (self.arena, self.extent.arena_bytes as usize),
-        };
-        assert!(at < size.max(1) && bytes <= size && self.is_here(), "a part of no area");
-        debug_assert!(!cfg!(miri) || at + bytes <= size, "the heap has no mirror");
-        self.mapping.base().wrapping_add(start + at)
+        self.surely_here().part(area, at, bytes)
     }
 }
 
+/// A memory of which a call has found that it is mapped in this process.
+///
+/// So it is checked once a call, and not at each access. Only a fork makes it untrue, in the child.
+/// The library does not fork, and keeps no such value while code of its users runs.
+#[derive(Clone, Copy, Debug)]
+pub struct MapHere<'a>(&'a Map);
+
+impl<'a> MapHere<'a> {
+    /// The words that both ends use.
+    #[inline(always)]
+    pub fn words(self) -> &'a PipeHeader {
+        self.0.mapping.first()
+    }
+
+    #[inline(always)]
+    fn word_at(self, at: usize) -> &'a AtomicU32 {
+        assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
+        let word = self.part(Area::Ring, at, 4).cast::<AtomicU32>();
+        // SAFETY: inside the ring (`part` asserts), aligned (asserted; the ring begins at a page),
+        // mapped as long as the map. No copy touches a word that another thread may load meanwhile:
+        // the contract of `RingMemory`.
+        unsafe { &*word }
+    }
+
+    #[inline(always)]
+    fn part(self, area: Area, at: usize, bytes: usize) -> *mut u8 {
+        let (start, size) = match area {
+            Area::Ring => (self.0.ring, self.0.extent.ring_bytes as usize),
+            Area::Arena => (self.0.arena, self.0.extent.arena_bytes as usize),
+        };
+        // The mirror begins at `size`, and is as long.
+        assert!(at <= size && bytes <= size, "a part of no area");
+        debug_assert!(!cfg!(miri) || at + bytes <= size, "the heap has no mirror");
+        self.0.mapping.base().wrapping_add(start + at)
+    }
+}
+
+/// Each method checks that the memory is here.
+#[expect(clippy::disallowed_methods)]
 impl RingMemory for Map {
     #[inline]
     fn header(&self) -> &PipeHeader {
-        assert!(self.is_here(), "mapped in the parent only");
-        self.mapping.first()
+        self.surely_here().words()
     }
 
     #[inline]
     fn bytes(&self, area: Area) -> u64 {
-        if area == Area::Ring { self.extent.ring_bytes } else { self.extent.arena_bytes }
+        self.extent.bytes(area)
     }
 
     fn has_headers(&self) -> bool {
@@ -215,12 +263,51 @@ impl RingMemory for Map {
 
     #[inline]
     fn word(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
-        let word = self.part(Area::Ring, at, 4).cast::<AtomicU32>();
-        // SAFETY: inside the ring (`part` asserts), aligned (asserted; the ring begins at a page),
-        // mapped as long as `self`. No copy touches a word that another thread may load meanwhile:
-        // the contract of `RingMemory`.
-        unsafe { &*word }
+        self.surely_here().word_at(at)
+    }
+
+    #[inline]
+    fn prefetch(&self, at: usize) {
+        self.surely_here().prefetch(at);
+    }
+
+    #[inline]
+    fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
+        self.surely_here().copy_in(area, at, from);
+    }
+
+    #[inline]
+    fn copy_out(&self, area: Area, at: usize, to: &mut [u8]) {
+        self.surely_here().copy_out(area, at, to);
+    }
+
+    fn zero(&self, at: usize, bytes: usize) {
+        self.surely_here().zero(at, bytes);
+    }
+
+    fn dirty(&self, area: Area, at: usize, bytes: usize) {
+        self.surely_here().dirty(area, at, bytes);
+    }
+}
+
+impl RingMemory for MapHere<'_> {
+    #[inline(always)]
+    fn header(&self) -> &PipeHeader {
+        self.words()
+    }
+
+    #[inline(always)]
+    fn bytes(&self, area: Area) -> u64 {
+        self.0.extent.bytes(area)
+    }
+
+    fn has_headers(&self) -> bool {
+        self.0.has_headers()
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> &AtomicU32 {
+        self.word_at(at)
     }
 
     #[inline]

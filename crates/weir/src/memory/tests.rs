@@ -281,6 +281,33 @@ fn a_forked_child_has_no_end_of_its_parent_s() {
     assert_eq!(reader.read(&mut [0; 9]).expect("read"), 5);
 }
 
+/// A call finds once that the memory is mapped in its process. What it calls may fork, and then the
+/// child goes on within that call.
+#[test]
+fn a_child_that_is_forked_within_a_receiving_call_gets_an_error() {
+    use crate::{ErrorKind, Options, records};
+    let (mut sender, mut receiver) = records(&Options::new().capacity_bytes(4096)).expect("made");
+    for _ in 0..3 {
+        sender.send(b"x").expect("sent");
+    }
+    let mut pid = None;
+    let received = receiver.receive_each(&mut [0; 9], |_| {
+        // SAFETY: as in `in_forked_child`.
+        pid.get_or_insert_with(|| unsafe { libc::fork() });
+    });
+    let pid = pid.expect("forked");
+    if pid == 0 {
+        let is_forked = received.is_err_and(|error| error.kind() == ErrorKind::Forked);
+        // SAFETY: as in `in_forked_child`.
+        unsafe { libc::_exit(i32::from(!is_forked)) };
+    }
+    assert_eq!(received.expect("received"), 3);
+    let mut status = -1;
+    // SAFETY: the pointer is to a live local.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert_eq!(status, 0, "the child's call did not end with that error");
+}
+
 #[test]
 fn a_forked_child_has_no_mpx_of_its_parent_s() {
     use crate::{ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};

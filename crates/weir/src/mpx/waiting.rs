@@ -82,7 +82,8 @@ impl Multiplexer {
     pub fn spins(&mut self, until: Until) -> Result<bool> {
         let until = until.at_most(LOOK_AT_ALL).map_or(until, Until::after);
         let mut spinner = self.spinner.clone();
-        let came = spinner.spin(until, || self.other_cpu(), || 0, || false, || Ok(sees(self)))?;
+        let look = || Ok(sees(self).then_some(()));
+        let came = spinner.spin(until, || self.other_cpu(), || 0, || false, look)?.is_some();
         self.spinner = spinner;
         if came {
             add(&self.table.home.account().spun, 1);

@@ -70,10 +70,18 @@ impl Doorbell {
     }
 
     /// Makes the descriptor readable.
+    #[inline]
     pub fn ring(&self) {
-        if !self.is_set.replace(true) {
-            let _ = rustix::io::write(&self.counter, &1_u64.to_ne_bytes());
+        if !self.is_set.get() {
+            self.set();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set(&self) {
+        self.is_set.set(true);
+        let _ = rustix::io::write(&self.counter, &1_u64.to_ne_bytes());
     }
 
     /// Takes [`Doorbell::ring`] back: only the other end's bell makes the descriptor readable now.

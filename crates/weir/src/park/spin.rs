@@ -7,7 +7,7 @@ use weir_policy::pipe::{PeerCpu, Spin, Yielding};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
 /// Looks before the clock is read or the CPU looked up: several travel times of a cache line.
-const QUICK_LOOKS: u32 = 40;
+pub const QUICK_LOOKS: u32 = 40;
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 16;
 /// Readings of the clock between two checks of the other side's CPU.
@@ -55,26 +55,43 @@ impl Spinner {
         self.waiting
     }
 
-    /// Looks until `look` finds something, `is_over` says that nothing will come, the time is over,
-    /// or more spinning does not pay. Returns whether `look` found something. `rivals` is a hint:
-    /// how many ends, this one included, wait for the other side.
+    /// How many looks come first, by [`look_quickly`]: before a clock is read, or the CPU looked up.
     #[inline]
-    pub fn spin(
+    pub fn quick_looks(&self) -> u32 {
+        match self.waiting {
+            Waiting::Sleep => 0,
+            _ if self.shares_cpu => 1,
+            _ => QUICK_LOOKS,
+        }
+    }
+
+    /// Looks until `look` finds something, `is_over` says that nothing will come, the time is over,
+    /// or more spinning does not pay. Returns what `look` found. `rivals` is a hint: how many ends,
+    /// this one included, wait for the other side.
+    #[inline]
+    pub fn spin<T>(
         &mut self,
         until: Until,
         peer: impl Fn() -> PeerCpu,
         rivals: impl Fn() -> u32,
         is_over: impl Fn() -> bool,
-        mut look: impl FnMut() -> Result<bool>,
-    ) -> Result<bool> {
-        if self.waiting != Waiting::Sleep {
-            for _ in 0..if self.shares_cpu { 1 } else { QUICK_LOOKS } {
-                if look()? {
-                    return Ok(true);
-                }
-                rest();
-            }
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        match look_quickly(self.quick_looks(), &is_over, || look().transpose()) {
+            Some(found) => found.map(Some),
+            None => self.spin_on(until, peer, rivals, is_over, look),
         }
+    }
+
+    /// Goes on looking after the quick looks, as [`Spinner::spin`] does.
+    pub fn spin_on<T>(
+        &mut self,
+        until: Until,
+        peer: impl Fn() -> PeerCpu,
+        rivals: impl Fn() -> u32,
+        is_over: impl Fn() -> bool,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let now = peer();
         self.shares_cpu = now == PeerCpu::SameCpu && self.waiting == Waiting::Adaptive;
         let budget_ns = match self.waiting {
@@ -89,9 +106,9 @@ impl Spinner {
         let begun = Instant::now();
         for round in 1_u64.. {
             for _ in 0..LOOKS {
-                if look()? {
+                if let Some(found) = look()? {
                     self.budget.learn(true);
-                    return Ok(true);
+                    return Ok(Some(found));
                 }
                 std::hint::spin_loop();
             }
@@ -105,18 +122,22 @@ impl Spinner {
             }
         }
         self.budget.learn(false);
-        Ok(false)
+        Ok(None)
     }
 
     /// Yields once to the other side if it runs on this CPU.
-    fn give_way(&mut self, rivals: u32, mut look: impl FnMut() -> Result<bool>) -> Result<bool> {
+    fn give_way<T>(
+        &mut self,
+        rivals: u32,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         if !self.shares_cpu || !self.yielding.wants(rivals) {
-            return Ok(false);
+            return Ok(None);
         }
         let begun = Instant::now();
         rustix::thread::sched_yield();
         let came = look()?;
-        self.yielding.learn(came, begun.elapsed().as_nanos() as u64);
+        self.yielding.learn(came.is_some(), begun.elapsed().as_nanos() as u64);
         Ok(came)
     }
 
@@ -126,26 +147,37 @@ impl Spinner {
     }
 }
 
-/// Looks [`QUICK_LOOKS`] times without reading a clock. Returns what a look found.
-pub fn look_quickly<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
-    (0..QUICK_LOOKS).find_map(|_| {
+/// Looks this many times, and rests after each look that finds nothing. Stops if `is_over` says that
+/// nothing will come. Returns what a look found.
+///
+/// The looks become a part of the caller's code, so that what was found is used at once: between a
+/// message and its answer each instruction counts.
+#[inline(always)]
+pub fn look_quickly<T>(
+    looks: u32,
+    is_over: impl Fn() -> bool,
+    mut look: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    for _ in 0..looks {
         let found = look();
-        if found.is_none() {
-            rest();
+        if found.is_some() {
+            return found;
         }
-        found
-    })
+        rest();
+        if is_over() {
+            break;
+        }
+    }
+    None
 }
 
-/// Rests between two looks, for some 20 ns: two full fences.
+/// Rests between two looks: a full fence.
 ///
 /// Without a rest the loads of many looks are under way at once. The CPU repeats all of them when
-/// the line changes, and on two threads of one core they slow the other side down. A pause
-/// (`spin_loop`) helps as much, but a round trip waits twice for the end of one, which is 26 ns on
-/// the CPU measured (docs/design/pipe.md).
+/// the line changes, and on two threads of one core they slow the other side down. Round trips take
+/// longer with a pause (`spin_loop`) in place of the fence (docs/design/pipe.md).
 #[inline]
 fn rest() {
-    fence(Ordering::SeqCst);
     fence(Ordering::SeqCst);
 }
 

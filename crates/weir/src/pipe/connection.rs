@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use weir_ring::board::Board;
-use weir_ring::layout::{PipeHeader, SleepLine};
+use weir_ring::layout::{AccountLine, PipeHeader, SleepLine};
 use weir_ring::primitive::AtomicU32;
 use weir_ring::{RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
@@ -29,6 +29,12 @@ impl Role {
     /// The words on which this end sleeps.
     pub fn sleep(self, header: &PipeHeader) -> &SleepLine {
         if self == Role::Writer { &header.writer_sleep } else { &header.reader_sleep }
+    }
+
+    /// Where this end counts what it did.
+    #[inline]
+    pub fn account(self, header: &PipeHeader) -> &AccountLine {
+        if self == Role::Writer { &header.writer_account } else { &header.reader_account }
     }
 }
 

@@ -44,7 +44,7 @@ pub fn say_shape(header: &PipeHeader, shape: PipeShape) {
     tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
     tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);
     tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
-    // Release: pairs with the Acquire in `take_up_tuning`.
+    // Release: pairs with the Acquire in `Tuning::take_up`.
     tuning.change.store(1, Ordering::Release);
 }
 

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{WAIT_UNITS, WorkBudget};
+use weir_ring::RingMemory;
 use weir_ring::account::add;
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
@@ -271,12 +272,13 @@ impl Rings {
         let alone = choice.hot.len() == 1;
         let (end, _) = choice.slot(last)?.reader.parts()?;
         if alone {
-            let dry = std::mem::take(&mut end.since_dry);
-            end.pause(dry);
+            end.pause();
         }
         let map = end.map.clone();
         // The CPU of the writer that was served last is the best guess for the others.
-        spinner.spin(until, || cpu(&map, Role::Reader), || 0, || false, || choice.sees())
+        let peer = || cpu(map.header(), Role::Reader);
+        let look = || Ok(choice.sees()?.then_some(()));
+        Ok(spinner.spin(until, peer, || 0, || false, look)?.is_some())
     }
 
     /// Makes all rings cold and sleeps on the board.

@@ -157,9 +157,9 @@ impl WriterSlot {
         {
             return Ok(sight);
         }
-        let (end, ring) = self.reader.parts()?;
+        let RecordReader { end, ring } = &self.reader;
         // An invalid record counts as something. The receiving call deals with it.
-        if !matches!(ring.look(&*end.map), Ok(None)) || end.is_gone() {
+        if !matches!(ring.look(&end.here()?), Ok(None)) || end.is_gone() {
             return Ok(Sight::Something);
         }
         Ok(Sight::Nothing)
@@ -229,13 +229,14 @@ impl WriterSlot {
         {
             return Ok(front);
         }
-        let (end, ring) = self.reader.parts()?;
-        let bytes = match ring.look(&*end.map) {
+        let RecordReader { end, ring } = &self.reader;
+        let map = end.here()?;
+        let bytes = match ring.look(&map) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(Front::Nothing),
             Err(_) => return Ok(Front::Nonsense),
         };
-        Ok(Front::of(bytes, ring.header(&*end.map)))
+        Ok(Front::of(bytes, ring.header(&map)))
     }
 
     /// Receives the next message, piece or end.

@@ -297,6 +297,25 @@ mod tests {
     use super::*;
     use crate::port::{Port, PortOptions};
 
+    /// A record whose turn it was to look around went another way, which found nothing to do.
+    #[test]
+    fn a_writer_that_always_has_room_looks_around_now_and_then() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let name = directory.path().join("port");
+        let _port = Port::create(&name, &PortOptions::new()).expect("a port");
+        let mut writer = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
+        let swap_cpu = |writer: &mut PortWriter| {
+            let (end, _) = writer.inner.parts().expect("no fork");
+            end.header().writer_sleep.cpu.swap(0, Ordering::Relaxed)
+        };
+        for send in [PortWriter::send, |one: &mut PortWriter, text: &[u8]| one.send_parts(&[text])]
+        {
+            swap_cpu(&mut writer);
+            (0..300).for_each(|_| send(&mut writer, b"small").expect("room"));
+            assert_ne!(swap_cpu(&mut writer), 0, "it said where it runs");
+        }
+    }
+
     #[test]
     fn a_writer_knows_how_many_there_are() {
         let directory = tempfile::tempdir().expect("a directory");

@@ -66,7 +66,7 @@ pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
     tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
     tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);
     tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
-    // Release pairs with the acquire in `End::take_up_tuning`.
+    // Release pairs with the acquire in `Tuning::take_up`.
     tuning.change.fetch_add(1, Ordering::Release);
     Ok(Sizes::of(shape))
 }

@@ -71,6 +71,11 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
                     until(|| writer.has_room(map, room).expect("sound").then_some(()));
                     begin(&writer, !lap);
                     writer.abandon(map, bytes);
+                    if writer.fits_like_the_last(bytes) {
+                        let header = (kind == layout::MESSAGE).then_some(lap);
+                        writer.send_like_the_last(map, header, &vec![lap as u8; bytes]);
+                        continue;
+                    }
                     begin(&writer, lap);
                     writer.commit(map, bytes);
                 }
@@ -80,9 +85,14 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
                 assert_eq!(until(|| reader.look(map).expect("sound")), bytes);
                 assert!(kind == layout::RECORD || reader.header(map) == lap);
                 let mut out = vec![0; bytes];
-                reader.copy_out(map, bytes, 0, &mut out);
+                let word = reader.find(map).expect("it is there");
+                if reader.is_like_the_last(word, bytes) {
+                    reader.take_like_the_last(map, &mut out);
+                } else {
+                    reader.copy_out(map, bytes, 0, &mut out);
+                    reader.consume(map, bytes, true);
+                }
                 assert_eq!(out, vec![lap as u8; bytes]);
-                reader.consume(map, bytes, true);
                 reader.give_back(map);
             }
         });

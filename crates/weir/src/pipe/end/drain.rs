@@ -4,9 +4,9 @@
 //! announces that and looks once more whether the ring is full. A writer that finds no room looks
 //! for the announcement. Each side has a full fence between its two steps (Dekker).
 
-use super::End;
-use crate::error::{Error, ErrorKind};
 use crate::park::futex;
+use std::io;
+use weir_ring::Corrupt;
 use weir_ring::layout::{DRAIN_ASLEEP, DRAIN_AWAKE, NO_DRAIN, PipeHeader, SleepLine};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
@@ -81,29 +81,27 @@ pub fn say_full(line: &SleepLine) {
     }
 }
 
-impl End {
-    /// Has the ring drained, which the writer found full, if the reader is elastic.
-    pub fn say_full(&self) {
-        say_full(&self.header().reader_sleep);
-    }
+/// The reports of a reader that cannot spill, of which the writer has seen some.
+#[derive(Debug, Default)]
+pub struct SpillReports {
+    seen: u32,
+}
 
-    pub fn trouble(&self) -> u64 {
-        trouble(self.header())
-    }
-
-    /// The error that the reader cannot spill, if it is new to this end. The report is not trusted.
-    pub fn new_trouble(&mut self) -> Option<Error> {
-        let word = self.trouble();
+impl SpillReports {
+    /// Returns the error of the last report, if it is new to the writer. The report is not trusted:
+    /// an impossible one is [`Corrupt`].
+    pub fn new_one(
+        &mut self,
+        header: &PipeHeader,
+    ) -> Option<std::result::Result<io::Error, Corrupt>> {
+        let word = trouble(header);
         let (number, fault) = ((word >> 32) as u32, word as u32);
-        if number == 0 || std::mem::replace(&mut self.trouble_seen, number) == number {
+        if number == 0 || std::mem::replace(&mut self.seen, number) == number {
             return None;
         }
-        if !(1..=MOST_ERRNO).contains(&fault) {
-            return Some(
-                self.error(ErrorKind::Corrupt, "the error number of its reader is invalid"),
-            );
-        }
-        let cause = std::io::Error::from_raw_os_error(fault as i32);
-        Some(Error::os("spill", "the backlog of the pipe", cause))
+        Some(match (1..=MOST_ERRNO).contains(&fault) {
+            true => Ok(io::Error::from_raw_os_error(fault as i32)),
+            false => Err(Corrupt("the error number of its reader")),
+        })
     }
 }

@@ -1,19 +1,20 @@
 //! What both ends of both kinds of pipe share: the memory, the lifeline, waiting and waking.
 
 use crate::error::{Error, ErrorKind, Result, Text};
-use crate::memory::{self, Map};
+use crate::memory::{self, Map, MapHere};
 use crate::park::doorbell::Doorbell;
-use crate::park::{Parked, Spinner, Until, Waiting, barrier, peer_of};
+use crate::park::{Parked, Spinner, Until, Waiting, barrier, look_quickly, peer_of};
 use crate::pipe::claim::Claim;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::handle::{Half, Handle, forked_meanwhile};
 use crate::pipe::options::{EndOptions, Resolved};
-use crate::pipe::storage::open_kind;
+use crate::pipe::storage::{corrupt, open_kind};
 use rustix::fd::{AsFd, BorrowedFd};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Backoff, CapacityWishes, Fencing, PeerCpu, PipeShape};
+use weir_policy::pipe::{Backoff, PeerCpu, PipeShape};
 use weir_ring::account::{self, Account, add};
 use weir_ring::layout::{AccountLine, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
@@ -23,6 +24,10 @@ use weir_sys::forks::ParentOnly;
 pub mod drain;
 mod fences;
 mod tuning;
+
+use drain::SpillReports;
+use fences::Fences;
+use tuning::Tuning;
 
 /// How often a sleeping writer looks for room of less than a segment. A timer shorter than a tick
 /// of the kernel's clock would cost more than the sleep.
@@ -51,19 +56,15 @@ pub struct End {
     /// from coming twice.
     file: Option<ClaimedFile>,
     spinner: Spinner,
-    fencing: Fencing,
-    /// Whether the other end's barrier reaches this process.
-    reached: bool,
-    /// The number of the last report of the reader that it cannot spill.
-    trouble_seen: u32,
-    tuning_seen: u32,
-    wishes: CapacityWishes,
+    fences: Fences,
+    tuning: Tuning,
+    spill_reports: SpillReports,
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
     pub arrived: Option<ParentOnly>,
     /// Records or calls since the end last ran dry.
-    pub since_dry: u32,
-    calls: u32,
+    since_dry: u64,
+    calls: Cell<u32>,
     handed_on: bool,
 }
 
@@ -82,15 +83,15 @@ impl ClaimedFile {
 }
 
 #[inline]
-fn has_closed(map: &Map, role: Role) -> bool {
+fn has_closed(header: &PipeHeader, role: Role) -> bool {
     // Acquire: pairs with the Release in `close`: what was published before is seen after.
-    role.sleep(map.header()).closed.load(Ordering::Acquire) != 0
+    role.sleep(header).closed.load(Ordering::Acquire) != 0
 }
 
 /// Publishes the CPU of the end of that role. Returns whether the other end runs there too.
-pub fn cpu(map: &Map, role: Role) -> PeerCpu {
-    let other = role.other().sleep(map.header()).cpu.load(Ordering::Relaxed);
-    peer_of(&role.sleep(map.header()).cpu, other)
+pub fn cpu(words: &PipeHeader, role: Role) -> PeerCpu {
+    let other = role.other().sleep(words).cpu.load(Ordering::Relaxed);
+    peer_of(&role.sleep(words).cpu, other)
 }
 
 impl End {
@@ -121,19 +122,13 @@ impl End {
             role: life.role(),
             file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,
             spinner: Spinner::new(resolved.waiting, resolved.levers.wake_ns),
-            fencing: Fencing::default(),
-            reached: false,
-            trouble_seen: 0,
-            tuning_seen: 0,
-            wishes: CapacityWishes::new(
-                resolved.shape.capacity_bytes(),
-                resolved.levers.capacity_bytes,
-                resolved.most_bytes,
-            ),
+            fences: Fences::default(),
+            tuning: Tuning::new(resolved),
+            spill_reports: SpillReports::default(),
             doorbell: None,
             arrived: None,
             since_dry: 0,
-            calls: 0,
+            calls: Cell::new(0),
             handed_on: false,
             map,
             life,
@@ -145,8 +140,10 @@ impl End {
     /// Publishes what the other end and `weir stat` look for in a memory.
     fn introduce(&mut self) {
         self.take_up_tuning();
-        self.say_wishes();
-        self.give_back_fences();
+        if self.role == Role::Writer {
+            self.tuning.say_wishes(self.map.header());
+        }
+        self.fences.give_back(self.role.sleep(self.map.header()));
         self.account_line().pid.store(std::process::id(), Ordering::Relaxed);
         self.say_cpu();
     }
@@ -158,18 +155,83 @@ impl End {
 
     #[inline]
     pub fn account_line(&self) -> &AccountLine {
-        match self.role {
-            Role::Writer => &self.header().writer_account,
-            Role::Reader => &self.header().reader_account,
-        }
+        self.role.account(self.header())
     }
 
     /// Counts a call of a writer. Returns whether it is time to look at requests from outside and
     /// at the CPU.
-    #[inline]
-    pub fn looks_around(&mut self) -> bool {
-        self.calls = self.calls.wrapping_add(1);
-        self.calls.is_multiple_of(LOOK_EVERY)
+    #[inline(always)]
+    pub fn looks_around(&self) -> bool {
+        let calls = self.calls.get().wrapping_add(1);
+        self.calls.set(calls);
+        calls.is_multiple_of(LOOK_EVERY)
+    }
+
+    /// Returns the memory if all is as it was at the writer's last call: this is the same process,
+    /// the reader is there, and it is not yet time to look around.
+    #[inline(always)]
+    pub fn as_before(&self) -> Option<MapHere<'_>> {
+        let map = self.map.here()?;
+        let is_gone = has_closed(map.words(), Role::Reader) || self.life.is_dead();
+        (!is_gone && !self.looks_around()).then_some(map)
+    }
+
+    /// Counts a record that the writer has published, and wakes the reader if it waits.
+    #[inline(always)]
+    pub fn published(&self, map: MapHere<'_>, bytes: usize) {
+        let line = &map.words().writer_account;
+        add(&line.bytes, bytes as u64);
+        add(&line.records, 1);
+        if self.fences.is_wanted(&map.words().reader_sleep) {
+            self.wake_now();
+        }
+        self.acted();
+    }
+
+    /// Counts records that a reader has taken. Returns whether the writer waits for room.
+    #[inline(always)]
+    pub fn taken(&mut self, records: u32, bytes: usize) -> bool {
+        let Some(map) = self.map.here() else { return false };
+        let words = map.words();
+        self.since_dry += u64::from(records);
+        self.fences.moved(&words.reader_sleep, records);
+        add(&words.reader_account.bytes, bytes as u64);
+        add(&words.reader_account.records, u64::from(records));
+        // Relaxed: before this end sleeps, it looks again, with a fence, whether the writer waits.
+        words.writer_sleep.word.load(Ordering::Relaxed) != 0
+    }
+
+    /// Tells the other end on which CPU this one runs, and adopts what was asked for. Returns
+    /// another capacity, if one was asked for that the writer may adopt. Called now and then.
+    pub fn look_around(&mut self) -> Option<u64> {
+        self.say_cpu();
+        self.fences.be_reached(self.role.other().sleep(self.map.header()));
+        self.take_up_tuning()
+    }
+
+    fn take_up_tuning(&mut self) -> Option<u64> {
+        self.tuning.take_up(self.map.header(), &mut self.shape)
+    }
+
+    /// Adopts this capacity from now on.
+    pub fn grant(&mut self, capacity: u64) {
+        self.tuning.grant(self.map.header(), capacity);
+    }
+
+    /// Whether the reader uses this memory, if it is not the pipe's first.
+    pub fn is_followed(&self) -> bool {
+        // Relaxed: the socket orders what was sent. A reader that claims this too early only misses
+        // the memory that is sent to it.
+        self.map.extent().generation == 0
+            || self.header().reader_account.pid.load(Ordering::Relaxed) != 0
+    }
+
+    /// The error that the reader cannot spill, if it is new to this end.
+    pub fn new_trouble(&mut self) -> Option<Error> {
+        Some(match self.spill_reports.new_one(self.map.header())? {
+            Ok(cause) => Error::os("spill", "the backlog of the pipe", cause),
+            Err(why) => corrupt(Role::Writer, why),
+        })
     }
 
     pub fn sleep_word(&self) -> &AtomicU32 {
@@ -183,7 +245,13 @@ impl End {
     /// Fails in a forked child.
     #[inline]
     pub fn check_here(&self) -> Result<()> {
-        if self.map.is_here() { Ok(()) } else { Err(self.elsewhere()) }
+        self.here().map(drop)
+    }
+
+    /// The memory. Fails in a forked child.
+    #[inline]
+    pub fn here(&self) -> Result<MapHere<'_>> {
+        self.map.here().ok_or_else(|| self.elsewhere())
     }
 
     #[cold]
@@ -204,15 +272,21 @@ impl End {
         self.other_has_closed() || self.life.is_dead()
     }
 
+    /// As [`End::is_gone`], for a caller that knows that the memory is here.
+    #[inline(always)]
+    pub fn is_gone_from(&self, map: MapHere<'_>) -> bool {
+        has_closed(map.words(), self.role.other()) || self.life.is_dead()
+    }
+
     /// Whether the other end has closed, rather than died.
     #[inline]
     pub fn other_has_closed(&self) -> bool {
-        has_closed(&self.map, self.role.other())
+        has_closed(self.header(), self.role.other())
     }
 
     /// Tells the other end on which CPU this one runs.
     pub fn say_cpu(&self) {
-        cpu(&self.map, self.role);
+        cpu(self.header(), self.role);
     }
 
     /// Sleeps until `look` finds something.
@@ -224,9 +298,9 @@ impl End {
         self.backoff.on_pause();
         let slice = (self.role == Role::Writer).then_some(WRITER_SLICE);
         loop {
-            let had_the_fences = self.drop_fences();
+            let had_both_fences = self.fences.leave(self.role.sleep(self.map.header()));
             let parked = Parked::announce(self.sleep_word(), self.life.inbox());
-            if had_the_fences {
+            if had_both_fences {
                 barrier::pass();
             }
             let gone = self.is_gone();
@@ -247,7 +321,7 @@ impl End {
     #[inline]
     pub fn wake_other(&self, rule: impl FnOnce(&PipeHeader) -> bool) {
         let sleep = self.role.other().sleep(self.header());
-        if sleep::is_wanted_lightly(sleep, self.reached) && rule(self.header()) {
+        if self.fences.is_wanted(sleep) && rule(self.header()) {
             self.wake_now();
         }
     }
@@ -262,23 +336,65 @@ impl End {
         }
     }
 
-    /// Spins until `look` finds something, the other end is gone, or spinning no longer pays.
-    #[inline]
-    pub fn spin(
+    /// Begins a wait for the other end. Returns how many quick looks come first.
+    ///
+    /// What a wait costs is counted here, before the looks: what they find is used at once.
+    #[inline(never)]
+    pub fn begin_wait(&mut self) -> u32 {
+        let words = self.map.header();
+        add(&self.role.account(words).waits, 1);
+        if self.role == Role::Reader {
+            // A wait that ends in a sleep takes this back.
+            self.fences.spun(&words.reader_sleep);
+            self.pause();
+        }
+        self.spinner.quick_looks()
+    }
+
+    /// Counts a wait that spinning has ended.
+    #[inline(always)]
+    pub fn spun(&self, map: MapHere<'_>) {
+        add(&self.role.account(map.words()).spun, 1);
+    }
+
+    /// Waits by spinning until `look` finds something, the other end is gone, or spinning no longer
+    /// pays. Returns what was found.
+    pub fn spin<T>(
         &mut self,
         until: Until,
-        mut look: impl FnMut(&Map) -> Result<bool>,
-    ) -> Result<bool> {
-        add(&self.account_line().waits, 1);
-        let (map, life, role) = (&*self.map, &*self.life, self.role);
-        let gone = || has_closed(map, role.other()) || life.is_dead();
+        mut look: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let looks = self.begin_wait();
+        let map = self.here()?;
+        match look_quickly(looks, || self.is_gone_from(map), || look(map).transpose()) {
+            Some(found) => {
+                self.spun(map);
+                found.map(Some)
+            }
+            None => self.spin_on(until, look),
+        }
+    }
+
+    /// Goes on spinning after the quick looks.
+    pub fn spin_on<T>(
+        &mut self,
+        until: Until,
+        mut look: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        let Some(map) = self.map.here() else { return Err(self.elsewhere()) };
+        let (words, life, role) = (map.words(), &*self.life, self.role);
+        let gone = || has_closed(words, role.other()) || life.is_dead();
         let rivals = || self.life.rivals();
-        let found = self.spinner.spin(until, || cpu(map, role), rivals, gone, || look(map))?;
-        add(&self.account_line().spun, u64::from(found));
-        if found && role == Role::Reader && self.fencing.spun() {
-            self.take_fences();
+        let found = self.spinner.spin_on(until, || cpu(words, role), rivals, gone, || look(map))?;
+        if found.is_some() {
+            self.spun(map);
         }
         Ok(found)
+    }
+
+    /// Announces that this end sleeps or polls. The caller looks once more after this.
+    pub fn announce(&mut self, how: u32) -> u32 {
+        self.fences.announce(self.role.sleep(self.map.header()), how)
     }
 
     /// Arms the doorbell, if the end is polled, after a `try_` call found nothing. The caller looks
@@ -293,8 +409,9 @@ impl End {
     }
 
     /// Lets the writer run ahead after a streaming reader has run dry, where that pays.
-    pub fn pause(&mut self, records: u32) {
-        let ns = self.backoff.on_dry(records);
+    pub fn pause(&mut self) {
+        let records = std::mem::take(&mut self.since_dry);
+        let ns = self.backoff.on_dry(u32::try_from(records).unwrap_or(u32::MAX));
         if ns == 0 || self.spinner.waiting() == Waiting::Sleep {
             return;
         }
@@ -349,7 +466,7 @@ impl End {
         self.map = map;
         account.write(self.account_line());
         self.shape = shape;
-        self.tuning_seen = 0;
+        self.tuning.forget_seen();
         self.introduce();
         Ok(())
     }
@@ -362,7 +479,7 @@ impl End {
 
     /// Gives the end up and returns its two descriptors.
     pub fn hand_on(&mut self) -> Result<Handle> {
-        self.give_back_fences();
+        self.fences.give_back(self.role.sleep(self.map.header()));
         let memory = self.file.take().and_then(|mut own| own.file.take());
         let memory = memory.ok_or_else(forked_meanwhile)?;
         let socket = self.life.take_socket().ok_or_else(forked_meanwhile)?;

@@ -1,58 +1,64 @@
-//! Sizes that another process asks for, and which of them the writer adopts.
+//! Sizes that another process asks for, and which of them an end adopts.
 
-use super::End;
 use crate::memory;
-use crate::pipe::connection::Role;
-use weir_policy::pipe::PipeShape;
-use weir_ring::RingMemory;
+use crate::pipe::options::Resolved;
+use weir_policy::pipe::{CapacityWishes, PipeShape};
+use weir_ring::layout::PipeHeader;
 use weir_ring::primitive::Ordering;
 
-impl End {
-    pub fn grant(&mut self, capacity: u64) {
+/// The requests that an end has seen, and the capacities that a writer grants.
+#[derive(Debug)]
+pub struct Tuning {
+    seen: u32,
+    wishes: CapacityWishes,
+}
+
+impl Tuning {
+    pub fn new(resolved: &Resolved) -> Tuning {
+        let capacity = resolved.shape.capacity_bytes();
+        let wishes =
+            CapacityWishes::new(capacity, resolved.levers.capacity_bytes, resolved.most_bytes);
+        Tuning { seen: 0, wishes }
+    }
+
+    /// Begins anew in another memory.
+    pub fn forget_seen(&mut self) {
+        self.seen = 0;
+    }
+
+    pub fn grant(&mut self, header: &PipeHeader, capacity: u64) {
         self.wishes.grant(capacity);
-        self.say_wishes();
+        self.say_wishes(header);
     }
 
     /// Publishes the largest capacity that a writer adopts.
-    pub(super) fn say_wishes(&self) {
-        if self.role == Role::Writer {
-            let tuning = &self.map.header().tuning;
-            // Relaxed: a hint for those who ask. The writer decides.
-            tuning.most_bytes.store(self.wishes.most_bytes(), Ordering::Relaxed);
-        }
+    pub fn say_wishes(&self, header: &PipeHeader) {
+        // Relaxed: a hint for those who ask. The writer decides.
+        header.tuning.most_bytes.store(self.wishes.most_bytes(), Ordering::Relaxed);
     }
 
     /// Adopts the segment and the atomic bound that were asked for. Returns another capacity, if
     /// one was asked for that the writer may adopt.
-    pub fn take_up_tuning(&mut self) -> Option<u64> {
-        let tuning = &self.map.header().tuning;
+    pub fn take_up(&mut self, header: &PipeHeader, shape: &mut PipeShape) -> Option<u64> {
+        let tuning = &header.tuning;
         // Acquire: pairs with the Release in `tune::ask`.
         let change = tuning.change.load(Ordering::Acquire);
-        if change == self.tuning_seen {
+        if change == self.seen {
             return None;
         }
-        self.tuning_seen = change;
+        self.seen = change;
         let (segment, atomic, capacity) = (
             tuning.segment_bytes.load(Ordering::Relaxed),
             tuning.atomic_bytes.load(Ordering::Relaxed),
             tuning.capacity_bytes.load(Ordering::Relaxed),
         );
-        let now = self.shape.capacity_bytes();
         let asked =
             PipeShape::new(memory::page_bytes(), capacity, Some(segment), Some(atomic)).ok()?;
-        if asked.capacity_bytes() != now {
+        if asked.capacity_bytes() != shape.capacity_bytes() {
             let granted = asked.capacity_bytes() <= self.wishes.most_bytes();
             return granted.then_some(asked.capacity_bytes());
         }
-        self.shape = asked;
+        *shape = asked;
         None
-    }
-
-    /// Whether the reader uses this memory, if it is not the pipe's first.
-    pub fn is_followed(&self) -> bool {
-        let header = self.map.header();
-        // Relaxed: the socket orders what was sent. A reader that claims this too early only misses
-        // the memory that is sent to it.
-        self.map.extent().generation == 0 || header.reader_account.pid.load(Ordering::Relaxed) != 0
     }
 }

@@ -1,14 +1,13 @@
 //! The reader of a record pipe.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Map, View};
-use crate::park::{Timeout, Until};
+use crate::memory::{Map, MapHere, View};
+use crate::park::{Timeout, look_quickly};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, WaitOutcome};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
-use weir_ring::account::add;
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, record};
@@ -35,6 +34,8 @@ impl Endpoint<record::RecordReader> {
     /// # Errors
     /// [`ErrorKind::TooSmall`]: the buffer is too small; the record stays, and
     /// [`Error::needed_bytes`] is its length. [`ErrorKind::Corrupt`]: the memory is invalid.
+    // A part of the caller's code, where the length of the buffer is often known.
+    #[inline(always)]
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
         self.receive_within(buffer, Timeout::Never)
     }
@@ -59,15 +60,58 @@ impl Endpoint<record::RecordReader> {
         self.receive_within(buffer, timeout.into())
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive_within(&mut self, buffer: &mut [u8], timeout: Timeout) -> Result<Option<usize>> {
-        let Some(bytes) = self.next(timeout)? else { return Ok(None) };
+        match self.find_soon(timeout) {
+            Some(word) if self.ring.is_like_the_last(word, buffer.len()) => {
+                self.receive_like_the_last(buffer)
+            }
+            Some(word) => self.receive_otherwise(word, buffer, timeout),
+            None => self.receive_late(buffer, timeout),
+        }
+    }
+
+    /// Receives a record that is as long as the last one, and as the buffer. This is the usual way of
+    /// a record.
+    #[inline(always)]
+    fn receive_like_the_last(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        let Endpoint { end, ring } = self;
+        let owes_much = ring.take_like_the_last(&end.here()?, buffer);
+        settle_knowing(end, ring, 1, buffer.len(), owes_much);
+        Ok(Some(buffer.len()))
+    }
+
+    /// Receives the next record, which is there and has this word.
+    #[inline(never)]
+    fn receive_otherwise(
+        &mut self,
+        word: u32,
+        buffer: &mut [u8],
+        timeout: Timeout,
+    ) -> Result<Option<usize>> {
+        match self.ring.length(word) {
+            Some(bytes) => self.receive_next(bytes, buffer),
+            None => self.receive_late(buffer, timeout),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn receive_late(&mut self, buffer: &mut [u8], timeout: Timeout) -> Result<Option<usize>> {
+        match self.wait_for_next(timeout)? {
+            Some(bytes) => self.receive_next(bytes, buffer),
+            None => Ok(None),
+        }
+    }
+
+    /// Receives the next record, which is there and has this length.
+    #[inline(always)]
+    fn receive_next(&mut self, bytes: usize, buffer: &mut [u8]) -> Result<Option<usize>> {
         let Endpoint { end, ring } = self;
         if bytes > buffer.len() {
             return Err(too_small(end, bytes, buffer.len()));
         }
-        ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
-        ring.consume(&*end.map, bytes, end.dirties);
+        take(ring, &end.here()?, &mut buffer[..bytes], end.dirties);
         settle(end, ring, 1, bytes);
         Ok(Some(bytes))
     }
@@ -89,14 +133,16 @@ impl Endpoint<record::RecordReader> {
             return Err(too_small(end, next, buffer.len()));
         }
         let (mut records, mut bytes) = (0, 0);
+        let mut map = end.here()?;
         loop {
-            ring.copy_out(&*end.map, next, 0, &mut buffer[..next]);
-            ring.consume(&*end.map, next, end.dirties);
+            take(ring, &map, &mut buffer[..next], end.dirties);
             records += 1;
             bytes += next;
             see(&buffer[..next]);
+            // What was called may have forked.
+            map = end.here()?;
             // The next call reports what is corrupt: these records have been received.
-            match ring.look(&*end.map) {
+            match ring.look(&map) {
                 Ok(Some(more)) if more <= buffer.len() && !ring.owes_much() => next = more,
                 _ => break,
             }
@@ -124,7 +170,6 @@ impl Endpoint<record::RecordReader> {
         Ok(bytes.map(|bytes| Loan { reader: self, bytes }))
     }
 
-    #[inline]
     pub(crate) fn settle(&mut self, records: usize, bytes: usize) -> Result<()> {
         let (end, ring) = self.parts()?;
         settle(end, ring, records, bytes);
@@ -134,39 +179,60 @@ impl Endpoint<record::RecordReader> {
     /// The length of the next record, once there is one.
     #[inline]
     fn next(&mut self, timeout: Timeout) -> Result<Option<usize>> {
-        let (end, ring) = self.parts()?;
-        match ring.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))? {
+        match self.find_soon(timeout).and_then(|word| self.ring.length(word)) {
             Some(bytes) => Ok(Some(bytes)),
             None => self.wait_for_next(timeout),
         }
     }
 
-    #[cold]
-    fn wait_for_next(&mut self, timeout: Timeout) -> Result<Option<usize>> {
+    /// The word of the next record, if that is there or comes within the quick looks.
+    ///
+    /// What goes wrong is found by [`RecordReader::wait_for_next`]. So a word is all that comes from
+    /// here, in a register, and the record is received at once.
+    #[inline(always)]
+    fn find_soon(&mut self, timeout: Timeout) -> Option<u32> {
         let Endpoint { end, ring } = self;
-        let until = timeout.start();
-        let next = |ring: &record::RecordReader, map: &Map| {
-            ring.look(map).map_err(|c| corrupt(Role::Reader, c))
-        };
-        if until == Until::Now {
-            give_back(end, ring);
-            end.arm();
-            let gone = end.is_gone();
-            // Looked at after `is_gone`: what the writer sent before it went counts.
-            let found = next(ring, &end.map)?;
-            if found.is_some() || gone {
-                return Ok(found);
-            }
-            return Err(end.error(ErrorKind::WouldBlock, "it is empty"));
+        let found = ring.find(&end.map.here()?);
+        if found.is_some() || timeout == Timeout::Now {
+            return found;
         }
-        let dry = std::mem::take(&mut end.since_dry);
-        end.pause(dry);
-        if end.spin(until, |map: &Map| Ok(next(ring, map)?.is_some()))? {
-            return next(ring, &end.map);
+        let looks = end.begin_wait();
+        let map = end.map.here()?;
+        let found = look_quickly(looks, || end.is_gone_from(map), || ring.find(&map))?;
+        end.spun(map);
+        Some(found)
+    }
+
+    /// Looks again for a call that does not wait and found nothing.
+    fn try_next(&mut self) -> Result<Option<usize>> {
+        let Endpoint { end, ring } = self;
+        give_back(end, ring);
+        end.arm();
+        let gone = end.is_gone();
+        // Looked at after `is_gone`: what the writer sent before it went counts.
+        let found = ring.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
+        if found.is_some() || gone {
+            return Ok(found);
+        }
+        Err(end.error(ErrorKind::WouldBlock, "it is empty"))
+    }
+
+    /// Goes on waiting after the quick looks.
+    #[cold]
+    #[inline(never)]
+    fn wait_for_next(&mut self, timeout: Timeout) -> Result<Option<usize>> {
+        let (end, ring) = self.parts()?;
+        if timeout == Timeout::Now {
+            return self.try_next();
+        }
+        let until = timeout.start();
+        let fail = |c| corrupt(Role::Reader, c);
+        if let Some(found) = end.spin_on(until, |map| ring.look(&map).map_err(fail))? {
+            return Ok(Some(found));
         }
         give_back(end, ring);
-        match end.sleep(until, &mut |map| Ok(next(ring, map)?.is_some()))? {
-            WaitOutcome::Ready => next(ring, &end.map),
+        match end.sleep(until, &mut |map| Ok(ring.look(map).map_err(fail)?.is_some()))? {
+            WaitOutcome::Ready => ring.look(&*end.map).map_err(fail),
             WaitOutcome::Gone => Ok(None),
             WaitOutcome::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed empty")),
         }
@@ -196,21 +262,38 @@ impl Ring for record::RecordReader {
     }
 }
 
+/// Copies the next record out, and goes past it.
+#[inline(always)]
+fn take(ring: &mut record::RecordReader, map: &MapHere<'_>, to: &mut [u8], dirties: bool) {
+    ring.copy_out(map, to.len(), 0, to);
+    ring.consume(map, to.len(), dirties);
+}
+
 /// Counts what was received, and gives its room back if it is time.
-#[inline]
+#[inline(always)]
 pub(crate) fn settle(end: &mut End, ring: &mut record::RecordReader, records: usize, bytes: usize) {
-    let line = end.account_line();
-    add(&line.bytes, bytes as u64);
-    add(&line.records, records as u64);
-    end.moved(records as u32);
-    // Relaxed: before this end sleeps, it looks again, with a fence, whether the writer waits.
-    if ring.owes_much() || end.header().writer_sleep.word.load(Ordering::Relaxed) != 0 {
+    let owes_much = ring.owes_much();
+    settle_knowing(end, ring, records, bytes, owes_much);
+}
+
+/// As [`settle`], for a caller that knows whether the reader owes much.
+#[inline(always)]
+fn settle_knowing(
+    end: &mut End,
+    ring: &mut record::RecordReader,
+    records: usize,
+    bytes: usize,
+    owes_much: bool,
+) {
+    if end.taken(records as u32, bytes) || owes_much {
         give_back(end, ring);
     }
     end.acted();
 }
 
 /// Gives the room of received records back, and wakes a writer that waits for it.
+#[cold]
+#[inline(never)]
 pub(crate) fn give_back(end: &End, ring: &mut record::RecordReader) {
     if ring.owes() {
         ring.give_back(&*end.map);

@@ -8,7 +8,7 @@ use crate::pipe::end::{End, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
-use weir_ring::account::{add, raise};
+use weir_ring::account::raise;
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, RingMemory, record};
@@ -26,12 +26,23 @@ use weir_ring::{Corrupt, RingMemory, record};
 /// ```
 pub type RecordWriter = Endpoint<record::RecordWriter>;
 
+/// What came of a record that was to be sent the usual way.
+enum AsBefore {
+    Sent,
+    /// It is not as long as the last one, or no room for it is known.
+    OtherRecord,
+    /// The reader is gone, this is another process, or it is time to look around.
+    OtherTimes,
+}
+
 impl Endpoint<record::RecordWriter> {
     /// Sends a record, waiting for room as long as it takes.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Invalid`]: the record is
     /// longer than the capacity.
+    // A part of the caller's code, where the length is often known.
+    #[inline(always)]
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.send_within(bytes, Timeout::Never)
     }
@@ -54,20 +65,68 @@ impl Endpoint<record::RecordWriter> {
 
     #[inline(always)]
     fn send_within(&mut self, bytes: &[u8], timeout: Timeout) -> Result<()> {
-        self.make_room(bytes.len(), timeout)?;
-        self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
-        self.commit(bytes.len());
-        Ok(())
+        match self.send_as_before(None, bytes) {
+            AsBefore::Sent => Ok(()),
+            AsBefore::OtherRecord => self.send_otherwise(None, bytes, timeout),
+            AsBefore::OtherTimes => self.send_slowly(None, bytes, timeout),
+        }
     }
 
     /// Sends a record with a header, to a memory whose records have one.
     #[inline]
     pub(crate) fn send_with(&mut self, header: u32, bytes: &[u8], until: Until) -> Result<()> {
-        self.make_room(bytes.len(), until.timeout())?;
-        self.ring.put_header(&*self.end.map, header);
-        self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
-        self.commit(bytes.len());
+        match self.send_as_before(Some(header), bytes) {
+            AsBefore::Sent => Ok(()),
+            AsBefore::OtherRecord => self.send_otherwise(Some(header), bytes, until.timeout()),
+            AsBefore::OtherTimes => self.send_slowly(Some(header), bytes, until.timeout()),
+        }
+    }
+
+    /// Sends a record if it is as long as the last one, is known to fit, and all else is as it was at
+    /// the last call. This is the usual way of a record.
+    #[inline(always)]
+    fn send_as_before(&mut self, header: Option<u32>, bytes: &[u8]) -> AsBefore {
+        let Endpoint { end, ring } = self;
+        if !ring.fits_like_the_last(bytes.len()) {
+            return AsBefore::OtherRecord;
+        }
+        let Some(map) = end.as_before() else { return AsBefore::OtherTimes };
+        ring.send_like_the_last(&map, header, bytes);
+        end.published(map, bytes.len());
+        AsBefore::Sent
+    }
+
+    /// Sends a record of another length than the last one, or for which no room is known yet.
+    #[inline(never)]
+    fn send_otherwise(
+        &mut self,
+        header: Option<u32>,
+        bytes: &[u8],
+        timeout: Timeout,
+    ) -> Result<()> {
+        let Endpoint { end, ring } = self;
+        let Some(map) = end.as_before().filter(|_| ring.is_known_to_hold(bytes.len())) else {
+            return self.send_slowly(header, bytes, timeout);
+        };
+        if let Some(header) = header {
+            ring.put_header(&map, header);
+        }
+        ring.fill(&map, bytes.len(), 0, bytes);
+        ring.commit(&map, bytes.len());
+        end.published(map, bytes.len());
         Ok(())
+    }
+
+    /// Looks around, finds room, and sends the record then.
+    #[cold]
+    #[inline(never)]
+    fn send_slowly(&mut self, header: Option<u32>, bytes: &[u8], timeout: Timeout) -> Result<()> {
+        self.find_room(bytes.len(), timeout)?;
+        if let Some(header) = header {
+            self.ring.put_header(&*self.end.map, header);
+        }
+        self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
+        self.commit(bytes.len())
     }
 
     /// As [`RecordWriter::send_with`], for a record of `bytes` that lies in several parts.
@@ -85,8 +144,7 @@ impl Endpoint<record::RecordWriter> {
             self.ring.fill(&*self.end.map, bytes, at, part);
             at += part.len();
         }
-        self.commit(bytes);
-        Ok(())
+        self.commit(bytes)
     }
 
     /// Whether there is room for all these records now.
@@ -120,25 +178,20 @@ impl Endpoint<record::RecordWriter> {
     }
 
     /// Publishes the record that room was made for, and counts it.
-    #[inline(always)]
-    fn commit(&mut self, bytes: usize) {
+    #[inline]
+    fn commit(&mut self, bytes: usize) -> Result<()> {
         let Endpoint { end, ring } = self;
-        ring.commit(&*end.map, bytes);
-        let line = end.account_line();
-        add(&line.bytes, bytes as u64);
-        add(&line.records, 1);
-        end.wake_other(|_| true);
-        end.acted();
+        let map = end.here()?;
+        ring.commit(&map, bytes);
+        end.published(map, bytes);
+        Ok(())
     }
 
-    /// Makes sure that there is room for a record. In the usual case (the same process, the reader
-    /// is there, the room is known, it is not time to look around) it checks nothing else.
-    #[inline(always)]
+    /// Makes sure that there is room for a record.
+    #[inline]
     fn make_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
         let Endpoint { end, ring } = self;
-        end.check_here()?;
-        let as_before = ring.is_known_to_fit(ring.footprint(bytes)) && !end.is_gone();
-        if as_before && !end.looks_around() {
+        if end.as_before().is_some() && ring.is_known_to_hold(bytes) {
             return Ok(());
         }
         self.find_room(bytes, timeout)
@@ -147,11 +200,10 @@ impl Endpoint<record::RecordWriter> {
     #[cold]
     #[inline(never)]
     fn find_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
-        let Endpoint { end, ring } = self;
+        let (end, ring) = self.parts()?;
         let until = timeout.start();
-        end.say_cpu();
-        end.be_reached();
-        end.take_up_tuning();
+        // The capacity of a record pipe stays as it is.
+        let _ = end.look_around();
         let most = end.arena_bytes();
         if bytes as u64 > most {
             let why = format!("{bytes} bytes are out of range: 0 to {most}");
@@ -171,7 +223,7 @@ impl Endpoint<record::RecordWriter> {
             let segment = end.shape.segment_bytes();
             let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
             let plenty = (needed.0.max(segment), arena.min(most));
-            end.spin(until, |map: &Map| ring.has_room(map, plenty).map_err(fail))?;
+            end.spin(until, |map| Ok(ring.has_room(&map, plenty).map_err(fail)?.then_some(())))?;
         }
         if ring.has_room(&*end.map, needed).map_err(fail)? {
             return Ok(());
@@ -271,9 +323,8 @@ impl Reservation<'_> {
     /// # Errors
     /// This is a forked child, and the end is its parent's.
     pub fn commit(mut self) -> Result<()> {
-        self.writer.end.check_here()?;
+        self.writer.commit(self.bytes)?;
         self.committed = true;
-        self.writer.commit(self.bytes);
         Ok(())
     }
 }

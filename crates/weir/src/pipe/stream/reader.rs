@@ -9,7 +9,7 @@ use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
 use std::io;
-use weir_ring::account::{add, raise};
+use weir_ring::account::raise;
 use weir_ring::layout::STREAM;
 use weir_ring::primitive::Ordering;
 use weir_ring::stream::StreamReader;
@@ -44,7 +44,7 @@ use weir_ring::{Corrupt, RingMemory};
 pub type Reader = Endpoint<StreamReader>;
 
 /// Whether there is something to read in this memory, or another memory to move to.
-fn look(ring: &mut StreamReader, map: &Map) -> Result<bool> {
+fn look(ring: &mut StreamReader, map: &impl RingMemory) -> Result<bool> {
     let there = ring.available(map, 1).map_err(|c| corrupt(Role::Reader, c))?;
     Ok(there > 0 || has_moved(map.header()))
 }
@@ -107,11 +107,8 @@ impl Endpoint<StreamReader> {
                 shape.wakes_writer(room, header.writer_sleep.wanted.load(Ordering::Relaxed))
             });
         }
-        let line = end.account_line();
-        add(&line.bytes, bytes as u64);
-        add(&line.records, 1);
-        raise(&line.largest_fill, there);
-        end.moved(1);
+        raise(&end.account_line().largest_fill, there);
+        end.taken(1, bytes);
         end.acted();
         Ok(bytes)
     }
@@ -135,15 +132,13 @@ impl Endpoint<StreamReader> {
                 end.arm();
                 let gone = end.is_gone();
                 // Looked at after `is_gone`: what the writer wrote before it went counts.
-                if look(ring, &end.map)? {
+                if look(ring, &*end.map)? {
                     continue;
                 }
                 let empty = end.error(ErrorKind::WouldBlock, "it is empty");
                 return if gone { Ok(false) } else { Err(empty) };
             }
-            let dry = std::mem::take(&mut end.since_dry);
-            end.pause(dry);
-            if end.spin(until, |map: &Map| look(ring, map))? {
+            if end.spin(until, |map| Ok(look(ring, &map)?.then_some(())))?.is_some() {
                 continue;
             }
             match end.sleep(until, &mut |map| look(ring, map))? {
@@ -189,7 +184,7 @@ impl Ring for StreamReader {
     }
 
     fn is_ready(&mut self, end: &End, _: u64) -> Result<bool> {
-        Ok(end.is_gone() || look(self, &end.map)?)
+        Ok(end.is_gone() || look(self, &*end.map)?)
     }
 }
 

@@ -104,11 +104,13 @@ impl Endpoint<StreamWriter> {
             let fail = |c| corrupt(Role::Writer, c);
             let mut room = ring.room(&*end.map, plenty).map_err(fail)?;
             if room < plenty {
-                end.say_full();
+                drain::say_full(&end.header().reader_sleep);
             }
             if room < plenty && until != Until::Now {
                 // A little room is not worth moving the cache line to the other CPU and back.
-                end.spin(until, |map: &Map| Ok(ring.room(map, plenty).map_err(fail)? >= plenty))?;
+                end.spin(until, |map| {
+                    Ok((ring.room(&map, plenty).map_err(fail)? >= plenty).then_some(()))
+                })?;
                 room = ring.room(&*end.map, plenty).map_err(fail)?;
             }
             let step = end.shape.step_bytes(whole, left, room);
@@ -118,7 +120,7 @@ impl Endpoint<StreamWriter> {
             if let Some(error) = end.new_trouble() {
                 return Err(error);
             }
-            let told = end.trouble();
+            let told = drain::trouble(end.header());
             let mut look = |map: &Map| {
                 let room = ring.room(map, wanted).map_err(fail)? >= wanted;
                 Ok(room || drain::trouble(map.header()) != told)
@@ -141,10 +143,8 @@ impl Endpoint<StreamWriter> {
 
     /// Adopts what was asked for from outside.
     fn look_around(&mut self) {
-        self.end.say_cpu();
-        self.end.be_reached();
         // A capacity that cannot be set now is dropped.
-        if let Some(capacity) = self.end.take_up_tuning()
+        if let Some(capacity) = self.end.look_around()
             && self.resize(capacity).is_ok()
         {
             self.end.grant(capacity);
@@ -190,7 +190,7 @@ impl Endpoint<StreamWriter> {
         // Release: pairs with the Acquire in `drain::has_moved`: after all that was published here.
         old.header().writer.moved.store(generation, Ordering::Release);
         end.wake_other(|_| true);
-        end.say_full();
+        drain::say_full(&end.header().reader_sleep);
         end.move_to(file, new.clone(), shape)?;
         *ring = StreamWriter::resume(&*new).map_err(fail)?;
         Ok(())
