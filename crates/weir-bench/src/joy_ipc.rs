@@ -4,10 +4,10 @@
 //! checked where they arrive. The closed loop, in which the next packet follows the answer, is
 //! compared with an open one at a stated rate, whose latencies count from the intended start.
 
-mod floor;
 mod lanes;
 mod loan;
 mod mpx;
+mod trips;
 
 use crate::tools::channel::{BenchChannel, Mechanism};
 use crate::tools::own::{ChannelSide, PipeSettings};
@@ -75,7 +75,7 @@ fn direction(direction: &'static str, sides: Sides, make: MakeWork) -> Group {
 /// Measures round trips, and what they take without a library.
 fn two_ways() -> Group {
     let mut group = direction("two-way", Sides::Two, two_way);
-    group.cases.extend(floor::cases());
+    group.cases.extend(trips::bare_cases());
     group
 }
 
@@ -153,11 +153,20 @@ impl EchoPair {
 }
 
 fn two_way(site: &Site, mechanism: Mechanism, bytes: usize) -> MadeWork {
+    match (mechanism, bytes) {
+        (Mechanism::WeirRecord(PipeSettings::DEFAULT), 4) => return trips::weir::<4>(site),
+        (Mechanism::WeirRecord(PipeSettings::DEFAULT), 48) => return trips::weir::<48>(site),
+        (Mechanism::WeirRecord(PipeSettings::DEFAULT), 64) => return trips::weir::<64>(site),
+        (Mechanism::WeirRecord(PipeSettings::DEFAULT), 512) => return trips::weir::<512>(site),
+        _ => {}
+    }
     let mut echo = EchoPair::start(site, mechanism, bytes)?;
     work(move |count| {
-        echo.peer.more(count);
-        let elapsed = timed(count, || echo.trip())?;
-        echo.peer.wait()?;
+        let EchoPair { there, back, sent, expected, buffer, peer } = &mut echo;
+        let elapsed = peer.trips(count, || {
+            there.send_next(sent)?;
+            back.receive_next(expected, buffer)
+        })?;
         echo.settled();
         Ok(Batch::rate(elapsed, 2 * count))
     })

@@ -108,6 +108,19 @@ fn the_list_names_every_suite_and_its_cases() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("read of 1 byte"));
 }
 
+/// The asking side of round trips once opened its ends when its case was made. That started a
+/// thread, and the process could then not fork the sides of the cases that were made after it.
+#[test]
+fn no_case_of_round_trips_keeps_another_from_being_made() {
+    let cases = "joy-ipc/two-way weir-record (4|48|64|512) B";
+    let output = bench(&["-p", "same-cpu", "-b", "2s", "--json", "-", cases]);
+    let report = schema::check_text("weir.bench/2", &output.stdout);
+    let text = report.to_string();
+    assert!(!text.contains("os error 16"), "{text}");
+    let names = report["cases"].as_array().expect("cases").iter();
+    assert_eq!(names.filter(|case| case["suite"] == "joy-ipc").count(), 4, "{text}");
+}
+
 #[test]
 fn the_report_has_what_the_schema_promises() {
     let _alone = alone();

@@ -39,14 +39,12 @@ fn trips(site: &Site, bytes: usize) -> MadeWork {
     back.only(ChannelSide::Receives);
     let mut mark: u8 = 0;
     work(move |count| {
-        peer.more(count);
-        let elapsed = timed(count, || {
+        let elapsed = peer.trips(count, || {
             there.send_loan(bytes, mark)?;
             back.receive_loan(bytes, mark)?;
             mark = mark.wrapping_add(1);
             Ok(())
         })?;
-        peer.wait()?;
         Ok(Batch::time(elapsed, count))
     })
 }

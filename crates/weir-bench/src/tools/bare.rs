@@ -12,6 +12,7 @@ use super::futex::{sleep, wake};
 use rustix::time::Timespec;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Duration;
 use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::CaseError;
 
@@ -29,10 +30,13 @@ const FENCES: usize = 16;
 const RING_BYTES: usize = 1 << 20;
 const WORD_BYTES: usize = 4;
 const ZEROS: [u8; 4096] = [0; 4096];
-/// Looks of the reader before it sleeps: some 50 us, with a pause after each.
-const LOOKS: u32 = 2_000;
-/// The reader looks again after this time, in case a wake-up was lost.
-const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// Looks of the reader before it sleeps: some 40 us, with a rest after each.
+const LOOKS: u32 = 8_000;
+/// A reader that sleeps looks again after this time, in case a wake-up was lost, and then after twice
+/// as long each time, up to the most. Between batches it sleeps for long, and other cases have its
+/// CPU: looking each millisecond made their round trips longer.
+const NAP: Duration = Duration::from_millis(1);
+const MOST_NAP: Duration = Duration::from_millis(100);
 
 /// One direction, for records of `BYTES` bytes.
 #[derive(Debug)]
@@ -96,33 +100,41 @@ impl<const BYTES: usize> Bare<BYTES> {
 
     /// Receives a record, waiting for it.
     #[inline]
-    pub fn receive(&self) -> Result<[u8; BYTES], CaseError> {
+    pub fn receive(&self, record: &mut [u8; BYTES]) -> Result<(), CaseError> {
         let (shared, read) = (&self.shared, self.read.get());
         let at = RING + read % RING_BYTES;
         // Acquire: the record behind it.
         let is_there = || shared.half_at(at).load(Ordering::Acquire) != 0;
         if !is_there() {
             self.add(READER_COUNTS, 2, 1);
-            while !(0..LOOKS).any(|_| is_there() || pause()) {
-                let asleep = shared.half(READER_SLEEP);
-                asleep.store(1, Ordering::Relaxed);
-                fence(Ordering::SeqCst);
-                if !is_there() {
-                    sleep(asleep, 1, Some(&NAP))?;
-                }
-                asleep.store(0, Ordering::Relaxed);
+            if !(0..LOOKS).any(|_| is_there() || rest()) {
+                self.sleep_until(is_there)?;
             }
             self.add(READER_COUNTS, 3, 1);
         }
-        let mut record = [0; BYTES];
-        shared.copy_out(at + WORD_BYTES, &mut record);
+        shared.copy_out(at + WORD_BYTES, record);
         self.read.set(read + Self::FOOTPRINT);
         self.count(READER_COUNTS);
         let waits = shared.half(WRITER_SLEEP).load(Ordering::Relaxed) != 0;
         if waits || self.read.get() - self.given_back.get() >= RING_BYTES / 8 {
             self.give_back();
         }
-        Ok(record)
+        Ok(())
+    }
+
+    #[cold]
+    fn sleep_until(&self, is_there: impl Fn() -> bool) -> Result<(), CaseError> {
+        let asleep = self.shared.half(READER_SLEEP);
+        let mut naps = naps();
+        while !is_there() {
+            asleep.store(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if !is_there() {
+                sleep(asleep, 1, naps.next().as_ref())?;
+            }
+            asleep.store(0, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Gives back the room of what was read, as zeros.
@@ -154,11 +166,17 @@ impl<const BYTES: usize> Bare<BYTES> {
     }
 }
 
-/// Pauses between two looks, as weir does. On two threads of one core, looks without a pause take
-/// resources that the other side needs to answer.
+/// The most that a reader sleeps each time, if nobody wakes it.
+fn naps() -> impl Iterator<Item = Timespec> {
+    let naps = std::iter::successors(Some(NAP), |nap| Some(MOST_NAP.min(2 * *nap)));
+    naps.map(|nap| Timespec { tv_sec: 0, tv_nsec: nap.subsec_nanos().into() })
+}
+
+/// Rests between two looks, as weir does: by a full fence. Of no rest, a pause and a fence the fence
+/// gives the shortest round trips.
 #[inline]
-fn pause() -> bool {
-    std::hint::spin_loop();
+fn rest() -> bool {
+    fence(Ordering::SeqCst);
     false
 }
 
@@ -167,12 +185,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_reader_that_is_left_alone_wakes_seldom() {
+        let slept_ns: i64 = naps().take(20).map(|nap| nap.tv_nsec).sum();
+        assert!(slept_ns > 1_000_000_000, "20 naps took {slept_ns} ns");
+    }
+
+    #[test]
     fn records_come_as_they_were_sent_for_some_laps_of_the_ring() {
         let ring = Bare::<64>::new().expect("made");
         for round in 0..5 * RING_BYTES / 64 {
             let record = [round as u8; 64];
             ring.send(&record).expect("sent");
-            assert_eq!(ring.receive().expect("received"), record);
+            let mut came = [0; 64];
+            ring.receive(&mut came).expect("received");
+            assert_eq!(came, record);
         }
     }
 }

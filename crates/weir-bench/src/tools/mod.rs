@@ -164,9 +164,7 @@ where
     F: FnMut() -> Result<(), CaseError> + 'static,
 {
     work(move |count| {
-        peer.more(count);
-        let elapsed = timed(count, &mut trip)?;
-        peer.wait()?;
+        let elapsed = peer.trips(count, &mut trip)?;
         Ok(Batch::time(elapsed, 2 * count))
     })
 }

@@ -47,6 +47,8 @@ impl Pattern {
         // With a known length this is one instruction; nanoseconds count for a small record.
         if let Some(head) = self.chunk.first_chunk_mut::<NUMBER_BYTES>() {
             *head = number;
+        } else if let Some(head) = self.chunk.as_mut_array::<4>() {
+            *head = *number.first_chunk().expect("8 bytes");
         } else {
             let head = self.chunk.len();
             self.chunk.copy_from_slice(&number[..head]);
@@ -66,6 +68,9 @@ impl Pattern {
             Some((head, rest)) => {
                 *head == number.to_le_bytes()
                     && (!count.is_multiple_of(SUMMED_EVERY) || sum(rest) == self.sum)
+            }
+            None if chunk.len() == 4 => {
+                chunk.first_chunk() == number.to_le_bytes().first_chunk::<4>()
             }
             None => *chunk == number.to_le_bytes()[..chunk.len()],
         };
@@ -92,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_accepted_and_nothing_else() {
-        for bytes in [1, 4, 8, 100] {
+        for bytes in [1, 4, 6, 8, 100] {
             let (mut writer, mut reader) = (Pattern::new(bytes), Pattern::new(bytes));
             for _ in 0..200 {
                 let chunk = writer.next_chunk().to_vec();
@@ -108,6 +113,9 @@ mod tests {
         assert!(Pattern::new(4).check(&[0; 3]).is_err(), "one is short");
         let mut third = Pattern::of(4, 3, 4);
         assert_eq!((third.next_chunk()[0], third.next_chunk()[0]), (3, 7));
+        let (mut far, mut reader) = (Pattern::of(6, 1 << 33, 1), Pattern::of(6, 1 << 33, 1));
+        assert_eq!(far.next_chunk(), [0, 0, 0, 0, 2, 0], "as much of the number as fits");
+        reader.check(&[0, 0, 0, 0, 2, 0]).expect("as sent");
     }
 
     #[test]

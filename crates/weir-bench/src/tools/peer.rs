@@ -1,9 +1,11 @@
 //! The other side of a case: a forked child that works towards a goal and reports when it has
 //! reached it.
 
+use super::timed;
 use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::{CaseError, Site};
 use weir_measure_sys::fork::{self, Child};
@@ -14,6 +16,11 @@ const USER: usize = 2;
 const SYSTEM: usize = 3;
 const WORDS: usize = 4;
 const THERE: u8 = b'.';
+/// Round trips that are not timed: twice as many as a reader of weir's makes before its writer needs
+/// no more fences, which is its slowest adjustment.
+const WARM_TRIPS: u64 = 4096;
+/// The most time for them, where a trip takes long.
+const WARM_TIME: Duration = Duration::from_millis(1);
 
 /// The other side, as the measuring side sees it.
 #[derive(Debug)]
@@ -48,6 +55,22 @@ impl PeerProcess {
             1
         })?;
         Ok(PeerProcess { control, reports, goal: 0, child })
+    }
+
+    /// Makes `count` round trips with the other side and returns the nanoseconds that they took.
+    ///
+    /// Some that are not timed go before them. They wake the other side, which slept since the last
+    /// batch, and last until both sides have found their pace.
+    pub fn trips(
+        &mut self,
+        count: u64,
+        mut trip: impl FnMut() -> Result<(), CaseError>,
+    ) -> Result<f64, CaseError> {
+        let untimed = warm_up(&mut trip)?;
+        self.more(untimed + count);
+        let elapsed = timed(count, trip)?;
+        self.wait()?;
+        Ok(elapsed)
     }
 
     /// Raises the goal by `count`; the other side reports when it reaches it.
@@ -86,6 +109,16 @@ impl PeerProcess {
     }
 }
 
+/// Makes the round trips that are not timed. Returns how many.
+fn warm_up(mut trip: impl FnMut() -> Result<(), CaseError>) -> Result<u64, CaseError> {
+    let (begun, mut trips) = (Instant::now(), 0);
+    while trips < WARM_TRIPS && begun.elapsed() < WARM_TIME {
+        trip()?;
+        trips += 1;
+    }
+    Ok(trips)
+}
+
 impl Control<'_> {
     /// Returns the total number of operations asked for.
     pub fn goal(&self) -> u64 {
@@ -122,5 +155,28 @@ impl Control<'_> {
             rustix::io::write(self.reports, &[THERE])?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_quick_trips_or_a_slow_one_are_not_timed() {
+        let mut quick = 0;
+        let untimed = warm_up(|| {
+            quick += 1;
+            Ok(())
+        });
+        assert_eq!(untimed.expect("no trip fails"), quick);
+        assert!((1..=WARM_TRIPS).contains(&quick), "{quick}");
+        let slow = || {
+            let begun = Instant::now();
+            while begun.elapsed() < WARM_TIME {}
+            Ok(())
+        };
+        assert_eq!(warm_up(slow).expect("no trip fails"), 1);
+        assert!(warm_up(|| Err(CaseError::failed("a wrong answer"))).is_err());
     }
 }
