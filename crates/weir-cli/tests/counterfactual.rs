@@ -74,8 +74,16 @@ fn a_barrier_is_the_stage_that_sorts() {
 #[test]
 fn two_equal_stages_are_no_single_bottleneck() {
     truth(|| {
-        let sleepy = "perl -ne '$|=1;select(undef,undef,undef,.004);print'";
-        let ran = pipeline(&format!("seq 300 | {sleepy} | {sleepy} | tail -1"));
+        let sleepy = "perl -ne '$|=1;select(undef,undef,undef,.01);print'";
+        let ran = pipeline(&format!("seq 120 | {sleepy} | {sleepy} | tail -1"));
+        // On a busy host some sleeps end late, and not in both stages alike. Then the stage that
+        // slept longer is the bottleneck: weir names it from a difference of 5 % on.
+        let (one, other) = (ran.stage(2, "blocked_other_s"), ran.stage(3, "blocked_other_s"));
+        assert!(one.min(other) >= 1.0, "120 sleeps of 10 ms: {one} {other}");
+        if one.max(other) >= 1.04 * one.min(other) {
+            eprintln!("SKIPPED: the sleeps took {one} and {other} s");
+            return;
+        }
         assert_eq!(ran.culprit(), 0, "{}", ran.stderr());
         assert_eq!(ran.json["verdict"]["kind"], "none");
         assert!(ran.stderr().contains("no single bottleneck: 2 perl"), "{}", ran.stderr());
@@ -88,8 +96,8 @@ fn two_stages_that_compute_equally_are_no_single_bottleneck() {
         let ran = pipeline(&format!("seq 200000 | {0} | {0} | tail -1", worker(200)));
         let (one, other) = (ran.stage(2, "cpu_s"), ran.stage(3, "cpu_s"));
         // A CPU that shares its core is slower than the other. Then the slower stage is the
-        // bottleneck.
-        if one.max(other) < 1.08 * one.min(other) {
+        // bottleneck: weir names it from a difference of 5 % on, which the pipe confirms.
+        if one.max(other) < 1.04 * one.min(other) {
             assert_eq!(ran.culprit(), 0, "{}", ran.stderr());
             assert!(ran.stderr().contains("no single bottleneck: 2 perl"), "{}", ran.stderr());
         }

@@ -78,7 +78,7 @@ fn curl_fetches_the_same_file_by_tftp_and_http() {
 
 #[test]
 fn http_refuses_what_it_should() {
-    let Some(bed) = Bed::new(&["curl"]) else { return };
+    let Some(bed) = Bed::new(&["curl", "nc"]) else { return };
     let directory = bed.directory.path().join("served");
     fs::create_dir(&directory).expect("made");
     write(&directory.join("a b.txt"), b"blank");
