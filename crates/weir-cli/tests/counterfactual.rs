@@ -71,10 +71,10 @@ fn a_barrier_is_the_stage_that_sorts() {
     });
 }
 
-/// Runs a pipeline whose stages 2 and 3 are equal by construction. What weir names a bottleneck from a
-/// difference of 5 % on may also come from the host: one CPU was slower for a while, or the timers of
-/// one stage were late. So this returns the first run in which the two stages spent as long on their
-/// work, and neither waited for the other.
+/// Runs a pipeline whose stages 2 and 3 are equal by construction. What weir names a bottleneck from
+/// a difference of 5 % on may also come from the host: one CPU was slower for a while, or the timers
+/// of one stage were late. So this returns the first run in which the two stages spent as long on
+/// their work, and neither waited for the other.
 fn equal_pair(text: &str, work: &str) -> Option<common::Ran> {
     for _ in 0..4 {
         let ran = pipeline(text);
@@ -105,7 +105,7 @@ fn two_equal_stages_are_no_single_bottleneck() {
 #[test]
 fn two_stages_that_compute_equally_are_no_single_bottleneck() {
     truth(|| {
-        // The pipe between them holds a tenth of the data, so that neither ends long before the other.
+        // The pipe between them holds a tenth of the data: neither ends long before the other.
         let text = format!("seq 400000 | {0} | {0} | tail -1", worker(100));
         let Some(ran) = equal_pair(&text, "cpu_s") else { return };
         assert_eq!(ran.culprit(), 0, "{}", ran.stderr());
