@@ -52,14 +52,6 @@ pub struct Sent {
     pub asked: bool,
 }
 
-/// Whether the barriers of the other side reach this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reached {
-    NotAsked,
-    Yes,
-    No,
-}
-
 #[derive(Debug)]
 pub struct LinkEnd {
     pub map: Arc<LinkMap>,
@@ -82,7 +74,8 @@ pub struct LinkEnd {
     owner: Option<BoardSlot>,
     /// At a peer: numbers that were used and are free again.
     free: VecDeque<u32>,
-    reached: Reached,
+    /// Whether the barriers of the other side are known to reach this process.
+    reached: bool,
 }
 
 impl LinkEnd {
@@ -109,7 +102,7 @@ impl LinkEnd {
             next_lent: 0,
             owner: None,
             free: VecDeque::new(),
-            reached: Reached::NotAsked,
+            reached: false,
         }
     }
 
@@ -247,13 +240,10 @@ impl LinkEnd {
             add(&account.records_out, 1);
             add(&account.bytes_out, if kind == FrameKind::Data { bytes.len() as u64 } else { 0 });
         }
-        if self.reached == Reached::NotAsked
-            && attention.load(Ordering::Relaxed) == LOOKING_WITH_BARRIER
-        {
-            let is_reached = barrier::be_reached();
-            self.reached = if is_reached { Reached::Yes } else { Reached::No };
+        if !self.reached && attention.load(Ordering::Relaxed) == LOOKING_WITH_BARRIER {
+            self.reached = barrier::reaches_here();
         }
-        if must_notify(attention, self.reached == Reached::Yes) {
+        if must_notify(attention, self.reached) {
             self.notify(number);
         }
     }

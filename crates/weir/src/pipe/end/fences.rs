@@ -58,10 +58,10 @@ impl Fences {
         }
     }
 
-    /// Registers this process for the other end's barrier, if that uses one. Called now and then.
+    /// Asks for the other end's barrier to reach this process, if it uses one. Called now and then.
     pub fn be_reached(&mut self, other: &SleepLine) {
         if !self.reached && other.sleeper_fences.load(Ordering::Relaxed) == 1 {
-            self.reached = barrier::be_reached();
+            self.reached = barrier::reaches_here();
         }
     }
 
