@@ -57,7 +57,8 @@ impl Spinner {
 
     /// How many looks come first, by [`look_quickly`]: before a clock is read, or the CPU looked up.
     #[inline]
-    pub fn quick_looks(&self) -> u32 {
+    pub fn quick_looks(&mut self) -> u32 {
+        self.budget.begins();
         match self.waiting {
             Waiting::Sleep => 0,
             _ if self.shares_cpu => 1,
