@@ -71,7 +71,7 @@ impl RingMemory for Fenced {
 /// Takes the record that was looked at, in two parts, and gives back what has gathered.
 fn take(reader: &mut RecordReader, memory: &Fenced, bytes: usize, first: usize) -> Vec<u8> {
     let mut out = vec![0; bytes];
-    if reader.find(memory).is_some_and(|word| reader.is_like_the_last(word, bytes)) {
+    if reader.find(memory) == Some(reader.word_like_the_last(bytes)) {
         reader.take_like_the_last(memory, &mut out);
     } else {
         let (head, tail) = out.split_at_mut(first);
@@ -99,7 +99,8 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
                     continue;
                 }
                 let first = input.below(bytes.len() + 1);
-                if writer.fits_like_the_last(bytes.len()) && step & 0x40 != 0 {
+                let alike = writer.is_like_the_last(bytes.len()) && writer.goes_like_the_last();
+                if alike && step & 0x40 != 0 {
                     let header = memory.headers.then_some(u32::from(step));
                     writer.send_like_the_last(memory, header, &bytes);
                     queue.push_back(bytes);
@@ -115,6 +116,7 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
                     writer.put_header(memory, u32::from(step));
                 }
                 writer.commit(memory, bytes.len());
+                writer.let_alike_go(u64::from(step));
                 queue.push_back(bytes);
             }
             2 | 3 => {
@@ -176,13 +178,14 @@ fn beside_anything(memory: &Fenced, input: &mut Input<'_>) {
                 assert!(room.0 <= RING as u64 && room.1 <= ARENA as u64);
                 if has_room {
                     assert!(wanted.0 <= room.0 && wanted.1 <= room.1);
-                    if writer.fits_like_the_last(bytes.len()) {
+                    if writer.is_like_the_last(bytes.len()) && writer.goes_like_the_last() {
                         let header = memory.headers.then_some(u32::from(step));
                         writer.send_like_the_last(memory, header, &bytes);
                         continue;
                     }
                     writer.fill(memory, bytes.len(), 0, &bytes);
                     writer.commit(memory, bytes.len());
+                    writer.let_alike_go(u64::from(step));
                 }
             }
             _ => {

@@ -101,17 +101,18 @@ pub(super) fn until(word: &AtomicU32, futex: &Futex, mut look: impl FnMut() -> b
 
 /// Sends a record as the library does: the first one otherwise than those like it.
 fn send(writer: &mut RecordWriter, heap: &Heap, record: &[u8]) {
-    if writer.fits_like_the_last(record.len()) {
+    if writer.is_like_the_last(record.len()) && writer.goes_like_the_last() {
         return writer.send_like_the_last(heap, None, record);
     }
     writer.fill(heap, record.len(), 0, record);
     writer.commit(heap, record.len());
+    writer.let_alike_go(u64::MAX);
 }
 
 /// Receives the record that is there, as the library does.
 fn receive(reader: &mut RecordReader, heap: &Heap, record: &mut [u8]) {
     let word = reader.find(heap).expect("it is there");
-    if reader.is_like_the_last(word, record.len()) {
+    if word == reader.word_like_the_last(record.len()) {
         reader.take_like_the_last(heap, record);
         return;
     }

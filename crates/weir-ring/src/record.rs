@@ -157,6 +157,8 @@ pub struct RecordWriter {
     written: RecordPosition,
     /// Up to where both areas are known to be free.
     free: RecordPosition,
+    /// Up to where records like the last one go the usual way. Free up to there.
+    alike_until: u64,
     sizes: RingSizes,
     last: LastFootprint,
 }
@@ -167,7 +169,8 @@ impl RecordWriter {
         let written = RecordPosition::alleged(&memory.header().writer)?;
         let sizes = RingSizes::of(memory);
         let last = LastFootprint::new(sizes.head);
-        let mut writer = RecordWriter { written, free: written, sizes, last };
+        let alike_until = written.ring;
+        let mut writer = RecordWriter { written, free: written, alike_until, sizes, last };
         writer.refresh(memory)?;
         Ok(writer)
     }
@@ -200,15 +203,32 @@ impl RecordWriter {
         self.is_known_to_fit(footprint)
     }
 
-    /// Whether a record of `bytes` is as long as the last one, lies in the ring, and is known to fit.
-    #[inline(always)]
-    pub fn fits_like_the_last(&self, bytes: usize) -> bool {
-        let room = self.free.ring.wrapping_sub(self.written.ring);
-        bytes == self.last.inline_bytes && room >= self.last.footprint.0
+    /// Lets up to `records` records like the last one [go the usual
+    /// way](RecordWriter::goes_like_the_last) from here on, as far as there is known to be room. So the
+    /// caller counts them without a counter: it looks around once no more of them may go.
+    pub fn let_alike_go(&mut self, records: u64) {
+        let bytes = self.last.footprint.0.saturating_mul(records);
+        self.alike_until = self.written.ring.wrapping_add(bytes.min(self.room().0));
     }
 
-    /// Sends a record that [`RecordWriter::fits_like_the_last`]. This is the usual way of a record,
-    /// in as few instructions as can be.
+    /// Whether a record of `bytes` is as long as the last one, and lies in the ring.
+    #[inline(always)]
+    pub fn is_like_the_last(&self, bytes: usize) -> bool {
+        bytes == self.last.inline_bytes
+    }
+
+    /// Whether one more record that [`RecordWriter::is_like_the_last`] may go the usual way: there is
+    /// room for it, and fewer have gone than were let.
+    #[inline(always)]
+    pub fn goes_like_the_last(&self) -> bool {
+        // Signed: others may have gone beyond.
+        let left = self.alike_until.wrapping_sub(self.written.ring) as i64;
+        left >= self.last.footprint.0 as i64
+    }
+
+    /// Sends a record that [`RecordWriter::is_like_the_last`] and
+    /// [goes like it](RecordWriter::goes_like_the_last). This is the usual way of a record, in as few
+    /// instructions as can be.
     #[inline(always)]
     pub fn send_like_the_last(
         &mut self,
@@ -352,15 +372,15 @@ impl RecordReader {
         word
     }
 
-    /// Whether a word is that of a record of `bytes` that lies in the ring and is as long as the
-    /// last one.
+    /// Returns the word of a record of `bytes`, if the last record was as long and lay in the ring;
+    /// otherwise 0, which is no record's word. This is asked before the record is there.
     #[inline(always)]
-    pub fn is_like_the_last(&self, word: u32, bytes: usize) -> bool {
-        word == COMMITTED | bytes as u32 && bytes == self.last.inline_bytes
+    pub fn word_like_the_last(&self, bytes: usize) -> u32 {
+        if bytes == self.last.inline_bytes { COMMITTED | bytes as u32 } else { 0 }
     }
 
-    /// Copies a record out that [`RecordReader::is_like_the_last`] and fills `to`, and goes past it.
-    /// Returns whether enough of the ring has gathered to be given back.
+    /// Copies a record out that has the [word of the last](RecordReader::word_like_the_last) and
+    /// fills `to`, and goes past it. Returns whether enough of the ring has gathered to be given back.
     #[inline(always)]
     pub fn take_like_the_last(&mut self, memory: &impl RingMemory, to: &mut [u8]) -> bool {
         debug_assert_eq!(to.len(), self.last.inline_bytes);

@@ -47,11 +47,11 @@ impl Fencing {
         !core::mem::replace(&mut self.has_duty, true)
     }
 
-    /// Counts, beforehand, the record that ended a spinning wait. Returns whether the reader takes
-    /// the duty now.
+    /// Counts, beforehand, the record that will end a spinning wait. Returns whether the reader
+    /// takes the duty now.
     #[inline]
     pub fn spun(&mut self) -> bool {
-        self.moved(SPUN_RECORDS - 1)
+        self.moved(SPUN_RECORDS)
     }
 
     /// Gives the duty back before a sleep. Returns whether the reader had it.
@@ -80,7 +80,7 @@ mod tests {
     fn a_record_that_ended_a_spinning_wait_counts_as_eight() {
         let mut fencing = Fencing::default();
         let mut trips = 0;
-        while !fencing.spun() && !fencing.moved(1) {
+        while !fencing.spun() {
             trips += 1;
         }
         assert_eq!(trips + 1, LONG_RECORDS / 8);

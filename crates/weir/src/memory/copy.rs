@@ -8,7 +8,9 @@
 #[inline]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     match bytes {
-        4..=8 => {
+        // SAFETY: the caller's promise.
+        4 => unsafe { std::ptr::copy_nonoverlapping(from, to, 4) },
+        5..=8 => {
             // SAFETY: both are valid for `bytes`, and this is the beginning.
             unsafe { std::ptr::copy_nonoverlapping(from, to, 4) };
             let last = bytes - 4;
@@ -27,6 +29,8 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
             word(0);
             if bytes > 32 {
                 word(16);
+            }
+            if bytes > 48 {
                 word(bytes - 32);
             }
             word(bytes - 16);

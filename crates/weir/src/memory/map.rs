@@ -18,6 +18,8 @@ use weir_ring::{Area, RingMemory};
 use weir_sys::forks::ParentOnly;
 
 const LINE_BYTES: usize = 64;
+/// No ring is smaller than a page, and no page is smaller than this.
+const LEAST_RING_BYTES: usize = 4096;
 /// The largest area that is populated at once: that takes some 0.1 ms a megabyte.
 const POPULATED_BYTES: u64 = 64 << 20;
 /// The name of memory files in /proc.
@@ -137,7 +139,15 @@ impl Map {
         ];
         let mapping = Mapping::of_parts(file, arena_at + 2 * arena, &parts, MapAccess::Own)
             .map_err(|cause| Error::os("map", memory_of(extent), cause))?;
-        Ok(Map { mapping, ring: page, arena: arena_at, extent })
+        Ok(Map::over(mapping, page, arena_at, extent))
+    }
+
+    /// A map of areas that begin there.
+    fn over(mapping: Mapping, ring: usize, arena: usize, extent: Extent) -> Map {
+        let right =
+            extent.ring_bytes.is_power_of_two() && extent.ring_bytes >= LEAST_RING_BYTES as u64;
+        assert!(right, "a ring of {} bytes", extent.ring_bytes);
+        Map { mapping, ring, arena, extent }
     }
 
     /// A memory on the heap, without mirrors: a part that reaches beyond the end of an area panics.
@@ -147,7 +157,7 @@ impl Map {
             (page_bytes() as usize, page_bytes() as usize + extent.ring_bytes as usize);
         let bytes = arena + extent.arena_bytes as usize;
         let mapping = Mapping::of_zeros(bytes).expect("memory");
-        let map = Map { mapping, ring, arena, extent };
+        let map = Map::over(mapping, ring, arena, extent);
         map.write_sizes();
         map
     }
@@ -223,9 +233,9 @@ impl<'a> MapHere<'a> {
 
     #[inline(always)]
     fn word_at(self, at: usize) -> &'a AtomicU32 {
-        assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
-        let word = self.part(Area::Ring, at, 4).cast::<AtomicU32>();
-        // SAFETY: inside the ring (`part` asserts), aligned (asserted; the ring begins at a page),
+        debug_assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
+        let word = self.ring_part(at & !3, 4).cast::<AtomicU32>();
+        // SAFETY: inside the ring (see `ring_part`), aligned (masked; the ring begins at a page),
         // mapped as long as the map. No copy touches a word that another thread may load meanwhile:
         // the contract of `RingMemory`.
         unsafe { &*word }
@@ -233,14 +243,29 @@ impl<'a> MapHere<'a> {
 
     #[inline(always)]
     fn part(self, area: Area, at: usize, bytes: usize) -> *mut u8 {
-        let (start, size) = match area {
-            Area::Ring => (self.0.ring, self.0.extent.ring_bytes as usize),
-            Area::Arena => (self.0.arena, self.0.extent.arena_bytes as usize),
-        };
+        if area == Area::Ring {
+            return self.ring_part(at, bytes);
+        }
+        let size = self.0.extent.arena_bytes as usize;
         // The mirror begins at `size`, and is as long.
         assert!(at <= size && bytes <= size, "a part of no area");
         debug_assert!(!cfg!(miri) || at + bytes <= size, "the heap has no mirror");
-        self.0.mapping.base().wrapping_add(start + at)
+        self.0.mapping.base().wrapping_add(self.0.arena + at)
+    }
+
+    /// As [`MapHere::part`], for the ring. A place is brought into the ring rather than checked, and
+    /// a part that is shorter than any ring is not checked: between a record and its answer each
+    /// instruction counts.
+    #[inline(always)]
+    fn ring_part(self, at: usize, bytes: usize) -> *mut u8 {
+        let size = self.0.extent.ring_bytes as usize;
+        debug_assert!(at <= size, "a place behind the ring");
+        assert!(bytes <= LEAST_RING_BYTES || bytes <= size, "a part of no area");
+        // `Map::new` asserts that the size is a power of two, and not less than the least. The
+        // mirror begins at `size`, and is as long.
+        let at = at & (size - 1);
+        debug_assert!(!cfg!(miri) || at + bytes <= size, "the heap has no mirror");
+        self.0.mapping.base().wrapping_add(self.0.ring + at)
     }
 }
 

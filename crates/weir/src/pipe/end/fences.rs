@@ -35,18 +35,27 @@ impl Fences {
         self.fencing.sleeps() && own.sleeper_fences.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Counts records that a reader has moved. After many without a sleep it takes the fences.
-    #[inline]
-    pub fn moved(&mut self, own: &SleepLine, records: u32) {
-        if self.fencing.moved(records) {
-            take(own);
+    /// Counts records that a reader has moved. Returns whether it [takes](Fences::take) the fences
+    /// now, which it does after many without a sleep.
+    #[inline(always)]
+    pub fn moved(&mut self, records: u32) -> bool {
+        self.fencing.moved(records)
+    }
+
+    /// Counts the record for which a reader is about to spin.
+    pub fn spun(&mut self, own: &SleepLine) {
+        if self.fencing.spun() {
+            Fences::take(own);
         }
     }
 
-    /// Counts a record for which a reader has spun.
-    pub fn spun(&mut self, own: &SleepLine) {
-        if self.fencing.spun() {
-            take(own);
+    /// Takes the fences upon this end.
+    #[cold]
+    pub fn take(own: &SleepLine) {
+        if barrier::is_available() {
+            // Release: pairs with the Acquire in `sleep::is_wanted_lightly`: an end that sees this
+            // also sees an older announcement.
+            own.sleeper_fences.store(1, Ordering::Release);
         }
     }
 
@@ -69,14 +78,5 @@ impl Fences {
     #[inline(always)]
     pub fn is_wanted(&self, other: &SleepLine) -> bool {
         sleep::is_wanted_lightly(other, self.reached)
-    }
-}
-
-#[cold]
-fn take(own: &SleepLine) {
-    if barrier::is_available() {
-        // Release: pairs with the Acquire in `sleep::is_wanted_lightly`: an end that sees this also
-        // sees an older announcement.
-        own.sleeper_fences.store(1, Ordering::Release);
     }
 }

@@ -34,7 +34,7 @@ use tuning::Tuning;
 pub const WRITER_SLICE: Duration = Duration::from_millis(20);
 
 /// Calls of a writer between two looks at requests from outside and at its CPU.
-const LOOK_EVERY: u32 = 256;
+pub const LOOK_EVERY: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
@@ -92,6 +92,16 @@ fn has_closed(header: &PipeHeader, role: Role) -> bool {
 pub fn cpu(words: &PipeHeader, role: Role) -> PeerCpu {
     let other = role.other().sleep(words).cpu.load(Ordering::Relaxed);
     peer_of(&role.sleep(words).cpu, other)
+}
+
+/// Adds records that a reader has taken to its account. Returns whether the writer waits for room.
+#[inline(always)]
+pub fn account_taken(map: MapHere<'_>, records: u32, bytes: usize) -> bool {
+    let words = map.words();
+    add(&words.reader_account.bytes, bytes as u64);
+    add(&words.reader_account.records, u64::from(records));
+    // Relaxed: before this end sleeps, it looks again, with a fence, whether the writer waits.
+    words.writer_sleep.word.load(Ordering::Relaxed) != 0
 }
 
 impl End {
@@ -168,12 +178,18 @@ impl End {
     }
 
     /// Returns the memory if all is as it was at the writer's last call: this is the same process,
-    /// the reader is there, and it is not yet time to look around.
+    /// and the reader is there.
     #[inline(always)]
     pub fn as_before(&self) -> Option<MapHere<'_>> {
         let map = self.map.here()?;
         let is_gone = has_closed(map.words(), Role::Reader) || self.life.is_dead();
-        (!is_gone && !self.looks_around()).then_some(map)
+        (!is_gone).then_some(map)
+    }
+
+    /// As [`End::as_before`], if it is not yet time to look around. Counts the call.
+    #[inline(always)]
+    pub fn as_before_for_now(&self) -> Option<MapHere<'_>> {
+        self.as_before().filter(|_| !self.looks_around())
     }
 
     /// Counts a record that the writer has published, and wakes the reader if it waits.
@@ -191,14 +207,18 @@ impl End {
     /// Counts records that a reader has taken. Returns whether the writer waits for room.
     #[inline(always)]
     pub fn taken(&mut self, records: u32, bytes: usize) -> bool {
-        let Some(map) = self.map.here() else { return false };
-        let words = map.words();
+        self.count_taken(records);
+        self.map.here().is_some_and(|map| account_taken(map, records, bytes))
+    }
+
+    /// Counts records that a reader has taken, for itself. [`account_taken`] is for all to see. After
+    /// a wait only that is left to do: [`End::begin_wait`] has counted the record beforehand.
+    #[inline(always)]
+    pub fn count_taken(&mut self, records: u32) {
         self.since_dry += u64::from(records);
-        self.fences.moved(&words.reader_sleep, records);
-        add(&words.reader_account.bytes, bytes as u64);
-        add(&words.reader_account.records, u64::from(records));
-        // Relaxed: before this end sleeps, it looks again, with a fence, whether the writer waits.
-        words.writer_sleep.word.load(Ordering::Relaxed) != 0
+        if self.fences.moved(records) {
+            Fences::take(&self.map.header().reader_sleep);
+        }
     }
 
     /// Tells the other end on which CPU this one runs, and adopts what was asked for. Returns
@@ -347,6 +367,7 @@ impl End {
             // A wait that ends in a sleep takes this back.
             self.fences.spun(&words.reader_sleep);
             self.pause();
+            self.since_dry = 1;
         }
         self.spinner.quick_looks()
     }

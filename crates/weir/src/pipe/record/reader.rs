@@ -4,10 +4,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, MapHere, View};
 use crate::park::{Timeout, look_quickly};
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, WaitOutcome};
+use crate::pipe::end::{End, WaitOutcome, account_taken};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::ReaderOptions;
 use crate::pipe::storage::corrupt;
+use weir_ring::account::add;
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, record};
@@ -60,25 +61,47 @@ impl Endpoint<record::RecordReader> {
         self.receive_within(buffer, timeout.into())
     }
 
+    /// Most records are as long as the last one, and as the buffer. They have a way of their own
+    /// here, one for those that are there and one for those that are waited for.
     #[inline(always)]
     fn receive_within(&mut self, buffer: &mut [u8], timeout: Timeout) -> Result<Option<usize>> {
-        match self.find_soon(timeout) {
-            Some(word) if self.ring.is_like_the_last(word, buffer.len()) => {
-                self.receive_like_the_last(buffer)
+        let Endpoint { end, ring } = self;
+        let alike = ring.word_like_the_last(buffer.len());
+        let map = end.here()?;
+        match ring.find(&map) {
+            Some(word) if word == alike => {
+                let owes_much = ring.take_like_the_last(&map, buffer);
+                let is_awaited = account_taken(map, 1, buffer.len());
+                end.count_taken(1);
+                settled(end, ring, owes_much || is_awaited);
+                Ok(Some(buffer.len()))
             }
             Some(word) => self.receive_otherwise(word, buffer, timeout),
-            None => self.receive_late(buffer, timeout),
+            None if timeout == Timeout::Now => self.receive_late(buffer, timeout),
+            None => self.receive_soon(alike, buffer, timeout),
         }
     }
 
-    /// Receives a record that is as long as the last one, and as the buffer. This is the usual way of
-    /// a record.
+    /// Receives the next record, which is not there yet. `alike` is its word if it is as long as the
+    /// last one and as the buffer.
     #[inline(always)]
-    fn receive_like_the_last(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
+    fn receive_soon(
+        &mut self,
+        alike: u32,
+        buffer: &mut [u8],
+        timeout: Timeout,
+    ) -> Result<Option<usize>> {
         let Endpoint { end, ring } = self;
-        let owes_much = ring.take_like_the_last(&end.here()?, buffer);
-        settle_knowing(end, ring, 1, buffer.len(), owes_much);
-        Ok(Some(buffer.len()))
+        match look_soon(end, ring) {
+            Some((word, map)) if word == alike => {
+                let owes_much = ring.take_like_the_last(&map, buffer);
+                let is_awaited = account_taken(map, 1, buffer.len());
+                settled(end, ring, owes_much || is_awaited);
+                Ok(Some(buffer.len()))
+            }
+            Some((word, _)) => self.receive_otherwise(word, buffer, timeout),
+            None => self.receive_late(buffer, timeout),
+        }
     }
 
     /// Receives the next record, which is there and has this word.
@@ -196,11 +219,7 @@ impl Endpoint<record::RecordReader> {
         if found.is_some() || timeout == Timeout::Now {
             return found;
         }
-        let looks = end.begin_wait();
-        let map = end.map.here()?;
-        let found = look_quickly(looks, || end.is_gone_from(map), || ring.find(&map))?;
-        end.spun(map);
-        Some(found)
+        look_soon(end, ring).map(|(word, _)| word)
     }
 
     /// Looks again for a call that does not wait and found nothing.
@@ -262,6 +281,17 @@ impl Ring for record::RecordReader {
     }
 }
 
+/// Waits for the word of the next record, as long as the quick looks take. Returns the memory too,
+/// which it knows to be here.
+#[inline(always)]
+fn look_soon<'a>(end: &'a mut End, ring: &record::RecordReader) -> Option<(u32, MapHere<'a>)> {
+    let looks = end.begin_wait();
+    let map = end.map.here()?;
+    let word = look_quickly(looks, || end.is_gone_from(map), || ring.find(&map))?;
+    add(&map.words().reader_account.spun, 1);
+    Some((word, map))
+}
+
 /// Copies the next record out, and goes past it.
 #[inline(always)]
 fn take(ring: &mut record::RecordReader, map: &MapHere<'_>, to: &mut [u8], dirties: bool) {
@@ -272,20 +302,14 @@ fn take(ring: &mut record::RecordReader, map: &MapHere<'_>, to: &mut [u8], dirti
 /// Counts what was received, and gives its room back if it is time.
 #[inline(always)]
 pub(crate) fn settle(end: &mut End, ring: &mut record::RecordReader, records: usize, bytes: usize) {
-    let owes_much = ring.owes_much();
-    settle_knowing(end, ring, records, bytes, owes_much);
+    let is_awaited = end.taken(records as u32, bytes);
+    settled(end, ring, ring.owes_much() || is_awaited);
 }
 
-/// As [`settle`], for a caller that knows whether the reader owes much.
+/// Ends a call that received something and counted it. Gives the room back if it `is_time`.
 #[inline(always)]
-fn settle_knowing(
-    end: &mut End,
-    ring: &mut record::RecordReader,
-    records: usize,
-    bytes: usize,
-    owes_much: bool,
-) {
-    if end.taken(records as u32, bytes) || owes_much {
+fn settled(end: &End, ring: &mut record::RecordReader, is_time: bool) {
+    if is_time {
         give_back(end, ring);
     }
     end.acted();

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, ViewMut};
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, WaitOutcome, drain};
+use crate::pipe::end::{End, LOOK_EVERY, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
@@ -29,9 +29,9 @@ pub type RecordWriter = Endpoint<record::RecordWriter>;
 /// What came of a record that was to be sent the usual way.
 enum AsBefore {
     Sent,
-    /// It is not as long as the last one, or no room for it is known.
+    /// It is not as long as the last one.
     OtherRecord,
-    /// The reader is gone, this is another process, or it is time to look around.
+    /// It is time to look around, the reader is gone, or this is another process.
     OtherTimes,
 }
 
@@ -82,21 +82,22 @@ impl Endpoint<record::RecordWriter> {
         }
     }
 
-    /// Sends a record if it is as long as the last one, is known to fit, and all else is as it was at
-    /// the last call. This is the usual way of a record.
+    /// Sends a record if it is as long as the last one, and all else is as it was at the last call.
+    /// This is the usual way of a record.
     #[inline(always)]
     fn send_as_before(&mut self, header: Option<u32>, bytes: &[u8]) -> AsBefore {
         let Endpoint { end, ring } = self;
-        if !ring.fits_like_the_last(bytes.len()) {
+        if !ring.is_like_the_last(bytes.len()) {
             return AsBefore::OtherRecord;
         }
-        let Some(map) = end.as_before() else { return AsBefore::OtherTimes };
+        let map = if ring.goes_like_the_last() { end.as_before() } else { None };
+        let Some(map) = map else { return AsBefore::OtherTimes };
         ring.send_like_the_last(&map, header, bytes);
         end.published(map, bytes.len());
         AsBefore::Sent
     }
 
-    /// Sends a record of another length than the last one, or for which no room is known yet.
+    /// Sends a record of another length than the last one.
     #[inline(never)]
     fn send_otherwise(
         &mut self,
@@ -105,9 +106,8 @@ impl Endpoint<record::RecordWriter> {
         timeout: Timeout,
     ) -> Result<()> {
         let Endpoint { end, ring } = self;
-        let Some(map) = end.as_before().filter(|_| ring.is_known_to_hold(bytes.len())) else {
-            return self.send_slowly(header, bytes, timeout);
-        };
+        let map = end.as_before_for_now().filter(|_| ring.is_known_to_hold(bytes.len()));
+        let Some(map) = map else { return self.send_slowly(header, bytes, timeout) };
         if let Some(header) = header {
             ring.put_header(&map, header);
         }
@@ -126,7 +126,9 @@ impl Endpoint<record::RecordWriter> {
             self.ring.put_header(&*self.end.map, header);
         }
         self.ring.fill(&*self.end.map, bytes.len(), 0, bytes);
-        self.commit(bytes.len())
+        self.commit(bytes.len())?;
+        self.ring.let_alike_go(LOOK_EVERY.into());
+        Ok(())
     }
 
     /// As [`RecordWriter::send_with`], for a record of `bytes` that lies in several parts.
@@ -191,7 +193,7 @@ impl Endpoint<record::RecordWriter> {
     #[inline]
     fn make_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
         let Endpoint { end, ring } = self;
-        if end.as_before().is_some() && ring.is_known_to_hold(bytes) {
+        if end.as_before_for_now().is_some() && ring.is_known_to_hold(bytes) {
             return Ok(());
         }
         self.find_room(bytes, timeout)
