@@ -230,6 +230,27 @@ fn runs_are_compared_case_by_case_and_said_to_be_unpaired() {
     assert!(turned.contains("1 faster, 0 slower"), "{turned}");
 }
 
+/// The steps of two loops say nothing of each other: by them, the same work once seemed 2.5 times as
+/// slow.
+#[test]
+fn runs_with_different_reference_loops_are_compared_as_timed() {
+    let place = Place::new();
+    let quicker_steps = |report: &mut Value| {
+        report["cases"][0]["beside"]["reference_ns"] = json!(vec![0.5; 40]);
+    };
+    let a = place.report("a.json", &[("one", 100.0)], |_| {});
+    let same_loop = place.report("same.json", &[("one", 100.0)], quicker_steps);
+    let text = stdout(&place.weir(&["compare", &a, &same_loop]));
+    assert!(text.contains("1 slower"), "{text}");
+    let other_loop = place.report("other.json", &[("one", 100.0)], |report| {
+        quicker_steps(report);
+        report["reference"]["version"] = json!(2);
+    });
+    let text = stdout(&place.weir(&["compare", &a, &other_loop]));
+    assert!(text.contains("1 equivalent"), "{text}");
+    assert!(text.contains("differs: reference loop: 0 -> 2"), "{text}");
+}
+
 /// A run that an earlier version saved, in the words of its schema, is listed, shown and compared.
 #[test]
 fn runs_saved_by_an_older_weir_are_read() {

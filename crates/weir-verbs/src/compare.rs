@@ -149,7 +149,8 @@ fn compared(
         )));
     }
     let difference = a.host.state.differs(&b.host.state);
-    let judge = Judge { nominal_ns: a.reference.nominal_ns, band, state: difference.as_deref() };
+    let nominal_ns = common_step_ns(a, b);
+    let judge = Judge { nominal_ns, band, state: difference.as_deref() };
     Ok(RunComparison {
         a: a_name.into(),
         b: b_name.into(),
@@ -163,6 +164,12 @@ fn compared(
         cases: judge.rows(&pairs),
         state: States { a: a.host.state.clone(), b: b.host.state.clone(), difference },
     })
+}
+
+/// The speed of the reference loop to which both runs are normalised; 0, and so neither is, if they
+/// have different loops.
+fn common_step_ns(a: &Report, b: &Report) -> f64 {
+    if a.reference.version == b.reference.version { a.reference.nominal_ns } else { 0.0 }
 }
 
 fn full_name(case: &CaseRecord) -> String {
@@ -188,6 +195,7 @@ fn differences(a: &Report, b: &Report) -> Vec<HostDifference> {
             ("CPUs of placements", crate::bench::placements(host)),
             ("load", report.load.name().into()),
             ("weir", report.weir_version.clone()),
+            ("reference loop", report.reference.version.to_string()),
             ("interrupted", String::from(if report.interrupted { "yes" } else { "no" })),
         ]
     };

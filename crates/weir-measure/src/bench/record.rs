@@ -139,6 +139,8 @@ pub struct Rates {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Reference {
+    /// The version of the loop: 2, or 0 in reports from before it was recorded.
+    pub version: u64,
     /// Step time to which figures are normalised, as if every step had taken this. It is the median
     /// of the first run on this host that recorded it, so that later runs use the same; else this
     /// run's own.

@@ -9,6 +9,7 @@ use super::estimate::{Scale, drift, estimate, is_bimodal, median, quantile, typi
 use super::params::{Params, Unit};
 use super::plan::{Block, Plan};
 use super::record::{Beside, CaseRecord, Host, Note, Rates, Reference, Report, SCHEMA, SelfTest};
+use super::reference;
 use series::{Batches, Series};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -92,6 +93,7 @@ fn reference(collected: &[Collected], known_ns: Option<f64>) -> Reference {
     let kept = known_ns.filter(right);
     let nominal_ns = kept.unwrap_or(median_ns);
     Reference {
+        version: reference::VERSION,
         nominal_ns,
         from_first_run: kept.is_some(),
         median_ns,
