@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::BorrowedFd;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use weir_sys::forks::ParentOnly;
 
 /// The device and inode of a memory file, and the role.
 type EndKey = (u64, u64, Role);
@@ -22,10 +23,10 @@ fn claimed() -> MutexGuard<'static, HashSet<EndKey>> {
 
 /// The right to be the writer or the reader of a memory. Dropping it gives the right back.
 #[derive(Debug)]
-pub struct Claim(EndKey);
+struct Claim(EndKey);
 
 impl Claim {
-    pub fn new(memory: BorrowedFd, role: Role) -> Result<Claim> {
+    fn new(memory: BorrowedFd, role: Role) -> Result<Claim> {
         let object = if role == Role::Writer { "a writer" } else { "a reader" };
         let stat = rustix::fs::fstat(memory).map_err(|cause| Error::os("open", object, cause))?;
         let key = (stat.st_dev, stat.st_ino, role);
@@ -41,5 +42,19 @@ impl Drop for Claim {
     fn drop(&mut self) {
         // In a forked child this is the child's own list, which does not contain it.
         claimed().remove(&self.0);
+    }
+}
+
+/// The file of a memory, and the right to be its only writer or reader in this process.
+#[derive(Debug)]
+pub struct ClaimedFile {
+    pub file: ParentOnly,
+    _claim: Claim,
+}
+
+impl ClaimedFile {
+    pub fn new(file: ParentOnly, role: Role) -> Result<ClaimedFile> {
+        let here = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
+        Ok(ClaimedFile { _claim: Claim::new(here, role)?, file })
     }
 }

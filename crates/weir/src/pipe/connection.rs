@@ -5,13 +5,15 @@ use crate::connect::lifeline::Lifeline;
 use crate::connect::site::{Inbox, ParkSite};
 use crate::error::Result;
 use crate::memory::{Map, SharedPage};
+use crate::park::peer_of;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::cell::OnceCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use weir_policy::pipe::PeerCpu;
 use weir_ring::board::Board;
 use weir_ring::layout::{AccountLine, PipeHeader, SleepLine};
-use weir_ring::primitive::AtomicU32;
+use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
@@ -35,6 +37,13 @@ impl Role {
     #[inline]
     pub fn account(self, header: &PipeHeader) -> &AccountLine {
         if self == Role::Writer { &header.writer_account } else { &header.reader_account }
+    }
+
+    /// Publishes the CPU of the end of this role. Returns whether the other end runs there too.
+    pub fn say_cpu(self, header: &PipeHeader) -> PeerCpu {
+        // Relaxed: a hint.
+        let other = self.other().sleep(header).cpu.load(Ordering::Relaxed);
+        peer_of(&self.sleep(header).cpu, other)
     }
 }
 

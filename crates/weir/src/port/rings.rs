@@ -11,7 +11,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
 use crate::park::{Parked, Spinner, Until, WaitSource};
 use crate::pipe::connection::Role;
-use crate::pipe::end::cpu;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::path::Path;
@@ -276,7 +275,7 @@ impl Rings {
         }
         let map = end.map.clone();
         // The CPU of the writer that was served last is the best guess for the others.
-        let peer = || cpu(map.header(), Role::Reader);
+        let peer = || Role::Reader.say_cpu(map.header());
         let look = || Ok(choice.sees()?.then_some(()));
         Ok(spinner.spin(until, peer, || 0, || false, look)?.is_some())
     }

@@ -3,8 +3,8 @@
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::{self, Map, MapHere};
 use crate::park::doorbell::Doorbell;
-use crate::park::{Parked, Spinner, Until, Waiting, barrier, look_quickly, peer_of};
-use crate::pipe::claim::Claim;
+use crate::park::{Parked, Spinner, Until, Waiting, barrier, look_quickly};
+use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::handle::{Half, Handle, forked_meanwhile};
@@ -14,7 +14,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::{Backoff, PeerCpu, PipeShape};
+use weir_policy::pipe::{Backoff, PipeShape};
 use weir_ring::account::{self, Account, add};
 use weir_ring::layout::{AccountLine, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
@@ -68,30 +68,10 @@ pub struct End {
     handed_on: bool,
 }
 
-/// The file of a memory, and the right to be its only writer or reader in this process.
-#[derive(Debug)]
-struct ClaimedFile {
-    file: ParentOnly,
-    _claim: Claim,
-}
-
-impl ClaimedFile {
-    fn new(file: ParentOnly, role: Role) -> Result<ClaimedFile> {
-        let here = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
-        Ok(ClaimedFile { _claim: Claim::new(here, role)?, file })
-    }
-}
-
 #[inline]
 fn has_closed(header: &PipeHeader, role: Role) -> bool {
     // Acquire: pairs with the Release in `close`: what was published before is seen after.
     role.sleep(header).closed.load(Ordering::Acquire) != 0
-}
-
-/// Publishes the CPU of the end of that role. Returns whether the other end runs there too.
-pub fn cpu(words: &PipeHeader, role: Role) -> PeerCpu {
-    let other = role.other().sleep(words).cpu.load(Ordering::Relaxed);
-    peer_of(&role.sleep(words).cpu, other)
 }
 
 /// Adds records that a reader has taken to its account. Returns whether the writer waits for room.
@@ -306,7 +286,7 @@ impl End {
 
     /// Tells the other end on which CPU this one runs.
     pub fn say_cpu(&self) {
-        cpu(self.header(), self.role);
+        self.role.say_cpu(self.header());
     }
 
     /// Sleeps until `look` finds something.
@@ -406,7 +386,8 @@ impl End {
         let (words, life, role) = (map.words(), &*self.life, self.role);
         let gone = || has_closed(words, role.other()) || life.is_dead();
         let rivals = || self.life.rivals();
-        let found = self.spinner.spin_on(until, || cpu(words, role), rivals, gone, || look(map))?;
+        let peer = || role.say_cpu(words);
+        let found = self.spinner.spin_on(until, peer, rivals, gone, || look(map))?;
         if found.is_some() {
             self.spun(map);
         }
