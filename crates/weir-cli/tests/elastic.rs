@@ -172,9 +172,17 @@ fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
         assert_eq!(seen[0]["runs"], serde_json::json!([true, false]));
         let still = weir_run_in(state.path(), &["--elastic", &text]);
         assert_eq!(inserted(&still), [false, true, false], "{}", still.stderr());
-        for _ in 0..2 {
-            weir_run_in(state.path(), &["-q", &text]);
+        // On a busy host a run may show nothing, or the contrary: then it takes more runs.
+        let opposite = || {
+            let runs = remembered(state.path())[0]["runs"].as_array().cloned().expect("a list");
+            runs.iter().rev().take(4).filter(|run| **run == false).count()
+        };
+        for _ in 0..8 {
+            if opposite() < 3 {
+                weir_run_in(state.path(), &["-q", &text]);
+            }
         }
+        assert_eq!(opposite(), 3, "{:?}", remembered(state.path()));
         let no_more = weir_run_in(state.path(), &["--elastic", &text]);
         assert_eq!(no_more.stages(), 2);
         let said =
