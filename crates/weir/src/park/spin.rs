@@ -55,7 +55,8 @@ impl Spinner {
         self.waiting
     }
 
-    /// How many looks come first, by [`look_quickly`]: before a clock is read, or the CPU looked up.
+    /// Begins a wait, and counts it. Returns how many looks come first, by [`look_quickly`]: before a
+    /// clock is read, or the CPU looked up.
     #[inline]
     pub fn quick_looks(&mut self) -> u32 {
         self.budget.begins();

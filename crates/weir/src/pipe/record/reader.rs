@@ -70,10 +70,9 @@ impl Endpoint<record::RecordReader> {
         let map = end.here()?;
         match ring.find(&map) {
             Some(word) if word == alike => {
-                let owes_much = ring.take_like_the_last(&map, buffer);
-                let is_awaited = account_taken(map, 1, buffer.len());
+                let is_time = take_alike(ring, map, buffer);
                 end.count_taken(1);
-                settled(end, ring, owes_much || is_awaited);
+                settled(end, ring, is_time);
                 Ok(Some(buffer.len()))
             }
             Some(word) => self.receive_otherwise(word, buffer, timeout),
@@ -94,9 +93,8 @@ impl Endpoint<record::RecordReader> {
         let Endpoint { end, ring } = self;
         match look_soon(end, ring) {
             Some((word, map)) if word == alike => {
-                let owes_much = ring.take_like_the_last(&map, buffer);
-                let is_awaited = account_taken(map, 1, buffer.len());
-                settled(end, ring, owes_much || is_awaited);
+                let is_time = take_alike(ring, map, buffer);
+                settled(end, ring, is_time);
                 Ok(Some(buffer.len()))
             }
             Some((word, _)) => self.receive_otherwise(word, buffer, timeout),
@@ -290,6 +288,14 @@ fn look_soon<'a>(end: &'a mut End, ring: &record::RecordReader) -> Option<(u32, 
     let word = look_quickly(looks, || end.is_gone_from(map), || ring.find(&map))?;
     add(&map.words().reader_account.spun, 1);
     Some((word, map))
+}
+
+/// Copies a record out that is as long as the last one and as the buffer, and adds it to the account.
+/// Returns whether it is time to give room back.
+#[inline(always)]
+fn take_alike(ring: &mut record::RecordReader, map: MapHere<'_>, buffer: &mut [u8]) -> bool {
+    let owes_much = ring.take_like_the_last(&map, buffer);
+    account_taken(map, 1, buffer.len()) || owes_much
 }
 
 /// Copies the next record out, and goes past it.
