@@ -1,5 +1,5 @@
-//! The decisions of a pipe: its sizes, when to wake the other end, how long to spin, when to let
-//! the writer get ahead.
+//! The decisions of a pipe: its sizes, when to wake the other end, how long to spin and how to rest
+//! between looks, when to let the writer get ahead.
 //!
 //! Sizes follow Franke (2001): size = page << order, segment = size >> shift, and an atomic bound
 //! that stays the same whatever they are. Positions are bytes since the pipe was made, and only grow.
@@ -7,12 +7,14 @@
 mod backoff;
 mod fencing;
 mod levers;
+mod rests;
 mod spin;
 mod wishes;
 
 pub use backoff::Backoff;
 pub use fencing::Fencing;
 pub use levers::{CacheSizes, Levers, RingTrial, choose, fallback};
+pub use rests::Rests;
 pub use spin::{PeerCpu, Spin, Yielding};
 pub use wishes::CapacityWishes;
 

@@ -3,7 +3,7 @@
 use crate::connect::wait::{Key, Wait, WaitItem};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
-use crate::park::{QUICK_LOOKS, Timeout, WaitSource, Waiting, futex, look_quickly};
+use crate::park::{QuickLooks, Timeout, WaitSource, Waiting, futex, look_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::any::Any;
 use std::path::Path;
@@ -214,7 +214,7 @@ impl Flags {
             return Err(Error::new(ErrorKind::Invalid, "wait for", "flags", "the mask is empty"));
         }
         if self.waiting != Waiting::Sleep
-            && let Some(found) = look_quickly(QUICK_LOOKS, || false, &look)
+            && let Some(found) = look_quickly(QuickLooks::default(), || false, &look)
         {
             return Ok(found);
         }

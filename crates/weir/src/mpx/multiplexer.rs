@@ -169,7 +169,8 @@ pub struct Multiplexer {
     calls: u32,
     /// The value of its sleep word when it announced its sleep.
     pub(super) announced: u32,
-    pub(super) spinner: Spinner,
+    /// Missing only while it spins.
+    pub(super) spinner: Option<Box<Spinner>>,
     /// The link that was served last.
     pub(super) last: u32,
     epoch: u32,
@@ -192,7 +193,7 @@ impl Multiplexer {
             looked: Instant::now(),
             calls: 0,
             announced: 0,
-            spinner: Spinner::new(waiting, wake_ns),
+            spinner: Some(Box::new(Spinner::new(waiting, wake_ns))),
             last: 0,
             epoch: forks::epoch(),
         }

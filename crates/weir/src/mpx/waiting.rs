@@ -81,13 +81,18 @@ impl Multiplexer {
     /// Spins for a while: whether something came, or it is time to look at all links.
     pub fn spins(&mut self, until: Until) -> Result<bool> {
         let until = until.at_most(LOOK_AT_ALL).map_or(until, Until::after);
-        let mut spinner = self.spinner.clone();
+        // Taken out, so that the looks may use all else.
+        let Some(mut spinner) = self.spinner.take() else { return Ok(false) };
+        let moved_bytes = self.table.home.account().bytes_in.load(Ordering::Relaxed);
         let look = || Ok(sees(self).then_some(()));
-        let came = spinner.spin(until, || self.other_cpu(), || 0, || false, look)?.is_some();
-        self.spinner = spinner;
+        let peer = || self.other_cpu();
+        let found = spinner.spin(moved_bytes, until, peer, || 0, || false, look);
+        let waiting = spinner.waiting();
+        self.spinner = Some(spinner);
+        let came = found?.is_some();
         if came {
             add(&self.table.home.account().spun, 1);
-        } else if self.spinner.waiting() == Waiting::Spin {
+        } else if waiting == Waiting::Spin {
             self.look_at_all_in_time();
             return Ok(true);
         }
@@ -155,7 +160,7 @@ impl Multiplexer {
             let begun = Instant::now();
             let slept = futex::wait_any(&words, until.at_most(most));
             let ns = begun.elapsed().as_nanos() as u64;
-            self.spinner.slept(ns);
+            self.spinner.iter_mut().for_each(|spinner| spinner.slept(ns));
             let account = self.table.home.account();
             // Whoever wakes it changes the word.
             let word = &self.table.home.sleep().word;

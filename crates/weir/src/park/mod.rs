@@ -29,5 +29,5 @@ mod timeout;
 
 pub use parked::Parked;
 pub use source::{Rung, WaitSource};
-pub use spin::{QUICK_LOOKS, Spinner, Waiting, look_quickly, peer_of, say_cpu};
+pub use spin::{QuickLooks, Spinner, Waiting, look_quickly, peer_of, say_cpu};
 pub use timeout::{Timeout, Until};

@@ -3,11 +3,11 @@
 use super::Until;
 use crate::error::Result;
 use std::time::Instant;
-use weir_policy::pipe::{PeerCpu, Spin, Yielding};
+use weir_policy::pipe::{PeerCpu, Rests, Spin, Yielding};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 
 /// Looks before the clock is read or the CPU looked up: several travel times of a cache line.
-pub const QUICK_LOOKS: u32 = 40;
+const QUICK_LOOKS: u32 = 40;
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 16;
 /// Readings of the clock between two checks of the other side's CPU.
@@ -34,11 +34,28 @@ pub enum Waiting {
     Spin,
 }
 
-/// Decides how long one waiter spins, by what it has learnt.
+/// The looks that come first in a wait, and how many pauses are between two of them; 0 for a fence.
+#[derive(Clone, Copy, Debug)]
+pub struct QuickLooks {
+    count: u32,
+    pauses: u32,
+}
+
+impl Default for QuickLooks {
+    fn default() -> QuickLooks {
+        QuickLooks { count: QUICK_LOOKS, pauses: 0 }
+    }
+}
+
+/// Decides how long one waiter spins and how it rests between two looks, by what it has learnt.
 #[derive(Clone, Debug)]
 pub struct Spinner {
     waiting: Waiting,
     budget: Spin,
+    rests: Rests,
+    /// When a round of waits began, for the rests, and how many bytes had been moved by then.
+    round_began: Instant,
+    round_bytes: u64,
     yielding: Yielding,
     /// The other side last ran on this CPU: spinning only keeps it from running.
     shares_cpu: bool,
@@ -47,39 +64,64 @@ pub struct Spinner {
 impl Spinner {
     /// A spinner for a waiter whose wake-ups cost `wake_ns`.
     pub fn new(waiting: Waiting, wake_ns: u64) -> Spinner {
-        let (budget, yielding) = (Spin::new(wake_ns), Yielding::default());
-        Spinner { waiting, budget, yielding, shares_cpu: false }
+        Spinner {
+            waiting,
+            budget: Spin::new(wake_ns),
+            rests: Rests::default(),
+            round_began: Instant::now(),
+            round_bytes: 0,
+            yielding: Yielding::default(),
+            shares_cpu: false,
+        }
     }
 
     pub fn waiting(&self) -> Waiting {
         self.waiting
     }
 
-    /// Begins a wait, and counts it. Returns how many looks come first, by [`look_quickly`]: before a
-    /// clock is read, or the CPU looked up.
+    /// Begins a wait, and counts it. Returns the looks that come first, by [`look_quickly`]: before the
+    /// CPU is looked up, or a clock read for each wait. `moved_bytes` is what the waiter has moved in
+    /// all, by which it learns which rests are good.
     #[inline]
-    pub fn quick_looks(&mut self) -> u32 {
+    pub fn quick_looks(&mut self, moved_bytes: u64) -> QuickLooks {
         self.budget.begins();
-        match self.waiting {
+        if self.rests.begins() {
+            self.end_round(moved_bytes);
+        }
+        let count = match self.waiting {
             Waiting::Sleep => 0,
             _ if self.shares_cpu => 1,
             _ => QUICK_LOOKS,
-        }
+        };
+        QuickLooks { count, pauses: self.rests.pauses() }
+    }
+
+    /// Tells the rests how long a round of waits took, and what was moved in it.
+    #[cold]
+    #[inline(never)]
+    fn end_round(&mut self, moved_bytes: u64) {
+        let now = Instant::now();
+        let began = std::mem::replace(&mut self.round_began, now);
+        let before = std::mem::replace(&mut self.round_bytes, moved_bytes);
+        let ns = now.duration_since(began).as_nanos() as u64;
+        self.rests.mark(ns, moved_bytes.wrapping_sub(before));
     }
 
     /// Looks until `look` finds something, `is_over` says that nothing will come, the time is over,
-    /// or more spinning does not pay. Returns what `look` found. `rivals` is a hint: how many ends,
-    /// this one included, wait for the other side.
+    /// or more spinning does not pay. Returns what `look` found. `moved_bytes` is as in
+    /// [`Spinner::quick_looks`]. `rivals` is a hint: how many ends, this one included, wait for the
+    /// other side.
     #[inline]
     pub fn spin<T>(
         &mut self,
+        moved_bytes: u64,
         until: Until,
         peer: impl Fn() -> PeerCpu,
         rivals: impl Fn() -> u32,
         is_over: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        match look_quickly(self.quick_looks(), &is_over, || look().transpose()) {
+        match look_quickly(self.quick_looks(moved_bytes), &is_over, || look().transpose()) {
             Some(found) => found.map(Some),
             None => self.spin_on(until, peer, rivals, is_over, look),
         }
@@ -156,16 +198,16 @@ impl Spinner {
 /// message and its answer each instruction counts.
 #[inline(always)]
 pub fn look_quickly<T>(
-    looks: u32,
+    looks: QuickLooks,
     is_over: impl Fn() -> bool,
     mut look: impl FnMut() -> Option<T>,
 ) -> Option<T> {
-    for _ in 0..looks {
+    for _ in 0..looks.count {
         let found = look();
         if found.is_some() {
             return found;
         }
-        rest();
+        rest(looks.pauses);
         if is_over() {
             break;
         }
@@ -173,14 +215,19 @@ pub fn look_quickly<T>(
     None
 }
 
-/// Rests between two looks: a full fence.
+/// Rests between two looks: by so many pauses, or by a full fence if that is 0.
 ///
 /// Without a rest the loads of many looks are under way at once. The CPU repeats all of them when
-/// the line changes, and on two threads of one core they slow the other side down. Round trips take
-/// longer with a pause (`spin_loop`) in place of the fence (docs/design/pipe.md).
-#[inline]
-fn rest() {
-    fence(Ordering::SeqCst);
+/// the line changes, and on two threads of one core they slow the other side down. Which rest is
+/// better depends on the machine, so each waiter learns it ([`Rests`], docs/design/pipe.md).
+#[inline(always)]
+fn rest(pauses: u32) {
+    if pauses == 0 {
+        fence(Ordering::SeqCst);
+    }
+    for _ in 0..pauses {
+        std::hint::spin_loop();
+    }
 }
 
 /// Stores this thread's CPU, plus one, in `own`, and returns it.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use weir_policy::ready::{WAIT_UNITS, WorkBudget};
 use weir_ring::RingMemory;
 use weir_ring::account::add;
-use weir_ring::primitive::AtomicU32;
+use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::sleep;
 use weir_sys::forks::ParentOnly;
 
@@ -271,13 +271,14 @@ impl Rings {
         let alone = choice.hot.len() == 1;
         let (end, _) = choice.slot(last)?.reader.parts()?;
         if alone {
-            end.pause();
+            end.head_start.give();
         }
         let map = end.map.clone();
         // The CPU of the writer that was served last is the best guess for the others.
         let peer = || Role::Reader.say_cpu(map.header());
+        let moved_bytes = choice.board().account.bytes.load(Ordering::Relaxed);
         let look = || Ok(choice.sees()?.then_some(()));
-        Ok(spinner.spin(until, peer, || 0, || false, look)?.is_some())
+        Ok(spinner.spin(moved_bytes, until, peer, || 0, || false, look)?.is_some())
     }
 
     /// Makes all rings cold and sleeps on the board.

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::{self, Map, MapHere};
 use crate::park::doorbell::Doorbell;
-use crate::park::{Parked, Spinner, Until, Waiting, barrier, look_quickly};
+use crate::park::{Parked, QuickLooks, Spinner, Until, Waiting, barrier, look_quickly};
 use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::defaults::out_of_range;
@@ -13,8 +13,8 @@ use crate::pipe::storage::{corrupt, open_kind};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use weir_policy::pipe::{Backoff, PipeShape};
+use std::time::Duration;
+use weir_policy::pipe::PipeShape;
 use weir_ring::account::{self, Account, add};
 use weir_ring::layout::{AccountLine, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
@@ -23,10 +23,12 @@ use weir_sys::forks::ParentOnly;
 
 pub mod drain;
 mod fences;
+mod head_start;
 mod tuning;
 
 use drain::SpillReports;
 use fences::Fences;
+use head_start::HeadStart;
 use tuning::Tuning;
 
 /// How often a sleeping writer looks for room of less than a segment. A timer shorter than a tick
@@ -49,7 +51,7 @@ pub struct End {
     pub map: Arc<Map>,
     pub life: Connection,
     pub shape: PipeShape,
-    pub backoff: Backoff,
+    pub head_start: HeadStart,
     pub dirties: bool,
     role: Role,
     /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory
@@ -62,8 +64,6 @@ pub struct End {
     pub doorbell: Option<Doorbell>,
     /// A memory that came by the socket and is not yet used.
     pub arrived: Option<ParentOnly>,
-    /// Records or calls since the end last ran dry.
-    since_dry: u64,
     calls: Cell<u32>,
     handed_on: bool,
 }
@@ -107,7 +107,10 @@ impl End {
     ) -> Result<End> {
         let mut end = End {
             shape: resolved.shape,
-            backoff: Backoff::new(resolved.levers.backoff_ns),
+            head_start: HeadStart::new(match resolved.waiting {
+                Waiting::Sleep => 0,
+                _ => resolved.levers.backoff_ns,
+            }),
             dirties: resolved.levers.dirties,
             role: life.role(),
             file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,
@@ -117,7 +120,6 @@ impl End {
             spill_reports: SpillReports::default(),
             doorbell: None,
             arrived: None,
-            since_dry: 0,
             calls: Cell::new(0),
             handed_on: false,
             map,
@@ -195,7 +197,7 @@ impl End {
     /// a wait only that is left to do: [`End::begin_wait`] has counted the record beforehand.
     #[inline(always)]
     pub fn count_taken(&mut self, records: u32) {
-        self.since_dry += u64::from(records);
+        self.head_start.moved(records);
         if self.fences.moved(records) {
             Fences::take(&self.map.header().reader_sleep);
         }
@@ -295,7 +297,7 @@ impl End {
         until: Until,
         look: &mut dyn FnMut(&Map) -> Result<bool>,
     ) -> Result<WaitOutcome> {
-        self.backoff.on_pause();
+        self.head_start.sleeps();
         let slice = (self.role == Role::Writer).then_some(WRITER_SLICE);
         loop {
             let had_both_fences = self.fences.leave(self.role.sleep(self.map.header()));
@@ -336,20 +338,21 @@ impl End {
         }
     }
 
-    /// Begins a wait for the other end. Returns how many quick looks come first.
+    /// Begins a wait for the other end. Returns the quick looks that come first.
     ///
     /// What a wait costs is counted here, before the looks: what they find is used at once.
     #[inline(never)]
-    pub fn begin_wait(&mut self) -> u32 {
+    pub fn begin_wait(&mut self) -> QuickLooks {
         let words = self.map.header();
         add(&self.role.account(words).waits, 1);
         if self.role == Role::Reader {
             // A wait that ends in a sleep takes this back.
             self.fences.spun(&words.reader_sleep);
-            self.pause();
-            self.since_dry = 1;
+            self.head_start.give();
+            self.head_start.moved(1);
         }
-        self.spinner.quick_looks()
+        let moved_bytes = self.account_line().bytes.load(Ordering::Relaxed);
+        self.spinner.quick_looks(moved_bytes)
     }
 
     /// Counts a wait that spinning has ended.
@@ -408,19 +411,6 @@ impl End {
             self.arrived = Some(file);
         }
         self.announce(sleep::POLLING);
-    }
-
-    /// Lets the writer run ahead after a streaming reader has run dry, where that pays.
-    pub fn pause(&mut self) {
-        let records = std::mem::take(&mut self.since_dry);
-        let ns = self.backoff.on_dry(u32::try_from(records).unwrap_or(u32::MAX));
-        if ns == 0 || self.spinner.waiting() == Waiting::Sleep {
-            return;
-        }
-        let begun = Instant::now();
-        while (begun.elapsed().as_nanos() as u64) < ns {
-            std::hint::spin_loop();
-        }
     }
 
     /// Opens the memory that follows this one. The writer has announced that it sent it.
