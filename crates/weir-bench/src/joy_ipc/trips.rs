@@ -2,7 +2,7 @@
 //! which are the same loads and stores without a library. One loop drives both, and it calls them as
 //! a program would.
 
-use crate::tools::bare::Bare;
+use crate::tools::bare::{Bare, Rest};
 use crate::tools::own::trouble;
 use crate::tools::pattern::Pattern;
 use crate::tools::peer::PeerProcess;
@@ -28,23 +28,32 @@ trait Exchange<const BYTES: usize> {
 
 /// Makes the cases of the lower bound.
 pub fn bare_cases() -> Vec<Case> {
-    vec![bare_case::<4>(), bare_case::<48>(), bare_case::<64>()]
+    let rests = [("bare-ring", Rest::Fence), ("bare-ring-pause", Rest::Pause)];
+    rests.into_iter().flat_map(|(name, rest)| bare_sizes(name, rest)).collect()
 }
 
-fn bare_case<const BYTES: usize>() -> Case {
-    let params = Params { chunk_bytes: Some(BYTES as u64), ..moving("bare-ring", "two-way") };
-    let name = format!("two-way bare-ring {BYTES} B");
+fn bare_sizes(mechanism: &str, rest: Rest) -> [Case; 3] {
+    [
+        bare_case::<4>(mechanism, rest),
+        bare_case::<48>(mechanism, rest),
+        bare_case::<64>(mechanism, rest),
+    ]
+}
+
+fn bare_case<const BYTES: usize>(mechanism: &str, rest: Rest) -> Case {
+    let params = Params { chunk_bytes: Some(BYTES as u64), ..moving(mechanism, "two-way") };
+    let name = format!("two-way {mechanism} {BYTES} B");
     Case {
         standard: false,
         normalise: Normalise::OnOneCpu,
-        ..case(name, params, Measure::RATE, bare::<BYTES>)
+        ..case(name, params, Measure::RATE, move |site| bare::<BYTES>(site, rest))
     }
 }
 
-fn bare<const BYTES: usize>(site: &Site) -> MadeWork {
+fn bare<const BYTES: usize>(site: &Site, rest: Rest) -> MadeWork {
     // On one CPU a reader that only looks would keep the writer from running.
     two_cpus(site)?;
-    trips::<BYTES>(site, BareExchange { out: Bare::new()?, back: Bare::new()? })
+    trips::<BYTES>(site, BareExchange { out: Bare::new(rest)?, back: Bare::new(rest)? })
 }
 
 /// Makes round trips through two record pipes.
