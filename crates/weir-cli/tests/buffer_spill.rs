@@ -81,7 +81,7 @@ fn a_full_device_is_said_and_loses_nothing() {
     // The reader begins once the buffer has reported the failure, and not before.
     let script = "set -o pipefail; mkdir spill && mount -t tmpfs -o size=4M none spill &&
         cat in | $WEIR buffer --memory 1M --spill spill --json json 2> said |
-        { timeout 60 bash -c 'until grep -q going said; do :; done'; cat > out; }
+        { timeout 60 bash -c 'until grep -q \"memory only\" said; do sleep 0.01; done'; cat > out; }
         status=$?; cat said >&2; cmp in out && exit $status";
     let Some(output) = with_mounts(&place, script) else { return };
     assert_eq!(output.status.code(), Some(0), "no byte was lost: {}", said(&output));
@@ -114,7 +114,7 @@ fn what_a_device_lost_without_a_word_is_an_error_with_verify() {
         loop=$(losetup -f --show small/image) && mount $loop big ||
             { losetup -d $loop; echo no loop device >&2; exit 77; }
         cat in | $WEIR buffer --memory 1M --spill big --verify 2> said |
-        { timeout 60 bash -c 'until grep -q going said; do :; done'; cat > out; }
+        { timeout 60 bash -c 'until grep -q \"memory only\" said; do sleep 0.01; done'; cat > out; }
         status=${PIPESTATUS[1]}; cat said >&2; umount big; losetup -d $loop; exit $status";
     let Some(output) = with_mounts(&place, script) else { return };
     if output.status.code() == Some(77) {
