@@ -3,7 +3,7 @@
 //! A caller that found nothing looks again for a while, then sleeps:
 //!
 //! ```text
-//! if spinner.spin(until, peer, is_gone, look)? {        // looks while that has paid lately
+//! if spinner.spin(moved, until, peer, ..., look)? {     // looks while that has paid lately
 //!     return ...;
 //! }
 //! let parked = Parked::announce(&line.word, &news);     // 1. announces the sleep

@@ -48,7 +48,7 @@ impl Default for QuickLooks {
 }
 
 /// Decides how long one waiter spins and how it rests between two looks, by what it has learnt.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Spinner {
     waiting: Waiting,
     budget: Spin,
