@@ -164,8 +164,8 @@ fn one_run_that_shows_the_opposite_is_not_believed_and_three_are() {
         let ran = weir_run_in(state.path(), &["-q", &text]);
         assert_eq!((ran.stdout().as_str(), ran.stderr().as_str()), (BYTES, ""));
         assert_eq!(remembered(state.path()).len(), 1);
-        // The writer is now slower than the reader. Weir takes nothing from a run in which it looked
-        // at a pipe less than 20 times: in 0.6 s it looked 15 to 22 times, in 1.8 s it looks often.
+        // The writer is now slower than the reader. Weir takes nothing from a run in which it
+        // looked at a pipe less than 20 times. In 0.6 s it looked 15 to 22 times.
         let slow = "perl -e '$|=1;for(1..60){print \"x\";select(undef,undef,undef,.03)}'";
         std::fs::write(&script, slow).expect("written");
         assert_eq!(weir_run_in(state.path(), &[&text]).stdout(), "60");
