@@ -17,6 +17,9 @@ enum Side {
 }
 
 /// A pipe for records in each direction.
+///
+/// Sending and receiving become a part of the loop, as they do in a program that is built for speed;
+/// this crate is built for size.
 trait Exchange<const BYTES: usize> {
     /// Opens the ends of one side, in the process that uses them, if they are not open yet.
     fn open(&mut self, side: Side) -> Result<(), CaseError>;
@@ -119,12 +122,12 @@ impl<const BYTES: usize> Exchange<BYTES> for BareExchange<BYTES> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, record: &[u8; BYTES]) -> Result<(), CaseError> {
         self.out.send(record)
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, record: &mut [u8; BYTES]) -> Result<(), CaseError> {
         self.back.receive(record)
     }
@@ -143,7 +146,7 @@ impl WeirExchange {
         Ok(WeirExchange { handles: Some([pair()?, pair()?]), ends: None })
     }
 
-    #[inline]
+    #[inline(always)]
     fn ends(&mut self) -> Result<&mut (RecordWriter, RecordReader), CaseError> {
         self.ends.as_mut().ok_or_else(|| CaseError::failed("the pipes are not open"))
     }
@@ -159,12 +162,12 @@ impl<const BYTES: usize> Exchange<BYTES> for WeirExchange {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, record: &[u8; BYTES]) -> Result<(), CaseError> {
         self.ends()?.0.send(record).map_err(trouble)
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, record: &mut [u8; BYTES]) -> Result<(), CaseError> {
         match self.ends()?.1.receive(record).map_err(trouble)? {
             Some(bytes) if bytes == BYTES => Ok(()),

@@ -79,7 +79,7 @@ impl<const BYTES: usize> Bare<BYTES> {
     }
 
     /// Sends a record.
-    #[inline]
+    #[inline(always)]
     pub fn send(&self, record: &[u8; BYTES]) -> Result<(), CaseError> {
         let (shared, written) = (&self.shared, self.written.get());
         while self.free.get() - written < Self::FOOTPRINT {
@@ -108,7 +108,7 @@ impl<const BYTES: usize> Bare<BYTES> {
     }
 
     /// Receives a record, waiting for it.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&self, record: &mut [u8; BYTES]) -> Result<(), CaseError> {
         let (shared, read) = (&self.shared, self.read.get());
         let at = RING + read % RING_BYTES;
