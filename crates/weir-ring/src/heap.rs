@@ -62,6 +62,11 @@ impl Heap {
     fn area(&self, area: Area) -> &[AtomicU32] {
         if area == Area::Ring { &self.ring } else { &self.arena }
     }
+
+    /// Where in an area a position is.
+    fn place(&self, area: Area, at: u64) -> usize {
+        (at % self.bytes(area)) as usize
+    }
 }
 
 impl RingMemory for Heap {
@@ -73,24 +78,24 @@ impl RingMemory for Heap {
         self.area(area).len() as u64 * 4
     }
 
-    fn word(&self, at: usize) -> &AtomicU32 {
+    fn word(&self, at: u64) -> &AtomicU32 {
         assert!(at.is_multiple_of(4));
-        &self.ring[at / 4]
+        &self.ring[self.place(Area::Ring, at) / 4]
     }
 
-    fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
-        copy_in(self.area(area), at, from);
+    fn copy_in(&self, area: Area, at: u64, from: &[u8]) {
+        copy_in(self.area(area), self.place(area, at), from);
     }
 
-    fn copy_out(&self, area: Area, at: usize, to: &mut [u8]) {
-        copy_out(self.area(area), at, to);
+    fn copy_out(&self, area: Area, at: u64, to: &mut [u8]) {
+        copy_out(self.area(area), self.place(area, at), to);
     }
 
-    fn zero(&self, at: usize, bytes: usize) {
-        for place in (at..at + bytes).step_by(4) {
-            self.ring[place / 4 % self.ring.len()].store(0, Ordering::Relaxed);
+    fn zero(&self, at: u64, bytes: usize) {
+        for offset in (0..bytes as u64).step_by(4) {
+            self.word(at.wrapping_add(offset)).store(0, Ordering::Relaxed);
         }
     }
 
-    fn dirty(&self, _: Area, _: usize, _: usize) {}
+    fn dirty(&self, _: Area, _: u64, _: usize) {}
 }

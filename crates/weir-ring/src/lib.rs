@@ -53,8 +53,9 @@ pub enum Area {
     Arena,
 }
 
-/// The memory of a pipe. Offsets lie within an area or at its end, and lengths are at most an
-/// area's. What reaches beyond the end of an area goes on at its beginning.
+/// The memory of a pipe. A place in an area is a position, which grows without end: the memory takes
+/// the remainder by the size of the area. What reaches beyond the end of an area goes on at its
+/// beginning. No length is more than an area's.
 ///
 /// Copies, `zero` and `dirty` are plain accesses: if two threads reach the same bytes at once and
 /// one of them stores, that is a data race. So an end calls them for its own bytes only. The
@@ -74,18 +75,18 @@ pub trait RingMemory {
         false
     }
     /// A word of the ring, at a multiple of 4.
-    fn word(&self, at: usize) -> &AtomicU32;
+    fn word(&self, at: u64) -> &AtomicU32;
     /// Asks for the line of a place in the ring, which is read soon. This is a hint.
     #[inline]
-    fn prefetch(&self, _at: usize) {}
+    fn prefetch(&self, _at: u64) {}
     /// Copies into an area.
-    fn copy_in(&self, area: Area, at: usize, from: &[u8]);
+    fn copy_in(&self, area: Area, at: u64, from: &[u8]);
     /// Copies out of an area.
-    fn copy_out(&self, area: Area, at: usize, to: &mut [u8]);
+    fn copy_out(&self, area: Area, at: u64, to: &mut [u8]);
     /// Sets a part of the ring to zeros; both numbers are multiples of 4.
-    fn zero(&self, at: usize, bytes: usize);
+    fn zero(&self, at: u64, bytes: usize);
     /// Stores into each line of a part, so that this CPU owns the lines.
-    fn dirty(&self, area: Area, at: usize, bytes: usize);
+    fn dirty(&self, area: Area, at: u64, bytes: usize);
 }
 
 /// Names what is invalid in shared memory.

@@ -12,7 +12,7 @@
 
 use super::layout::EndLine;
 use super::{Area, Corrupt, RingMemory, check_behind};
-use crate::primitive::Ordering;
+use crate::primitive::{AtomicU32, Ordering};
 
 /// Longest record that lies in the ring itself.
 pub const INLINE_BYTES: usize = 1024;
@@ -129,25 +129,14 @@ impl RingSizes {
         RingSizes { ring: memory.bytes(Area::Ring), arena: memory.bytes(Area::Arena), head }
     }
 
-    #[inline]
-    fn ring_at(self, position: u64) -> usize {
-        (position & (self.ring - 1)) as usize
-    }
-
     /// Returns where the bytes of a record at a position lie.
     #[inline]
-    fn payload(self, place: RecordPosition, bytes: usize) -> (Area, usize) {
+    fn payload(self, place: RecordPosition, bytes: usize) -> (Area, u64) {
         if bytes > INLINE_BYTES {
-            (Area::Arena, (place.arena & (self.arena - 1)) as usize)
+            (Area::Arena, place.arena)
         } else {
-            (Area::Ring, self.ring_at(place.ring.wrapping_add(self.head)))
+            (Area::Ring, place.ring.wrapping_add(self.head))
         }
-    }
-
-    #[inline]
-    fn part(self, area: Area, at: usize, offset: usize) -> usize {
-        let bytes = if area == Area::Ring { self.ring } else { self.arena };
-        (at + offset) & (bytes as usize - 1)
     }
 }
 
@@ -238,12 +227,12 @@ impl RecordWriter {
     ) {
         let head = if header.is_some() { HEADER_BYTES } else { WORD_BYTES };
         debug_assert_eq!((head, bytes.len()), (self.sizes.head, self.last.inline_bytes));
-        let at = self.sizes.ring_at(self.written.ring);
+        let at = self.written.ring;
         if let Some(header) = header {
             self.put_header(memory, header);
         }
-        memory.copy_in(Area::Ring, at + head as usize, bytes);
-        // Release pairs with the acquire in `RecordReader::word`: the bytes are there.
+        memory.copy_in(Area::Ring, at.wrapping_add(head), bytes);
+        // Release pairs with the acquire in `NextRecord::look`: the bytes are there.
         memory.word(at).store(COMMITTED | bytes.len() as u32, Ordering::Release);
         self.written.ring = self.written.ring.wrapping_add(self.last.footprint.0);
     }
@@ -279,21 +268,20 @@ impl RecordWriter {
     #[inline]
     pub fn put_header(&self, memory: &impl RingMemory, header: u32) {
         debug_assert_eq!(self.sizes.head, HEADER_BYTES);
-        let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
         // Relaxed: published by the commit that follows.
-        memory.word(at).store(header, Ordering::Relaxed);
+        memory.word(self.written.ring.wrapping_add(WORD_BYTES)).store(header, Ordering::Relaxed);
     }
 
     /// Copies a part of the next record in, which has `whole` bytes and for which there is room.
     #[inline]
     pub fn fill(&self, memory: &impl RingMemory, whole: usize, offset: usize, bytes: &[u8]) {
         let (area, at) = self.sizes.payload(self.written, whole);
-        memory.copy_in(area, self.sizes.part(area, at, offset), bytes);
+        memory.copy_in(area, at.wrapping_add(offset as u64), bytes);
     }
 
     /// Returns where the next record, of `whole` bytes, is to be written in place.
     #[inline]
-    pub fn place(&self, whole: usize) -> (Area, usize) {
+    pub fn place(&self, whole: usize) -> (Area, u64) {
         self.sizes.payload(self.written, whole)
     }
 
@@ -302,8 +290,8 @@ impl RecordWriter {
     pub fn commit(&mut self, memory: &impl RingMemory, bytes: usize) {
         let kind = if bytes > INLINE_BYTES { IN_ARENA } else { 0 };
         let word = COMMITTED | kind | (bytes as u32 & LENGTH);
-        // Release pairs with the acquire in `RecordReader::word`: the bytes are there.
-        memory.word(self.sizes.ring_at(self.written.ring)).store(word, Ordering::Release);
+        // Release pairs with the acquire in `NextRecord::look`: the bytes are there.
+        memory.word(self.written.ring).store(word, Ordering::Release);
         self.written = self.written.after(self.last.of(bytes));
     }
 
@@ -312,7 +300,7 @@ impl RecordWriter {
     pub fn abandon(&self, memory: &impl RingMemory, bytes: usize) {
         if bytes <= INLINE_BYTES {
             let (ring, _) = self.footprint(bytes);
-            let at = self.sizes.ring_at(self.written.ring.wrapping_add(WORD_BYTES));
+            let at = self.written.ring.wrapping_add(WORD_BYTES);
             memory.zero(at, (ring - WORD_BYTES) as usize);
         }
     }
@@ -322,6 +310,36 @@ impl RecordWriter {
         let line = &memory.header().writer;
         line.arena.store(self.written.arena, Ordering::Release);
         line.position.store(self.written.ring, Ordering::Release);
+    }
+}
+
+/// The place at which the next record will appear.
+#[derive(Debug)]
+pub struct NextRecord<'a, M> {
+    memory: &'a M,
+    word: &'a AtomicU32,
+    /// The position of its second line, if it has one and is as long as the last record.
+    second_line: Option<u64>,
+}
+
+impl<M: RingMemory> NextRecord<'_, M> {
+    /// Returns the word of the record, if it is there. It may be invalid: see
+    /// [`RecordReader::length`].
+    #[inline(always)]
+    pub fn find(&self) -> Option<u32> {
+        Some(self.look()).filter(|word| *word != 0)
+    }
+
+    #[inline(always)]
+    fn look(&self) -> u32 {
+        // Acquire pairs with the releases in `RecordWriter`: the record is there.
+        let word = self.word.load(Ordering::Acquire);
+        // This asks for the second line too. Then the two lines travel at once, and not one after
+        // the other (docs/design/pipe.md).
+        if let Some(second_line) = self.second_line.filter(|_| word == 0) {
+            self.memory.prefetch(second_line);
+        }
+        word
     }
 }
 
@@ -362,14 +380,15 @@ impl RecordReader {
     /// Returns the word at the next place. Zero: there is no record yet.
     #[inline(always)]
     fn word(&self, memory: &impl RingMemory) -> u32 {
-        // Acquire pairs with the releases in `RecordWriter`: the record is there.
-        let word = memory.word(self.sizes.ring_at(self.read.ring)).load(Ordering::Acquire);
-        // If the last record had two lines, this asks for the second line of the next one too. Then
-        // its two lines travel at once, and not one after the other (docs/design/pipe.md).
-        if word == 0 && self.last.footprint.0 == 2 * LINE_BYTES {
-            memory.prefetch(self.sizes.ring_at(self.read.ring.wrapping_add(LINE_BYTES)));
-        }
-        word
+        self.next(memory).look()
+    }
+
+    /// Returns the place of the next record, for a reader that looks at it again and again.
+    #[inline(always)]
+    pub fn next<'a, M: RingMemory>(&self, memory: &'a M) -> NextRecord<'a, M> {
+        let has_two_lines = self.last.footprint.0 == 2 * LINE_BYTES;
+        let second_line = has_two_lines.then(|| self.read.ring.wrapping_add(LINE_BYTES));
+        NextRecord { memory, word: memory.word(self.read.ring), second_line }
     }
 
     /// Returns the word of a record of `bytes`, if the last record was as long and lay in the ring;
@@ -384,8 +403,7 @@ impl RecordReader {
     #[inline(always)]
     pub fn take_like_the_last(&mut self, memory: &impl RingMemory, to: &mut [u8]) -> bool {
         debug_assert_eq!(to.len(), self.last.inline_bytes);
-        let at = self.sizes.ring_at(self.read.ring) + self.sizes.head as usize;
-        memory.copy_out(Area::Ring, at, to);
+        memory.copy_out(Area::Ring, self.read.ring.wrapping_add(self.sizes.head), to);
         self.read.ring = self.read.ring.wrapping_add(self.last.footprint.0);
         self.owes_much_of_ring()
     }
@@ -409,21 +427,20 @@ impl RecordReader {
     /// Returns the second word of the next record, if records have one and this one is there.
     #[inline]
     pub fn header(&self, memory: &impl RingMemory) -> u32 {
-        let at = self.sizes.ring_at(self.read.ring.wrapping_add(WORD_BYTES));
         // Relaxed: published by the commit that `look` has seen.
-        memory.word(at).load(Ordering::Relaxed)
+        memory.word(self.read.ring.wrapping_add(WORD_BYTES)).load(Ordering::Relaxed)
     }
 
     /// Copies a part of the next record out, which has `whole` bytes.
     #[inline]
     pub fn copy_out(&self, memory: &impl RingMemory, whole: usize, offset: usize, to: &mut [u8]) {
         let (area, at) = self.sizes.payload(self.read, whole);
-        memory.copy_out(area, self.sizes.part(area, at, offset), to);
+        memory.copy_out(area, at.wrapping_add(offset as u64), to);
     }
 
     /// Returns where the next record, of `whole` bytes, can be read in place.
     #[inline]
-    pub fn place(&self, whole: usize) -> (Area, usize) {
+    pub fn place(&self, whole: usize) -> (Area, u64) {
         self.sizes.payload(self.read, whole)
     }
 
@@ -462,7 +479,7 @@ impl RecordReader {
     /// Gives what was read back to the writer.
     pub fn give_back(&mut self, memory: &impl RingMemory) {
         let bytes = self.read.ring.wrapping_sub(self.given_back.ring);
-        memory.zero(self.sizes.ring_at(self.given_back.ring), bytes as usize);
+        memory.zero(self.given_back.ring, bytes as usize);
         self.given_back = self.read;
         let line = &memory.header().reader;
         line.arena.store(self.read.arena, Ordering::Release);

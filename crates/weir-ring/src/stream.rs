@@ -19,11 +19,6 @@ pub struct StreamReader {
     capacity: u64,
 }
 
-#[inline]
-fn offset(position: u64, capacity: u64) -> usize {
-    (position & (capacity - 1)) as usize
-}
-
 impl StreamWriter {
     /// Goes on where the memory says that the writer was.
     pub fn resume(memory: &impl RingMemory) -> Result<StreamWriter, Corrupt> {
@@ -51,7 +46,7 @@ impl StreamWriter {
 
     /// Copies in bytes for which there is room. The reader does not see them yet.
     pub fn put(&mut self, memory: &impl RingMemory, bytes: &[u8]) {
-        memory.copy_in(Area::Ring, offset(self.written, self.capacity), bytes);
+        memory.copy_in(Area::Ring, self.written, bytes);
         self.written = self.written.wrapping_add(bytes.len() as u64);
     }
 
@@ -102,10 +97,9 @@ impl StreamReader {
 
     /// Copies the next bytes out, which are there, and moves on.
     pub fn take(&mut self, memory: &impl RingMemory, to: &mut [u8], dirties: bool) {
-        let at = offset(self.read, self.capacity);
-        memory.copy_out(Area::Ring, at, to);
+        memory.copy_out(Area::Ring, self.read, to);
         if dirties {
-            memory.dirty(Area::Ring, at, to.len());
+            memory.dirty(Area::Ring, self.read, to.len());
         }
         self.read = self.read.wrapping_add(to.len() as u64);
     }

@@ -139,7 +139,7 @@ proptest! {
     ) {
         let heap = Heap::new(RING, RING);
         for (at, word) in ring.iter().enumerate() {
-            heap.word(at * 4).store(*word, Ordering::Relaxed);
+            heap.word(at as u64 * 4).store(*word, Ordering::Relaxed);
         }
         let (writer, reader) = (&heap.header().writer, &heap.header().reader);
         let places = [&writer.position, &writer.arena, &reader.position, &reader.arena];

@@ -27,6 +27,24 @@ fn records_keep_their_lengths() {
 }
 
 #[test]
+fn a_record_whose_reader_is_gone_is_an_error_and_is_not_counted() {
+    let (mut writer, reader) = records(&small()).expect("made");
+    // Of one length, so that the last one would go the usual way.
+    for _ in 0..3 {
+        writer.send(b"sent").expect("sent");
+    }
+    drop(reader);
+    for _ in 0..3 {
+        let error = writer.send(b"late").expect_err("closed");
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        let said = "cannot write to the pipe: the reader has closed or died";
+        assert_eq!(error.to_string(), said);
+    }
+    let account = writer.account().expect("an account");
+    assert_eq!((account.records, account.bytes), (3, 12));
+}
+
+#[test]
 fn a_buffer_too_small_keeps_the_record() {
     let (mut writer, mut reader) = records(&small()).expect("made");
     writer.send(&patterned(100, 1)).expect("sent");

@@ -16,7 +16,6 @@ const ROUNDS: usize = 9;
 const FIRST_PATIENCE: u32 = 1 << 10;
 const MOST_PATIENCE: u32 = 1 << 15;
 const FIRST_PAUSES: u32 = 1;
-const MOST_PAUSES: u32 = 3;
 /// A change must save this part of the time: one of so many. The medians of two such sets of rounds
 /// with the same rest differ by 1 to 2 %.
 const WORTH: u64 = 32;
@@ -51,6 +50,9 @@ impl Default for Rests {
 }
 
 impl Rests {
+    /// The largest number of pauses between two looks.
+    pub const MOST_PAUSES: u32 = 3;
+
     /// Returns how many pauses are between two looks of this wait; 0 for a fence.
     #[inline]
     pub fn pauses(&self) -> u32 {
@@ -83,7 +85,7 @@ impl Rests {
 
     fn begin_trial(&mut self, chance: u64) {
         let kept = self.kept_pauses;
-        self.upwards = (self.upwards || kept == 0) && kept < MOST_PAUSES;
+        self.upwards = (self.upwards || kept == 0) && kept < Rests::MOST_PAUSES;
         let tried = if self.upwards { kept + 1 } else { kept - 1 };
         self.trial = Some(Trial::new(kept, tried, chance));
     }
@@ -181,7 +183,7 @@ mod tests {
     use super::*;
 
     /// The time of a wait by the number of pauses.
-    type Times = [u64; 1 + MOST_PAUSES as usize];
+    type Times = [u64; 1 + Rests::MOST_PAUSES as usize];
 
     /// On a CPU where a pause pays and two do not, and on one where a fence is best.
     const PAUSES_PAY: Times = [67, 54, 61, 75];

@@ -5,7 +5,7 @@
 //! lack of memory is an error and not a SIGBUS.
 
 use super::copy::copy;
-use super::mapping::{MapAccess, Mapping, page_bytes};
+use super::mapping::{MapAccess, Mapping, MirroredArea, page_bytes};
 use super::sealed::{FirstWords, SealedMemory, Use, refused};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
@@ -21,7 +21,7 @@ const LINE_BYTES: usize = 64;
 /// No ring is smaller than a page, and no page is smaller than this.
 const LEAST_RING_BYTES: usize = 4096;
 /// The largest area that is populated at once: that takes some 0.1 ms a megabyte.
-const POPULATED_BYTES: u64 = 64 << 20;
+const POPULATED_BYTES: usize = 64 << 20;
 /// The name of memory files in /proc.
 pub const NAME: &str = "weir-pipe";
 
@@ -71,8 +71,8 @@ impl Extent {
 #[derive(Debug)]
 pub struct Map {
     mapping: Mapping,
-    ring: usize,
-    arena: usize,
+    ring: MirroredArea,
+    arena: MirroredArea,
     extent: Extent,
 }
 
@@ -144,9 +144,9 @@ impl Map {
 
     /// A map of areas that begin there.
     fn over(mapping: Mapping, ring: usize, arena: usize, extent: Extent) -> Map {
-        let right =
-            extent.ring_bytes.is_power_of_two() && extent.ring_bytes >= LEAST_RING_BYTES as u64;
-        assert!(right, "a ring of {} bytes", extent.ring_bytes);
+        let ring = mapping.mirrored(ring, extent.ring_bytes as usize);
+        let arena = mapping.mirrored(arena, extent.arena_bytes as usize);
+        assert!(ring.bytes() >= LEAST_RING_BYTES, "a ring of {} bytes", ring.bytes());
         Map { mapping, ring, arena, extent }
     }
 
@@ -180,11 +180,10 @@ impl Map {
     /// Pages that are missing are made, at this process's cost. So this is for memory that it made
     /// itself, or whose maker it trusts.
     pub fn populate(&self) {
-        let ring = (self.ring, 2 * self.extent.ring_bytes);
-        let arena = (self.arena, 2 * self.extent.arena_bytes);
-        for (at, bytes) in [(0, page_bytes()), ring, arena] {
-            if bytes > 0 && bytes <= 2 * POPULATED_BYTES {
-                self.mapping.populate(at, bytes as usize);
+        self.mapping.populate(0, page_bytes() as usize);
+        for area in [&self.ring, &self.arena] {
+            if area.bytes() <= POPULATED_BYTES {
+                self.mapping.populate_area(area);
             }
         }
     }
@@ -212,7 +211,7 @@ impl Map {
 
     /// The address of `bytes` of an area from `at` on. The mirror makes them one piece.
     #[inline]
-    pub(super) fn part(&self, area: Area, at: usize, bytes: usize) -> *mut u8 {
+    pub(super) fn part(&self, area: Area, at: u64, bytes: usize) -> *mut u8 {
         self.surely_here().part(area, at, bytes)
     }
 }
@@ -232,40 +231,27 @@ impl<'a> MapHere<'a> {
     }
 
     #[inline(always)]
-    fn word_at(self, at: usize) -> &'a AtomicU32 {
+    fn word_at(self, at: u64) -> &'a AtomicU32 {
         debug_assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
-        let word = self.ring_part(at & !3, 4).cast::<AtomicU32>();
-        // SAFETY: inside the ring (see `ring_part`), aligned (masked; the ring begins at a page),
+        let word = self.0.ring.at(at & !3).cast::<AtomicU32>();
+        // SAFETY: inside the ring (see `part`), aligned (masked; the ring begins at a page),
         // mapped as long as the map. No copy touches a word that another thread may load meanwhile:
         // the contract of `RingMemory`.
         unsafe { &*word }
     }
 
+    /// The address of `bytes` from a position of an area on.
     #[inline(always)]
-    fn part(self, area: Area, at: usize, bytes: usize) -> *mut u8 {
-        if area == Area::Ring {
-            return self.ring_part(at, bytes);
-        }
-        let size = self.0.extent.arena_bytes as usize;
-        // The mirror begins at `size`, and is as long.
-        assert!(at <= size && bytes <= size, "a part of no area");
-        debug_assert!(!cfg!(miri) || at + bytes <= size, "the heap has no mirror");
-        self.0.mapping.base().wrapping_add(self.0.arena + at)
-    }
-
-    /// As [`MapHere::part`], for the ring. A place is brought into the ring rather than checked, and
-    /// a part that is shorter than any ring is not checked: between a record and its answer each
-    /// instruction counts.
-    #[inline(always)]
-    fn ring_part(self, at: usize, bytes: usize) -> *mut u8 {
-        let size = self.0.extent.ring_bytes as usize;
-        debug_assert!(at <= size, "a place behind the ring");
-        assert!(bytes <= LEAST_RING_BYTES || bytes <= size, "a part of no area");
-        // `Map::new` asserts that the size is a power of two, and not less than the least. The
-        // mirror begins at `size`, and is as long.
-        let at = at & (size - 1);
-        debug_assert!(!cfg!(miri) || at + bytes <= size, "the heap has no mirror");
-        self.0.mapping.base().wrapping_add(self.0.ring + at)
+    fn part(self, area: Area, at: u64, bytes: usize) -> *mut u8 {
+        let (whole, is_short) = match area {
+            // A part that is shorter than any ring is not checked (`Map::over` asserts the least):
+            // between a record and its answer each instruction counts.
+            Area::Ring => (&self.0.ring, bytes <= LEAST_RING_BYTES),
+            Area::Arena => (&self.0.arena, false),
+        };
+        assert!(is_short || bytes <= whole.bytes(), "a part of no area");
+        debug_assert!(!cfg!(miri) || whole.is_one_piece(at, bytes), "the heap has no mirror");
+        whole.at(at)
     }
 }
 
@@ -287,30 +273,30 @@ impl RingMemory for Map {
     }
 
     #[inline]
-    fn word(&self, at: usize) -> &AtomicU32 {
+    fn word(&self, at: u64) -> &AtomicU32 {
         self.surely_here().word_at(at)
     }
 
     #[inline]
-    fn prefetch(&self, at: usize) {
+    fn prefetch(&self, at: u64) {
         self.surely_here().prefetch(at);
     }
 
     #[inline]
-    fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
+    fn copy_in(&self, area: Area, at: u64, from: &[u8]) {
         self.surely_here().copy_in(area, at, from);
     }
 
     #[inline]
-    fn copy_out(&self, area: Area, at: usize, to: &mut [u8]) {
+    fn copy_out(&self, area: Area, at: u64, to: &mut [u8]) {
         self.surely_here().copy_out(area, at, to);
     }
 
-    fn zero(&self, at: usize, bytes: usize) {
+    fn zero(&self, at: u64, bytes: usize) {
         self.surely_here().zero(at, bytes);
     }
 
-    fn dirty(&self, area: Area, at: usize, bytes: usize) {
+    fn dirty(&self, area: Area, at: u64, bytes: usize) {
         self.surely_here().dirty(area, at, bytes);
     }
 }
@@ -331,12 +317,12 @@ impl RingMemory for MapHere<'_> {
     }
 
     #[inline(always)]
-    fn word(&self, at: usize) -> &AtomicU32 {
+    fn word(&self, at: u64) -> &AtomicU32 {
         self.word_at(at)
     }
 
     #[inline]
-    fn prefetch(&self, at: usize) {
+    fn prefetch(&self, at: u64) {
         let place = self.part(Area::Ring, at, 4);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
@@ -349,7 +335,7 @@ impl RingMemory for MapHere<'_> {
     }
 
     #[inline]
-    fn copy_in(&self, area: Area, at: usize, from: &[u8]) {
+    fn copy_in(&self, area: Area, at: u64, from: &[u8]) {
         let to = self.part(area, at, from.len());
         // SAFETY: the range is inside the area and its mirror (`part` asserts). It does not overlap
         // `from`, which is private. No other thread touches it meanwhile: see `RingMemory`.
@@ -358,23 +344,23 @@ impl RingMemory for MapHere<'_> {
     }
 
     #[inline]
-    fn copy_out(&self, area: Area, at: usize, to: &mut [u8]) {
+    fn copy_out(&self, area: Area, at: u64, to: &mut [u8]) {
         let from = self.part(area, at, to.len());
         // SAFETY: as in `copy_in`. No other thread writes it meanwhile; another process that does
         // changes which bytes are copied, and any bytes are a value.
         unsafe { copy(from, to.as_mut_ptr(), to.len()) };
     }
 
-    fn zero(&self, at: usize, bytes: usize) {
+    fn zero(&self, at: u64, bytes: usize) {
         let to = self.part(Area::Ring, at, bytes);
         // SAFETY: as in `copy_in`.
         unsafe { std::ptr::write_bytes(to, 0, bytes) };
     }
 
-    fn dirty(&self, area: Area, at: usize, bytes: usize) {
+    fn dirty(&self, area: Area, at: u64, bytes: usize) {
         let start = self.part(area, at, bytes);
         // A line at the beginning or the end that is not wholly inside the range is left alone.
-        let first = (LINE_BYTES - at % LINE_BYTES) % LINE_BYTES;
+        let first = start.addr().wrapping_neg() % LINE_BYTES;
         for line in (first..bytes.saturating_sub(LINE_BYTES - 1)).step_by(LINE_BYTES) {
             // SAFETY: inside the range, which `part` asserts. The bytes have been read and not
             // given back, so no other thread touches them: the contract of `RingMemory`.

@@ -53,6 +53,39 @@ unsafe impl Send for Mapping {}
 // SAFETY: as for Send; the references it hands out are to atomics.
 unsafe impl Sync for Mapping {}
 
+/// An area of a mapping that is mapped twice in a row, so that a part which reaches beyond its end is
+/// one piece. The place of a part is a position, of which the remainder counts.
+#[derive(Debug)]
+pub(super) struct MirroredArea {
+    start: NonNull<u8>,
+    /// A power of two, or 0.
+    bytes: usize,
+    mask: usize,
+}
+
+// SAFETY: as for `Mapping`, of which this is a part.
+unsafe impl Send for MirroredArea {}
+// SAFETY: as for `Mapping`; this hands out addresses only.
+unsafe impl Sync for MirroredArea {}
+
+impl MirroredArea {
+    #[inline(always)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address of a position. So many bytes as the area has follow it.
+    #[inline(always)]
+    pub(super) fn at(&self, position: u64) -> *mut u8 {
+        self.start.as_ptr().wrapping_add(position as usize & self.mask)
+    }
+
+    /// Whether a part lies before the end, and needs no mirror.
+    pub(super) fn is_one_piece(&self, position: u64, bytes: usize) -> bool {
+        (position as usize & self.mask) + bytes <= self.bytes
+    }
+}
+
 /// A type that may lie in shared memory.
 ///
 /// # Safety
@@ -127,6 +160,13 @@ impl Mapping {
         let _ = unsafe { rustix::mm::madvise(from, bytes, Advice::LinuxPopulateWrite) };
     }
 
+    /// Maps the pages of an area now, as [`Mapping::populate`] does, and those of its mirror.
+    pub(super) fn populate_area(&self, area: &MirroredArea) {
+        if area.bytes > 0 {
+            self.populate(area.start.addr().get() - self.start.addr().get(), 2 * area.bytes);
+        }
+    }
+
     /// Puts zeros of this process's own in the place of what is mapped.
     pub(super) fn replace(&self) -> rustix::io::Result<()> {
         let (start, bytes) = (self.base().cast(), self.bytes);
@@ -162,6 +202,15 @@ impl Mapping {
     pub(super) fn at(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at <= self.bytes && bytes <= self.bytes - at, "a part of no mapping");
         self.base().wrapping_add(at)
+    }
+
+    /// The area of `bytes` that begins at a place.
+    pub(super) fn mirrored(&self, at: usize, bytes: usize) -> MirroredArea {
+        assert!(bytes == 0 || bytes.is_power_of_two(), "an area of {bytes} bytes");
+        // The heap, which stands in for mappings under miri, has no mirrors.
+        let copies = if cfg!(miri) { 1 } else { 2 };
+        let start = NonNull::new(self.at(at, copies * bytes)).expect("a mapping is not at 0");
+        MirroredArea { start, bytes, mask: bytes.saturating_sub(1) }
     }
 
     #[inline]

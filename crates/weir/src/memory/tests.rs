@@ -29,10 +29,13 @@ fn what_is_made_can_be_opened_and_its_areas_go_on_where_they_end() {
         assert_eq!(opened.extent(), extent);
         let areas = [(Area::Ring, extent.ring_bytes), (Area::Arena, extent.arena_bytes)];
         for (area, bytes) in areas.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            made.copy_in(area, bytes as usize - 3, b"around");
+            made.copy_in(area, bytes - 3, b"around");
             let mut out = [0; 3];
-            opened.copy_out(area, 0, &mut out);
-            assert_eq!(&out, b"und");
+            // A place is a position, which grows without end.
+            for position in [0, 7 * bytes, bytes.wrapping_neg()] {
+                opened.copy_out(area, position, &mut out);
+                assert_eq!(&out, b"und");
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ use weir_ring::{Area, RingMemory};
 pub struct View<'a> {
     map: &'a Map,
     area: Area,
-    at: usize,
+    at: u64,
     bytes: usize,
 }
 
@@ -52,7 +52,7 @@ pub struct ViewMut<'a> {
 
 impl<'a> View<'a> {
     #[inline]
-    pub(crate) fn new(map: &'a Map, (area, at): (Area, usize), bytes: usize) -> View<'a> {
+    pub(crate) fn new(map: &'a Map, (area, at): (Area, u64), bytes: usize) -> View<'a> {
         // This asserts that the range lies inside.
         map.part(area, at, bytes);
         View { map, area, at, bytes }
@@ -70,10 +70,10 @@ impl<'a> View<'a> {
     }
 
     #[inline]
-    fn part(&self, offset: usize, bytes: usize) -> usize {
+    fn part(&self, offset: usize, bytes: usize) -> u64 {
         let inside = offset <= self.bytes && bytes <= self.bytes - offset;
         assert!(inside, "{bytes} bytes at {offset} of a view of {}", self.bytes);
-        (self.at + offset) & (self.map.bytes(self.area) as usize - 1)
+        self.at.wrapping_add(offset as u64)
     }
 
     /// Copies bytes out, from `offset` on.
@@ -120,7 +120,7 @@ impl<'a> View<'a> {
 }
 
 impl<'a> ViewMut<'a> {
-    pub(crate) fn new(map: &'a Map, place: (Area, usize), bytes: usize) -> ViewMut<'a> {
+    pub(crate) fn new(map: &'a Map, place: (Area, u64), bytes: usize) -> ViewMut<'a> {
         ViewMut { view: View::new(map, place, bytes), exclusive: PhantomData }
     }
 

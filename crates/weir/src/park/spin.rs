@@ -41,6 +41,14 @@ pub struct QuickLooks {
     pauses: u32,
 }
 
+impl QuickLooks {
+    /// Whether a fence is between two looks, and no pauses.
+    #[inline(always)]
+    pub fn rest_by_fences(self) -> bool {
+        self.pauses == 0
+    }
+}
+
 impl Default for QuickLooks {
     fn default() -> QuickLooks {
         QuickLooks { count: QUICK_LOOKS, pauses: 0 }
@@ -194,6 +202,10 @@ impl Spinner {
 /// Looks this many times, and rests after each look that finds nothing. Stops if `is_over` says that
 /// nothing will come. Returns what a look found.
 ///
+/// Without a rest the loads of many looks are under way at once. The CPU repeats all of them when
+/// the line changes, and on two threads of one core they slow the other side down. Which rest is
+/// better depends on the machine, so each waiter learns it ([`Rests`], docs/design/pipe.md).
+///
 /// The looks become a part of the caller's code, so that what was found is used at once: between a
 /// message and its answer each instruction counts.
 #[inline(always)]
@@ -207,26 +219,33 @@ pub fn look_quickly<T>(
         if found.is_some() {
             return found;
         }
-        rest(looks.pauses);
-        if is_over() {
-            break;
+        if looks.rest_by_fences() {
+            fence(Ordering::SeqCst);
+            if is_over() {
+                break;
+            }
+        } else {
+            // This costs nothing before a pause, and delays the next look behind one.
+            if is_over() {
+                break;
+            }
+            pause(looks.pauses);
         }
     }
     None
 }
 
-/// Rests between two looks: by so many pauses, or by a full fence if that is 0.
-///
-/// Without a rest the loads of many looks are under way at once. The CPU repeats all of them when
-/// the line changes, and on two threads of one core they slow the other side down. Which rest is
-/// better depends on the machine, so each waiter learns it ([`Rests`], docs/design/pipe.md).
+/// Pauses so many times, and at least once.
 #[inline(always)]
-fn rest(pauses: u32) {
-    if pauses == 0 {
-        fence(Ordering::SeqCst);
-    }
-    for _ in 0..pauses {
+fn pause(times: u32) {
+    const { assert!(Rests::MOST_PAUSES == 3) };
+    // There is no loop, which the compiler would unroll.
+    std::hint::spin_loop();
+    if times > 1 {
         std::hint::spin_loop();
+        if times > 2 {
+            std::hint::spin_loop();
+        }
     }
 }
 

@@ -160,18 +160,12 @@ impl End {
     }
 
     /// Returns the memory if all is as it was at the writer's last call: this is the same process,
-    /// and the reader is there.
+    /// the reader is there, and it is not yet time to look around. Counts the call.
     #[inline(always)]
     pub fn as_before(&self) -> Option<MapHere<'_>> {
         let map = self.map.here()?;
-        let is_gone = has_closed(map.words(), Role::Reader) || self.life.is_dead();
-        (!is_gone).then_some(map)
-    }
-
-    /// As [`End::as_before`], if it is not yet time to look around. Counts the call.
-    #[inline(always)]
-    pub fn as_before_for_now(&self) -> Option<MapHere<'_>> {
-        self.as_before().filter(|_| !self.looks_around())
+        let is_as_before = !self.is_gone_from(map, Role::Reader) && !self.looks_around();
+        is_as_before.then_some(map)
     }
 
     /// Counts a record that the writer has published, and wakes the reader if it waits.
@@ -257,6 +251,7 @@ impl End {
     }
 
     #[cold]
+    #[inline(never)]
     fn elsewhere(&self) -> Error {
         let why = "it belongs to the process that this one was forked from";
         self.error(ErrorKind::Forked, why)
@@ -267,6 +262,12 @@ impl End {
         Error::new(kind, operation, "the pipe", reason)
     }
 
+    /// The error of a writer whose reader is gone.
+    #[inline(never)]
+    pub fn other_is_gone(&self) -> Error {
+        self.error(ErrorKind::Closed, "the reader has closed or died")
+    }
+
     /// Whether the other end has closed or died. The caller looks into the memory after this, for
     /// what was published before.
     #[inline]
@@ -274,10 +275,10 @@ impl End {
         self.other_has_closed() || self.life.is_dead()
     }
 
-    /// As [`End::is_gone`], for a caller that knows that the memory is here.
+    /// As [`End::is_gone`], for a caller that knows that the memory is here, and who the other is.
     #[inline(always)]
-    pub fn is_gone_from(&self, map: MapHere<'_>) -> bool {
-        has_closed(map.words(), self.role.other()) || self.life.is_dead()
+    pub fn is_gone_from(&self, map: MapHere<'_>, other: Role) -> bool {
+        has_closed(map.words(), other) || self.life.is_dead()
     }
 
     /// Whether the other end has closed, rather than died.
@@ -370,7 +371,8 @@ impl End {
     ) -> Result<Option<T>> {
         let looks = self.begin_wait();
         let map = self.here()?;
-        match look_quickly(looks, || self.is_gone_from(map), || look(map).transpose()) {
+        let is_gone = || self.is_gone_from(map, self.role.other());
+        match look_quickly(looks, is_gone, || look(map).transpose()) {
             Some(found) => {
                 self.spun(map);
                 found.map(Some)
@@ -435,8 +437,16 @@ impl End {
     }
 
     /// Makes the descriptor readable again, until the next `WouldBlock`, after something was done.
-    #[inline]
+    #[inline(always)]
     pub fn acted(&self) {
+        if self.doorbell.is_some() {
+            self.ring_doorbell();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ring_doorbell(&self) {
         if let Some(doorbell) = &self.doorbell {
             doorbell.ring();
         }

@@ -28,6 +28,16 @@ use weir_ring::{Corrupt, record};
 /// ```
 pub type RecordReader = Endpoint<record::RecordReader>;
 
+/// What came of a record that was to be received as most are.
+enum Alike {
+    Taken,
+    /// It is of another length and has this word, or it is not there yet ([`NO_WORD`]).
+    Not(u32),
+}
+
+/// The word where there is no record.
+const NO_WORD: u32 = 0;
+
 impl Endpoint<record::RecordReader> {
     /// Receives the next record into `buffer`, waiting for it as long as it takes. Returns its
     /// length, or `None` once the writer is gone and every record is received.
@@ -38,7 +48,10 @@ impl Endpoint<record::RecordReader> {
     // A part of the caller's code, where the length of the buffer is often known.
     #[inline(always)]
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        self.receive_within(buffer, Timeout::Never)
+        match self.receive_alike(buffer, Timeout::Never) {
+            Alike::Taken => Ok(Some(buffer.len())),
+            Alike::Not(word) => self.receive_unlike(word, buffer).map_err(|error| *error),
+        }
     }
 
     /// Receives the next record, if there is one.
@@ -61,68 +74,67 @@ impl Endpoint<record::RecordReader> {
         self.receive_within(buffer, timeout.into())
     }
 
-    /// Most records are as long as the last one, and as the buffer. They have a way of their own
-    /// here, one for those that are there and one for those that are waited for.
-    #[inline(always)]
     fn receive_within(&mut self, buffer: &mut [u8], timeout: Timeout) -> Result<Option<usize>> {
+        match self.receive_alike(buffer, timeout) {
+            Alike::Taken => Ok(Some(buffer.len())),
+            Alike::Not(word) => self.receive_other(word, buffer, timeout),
+        }
+    }
+
+    /// Receives the next record, if it is as long as the last one and as the buffer, and is there or
+    /// comes within the quick looks. Most records are and do.
+    #[inline(always)]
+    fn receive_alike(&mut self, buffer: &mut [u8], timeout: Timeout) -> Alike {
         let Endpoint { end, ring } = self;
         let alike = ring.word_like_the_last(buffer.len());
-        let map = end.here()?;
+        let Some(map) = end.map.here() else { return Alike::Not(NO_WORD) };
         match ring.find(&map) {
             Some(word) if word == alike => {
                 let is_time = take_alike(ring, map, buffer);
                 end.count_taken(1);
                 settled(end, ring, is_time);
-                Ok(Some(buffer.len()))
+                return Alike::Taken;
             }
-            Some(word) => self.receive_otherwise(word, buffer, timeout),
-            None if timeout == Timeout::Now => self.receive_late(buffer, timeout),
-            None => self.receive_soon(alike, buffer, timeout),
+            Some(word) => return Alike::Not(word),
+            None if timeout == Timeout::Now => return Alike::Not(NO_WORD),
+            None => {}
         }
-    }
-
-    /// Receives the next record, which is not there yet. `alike` is its word if it is as long as the
-    /// last one and as the buffer.
-    #[inline(always)]
-    fn receive_soon(
-        &mut self,
-        alike: u32,
-        buffer: &mut [u8],
-        timeout: Timeout,
-    ) -> Result<Option<usize>> {
-        let Endpoint { end, ring } = self;
         match look_soon(end, ring) {
             Some((word, map)) if word == alike => {
                 let is_time = take_alike(ring, map, buffer);
                 settled(end, ring, is_time);
-                Ok(Some(buffer.len()))
+                Alike::Taken
             }
-            Some((word, _)) => self.receive_otherwise(word, buffer, timeout),
-            None => self.receive_late(buffer, timeout),
+            Some((word, _)) => Alike::Not(word),
+            None => Alike::Not(NO_WORD),
         }
     }
 
-    /// Receives the next record, which is there and has this word.
+    /// Receives the next record in another way than [most](Alike) are, waiting for it. The error is
+    /// boxed, so that what this returns fits into registers: the caller's code would keep it in memory
+    /// for all records, and so between a message and its answer.
+    #[cold]
     #[inline(never)]
-    fn receive_otherwise(
+    fn receive_unlike(
+        &mut self,
+        word: u32,
+        buffer: &mut [u8],
+    ) -> std::result::Result<Option<usize>, Box<Error>> {
+        self.receive_other(word, buffer, Timeout::Never).map_err(Box::new)
+    }
+
+    /// Receives the next record, which has this word or, if that is [`NO_WORD`], is not there yet.
+    fn receive_other(
         &mut self,
         word: u32,
         buffer: &mut [u8],
         timeout: Timeout,
     ) -> Result<Option<usize>> {
-        match self.ring.length(word) {
-            Some(bytes) => self.receive_next(bytes, buffer),
-            None => self.receive_late(buffer, timeout),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn receive_late(&mut self, buffer: &mut [u8], timeout: Timeout) -> Result<Option<usize>> {
-        match self.wait_for_next(timeout)? {
-            Some(bytes) => self.receive_next(bytes, buffer),
-            None => Ok(None),
-        }
+        let bytes = match self.ring.length(word) {
+            Some(bytes) if word != NO_WORD => Some(bytes),
+            _ => self.wait_for_next(timeout)?,
+        };
+        bytes.map_or(Ok(None), |bytes| self.receive_next(bytes, buffer))
     }
 
     /// Receives the next record, which is there and has this length.
@@ -285,7 +297,16 @@ impl Ring for record::RecordReader {
 fn look_soon<'a>(end: &'a mut End, ring: &record::RecordReader) -> Option<(u32, MapHere<'a>)> {
     let looks = end.begin_wait();
     let map = end.map.here()?;
-    let word = look_quickly(looks, || end.is_gone_from(map), || ring.find(&map))?;
+    let is_gone = || end.is_gone_from(map, Role::Writer);
+    // Where a fence is the better rest, looks that follow each other more closely were worse
+    // (docs/design/pipe.md). So only looks with pauses between them go to a place that was found
+    // before.
+    let word = if looks.rest_by_fences() {
+        look_quickly(looks, is_gone, || ring.find(&map))?
+    } else {
+        let next = ring.next(&map);
+        look_quickly(looks, is_gone, || next.find())?
+    };
     add(&map.words().reader_account.spun, 1);
     Some((word, map))
 }

@@ -26,13 +26,14 @@ use weir_ring::{Corrupt, RingMemory, record};
 /// ```
 pub type RecordWriter = Endpoint<record::RecordWriter>;
 
-/// What came of a record that was to be sent the usual way.
-enum AsBefore {
-    Sent,
+/// Why a record was not sent the usual way.
+enum NotAsBefore {
     /// It is not as long as the last one.
     OtherRecord,
-    /// It is time to look around, the reader is gone, or this is another process.
+    /// It is time to look around, or this is another process.
     OtherTimes,
+    /// The reader has closed or died.
+    Gone,
 }
 
 impl Endpoint<record::RecordWriter> {
@@ -44,7 +45,8 @@ impl Endpoint<record::RecordWriter> {
     // A part of the caller's code, where the length is often known.
     #[inline(always)]
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.send_within(bytes, Timeout::Never)
+        let sent = self.send_as_before(None, bytes);
+        sent.or_else(|why| self.send_unlike(why, bytes).map_err(|error| *error))
     }
 
     /// Sends a record if there is room for it.
@@ -63,42 +65,72 @@ impl Endpoint<record::RecordWriter> {
         self.send_within(bytes, timeout.into())
     }
 
-    #[inline(always)]
     fn send_within(&mut self, bytes: &[u8], timeout: Timeout) -> Result<()> {
-        match self.send_as_before(None, bytes) {
-            AsBefore::Sent => Ok(()),
-            AsBefore::OtherRecord => self.send_otherwise(None, bytes, timeout),
-            AsBefore::OtherTimes => self.send_slowly(None, bytes, timeout),
-        }
+        let sent = self.send_as_before(None, bytes);
+        sent.or_else(|why| self.send_other(why, None, bytes, timeout))
     }
 
     /// Sends a record with a header, to a memory whose records have one.
     #[inline]
     pub(crate) fn send_with(&mut self, header: u32, bytes: &[u8], until: Until) -> Result<()> {
-        match self.send_as_before(Some(header), bytes) {
-            AsBefore::Sent => Ok(()),
-            AsBefore::OtherRecord => self.send_otherwise(Some(header), bytes, until.timeout()),
-            AsBefore::OtherTimes => self.send_slowly(Some(header), bytes, until.timeout()),
-        }
+        let sent = self.send_as_before(Some(header), bytes);
+        sent.or_else(|why| self.send_other(why, Some(header), bytes, until.timeout()))
     }
 
     /// Sends a record if it is as long as the last one, and all else is as it was at the last call.
     /// This is the usual way of a record.
+    ///
+    /// Whether the reader is gone is asked after the record is there for it: a record that nobody will
+    /// read does no harm, and the one that waits for this record has it sooner.
     #[inline(always)]
-    fn send_as_before(&mut self, header: Option<u32>, bytes: &[u8]) -> AsBefore {
+    fn send_as_before(
+        &mut self,
+        header: Option<u32>,
+        bytes: &[u8],
+    ) -> std::result::Result<(), NotAsBefore> {
         let Endpoint { end, ring } = self;
         if !ring.is_like_the_last(bytes.len()) {
-            return AsBefore::OtherRecord;
+            return Err(NotAsBefore::OtherRecord);
         }
-        let map = if ring.goes_like_the_last() { end.as_before() } else { None };
-        let Some(map) = map else { return AsBefore::OtherTimes };
+        let map = if ring.goes_like_the_last() { end.map.here() } else { None };
+        let Some(map) = map else { return Err(NotAsBefore::OtherTimes) };
         ring.send_like_the_last(&map, header, bytes);
+        if end.is_gone_from(map, Role::Reader) {
+            return Err(NotAsBefore::Gone);
+        }
         end.published(map, bytes.len());
-        AsBefore::Sent
+        Ok(())
+    }
+
+    /// Sends a record that did not go the usual way, waiting for room. The error is boxed, so that it
+    /// fits into a register: see [`RecordReader::receive_unlike`].
+    #[cold]
+    #[inline(never)]
+    fn send_unlike(
+        &mut self,
+        why: NotAsBefore,
+        bytes: &[u8],
+    ) -> std::result::Result<(), Box<Error>> {
+        self.send_other(why, None, bytes, Timeout::Never).map_err(Box::new)
+    }
+
+    /// Sends a record that did not go the usual way.
+    #[inline(never)]
+    fn send_other(
+        &mut self,
+        why: NotAsBefore,
+        header: Option<u32>,
+        bytes: &[u8],
+        timeout: Timeout,
+    ) -> Result<()> {
+        match why {
+            NotAsBefore::OtherRecord => self.send_otherwise(header, bytes, timeout),
+            NotAsBefore::OtherTimes => self.send_slowly(header, bytes, timeout),
+            NotAsBefore::Gone => Err(self.end.other_is_gone()),
+        }
     }
 
     /// Sends a record of another length than the last one.
-    #[inline(never)]
     fn send_otherwise(
         &mut self,
         header: Option<u32>,
@@ -106,7 +138,7 @@ impl Endpoint<record::RecordWriter> {
         timeout: Timeout,
     ) -> Result<()> {
         let Endpoint { end, ring } = self;
-        let map = end.as_before_for_now().filter(|_| ring.is_known_to_hold(bytes.len()));
+        let map = end.as_before().filter(|_| ring.is_known_to_hold(bytes.len()));
         let Some(map) = map else { return self.send_slowly(header, bytes, timeout) };
         if let Some(header) = header {
             ring.put_header(&map, header);
@@ -193,7 +225,7 @@ impl Endpoint<record::RecordWriter> {
     #[inline]
     fn make_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
         let Endpoint { end, ring } = self;
-        if end.as_before_for_now().is_some() && ring.is_known_to_hold(bytes) {
+        if end.as_before().is_some() && ring.is_known_to_hold(bytes) {
             return Ok(());
         }
         self.find_room(bytes, timeout)
@@ -212,7 +244,7 @@ impl Endpoint<record::RecordWriter> {
             return Err(Error::new(ErrorKind::Invalid, "send", "a record", why));
         }
         if end.is_gone() {
-            return Err(end.error(ErrorKind::Closed, "the reader has closed or died"));
+            return Err(end.other_is_gone());
         }
         let fail = |c| corrupt(Role::Writer, c);
         let needed = ring.footprint(bytes);
@@ -254,7 +286,7 @@ impl Endpoint<record::RecordWriter> {
         };
         match ended {
             WaitOutcome::Ready => Ok(()),
-            WaitOutcome::Gone => Err(end.error(ErrorKind::Closed, "the reader has closed or died")),
+            WaitOutcome::Gone => Err(end.other_is_gone()),
             WaitOutcome::TimedOut => Err(end.error(ErrorKind::TimedOut, "it stayed full")),
         }
     }

@@ -97,7 +97,7 @@ impl Endpoint<StreamWriter> {
         loop {
             let Endpoint { end, ring } = &mut *self;
             if end.is_gone() {
-                return Err(end.error(ErrorKind::Closed, "the reader has closed or died"));
+                return Err(end.other_is_gone());
             }
             let wanted = end.shape.wanted_bytes(whole, left);
             let plenty = left.min(end.shape.segment_bytes()).max(wanted);
