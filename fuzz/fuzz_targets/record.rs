@@ -145,10 +145,10 @@ fn beside_anything(memory: &Fenced, input: &mut Input<'_>) {
     let mut read = 0_u64;
     while let Some(step) = input.step() {
         match step % 8 {
-            0 => memory.word(input.below(RING / 4) * 4).store(input.number() as u32, order),
+            0 => memory.word(input.below(RING / 4) as u64 * 4).store(input.number() as u32, order),
             // Where the reader looks next, flags of a record and a length near the limits.
             1 | 2 => {
-                let at = header.reader.position.load(order) as usize & (RING - 8);
+                let at = header.reader.position.load(order) & !7;
                 let bytes = [0, INLINE_BYTES, ARENA][input.below(3)] + input.below(66);
                 let flags = u32::from(step & 0xc0) << 24;
                 memory.word(at).store(flags | bytes as u32, order);
@@ -192,8 +192,7 @@ fn beside_anything(memory: &Fenced, input: &mut Input<'_>) {
                 let Some(reader) = &mut reader else { continue };
                 let Ok(Some(bytes)) = reader.look(memory) else { continue };
                 assert!(bytes <= INLINE_BYTES.max(ARENA), "{bytes} bytes in no area");
-                let (area, at) = reader.place(bytes);
-                memory.check(area, at, bytes);
+                memory.check(reader.place(bytes).0, bytes);
                 take(reader, memory, bytes, input.below(bytes + 1));
                 reader.give_back(memory);
                 let position = header.reader.position.load(order);

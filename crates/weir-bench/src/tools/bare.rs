@@ -86,15 +86,15 @@ impl<const BYTES: usize> Bare<BYTES> {
             // Acquire: the ring holds zeros up to that position.
             self.free.set(shared.word(POSITION).load(Ordering::Acquire) as usize + RING_BYTES);
         }
-        let sleep = READER_SLEEP * LINE_BYTES;
-        if shared.word_at(sleep + CLOSED).load(Ordering::Acquire) != 0 {
-            return Err(CaseError::failed("the other side has closed"));
-        }
         let at = RING + written % RING_BYTES;
         shared.copy_in(at + WORD_BYTES, record);
         // Release: a reader that sees the word sees the record.
         shared.half_at(at).store(BYTES as u32 | 1 << 31, Ordering::Release);
         self.written.set(written + Self::FOOTPRINT);
+        let sleep = READER_SLEEP * LINE_BYTES;
+        if shared.word_at(sleep + CLOSED).load(Ordering::Acquire) != 0 {
+            return Err(CaseError::failed("the other side has closed"));
+        }
         self.count(WRITER_COUNTS);
         // There is no fence: a wake-up is seldom lost, and the reader then wakes after its timeout.
         let asleep = shared.half(READER_SLEEP);
