@@ -43,6 +43,11 @@ fn wrong_usage_is_told_in_a_sentence() {
     refused(&["qqq"], 2, "weir: there is no suite 'qqq'; weir bench --list names them");
     refused(&["nosuch"], 2, "weir: there is no suite 'nosuch'; weir bench --list names them");
     refused(&["futex"], 2, "there is no suite 'futex'; --filter 'futex' runs the ");
+    let meant = "no case of joy-ipc matches 'two-way weir-recrd 4 B'; \
+         did you mean 'two-way weir-record 4 B'?";
+    refused(&["limits", "joy-ipc/two-way weir-recrd 4 B"], 2, meant);
+    let named = "no case of joy-ipc matches 'qqq'; weir bench --list joy-ipc names them";
+    refused(&["joy-ipc/qqq"], 2, named);
     refused(&["joy-ipc/("], 2, "weir: '(' is not a regular expression: found open group");
     refused(&["--filter", "nosuch"], 2, "weir: no case matches nosuch");
     refused(&["--list", "--filter", "nosuch"], 2, "weir: no case matches nosuch");

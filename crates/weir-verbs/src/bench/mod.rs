@@ -257,13 +257,19 @@ pub fn cell() -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The cases that the command line picks. Refuses suites that do not exist.
+/// The cases that the command line picks. Refuses suites that do not exist, and words that pick no
+/// case of theirs.
 fn picks(suites: &[Suite], options: &BenchOptions) -> Result<Picks, Fault> {
     let picks = picked(&options.suites, options.filter.as_deref())?;
-    match picks.suites.iter().find(|pick| suites.iter().all(|s| s.name != pick.suite())) {
-        Some(unknown) => Err(unknown_suite(suites, unknown.suite())),
-        None => Ok(picks),
+    for pick in &picks.suites {
+        let suite = suites.iter().find(|suite| suite.name == pick.suite());
+        let suite = suite.ok_or_else(|| unknown_suite(suites, pick.suite()))?;
+        let alone = Picks { suites: vec![pick.clone()], filter: None };
+        if suite.groups.iter().all(|group| alone.of_group(suite, group).is_empty()) {
+            return Err(unknown_case(suite, pick));
+        }
     }
+    Ok(picks)
 }
 
 fn picked(asked: &[String], filter: Option<&str>) -> Result<Picks, Fault> {
@@ -272,15 +278,32 @@ fn picked(asked: &[String], filter: Option<&str>) -> Result<Picks, Fault> {
     Ok(Picks { suites: suites.map_err(Fault::usage)?, filter: filter.map_err(Fault::usage)? })
 }
 
+/// The name that is most like a misspelt one, if any is like it.
+fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = names.map(|name| (strsim::jaro_winkler(typed, name), name));
+    let near = near.filter(|(score, _)| *score > NEAR).max_by(|a, b| a.0.total_cmp(&b.0));
+    near.map(|(_, name)| name)
+}
+
+/// The error for words that pick no case of a suite.
+fn unknown_case(suite: &Suite, pick: &Pick) -> Fault {
+    let typed = pick.text().split_once('/').map_or("", |(_, cases)| cases);
+    let cases = suite.groups.iter().flat_map(|group| &group.cases);
+    let what = match nearest(typed, cases.map(|case| case.name.as_str())) {
+        Some(name) => format!("did you mean '{name}'?"),
+        None => format!("weir bench --list {} names them", suite.name),
+    };
+    Fault::usage(format!("no case of {} matches '{typed}'; {what}", suite.name))
+}
+
 /// The error for an unknown suite. It suggests a similar name, or a filter if cases match the word.
 fn unknown_suite(suites: &[Suite], unknown: &str) -> Fault {
-    let near = suites.iter().map(|suite| (strsim::jaro_winkler(unknown, suite.name), suite.name));
-    let nearest = near.filter(|(score, _)| *score > NEAR).max_by(|a, b| a.0.total_cmp(&b.0));
+    let nearest = nearest(unknown, suites.iter().map(|suite| suite.name));
     let cases = suites.iter().flat_map(|suite| &suite.groups).flat_map(|group| &group.cases);
     let word = unknown.to_lowercase();
     let found = cases.filter(|case| case.name.to_lowercase().contains(&word)).count();
     Fault::usage(match (nearest, found) {
-        (Some((_, name)), _) => format!("there is no suite '{unknown}'; did you mean '{name}'?"),
+        (Some(name), _) => format!("there is no suite '{unknown}'; did you mean '{name}'?"),
         (None, 0) => format!("there is no suite '{unknown}'; weir bench --list names them"),
         (None, found) => format!(
             "there is no suite '{unknown}'; --filter '{unknown}' runs the {found} cases whose names \
