@@ -14,7 +14,7 @@ mod wishes;
 pub use backoff::Backoff;
 pub use fencing::Fencing;
 pub use levers::{CacheSizes, Levers, RingTrial, choose, fallback};
-pub use rests::Rests;
+pub use rests::{Rest, Rests};
 pub use spin::{PeerCpu, Spin, Yielding};
 pub use wishes::CapacityWishes;
 

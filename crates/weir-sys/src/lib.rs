@@ -7,6 +7,7 @@
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`userfault`]: page faults that this process serves itself.
 //! - [`tun`], [`gather`]: a TUN device, and a write of two pieces of memory to it.
+//! - [`rests`]: instructions by which a loop rests between two looks.
 //! - [`calendar`]: dates and times of day.
 //! - [`namespace`]: namespaces of networks and mounts.
 //! - [`mapping`]: anonymous memory. [`words`]: a file as words that several processes share.
@@ -27,6 +28,7 @@ pub mod namespace;
 pub mod overlay;
 pub mod peer;
 pub mod proc;
+pub mod rests;
 pub mod segments;
 pub mod signals;
 pub mod spill;

@@ -31,7 +31,12 @@ trait Exchange<const BYTES: usize> {
 
 /// Makes the cases of the lower bound.
 pub fn bare_cases() -> Vec<Case> {
-    let rests = [("bare-ring", Rest::Fence), ("bare-ring-pause", Rest::Pause)];
+    let rests = [
+        ("bare-ring", Rest::Fence),
+        ("bare-ring-pause", Rest::Pause),
+        ("bare-ring-loads", Rest::Loads),
+        ("bare-ring-stores", Rest::Stores),
+    ];
     rests.into_iter().flat_map(|(name, rest)| bare_sizes(name, rest)).collect()
 }
 

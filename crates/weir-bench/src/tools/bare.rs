@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 use weir_measure::bench::case::CaseError;
+use weir_sys::rests::{wait_for_loads, wait_for_stores};
 
 /// Numbers of the lines. One side writes each of them, except those of the sleep words.
 const POSITION: usize = 0;
@@ -44,6 +45,10 @@ const MOST_NAP: Duration = Duration::from_millis(100);
 pub enum Rest {
     Fence,
     Pause,
+    /// Until the last look has its value.
+    Loads,
+    /// Until the own stores are visible, once; then by pauses.
+    Stores,
 }
 
 /// One direction, for records of `BYTES` bytes.
@@ -118,7 +123,12 @@ impl<const BYTES: usize> Bare<BYTES> {
             self.add(READER_COUNTS, 2, 1);
             let came = match self.rest {
                 Rest::Fence => looks(is_there, || fence(Ordering::SeqCst)),
+                Rest::Loads => looks(is_there, wait_for_loads),
                 Rest::Pause => looks(is_there, std::hint::spin_loop),
+                Rest::Stores => {
+                    wait_for_stores();
+                    looks(is_there, std::hint::spin_loop)
+                }
             };
             if !came {
                 self.sleep_until(is_there)?;
@@ -209,7 +219,7 @@ mod tests {
 
     #[test]
     fn records_come_as_they_were_sent_for_some_laps_of_the_ring() {
-        for rest in [Rest::Fence, Rest::Pause] {
+        for rest in [Rest::Fence, Rest::Pause, Rest::Loads, Rest::Stores] {
             let ring = Bare::<64>::new(rest).expect("made");
             for round in 0..5 * RING_BYTES / 64 {
                 let record = [round as u8; 64];

@@ -1,21 +1,54 @@
-//! How an end rests between two quick looks: by a full fence, or by some pauses.
+//! How an end rests between two quick looks: by a fence of some kind, or by some pauses.
 //!
-//! Which is better depends on the CPU, and on how far the line travels. On one CPU a round trip took
-//! three quarters of the time with a pause in place of the fence; on another one a pause made it a
-//! quarter longer; and a line that comes from far wants more pauses than one that comes from near
-//! (docs/design/pipe.md). A virtual machine's CPUs may be moved at any time. So an end tries one more
-//! and one less now and then, in rounds of some waits, and keeps what moves the bytes sooner.
+//! Which is better depends on the CPU, on the length of a record, and on how far the line travels. On
+//! one CPU a round trip took three quarters of the time with a pause in place of a full fence; on
+//! another one a pause made it a quarter longer; and on a third one a fence for loads was best for
+//! records of 48 bytes, and waiting for the own stores for those of 4 (docs/design/pipe.md). A virtual
+//! machine's CPUs may be moved at any time. So an end tries other rests now and then, in rounds of some
+//! waits, and keeps what moves the bytes sooner.
+
+/// What an end does between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// It passes a full fence.
+    Fence,
+    /// It waits until the last look has its value.
+    Loads,
+    /// It waits once until its own stores are visible, and then pauses after each look.
+    Stores,
+    /// It pauses.
+    Pause,
+    /// It pauses twice.
+    TwoPauses,
+    /// It pauses three times.
+    ThreePauses,
+}
+
+impl Rest {
+    /// The rests that are tried from this one, in turn. From each one any other is reached by steps of
+    /// which each may pay.
+    fn others(self) -> &'static [Rest] {
+        match self {
+            Rest::Fence => &[Rest::Loads, Rest::Pause, Rest::Stores],
+            Rest::Loads => &[Rest::Stores, Rest::Pause, Rest::Fence, Rest::TwoPauses],
+            Rest::Stores => &[Rest::Loads, Rest::Pause, Rest::Fence, Rest::TwoPauses],
+            Rest::Pause => &[Rest::Loads, Rest::TwoPauses, Rest::Stores, Rest::Fence],
+            Rest::TwoPauses => &[Rest::Pause, Rest::ThreePauses, Rest::Stores],
+            Rest::ThreePauses => &[Rest::TwoPauses, Rest::Pause],
+        }
+    }
+}
 
 /// Waits in a round. A round is timed as a whole, so the clock is read once for as many waits.
 const ROUND_WAITS: u32 = 128;
 /// Rounds of each of two rests in a trial. Their medians are compared, so that rounds in which this
 /// process or the other one was held up do not count.
 const ROUNDS: usize = 9;
-/// Waits before the first trial, and after a trial that changed the rest; doubled after one that did
-/// not.
+/// Waits before the first trial, and after a trial that changed the rest; doubled once all others have
+/// been tried and none changed it.
 const FIRST_PATIENCE: u32 = 1 << 10;
 const MOST_PATIENCE: u32 = 1 << 15;
-const FIRST_PAUSES: u32 = 1;
+const FIRST_REST: Rest = Rest::Loads;
 /// A change must save this part of the time: one of so many. The medians of two such sets of rounds
 /// with the same rest differ by 1 to 2 %.
 const WORTH: u64 = 32;
@@ -25,38 +58,35 @@ const PER_BYTES: u64 = 1 << 20;
 /// What one end knows of how to rest.
 #[derive(Clone, Debug)]
 pub struct Rests {
-    /// Pauses between two looks now, and outside a trial.
-    pauses: u32,
-    kept_pauses: u32,
+    /// The rest now, and outside a trial.
+    rest: Rest,
+    kept: Rest,
     /// Waits left in the round, or until the next trial.
     left: u32,
     patience: u32,
-    /// Whether the next trial is of one more pause, and not of one less.
-    upwards: bool,
+    /// Trials since the rest was changed.
+    trials: usize,
     trial: Option<Trial>,
 }
 
 impl Default for Rests {
     fn default() -> Rests {
         Rests {
-            pauses: FIRST_PAUSES,
-            kept_pauses: FIRST_PAUSES,
+            rest: FIRST_REST,
+            kept: FIRST_REST,
             left: FIRST_PATIENCE,
             patience: FIRST_PATIENCE,
-            upwards: false,
+            trials: 0,
             trial: None,
         }
     }
 }
 
 impl Rests {
-    /// The largest number of pauses between two looks.
-    pub const MOST_PAUSES: u32 = 3;
-
-    /// Returns how many pauses are between two looks of this wait; 0 for a fence.
+    /// Returns the rest between two looks of this wait.
     #[inline]
-    pub fn pauses(&self) -> u32 {
-        self.pauses
+    pub fn rest(&self) -> Rest {
+        self.rest
     }
 
     /// Counts a wait. Returns whether a round is over: then the caller [goes on](Rests::mark) to the
@@ -80,29 +110,29 @@ impl Rests {
                 }
             }
         }
-        self.pauses = self.trial.as_ref().map_or(self.kept_pauses, Trial::pauses);
+        self.rest = self.trial.as_ref().map_or(self.kept, Trial::rest);
     }
 
     fn begin_trial(&mut self, chance: u64) {
-        let kept = self.kept_pauses;
-        self.upwards = (self.upwards || kept == 0) && kept < Rests::MOST_PAUSES;
-        let tried = if self.upwards { kept + 1 } else { kept - 1 };
-        self.trial = Some(Trial::new(kept, tried, chance));
+        let others = self.kept.others();
+        let tried = others[self.trials % others.len()];
+        self.trials += 1;
+        self.trial = Some(Trial::new(self.kept, tried, chance));
     }
 
     fn end_trial(&mut self, chance: u64) {
         let Some(trial) = self.trial.take() else { return };
         let pays = trial.pays();
         if pays && !trial.is_second {
-            let second = Trial::new(self.kept_pauses, trial.tried(), chance);
+            let second = Trial::new(self.kept, trial.tried(), chance);
             self.trial = Some(Trial { is_second: true, ..second });
             return;
         }
         if pays {
-            self.kept_pauses = trial.tried();
+            self.kept = trial.tried();
+            self.trials = 0;
             self.patience = FIRST_PATIENCE;
-        } else {
-            self.upwards = !self.upwards;
+        } else if self.trials.is_multiple_of(self.kept.others().len()) {
             self.patience = (self.patience * 2).min(MOST_PATIENCE);
         }
         // Two ends that wait for each other in turn would hold their trials at the same time. So
@@ -121,9 +151,9 @@ struct Trial {
     is_second: bool,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Side {
-    pauses: u32,
+    rest: Rest,
     costs: [u64; ROUNDS],
     rounds: usize,
 }
@@ -141,17 +171,17 @@ impl Side {
 }
 
 impl Trial {
-    fn new(kept: u32, tried: u32, chance: u64) -> Trial {
-        let side = |pauses| Side { pauses, ..Side::default() };
+    fn new(kept: Rest, tried: Rest, chance: u64) -> Trial {
+        let side = |rest| Side { rest, costs: [0; ROUNDS], rounds: 0 };
         Trial { sides: [side(kept), side(tried)], turn: (chance & 1) as usize, is_second: false }
     }
 
-    fn tried(&self) -> u32 {
-        self.sides[1].pauses
+    fn tried(&self) -> Rest {
+        self.sides[1].rest
     }
 
-    fn pauses(&self) -> u32 {
-        self.sides[self.turn].pauses
+    fn rest(&self) -> Rest {
+        self.sides[self.turn].rest
     }
 
     /// Takes down what a round cost. Returns whether there is one more.
@@ -182,13 +212,19 @@ fn scatter(ns: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The time of a wait by the number of pauses.
-    type Times = [u64; 1 + Rests::MOST_PAUSES as usize];
+    const RESTS: [Rest; 6] =
+        [Rest::Fence, Rest::Loads, Rest::Stores, Rest::Pause, Rest::TwoPauses, Rest::ThreePauses];
 
-    /// On a CPU where a pause pays and two do not, and on one where a fence is best.
-    const PAUSES_PAY: Times = [67, 54, 61, 75];
-    const FENCES_PAY: Times = [37, 45, 50, 60];
-    const FAR: Times = [250, 210, 170, 200];
+    /// The time of a wait by its rest, in the order of [`RESTS`].
+    type Times = [u64; 6];
+
+    /// On a CPU where a pause pays and two do not; on one where a full fence is best; where lines come
+    /// from far; and for two lengths of records on a third CPU.
+    const PAUSES_PAY: Times = [67, 62, 60, 54, 61, 75];
+    const FENCES_PAY: Times = [37, 42, 46, 45, 50, 60];
+    const FAR: Times = [250, 230, 220, 210, 170, 200];
+    const LOADS_PAY: Times = [76, 69, 84, 76, 87, 99];
+    const STORES_PAY: Times = [54, 51, 47, 51, 62, 75];
 
     /// Two ends that wait for each other in turn.
     struct Ends {
@@ -205,17 +241,18 @@ mod tests {
         }
 
         /// Makes round trips; one in `seldom` is held up. Returns the waits with each rest.
-        fn trips(&mut self, count: u64, times: Times, seldom: u64) -> [u64; 4] {
-            let mut waits = [0; 4];
+        fn trips(&mut self, count: u64, times: Times, seldom: u64) -> Times {
+            let mut waits = [0; 6];
             for trip in 0..count {
                 for (end, since_ns) in self.ends.iter_mut().zip(&mut self.since_ns) {
                     if end.begins() {
                         end.mark(self.now_ns - *since_ns, 256);
                         *since_ns = self.now_ns;
                     }
-                    waits[end.pauses() as usize] += 1;
+                    let rest = RESTS.iter().position(|rest| *rest == end.rest()).unwrap_or(0);
+                    waits[rest] += 1;
                     self.chance = scatter(self.chance + 1);
-                    self.now_ns += times[end.pauses() as usize] + self.chance % 5;
+                    self.now_ns += times[rest] + self.chance % 5;
                 }
                 if trip % seldom == 0 {
                     self.now_ns += 50_000;
@@ -228,31 +265,52 @@ mod tests {
     #[test]
     fn ends_learn_how_to_rest_here_and_learn_anew_when_that_changes() {
         let mut ends = Ends::new();
-        for (times, best) in [(PAUSES_PAY, 1), (FENCES_PAY, 0), (FAR, 2), (PAUSES_PAY, 1)] {
+        let all = [PAUSES_PAY, FENCES_PAY, FAR, LOADS_PAY, STORES_PAY, FAR, PAUSES_PAY];
+        for times in all {
+            let best = (0..6).min_by_key(|rest| times[*rest]).expect("some");
             ends.trips(4_000_000, times, 1_000);
             let waits = ends.trips(1_000_000, times, 1_000);
-            assert!(waits[best] > 1_950_000, "{waits:?} of two million, {times:?}");
+            assert!(waits[best] > 1_930_000, "{waits:?} of two million, {times:?}");
         }
     }
 
     #[test]
     fn most_ends_have_learned_after_a_hundred_thousand_waits() {
-        let mut fences = 0;
-        for chance in 0..32 {
-            let mut ends = Ends { chance, ..Ends::new() };
-            ends.trips(100_000, FENCES_PAY, u64::MAX);
-            fences += ends.trips(1_000, FENCES_PAY, u64::MAX)[0];
+        for times in [PAUSES_PAY, FENCES_PAY, FAR, LOADS_PAY, STORES_PAY] {
+            let best = (0..6).min_by_key(|rest| times[*rest]).expect("some");
+            let mut right = 0;
+            for chance in 0..32 {
+                let mut ends = Ends { chance, ..Ends::new() };
+                ends.trips(100_000, times, u64::MAX);
+                right += ends.trips(1_000, times, u64::MAX)[best];
+            }
+            assert!(right > 54_000, "{right} of 64 thousand, {times:?}");
         }
-        assert!(fences > 54_000, "{fences} of 64 thousand");
     }
 
     #[test]
     fn rests_that_make_no_difference_are_seldom_tried() {
         let mut ends = Ends::new();
-        ends.trips(1_000_000, [50; 4], 1_000);
-        let waits = ends.trips(1_000_000, [50; 4], 1_000);
+        ends.trips(1_000_000, [50; 6], 1_000);
+        let waits = ends.trips(1_000_000, [50; 6], 1_000);
         let most = waits.into_iter().max().unwrap_or_default();
         assert!(most > 1_940_000, "{waits:?}");
+    }
+
+    #[test]
+    fn every_rest_is_reached_from_every_other() {
+        for first in RESTS {
+            let mut reached = RESTS.map(|rest| rest == first);
+            for _ in RESTS {
+                let from = reached;
+                for (from, _) in RESTS.iter().zip(from).filter(|(_, reached)| *reached) {
+                    for (rest, reached) in RESTS.iter().zip(&mut reached) {
+                        *reached |= from.others().contains(rest);
+                    }
+                }
+            }
+            assert_eq!(reached, [true; 6], "from {first:?}");
+        }
     }
 
     #[test]
@@ -260,11 +318,12 @@ mod tests {
         let mut rests = Rests::default();
         // Each wait takes twice as long with a pause, and three times as many bytes follow it.
         for _ in 0..100_000 {
-            let (ns, bytes) = if rests.pauses() == 1 { (2_000, 30) } else { (1_000, 10) };
+            let paused = rests.rest() == Rest::Pause;
+            let (ns, bytes) = if paused { (2_000, 30) } else { (1_000, 10) };
             if rests.begins() {
                 rests.mark(ns, bytes);
             }
         }
-        assert_eq!(rests.kept_pauses, 1);
+        assert_eq!(rests.kept, Rest::Pause);
     }
 }

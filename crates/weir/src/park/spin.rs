@@ -3,8 +3,9 @@
 use super::Until;
 use crate::error::Result;
 use std::time::Instant;
-use weir_policy::pipe::{PeerCpu, Rests, Spin, Yielding};
+use weir_policy::pipe::{PeerCpu, Rest, Rests, Spin, Yielding};
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
+use weir_sys::rests::{wait_for_loads, wait_for_stores};
 
 /// Looks before the clock is read or the CPU looked up: several travel times of a cache line.
 const QUICK_LOOKS: u32 = 40;
@@ -34,24 +35,24 @@ pub enum Waiting {
     Spin,
 }
 
-/// The looks that come first in a wait, and how many pauses are between two of them; 0 for a fence.
+/// The looks that come first in a wait, and what is between two of them.
 #[derive(Clone, Copy, Debug)]
 pub struct QuickLooks {
     count: u32,
-    pauses: u32,
+    rest: Rest,
 }
 
 impl QuickLooks {
-    /// Whether a fence is between two looks, and no pauses.
+    /// Whether a full fence is between two looks.
     #[inline(always)]
     pub fn rest_by_fences(self) -> bool {
-        self.pauses == 0
+        self.rest == Rest::Fence
     }
 }
 
 impl Default for QuickLooks {
     fn default() -> QuickLooks {
-        QuickLooks { count: QUICK_LOOKS, pauses: 0 }
+        QuickLooks { count: QUICK_LOOKS, rest: Rest::Fence }
     }
 }
 
@@ -101,7 +102,7 @@ impl Spinner {
             _ if self.shares_cpu => 1,
             _ => QUICK_LOOKS,
         };
-        QuickLooks { count, pauses: self.rests.pauses() }
+        QuickLooks { count, rest: self.rests.rest() }
     }
 
     /// Tells the rests how long a round of waits took, and what was moved in it.
@@ -214,6 +215,10 @@ pub fn look_quickly<T>(
     is_over: impl Fn() -> bool,
     mut look: impl FnMut() -> Option<T>,
 ) -> Option<T> {
+    // One look is no wait: it is made for a side that runs on this CPU.
+    if looks.rest == Rest::Stores && looks.count > 1 {
+        wait_for_stores();
+    }
     for _ in 0..looks.count {
         let found = look();
         if found.is_some() {
@@ -225,25 +230,26 @@ pub fn look_quickly<T>(
                 break;
             }
         } else {
-            // This costs nothing before a pause, and delays the next look behind one.
+            // This costs nothing before a rest, and delays the next look behind one.
             if is_over() {
                 break;
             }
-            pause(looks.pauses);
+            rest(looks.rest);
         }
     }
     None
 }
 
-/// Pauses so many times, and at least once.
+/// Rests between two looks, by no full fence.
 #[inline(always)]
-fn pause(times: u32) {
-    const { assert!(Rests::MOST_PAUSES == 3) };
-    // There is no loop, which the compiler would unroll.
+fn rest(rest: Rest) {
+    if rest == Rest::Loads {
+        return wait_for_loads();
+    }
     std::hint::spin_loop();
-    if times > 1 {
+    if matches!(rest, Rest::TwoPauses | Rest::ThreePauses) {
         std::hint::spin_loop();
-        if times > 2 {
+        if rest == Rest::ThreePauses {
             std::hint::spin_loop();
         }
     }
