@@ -89,12 +89,13 @@ fn answer(
 ) {
     match arrival {
         StationMessage::Packet { bytes, .. } => {
+            // It follows directly on the check of the header.
+            let span = spans::ANSWER.enter_next();
             let Ok(datagram) = Datagram::check(bytes) else { return };
             let mut through = Through { sender, log, from: datagram.header().source };
             if let Some(log) = log {
                 log.foreign_request(&datagram);
             }
-            let span = spans::ANSWER.enter();
             engine.take(&datagram, now_ns(), &mut through);
             span.end_at_last();
         }

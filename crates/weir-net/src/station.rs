@@ -196,7 +196,11 @@ impl Station {
         };
         let timeout = if time.is_zero() { Timeout::Now } else { Timeout::from(time) };
         let got = port.receive_each_timeout(buffer, timeout, show);
-        drop((waiting, taking));
+        drop(waiting);
+        if let Some(taking) = taking {
+            // Hardly anything is done behind the last message.
+            taking.end_at_last();
+        }
         if let Some(error) = sender.failure {
             return Err(error.into());
         }

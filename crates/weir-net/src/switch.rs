@@ -234,8 +234,11 @@ fn look(
     if !port.is_ready()? {
         return Ok(0);
     }
-    let _span = spans::TAKE.enter_next();
-    match port.lend_each_timeout(message, Timeout::Now, see) {
+    let span = spans::TAKE.enter_next();
+    let seen = port.lend_each_timeout(message, Timeout::Now, see);
+    // Hardly anything is done behind the last message.
+    span.end_at_last();
+    match seen {
         // Only part of a message was there, or an event that is not shown.
         Err(error) if error.kind() == weir::ErrorKind::WouldBlock => Ok(0),
         seen => seen,

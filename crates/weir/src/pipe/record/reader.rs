@@ -298,9 +298,9 @@ fn look_soon<'a>(end: &'a mut End, ring: &record::RecordReader) -> Option<(u32, 
     let looks = end.begin_wait();
     let map = end.map.here()?;
     let is_gone = || end.is_gone_from(map, Role::Writer);
-    // Where a fence is the better rest, looks that follow each other more closely were worse
-    // (docs/design/pipe.md). So only looks with other rests between them go to a place that was found
-    // before.
+    // Where a full fence is the better rest, looks that follow each other more closely were worse
+    // (docs/design/pipe.md). So only looks with another rest between them go to a place that was
+    // found before.
     let word = if looks.rest_by_fences() {
         look_quickly(looks, is_gone, || ring.find(&map))?
     } else {
