@@ -75,13 +75,15 @@ miri:
 # io_uring), and two mappings of one memory are two memories to it. Five tests bound or limit memory, of which TSan
 # takes many times what they allow; two limit the time of a thousand threads and of floods, and it takes many times
 # that too: these seven are left out. Processes that tests start say nothing to the terminal, so reports go to files,
-# and one fails the recipe. A test of regions dies of SIGBUS on purpose, so TSan leaves that signal alone. Needs
+# and one fails the recipe. A test of regions dies of SIGBUS on purpose, so TSan leaves that signal alone. TSan learns
+# of mappings from libc, so rustix goes through it: otherwise memory that is mapped anew at an address still has the
+# accesses of what lay there before, and two tests seem to race. Needs
 # `rustup +nightly component add rust-src`.
 #
 # The library's tests under ThreadSanitizer (about twenty minutes, half of them building)
 tsan:
     rm -f target/tsan/report.*
-    export TSAN_OPTIONS="die_after_fork=0 handle_sigbus=0 log_path=$PWD/target/tsan/report" RUSTFLAGS=-Zsanitizer=thread; \
+    export TSAN_OPTIONS="die_after_fork=0 handle_sigbus=0 log_path=$PWD/target/tsan/report" RUSTFLAGS="-Zsanitizer=thread --cfg=rustix_use_libc"; \
         export WEIR_KILLS=20 PROPTEST_CASES=32; \
         target=$(uname -m)-unknown-linux-gnu; \
         set -- --locked -p weir-ring -p weir --all-features -Zbuild-std --target $target --target-dir target/tsan \
