@@ -2,7 +2,7 @@
 //!
 //! They change when the next look is made, and nothing else: no order of accesses follows from them.
 //! A program that needs one uses [`std::sync::atomic::fence`]. `std` offers only `spin_loop`, and lets
-//! the compiler choose how to make a full fence (on x86-64, a locked instruction that takes some 3 ns).
+//! the compiler choose how to make a full fence (on x86-64, a locked instruction that takes 2 to 3 ns).
 
 /// Waits until the loads of this CPU have their values. So a look does not begin before the last one
 /// is over. Some 5 ns (`lfence`); a hint to the CPU where there is no such instruction.
@@ -18,13 +18,12 @@ pub fn wait_for_loads() {
 }
 
 /// Waits until other CPUs can see the stores of this one. So a look does not meet a message of this
-/// side that is still on its way out. Some 17 ns (`mfence`), and longer while a store waits for its
+/// side that is still on its way out. Some 16 ns (`mfence`), and longer while a store waits for its
 /// line; a full fence where there is no such instruction.
 #[inline(always)]
 pub fn wait_for_stores() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: MFENCE (SSE2, which x86-64 has) touches neither stack nor flags, and no memory of its
-    // own.
+    // SAFETY: MFENCE (SSE2, which x86-64 has) touches neither memory, stack nor flags.
     unsafe {
         std::arch::asm!("mfence", options(nomem, nostack, preserves_flags))
     };

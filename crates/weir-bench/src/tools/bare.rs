@@ -39,8 +39,8 @@ const LOOKS: u32 = 8_000;
 const NAP: Duration = Duration::from_millis(1);
 const MOST_NAP: Duration = Duration::from_millis(100);
 
-/// How the reader rests between two looks. Which is better depends on the CPU, and a lower bound is
-/// that of the better one.
+/// How the reader rests between two looks. Which is best depends on the CPU, and a lower bound is
+/// that of the best one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     Fence,

@@ -207,6 +207,8 @@ impl Spinner {
 /// the line changes, and on two threads of one core they slow the other side down. Which rest is
 /// better depends on the machine, so each waiter learns it ([`Rests`], docs/design/pipe.md).
 ///
+/// The caller has looked before. So an end that rests for its stores does that before the first look.
+///
 /// The looks become a part of the caller's code, so that what was found is used at once: between a
 /// message and its answer each instruction counts.
 #[inline(always)]
@@ -246,6 +248,7 @@ fn rest(rest: Rest) {
     if rest == Rest::Loads {
         return wait_for_loads();
     }
+    // There is no loop, which the compiler would unroll.
     std::hint::spin_loop();
     if matches!(rest, Rest::TwoPauses | Rest::ThreePauses) {
         std::hint::spin_loop();
