@@ -42,7 +42,7 @@ impl Lives {
                 (Some(at), _) => {
                     refine(&mut groups[at], life);
                     let above = parent.map(|parent| groups[parent].first.clone());
-                    self.rename(&mut groups[at], life, above);
+                    rename(&mut groups[at], life, self.name(life), above);
                     Some(at)
                 }
                 (None, Some(parent)) if groups.len() < MOST => {
@@ -60,35 +60,6 @@ impl Lives {
         let moved = sort(groups);
         let places = places.into_iter().map(|place| moved[place?]).collect();
         (adopted, places)
-    }
-
-    /// Corrects what a sample saw: the process before it became another program, or a copy of
-    /// the one `above` whose arguments were not there yet.
-    fn rename(&self, group: &mut Group, life: &Life, above: Option<(String, String)>) {
-        let name = self.name(life);
-        let known = !life.command.is_empty() && life.command == group.command;
-        if known && group.is_brief() {
-            // A sample may have met the copy of its shell, and read its arguments afterwards.
-            group.ends = life.ends;
-            if !name.is_empty() {
-                name.clone_into(&mut group.program);
-            }
-        }
-        // Nobody looked right after it became this program: what a sample saw may be its shell's.
-        group.ends_doubtful = life.executed && life.command.is_empty() && group.is_brief();
-        let other = !name.is_empty() && group.program != name && !known;
-        if life.executed && life.parent.is_some() && other {
-            name.clone_into(&mut group.program);
-            group.command.clone_from(&life.command);
-            group.first = (group.program.clone(), group.command.clone());
-            group.ends = life.ends;
-            group.more_ends.clear();
-            group.hidden = false;
-        } else if !life.executed && group.command.is_empty() {
-            let first = above.filter(|(program, _)| !program.is_empty());
-            group.first = first.unwrap_or_else(|| group.first.clone());
-            (group.program, group.command) = group.first.clone();
-        }
     }
 
     fn group(&self, life: &Life, parent: usize, above: &Group) -> Group {
@@ -120,6 +91,36 @@ impl Lives {
 fn is_of(group: &Group, life: &Life) -> bool {
     let ended = life.end_ns.is_some_and(|end_ns| group.first_ns > end_ns + LATE_NS);
     group.first_ns + LATE_NS >= life.start_ns && !ended
+}
+
+/// Corrects what a sample saw: the process before it became another program, or a copy of the one
+/// `above` whose arguments were not there yet. `name` is the life's program, where it is known.
+fn rename(group: &mut Group, life: &Life, name: &str, above: Option<(String, String)>) {
+    let known = !life.command.is_empty() && life.command == group.command;
+    // A sample reads a name and then arguments, and the process may become another program between
+    // the two.
+    let is_copy = above.as_ref().is_some_and(|(program, _)| *program == group.program);
+    if known && !name.is_empty() && (is_copy || group.is_brief()) {
+        name.clone_into(&mut group.program);
+    }
+    if known && group.is_brief() {
+        group.ends = life.ends;
+    }
+    // Nobody looked right after it became this program: what a sample saw may be its shell's.
+    group.ends_doubtful = life.executed && life.command.is_empty() && group.is_brief();
+    let other = !name.is_empty() && group.program != name && !known;
+    if life.executed && life.parent.is_some() && other {
+        name.clone_into(&mut group.program);
+        group.command.clone_from(&life.command);
+        group.first = (group.program.clone(), group.command.clone());
+        group.ends = life.ends;
+        group.more_ends.clear();
+        group.hidden = false;
+    } else if !life.executed && group.command.is_empty() {
+        let first = above.filter(|(program, _)| !program.is_empty());
+        group.first = first.unwrap_or_else(|| group.first.clone());
+        (group.program, group.command) = group.first.clone();
+    }
 }
 
 /// Takes the exact times of a life, and what the kernel counted for it.
@@ -167,6 +168,30 @@ fn sort(groups: &mut Vec<Group>) -> Vec<Option<usize>> {
 mod tests {
     use super::*;
     use crate::attribution::Endpoints;
+
+    /// A subshell waited for `sleep`, was seen many times, and became `seq` between the two reads of
+    /// a sample. It was shown as a shell that only waits, and its pipeline lost a stage: a loop of six
+    /// pipelines was one of five and another one.
+    #[test]
+    fn a_copy_that_becomes_a_program_within_a_sample_has_that_program_s_name() {
+        let bash = || Some((String::from("bash"), String::from("bash -c x")));
+        let sampled = |program: &str| {
+            let mut group = Group::new(7, Endpoints::default(), 5);
+            (0..20).for_each(|_| group.samples.add_look());
+            group.program = program.to_owned();
+            group.command = String::from("seq 1 9");
+            group
+        };
+        let command = String::from("seq 1 9");
+        let life = Life { pid: 7, parent: Some(0), executed: true, command, ..Life::default() };
+        let mut group = sampled("bash");
+        rename(&mut group, &life, "seq", bash());
+        assert_eq!(group.program, "seq");
+        // A program that gave itself a name keeps it.
+        let mut group = sampled("counter");
+        rename(&mut group, &life, "seq", bash());
+        assert_eq!(group.program, "counter");
+    }
 
     #[test]
     fn groups_stay_with_their_parents() {

@@ -143,23 +143,30 @@ impl<'a> Processes<'a> {
     }
 
     /// Whether the instances of a group are known one by one, if all processes are. Where some were
-    /// put together of parts, or seen by name only, no other group may have the same programs.
+    /// put together of parts, or seen by name only, no other group may have the same programs. Nor may
+    /// another group be this one without a row, unless both are different lines of a script: an
+    /// instance with a row that was taken for something else is such a group.
     fn is_sure(&self, class: &Class, all: &[Class]) -> bool {
-        let parent = |class: &Class| class.rows.first().map(|row| self.seen[row[0]].parent);
-        let has = |class: &Class, row: &Vec<usize>| {
-            let program = &self.seen[row[0]].program;
-            class.rows.iter().any(|mine| self.seen[mine[0]].program == *program)
-        };
-        let is_rival = |other: &&Class| {
-            parent(other) == parent(class) && other.rows.iter().any(|row| has(class, row))
-        };
+        let of = |row: &[usize]| (&self.seen[row[0]].program, self.seen[row[0]].parent);
+        let has = |class: &Class, row: &[usize]| class.rows.iter().any(|mine| of(mine) == of(row));
+        let is_rival = |other: &&Class| other.rows.iter().any(|row| has(class, row));
         let is_blurred = |class: &Class| {
             class.joined || class.rows.iter().flatten().any(|at| !self.seen[*at].known)
         };
         let even = class.rows.windows(2).all(|pair| pair[0].len() == pair[1].len());
         let rivals: Vec<&Class> = all.iter().filter(is_rival).collect();
         let alone = rivals.len() == 1 || !rivals.iter().any(|class| is_blurred(class));
-        alone && (even || !class.joined)
+        let whole =
+            !rivals.iter().any(|other| self.is_less(other, class) || self.is_less(class, other));
+        alone && whole && (even || !class.joined)
+    }
+
+    /// Whether the programs of a group are those of another one with some left out.
+    fn is_less(&self, less: &Class, more: &Class) -> bool {
+        let program = |row: &[usize]| &self.seen[row[0]].program;
+        let lines = less.line.is_some() && more.line.is_some();
+        let has = |row: &Vec<usize>| more.rows.iter().any(|theirs| program(theirs) == program(row));
+        !lines && less.rows.len() < more.rows.len() && less.rows.iter().all(has)
     }
 
     /// Finds which processes were waited for one after the other.
@@ -399,5 +406,61 @@ fn seen(
         ends,
         ends_doubtful: group.ends_doubtful,
         waits: label.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(
+        parent: usize,
+        program: &str,
+        pipes: &[(usize, bool)],
+        start_ns: u64,
+    ) -> SeenProcess {
+        let end =
+            |(pipe, writes): &(usize, bool)| End { pipe: *pipe, writes: *writes, named: false };
+        SeenProcess {
+            parent: Some(parent),
+            program: program.to_owned(),
+            command: program.to_owned(),
+            executed: program.to_owned(),
+            known: true,
+            start_ns,
+            end_ns: start_ns + 50,
+            ends: pipes.iter().map(end).collect(),
+            ..SeenProcess::default()
+        }
+    }
+
+    /// A loop of six `(sleep; seq) | sort`. In the first, what became `seq` was taken for a shell that
+    /// waits: the group of the other five was called exact.
+    #[test]
+    fn a_group_beside_another_one_that_lacks_a_row_of_it_is_not_sure() {
+        let sure = |lacking: bool| {
+            let first = SeenProcess { end_ns: 1000, waits: true, ..SeenProcess::default() };
+            let mut seen = vec![first];
+            for n in 0..6 {
+                let start_ns = 100 * n as u64;
+                let shell = seen.len();
+                seen.push(process(0, "seq", &[(n, true)], start_ns));
+                seen[shell].waits = lacking && n == 0;
+                seen.push(process(shell, "sleep", &[(n, true)], start_ns));
+                seen.push(process(0, "sort", &[(n, false)], start_ns));
+            }
+            let all = classes(&seen, &instances(&seen), &[], &|_| None, &|_| false);
+            let processes = Processes {
+                groups: &[],
+                members: Vec::new(),
+                seen,
+                labels: Vec::new(),
+                pipes: &[],
+                scripts: Scripts::default(),
+            };
+            (all.len(), all.iter().any(|class| processes.is_sure(class, &all)))
+        };
+        assert_eq!(sure(false), (1, true));
+        assert_eq!(sure(true), (2, false));
     }
 }
