@@ -6,9 +6,11 @@
 //! on all CPUs, which is a system call and an interrupt (0.4 to 10 us). At its first sleep it gives
 //! the duty back, because a reader that often sleeps would pay for the barrier each time.
 
-/// Records without a sleep before the reader takes the duty: at 5 ns each, about 80 us are saved
-/// against 10 us paid.
-const LONG_RECORDS: u32 = 16_384;
+/// Records without a sleep before the reader takes the duty. Their fences have cost the writer 10 us by
+/// then, at 5 ns each, and the barrier costs up to 10 us: so the reader never pays more than twice what
+/// the better choice would have cost. Where lines are under way, a fence waits for them and costs up to
+/// 150 ns.
+const LONG_RECORDS: u32 = 2_048;
 /// How many records a record counts for that ended a spinning wait. Its fence lay between a message
 /// and its answer, where it costs some 30 ns rather than 5.
 const SPUN_RECORDS: u32 = 8;
