@@ -23,7 +23,7 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
     let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
     let mut queue: VecDeque<(FrameKind, bool, VecDeque<u8>)> = VecDeque::new();
     while let Some(step) = input.step() {
-        match step % 6 {
+        match step % 7 {
             0 | 1 => {
                 let bytes = pattern(queue.len(), input.below(1024));
                 let kind = if step & 0x40 == 0 { FrameKind::Data } else { FrameKind::Signal };
@@ -47,6 +47,25 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
                 }
             }
             4 => {
+                let mut buffer = vec![0; 1 + input.below(1024)];
+                let mut left = 1 + input.below(8);
+                let taken = reader.take_data(heap, LANE, &mut buffer, |of, part| {
+                    let (kind, more, bytes) = queue.front_mut().expect("there");
+                    assert_eq!(*kind, FrameKind::Data);
+                    assert!(bytes.drain(..part.len()).eq(part.iter().copied()));
+                    assert_eq!(
+                        (of.is_rest, of.more),
+                        (bytes.is_empty(), *more || !bytes.is_empty())
+                    );
+                    if bytes.is_empty() {
+                        queue.pop_front();
+                    }
+                    left -= 1;
+                    left > 0
+                });
+                assert_eq!(taken, Ok(()));
+            }
+            5 => {
                 reader.give_back(heap, LANE);
                 writer.refresh(heap, LANE).expect("sound");
             }
@@ -87,8 +106,17 @@ fn beside_anything(heap: &LaneHeap, input: &mut Input<'_>) {
                     }
                     continue;
                 };
-                let mut out = vec![0; input.below(1024)];
-                let taken = reader.take(heap, LANE, &mut out);
+                let mut out = vec![0; 1 + input.below(1024)];
+                let mut taken = 0;
+                if frame.kind == FrameKind::Data && step & 0x80 == 0 {
+                    let seen = reader.take_data(heap, LANE, &mut out, |_, bytes| {
+                        taken = bytes.len();
+                        false
+                    });
+                    assert_eq!(seen, Ok(()));
+                } else {
+                    taken = reader.take(heap, LANE, &mut out);
+                }
                 assert!(taken <= frame.left && taken <= out.len());
                 part = taken < frame.left;
                 reader.give_back(heap, LANE);

@@ -10,159 +10,36 @@
 //! [`look_away`], after which the reader looks once more.
 
 use super::{Corrupt, check_behind};
-use crate::primitive::{AtomicU32, AtomicU64, Ordering};
-use weir_policy::arena::{LARGEST_BYTES, SMALLEST_BYTES};
+use crate::primitive::{AtomicU32, Ordering};
 
 mod attention;
 #[cfg(any(test, loom, fuzzing))]
 pub mod heap;
 pub mod link;
+mod memory;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use attention::{
-    AWAY, LOOKING, LOOKING_WITH_BARRIER, fence_before_last_look, look_at, look_away, must_notify,
+    AWAY, LOOKING, LOOKING_WITH_BARRIER, attention_to, fence_before_last_look, look_at, look_away,
+    must_notify,
+};
+pub use memory::{
+    LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide, ReaderLine, WriterLine,
 };
 
 /// Bytes of the ring beside the positions.
 pub const INLINE_BYTES: usize = if cfg!(loom) { 16 } else { 128 };
 /// Bytes of a frame's head.
 pub const HEAD_BYTES: usize = 4;
+/// How far ahead of a short frame its reader asks for what is written. The place of the next frame is
+/// known only once the length before it is there, so the CPU waits for one line after the other. The
+/// lines of a long frame it fetches ahead by itself.
+const AHEAD_BYTES: u64 = 512;
+/// Longest frame that is short.
+const SHORT_BYTES: u16 = 128;
 /// Room that is kept for the one frame that ends a channel, so that it always fits.
 const RESERVED_BYTES: usize = HEAD_BYTES;
-
-/// What the writer of a lane stores, and whether its reader looks at the lane.
-#[repr(C, align(64))]
-#[derive(Debug, Default)]
-pub struct WriterLine {
-    /// Bytes written and published.
-    pub written: AtomicU64,
-    /// Where the ring lies: see [`LanePlace`].
-    pub place: AtomicU64,
-    /// [`AWAY`], [`LOOKING`] or [`LOOKING_WITH_BARRIER`]. The writer loads this after each frame and
-    /// the reader seldom changes it, so it lies beside what the writer writes.
-    pub attention: AtomicU32,
-}
-
-/// What the reader stores, and what it is asked.
-#[repr(C, align(64))]
-#[derive(Debug, Default)]
-pub struct ReaderLine {
-    /// Bytes read and given back.
-    pub read: AtomicU64,
-    /// Not 0 while the writer wants to be notified of room.
-    pub wanted: AtomicU32,
-}
-
-/// The shared words of a lane.
-#[repr(C, align(128))]
-#[derive(Debug, Default)]
-pub struct LaneWords {
-    /// The writer's line.
-    pub writer: WriterLine,
-    /// The reader's line.
-    pub reader: ReaderLine,
-    /// The ring beside the positions; only copies reach it.
-    pub inline: [AtomicU32; INLINE_BYTES / 4],
-}
-
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<LaneWords>() == 256 && size_of::<WriterLine>() == 64);
-
-/// A side of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkSide {
-    /// The side that accepts connections.
-    Owner,
-    /// The side that connected.
-    Peer,
-}
-
-impl LinkSide {
-    /// Returns the other side.
-    #[inline]
-    pub fn other(self) -> LinkSide {
-        if self == LinkSide::Owner { LinkSide::Peer } else { LinkSide::Owner }
-    }
-}
-
-/// One of the two lanes of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneId {
-    /// The side that writes it.
-    pub writer: LinkSide,
-    /// The channel.
-    pub channel: u32,
-}
-
-/// Where the ring of a lane lies: in an arena, or beside its positions, if it has 0 bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LanePlace {
-    offset: u32,
-    block_bytes: u32,
-}
-
-impl LanePlace {
-    /// Beside the positions.
-    pub const INLINE: LanePlace = LanePlace { offset: 0, block_bytes: 0 };
-
-    /// Returns the place of a block of the writer's arena.
-    #[inline]
-    pub fn block(offset: u32, block_bytes: u32) -> LanePlace {
-        LanePlace { offset, block_bytes }
-    }
-
-    /// Returns offset and bytes of the block, if it is one.
-    #[inline]
-    pub fn as_block(self) -> Option<(u32, u32)> {
-        (self.block_bytes != 0).then_some((self.offset, self.block_bytes))
-    }
-
-    /// Returns the bytes of the ring, a power of two.
-    #[inline]
-    pub fn bytes(self) -> usize {
-        if self.block_bytes == 0 { INLINE_BYTES } else { self.block_bytes as usize }
-    }
-
-    #[inline]
-    fn to_word(self) -> u64 {
-        u64::from(self.offset) | u64::from(self.block_bytes) << 32
-    }
-
-    /// Checks a place that the writer alleges.
-    #[inline]
-    fn from_word(word: u64, arena_bytes: u32) -> Result<LanePlace, Corrupt> {
-        let (offset, block_bytes) = (word as u32, (word >> 32) as u32);
-        if word == 0 {
-            return Ok(LanePlace::INLINE);
-        }
-        let right = block_bytes.is_power_of_two()
-            && (SMALLEST_BYTES..=LARGEST_BYTES).contains(&block_bytes)
-            && offset.is_multiple_of(block_bytes)
-            && offset.checked_add(block_bytes).is_some_and(|end| end <= arena_bytes);
-        if right {
-            Ok(LanePlace { offset, block_bytes })
-        } else {
-            Err(Corrupt("the place of a lane"))
-        }
-    }
-}
-
-/// The memory that lanes are written against. Copies are plain accesses, as in [`super::RingMemory`],
-/// and each side copies its own bytes only: the writer those that were given back, the reader those
-/// that were published. Heads are atomic words: a hostile peer may store to them at any time.
-pub trait LaneMemory {
-    /// The words of a lane.
-    fn lane(&self, lane: LaneId) -> &LaneWords;
-    /// Bytes of each of the two arenas.
-    fn arena_bytes(&self) -> u32;
-    /// A word of a lane's ring, at a multiple of 4 within its bytes.
-    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32;
-    /// Copies into a lane's ring; `at` and the bytes lie within its bytes.
-    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]);
-    /// Copies out of a lane's ring, within its bytes too.
-    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]);
-}
 
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +89,15 @@ pub struct LaneFrame {
     pub more: bool,
     /// Bytes of it that have not been taken.
     pub left: usize,
+}
+
+/// What was taken of a frame of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataTaken {
+    /// Whether it ends the frame.
+    pub is_rest: bool,
+    /// Whether what comes next continues it.
+    pub more: bool,
 }
 
 /// Returns the bytes of a ring that a frame of `bytes` takes.
@@ -286,6 +172,7 @@ impl LaneWriter {
     }
 
     /// Writes a frame for which there is room, behind what was published.
+    #[inline]
     pub fn put(
         &mut self,
         memory: &impl LaneMemory,
@@ -294,30 +181,27 @@ impl LaneWriter {
         more: bool,
         bytes: &[u8],
     ) {
-        let last = kind == FrameKind::Close && bytes.is_empty() && self.takes_last();
-        assert!(last || footprint(bytes.len()) <= self.room(), "no room for a frame");
+        let is_last = || kind == FrameKind::Close && bytes.is_empty() && self.takes_last();
+        assert!(footprint(bytes.len()) <= self.room() || is_last(), "no room for a frame");
         let flags = if more { MORE } else { 0 };
         let length = (bytes.len() as u16).to_le_bytes();
         let head = u32::from_le_bytes([length[0], length[1], kind as u8, flags]);
-        let at = self.written as usize & (self.place.bytes() - 1);
+        let ring = memory.ring(lane, self.place);
         // Relaxed: `publish` releases it.
-        memory.word(lane, self.place, at).store(head.to_le(), Ordering::Relaxed);
-        let (at, first) = split(self.place, self.written + HEAD_BYTES as u64, bytes.len());
-        memory.copy_in(lane, self.place, at, &bytes[..first]);
-        if first < bytes.len() {
-            memory.copy_in(lane, self.place, 0, &bytes[first..]);
-        }
+        ring.word(self.written).store(head.to_le(), Ordering::Relaxed);
+        ring.copy_in(self.written + HEAD_BYTES as u64, bytes);
         self.written += footprint(bytes.len()) as u64;
     }
 
     /// Publishes what was put. Returns the word that says whether the reader looks.
     #[inline]
     pub fn publish<'m>(&self, memory: &'m impl LaneMemory, lane: LaneId) -> &'m AtomicU32 {
-        let line = &memory.lane(lane).writer;
+        let lanes = memory.lanes(lane.channel);
+        let line = &lane.words(lanes).writer;
         line.place.store(self.place.to_word(), Ordering::Relaxed);
         // Release pairs with the acquire in `LaneReader::look`: the bytes, and their place.
         line.written.store(self.written, Ordering::Release);
-        &line.attention
+        &lane.back().words(lanes).writer.attention
     }
 }
 
@@ -326,13 +210,6 @@ impl LaneWriter {
 #[inline]
 fn roomy_fill(place: LanePlace) -> u64 {
     if place.as_block().is_some() { place.bytes() as u64 / 2 } else { 0 }
-}
-
-/// Returns where the part of the ring from a position lies, and how much of it is before the end.
-#[inline]
-fn split(place: LanePlace, position: u64, bytes: usize) -> (usize, usize) {
-    let at = position as usize & (place.bytes() - 1);
-    (at, bytes.min(place.bytes() - at))
 }
 
 /// The reader's side of a lane.
@@ -356,26 +233,71 @@ impl LaneReader {
         memory: &impl LaneMemory,
         lane: LaneId,
     ) -> Result<Option<LaneFrame>, Corrupt> {
-        if let Some((kind, more)) = self.begun {
-            return Ok(Some(LaneFrame { kind, more, left: self.left.into() }));
-        }
-        if self.read == self.written && !self.refresh(memory, lane)? {
+        if !self.has_frame(memory, lane)? {
             return Ok(None);
         }
-        let at = self.read as usize & (self.place.bytes() - 1);
+        self.frame(&memory.ring(lane, self.place)).map(Some)
+    }
+
+    /// Takes frames of data, one after the other, for as long as `see` says. Each is copied to `to`, as
+    /// much of it as fits, and shown with what was taken. Stops before a frame of another kind, which
+    /// [`LaneReader::look`] returns.
+    #[inline]
+    pub fn take_data(
+        &mut self,
+        memory: &impl LaneMemory,
+        lane: LaneId,
+        to: &mut [u8],
+        mut see: impl FnMut(DataTaken, &[u8]) -> bool,
+    ) -> Result<(), Corrupt> {
+        while self.has_frame(memory, lane)? {
+            // It stays where it is until all that was published is read.
+            let ring = memory.ring(lane, self.place);
+            while self.begun.is_some() || self.read != self.written {
+                let frame = self.frame(&ring)?;
+                if frame.kind != FrameKind::Data {
+                    return Ok(());
+                }
+                let bytes = to.len().min(frame.left);
+                ring.copy_out(self.read, &mut to[..bytes]);
+                self.pass(bytes);
+                let is_rest = bytes == frame.left;
+                let taken = DataTaken { is_rest, more: frame.more || !is_rest };
+                if !see(taken, &to[..bytes]) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn has_frame(&mut self, memory: &impl LaneMemory, lane: LaneId) -> Result<bool, Corrupt> {
+        Ok(self.begun.is_some() || self.read != self.written || self.refresh(memory, lane)?)
+    }
+
+    /// Returns the frame that was begun, or begins the next one, which is there.
+    #[inline]
+    fn frame(&mut self, ring: &impl LaneRing) -> Result<LaneFrame, Corrupt> {
+        if let Some((kind, more)) = self.begun {
+            return Ok(LaneFrame { kind, more, left: self.left.into() });
+        }
         // Loaded once: a hostile writer can change it after the checks. Relaxed: `refresh` acquired
         // it.
-        let head = memory.word(lane, self.place, at).load(Ordering::Relaxed).to_ne_bytes();
+        let head = ring.word(self.read).load(Ordering::Relaxed).to_ne_bytes();
         let left = u16::from_le_bytes([head[0], head[1]]);
         let there = self.written.wrapping_sub(self.read);
         if footprint(left.into()) as u64 > there || head[3] & !MORE != 0 {
             return Err(Corrupt("the head of a frame"));
         }
         let (kind, more) = (FrameKind::from_byte(head[2])?, head[3] & MORE != 0);
+        if left <= SHORT_BYTES && there > AHEAD_BYTES {
+            ring.prefetch(self.read + AHEAD_BYTES);
+        }
         self.begun = Some((kind, more));
         self.left = left;
         self.read += HEAD_BYTES as u64;
-        Ok(Some(LaneFrame { kind, more, left: left.into() }))
+        Ok(LaneFrame { kind, more, left: left.into() })
     }
 
     /// Looks whether anything was written to the empty lane.
@@ -414,11 +336,7 @@ impl LaneReader {
     /// Copies as much as fits of the frame that was looked at, and takes none of it.
     pub fn peek(&self, memory: &impl LaneMemory, lane: LaneId, to: &mut [u8]) -> usize {
         let count = to.len().min(self.left.into());
-        let (at, first) = split(self.place, self.read, count);
-        memory.copy_out(lane, self.place, at, &mut to[..first]);
-        if first < count {
-            memory.copy_out(lane, self.place, 0, &mut to[first..count]);
-        }
+        memory.ring(lane, self.place).copy_out(self.read, &mut to[..count]);
         count
     }
 

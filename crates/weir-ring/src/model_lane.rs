@@ -4,7 +4,7 @@ use super::board::Board;
 use super::lane::heap::LaneHeap;
 use super::lane::{
     FrameKind, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter, LinkSide,
-    fence_before_last_look, footprint, look_at, look_away, must_notify,
+    attention_to, fence_before_last_look, footprint, look_at, look_away, must_notify,
 };
 use super::model::{CpuBarrier, Futex, until};
 use super::sleep;
@@ -62,7 +62,7 @@ fn write(shared: &ModelLane) {
         }
         writer.put(heap, LANE, FrameKind::Data, false, &[number; 4]);
         writer.publish(heap, LANE);
-        if must_notify(&heap.lane(LANE).writer.attention, false) {
+        if must_notify(attention_to(heap, LANE), false) {
             shared.notify(0);
         }
     }
@@ -90,7 +90,7 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
                 }
                 continue;
             }
-            look_away(&heap.lane(LANE).writer.attention);
+            look_away(attention_to(heap, LANE));
             fence_before_last_look();
             if !reader.has(heap, LANE) {
                 shared.gather(0);
@@ -107,7 +107,7 @@ fn a_hot_lane_behind_a_barrier_loses_no_wake_up() {
     model.preemption_bound = Some(3);
     model.check(|| {
         let shared = Arc::new((ModelLane::new(), CpuBarrier::new()));
-        look_at(&shared.0.heap.lane(LANE).writer.attention, LOOKING_WITH_BARRIER);
+        look_at(attention_to(&shared.0.heap, LANE), LOOKING_WITH_BARRIER);
         let theirs = shared.clone();
         let writing = loom::thread::spawn(move || {
             let (lane, barrier) = &*theirs;
@@ -122,7 +122,7 @@ fn a_hot_lane_behind_a_barrier_loses_no_wake_up() {
             }
         });
         let (lane, barrier) = &*shared;
-        let attention = &lane.heap.lane(LANE).writer.attention;
+        let attention = attention_to(&lane.heap, LANE);
         let mut reader = LaneReader::default();
         let mut seen = 0;
         while seen < 2 {
@@ -163,7 +163,7 @@ fn send_on_both(link: &ModelLink) {
         let mut writer = LaneWriter::default();
         writer.put(heap, lane(channel), FrameKind::End, false, &[]);
         writer.publish(heap, lane(channel));
-        if must_notify(&heap.lane(lane(channel)).writer.attention, false) {
+        if must_notify(attention_to(heap, lane(channel)), false) {
             boards[LINK].set(channel);
             if must_notify(notified, false) {
                 boards[OWN].set(0);
@@ -208,7 +208,7 @@ fn an_owner_of_many_links_loses_no_wake_up() {
                     reader.skip();
                     seen += 1;
                 }
-                look_away(&heap.lane(id).writer.attention);
+                look_away(attention_to(heap, id));
                 fence_before_last_look();
                 if reader.has(heap, id) {
                     ready.push(channel);

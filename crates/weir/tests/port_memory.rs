@@ -113,7 +113,7 @@ fn sparse_ring(more: SealFlags) -> OwnedFd {
 /// A link of a channel and two arenas, almost all of it unallocated.
 fn sparse_link(more: SealFlags) -> OwnedFd {
     // The version of the layout, the channels, and the bytes of an arena.
-    let words = [2, 1, AREA_BYTES as u32].map(u32::to_ne_bytes).concat();
+    let words = [3, 1, AREA_BYTES as u32].map(u32::to_ne_bytes).concat();
     sparse(4 * PAGE + 2 * AREA_BYTES, &[&b"weirlink"[..], &words].concat(), more)
 }
 

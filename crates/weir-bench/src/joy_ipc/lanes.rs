@@ -1,7 +1,7 @@
 //! The lower bound for records through an mpx: the loads and stores of eight lanes without a library.
 //!
-//! A lane is laid out as weir's: a line that the writer stores to, a line that the reader stores to,
-//! and a ring of frames, each with a word before its bytes. For each record this code reads and
+//! A lane is laid out as weir's: a line that the writer stores to, a line that the reader stores to, a
+//! line that says whether the reader looks, and a ring of frames, each with a word before its bytes. For each record this code reads and
 //! writes what an mpx reads and writes. It omits the checks of what a hostile side may have written,
 //! the table of channels, their turns, the accounts, and every way to sleep.
 
@@ -20,8 +20,8 @@ const HEAD_BYTES: usize = 4;
 const STRIDE: usize = 4 * LINE_BYTES + (64 << 10);
 /// The kind of a frame of data, as it stands in its head.
 const DATA: u32 = 4 << 16;
-/// The offset of the word in the writer's line that says whether the reader looks.
-const ATTENTION: usize = 16;
+/// The offset of the word that says whether the reader looks: a line that the reader seldom stores to.
+const ATTENTION: usize = 2 * LINE_BYTES;
 
 /// A lane as one side sees it.
 struct BareLane<'a> {

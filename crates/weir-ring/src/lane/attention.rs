@@ -1,5 +1,6 @@
 //! Whether the reader of a lane looks at it, or must be notified of what comes.
 
+use super::{LaneId, LaneMemory};
 use crate::primitive::{AtomicU32, Ordering, fence};
 use std::sync::atomic::compiler_fence;
 
@@ -10,6 +11,18 @@ pub const LOOKING: u32 = 1;
 /// The reader looks, and passes a barrier on all CPUs before it looks away: a writer that the
 /// barrier reaches needs no fence.
 pub const LOOKING_WITH_BARRIER: u32 = 2;
+
+/// Returns the word that says whether the reader of a lane looks at it: [`AWAY`], [`LOOKING`] or
+/// [`LOOKING_WITH_BARRIER`].
+///
+/// The writer loads it after each frame. It lies beside the reader's own stores to the lane in the
+/// other direction, and not beside what the writer stores: a reader that keeps up takes the line of
+/// the writer's position away at each look. The load would wait until that line is back, where a
+/// store need not wait.
+#[inline]
+pub fn attention_to(memory: &impl LaneMemory, lane: LaneId) -> &AtomicU32 {
+    &memory.lane(lane.back()).writer.attention
+}
 
 /// Whether the caller, which has published something, must notify the reader. `reached` means that
 /// the reader's barrier reaches this process.

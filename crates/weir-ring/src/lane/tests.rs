@@ -1,11 +1,12 @@
 //! A lane against a queue of frames, and against any words in its memory.
 
-use super::heap::LaneHeap;
+use super::heap::{HeapRing, LaneHeap};
 use super::*;
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
-use weir_policy::arena::{Arena, block_for};
+use weir_policy::arena::{Arena, LARGEST_BYTES, block_for};
 
 // Miri needs a microsecond or more for each byte of a heap and each step of a test. Under it the
 // arena has one block of each size, and the rings still wrap, fill up and move.
@@ -19,6 +20,8 @@ const LANE: LaneId = LaneId { writer: LinkSide::Peer, channel: 1 };
 enum Step {
     Put(usize, bool, bool),
     Take(usize),
+    /// Data, through a buffer of this size, this many times at most.
+    TakeData(usize, usize),
     Skip,
     GiveBack,
     Move(usize),
@@ -32,6 +35,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (length.clone(), any::<bool>(), prop::bool::weighted(0.1))
             .prop_map(|(length, more, close)| Step::Put(length, more, close)),
         4 => length.clone().prop_map(Step::Take),
+        4 => (length.clone(), 1..9_usize).prop_map(|(size, most)| Step::TakeData(size + 1, most)),
         1 => Just(Step::Skip),
         2 => Just(Step::GiveBack),
         1 => length.prop_map(Step::Move),
@@ -79,6 +83,27 @@ proptest! {
                     if bytes.is_empty() {
                         naive.pop_front();
                     }
+                }
+                Step::TakeData(size, most) => {
+                    let (mut buffer, mut taken) = (vec![0; size], Vec::new());
+                    let seen = reader.take_data(&heap, LANE, &mut buffer, |of, bytes| {
+                        taken.push((of, bytes.to_vec()));
+                        taken.len() < most
+                    });
+                    prop_assert_eq!(seen, Ok(()));
+                    for (of, bytes) in &taken {
+                        let (kind, more, left) = naive.front_mut().expect("there");
+                        let wanted: Vec<u8> = left.drain(..size.min(left.len())).collect();
+                        prop_assert_eq!((*kind, bytes), (FrameKind::Data, &wanted));
+                        let is_rest = left.is_empty();
+                        let more = *more || !is_rest;
+                        prop_assert_eq!(*of, DataTaken { is_rest, more });
+                        if is_rest {
+                            naive.pop_front();
+                        }
+                    }
+                    let next = naive.front().map(|(kind, ..)| *kind);
+                    prop_assert!(taken.len() == most || next != Some(FrameKind::Data));
                 }
                 Step::Skip => {
                     if reader.look(&heap, LANE).expect("sound").is_some() {
@@ -223,24 +248,34 @@ proptest! {
 }
 
 /// A memory that counts the bytes copied out of it, which may change between two copies.
-struct Changing(LaneHeap, std::cell::Cell<usize>);
+struct Changing(LaneHeap, Cell<usize>);
+
+struct ChangingRing<'a>(HeapRing<'a>, &'a Cell<usize>);
 
 impl LaneMemory for Changing {
-    fn lane(&self, lane: LaneId) -> &LaneWords {
-        self.0.lane(lane)
+    type Ring<'a> = ChangingRing<'a>;
+
+    fn lanes(&self, channel: u32) -> &[LaneWords; 2] {
+        self.0.lanes(channel)
     }
     fn arena_bytes(&self) -> u32 {
         self.0.arena_bytes()
     }
-    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32 {
-        self.0.word(lane, place, at)
+    fn ring(&self, lane: LaneId, place: LanePlace) -> ChangingRing<'_> {
+        ChangingRing(self.0.ring(lane, place), &self.1)
     }
-    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]) {
-        self.0.copy_in(lane, place, at, from);
+}
+
+impl LaneRing for ChangingRing<'_> {
+    fn word(&self, position: u64) -> &AtomicU32 {
+        self.0.word(position)
     }
-    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]) {
+    fn copy_in(&self, position: u64, from: &[u8]) {
+        self.0.copy_in(position, from);
+    }
+    fn copy_out(&self, position: u64, to: &mut [u8]) {
         self.1.set(self.1.get() + to.len());
-        self.0.copy_out(lane, place, at, to);
+        self.0.copy_out(position, to);
     }
 }
 
@@ -248,14 +283,14 @@ impl LaneMemory for Changing {
 /// checked would then not be what is used.
 #[test]
 fn a_head_is_loaded_once_as_a_word_and_never_copied() {
-    let memory = Changing(LaneHeap::new(2, 0), std::cell::Cell::new(0));
+    let memory = Changing(LaneHeap::new(2, 0), Cell::new(0));
     let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
     writer.put(&memory, LANE, FrameKind::Data, true, b"bytes");
     writer.publish(&memory, LANE);
     let frame = reader.look(&memory, LANE).expect("sound").expect("there");
     assert_eq!(memory.1.get(), 0, "nothing was copied to see the head");
     // What the peer stores now comes too late.
-    memory.word(LANE, LanePlace::INLINE, 0).store(u32::MAX, Ordering::Relaxed);
+    memory.ring(LANE, LanePlace::INLINE).word(0).store(u32::MAX, Ordering::Relaxed);
     assert_eq!(reader.look(&memory, LANE), Ok(Some(frame)));
     let mut out = [0; 99];
     assert_eq!((frame.left, reader.take(&memory, LANE, &mut out)), (5, 5));
@@ -266,34 +301,44 @@ fn a_head_is_loaded_once_as_a_word_and_never_copied() {
 struct Fickle {
     heap: LaneHeap,
     /// Words that were asked for.
-    asked: std::cell::Cell<u32>,
+    asked: Cell<u32>,
 }
 
+struct FickleRing<'a>(HeapRing<'a>, &'a Cell<u32>);
+
 impl LaneMemory for Fickle {
-    fn lane(&self, lane: LaneId) -> &LaneWords {
-        self.heap.lane(lane)
+    type Ring<'a> = FickleRing<'a>;
+
+    fn lanes(&self, channel: u32) -> &[LaneWords; 2] {
+        self.heap.lanes(channel)
     }
 
     fn arena_bytes(&self) -> u32 {
         self.heap.arena_bytes()
     }
 
-    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32 {
-        let word = self.heap.word(lane, place, at);
-        if self.asked.replace(self.asked.get() + 1) > 0 {
+    fn ring(&self, lane: LaneId, place: LanePlace) -> FickleRing<'_> {
+        FickleRing(self.heap.ring(lane, place), &self.asked)
+    }
+}
+
+impl LaneRing for FickleRing<'_> {
+    fn word(&self, position: u64) -> &AtomicU32 {
+        let word = self.0.word(position);
+        if self.1.replace(self.1.get() + 1) > 0 {
             // 60,000 bytes of a kind that does not exist.
             word.store(u32::from_le_bytes([0x60, 0xea, 99, 0]).to_le(), Ordering::Relaxed);
         }
         word
     }
 
-    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]) {
-        self.heap.copy_in(lane, place, at, from);
+    fn copy_in(&self, position: u64, from: &[u8]) {
+        self.0.copy_in(position, from);
     }
 
-    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]) {
-        assert!(at >= HEAD_BYTES, "the head is an atomic word: it is not copied");
-        self.heap.copy_out(lane, place, at, to);
+    fn copy_out(&self, position: u64, to: &mut [u8]) {
+        assert!(position >= HEAD_BYTES as u64, "the head is an atomic word: it is not copied");
+        self.0.copy_out(position, to);
     }
 }
 
@@ -303,7 +348,7 @@ fn the_head_of_a_frame_is_loaded_once() {
     let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
     writer.put(&heap, LANE, FrameKind::Data, false, b"sound");
     writer.publish(&heap, LANE);
-    let fickle = Fickle { heap, asked: std::cell::Cell::new(0) };
+    let fickle = Fickle { heap, asked: Cell::new(0) };
     let wanted = Ok(Some(LaneFrame { kind: FrameKind::Data, more: false, left: 5 }));
     for _ in 0..2 {
         assert_eq!(reader.look(&fickle, LANE), wanted);

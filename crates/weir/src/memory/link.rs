@@ -3,18 +3,19 @@
 //! The peer makes it, sealed and allocated like a pipe's. The owner opens it, trusts nothing in it
 //! that it has not checked, and seals it for good.
 
-use super::copy::copy;
+use super::copy::{copy, prefetch, prefetch_to_write};
 use super::mapping::{MapAccess, Mapping, page_bytes};
 use super::sealed::{SealedMemory, Use, refused};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
+use std::marker::PhantomData;
 use std::mem::offset_of;
 use weir_policy::arena::LARGEST_BYTES;
 use weir_ring::board::{Board, MOST_RINGS};
 use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
-use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneWords, LinkSide};
+use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide};
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_sys::forks::ParentOnly;
 
@@ -22,6 +23,9 @@ use weir_sys::forks::ParentOnly;
 pub const MOST_CHANNELS: u32 = MOST_RINGS;
 /// The most bytes of each of its arenas.
 pub const MOST_ARENA_BYTES: u32 = 256 << 20;
+/// From this length on, it pays to ask for the lines of a frame before they are written
+/// (docs/design/port.md).
+const LONG_BYTES: usize = 128;
 /// The name of its files in /proc.
 pub const NAME: &str = "weir-link";
 
@@ -150,36 +154,25 @@ impl LinkMap {
         self.mapping.words(if reader == LinkSide::Owner { 1 } else { 2 })
     }
 
+    /// Where the lanes of a channel lie.
     #[inline]
-    fn words_at(&self, lane: LaneId) -> *mut u8 {
-        assert!(lane.channel < self.extent.channels && self.is_here(), "a lane of no channel");
-        let index = 2 * lane.channel as usize + usize::from(lane.writer == LinkSide::Owner);
-        self.mapping.base().wrapping_add(self.lanes_at + index * size_of::<LaneWords>())
-    }
-
-    /// The address of `bytes` of a lane's ring from `at` on.
-    #[inline]
-    fn part(&self, lane: LaneId, place: LanePlace, at: usize, bytes: usize) -> *mut u8 {
-        assert!(at <= place.bytes() && bytes <= place.bytes() - at, "a part of no ring");
-        let Some((offset, block_bytes)) = place.as_block() else {
-            let inline = size_of::<LaneWords>() - INLINE_BYTES;
-            return self.words_at(lane).wrapping_add(inline + at);
-        };
-        let (arena, offset) = (self.extent.arena_bytes as usize, offset as usize);
-        let inside = offset <= arena && block_bytes as usize <= arena - offset;
-        assert!(inside && self.is_here(), "a block of no arena");
-        let first = if lane.writer == LinkSide::Owner { arena } else { 0 };
-        self.mapping.base().wrapping_add(self.arenas_at + first + offset + at)
+    fn lanes_of(&self, channel: u32) -> *mut u8 {
+        assert!(channel < self.extent.channels && self.is_here(), "the lanes of no channel");
+        let at = self.lanes_at + channel as usize * size_of::<[LaneWords; 2]>();
+        self.mapping.base().wrapping_add(at)
     }
 }
 
 impl LaneMemory for LinkMap {
+    type Ring<'a> = LinkRing<'a>;
+
     #[inline]
-    fn lane(&self, lane: LaneId) -> &LaneWords {
-        // SAFETY: one of the lanes (`words_at` asserts), mapped as long as `self` and aligned (the
-        // lanes begin at a page and are 256 bytes each); it is atomics, for which any bytes are a
-        // value, and the ring in it is reached by copies only.
-        unsafe { &*self.words_at(lane).cast::<LaneWords>() }
+    fn lanes(&self, channel: u32) -> &[LaneWords; 2] {
+        let lanes = self.lanes_of(channel).cast::<[LaneWords; 2]>();
+        // SAFETY: the lanes of a channel (`lanes_of` asserts), mapped as long as `self` and aligned
+        // (they begin at a page and are 256 bytes each); they are atomics, for which any bytes are
+        // a value, and the rings in them are reached by copies only.
+        unsafe { &*lanes }
     }
 
     fn arena_bytes(&self) -> u32 {
@@ -187,30 +180,91 @@ impl LaneMemory for LinkMap {
     }
 
     #[inline]
-    fn word(&self, lane: LaneId, place: LanePlace, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4), "a word lies at a multiple of 4");
-        let word = self.part(lane, place, at, 4).cast::<AtomicU32>();
-        // SAFETY: inside the ring (`part` asserts), aligned (asserted; rings begin at multiples of
-        // 4), mapped as long as `self`. No copy touches a word that another thread may load
-        // meanwhile: the contract of `LaneMemory`.
+    fn ring(&self, lane: LaneId, place: LanePlace) -> LinkRing<'_> {
+        let (start, bytes) = match place.as_block() {
+            None => {
+                let own = usize::from(lane.writer == LinkSide::Owner) * size_of::<LaneWords>();
+                let at = own + offset_of!(LaneWords, inline);
+                (self.lanes_of(lane.channel).wrapping_add(at), INLINE_BYTES)
+            }
+            Some((offset, bytes)) => {
+                let (arena, offset) = (self.extent.arena_bytes as usize, offset as usize);
+                let bytes = bytes as usize;
+                let inside = offset <= arena && bytes <= arena - offset;
+                let right = inside && bytes.is_power_of_two() && (bytes | offset).is_multiple_of(4);
+                assert!(right && self.is_here(), "a block of no arena");
+                let first = if lane.writer == LinkSide::Owner { arena } else { 0 };
+                (self.mapping.base().wrapping_add(self.arenas_at + first + offset), bytes)
+            }
+        };
+        LinkRing { start, mask: bytes - 1, map: PhantomData }
+    }
+}
+
+/// The ring of a lane in a link's memory.
+#[derive(Debug)]
+pub struct LinkRing<'a> {
+    /// Where it begins, a multiple of 4. All its bytes are inside the mapping.
+    start: *mut u8,
+    /// Its bytes less one, which are a power of two and at least 4.
+    mask: usize,
+    map: PhantomData<&'a LinkMap>,
+}
+
+impl LinkRing<'_> {
+    /// Where `bytes` from a position on lie, and how many of them before the end of the ring.
+    #[inline]
+    fn part(&self, position: u64, bytes: usize) -> (*mut u8, usize) {
+        assert!(bytes <= self.mask + 1, "more than the ring");
+        let at = position as usize & self.mask;
+        (self.start.wrapping_add(at), bytes.min(self.mask + 1 - at))
+    }
+}
+
+impl LaneRing for LinkRing<'_> {
+    #[inline]
+    fn word(&self, position: u64) -> &AtomicU32 {
+        assert!(position.is_multiple_of(4), "a word lies at a multiple of 4");
+        let word = self.part(position, 4).0.cast::<AtomicU32>();
+        // SAFETY: inside the ring, since its bytes are a multiple of 4 too; aligned (asserted, and
+        // the ring begins at a multiple of 4); mapped as long as the map. No copy touches a word
+        // that another thread may load meanwhile: the contract of `LaneRing`.
         unsafe { &*word }
     }
 
     #[inline]
-    fn copy_in(&self, lane: LaneId, place: LanePlace, at: usize, from: &[u8]) {
-        let to = self.part(lane, place, at, from.len());
-        // SAFETY: the range is inside the ring, and that is inside the mapping (`part` asserts). It
-        // does not overlap `from`, which is private. No other thread touches it meanwhile: the
-        // contract of `LaneMemory`. Another process that does so spoils its own data.
-        unsafe { copy(from.as_ptr(), to, from.len()) };
+    fn copy_in(&self, position: u64, from: &[u8]) {
+        let (to, first) = self.part(position, from.len());
+        if first > LONG_BYTES {
+            prefetch_to_write(to, first);
+        }
+        // SAFETY: the range is inside the ring, and that is inside the mapping. It does not overlap
+        // `from`, which is private. No other thread touches it meanwhile: the contract of
+        // `LaneRing`. Another process that does so spoils its own data.
+        unsafe { copy(from.as_ptr(), to, first) };
+        if first < from.len() {
+            let rest = &from[first..];
+            // SAFETY: as above; the rest is no longer than the ring.
+            unsafe { copy(rest.as_ptr(), self.start, rest.len()) };
+        }
     }
 
     #[inline]
-    fn copy_out(&self, lane: LaneId, place: LanePlace, at: usize, to: &mut [u8]) {
-        let from = self.part(lane, place, at, to.len());
+    fn copy_out(&self, position: u64, to: &mut [u8]) {
+        let (from, first) = self.part(position, to.len());
         // SAFETY: as in `copy_in`. No other thread writes it meanwhile; another process that does
         // changes which bytes are copied, and any bytes are a value.
-        unsafe { copy(from, to.as_mut_ptr(), to.len()) };
+        unsafe { copy(from, to.as_mut_ptr(), first) };
+        if first < to.len() {
+            let rest = &mut to[first..];
+            // SAFETY: as above; the rest is no longer than the ring.
+            unsafe { copy(self.start, rest.as_mut_ptr(), rest.len()) };
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, position: u64) {
+        prefetch(self.part(position, 1).0);
     }
 }
 

@@ -4,7 +4,7 @@
 //! part that reaches beyond the end is one piece. All of it is allocated when it is made, so that a
 //! lack of memory is an error and not a SIGBUS.
 
-use super::copy::copy;
+use super::copy::{copy, prefetch};
 use super::mapping::{MapAccess, Mapping, MirroredArea, page_bytes};
 use super::sealed::{FirstWords, SealedMemory, Use, refused};
 use crate::error::{Error, Result};
@@ -323,15 +323,7 @@ impl RingMemory for MapHere<'_> {
 
     #[inline]
     fn prefetch(&self, at: u64) {
-        let place = self.part(Area::Ring, at, 4);
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch has no effect that the program can see, wherever it points.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = place;
+        prefetch(self.part(Area::Ring, at, 4));
     }
 
     #[inline]

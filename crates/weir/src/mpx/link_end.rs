@@ -13,7 +13,7 @@ use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
 use weir_ring::account::add;
 use weir_ring::lane::{
     FrameKind, INLINE_BYTES, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LanePlace, LaneReader,
-    LaneWriter, LinkSide, footprint, must_notify, needed,
+    LaneWriter, LinkSide, attention_to, footprint, must_notify, needed,
 };
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Corrupt, sleep};
@@ -137,13 +137,13 @@ impl LinkEnd {
 
     #[inline]
     fn inward(&self, number: u32) -> LaneId {
-        LaneId { writer: self.side.other(), channel: number }
+        self.out(number).back()
     }
 
     /// The word that tells the writer whether this side looks at the lane in of a channel.
     #[inline]
     pub fn attention(&self, number: u32) -> &AtomicU32 {
-        &self.map.lane(self.inward(number)).writer.attention
+        attention_to(&*self.map, self.inward(number))
     }
 
     /// Whether something has come on a channel.

@@ -153,24 +153,21 @@ impl ChannelTurn<'_, '_> {
         let turn = &mut channels[self.index as usize].turn;
         let Some(Some(link)) = links.get_mut(self.at as usize) else { return Ok(FrameStep::Held) };
         let (reader, map, lane) = link.reading(self.number);
+        let (id, path) = (self.id, &self.delivery.path[..]);
+        let RecordDelivery { buffer, each, work, records: shown, bytes: moved, .. } = self.delivery;
         let (mut records, mut bytes) = (0, 0);
-        let found = loop {
-            let frame = match reader.look(map, lane) {
-                Ok(Some(frame)) if frame.kind == FrameKind::Data => frame,
-                other => break other,
-            };
-            self.delivery.work.does(1);
-            let count = reader.take(map, lane, self.delivery.buffer);
-            records += u32::from(count == frame.left);
-            bytes += count;
-            let more = frame.more || count < frame.left;
-            self.delivery.record(self.id, RecordKind::Data, more, count);
-            if !turn.serve(count as u64) {
-                break Ok(None);
-            }
-        };
+        let found = reader.take_data(map, lane, buffer, |taken, data| {
+            work.does(1);
+            records += u32::from(taken.is_rest);
+            bytes += data.len();
+            *shown += 1;
+            let (kind, more) = (RecordKind::Data, taken.more);
+            each(Record { channel: id, path, kind, more, bytes: data });
+            turn.serve(data.len() as u64)
+        });
+        *moved += bytes;
         self.came(records, bytes);
-        found.map(|_| FrameStep::Done(0)).map_err(|_| self.at)
+        found.map(|()| FrameStep::Done(0)).map_err(|_| self.at)
     }
 
     /// Counts records that have come.

@@ -11,7 +11,9 @@ use crate::memory::map;
 use crate::memory::map::{Extent, Map};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use weir_ring::lane::{FrameKind, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter, LinkSide};
+use weir_ring::lane::{
+    FrameKind, LaneId, LaneMemory, LanePlace, LaneReader, LaneRing, LaneWriter, LinkSide,
+};
 use weir_ring::layout::{self, PipeHeader};
 use weir_ring::record::{RecordReader, RecordWriter};
 use weir_ring::stream::{StreamReader, StreamWriter};
@@ -135,12 +137,12 @@ fn heads_of_frames_that_change_meanwhile_are_no_race() {
         writer.move_to(place);
         writer.put(link, lane, FrameKind::Data, false, b"some bytes");
         writer.publish(link, lane);
-        let head = link.word(lane, place, 0).load(Ordering::Relaxed);
+        let head = link.ring(lane, place).word(0).load(Ordering::Relaxed);
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    link.word(lane, place, 0).store(u32::MAX, Ordering::Relaxed);
-                    link.word(lane, place, 0).store(head, Ordering::Relaxed);
+                    link.ring(lane, place).word(0).store(u32::MAX, Ordering::Relaxed);
+                    link.ring(lane, place).word(0).store(head, Ordering::Relaxed);
                 }
             });
             for _ in 0..LAPS {
