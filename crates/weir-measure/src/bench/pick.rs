@@ -47,6 +47,11 @@ pub fn pattern(text: &str) -> Result<Regex, String> {
     })
 }
 
+/// Whether a pattern matches a name, or is that name: one with parentheses does not match itself.
+fn names(pattern: &Regex, name: &str) -> bool {
+    pattern.is_match(name) || pattern.as_str() == name
+}
+
 /// The selected suites and cases.
 #[derive(Clone, Debug, Default)]
 pub struct Picks {
@@ -91,10 +96,10 @@ impl Picks {
 
     fn wants(&self, suite: &Suite, case: &str) -> bool {
         let fits = |pick: &Pick| {
-            pick.suite == suite.name && pick.cases.as_ref().is_none_or(|cases| cases.is_match(case))
+            pick.suite == suite.name && pick.cases.as_ref().is_none_or(|cases| names(cases, case))
         };
         let picked = self.suites.is_empty() || self.suites.iter().any(fits);
-        let matches = |filter: &Regex| filter.is_match(&format!("{}/{case}", suite.name));
+        let matches = |filter: &Regex| names(filter, &format!("{}/{case}", suite.name));
         picked && self.filter.as_ref().is_none_or(matches)
     }
 
@@ -127,6 +132,20 @@ mod tests {
         assert_eq!(picked(&["suite/^[ab]$"], None), [0, 1]);
         assert_eq!(picked(&[], Some("^suite/pipe 4")), [2]);
         assert!(picked(&["suite/^a$"], Some("pipe")).is_empty());
+    }
+
+    /// `weir bench` once suggested "one-way weir-record 64 B (beside mpx)", and then did not know it.
+    #[test]
+    fn a_name_that_looks_like_a_pattern_is_a_name() {
+        let suite = suite(vec![case("pipe 4 B (beside mpx)", 1.0), case("b", 1.0)]);
+        for (suites, filter) in [
+            (vec!["suite/pipe 4 B (beside mpx)"], None),
+            (vec![], Some("suite/pipe 4 B (beside mpx)")),
+        ] {
+            let suites = suites.iter().map(|text| Pick::parse(text).expect("a pick")).collect();
+            let filter = filter.map(|text| pattern(text).expect("a pattern"));
+            assert_eq!(Picks { suites, filter }.of_group(&suite, &suite.groups[0]), [0]);
+        }
     }
 
     /// A figure that is a difference selects the cases it is made of.
