@@ -10,6 +10,7 @@ mod exchange;
 use common::{Random, alone, hear, kill, say, start};
 use exchange::{Exchange, LONG, drain, exchange, kinds, receive};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Child;
 use std::time::Duration;
 use weir::mpx::{ChannelId, RecordKind};
@@ -248,4 +249,46 @@ fn a_stopped_process_is_not_dead() {
     assert_eq!(records[1].bytes, b"early");
     assert!(peer.is_taken_in());
     kill(&mut child);
+}
+
+/// The child that is forked there has no link, and is told so. It once panicked.
+#[test]
+fn what_is_called_for_a_record_may_fork() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("mpx");
+    let mut owner = Mpx::create(&name, &MpxOptions::new()).expect("an mpx");
+    let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("a peer");
+    let channel = peer.open(b"").expect("opened");
+    let mut buffer = [0; 4096];
+    let mut asked = None;
+    owner.receive_each(&mut buffer, |record| asked = Some(record.channel)).expect("an open");
+    owner.accept(asked.expect("a channel")).expect("accepted");
+    for _ in 0..3 {
+        assert_eq!(peer.send(channel, b"record").expect("sent"), 6);
+    }
+    let (mut count, mut child) = (0, -1);
+    let calls = AssertUnwindSafe(|| {
+        owner.receive_each(&mut buffer, |_| {
+            count += 1;
+            if count == 1 {
+                // SAFETY: the child goes on in this call and exits right behind it. It needs
+                // nothing that other threads of the test may hold.
+                child = unsafe { libc::fork() };
+            }
+        })
+    });
+    // A child that panics would end well: the thread that it has would be over.
+    let received = catch_unwind(calls);
+    if child == 0 {
+        let is_forked = |error: weir::Error| error.kind() == ErrorKind::Forked;
+        let is_told = received.is_ok_and(|received| received.is_err_and(is_forked));
+        // SAFETY: _exit(2) has no preconditions.
+        unsafe { libc::_exit(i32::from(!is_told || count != 1)) };
+    }
+    assert!(child > 0, "forked");
+    let mut status = 0;
+    // SAFETY: the pointer is to a live local.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child was told that it is one");
+    assert_eq!((received.expect("no panic").expect("received"), count), (3, 3));
 }

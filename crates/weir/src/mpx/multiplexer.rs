@@ -356,7 +356,7 @@ impl Multiplexer {
         delivery.work = WorkBudget::default();
         loop {
             self.collect(&mut delivery.work);
-            if !self.serve_one(delivery) {
+            if !self.serve_one(delivery) || self.check_here().is_err() {
                 return false;
             }
             if delivery.records >= MOST_RECORDS

@@ -45,6 +45,8 @@ enum FrameStep {
     Held,
     /// The channel has no entry any more.
     Gone,
+    /// This is a child that was forked meanwhile. It leaves everything as it is.
+    Forked,
 }
 
 /// The link that must be shut out because its memory is corrupt.
@@ -110,6 +112,9 @@ impl ChannelTurn<'_, '_> {
         let has_more = self.descriptors()?;
         self.channel().turn.begin(1);
         let (ended, came) = self.frames()?;
+        if matches!(ended, Some(FrameStep::Forked)) {
+            return Ok(());
+        }
         if has_more {
             self.table.wake(self.index);
         }
@@ -163,9 +168,13 @@ impl ChannelTurn<'_, '_> {
             *shown += 1;
             let (kind, more) = (RecordKind::Data, taken.more);
             each(Record { channel: id, path, kind, more, bytes: data });
-            turn.serve(data.len() as u64)
+            // What was called may have forked: the child has no link.
+            turn.serve(data.len() as u64) && map.is_here()
         });
         *moved += bytes;
+        if !map.is_here() {
+            return Ok(FrameStep::Forked);
+        }
         self.came(records, bytes);
         found.map(|()| FrameStep::Done(0)).map_err(|_| self.at)
     }

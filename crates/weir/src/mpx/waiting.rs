@@ -39,6 +39,8 @@ impl Multiplexer {
         let mut moves = 0;
         loop {
             let more = self.serve(&mut delivery);
+            // What was called may have forked.
+            self.check_here()?;
             if delivery.records > 0 {
                 self.acted();
                 return Ok(delivery.records);
