@@ -1,4 +1,4 @@
-//! Copies between shared memory and private memory.
+//! Copies between shared memory and private memory, and the hints that go before them.
 
 /// Asks for the line of a place that is read soon. This is a hint.
 #[inline]
