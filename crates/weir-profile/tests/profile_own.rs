@@ -38,8 +38,9 @@ fn busy(time: Duration) {
     }
 }
 
-const SHORT: Duration = Duration::from_millis(2);
-const SHORT_NS: u64 = 2_000_000;
+/// Long beside what a busy host takes away at a time.
+const SHORT: Duration = Duration::from_millis(10);
+const SHORT_NS: u64 = 10_000_000;
 /// Two clocks may differ by this part of a time.
 const SLACK_NS: u64 = SHORT_NS / 50;
 
@@ -288,18 +289,23 @@ fn what_unwinds_ends() {
     let _alone = alone();
     let quiet = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
+    // Unwinding itself takes milliseconds the first time, while the unwinder reads its tables.
+    let mut unwound = Duration::ZERO;
     let report = profiled(|| {
+        let begun = Instant::now();
         let of_span = std::panic::catch_unwind(|| OUTER.run(|| panic!("as it should")));
         let of_call = std::panic::catch_unwind(|| {
             weir_profile::wait(&CALL, || -> () { panic!("as it should") })
         });
+        unwound = begun.elapsed();
         assert!(of_span.is_err() && of_call.is_err());
         busy(SHORT);
         INNER.run(|| ());
     });
     std::panic::set_hook(quiet);
     assert_eq!((calls(&report, "outer"), calls(&report, "inner")), (1, 1), "it goes on counting");
-    assert!(report.subroutine("outer").is_some_and(|row| row.user_ns < SHORT_NS), "{report}");
+    let outer = report.subroutine("outer").expect("called");
+    assert!(u128::from(outer.user_ns) <= unwound.as_nanos(), "{unwound:?}\n{report}");
 }
 
 #[test]
