@@ -16,9 +16,16 @@ const SETTLE_NS: u64 = 1_000_000;
 static CLOCK: OnceLock<SpanClock> = OnceLock::new();
 
 /// The clock, calibrated once per process.
+///
+/// What each count reads lies in the first cache line: the source and the two limits.
+#[repr(C, align(64))]
 #[derive(Debug)]
 pub struct SpanClock {
     source: quanta::Clock,
+    /// The longest time that counts as CPU time without reading the CPU clock.
+    pub long: u64,
+    /// This limit for a system call that may wait.
+    pub waits: u64,
     /// [`CLOCK_COUNTER`] or [`CLOCK_MONOTONIC`].
     pub kind: u64,
     pub hz: u64,
@@ -27,10 +34,6 @@ pub struct SpanClock {
     cpu_bias_ns: u64,
     /// How long a reading takes.
     pub ask_ticks: u64,
-    /// The longest time that counts as CPU time without reading the CPU clock.
-    pub long: u64,
-    /// This limit for a system call that may wait.
-    pub waits: u64,
     /// The longest sum of such times before the CPU clock is read.
     pub settle: u64,
 }
@@ -52,7 +55,7 @@ impl SpanClock {
         let hz = (ticks_per_ns * 1e9) as u64;
         let [ask_ticks, long, waits, settle] =
             [cpu_bias_ns, LONG_NS, WAITS_NS, SETTLE_NS].map(|ns| (ns as f64 * ticks_per_ns) as u64);
-        SpanClock { source, kind, hz, ticks_per_ns, cpu_bias_ns, ask_ticks, long, waits, settle }
+        SpanClock { source, long, waits, kind, hz, ticks_per_ns, cpu_bias_ns, ask_ticks, settle }
     }
 
     #[inline]

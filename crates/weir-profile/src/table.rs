@@ -6,7 +6,7 @@
 //!
 //! For a long time, the thread's CPU clock tells how much of it was spent on a CPU. A reading of
 //! that clock costs as much as 20 spans, so long times are kept back until there are [`MOST_LONG`]
-//! or they come to [`clock::Clock::settle`]; then one reading divides them all into CPU time and
+//! or they come to [`SpanClock::settle`]; then one reading divides them all into CPU time and
 //! waiting.
 //!
 //! Each word has one writer: a thread's table its owner (which releases the table to the next
@@ -14,7 +14,7 @@
 //! otherwise: a reader takes two snapshots of monotonic counts and concludes nothing from one about
 //! another.
 
-use super::clock;
+use super::clock::{self, SpanClock};
 use super::layout::{
     CALLS, OWN, OWNERS_AT, ROW_WORDS, SINCE_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS,
     THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, USER, WAIT, WANTED_AT, WORDS,
@@ -34,6 +34,10 @@ const NO_TABLE: u32 = u32::MAX;
 const MOST_LONG: usize = 64;
 
 /// The state of a thread. All zeros means that it has entered no span yet.
+///
+/// A program mostly counts just after a system call or another process has used the caches. So what
+/// each count needs lies in the first cache line.
+#[repr(C, align(64))]
 struct ThreadState {
     /// The process it belongs to, as [`forks::epoch`] counts them.
     epoch: Cell<u32>,
@@ -41,28 +45,30 @@ struct ThreadState {
     /// First word of the current row.
     row: Cell<u32>,
     depth: Cell<u32>,
+    /// Set once it has a table.
+    clock: Cell<Option<&'static SpanClock>>,
     in_call: Cell<bool>,
     /// Whether the last thing that it counted was the end of a span or a call.
     ended: Cell<bool>,
     /// When it last read the clock.
     last: Cell<u64>,
-    /// When it last read its CPU clock, and what that said.
+    /// When it last read its CPU clock.
     looked: Cell<u64>,
-    cpu_ns: Cell<u64>,
     /// Long times since then: how many, their sum, and each.
     longs: Cell<usize>,
     long_ticks: Cell<u64>,
-    long: [Cell<LongTime>; MOST_LONG],
+    /// What the CPU clock said when it was last read.
+    cpu_ns: Cell<u64>,
+    long: [Cell<Passed>; MOST_LONG],
 }
 
-/// A time too long to count as CPU time.
+/// A time that has passed.
 #[derive(Clone, Copy)]
-struct LongTime {
-    /// The columns it belongs to: of the subroutine, of the system call, or both.
+struct Passed {
+    /// First word of the row of the subroutine.
     row: u32,
-    call: u32,
-    /// Whether it may have waited by intention.
-    waits: bool,
+    /// The system call, if it was one.
+    call: OpenCall,
     ticks: u64,
 }
 
@@ -74,14 +80,15 @@ thread_local! {
             table: Cell::new(0),
             row: Cell::new(0),
             depth: Cell::new(0),
+            clock: Cell::new(None),
             in_call: Cell::new(false),
             ended: Cell::new(false),
             last: Cell::new(0),
             looked: Cell::new(0),
-            cpu_ns: Cell::new(0),
             longs: Cell::new(0),
             long_ticks: Cell::new(0),
-            long: [const { Cell::new(LongTime::NONE) }; MOST_LONG],
+            cpu_ns: Cell::new(0),
+            long: [const { Cell::new(Passed::NONE) }; MOST_LONG],
         }
     };
     static RELEASE: Release = const { Release };
@@ -137,26 +144,16 @@ pub fn is_on() -> bool {
     TABLE.word(UNTIL_AT).load(Ordering::Relaxed) != 0
 }
 
-/// Returns the time if calls are counted.
-#[inline]
-fn now() -> Option<u64> {
-    let until = TABLE.word(UNTIL_AT).load(Ordering::Relaxed);
-    if until == 0 {
-        return None;
-    }
-    let now = clock::made()?.now();
-    if now < until { Some(now) } else { expired(now) }
-}
-
-/// Handles an expired lease: off, unless this process wants the profile on.
+/// Handles an expired lease: off, unless this process wants the profile on. Returns whether it is.
 #[cold]
-fn expired(now: u64) -> Option<u64> {
+#[inline(never)]
+fn is_renewed(now: u64) -> bool {
     let word = TABLE.word(UNTIL_AT);
     let wanted = TABLE.word(WANTED_AT).load(Ordering::Relaxed) != 0;
     let next = if wanted { u64::MAX } else { 0 };
     let renewed = |until: u64| if until <= now { Some(next) } else { None };
     let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, renewed);
-    (word.load(Ordering::Relaxed) > now).then_some(now)
+    word.load(Ordering::Relaxed) > now
 }
 
 /// Switches on or off for this process itself. Observers may keep it on.
@@ -185,7 +182,7 @@ fn add(word: usize, amount: u64) {
 
 impl ThreadState {
     /// Returns its table, and takes one if it has none. `None` where nothing is counted: no table
-    /// is left, or the thread is in a system call or at its end.
+    /// is left, the profile was never on, or the thread is in a system call or at its end.
     #[inline]
     fn table(&self) -> Option<u32> {
         match self.table.get() {
@@ -197,7 +194,9 @@ impl ThreadState {
     }
 
     #[cold]
+    #[inline(never)]
     fn take_table(&self) -> Option<u32> {
+        self.clock.set(Some(clock::made()?));
         let me = rustix::thread::gettid().as_raw_nonzero().get() as u64;
         let free = (0..THREADS).find(|slot| {
             let owner = TABLE.word(OWNERS_AT + slot);
@@ -216,36 +215,42 @@ impl ThreadState {
         Some(table)
     }
 
-    /// Returns the time since it last read the clock, or since the profile was switched on.
-    #[inline]
-    fn passed(&self, now: u64) -> u64 {
+    /// Reads the clock, and adds the time since it last did, or since the profile was switched on,
+    /// to the current row; and to the row of the system call that ends, if one does. Returns false
+    /// where the profile is off.
+    ///
+    /// Never inlined: each count passes here, and one copy stays in the caches.
+    #[inline(never)]
+    fn charge(&self, call: OpenCall) -> bool {
+        let until = TABLE.word(UNTIL_AT).load(Ordering::Relaxed);
+        let Some(clock) = self.clock.get().filter(|_| until != 0) else { return false };
+        let now = clock.now();
+        if now >= until && !is_renewed(now) {
+            return false;
+        }
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
         if self.looked.get() <= since {
             self.begin_with(now);
         }
-        now.saturating_sub(self.last.replace(now).max(since))
+        let ticks = now.saturating_sub(self.last.replace(now).max(since));
+        let passed = Passed { row: self.row.get(), call, ticks };
+        if ticks <= if call.waits { clock.waits } else { clock.long } {
+            passed.add_cpu(ticks);
+        } else {
+            self.keep(passed);
+        }
+        true
     }
 
     /// Handles the first reading since the profile is on: times kept back before belong to no
     /// interval.
     #[cold]
+    #[inline(never)]
     fn begin_with(&self, now: u64) {
         self.looked.set(now);
         self.cpu_ns.set(thread_ns());
         self.longs.set(0);
         self.long_ticks.set(0);
-    }
-
-    /// Adds the time passed to the current row. A time of at most `most` counts as CPU time.
-    #[inline]
-    fn charge(&self, now: u64) {
-        let most = clock::made().map_or(0, |clock| clock.long);
-        let (ticks, row) = (self.passed(now), self.row.get());
-        if ticks <= most {
-            add(row as usize + USER, ticks);
-        } else {
-            self.keep(now, LongTime { row, call: 0, waits: false, ticks });
-        }
     }
 
     /// Adds the time up to a start to the current row. Returns false where nothing is counted.
@@ -254,23 +259,19 @@ impl ThreadState {
         self.ended.set(false);
         // Without a reading since the profile is on, there is no end to begin at.
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
-        if begin == Begin::Next && self.last.get() > since {
-            return true;
-        }
-        let Some(now) = now() else { return false };
-        self.charge(now);
-        true
+        (begin == Begin::Next && self.last.get() > since) || self.charge(OpenCall::NONE)
     }
 
+    /// Keeps back a time that has just passed.
     #[inline(never)]
-    fn keep(&self, now: u64, long: LongTime) {
+    fn keep(&self, long: Passed) {
         let count = self.longs.get();
         self.long[count].set(long);
         self.longs.set(count + 1);
         self.long_ticks.set(self.long_ticks.get() + long.ticks);
-        let settle = clock::made().map_or(0, |clock| clock.settle);
+        let settle = self.clock.get().map_or(0, |clock| clock.settle);
         if count + 1 == MOST_LONG || self.long_ticks.get() >= settle {
-            self.settle(now);
+            self.settle();
         }
     }
 
@@ -279,10 +280,12 @@ impl ThreadState {
     ///
     /// Their sum is exact, but each single share is unknown: the missing time is taken off the
     /// waits first, so that each keeps the same CPU time, or all of a shorter one.
-    fn settle(&self, now: u64) {
-        let (Some(clock), count @ 1..) = (clock::made(), self.longs.replace(0)) else { return };
+    #[cold]
+    #[inline(never)]
+    fn settle(&self) {
+        let (Some(clock), count @ 1..) = (self.clock.get(), self.longs.replace(0)) else { return };
         let longs = &self.long[..count];
-        let (cpu_ns, looked) = (thread_ns(), self.looked.get());
+        let (now, looked, cpu_ns) = (self.last.get(), self.looked.get(), thread_ns());
         let after = clock.now();
         let used = clock.cpu_ticks(self.cpu_ns.replace(cpu_ns), cpu_ns);
         let lacked = now.saturating_sub(looked).saturating_sub(used);
@@ -291,7 +294,7 @@ impl ThreadState {
         let all = self.long_ticks.replace(0);
         let mut waits: [u64; MOST_LONG] = [0; MOST_LONG];
         let mut waiting = 0;
-        for long in longs.iter().map(Cell::get).filter(|long| long.waits) {
+        for long in longs.iter().map(Cell::get).filter(|long| long.call.waits) {
             waits[waiting] = long.ticks;
             waiting += 1;
         }
@@ -300,13 +303,15 @@ impl ThreadState {
         let cpu_each = share(waits, of_waits.saturating_sub(lacked));
         // Missing time that exceeds the waits was lost by the other times, to other threads.
         let (others, lost) = (all - of_waits, lacked.saturating_sub(of_waits));
+        let part_lost = lost as f64 / others as f64;
         for long in longs.iter().map(Cell::get) {
-            let off_cpu = match long.waits {
+            let off_cpu = match long.call.waits {
                 true => long.ticks.saturating_sub(cpu_each),
                 false if lost >= others => long.ticks,
-                false => (u128::from(long.ticks) * u128::from(lost) / u128::from(others)) as u64,
+                false => (long.ticks as f64 * part_lost) as u64,
             };
-            long.add(long.ticks - off_cpu, off_cpu);
+            long.add_cpu(long.ticks - off_cpu);
+            long.add_wait(off_cpu);
         }
         if count > 1 {
             TABLE.word(TOGETHER_AT).fetch_add(count as u64, Ordering::Relaxed);
@@ -318,20 +323,34 @@ impl ThreadState {
     }
 }
 
-impl LongTime {
-    const NONE: LongTime = LongTime { row: 0, call: 0, waits: false, ticks: 0 };
+impl Passed {
+    const NONE: Passed = Passed { row: 0, call: OpenCall::NONE, ticks: 0 };
 
-    fn add(self, on_cpu: u64, off_cpu: u64) {
-        let column = if self.call == 0 { USER } else { SYSTEM };
-        for row in [self.row, self.call].into_iter().filter(|row| *row != 0) {
-            add(row as usize + column, on_cpu);
-            add(row as usize + WAIT, off_cpu);
+    #[inline]
+    fn add_cpu(self, ticks: u64) {
+        if self.call.row == 0 {
+            add(self.row as usize + USER, ticks);
+        } else {
+            add(self.row as usize + SYSTEM, ticks);
+            add(self.call.row as usize + SYSTEM, ticks);
+        }
+    }
+
+    fn add_wait(self, ticks: u64) {
+        add(self.row as usize + WAIT, ticks);
+        if self.call.row != 0 {
+            add(self.call.row as usize + WAIT, ticks);
         }
     }
 }
 
 /// Returns the largest limit for which the limited values sum up to at most `sum`.
 pub fn share(each: &mut [u64], mut sum: u64) -> u64 {
+    // Most waits are alike, and longer than what they use of the CPU.
+    let equal = sum / each.len().max(1) as u64;
+    if each.iter().all(|ticks| *ticks > equal) {
+        return if each.is_empty() { u64::MAX } else { equal };
+    }
     each.sort_unstable();
     for (index, ticks) in each.iter().enumerate() {
         let equal = sum / (each.len() - index) as u64;
@@ -350,9 +369,8 @@ pub fn settle() {
         if state.longs.get() == 0 || state.in_call.get() || state.looked.get() <= since {
             return;
         }
-        if let Some(now) = now() {
-            state.charge(now);
-            state.settle(now);
+        if state.charge(OpenCall::NONE) {
+            state.settle();
         }
     });
 }
@@ -407,8 +425,8 @@ pub fn leave(before: u32, depth: u32, end: SpanEnd) {
             return;
         }
         let at_last = end == SpanEnd::Last && state.ended.get();
-        if !at_last && let Some(now) = now() {
-            state.charge(now);
+        if !at_last {
+            state.charge(OpenCall::NONE);
         }
         state.ended.set(true);
         state.row.set(before);
@@ -416,10 +434,17 @@ pub fn leave(before: u32, depth: u32, end: SpanEnd) {
     });
 }
 
+/// A system call.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenCall {
+    /// First word of its row; 0 for none.
     row: u32,
+    /// Whether it may wait by intention.
     waits: bool,
+}
+
+impl OpenCall {
+    const NONE: OpenCall = OpenCall { row: 0, waits: false };
 }
 
 /// Begins a system call; `None` where nothing is counted.
@@ -442,14 +467,6 @@ pub fn end_call(call: OpenCall) {
             return;
         }
         state.ended.set(true);
-        let (Some(now), Some(clock)) = (now(), clock::made()) else { return };
-        let most = if call.waits { clock.waits } else { clock.long };
-        let (ticks, row) = (state.passed(now), state.row.get());
-        if ticks <= most {
-            add(row as usize + SYSTEM, ticks);
-            add(call.row as usize + SYSTEM, ticks);
-        } else {
-            state.keep(now, LongTime { row, call: call.row, waits: call.waits, ticks });
-        }
+        state.charge(call);
     });
 }
