@@ -122,29 +122,26 @@ impl Incoming {
     }
 
     /// Gives a whole datagram, with room before it for the message head, to its station: one copy,
-    /// into its ring.
+    /// into its ring. What no station has is answered here or refused.
     fn deliver(&mut self, message: &mut [u8], checksum: Checksum) {
-        let span = spans::DELIVER.enter_next();
         let bytes = &mut message[TO_STATION_BYTES..];
         let Ok(datagram) = Datagram::check(bytes) else {
             // The header was checked on arrival: only a fault in reassembly could spoil it.
             return self.journal().counts.drop(DropReason::HeaderChecksum);
         };
-        let number = datagram.header().protocol;
-        let payload = datagram.payload();
-        let Some(place) = self.stations.find(number, payload) else {
+        let Some(place) = self.stations.find(datagram.header().protocol, datagram.payload()) else {
             if self.inline.as_mut().is_some_and(|inline| inline.take(&datagram)) {
                 self.pass_on();
-                SwitchCounts::add(&self.journal().counts.delivered, 1);
-                return span.end_at_last();
+                return SwitchCounts::add(&self.journal().counts.delivered, 1);
             }
             if checksum == Checksum::LeftOut {
                 complete_checksum(bytes);
             }
             return self.refuse(bytes);
         };
+        // The search for the station is part of it.
+        let _span = spans::DELIVER.enter_next();
         self.put(place, message, checksum, false);
-        drop(span);
     }
 
     /// Puts a datagram into its station's ring; `unchecked`: the station is to check its header.

@@ -27,7 +27,7 @@ impl Inline {
         Inline { engine: Engine::new(settings), ggp: settings.ggp, answers }
     }
 
-    /// Takes a datagram if its protocol is answered here.
+    /// Takes a datagram if its protocol is answered here, directly after its header was checked.
     pub fn take(&mut self, datagram: &Datagram<'_>) -> bool {
         let number = datagram.header().protocol;
         if number != protocol::ICMP && !(number == protocol::GGP && self.ggp) {
@@ -36,8 +36,10 @@ impl Inline {
         if let Some(log) = self.answers.transmitter.journal.log.get() {
             log.foreign_request(datagram);
         }
-        let _span = spans::ANSWER.enter();
+        let span = spans::ANSWER.enter_next();
         self.engine.take(datagram, now_ns(), &mut self.answers);
+        // Hardly anything is done behind an answer.
+        span.end_at_last();
         true
     }
 
