@@ -127,10 +127,14 @@ impl Switch {
             let came = shared.receive(&mut packet)?;
             let took = look(port, &mut message, &mut see)?;
             ticks.look_after(shared);
-            if came + took > 0 {
+            if came > 0 || took > 0 {
                 in_vain = 0;
+            }
+            if took > 0 || came == MOST_AT_ONCE {
                 continue;
             }
+            // The device was empty a moment ago, and no station has sent anything since. If packets
+            // came, their stations need a CPU now.
             in_vain += 1;
             if in_vain <= MOST_YIELDS {
                 weir_profile::wait_next(&spans::GIVE_WAY, rustix::thread::sched_yield);
