@@ -7,12 +7,13 @@ use crate::tools::futex::{sleep, wake};
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_bench_sys::floor;
 use weir_bench_sys::shared::{LINE_BYTES, PageBuffer, SharedPages};
 use weir_measure::bench::line;
 
 const COPY_BYTES: [u64; 5] = [4 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20];
+const ALONE_MS: [u64; 2] = [0, 100];
 
 pub fn suite() -> Suite {
     let here = group("here", Sides::One, here());
@@ -46,7 +47,32 @@ fn here() -> Vec<Case> {
         let name = format!("memcpy {}", size(bytes));
         Case { standard, ..case(name, params, Measure::THROUGHPUT, make) }
     }));
+    cases.extend(ALONE_MS.map(touched_again));
     cases
+}
+
+/// Touches pages again after nobody has touched them for a while. A host that shares its memory out
+/// among guests may have taken them away, and has to bring them back.
+fn touched_again(alone_ms: u64) -> Case {
+    const PAGES: usize = 4096;
+    let page = rustix::param::page_size();
+    let make = move |_: &Site| {
+        let mut memory = PageBuffer::new(PAGES * page)?;
+        let _ = memory.refuse_huge_pages();
+        memory.fill(1);
+        work(move |count| {
+            // sleep: the time without a touch, which is measured.
+            std::thread::sleep(Duration::from_millis(alone_ms));
+            let begun = Instant::now();
+            for touched in memory.iter_mut().step_by(page) {
+                *touched = touched.wrapping_add(1);
+            }
+            Ok(Batch::time(elapsed_ns(begun), count))
+        })
+    };
+    let name = format!("page touched again after {alone_ms} ms");
+    let size = BatchSize::Count(PAGES as u64);
+    Case { standard: false, size, ..case(name, operation("touch"), Measure::TIME, make) }
 }
 
 /// Touches pages of anonymous memory for the first time.
