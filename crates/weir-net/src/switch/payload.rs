@@ -5,6 +5,10 @@ use std::io::IoSlice;
 use std::ops::Range;
 use weir::Lent;
 
+/// Longest packet that is copied together before it is written. The kernel takes longer to read a
+/// list of parts than to copy as much.
+const SHORT_BYTES: usize = 256;
+
 /// A datagram's payload: private bytes, or part of a message in its station's ring.
 pub enum Payload<'a> {
     /// Private bytes.
@@ -29,9 +33,13 @@ impl Payload<'_> {
 
     /// Copies its beginning out.
     pub fn copy_to(&self, to: &mut [u8]) {
+        self.copy_from(0, to);
+    }
+
+    fn copy_from(&self, at: usize, to: &mut [u8]) {
         match self {
-            Payload::Private(bytes) => to.copy_from_slice(&bytes[..to.len()]),
-            Payload::Ring { lent, offset } => lent.copy_to(*offset, to),
+            Payload::Private(bytes) => to.copy_from_slice(&bytes[at..at + to.len()]),
+            Payload::Ring { lent, offset } => lent.copy_to(offset + at, to),
         }
     }
 
@@ -42,6 +50,14 @@ impl Payload<'_> {
         head: &[u8],
         part: Range<usize>,
     ) -> std::io::Result<usize> {
+        let bytes = head.len() + part.len();
+        if bytes <= SHORT_BYTES {
+            let mut packet = [0; SHORT_BYTES];
+            let packet = &mut packet[..bytes];
+            packet[..head.len()].copy_from_slice(head);
+            self.copy_from(part.start, &mut packet[head.len()..]);
+            return Ok(rustix::io::write(fd, packet)?);
+        }
         match self {
             Payload::Private(bytes) => {
                 let parts = [IoSlice::new(head), IoSlice::new(&bytes[part])];
