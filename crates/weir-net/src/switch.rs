@@ -303,10 +303,12 @@ impl SwitchState {
         let Some((packet, checksum)) = self.transmitter.device.receive(buffer)? else {
             return Ok(false);
         };
+        let mut incoming = self.lock();
         let counts = &self.journal().counts;
-        SwitchCounts::add(&counts.received, 1);
-        SwitchCounts::add(&counts.received_bytes, packet.len() as u64);
-        self.lock().take(buffer, packet, checksum);
+        // Only here, within the lock.
+        SwitchCounts::add_alone(&counts.received, 1);
+        SwitchCounts::add_alone(&counts.received_bytes, packet.len() as u64);
+        incoming.take(buffer, packet, checksum);
         Ok(true)
     }
 }

@@ -132,7 +132,7 @@ impl Incoming {
         let Some(place) = self.stations.find(datagram.header().protocol, datagram.payload()) else {
             if self.inline.as_mut().is_some_and(|inline| inline.take(&datagram)) {
                 self.pass_on();
-                return SwitchCounts::add(&self.journal().counts.delivered, 1);
+                return SwitchCounts::add_alone(&self.journal().counts.delivered, 1);
             }
             if checksum == Checksum::LeftOut {
                 complete_checksum(bytes);
@@ -150,7 +150,7 @@ impl Incoming {
         message[..TO_STATION_BYTES].fill(0);
         message[..4].copy_from_slice(&[to_station::PACKET, 0, left_out, u8::from(unchecked)]);
         match self.stations.put(place, message) {
-            PutResult::Done => SwitchCounts::add(&self.journal().counts.delivered, 1),
+            PutResult::Done => SwitchCounts::add_alone(&self.journal().counts.delivered, 1),
             PutResult::Full => {
                 self.journal().drop_in(DropReason::StationFull, &message[TO_STATION_BYTES..])
             }
