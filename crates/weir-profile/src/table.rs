@@ -144,10 +144,9 @@ pub fn is_on() -> bool {
     TABLE.word(UNTIL_AT).load(Ordering::Relaxed) != 0
 }
 
-/// Handles an expired lease: off, unless this process wants the profile on. Returns whether it is.
-#[cold]
-#[inline(never)]
-fn is_renewed(now: u64) -> bool {
+/// Whether the profile is on at this time. An expired lease ends it, unless this process wants it
+/// on.
+fn is_on_at(now: u64) -> bool {
     let word = TABLE.word(UNTIL_AT);
     let wanted = TABLE.word(WANTED_AT).load(Ordering::Relaxed) != 0;
     let next = if wanted { u64::MAX } else { 0 };
@@ -219,33 +218,47 @@ impl ThreadState {
     /// to the current row; and to the row of the system call that ends, if one does. Returns false
     /// where the profile is off.
     ///
-    /// Never inlined: each count passes here, and one copy stays in the caches.
+    /// Never inlined: each count passes here, and one copy stays in the caches. Every call in it is
+    /// its last act, so that it saves no registers.
     #[inline(never)]
     fn charge(&self, call: OpenCall) -> bool {
         let until = TABLE.word(UNTIL_AT).load(Ordering::Relaxed);
         let Some(clock) = self.clock.get().filter(|_| until != 0) else { return false };
         let now = clock.now();
-        if now >= until && !is_renewed(now) {
+        let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
+        if now >= until || self.looked.get() <= since {
+            return self.charge_first(call, clock, now);
+        }
+        self.charge_until(call, clock, now, since)
+    }
+
+    /// As `charge`, where the lease has expired or the clock is read first since the profile is on.
+    #[cold]
+    #[inline(never)]
+    fn charge_first(&self, call: OpenCall, clock: &SpanClock, now: u64) -> bool {
+        if !is_on_at(now) {
             return false;
         }
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
         if self.looked.get() <= since {
             self.begin_with(now);
         }
+        self.charge_until(call, clock, now, since)
+    }
+
+    #[inline(always)]
+    fn charge_until(&self, call: OpenCall, clock: &SpanClock, now: u64, since: u64) -> bool {
         let ticks = now.saturating_sub(self.last.replace(now).max(since));
         let passed = Passed { row: self.row.get(), call, ticks };
-        if ticks <= if call.waits { clock.waits } else { clock.long } {
-            passed.add_cpu(ticks);
-        } else {
-            self.keep(passed);
+        if ticks > if call.waits { clock.waits } else { clock.long } {
+            return self.keep(passed);
         }
+        passed.add_cpu(ticks);
         true
     }
 
     /// Handles the first reading since the profile is on: times kept back before belong to no
     /// interval.
-    #[cold]
-    #[inline(never)]
     fn begin_with(&self, now: u64) {
         self.looked.set(now);
         self.cpu_ns.set(thread_ns());
@@ -262,9 +275,9 @@ impl ThreadState {
         (begin == Begin::Next && self.last.get() > since) || self.charge(OpenCall::NONE)
     }
 
-    /// Keeps back a time that has just passed.
+    /// Keeps back a time that has just passed; true, as `charge` returns.
     #[inline(never)]
-    fn keep(&self, long: Passed) {
+    fn keep(&self, long: Passed) -> bool {
         let count = self.longs.get();
         self.long[count].set(long);
         self.longs.set(count + 1);
@@ -273,6 +286,7 @@ impl ThreadState {
         if count + 1 == MOST_LONG || self.long_ticks.get() >= settle {
             self.settle();
         }
+        true
     }
 
     /// Reads the CPU clock, and divides the long times since its last reading into CPU time and
