@@ -49,6 +49,8 @@ pub struct Sampler {
     pub course: Course,
     /// Number of ticks so far.
     pub ticks: u64,
+    /// How many tasks the last tick looked at.
+    pub looked_at: usize,
     /// Time that the present tick represents.
     weight_ns: u64,
     /// The processes that the kernel's events tell of, where it tells them.
@@ -73,7 +75,7 @@ impl Sampler {
         let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
         let discovery = Discovery::new();
         let (rows, course) = (Rows::default(), Course::default());
-        let (ticks, weight_ns) = (0, 0);
+        let (ticks, looked_at, weight_ns) = (0, 0, 0);
         Sampler {
             grouping,
             discovery,
@@ -84,6 +86,7 @@ impl Sampler {
             found_pipe_bytes,
             course,
             ticks,
+            looked_at,
             weight_ns,
             lives: Lives::open(),
             adopted: None,
@@ -260,6 +263,7 @@ impl Sampler {
                 process.refresh_totals();
             }
         }
+        self.looked_at = counts.iter().sum();
         let totals = self.totals();
         self.bury(&dead);
         self.look_again(&mut strongest, &counts, &fills);

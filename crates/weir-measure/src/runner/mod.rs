@@ -13,6 +13,7 @@ mod bytes;
 mod finish;
 mod found;
 mod job;
+mod look_costs;
 mod row;
 mod script;
 mod start;
@@ -33,6 +34,7 @@ use crate::oom;
 use crate::random::Random;
 use around::RunSurroundings;
 use finish::LiveStage;
+use look_costs::LookCosts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 use std::time::Duration;
@@ -115,7 +117,7 @@ impl RunningJob {
         let mut taken_ns = 1;
         let mut stops = Stops::default();
         let mut shown_ns = last_ns;
-        let (mut woken, mut mean_cost_ns) = (true, 0);
+        let (mut woken, mut costs) = (true, LookCosts::default());
         loop {
             let before_ns = self.clock.now_ns();
             let (here, there) = self.take_events(watcher, woken);
@@ -144,9 +146,8 @@ impl RunningJob {
                 // Not by the clock: a job stopped just here would not be sampled for minutes.
                 let cost_ns =
                     (thread_ns() + follow_ns).saturating_sub(begun_ns + self.sampler.follow_ns);
-                // One dear look, as for the peer of a socket, makes no long gap.
-                mean_cost_ns = (mean_cost_ns * 7 + cost_ns) / 8;
-                due_ns = now_ns + pause_ns(now_ns, job.tick_ns, mean_cost_ns, &mut random);
+                costs.add(cost_ns, self.sampler.looked_at);
+                due_ns = now_ns + pause_ns(now_ns, job.tick_ns, costs.usual_ns(), &mut random);
             }
             if now_ns >= shown_ns + PROGRESS_NS {
                 watcher.progress(now_ns, &self.sampler);
@@ -265,9 +266,9 @@ impl RunningJob {
 }
 
 /// Returns the time to the next tick.
-fn pause_ns(now_ns: u64, tick_ns: u64, mean_cost_ns: u64, random: &mut Random) -> u64 {
+fn pause_ns(now_ns: u64, tick_ns: u64, cost_ns: u64, random: &mut Random) -> u64 {
     let close_ns = (now_ns >> CLOSE_SHIFT).max(CLOSE_TICK_NS);
-    let tick_ns = tick_ns.min(close_ns).max(mean_cost_ns << COST_SHIFT);
+    let tick_ns = tick_ns.min(close_ns).max(cost_ns << COST_SHIFT);
     // Jitter keeps the ticks out of step with periodic work in the stages.
     tick_ns / 2 + random.below(tick_ns)
 }

@@ -2,6 +2,7 @@
 
 use super::around::RunSurroundings;
 use super::job::Job;
+use super::look_costs::LookCosts;
 use super::{LONGEST_TICKS, allow_all_files, pause_ns, script};
 use crate::attribution::{Births, Group, Grouping, PipeWatch, Sampler};
 use crate::clock::Clock;
@@ -126,7 +127,7 @@ fn sample(
     let end_ns = aim.time.map_or(u64::MAX, |time| time.as_nanos() as u64);
     let mut random = Random::new(0x3a7c);
     let mut trends: Vec<Trend> = Vec::new();
-    let (mut last_ns, mut mean_cost_ns) = (0, 0);
+    let (mut last_ns, mut costs) = (0, LookCosts::default());
     loop {
         let now_ns = clock.now_ns();
         let (begun_ns, follow_ns) = (thread_ns(), sampler.follow_ns);
@@ -135,9 +136,8 @@ fn sample(
             profiler.take();
         }
         last_ns = now_ns;
-        mean_cost_ns = (mean_cost_ns * 7
-            + (thread_ns() + follow_ns).saturating_sub(begun_ns + sampler.follow_ns))
-            / 8;
+        let cost_ns = (thread_ns() + follow_ns).saturating_sub(begun_ns + sampler.follow_ns);
+        costs.add(cost_ns, sampler.looked_at);
         trends.resize_with(sampler.pipes.len(), Trend::default);
         for (trend, fill) in trends.iter_mut().zip(sampler.pipes.iter().map(|pipe| pipe.now)) {
             if let Some(fill) = fill {
@@ -146,7 +146,7 @@ fn sample(
             }
         }
         let has_ended = sampler.groups.iter().all(|group| group.ended);
-        let due_ns = now_ns + pause_ns(now_ns, aim.tick_ns, mean_cost_ns, &mut random);
+        let due_ns = now_ns + pause_ns(now_ns, aim.tick_ns, costs.usual_ns(), &mut random);
         let due_ns = due_ns.min(end_ns);
         while !has_ended && !is_over() && clock.now_ns() < due_ns {
             let rest_ns = due_ns.saturating_sub(clock.now_ns());
