@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 /// A directory of scripts.
 struct Place(tempfile::TempDir);
@@ -323,8 +324,17 @@ fn a_signal_ends_weir_while_it_writes_its_report() {
     bound(&child);
     let pid = Pid::from_child(&child);
     let stat = format!("/proc/{}/wchan", pid.as_raw_nonzero());
+    let (begun, mut told) = (Instant::now(), false);
     until("weir waits for its reader", || {
-        std::fs::read_to_string(&stat).is_ok_and(|at| at.contains("pipe_w"))
+        let at = std::fs::read_to_string(&stat).unwrap_or_default();
+        if !told && begun.elapsed().as_secs() > 25 {
+            // It happened once, and nobody knew why.
+            told = true;
+            let pid = pid.as_raw_nonzero().to_string();
+            let columns = ["-o", "pid,stat,wchan:30,args", "--pid", &pid, "--ppid", &pid];
+            println!("weir is at {at}: {:?}", Command::new("ps").args(columns).output());
+        }
+        at.contains("pipe_w")
     });
     assert_eq!(ioctl_fionread(&reader).expect("its fill"), size);
     kill_process(pid, Signal::TERM).expect("sent");
