@@ -361,9 +361,11 @@ impl Passed {
 /// Returns the largest limit for which the limited values sum up to at most `sum`.
 pub fn share(each: &mut [u64], mut sum: u64) -> u64 {
     // Most waits are alike, and longer than what they use of the CPU.
-    let equal = sum / each.len().max(1) as u64;
-    if each.iter().all(|ticks| *ticks > equal) {
-        return if each.is_empty() { u64::MAX } else { equal };
+    if let Some(least) = each.iter().min() {
+        let equal = sum / each.len() as u64;
+        if *least > equal {
+            return equal;
+        }
     }
     each.sort_unstable();
     for (index, ticks) in each.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The CPU time of this thread and of other processes.
+//! The time-stamp counter, and the CPU time of this thread and of other processes.
 
 use crate::Pid;
 use rustix::time::{ClockId, clock_gettime};

@@ -50,7 +50,8 @@ use weir_sys::cpu::thread_ns;
 const CLOSE_SHIFT: u32 = 5;
 /// The shortest interval.
 const CLOSE_TICK_NS: u64 = 1_000_000;
-/// Sampling may take this share of one CPU (1/64); the interval grows when it takes more.
+/// Sampling may take this share of one CPU (1/64); the interval grows when it takes more, as far as
+/// [`LookCosts`] counts it.
 const COST_SHIFT: u32 = 6;
 /// Most ticks that one sample may represent, however long this process had no CPU.
 const LONGEST_TICKS: u64 = 20;

@@ -129,18 +129,20 @@ impl Incoming {
             // The header was checked on arrival: only a fault in reassembly could spoil it.
             return self.journal().counts.drop(DropReason::HeaderChecksum);
         };
-        let Some(place) = self.stations.find(datagram.header().protocol, datagram.payload()) else {
-            if self.inline.as_mut().is_some_and(|inline| inline.take(&datagram)) {
-                self.pass_on();
-                return SwitchCounts::add_alone(&self.journal().counts.delivered, 1);
-            }
+        let place = self.stations.find(datagram.header().protocol, datagram.payload());
+        let inline = self.inline.as_mut().filter(|_| place.is_none());
+        if inline.is_some_and(|inline| inline.take(&datagram)) {
+            self.pass_on();
+            return SwitchCounts::add_alone(&self.journal().counts.delivered, 1);
+        }
+        // The search for the station is part of it, and so is what is refused.
+        let _span = spans::DELIVER.enter_next();
+        let Some(place) = place else {
             if checksum == Checksum::LeftOut {
                 complete_checksum(bytes);
             }
             return self.refuse(bytes);
         };
-        // The search for the station is part of it.
-        let _span = spans::DELIVER.enter_next();
         self.put(place, message, checksum, false);
     }
 
