@@ -284,7 +284,8 @@ impl LaneReader {
         }
         // Loaded once: a hostile writer can change it after the checks. Relaxed: `refresh` acquired
         // it.
-        let head = ring.word(self.read).load(Ordering::Relaxed).to_ne_bytes();
+        let word = ring.word(self.read);
+        let head = word.load(Ordering::Relaxed).to_ne_bytes();
         let left = u16::from_le_bytes([head[0], head[1]]);
         let there = self.written.wrapping_sub(self.read);
         if footprint(left.into()) as u64 > there || head[3] & !MORE != 0 {
@@ -294,6 +295,9 @@ impl LaneReader {
         if left <= SHORT_BYTES && there > AHEAD_BYTES {
             ring.prefetch(self.read + AHEAD_BYTES);
         }
+        // The writer stores to this line again, and some CPUs need long for that if the line was
+        // only read here. Relaxed: `give_back` releases it, and no side reads it before.
+        word.store(0, Ordering::Relaxed);
         self.begun = Some((kind, more));
         self.left = left;
         self.read += HEAD_BYTES as u64;

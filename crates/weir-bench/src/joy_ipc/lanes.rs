@@ -1,18 +1,22 @@
 //! The lower bound for records through an mpx: the loads and stores of eight lanes without a library.
 //!
 //! A lane is laid out as weir's: a line that the writer stores to, a line that the reader stores to, a
-//! line that says whether the reader looks, and a ring of frames, each with a word before its bytes. For each record this code reads and
-//! writes what an mpx reads and writes. It omits the checks of what a hostile side may have written,
-//! the table of channels, their turns, the accounts, and every way to sleep.
+//! line that says whether the reader looks, and a ring of frames, each with a word before its bytes.
+//! For each record this code reads and writes what an mpx reads and writes, and the reader lets the
+//! writer run ahead as an mpx does, but each time. It omits the checks of what a hostile side may have
+//! written, the table of channels, their turns, the accounts, and every way to sleep.
 
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 
 const LANES: usize = 8;
+/// How long the reader waits after each look at all lanes that has found something: as long as an mpx
+/// does by default.
+const HEAD_START: Duration = Duration::from_micros(LANES as u64);
 /// Frames of a ring. An mpx gives a busy lane a ring of 64 KiB; here no frame wraps around its end.
 const FRAMES: usize = 960;
 const HEAD_BYTES: usize = 4;
@@ -81,6 +85,8 @@ impl<'a> BareLane<'a> {
         while self.own != self.other {
             let at = self.at::<BYTES>(self.own);
             let head = self.shared.half_at(at).load(Ordering::Relaxed);
+            // As an mpx does: the writer gets a line faster that the reader has stored to.
+            self.shared.half_at(at).store(0, Ordering::Relaxed);
             let mut record = [0; BYTES];
             self.shared.copy_out(at + HEAD_BYTES, &mut record);
             let is_right = head == DATA | BYTES as u32 && record == [7; BYTES];
@@ -120,7 +126,12 @@ pub fn one_way<const BYTES: usize>(site: &Site) -> MadeWork {
                 done += 1;
                 control.report(done)?;
             }
-            if came == 0 {
+            if came > 0 {
+                let begun = Instant::now();
+                while begun.elapsed() < HEAD_START {
+                    spin_loop();
+                }
+            } else {
                 spin_loop();
             }
         }

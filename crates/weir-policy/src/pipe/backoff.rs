@@ -14,6 +14,8 @@ const MOST_PATIENCE: u32 = 1 << 16;
 const TRIAL: u32 = 8;
 /// The mean number of records after a wait from which the wait has paid.
 const PAYS: u32 = 6;
+/// A wait for many lanes lasts at most this many times as long as for one.
+const MOST_LANES: u32 = 8;
 
 /// The state of one reader.
 #[derive(Clone, Debug)]
@@ -29,6 +31,17 @@ impl Backoff {
     /// Makes the state of a reader that may wait this long each time; 0 for never.
     pub fn new(wait_ns: u64) -> Backoff {
         Backoff { wait_ns, patience: FIRST_PATIENCE, dry: 0, records: 0, waiting: false }
+    }
+
+    /// Returns how long a reader of many lanes waits when all of them have run dry: `turns` turns of
+    /// lanes have brought these records. No turns are one.
+    ///
+    /// One record from each of many lanes is no stream: they may be requests, whose senders wait. So
+    /// what counts is how many records a turn brings. The wait lasts longer for more lanes, since one
+    /// writer may fill them in turn.
+    pub fn on_all_dry(&mut self, records: u32, turns: u32) -> u64 {
+        let turns = turns.max(1);
+        self.on_dry(records / turns) * u64::from(turns.min(MOST_LANES))
     }
 
     /// Returns how long a reader waits that has run dry after this many records.
@@ -83,6 +96,30 @@ mod tests {
     fn request_and_reply_are_hardly_ever_held_up() {
         let waited = waits(&mut Backoff::new(1_000), 1_000_000, 1, 1);
         assert!((8..400).contains(&waited), "{waited} waits in a million");
+    }
+
+    /// As [`waits`], for a reader of `lanes` lanes, each of which brings that many records.
+    fn waits_for_lanes(backoff: &mut Backoff, lanes: u32, close: u32, after: u32) -> u32 {
+        let (mut each, mut waited) = (close, 0);
+        for _ in 0..10_000 {
+            let ns = backoff.on_all_dry(each * lanes, lanes);
+            assert!(ns == 0 || ns == 1_000 * u64::from(lanes.min(MOST_LANES)));
+            each = if ns > 0 { after } else { close };
+            waited += u32::from(ns > 0);
+        }
+        waited
+    }
+
+    #[test]
+    fn many_lanes_are_let_ahead_if_each_of_them_streams() {
+        assert!(waits_for_lanes(&mut Backoff::new(1_000), 8, 1, 15) > 9_900);
+        assert!(waits_for_lanes(&mut Backoff::new(1_000), 30, 1, 15) > 9_900);
+    }
+
+    #[test]
+    fn requests_on_many_lanes_are_hardly_ever_held_up() {
+        let waited = waits_for_lanes(&mut Backoff::new(1_000), 8, 1, 1);
+        assert!((8..100).contains(&waited), "{waited} waits in ten thousand");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
 use crate::park::doorbell::Doorbell;
-use crate::park::{Spinner, Waiting};
+use crate::park::{HeadStart, Spinner, Waiting};
 use crate::pipe::options::Options;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -171,6 +171,7 @@ pub struct Multiplexer {
     pub(super) announced: u32,
     /// Missing only while it spins.
     pub(super) spinner: Option<Box<Spinner>>,
+    pub(super) head_start: HeadStart,
     /// The link that was served last.
     pub(super) last: u32,
     epoch: u32,
@@ -183,7 +184,9 @@ impl Multiplexer {
         listener: Option<PeerListener>,
         waiting: Waiting,
     ) -> Multiplexer {
-        let wake_ns = Options::new().resolve().map_or(WAKE_NS, |found| found.levers.wake_ns);
+        let levers = Options::new().resolve().map(|found| found.levers);
+        let (wake_ns, backoff_ns) =
+            levers.map_or((WAKE_NS, 0), |levers| (levers.wake_ns, levers.backoff_ns));
         Multiplexer {
             table: ChannelTable::new(home),
             listener,
@@ -194,6 +197,7 @@ impl Multiplexer {
             calls: 0,
             announced: 0,
             spinner: Some(Box::new(Spinner::new(waiting, wake_ns))),
+            head_start: HeadStart::new(waiting, backoff_ns),
             last: 0,
             epoch: forks::epoch(),
         }
@@ -351,12 +355,19 @@ impl Multiplexer {
         self.table.on_gone(number);
     }
 
-    /// Serves channels in their order, up to the limits of a call: whether there are more.
-    pub fn serve(&mut self, delivery: &mut RecordDelivery) -> bool {
+    /// Serves channels in their order, up to the limits of a call: whether there are more. A call that
+    /// may wait lets streaming writers run ahead when nothing is left.
+    pub fn serve(&mut self, delivery: &mut RecordDelivery, may_wait: bool) -> bool {
         delivery.work = WorkBudget::default();
         loop {
+            if may_wait && self.table.ready.is_empty() {
+                self.let_writers_ahead();
+            }
             self.collect(&mut delivery.work);
-            if !self.serve_one(delivery) || self.check_here().is_err() {
+            let before = delivery.records;
+            let served = self.serve_one(delivery);
+            self.head_start.moved_in_turn((delivery.records - before) as u32);
+            if !served || self.check_here().is_err() {
                 return false;
             }
             if delivery.records >= MOST_RECORDS
@@ -365,6 +376,14 @@ impl Multiplexer {
             {
                 return !self.table.ready.is_empty();
             }
+        }
+    }
+
+    /// Gives writers that stream a head start, now that all they have sent is received.
+    #[inline]
+    fn let_writers_ahead(&mut self) {
+        if self.spinner.as_ref().is_some_and(|spinner| !spinner.shares_cpu()) {
+            self.head_start.give_after_turns();
         }
     }
 

@@ -38,7 +38,7 @@ impl Multiplexer {
         let mut delivery = RecordDelivery { buffer, each, path, records: 0, bytes: 0, work };
         let mut moves = 0;
         loop {
-            let more = self.serve(&mut delivery);
+            let more = self.serve(&mut delivery, !matches!(until, Until::Now));
             // What was called may have forked.
             self.check_here()?;
             if delivery.records > 0 {
@@ -163,6 +163,7 @@ impl Multiplexer {
             let slept = futex::wait_any(&words, until.at_most(most));
             let ns = begun.elapsed().as_nanos() as u64;
             self.spinner.iter_mut().for_each(|spinner| spinner.slept(ns));
+            self.head_start.sleeps();
             let account = self.table.home.account();
             // Whoever wakes it changes the word.
             let word = &self.table.home.sleep().word;

@@ -22,11 +22,13 @@
 pub mod barrier;
 pub mod doorbell;
 pub mod futex;
+mod head_start;
 mod parked;
 mod source;
 mod spin;
 mod timeout;
 
+pub use head_start::HeadStart;
 pub use parked::Parked;
 pub use source::{Rung, WaitSource};
 pub use spin::{QuickLooks, Spinner, Waiting, look_quickly, peer_of, say_cpu};

@@ -88,6 +88,13 @@ impl Spinner {
         self.waiting
     }
 
+    /// Whether the other side ran on this CPU when that was last asked: it moves only while this side
+    /// does not.
+    #[inline]
+    pub fn shares_cpu(&self) -> bool {
+        self.shares_cpu
+    }
+
     /// Begins a wait, and counts it. Returns the looks that come first, by [`look_quickly`]: before the
     /// CPU is looked up, or a clock read for each wait. `moved_bytes` is what the waiter has moved in
     /// all, by which it learns which rests are good.

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::{self, Map, MapHere};
 use crate::park::doorbell::Doorbell;
-use crate::park::{Parked, QuickLooks, Spinner, Until, Waiting, barrier, look_quickly};
+use crate::park::{HeadStart, Parked, QuickLooks, Spinner, Until, barrier, look_quickly};
 use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::defaults::out_of_range;
@@ -23,12 +23,10 @@ use weir_sys::forks::ParentOnly;
 
 pub mod drain;
 mod fences;
-mod head_start;
 mod tuning;
 
 use drain::SpillReports;
 use fences::Fences;
-use head_start::HeadStart;
 use tuning::Tuning;
 
 /// How often a sleeping writer looks for room of less than a segment. A timer shorter than a tick
@@ -107,10 +105,7 @@ impl End {
     ) -> Result<End> {
         let mut end = End {
             shape: resolved.shape,
-            head_start: HeadStart::new(match resolved.waiting {
-                Waiting::Sleep => 0,
-                _ => resolved.levers.backoff_ns,
-            }),
+            head_start: HeadStart::new(resolved.waiting, resolved.levers.backoff_ns),
             dirties: resolved.levers.dirties,
             role: life.role(),
             file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,
