@@ -28,7 +28,7 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
                 let bytes = pattern(queue.len(), input.below(1024));
                 let kind = if step & 0x40 == 0 { FrameKind::Data } else { FrameKind::Signal };
                 if footprint(bytes.len()) <= writer.room() {
-                    writer.put(heap, LANE, kind, step & 0x80 != 0, &bytes);
+                    assert!(writer.put(heap, LANE, kind, step & 0x80 != 0, &bytes));
                     writer.publish(heap, LANE);
                     queue.push_back((kind, step & 0x80 != 0, bytes.into()));
                 }
@@ -72,7 +72,8 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
             _ if writer.is_empty() => {
                 let bytes = 4096 << input.below(3);
                 let offset = input.below(ARENA_BYTES as usize / bytes) * bytes;
-                writer.move_to(LanePlace::block(offset as u32, bytes as u32));
+                let place = LanePlace::block(offset as u32, bytes as u32);
+                writer.move_to(heap, LANE, place);
             }
             _ => {}
         }
@@ -92,7 +93,7 @@ fn beside_anything(heap: &LaneHeap, input: &mut Input<'_>) {
             3 => {
                 words.reader.read.store(input.number(), order);
                 if writer.refresh(heap, LANE).is_ok() && footprint(20) <= writer.room() {
-                    writer.put(heap, LANE, FrameKind::Data, false, &[7; 20]);
+                    assert!(writer.put(heap, LANE, FrameKind::Data, false, &[7; 20]));
                 }
             }
             _ => {

@@ -62,6 +62,12 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
+    /// Whether such a frame is a record of the user.
+    #[inline]
+    pub fn is_record(self) -> bool {
+        matches!(self, FrameKind::Data | FrameKind::End | FrameKind::Signal)
+    }
+
     #[inline]
     fn from_byte(byte: u8) -> Result<FrameKind, Corrupt> {
         Ok(match byte {
@@ -166,13 +172,16 @@ impl LaneWriter {
 
     /// Moves the ring to another place; only while the lane is empty.
     #[inline]
-    pub fn move_to(&mut self, place: LanePlace) {
+    pub fn move_to(&mut self, memory: &impl LaneMemory, lane: LaneId, place: LanePlace) {
         assert!(self.is_empty(), "a lane is moved only while it is empty");
         self.place = place;
+        // Relaxed: the next `publish` releases it. The reader loads it once it has seen that.
+        memory.lane(lane).writer.place.store(place.to_word(), Ordering::Relaxed);
     }
 
-    /// Writes a frame for which there is room, behind what was published.
+    /// Writes a frame behind what was published, if it is known to fit: whether it is.
     #[inline]
+    #[must_use]
     pub fn put(
         &mut self,
         memory: &impl LaneMemory,
@@ -180,9 +189,11 @@ impl LaneWriter {
         kind: FrameKind,
         more: bool,
         bytes: &[u8],
-    ) {
+    ) -> bool {
         let is_last = || kind == FrameKind::Close && bytes.is_empty() && self.takes_last();
-        assert!(footprint(bytes.len()) <= self.room() || is_last(), "no room for a frame");
+        if footprint(bytes.len()) > self.room() && !is_last() {
+            return false;
+        }
         let flags = if more { MORE } else { 0 };
         let length = (bytes.len() as u16).to_le_bytes();
         let head = u32::from_le_bytes([length[0], length[1], kind as u8, flags]);
@@ -191,6 +202,7 @@ impl LaneWriter {
         ring.word(self.written).store(head.to_le(), Ordering::Relaxed);
         ring.copy_in(self.written + HEAD_BYTES as u64, bytes);
         self.written += footprint(bytes.len()) as u64;
+        true
     }
 
     /// Publishes what was put. Returns the word that says whether the reader looks.
@@ -198,8 +210,8 @@ impl LaneWriter {
     pub fn publish<'m>(&self, memory: &'m impl LaneMemory, lane: LaneId) -> &'m AtomicU32 {
         let lanes = memory.lanes(lane.channel);
         let line = &lane.words(lanes).writer;
-        line.place.store(self.place.to_word(), Ordering::Relaxed);
-        // Release pairs with the acquire in `LaneReader::look`: the bytes, and their place.
+        // Release pairs with the acquire in `LaneReader::look`: the bytes, and their place, which
+        // `move_to` stored.
         line.written.store(self.written, Ordering::Release);
         &lane.back().words(lanes).writer.attention
     }
@@ -285,7 +297,8 @@ impl LaneReader {
         // Loaded once: a hostile writer can change it after the checks. Relaxed: `refresh` acquired
         // it.
         let word = ring.word(self.read);
-        let head = word.load(Ordering::Relaxed).to_ne_bytes();
+        let loaded = word.load(Ordering::Relaxed);
+        let head = loaded.to_ne_bytes();
         let left = u16::from_le_bytes([head[0], head[1]]);
         let there = self.written.wrapping_sub(self.read);
         if footprint(left.into()) as u64 > there || head[3] & !MORE != 0 {
@@ -295,9 +308,9 @@ impl LaneReader {
         if left <= SHORT_BYTES && there > AHEAD_BYTES {
             ring.prefetch(self.read + AHEAD_BYTES);
         }
-        // The writer stores to this line again, and some CPUs need long for that if the line was
-        // only read here. Relaxed: `give_back` releases it, and no side reads it before.
-        word.store(0, Ordering::Relaxed);
+        // A store that changes nothing: the writer stores to this line again, and some CPUs need long for
+        // that if the line was only read here. Relaxed: `give_back` releases it.
+        word.store(loaded, Ordering::Relaxed);
         self.begun = Some((kind, more));
         self.left = left;
         self.read += HEAD_BYTES as u64;

@@ -3,8 +3,8 @@
 use super::board::Board;
 use super::lane::heap::LaneHeap;
 use super::lane::{
-    FrameKind, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LaneReader, LaneWriter, LinkSide,
-    attention_to, fence_before_last_look, footprint, look_at, look_away, must_notify,
+    FrameKind, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter,
+    LinkSide, attention_to, fence_before_last_look, footprint, look_at, look_away, must_notify,
 };
 use super::model::{CpuBarrier, Futex, until};
 use super::sleep;
@@ -60,7 +60,7 @@ fn write(shared: &ModelLane) {
                 writer.refresh(heap, LANE).expect("sound");
             }
         }
-        writer.put(heap, LANE, FrameKind::Data, false, &[number; 4]);
+        assert!(writer.put(heap, LANE, FrameKind::Data, false, &[number; 4]));
         writer.publish(heap, LANE);
         if must_notify(attention_to(heap, LANE), false) {
             shared.notify(0);
@@ -100,6 +100,44 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
     });
 }
 
+/// A lane that is moved to a block and back, each time once all was read: what the reader finds lies
+/// where it looks.
+#[test]
+fn a_lane_that_is_moved_shows_each_frame_at_its_place() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let heap = Arc::new(LaneHeap::new(1, 4096));
+        let theirs = heap.clone();
+        let writing = loom::thread::spawn(move || {
+            let heap = &*theirs;
+            let mut writer = LaneWriter::default();
+            for number in 0..3_u8 {
+                while !writer.is_empty() {
+                    loom::thread::yield_now();
+                    writer.refresh(heap, LANE).expect("sound");
+                }
+                let block = LanePlace::block(0, 4096);
+                let place = if number == 1 { block } else { LanePlace::INLINE };
+                writer.move_to(heap, LANE, place);
+                assert!(writer.put(heap, LANE, FrameKind::Data, false, &[number; 4]));
+                writer.publish(heap, LANE);
+            }
+        });
+        let mut reader = LaneReader::default();
+        for number in 0..3 {
+            while reader.look(&*heap, LANE).expect("sound").is_none() {
+                loom::thread::yield_now();
+            }
+            let mut out = [9; 4];
+            assert_eq!(reader.take(&*heap, LANE, &mut out), 4);
+            assert_eq!(out, [number; 4]);
+            reader.give_back(&*heap, LANE);
+        }
+        writing.join().expect("no panic");
+    });
+}
+
 /// A hot lane, whose reader passes a barrier on all CPUs before it looks away.
 #[test]
 fn a_hot_lane_behind_a_barrier_loses_no_wake_up() {
@@ -113,7 +151,7 @@ fn a_hot_lane_behind_a_barrier_loses_no_wake_up() {
             let (lane, barrier) = &*theirs;
             let mut writer = LaneWriter::default();
             for _ in 0..2 {
-                writer.put(&lane.heap, LANE, FrameKind::End, false, &[]);
+                assert!(writer.put(&lane.heap, LANE, FrameKind::End, false, &[]));
                 let attention = writer.publish(&lane.heap, LANE);
                 barrier.meet();
                 if must_notify(attention, true) {
@@ -161,7 +199,7 @@ fn send_on_both(link: &ModelLink) {
     let ModelLink { heap, notified, boards, owner } = link;
     for channel in 0..2 {
         let mut writer = LaneWriter::default();
-        writer.put(heap, lane(channel), FrameKind::End, false, &[]);
+        assert!(writer.put(heap, lane(channel), FrameKind::End, false, &[]));
         writer.publish(heap, lane(channel));
         if must_notify(attention_to(heap, lane(channel)), false) {
             boards[LINK].set(channel);

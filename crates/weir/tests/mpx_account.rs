@@ -86,7 +86,7 @@ fn counts_are_exact_and_seen_from_outside() {
         (102, 1000, 1, 4)
     );
     assert_eq!((owner.peers, owner.channels, one.peers, one.channels), (1, 1, 1, 1));
-    assert_eq!((owner.arena_bytes, one.arena_bytes), (128 << 10, 128 << 10));
+    assert_eq!((owner.arena_bytes, one.arena_bytes), (512 << 10, 512 << 10));
     assert_eq!((one.blocked, one.arena_used_bytes), (0, 0), "they all fitted beside the positions");
     assert_eq!(of_peer.holders.len(), 1);
     // More than fits.

@@ -86,7 +86,7 @@ impl<'a> BareLane<'a> {
             let at = self.at::<BYTES>(self.own);
             let head = self.shared.half_at(at).load(Ordering::Relaxed);
             // As an mpx does: the writer gets a line faster that the reader has stored to.
-            self.shared.half_at(at).store(0, Ordering::Relaxed);
+            self.shared.half_at(at).store(head, Ordering::Relaxed);
             let mut record = [0; BYTES];
             self.shared.copy_out(at + HEAD_BYTES, &mut record);
             let is_right = head == DATA | BYTES as u32 && record == [7; BYTES];

@@ -14,7 +14,9 @@ const MOST_PATIENCE: u32 = 1 << 16;
 const TRIAL: u32 = 8;
 /// The mean number of records after a wait from which the wait has paid.
 const PAYS: u32 = 6;
-/// A wait for many lanes lasts at most this many times as long as for one.
+/// A wait for a lane of many lasts this many times as long as for a pipe, ...
+const LANE_SHARES: u32 = 4;
+/// ... and a wait for all of them as long as for so many lanes, at most.
 const MOST_LANES: u32 = 8;
 
 /// The state of one reader.
@@ -24,51 +26,66 @@ pub struct Backoff {
     patience: u32,
     dry: u32,
     records: u32,
+    /// Records from which the waits of this round have paid.
+    due: u32,
     waiting: bool,
 }
 
 impl Backoff {
     /// Makes the state of a reader that may wait this long each time; 0 for never.
     pub fn new(wait_ns: u64) -> Backoff {
-        Backoff { wait_ns, patience: FIRST_PATIENCE, dry: 0, records: 0, waiting: false }
+        Backoff { wait_ns, patience: FIRST_PATIENCE, dry: 0, records: 0, due: 0, waiting: false }
     }
 
-    /// Returns how long a reader of many lanes waits when all of them have run dry: `turns` turns of
-    /// lanes have brought these records. No turns are one.
+    /// Returns how long a reader of many lanes waits when all of them have run dry, after this many of
+    /// them have brought these records. No lanes are one.
     ///
-    /// One record from each of many lanes is no stream: they may be requests, whose senders wait. So
-    /// what counts is how many records a turn brings. The wait lasts longer for more lanes, since one
-    /// writer may fill them in turn.
-    pub fn on_all_dry(&mut self, records: u32, turns: u32) -> u64 {
-        let turns = turns.max(1);
-        self.on_dry(records / turns) * u64::from(turns.min(MOST_LANES))
+    /// The wait lasts longer for more lanes, since one writer may fill them in turn, and has to bring as
+    /// many records more. One record from each of many lanes is no stream, however many they are: they
+    /// may be requests, whose senders wait. So what counts is also how many records a lane brings.
+    pub fn on_all_dry(&mut self, records: u32, lanes: u32) -> u64 {
+        let lanes = lanes.max(1);
+        let shares = LANE_SHARES * lanes.min(MOST_LANES);
+        self.on_dry_after(records, shares.max(lanes)) * u64::from(shares)
     }
 
     /// Returns how long a reader waits that has run dry after this many records.
     pub fn on_dry(&mut self, records: u32) -> u64 {
+        self.on_dry_after(records, 1)
+    }
+
+    /// As [`Backoff::on_dry`], for a wait that pays if it brings so many times as many records.
+    #[inline]
+    fn on_dry_after(&mut self, records: u32, times: u32) -> u64 {
         if self.wait_ns == 0 {
             return 0;
         }
         self.dry += 1;
         self.records = self.records.saturating_add(records);
+        self.due = self.due.saturating_add(PAYS * times);
         let round = if self.waiting { TRIAL } else { self.patience };
         if self.dry >= round {
-            let pays = self.records / self.dry >= PAYS;
-            if self.waiting {
-                self.patience =
-                    if pays { FIRST_PATIENCE } else { (self.patience * 2).min(MOST_PATIENCE) };
-                self.waiting = pays;
-            } else {
-                self.waiting = true;
-            }
-            (self.dry, self.records) = (0, 0);
+            self.end_round();
         }
         if self.waiting { self.wait_ns } else { 0 }
     }
 
+    #[cold]
+    fn end_round(&mut self) {
+        let pays = self.records >= self.due;
+        if self.waiting {
+            self.patience =
+                if pays { FIRST_PATIENCE } else { (self.patience * 2).min(MOST_PATIENCE) };
+            self.waiting = pays;
+        } else {
+            self.waiting = true;
+        }
+        (self.dry, self.records, self.due) = (0, 0, 0);
+    }
+
     /// Handles a long wait: the writer is not streaming now.
     pub fn on_pause(&mut self) {
-        (self.dry, self.records, self.waiting) = (0, 0, false);
+        (self.dry, self.records, self.due, self.waiting) = (0, 0, 0, false);
     }
 }
 
@@ -103,7 +120,7 @@ mod tests {
         let (mut each, mut waited) = (close, 0);
         for _ in 0..10_000 {
             let ns = backoff.on_all_dry(each * lanes, lanes);
-            assert!(ns == 0 || ns == 1_000 * u64::from(lanes.min(MOST_LANES)));
+            assert!(ns == 0 || ns == 4_000 * u64::from(lanes.min(8)));
             each = if ns > 0 { after } else { close };
             waited += u32::from(ns > 0);
         }
@@ -112,13 +129,22 @@ mod tests {
 
     #[test]
     fn many_lanes_are_let_ahead_if_each_of_them_streams() {
-        assert!(waits_for_lanes(&mut Backoff::new(1_000), 8, 1, 15) > 9_900);
-        assert!(waits_for_lanes(&mut Backoff::new(1_000), 30, 1, 15) > 9_900);
+        assert!(waits_for_lanes(&mut Backoff::new(1_000), 8, 1, 30) > 9_900);
+        assert!(waits_for_lanes(&mut Backoff::new(1_000), 100, 1, 6) > 9_900);
     }
 
     #[test]
     fn requests_on_many_lanes_are_hardly_ever_held_up() {
-        let waited = waits_for_lanes(&mut Backoff::new(1_000), 8, 1, 1);
+        for lanes in [1, 8, 1_000] {
+            let waited = waits_for_lanes(&mut Backoff::new(1_000), lanes, 1, 1);
+            assert!((8..100).contains(&waited), "{waited} waits in ten thousand");
+        }
+    }
+
+    #[test]
+    fn a_slow_stream_on_many_lanes_is_not_held_up() {
+        // A record a microsecond.
+        let waited = waits_for_lanes(&mut Backoff::new(1_000), 8, 1, 4);
         assert!((8..100).contains(&waited), "{waited} waits in ten thousand");
     }
 

@@ -82,7 +82,8 @@ impl LaneId {
     }
 }
 
-/// Where the ring of a lane lies: in an arena, or beside its positions, if it has 0 bytes.
+/// Where the ring of a lane lies: in an arena, or beside its positions, if it has 0 bytes. A block has a
+/// size that blocks have, and lies at a multiple of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LanePlace {
     offset: u32,
@@ -94,9 +95,21 @@ impl LanePlace {
     pub const INLINE: LanePlace = LanePlace { offset: 0, block_bytes: 0 };
 
     /// Returns the place of a block of the writer's arena.
+    ///
+    /// # Panics
+    /// A block has no such size, or does not lie at a multiple of its size.
     #[inline]
     pub fn block(offset: u32, block_bytes: u32) -> LanePlace {
-        LanePlace { offset, block_bytes }
+        let place = LanePlace { offset, block_bytes };
+        assert!(place.is_block(), "no place of a block");
+        place
+    }
+
+    #[inline]
+    fn is_block(self) -> bool {
+        self.block_bytes.is_power_of_two()
+            && (SMALLEST_BYTES..=LARGEST_BYTES).contains(&self.block_bytes)
+            && self.offset.is_multiple_of(self.block_bytes)
     }
 
     /// Returns offset and bytes of the block, if it is one.
@@ -123,12 +136,10 @@ impl LanePlace {
         if word == 0 {
             return Ok(LanePlace::INLINE);
         }
-        let right = block_bytes.is_power_of_two()
-            && (SMALLEST_BYTES..=LARGEST_BYTES).contains(&block_bytes)
-            && offset.is_multiple_of(block_bytes)
-            && offset.checked_add(block_bytes).is_some_and(|end| end <= arena_bytes);
-        if right {
-            Ok(LanePlace { offset, block_bytes })
+        let place = LanePlace { offset, block_bytes };
+        let ends_inside = offset.checked_add(block_bytes).is_some_and(|end| end <= arena_bytes);
+        if place.is_block() && ends_inside {
+            Ok(place)
         } else {
             Err(Corrupt("the place of a lane"))
         }

@@ -61,9 +61,11 @@ proptest! {
                 Step::Put(length, more, is_close) => {
                     let length = if is_close { 0 } else { length };
                     let kind = if is_close { FrameKind::Close } else { FrameKind::Data };
-                    if footprint(length) <= writer.room() || (is_close && writer.takes_last()) {
-                        let bytes = patterned(length, number);
-                        writer.put(&heap, LANE, kind, more, &bytes);
+                    let fits =
+                        footprint(length) <= writer.room() || (is_close && writer.takes_last());
+                    let bytes = patterned(length, number);
+                    prop_assert_eq!(writer.put(&heap, LANE, kind, more, &bytes), fits);
+                    if fits {
                         writer.publish(&heap, LANE);
                         naive.push_back((kind, more, bytes.into()));
                     }
@@ -120,7 +122,8 @@ proptest! {
                     let block_bytes = block_for(bytes);
                     let found = arena.take(block_bytes);
                     let place = |offset| LanePlace::block(offset, block_bytes);
-                    writer.move_to(found.filter(|_| bytes > 124).map_or(LanePlace::INLINE, place));
+                    let place = found.filter(|_| bytes > 124).map_or(LanePlace::INLINE, place);
+                    writer.move_to(&heap, LANE, place);
                     if let Some(offset) = found.filter(|_| bytes <= 124) {
                         arena.give(offset, block_bytes);
                     }
@@ -167,9 +170,9 @@ fn the_end_of_a_channel_always_fits() {
     let heap = LaneHeap::new(2, 0);
     let mut writer = LaneWriter::default();
     while footprint(3) <= writer.room() {
-        writer.put(&heap, LANE, FrameKind::Data, false, b"abc");
+        assert!(writer.put(&heap, LANE, FrameKind::Data, false, b"abc"));
     }
-    writer.put(&heap, LANE, FrameKind::Close, false, b"");
+    assert!(writer.put(&heap, LANE, FrameKind::Close, false, b""));
     writer.publish(&heap, LANE);
     let mut reader = LaneReader::default();
     let mut kinds = Vec::new();
@@ -184,8 +187,8 @@ fn the_end_of_a_channel_always_fits() {
 fn the_writer_is_notified_of_room_when_it_wants_to_be() {
     let heap = LaneHeap::new(2, 8192);
     let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
-    writer.move_to(LanePlace::block(4096, 4096));
-    (0..4).for_each(|_| writer.put(&heap, LANE, FrameKind::Data, false, &[7; 1000]));
+    writer.move_to(&heap, LANE, LanePlace::block(4096, 4096));
+    (0..4).for_each(|_| assert!(writer.put(&heap, LANE, FrameKind::Data, false, &[7; 1000])));
     writer.publish(&heap, LANE);
     super::super::sleep::announce(&heap.lane(LANE).reader.wanted, 1);
     let notified: Vec<bool> = (0..4)
@@ -224,7 +227,7 @@ proptest! {
     ) {
         let heap = LaneHeap::new(2, 4096 << (RING_ORDERS - 1));
         let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
-        writer.move_to(LanePlace::block(0, 4096 << order));
+        writer.move_to(&heap, LANE, LanePlace::block(0, 4096 << order));
         for (bytes, gives_back) in frames {
             while footprint(bytes) > writer.room() {
                 super::super::sleep::announce(&heap.lane(LANE).reader.wanted, 1);
@@ -241,7 +244,7 @@ proptest! {
                 notified |= reader.give_back(&heap, LANE);
                 prop_assert!(notified, "all was read, and the writer was not notified");
             }
-            writer.put(&heap, LANE, FrameKind::Data, false, &vec![7; bytes]);
+            assert!(writer.put(&heap, LANE, FrameKind::Data, false, &vec![7; bytes]));
             writer.publish(&heap, LANE);
         }
     }
@@ -285,7 +288,7 @@ impl LaneRing for ChangingRing<'_> {
 fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     let memory = Changing(LaneHeap::new(2, 0), Cell::new(0));
     let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
-    writer.put(&memory, LANE, FrameKind::Data, true, b"bytes");
+    assert!(writer.put(&memory, LANE, FrameKind::Data, true, b"bytes"));
     writer.publish(&memory, LANE);
     let frame = reader.look(&memory, LANE).expect("sound").expect("there");
     assert_eq!(memory.1.get(), 0, "nothing was copied to see the head");
@@ -346,7 +349,7 @@ impl LaneRing for FickleRing<'_> {
 fn the_head_of_a_frame_is_loaded_once() {
     let heap = LaneHeap::new(2, ARENA_BYTES);
     let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
-    writer.put(&heap, LANE, FrameKind::Data, false, b"sound");
+    assert!(writer.put(&heap, LANE, FrameKind::Data, false, b"sound"));
     writer.publish(&heap, LANE);
     let fickle = Fickle { heap, asked: Cell::new(0) };
     let wanted = Ok(Some(LaneFrame { kind: FrameKind::Data, more: false, left: 5 }));

@@ -40,17 +40,6 @@ pub(super) fn prefetch_to_write(start: *mut u8, bytes: usize) {
 #[inline]
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     match bytes {
-        // SAFETY: the caller's promise.
-        4 => unsafe { std::ptr::copy_nonoverlapping(from, to, 4) },
-        5..=8 => {
-            // SAFETY: both are valid for `bytes`, and this is the beginning.
-            unsafe { std::ptr::copy_nonoverlapping(from, to, 4) };
-            let last = bytes - 4;
-            // SAFETY: as above; this is the end.
-            unsafe {
-                std::ptr::copy_nonoverlapping(from.wrapping_add(last), to.wrapping_add(last), 4)
-            };
-        }
         16..=64 => {
             let word = |at: usize| {
                 // SAFETY: both are valid for `bytes`, and `at` is at most 16 before their end.
@@ -66,6 +55,17 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
                 word(bytes - 32);
             }
             word(bytes - 16);
+        }
+        // SAFETY: the caller's promise.
+        4 => unsafe { std::ptr::copy_nonoverlapping(from, to, 4) },
+        5..=8 => {
+            // SAFETY: both are valid for `bytes`, and this is the beginning.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, 4) };
+            let last = bytes - 4;
+            // SAFETY: as above; this is the end.
+            unsafe {
+                std::ptr::copy_nonoverlapping(from.wrapping_add(last), to.wrapping_add(last), 4)
+            };
         }
         // SAFETY: the caller's promise.
         _ => unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) },

@@ -190,9 +190,8 @@ impl LaneMemory for LinkMap {
             Some((offset, bytes)) => {
                 let (arena, offset) = (self.extent.arena_bytes as usize, offset as usize);
                 let bytes = bytes as usize;
-                let inside = offset <= arena && bytes <= arena - offset;
-                let right = inside && bytes.is_power_of_two() && (bytes | offset).is_multiple_of(4);
-                assert!(right && self.is_here(), "a block of no arena");
+                // A place is a multiple of its bytes, and these are a power of two.
+                assert!(offset + bytes <= arena && self.is_here(), "a block of no arena");
                 let first = if lane.writer == LinkSide::Owner { arena } else { 0 };
                 (self.mapping.base().wrapping_add(self.arenas_at + first + offset), bytes)
             }
@@ -288,8 +287,8 @@ mod tests {
             let (mut end, mut reader) = (LaneWriter::default(), LaneReader::default());
             for place in [LanePlace::INLINE, LanePlace::block(61_440, 4096)] {
                 end.refresh(&peer, lane).expect("sound");
-                end.move_to(place);
-                end.put(&peer, lane, FrameKind::Data, false, b"some bytes");
+                end.move_to(&peer, lane, place);
+                assert!(end.put(&peer, lane, FrameKind::Data, false, b"some bytes"));
                 end.publish(&peer, lane);
                 let mut out = [0; 10];
                 reader.look(&owner, lane).expect("sound").expect("there");

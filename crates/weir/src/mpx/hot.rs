@@ -68,6 +68,18 @@ impl HotLanes {
         self.lanes.iter().any(|hot| hot.has(links))
     }
 
+    pub fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Whether the writer of one of the lanes waits for room.
+    pub fn is_pressed(&self, links: &LinkEnds) -> bool {
+        let is_pressed = |hot: &Hot| {
+            links[hot.link as usize].as_ref().is_some_and(|link| link.is_pressed(hot.number))
+        };
+        self.lanes.iter().any(is_pressed)
+    }
+
     /// Finds the lanes, by link and number, on which something has come. Makes those cold on which
     /// nothing came for long.
     pub fn look(&mut self, links: &mut LinkEnds, found: &mut Vec<(u32, u32)>) {

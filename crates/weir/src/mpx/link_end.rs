@@ -175,8 +175,17 @@ impl LinkEnd {
         }
     }
 
-    /// Sends data, in pieces if there is not room for all, or another frame as a whole.
+    /// Sends a frame if it is known to fit, into a ring that is as large as the lane wishes: whether it is.
     #[inline]
+    pub fn send_whole(&mut self, number: u32, kind: FrameKind, bytes: &[u8]) -> bool {
+        let lanes = &self.lanes[number as usize];
+        lanes.wish_bytes as usize <= lanes.out.place().bytes()
+            && self.put_if_fits(number, kind, false, bytes)
+    }
+
+    /// Sends data, in pieces if there is not room for all, or another frame as a whole.
+    #[cold]
+    #[inline(never)]
     pub fn send(&mut self, number: u32, kind: FrameKind, bytes: &[u8]) -> Result<Sent, Corrupt> {
         let mut sent = Sent { bytes: 0, whole: false, asked: false };
         loop {
@@ -229,13 +238,21 @@ impl LinkEnd {
         Ok(out.is_roomy().then(|| (out.room() - footprint(0)) & !3))
     }
 
-    #[inline]
+    /// Sends a frame for which there is room.
     pub fn put(&mut self, number: u32, kind: FrameKind, more: bool, bytes: &[u8]) {
+        assert!(self.put_if_fits(number, kind, more, bytes), "no room for a frame");
+    }
+
+    /// Sends a frame if it is known to fit: whether it is.
+    #[inline]
+    fn put_if_fits(&mut self, number: u32, kind: FrameKind, more: bool, bytes: &[u8]) -> bool {
         let id = self.out(number);
         let out = &mut self.lanes[number as usize].out;
-        out.put(&*self.map, id, kind, more, bytes);
+        if !out.put(&*self.map, id, kind, more, bytes) {
+            return false;
+        }
         let attention = out.publish(&*self.map, id);
-        if is_record(kind) {
+        if kind.is_record() {
             let account = self.home.account();
             add(&account.records_out, 1);
             add(&account.bytes_out, if kind == FrameKind::Data { bytes.len() as u64 } else { 0 });
@@ -246,19 +263,15 @@ impl LinkEnd {
         if must_notify(attention, self.reached) {
             self.notify(number);
         }
+        true
     }
 
     /// Sends the last frame of a channel: whether it fits. It always does, unless the other side
     /// breaks the protocol.
     pub fn put_last(&mut self, number: u32, kind: FrameKind, bytes: &[u8]) -> bool {
-        let fits = match kind {
-            FrameKind::Close => self.lanes[number as usize].out.takes_last(),
-            _ => matches!(self.room_for(number, bytes.len()), Ok(Some(all)) if all == bytes.len()),
-        };
-        if fits {
-            self.put(number, kind, false, bytes);
-        }
-        fits
+        let has_room = kind == FrameKind::Close
+            || matches!(self.room_for(number, bytes.len()), Ok(Some(all)) if all == bytes.len());
+        has_room && self.put_if_fits(number, kind, false, bytes)
     }
 
     /// Asks to be notified of room, and looks once more: whether there is some.
@@ -344,6 +357,7 @@ impl LinkEnd {
     /// Moves an empty lane to a block of this size, or of the next smaller size that is free and
     /// not below `floor`.
     fn take_block(&mut self, number: u32, most_bytes: u32, floor: u32) -> bool {
+        let id = self.out(number);
         let mut bytes = most_bytes.max(floor);
         while bytes >= floor && bytes <= LARGEST_BYTES {
             if let Some(offset) = self.arena.take(bytes) {
@@ -352,7 +366,7 @@ impl LinkEnd {
                     Some((offset, bytes)) => self.arena.give(offset, bytes),
                     None => self.lent.push(number),
                 }
-                out.move_to(LanePlace::block(offset, bytes));
+                out.move_to(&*self.map, id, LanePlace::block(offset, bytes));
                 self.count_used();
                 return true;
             }
@@ -369,7 +383,7 @@ impl LinkEnd {
         let is_empty = lanes.out.refresh(&*self.map, id).is_ok() && lanes.out.is_empty();
         if let (true, Some((offset, bytes))) = (is_empty, lanes.out.place().as_block()) {
             self.arena.give(offset, bytes);
-            lanes.out.move_to(LanePlace::INLINE);
+            lanes.out.move_to(&*self.map, id, LanePlace::INLINE);
             lanes.wish_bytes = 0;
             self.count_used();
         }
@@ -478,12 +492,6 @@ impl Drop for LinkEnd {
         add(&account.arena_bytes, u64::from(self.arena.bytes()).wrapping_neg());
         add(&account.arena_used, self.used.wrapping_neg());
     }
-}
-
-/// Whether a frame is a record of the user.
-#[inline]
-pub fn is_record(kind: FrameKind) -> bool {
-    matches!(kind, FrameKind::Data | FrameKind::End | FrameKind::Signal)
 }
 
 // An open and the frame that ends a channel fit into the ring that each lane always has.

@@ -383,7 +383,8 @@ impl Multiplexer {
     #[inline]
     fn let_writers_ahead(&mut self) {
         if self.spinner.as_ref().is_some_and(|spinner| !spinner.shares_cpu()) {
-            self.head_start.give_after_turns();
+            let ChannelTable { hot, links, .. } = &self.table;
+            self.head_start.give_after_turns(hot.len(), || hot.is_pressed(links));
         }
     }
 

@@ -411,22 +411,22 @@ impl ChannelTable {
     ) -> Result<(usize, bool)> {
         let index = self.find(operation, id)?;
         let ChannelEntry { link: at, number, state, .. } = self.channels[index as usize];
-        match self.link(at) {
-            Some(link) if link.ending.is_none() && state != ChannelState::Asked => {
-                if kind == FrameKind::Data && bytes.is_empty() {
-                    return Ok((0, true));
-                }
-                let sent = link.send(number, kind, bytes);
-                let sent = sent.map_err(|found| self.corrupt(index, operation, found))?;
-                if !sent.whole {
-                    self.block(index);
-                } else if sent.asked {
-                    self.clear_room_request(index);
-                }
-                Ok((sent.bytes, sent.whole))
-            }
-            _ => Err(self.not_open(operation, index)),
+        let is_open = |link: &&mut LinkEnd| link.ending.is_none() && state != ChannelState::Asked;
+        let Some(link) = self.link(at).filter(is_open) else {
+            return Err(self.not_open(operation, index));
+        };
+        let is_nothing = kind == FrameKind::Data && bytes.is_empty();
+        if is_nothing || link.send_whole(number, kind, bytes) {
+            return Ok((bytes.len(), true));
         }
+        let sent = link.send(number, kind, bytes);
+        let sent = sent.map_err(|found| self.corrupt(index, operation, found))?;
+        if !sent.whole {
+            self.block(index);
+        } else if sent.asked {
+            self.clear_room_request(index);
+        }
+        Ok((sent.bytes, sent.whole))
     }
 
     /// The error of a send on a channel that is not open.

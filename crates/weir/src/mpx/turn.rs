@@ -1,7 +1,7 @@
 //! One turn of a channel. What came on it becomes records, or goes to the channel that it is connected
 //! to.
 
-use super::link_end::{NONE, is_record};
+use super::link_end::NONE;
 use super::record::{ChannelId, LABEL_BYTES, Record, RecordKind};
 use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::peer::Ending;
@@ -241,7 +241,7 @@ impl ChannelTurn<'_, '_> {
             Err(step) => return Ok(step),
         };
         match (state, frame.kind) {
-            (ChannelState::Open, kind) if is_record(kind) && forwards => {
+            (ChannelState::Open, kind) if kind.is_record() && forwards => {
                 self.forward(partner, frame)
             }
             (ChannelState::Open, FrameKind::Data | FrameKind::End) if has_output => {

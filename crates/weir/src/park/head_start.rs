@@ -35,31 +35,37 @@ impl HeadStart {
         self.turns += u32::from(records > 0);
     }
 
-    /// Lets the writers run ahead, now that all lanes have run dry, where that pays. Nothing happens
-    /// if no lane has brought anything since the last time.
+    /// Lets the writers run ahead, now that all lanes have run dry, where that pays, or until `is_over`.
+    /// Nothing happens if none has brought anything since the last time. `lanes` is how many there are.
     #[inline]
-    pub fn give_after_turns(&mut self) {
+    pub fn give_after_turns(&mut self, lanes: usize, is_over: impl Fn() -> bool) {
         if self.turns > 0 {
-            self.give();
+            let records = u32::try_from(std::mem::take(&mut self.since_dry)).unwrap_or(u32::MAX);
+            // Each lane had a turn or more.
+            let lanes = std::mem::take(&mut self.turns).min(lanes as u32);
+            wait(self.backoff.on_all_dry(records, lanes), is_over);
         }
     }
 
     /// Lets the writer run ahead, now that the reader has run dry, where that pays.
     pub fn give(&mut self) {
         let records = u32::try_from(std::mem::take(&mut self.since_dry)).unwrap_or(u32::MAX);
-        let turns = std::mem::take(&mut self.turns);
-        let ns = self.backoff.on_all_dry(records, turns);
-        if ns == 0 {
-            return;
-        }
-        let begun = Instant::now();
-        while (begun.elapsed().as_nanos() as u64) < ns {
-            std::hint::spin_loop();
-        }
+        wait(self.backoff.on_dry(records), || false);
     }
 
     /// Handles a sleep: the writer is not streaming now.
     pub fn sleeps(&mut self) {
         self.backoff.on_pause();
+    }
+}
+
+/// Spins for this long, or until `is_over`.
+fn wait(ns: u64, is_over: impl Fn() -> bool) {
+    if ns == 0 {
+        return;
+    }
+    let begun = Instant::now();
+    while (begun.elapsed().as_nanos() as u64) < ns && !is_over() {
+        std::hint::spin_loop();
     }
 }
