@@ -359,10 +359,10 @@ impl Multiplexer {
     /// may wait lets streaming writers run ahead when nothing is left.
     pub fn serve(&mut self, delivery: &mut RecordDelivery, may_wait: bool) -> bool {
         delivery.work = WorkBudget::default();
+        if may_wait && self.table.ready.is_empty() {
+            self.let_writers_ahead();
+        }
         loop {
-            if may_wait && self.table.ready.is_empty() {
-                self.let_writers_ahead();
-            }
             self.collect(&mut delivery.work);
             let before = delivery.records;
             let served = self.serve_one(delivery);
@@ -370,11 +370,14 @@ impl Multiplexer {
             if !served || self.check_here().is_err() {
                 return false;
             }
-            if delivery.records >= MOST_RECORDS
+            // The caller gets what there is before this looks for more: someone may wait for its answer.
+            let is_dry = self.table.ready.is_empty();
+            if delivery.records > 0 && is_dry
+                || delivery.records >= MOST_RECORDS
                 || delivery.bytes >= MOST_BYTES
                 || delivery.work.is_over()
             {
-                return !self.table.ready.is_empty();
+                return !is_dry;
             }
         }
     }
