@@ -308,8 +308,8 @@ impl LaneReader {
         if left <= SHORT_BYTES && there > AHEAD_BYTES {
             ring.prefetch(self.read + AHEAD_BYTES);
         }
-        // A store that changes nothing: the writer stores to this line again, and some CPUs need long for
-        // that if the line was only read here. Relaxed: `give_back` releases it.
+        // A store that changes nothing: the writer stores to this line again, and some CPUs need
+        // long for that if the line was only read here. Relaxed: `give_back` releases it.
         word.store(loaded, Ordering::Relaxed);
         self.begun = Some((kind, more));
         self.left = left;

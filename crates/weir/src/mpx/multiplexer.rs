@@ -370,7 +370,8 @@ impl Multiplexer {
             if !served || self.check_here().is_err() {
                 return false;
             }
-            // The caller gets what there is before this looks for more: someone may wait for its answer.
+            // The caller gets what there is before this looks for more: someone may wait for its
+            // answer.
             let is_dry = self.table.ready.is_empty();
             if delivery.records > 0 && is_dry
                 || delivery.records >= MOST_RECORDS

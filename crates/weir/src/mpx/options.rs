@@ -93,8 +93,9 @@ pub struct MpxPeerOptions {
 
 impl Default for MpxPeerOptions {
     fn default() -> MpxPeerOptions {
-        // Eight long lanes in each arena, or 128 short ones. With shorter ones the lines of eight busy
-        // lanes never leave the CPUs' own caches, and each record waits for them (docs/design/port.md).
+        // Eight long lanes in each arena, or 128 short ones. With shorter ones the lines of eight
+        // busy lanes stay in the reader's own cache, and the writer waits for each of them
+        // (docs/design/port.md).
         let extent = LinkExtent { channels: 64, arena_bytes: 512 << 10 };
         let (waiting, connect_timeout) = (Waiting::default(), Timeout::Now);
         MpxPeerOptions { extent, waiting, connect_timeout }
