@@ -383,13 +383,17 @@ impl Multiplexer {
         }
     }
 
-    /// Gives writers that stream a head start, now that all they have sent is received.
+    /// Gives writers that stream a head start, now that all they have sent is received. It ends when
+    /// anybody else comes, and there is none where some channels are more urgent than others.
     #[inline]
     fn let_writers_ahead(&mut self) {
-        if self.spinner.as_ref().is_some_and(|spinner| !spinner.shares_cpu()) {
-            let ChannelTable { hot, links, .. } = &self.table;
-            self.head_start.give_after_turns(hot.len(), || hot.is_pressed(links));
+        let Multiplexer { table, inbox, .. } = self;
+        let ChannelTable { hot, links, home, has_priorities, .. } = &*table;
+        if *has_priorities || self.spinner.as_ref().is_none_or(|spinner| spinner.shares_cpu()) {
+            return;
         }
+        let is_over = || hot.is_pressed(links) || home.has_bits() || inbox.has_news();
+        self.head_start.give_after_turns(hot.len(), is_over);
     }
 
     /// Serves the next channel: whether there is one. If it is a joined mpx, serves that one's next

@@ -31,8 +31,8 @@ impl HeadStart {
     /// Counts what one of many lanes has brought in its turn.
     #[inline]
     pub fn moved_in_turn(&mut self, records: u32) {
-        self.since_dry += u64::from(records);
-        self.turns += u32::from(records > 0);
+        self.since_dry = self.since_dry.saturating_add(u64::from(records));
+        self.turns = self.turns.saturating_add(u32::from(records > 0));
     }
 
     /// Lets the writers run ahead, now that all lanes have run dry, where that pays, or until `is_over`.
