@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
 
 const LANES: usize = 8;
-/// How long the reader waits after each look at all lanes that has found something: as long as an mpx
-/// does by default.
+/// How long the reader waits after each look at all lanes that has found something: a microsecond for
+/// each lane. An mpx waits up to four times as long.
 const HEAD_START: Duration = Duration::from_micros(LANES as u64);
 /// Frames of a ring. An mpx gives a busy lane a ring of 64 KiB; here no frame wraps around its end.
 const FRAMES: usize = 960;

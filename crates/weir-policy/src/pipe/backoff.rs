@@ -95,9 +95,13 @@ mod tests {
 
     /// Counts waits, where `after` records follow each wait and `close` records each other moment.
     fn waits(backoff: &mut Backoff, rounds: u32, close: u32, after: u32) -> u32 {
+        waits_by(rounds, close, after, |records| backoff.on_dry(records))
+    }
+
+    fn waits_by(rounds: u32, close: u32, after: u32, mut dry: impl FnMut(u32) -> u64) -> u32 {
         let (mut records, mut waited) = (close, 0);
         for _ in 0..rounds {
-            let ns = backoff.on_dry(records);
+            let ns = dry(records);
             records = if ns > 0 { after } else { close };
             waited += u32::from(ns > 0);
         }
@@ -117,14 +121,11 @@ mod tests {
 
     /// As [`waits`], for a reader of `lanes` lanes, each of which brings that many records.
     fn waits_for_lanes(backoff: &mut Backoff, lanes: u32, close: u32, after: u32) -> u32 {
-        let (mut each, mut waited) = (close, 0);
-        for _ in 0..10_000 {
+        waits_by(10_000, close, after, |each| {
             let ns = backoff.on_all_dry(each * lanes, lanes);
             assert!(ns == 0 || ns == 4_000 * u64::from(lanes.min(8)));
-            each = if ns > 0 { after } else { close };
-            waited += u32::from(ns > 0);
-        }
-        waited
+            ns
+        })
     }
 
     #[test]
