@@ -20,7 +20,7 @@ const LANE: LaneId = LaneId { writer: LinkSide::Peer, channel: 1 };
 
 /// Two sound ends are a queue of frames.
 fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
-    let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+    let (mut writer, mut reader) = (LaneWriter::new(heap, LANE), LaneReader::default());
     let mut queue: VecDeque<(FrameKind, bool, VecDeque<u8>)> = VecDeque::new();
     while let Some(step) = input.step() {
         match step % 7 {
@@ -28,7 +28,7 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
                 let bytes = pattern(queue.len(), input.below(1024));
                 let kind = if step & 0x40 == 0 { FrameKind::Data } else { FrameKind::Signal };
                 if footprint(bytes.len()) <= writer.room() {
-                    assert!(writer.put(heap, LANE, kind, step & 0x80 != 0, &bytes));
+                    assert!(writer.put(heap, kind, step & 0x80 != 0, &bytes));
                     writer.publish(heap, LANE);
                     queue.push_back((kind, step & 0x80 != 0, bytes.into()));
                 }
@@ -83,7 +83,7 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
 /// A reader beside a writer that writes anything at any time, and a writer beside such a reader.
 fn beside_anything(heap: &LaneHeap, input: &mut Input<'_>) {
     let (words, order) = (heap.lane(LANE), Ordering::Relaxed);
-    let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+    let (mut writer, mut reader) = (LaneWriter::new(heap, LANE), LaneReader::default());
     let (mut written, mut read, mut part) = (0_u64, 0_u64, false);
     while let Some(step) = input.step() {
         match step % 6 {
@@ -93,7 +93,7 @@ fn beside_anything(heap: &LaneHeap, input: &mut Input<'_>) {
             3 => {
                 words.reader.read.store(input.number(), order);
                 if writer.refresh(heap, LANE).is_ok() && footprint(20) <= writer.room() {
-                    assert!(writer.put(heap, LANE, FrameKind::Data, false, &[7; 20]));
+                    assert!(writer.put(heap, FrameKind::Data, false, &[7; 20]));
                 }
             }
             _ => {

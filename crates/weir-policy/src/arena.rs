@@ -60,6 +60,17 @@ impl Arena {
         Some(offset)
     }
 
+    /// Takes a block of this size, or of the next smaller size that is free and not below `least_bytes`.
+    /// Returns where it lies, and its bytes. Both sizes are powers of two of at least 4 KiB; no block is
+    /// larger than 64 KiB.
+    pub fn take_down_to(&mut self, most_bytes: u32, least_bytes: u32) -> Option<(u32, u32)> {
+        let halves = core::iter::successors(Some(most_bytes), |bytes| Some(bytes / 2));
+        halves
+            .take_while(|bytes| *bytes >= least_bytes)
+            .skip_while(|bytes| *bytes > LARGEST_BYTES)
+            .find_map(|bytes| self.take(bytes).map(|offset| (offset, bytes)))
+    }
+
     /// Gives back a block that was taken.
     ///
     /// # Panics

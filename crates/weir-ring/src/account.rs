@@ -127,6 +127,15 @@ pub struct ParticipantLine {
     pub read_back: AtomicU64,
 }
 
+impl ParticipantLine {
+    /// Counts a record that was sent, and the bytes of data in it.
+    #[inline(always)]
+    pub fn count_sent(&self, bytes: usize) {
+        add(&self.records_out, 1);
+        add(&self.bytes_out, bytes as u64);
+    }
+}
+
 /// Adds to a count that only this end writes.
 #[inline]
 pub fn add(word: &AtomicU64, amount: u64) {

@@ -21,11 +21,11 @@ mod memory;
 mod tests;
 
 pub use attention::{
-    AWAY, LOOKING, LOOKING_WITH_BARRIER, attention_to, fence_before_last_look, look_at, look_away,
-    must_notify,
+    AWAY, LOOKING, LOOKING_WITH_BARRIER, attention_to, fence_before_last_look,
+    is_looking_with_barrier, look_at, look_away, must_notify,
 };
 pub use memory::{
-    LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide, ReaderLine, WriterLine,
+    LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide, ReaderLine, RingRange, WriterLine,
 };
 
 /// Bytes of the ring beside the positions.
@@ -109,7 +109,7 @@ pub struct DataTaken {
 /// Returns the bytes of a ring that a frame of `bytes` takes.
 #[inline]
 pub fn footprint(bytes: usize) -> usize {
-    HEAD_BYTES + bytes.next_multiple_of(4)
+    (HEAD_BYTES + 3 + bytes) & !3
 }
 
 /// Returns the bytes of a ring that would hold a frame of `bytes`, if the ring were empty.
@@ -118,15 +118,38 @@ pub fn needed(bytes: usize) -> usize {
     footprint(bytes) + RESERVED_BYTES
 }
 
+/// The word of a frame's head.
+#[inline]
+fn head(kind: FrameKind, more: bool, bytes: usize) -> u32 {
+    let length = (bytes as u16).to_le_bytes();
+    u32::from_ne_bytes([length[0], length[1], kind as u8, if more { MORE } else { 0 }])
+}
+
 /// The writer's side of a lane.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct LaneWriter {
     written: u64,
     read: u64,
+    /// Up to here frames go out directly: they fit, and the ring is as large as is wished. Before
+    /// `written` if nothing does.
+    direct_end: u64,
     place: LanePlace,
+    /// Where that is in the memory.
+    range: RingRange,
+    /// Bytes that the ring should have.
+    wish_bytes: u32,
 }
 
 impl LaneWriter {
+    /// The writer of a lane that nothing was written to, with the ring beside its positions.
+    pub fn new(memory: &impl LaneMemory, lane: LaneId) -> LaneWriter {
+        let place = LanePlace::INLINE;
+        let range = memory.range(lane, place);
+        let (written, read, direct_end, wish_bytes) = (0, 0, 0, 0);
+        let fresh = LaneWriter { written, read, direct_end, place, range, wish_bytes };
+        fresh.with_direct_end()
+    }
+
     /// Looks how far the reader is.
     #[inline]
     pub fn refresh(&mut self, memory: &impl LaneMemory, lane: LaneId) -> Result<(), Corrupt> {
@@ -135,7 +158,41 @@ impl LaneWriter {
         let filled = self.written.wrapping_sub(self.read);
         // Nor behind what the reader stored before: this end may have written over that.
         self.read = check_behind(self.written, read, filled, "the reader's position")?;
+        *self = self.with_direct_end();
         Ok(())
+    }
+
+    /// Finds anew how far frames go out directly, after what that depends on has changed.
+    #[inline]
+    fn with_direct_end(self) -> LaneWriter {
+        let most = if self.wishes_more() { 0 } else { self.place.bytes() - RESERVED_BYTES };
+        LaneWriter { direct_end: self.read.wrapping_add(most as u64), ..self }
+    }
+
+    /// Whether a frame of this many bytes fits for sure, into a ring that is as large as is wished.
+    #[inline]
+    pub fn goes_directly(&self, bytes: usize) -> bool {
+        let left = self.direct_end.wrapping_sub(self.written) as i64;
+        footprint(bytes) as i64 <= left
+    }
+
+    /// Whether the ring is smaller than is wished.
+    #[inline]
+    pub fn wishes_more(&self) -> bool {
+        self.wish_bytes as usize > self.place.bytes()
+    }
+
+    /// Returns the bytes that the ring should have.
+    #[inline]
+    pub fn wish_bytes(&self) -> u32 {
+        self.wish_bytes
+    }
+
+    /// Wishes for a ring of this many bytes. No frame goes out directly while it is smaller.
+    #[inline]
+    pub fn set_wish(&mut self, bytes: u32) {
+        self.wish_bytes = bytes;
+        *self = self.with_direct_end();
     }
 
     /// Returns the known room, without the part that is kept for the last frame.
@@ -174,39 +231,48 @@ impl LaneWriter {
     #[inline]
     pub fn move_to(&mut self, memory: &impl LaneMemory, lane: LaneId, place: LanePlace) {
         assert!(self.is_empty(), "a lane is moved only while it is empty");
-        self.place = place;
+        (self.place, self.range) = (place, memory.range(lane, place));
+        *self = self.with_direct_end();
         // Relaxed: the next `publish` releases it. The reader loads it once it has seen that.
         memory.lane(lane).writer.place.store(place.to_word(), Ordering::Relaxed);
     }
 
     /// Writes a frame behind what was published, if it is known to fit: whether it is.
-    #[inline]
     #[must_use]
     pub fn put(
         &mut self,
         memory: &impl LaneMemory,
-        lane: LaneId,
         kind: FrameKind,
         more: bool,
         bytes: &[u8],
     ) -> bool {
         let is_last = || kind == FrameKind::Close && bytes.is_empty() && self.takes_last();
-        if footprint(bytes.len()) > self.room() && !is_last() {
+        let fits = footprint(bytes.len()) <= self.room() || is_last();
+        if fits {
+            let head = head(kind, more, bytes.len());
+            memory.ring_of(self.range).put(self.written, head, bytes);
+            self.written += footprint(bytes.len()) as u64;
+        }
+        fits
+    }
+
+    /// Writes a short frame of data, if it goes out directly: whether it did.
+    #[inline(always)]
+    #[must_use]
+    pub fn put_short(&mut self, memory: &impl LaneMemory, bytes: &[u8]) -> bool {
+        if !self.goes_directly(bytes.len()) {
             return false;
         }
-        let flags = if more { MORE } else { 0 };
-        let length = (bytes.len() as u16).to_le_bytes();
-        let head = u32::from_le_bytes([length[0], length[1], kind as u8, flags]);
-        let ring = memory.ring(lane, self.place);
-        // Relaxed: `publish` releases it.
-        ring.word(self.written).store(head.to_le(), Ordering::Relaxed);
-        ring.copy_in(self.written + HEAD_BYTES as u64, bytes);
-        self.written += footprint(bytes.len()) as u64;
-        true
+        let head = head(FrameKind::Data, false, bytes.len());
+        let is_put = memory.ring_of(self.range).put_short(self.written, head, bytes);
+        if is_put {
+            self.written += footprint(bytes.len()) as u64;
+        }
+        is_put
     }
 
     /// Publishes what was put. Returns the word that says whether the reader looks.
-    #[inline]
+    #[inline(always)]
     pub fn publish<'m>(&self, memory: &'m impl LaneMemory, lane: LaneId) -> &'m AtomicU32 {
         let lanes = memory.lanes(lane.channel);
         let line = &lane.words(lanes).writer;
@@ -248,7 +314,11 @@ impl LaneReader {
         if !self.has_frame(memory, lane)? {
             return Ok(None);
         }
-        self.frame(&memory.ring(lane, self.place)).map(Some)
+        if self.begun.is_none() {
+            let (kind, more, left) = self.head(&memory.ring(lane, self.place))?;
+            self.begin(kind, more, left);
+        }
+        Ok(self.begun.map(|(kind, more)| LaneFrame { kind, more, left: self.left.into() }))
     }
 
     /// Takes frames of data, one after the other, for as long as `see` says. Each is copied to `to`, as
@@ -266,15 +336,18 @@ impl LaneReader {
             // It stays where it is until all that was published is read.
             let ring = memory.ring(lane, self.place);
             while self.begun.is_some() || self.read != self.written {
-                let frame = self.frame(&ring)?;
-                if frame.kind != FrameKind::Data {
-                    return Ok(());
-                }
-                let bytes = to.len().min(frame.left);
-                ring.copy_out(self.read, &mut to[..bytes]);
-                self.pass(bytes);
-                let is_rest = bytes == frame.left;
-                let taken = DataTaken { is_rest, more: frame.more || !is_rest };
+                let (bytes, taken) = match self.begun {
+                    None => match self.whole_data(&ring, to)? {
+                        Some((bytes, more)) => (bytes, DataTaken { is_rest: true, more }),
+                        None => continue,
+                    },
+                    Some((FrameKind::Data, more)) => {
+                        let bytes = self.take_from(&ring, to);
+                        let is_rest = self.begun.is_none();
+                        (bytes, DataTaken { is_rest, more: more || !is_rest })
+                    }
+                    Some(_) => return Ok(()),
+                };
                 if !see(taken, &to[..bytes]) {
                     return Ok(());
                 }
@@ -283,17 +356,33 @@ impl LaneReader {
         Ok(())
     }
 
+    /// Takes the next frame, if it is data and fits into the buffer: its bytes, and whether the next one
+    /// continues it. Otherwise it is begun.
+    #[inline(always)]
+    fn whole_data(
+        &mut self,
+        ring: &impl LaneRing,
+        to: &mut [u8],
+    ) -> Result<Option<(usize, bool)>, Corrupt> {
+        let (kind, more, left) = self.head(ring)?;
+        let bytes = usize::from(left);
+        if kind != FrameKind::Data || bytes > to.len() {
+            self.begin(kind, more, left);
+            return Ok(None);
+        }
+        ring.copy_out(self.read + HEAD_BYTES as u64, &mut to[..bytes]);
+        self.read += footprint(bytes) as u64;
+        Ok(Some((bytes, more)))
+    }
+
     #[inline]
     fn has_frame(&mut self, memory: &impl LaneMemory, lane: LaneId) -> Result<bool, Corrupt> {
         Ok(self.begun.is_some() || self.read != self.written || self.refresh(memory, lane)?)
     }
 
-    /// Returns the frame that was begun, or begins the next one, which is there.
-    #[inline]
-    fn frame(&mut self, ring: &impl LaneRing) -> Result<LaneFrame, Corrupt> {
-        if let Some((kind, more)) = self.begun {
-            return Ok(LaneFrame { kind, more, left: self.left.into() });
-        }
+    /// Loads and checks the head of the next frame, which is there: kind, flag and bytes.
+    #[inline(always)]
+    fn head(&self, ring: &impl LaneRing) -> Result<(FrameKind, bool, u16), Corrupt> {
         // Loaded once: a hostile writer can change it after the checks. Relaxed: `refresh` acquired
         // it.
         let word = ring.word(self.read);
@@ -304,17 +393,21 @@ impl LaneReader {
         if footprint(left.into()) as u64 > there || head[3] & !MORE != 0 {
             return Err(Corrupt("the head of a frame"));
         }
-        let (kind, more) = (FrameKind::from_byte(head[2])?, head[3] & MORE != 0);
+        let kind = FrameKind::from_byte(head[2])?;
         if left <= SHORT_BYTES && there > AHEAD_BYTES {
             ring.prefetch(self.read + AHEAD_BYTES);
         }
         // A store that changes nothing: the writer stores to this line again, and some CPUs need
         // long for that if the line was only read here. Relaxed: `give_back` releases it.
         word.store(loaded, Ordering::Relaxed);
-        self.begun = Some((kind, more));
-        self.left = left;
+        Ok((kind, head[3] & MORE != 0, left))
+    }
+
+    /// Begins the frame whose head was loaded.
+    #[inline]
+    fn begin(&mut self, kind: FrameKind, more: bool, left: u16) {
+        (self.begun, self.left) = (Some((kind, more)), left);
         self.read += HEAD_BYTES as u64;
-        Ok(LaneFrame { kind, more, left: left.into() })
     }
 
     /// Looks whether anything was written to the empty lane.
@@ -345,7 +438,12 @@ impl LaneReader {
 
     /// Takes as much as fits of the frame that was looked at. The last bytes end the frame.
     pub fn take(&mut self, memory: &impl LaneMemory, lane: LaneId, to: &mut [u8]) -> usize {
-        let count = self.peek(memory, lane, to);
+        self.take_from(&memory.ring(lane, self.place), to)
+    }
+
+    fn take_from(&mut self, ring: &impl LaneRing, to: &mut [u8]) -> usize {
+        let count = to.len().min(self.left.into());
+        ring.copy_out(self.read, &mut to[..count]);
         self.pass(count);
         count
     }

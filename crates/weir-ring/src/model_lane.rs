@@ -49,7 +49,7 @@ impl ModelLane {
 
 fn write(shared: &ModelLane) {
     let heap = &shared.heap;
-    let mut writer = LaneWriter::default();
+    let mut writer = LaneWriter::new(heap, LANE);
     for number in 0..2_u8 {
         // The ring holds one such frame at a time.
         while footprint(4) > writer.room() {
@@ -60,7 +60,7 @@ fn write(shared: &ModelLane) {
                 writer.refresh(heap, LANE).expect("sound");
             }
         }
-        assert!(writer.put(heap, LANE, FrameKind::Data, false, &[number; 4]));
+        assert!(writer.put(heap, FrameKind::Data, false, &[number; 4]));
         writer.publish(heap, LANE);
         if must_notify(attention_to(heap, LANE), false) {
             shared.notify(0);
@@ -111,7 +111,7 @@ fn a_lane_that_is_moved_shows_each_frame_at_its_place() {
         let theirs = heap.clone();
         let writing = loom::thread::spawn(move || {
             let heap = &*theirs;
-            let mut writer = LaneWriter::default();
+            let mut writer = LaneWriter::new(heap, LANE);
             for number in 0..3_u8 {
                 while !writer.is_empty() {
                     loom::thread::yield_now();
@@ -120,7 +120,7 @@ fn a_lane_that_is_moved_shows_each_frame_at_its_place() {
                 let block = LanePlace::block(0, 4096);
                 let place = if number == 1 { block } else { LanePlace::INLINE };
                 writer.move_to(heap, LANE, place);
-                assert!(writer.put(heap, LANE, FrameKind::Data, false, &[number; 4]));
+                assert!(writer.put(heap, FrameKind::Data, false, &[number; 4]));
                 writer.publish(heap, LANE);
             }
         });
@@ -149,9 +149,9 @@ fn a_hot_lane_behind_a_barrier_loses_no_wake_up() {
         let theirs = shared.clone();
         let writing = loom::thread::spawn(move || {
             let (lane, barrier) = &*theirs;
-            let mut writer = LaneWriter::default();
+            let mut writer = LaneWriter::new(&lane.heap, LANE);
             for _ in 0..2 {
-                assert!(writer.put(&lane.heap, LANE, FrameKind::End, false, &[]));
+                assert!(writer.put(&lane.heap, FrameKind::End, false, &[]));
                 let attention = writer.publish(&lane.heap, LANE);
                 barrier.meet();
                 if must_notify(attention, true) {
@@ -198,8 +198,8 @@ fn lane(channel: u32) -> LaneId {
 fn send_on_both(link: &ModelLink) {
     let ModelLink { heap, notified, boards, owner } = link;
     for channel in 0..2 {
-        let mut writer = LaneWriter::default();
-        assert!(writer.put(heap, lane(channel), FrameKind::End, false, &[]));
+        let mut writer = LaneWriter::new(heap, lane(channel));
+        assert!(writer.put(heap, FrameKind::End, false, &[]));
         writer.publish(heap, lane(channel));
         if must_notify(attention_to(heap, lane(channel)), false) {
             boards[LINK].set(channel);

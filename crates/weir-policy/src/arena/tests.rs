@@ -10,12 +10,17 @@ const ARENA_BYTES: u32 = 4 * LARGEST_BYTES;
 #[derive(Clone, Debug)]
 enum Step {
     Take(u32),
+    TakeDownTo(u32, u32),
     Give(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (0..5_u32).prop_map(|order| Step::Take(SMALLEST_BYTES << order)),
+        2 => (0..7_u32, 0..7_u32).prop_map(|(most, least)| {
+            let size = |order: u32| SMALLEST_BYTES << order;
+            Step::TakeDownTo(size(most.max(least)), size(most.min(least)))
+        }),
         2 => any::<usize>().prop_map(Step::Give),
     ];
     prop::collection::vec(step, 0..200)
@@ -38,11 +43,20 @@ proptest! {
         };
         for step in steps {
             match step {
-                Step::Take(bytes) => {
-                    let possible = has_place(&pages, bytes);
-                    let offset = arena.take(bytes);
-                    prop_assert_eq!(offset.is_some(), possible);
-                    let Some(offset) = offset else { continue };
+                Step::Take(_) | Step::TakeDownTo(..) => {
+                    let (sizes, found) = match step {
+                        Step::Take(bytes) => (vec![bytes], arena.take(bytes).map(|at| (at, bytes))),
+                        Step::TakeDownTo(most, least) => {
+                            let all = (0..7).rev().map(|order| SMALLEST_BYTES << order);
+                            let within = least..=most.min(LARGEST_BYTES);
+                            let sizes = all.filter(|bytes| within.contains(bytes)).collect();
+                            (sizes, arena.take_down_to(most, least))
+                        }
+                        Step::Give(_) => unreachable!("it takes"),
+                    };
+                    let wanted = sizes.into_iter().find(|bytes| has_place(&pages, *bytes));
+                    prop_assert_eq!(found.map(|(_, bytes)| bytes), wanted);
+                    let Some((offset, bytes)) = found else { continue };
                     prop_assert!(offset.is_multiple_of(bytes));
                     let range = range(offset, bytes);
                     prop_assert!(pages[range.clone()].iter().all(|used| !used), "two have it");

@@ -32,9 +32,7 @@ pub fn attention_to(memory: &impl LaneMemory, lane: LaneId) -> &AtomicU32 {
 /// barrier, it sees that the reader has looked away.
 #[inline]
 pub fn must_notify(attention: &AtomicU32, reached: bool) -> bool {
-    // The compiler must not move the load before the publishing.
-    compiler_fence(Ordering::SeqCst);
-    if reached && attention.load(Ordering::Relaxed) == LOOKING_WITH_BARRIER {
+    if reached && is_looking_with_barrier(attention) {
         return false;
     }
     // Pairs with the fence that follows `look_away`: either this sees that the reader looks away,
@@ -43,6 +41,15 @@ pub fn must_notify(attention: &AtomicU32, reached: bool) -> bool {
     // AcqRel orders the notification after the reader's looking away.
     attention.load(Ordering::Relaxed) == AWAY
         && attention.compare_exchange(AWAY, LOOKING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Whether a reader looks whose barrier makes fences needless, if it reaches the caller, which has
+/// published something. See [`must_notify`].
+#[inline(always)]
+pub fn is_looking_with_barrier(attention: &AtomicU32) -> bool {
+    // The compiler must not move the load before the publishing.
+    compiler_fence(Ordering::SeqCst);
+    attention.load(Ordering::Relaxed) == LOOKING_WITH_BARRIER
 }
 
 /// Looks away. The reader then passes [`fence_before_last_look`] or its barrier, and looks once more.

@@ -1,8 +1,11 @@
 //! Lanes on the heap: for tests, miri and loom.
 
-use super::{LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide};
+use super::{
+    HEAD_BYTES, INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide,
+    RingRange,
+};
 use crate::heap::{copy_in, copy_out, zeros};
-use crate::primitive::AtomicU32;
+use crate::primitive::{AtomicU32, Ordering};
 
 /// Lanes, and the arenas of both sides.
 #[derive(Debug)]
@@ -31,15 +34,29 @@ impl LaneMemory for LaneHeap {
         self.arenas[0].len() as u32 * 4
     }
 
-    fn ring(&self, lane: LaneId, place: LanePlace) -> HeapRing<'_> {
-        let words = match place.as_block() {
-            None => &self.lane(lane).inline[..],
-            Some((offset, bytes)) => {
-                let arena = &self.arenas[usize::from(lane.writer == LinkSide::Owner)];
-                &arena[offset as usize / 4..][..bytes as usize / 4]
+    // The rings beside the positions come first, then the arenas.
+    fn range(&self, lane: LaneId, place: LanePlace) -> RingRange {
+        let (owner, lanes) = (usize::from(lane.writer == LinkSide::Owner), self.lanes.len());
+        match place.as_block() {
+            None => {
+                let before = 2 * lane.channel as usize + owner;
+                RingRange::new(before * INLINE_BYTES, INLINE_BYTES)
             }
-        };
-        HeapRing(words)
+            Some((offset, bytes)) => {
+                let arena = 2 * lanes * INLINE_BYTES + owner * self.arena_bytes() as usize;
+                RingRange::new(arena + offset as usize, bytes as usize)
+            }
+        }
+    }
+
+    fn ring_of(&self, range: RingRange) -> HeapRing<'_> {
+        let (at, bytes) = (range.at(), range.mask() + 1);
+        let (before, lane) = (at / INLINE_BYTES / 2, at / INLINE_BYTES % 2);
+        if let Some(lanes) = self.lanes.get(before) {
+            return HeapRing(&lanes[lane].inline);
+        }
+        let (at, arena) = (at - 2 * self.lanes.len() * INLINE_BYTES, self.arena_bytes() as usize);
+        HeapRing(&self.arenas[at / arena][at % arena / 4..][..bytes / 4])
     }
 }
 
@@ -59,9 +76,10 @@ impl LaneRing for HeapRing<'_> {
         &self.0[self.at(position) / 4]
     }
 
-    fn copy_in(&self, position: u64, from: &[u8]) {
-        assert!(from.len() <= self.0.len() * 4, "more than the ring");
-        copy_in(self.0, self.at(position), from);
+    fn put(&self, position: u64, head: u32, bytes: &[u8]) {
+        assert!(HEAD_BYTES + bytes.len() <= self.0.len() * 4, "more than the ring");
+        self.word(position).store(head, Ordering::Relaxed);
+        copy_in(self.0, self.at(position + HEAD_BYTES as u64), bytes);
     }
 
     fn copy_out(&self, position: u64, to: &mut [u8]) {

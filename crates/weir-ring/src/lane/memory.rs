@@ -146,6 +146,37 @@ impl LanePlace {
     }
 }
 
+/// Where a ring lies in the memory of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingRange {
+    at: u32,
+    mask: u32,
+}
+
+impl RingRange {
+    /// Returns the range of so many bytes, a power of two, from a place of the memory on.
+    ///
+    /// # Panics
+    /// It is no ring of words, or lies beyond 4 GiB.
+    pub fn new(at: usize, bytes: usize) -> RingRange {
+        assert!(at.is_multiple_of(4) && bytes.is_power_of_two() && bytes >= 4, "no ring of words");
+        let at = u32::try_from(at).expect("a link has less than 4 GiB");
+        RingRange { at, mask: (bytes - 1) as u32 }
+    }
+
+    /// Returns where it begins, a multiple of 4.
+    #[inline]
+    pub fn at(self) -> usize {
+        self.at as usize
+    }
+
+    /// Returns its bytes less one. They are a power of two and at least 4.
+    #[inline]
+    pub fn mask(self) -> usize {
+        self.mask as usize
+    }
+}
+
 /// The memory that lanes are written against.
 pub trait LaneMemory {
     /// The ring of a lane.
@@ -161,8 +192,15 @@ pub trait LaneMemory {
     }
     /// Bytes of each of the two arenas.
     fn arena_bytes(&self) -> u32;
+    /// The range of a lane's ring that lies at a place.
+    fn range(&self, lane: LaneId, place: LanePlace) -> RingRange;
+    /// The ring that has a range.
+    fn ring_of(&self, range: RingRange) -> Self::Ring<'_>;
     /// The ring of a lane that lies at a place.
-    fn ring(&self, lane: LaneId, place: LanePlace) -> Self::Ring<'_>;
+    #[inline]
+    fn ring(&self, lane: LaneId, place: LanePlace) -> Self::Ring<'_> {
+        self.ring_of(self.range(lane, place))
+    }
 }
 
 /// The ring of a lane. A position is one of the lane, which the ring takes modulo its bytes; what
@@ -174,8 +212,15 @@ pub trait LaneMemory {
 pub trait LaneRing {
     /// The word at a position that is a multiple of 4.
     fn word(&self, position: u64) -> &AtomicU32;
-    /// Copies in no more than the ring holds.
-    fn copy_in(&self, position: u64, from: &[u8]);
+    /// Stores a head at a position that is a multiple of 4, and bytes behind it. Together they are no
+    /// more than the ring holds.
+    fn put(&self, position: u64, head: u32, bytes: &[u8]);
+    /// As [`LaneRing::put`], if that takes only a few steps: whether it did.
+    #[inline]
+    fn put_short(&self, position: u64, head: u32, bytes: &[u8]) -> bool {
+        self.put(position, head, bytes);
+        true
+    }
     /// Copies out no more than the ring holds.
     fn copy_out(&self, position: u64, to: &mut [u8]);
     /// Asks for the line of a position, which is read soon. This is a hint.

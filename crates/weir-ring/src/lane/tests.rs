@@ -19,6 +19,8 @@ const LANE: LaneId = LaneId { writer: LinkSide::Peer, channel: 1 };
 #[derive(Clone, Debug)]
 enum Step {
     Put(usize, bool, bool),
+    PutShort(usize),
+    Wish(u32),
     Take(usize),
     /// Data, through a buffer of this size, this many times at most.
     TakeData(usize, usize),
@@ -34,6 +36,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (length.clone(), any::<bool>(), prop::bool::weighted(0.1))
             .prop_map(|(length, more, close)| Step::Put(length, more, close)),
+        2 => length.clone().prop_map(Step::PutShort),
+        1 => (0..9000_u32).prop_map(Step::Wish),
         4 => length.clone().prop_map(Step::Take),
         4 => (length.clone(), 1..9_usize).prop_map(|(size, most)| Step::TakeData(size + 1, most)),
         1 => Just(Step::Skip),
@@ -52,7 +56,7 @@ proptest! {
     #[test]
     fn behaves_as_a_queue_of_frames_does(steps in steps()) {
         let heap = LaneHeap::new(2, ARENA_BYTES);
-        let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+        let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::default());
         let mut arena = Arena::new(ARENA_BYTES);
         // The bytes of each frame that were not taken, and whether the next frame continues it.
         let mut naive: VecDeque<(FrameKind, bool, VecDeque<u8>)> = VecDeque::new();
@@ -64,12 +68,22 @@ proptest! {
                     let fits =
                         footprint(length) <= writer.room() || (is_close && writer.takes_last());
                     let bytes = patterned(length, number);
-                    prop_assert_eq!(writer.put(&heap, LANE, kind, more, &bytes), fits);
+                    prop_assert_eq!(writer.put(&heap, kind, more, &bytes), fits);
                     if fits {
                         writer.publish(&heap, LANE);
                         naive.push_back((kind, more, bytes.into()));
                     }
                 }
+                Step::PutShort(length) => {
+                    let bytes = patterned(length, number);
+                    let fits = footprint(length) <= writer.room() && !writer.wishes_more();
+                    prop_assert_eq!(writer.put_short(&heap, &bytes), fits);
+                    if fits {
+                        writer.publish(&heap, LANE);
+                        naive.push_back((FrameKind::Data, false, bytes.into()));
+                    }
+                }
+                Step::Wish(bytes) => writer.set_wish(bytes),
                 Step::Take(count) => {
                     let frame = reader.look(&heap, LANE).expect("sound");
                     prop_assert_eq!(frame.is_some(), !naive.is_empty());
@@ -155,7 +169,7 @@ proptest! {
             reader.take(&heap, LANE, &mut [0; 100]);
             reader.give_back(&heap, LANE);
         }
-        let mut writer = LaneWriter::default();
+        let mut writer = LaneWriter::new(&heap, LANE);
         prop_assert_eq!(writer.refresh(&heap, LANE).is_ok(), read == 0 || words_agree(&heap));
     }
 }
@@ -168,11 +182,11 @@ fn words_agree(heap: &LaneHeap) -> bool {
 #[test]
 fn the_end_of_a_channel_always_fits() {
     let heap = LaneHeap::new(2, 0);
-    let mut writer = LaneWriter::default();
+    let mut writer = LaneWriter::new(&heap, LANE);
     while footprint(3) <= writer.room() {
-        assert!(writer.put(&heap, LANE, FrameKind::Data, false, b"abc"));
+        assert!(writer.put(&heap, FrameKind::Data, false, b"abc"));
     }
-    assert!(writer.put(&heap, LANE, FrameKind::Close, false, b""));
+    assert!(writer.put(&heap, FrameKind::Close, false, b""));
     writer.publish(&heap, LANE);
     let mut reader = LaneReader::default();
     let mut kinds = Vec::new();
@@ -186,9 +200,9 @@ fn the_end_of_a_channel_always_fits() {
 #[test]
 fn the_writer_is_notified_of_room_when_it_wants_to_be() {
     let heap = LaneHeap::new(2, 8192);
-    let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+    let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::default());
     writer.move_to(&heap, LANE, LanePlace::block(4096, 4096));
-    (0..4).for_each(|_| assert!(writer.put(&heap, LANE, FrameKind::Data, false, &[7; 1000])));
+    (0..4).for_each(|_| assert!(writer.put(&heap, FrameKind::Data, false, &[7; 1000])));
     writer.publish(&heap, LANE);
     super::super::sleep::announce(&heap.lane(LANE).reader.wanted, 1);
     let notified: Vec<bool> = (0..4)
@@ -226,7 +240,7 @@ proptest! {
         frames in prop::collection::vec((0_usize..1200, any::<bool>()), FRAMES),
     ) {
         let heap = LaneHeap::new(2, 4096 << (RING_ORDERS - 1));
-        let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
+        let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::default());
         writer.move_to(&heap, LANE, LanePlace::block(0, 4096 << order));
         for (bytes, gives_back) in frames {
             while footprint(bytes) > writer.room() {
@@ -244,7 +258,7 @@ proptest! {
                 notified |= reader.give_back(&heap, LANE);
                 prop_assert!(notified, "all was read, and the writer was not notified");
             }
-            assert!(writer.put(&heap, LANE, FrameKind::Data, false, &vec![7; bytes]));
+            assert!(writer.put(&heap, FrameKind::Data, false, &vec![7; bytes]));
             writer.publish(&heap, LANE);
         }
     }
@@ -264,8 +278,11 @@ impl LaneMemory for Changing {
     fn arena_bytes(&self) -> u32 {
         self.0.arena_bytes()
     }
-    fn ring(&self, lane: LaneId, place: LanePlace) -> ChangingRing<'_> {
-        ChangingRing(self.0.ring(lane, place), &self.1)
+    fn range(&self, lane: LaneId, place: LanePlace) -> RingRange {
+        self.0.range(lane, place)
+    }
+    fn ring_of(&self, range: RingRange) -> ChangingRing<'_> {
+        ChangingRing(self.0.ring_of(range), &self.1)
     }
 }
 
@@ -273,8 +290,8 @@ impl LaneRing for ChangingRing<'_> {
     fn word(&self, position: u64) -> &AtomicU32 {
         self.0.word(position)
     }
-    fn copy_in(&self, position: u64, from: &[u8]) {
-        self.0.copy_in(position, from);
+    fn put(&self, position: u64, head: u32, bytes: &[u8]) {
+        self.0.put(position, head, bytes);
     }
     fn copy_out(&self, position: u64, to: &mut [u8]) {
         self.1.set(self.1.get() + to.len());
@@ -287,8 +304,8 @@ impl LaneRing for ChangingRing<'_> {
 #[test]
 fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     let memory = Changing(LaneHeap::new(2, 0), Cell::new(0));
-    let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
-    assert!(writer.put(&memory, LANE, FrameKind::Data, true, b"bytes"));
+    let (mut writer, mut reader) = (LaneWriter::new(&memory, LANE), LaneReader::default());
+    assert!(writer.put(&memory, FrameKind::Data, true, b"bytes"));
     writer.publish(&memory, LANE);
     let frame = reader.look(&memory, LANE).expect("sound").expect("there");
     assert_eq!(memory.1.get(), 0, "nothing was copied to see the head");
@@ -320,8 +337,12 @@ impl LaneMemory for Fickle {
         self.heap.arena_bytes()
     }
 
-    fn ring(&self, lane: LaneId, place: LanePlace) -> FickleRing<'_> {
-        FickleRing(self.heap.ring(lane, place), &self.asked)
+    fn range(&self, lane: LaneId, place: LanePlace) -> RingRange {
+        self.heap.range(lane, place)
+    }
+
+    fn ring_of(&self, range: RingRange) -> FickleRing<'_> {
+        FickleRing(self.heap.ring_of(range), &self.asked)
     }
 }
 
@@ -335,8 +356,8 @@ impl LaneRing for FickleRing<'_> {
         word
     }
 
-    fn copy_in(&self, position: u64, from: &[u8]) {
-        self.0.copy_in(position, from);
+    fn put(&self, position: u64, head: u32, bytes: &[u8]) {
+        self.0.put(position, head, bytes);
     }
 
     fn copy_out(&self, position: u64, to: &mut [u8]) {
@@ -348,8 +369,8 @@ impl LaneRing for FickleRing<'_> {
 #[test]
 fn the_head_of_a_frame_is_loaded_once() {
     let heap = LaneHeap::new(2, ARENA_BYTES);
-    let (mut writer, mut reader) = (LaneWriter::default(), LaneReader::default());
-    assert!(writer.put(&heap, LANE, FrameKind::Data, false, b"sound"));
+    let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::default());
+    assert!(writer.put(&heap, FrameKind::Data, false, b"sound"));
     writer.publish(&heap, LANE);
     let fickle = Fickle { heap, asked: Cell::new(0) };
     let wanted = Ok(Some(LaneFrame { kind: FrameKind::Data, more: false, left: 5 }));

@@ -3,7 +3,7 @@
 //! The peer makes it, sealed and allocated like a pipe's. The owner opens it, trusts nothing in it
 //! that it has not checked, and seals it for good.
 
-use super::copy::{copy, prefetch, prefetch_to_write};
+use super::copy::{SHORT_BYTES, copy, copy_far, copy_short, prefetch, prefetch_to_write};
 use super::mapping::{MapAccess, Mapping, page_bytes};
 use super::sealed::{SealedMemory, Use, refused};
 use crate::error::{Error, Result};
@@ -15,7 +15,10 @@ use std::mem::offset_of;
 use weir_policy::arena::LARGEST_BYTES;
 use weir_ring::board::{Board, MOST_RINGS};
 use weir_ring::lane::link::{self, LinkFixed, LinkHeader};
-use weir_ring::lane::{INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide};
+use weir_ring::lane::{
+    HEAD_BYTES, INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide,
+    RingRange,
+};
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_sys::forks::ParentOnly;
 
@@ -154,49 +157,112 @@ impl LinkMap {
         self.mapping.words(if reader == LinkSide::Owner { 1 } else { 2 })
     }
 
-    /// Where the lanes of a channel lie.
+    /// The memory, if it is mapped in this process.
+    #[inline(always)]
+    pub fn here(&self) -> Option<LinkHere<'_>> {
+        self.is_here().then_some(LinkHere(self))
+    }
+
     #[inline]
-    fn lanes_of(&self, channel: u32) -> *mut u8 {
-        assert!(channel < self.extent.channels && self.is_here(), "the lanes of no channel");
-        let at = self.lanes_at + channel as usize * size_of::<[LaneWords; 2]>();
-        self.mapping.base().wrapping_add(at)
+    fn surely_here(&self) -> LinkHere<'_> {
+        self.here().expect("mapped in the parent only")
     }
 }
 
+/// A link of which a call has found that it is mapped in this process, as
+/// [`MapHere`](super::MapHere) is for a pipe.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkHere<'a>(&'a LinkMap);
+
+impl<'a> LinkHere<'a> {
+    #[inline]
+    pub fn header(self) -> &'a LinkHeader {
+        self.0.mapping.first()
+    }
+
+    #[inline]
+    fn lanes_of(self, channel: u32) -> &'a [LaneWords; 2] {
+        let LinkMap { mapping, extent, lanes_at, .. } = self.0;
+        assert!(channel < extent.channels, "the lanes of no channel");
+        let at = lanes_at + channel as usize * size_of::<[LaneWords; 2]>();
+        let lanes = mapping.base().wrapping_add(at).cast::<[LaneWords; 2]>();
+        // SAFETY: the lanes of a channel (asserted), mapped as long as the map and aligned (they
+        // begin at a page and are 256 bytes each); they are atomics, for which any bytes are a
+        // value, and the rings in them are reached by copies only.
+        unsafe { &*lanes }
+    }
+
+    #[inline]
+    fn ring_in(self, range: RingRange) -> LinkRing<'a> {
+        let (mapping, at, mask) = (&self.0.mapping, range.at(), range.mask());
+        assert!(at + mask < mapping.bytes(), "a ring of no link");
+        LinkRing { start: mapping.base().wrapping_add(at), mask, map: PhantomData }
+    }
+}
+
+impl LaneMemory for LinkHere<'_> {
+    type Ring<'b>
+        = LinkRing<'b>
+    where
+        Self: 'b;
+
+    #[inline]
+    fn lanes(&self, channel: u32) -> &[LaneWords; 2] {
+        self.lanes_of(channel)
+    }
+
+    #[inline]
+    fn arena_bytes(&self) -> u32 {
+        self.0.arena_bytes()
+    }
+
+    #[inline]
+    fn range(&self, lane: LaneId, place: LanePlace) -> RingRange {
+        self.0.range(lane, place)
+    }
+
+    #[inline]
+    fn ring_of(&self, range: RingRange) -> LinkRing<'_> {
+        self.ring_in(range)
+    }
+}
+
+/// Each access checks that the memory is here.
 impl LaneMemory for LinkMap {
     type Ring<'a> = LinkRing<'a>;
 
     #[inline]
     fn lanes(&self, channel: u32) -> &[LaneWords; 2] {
-        let lanes = self.lanes_of(channel).cast::<[LaneWords; 2]>();
-        // SAFETY: the lanes of a channel (`lanes_of` asserts), mapped as long as `self` and aligned
-        // (they begin at a page and are 256 bytes each); they are atomics, for which any bytes are
-        // a value, and the rings in them are reached by copies only.
-        unsafe { &*lanes }
+        self.surely_here().lanes_of(channel)
     }
 
+    #[inline]
     fn arena_bytes(&self) -> u32 {
         self.extent.arena_bytes
     }
 
     #[inline]
-    fn ring(&self, lane: LaneId, place: LanePlace) -> LinkRing<'_> {
-        let (start, bytes) = match place.as_block() {
+    fn range(&self, lane: LaneId, place: LanePlace) -> RingRange {
+        let is_owners = lane.writer == LinkSide::Owner;
+        match place.as_block() {
             None => {
-                let own = usize::from(lane.writer == LinkSide::Owner) * size_of::<LaneWords>();
-                let at = own + offset_of!(LaneWords, inline);
-                (self.lanes_of(lane.channel).wrapping_add(at), INLINE_BYTES)
+                let before = 2 * lane.channel as usize + usize::from(is_owners);
+                let at = self.lanes_at + before * size_of::<LaneWords>();
+                RingRange::new(at + offset_of!(LaneWords, inline), INLINE_BYTES)
             }
             Some((offset, bytes)) => {
                 let (arena, offset) = (self.extent.arena_bytes as usize, offset as usize);
-                let bytes = bytes as usize;
                 // A place is a multiple of its bytes, and these are a power of two.
-                assert!(offset + bytes <= arena && self.is_here(), "a block of no arena");
-                let first = if lane.writer == LinkSide::Owner { arena } else { 0 };
-                (self.mapping.base().wrapping_add(self.arenas_at + first + offset), bytes)
+                assert!(offset + bytes as usize <= arena, "a block of no arena");
+                let first = self.arenas_at + if is_owners { arena } else { 0 };
+                RingRange::new(first + offset, bytes as usize)
             }
-        };
-        LinkRing { start, mask: bytes - 1, map: PhantomData }
+        }
+    }
+
+    #[inline]
+    fn ring_of(&self, range: RingRange) -> LinkRing<'_> {
+        self.surely_here().ring_in(range)
     }
 }
 
@@ -231,33 +297,50 @@ impl LaneRing for LinkRing<'_> {
         unsafe { &*word }
     }
 
-    #[inline]
-    fn copy_in(&self, position: u64, from: &[u8]) {
-        let (to, first) = self.part(position, from.len());
+    fn put(&self, position: u64, head: u32, bytes: &[u8]) {
+        // Relaxed: `LaneWriter::publish` releases it.
+        self.word(position).store(head, Ordering::Relaxed);
+        let (to, first) = self.part(position + HEAD_BYTES as u64, bytes.len());
         if first > LONG_BYTES {
             prefetch_to_write(to, first);
         }
         // SAFETY: the range is inside the ring, and that is inside the mapping. It does not overlap
-        // `from`, which is private. No other thread touches it meanwhile: the contract of
+        // `bytes`, which are private. No other thread touches it meanwhile: the contract of
         // `LaneRing`. Another process that does so spoils its own data.
-        unsafe { copy(from.as_ptr(), to, first) };
-        if first < from.len() {
-            let rest = &from[first..];
-            // SAFETY: as above; the rest is no longer than the ring.
-            unsafe { copy(rest.as_ptr(), self.start, rest.len()) };
+        unsafe { copy(bytes.as_ptr(), to, first) };
+        let rest = &bytes[first..];
+        // SAFETY: as above; the rest is no longer than the ring.
+        unsafe { copy_far(rest.as_ptr(), self.start, rest.len()) };
+    }
+
+    #[inline(always)]
+    fn put_short(&self, position: u64, head: u32, bytes: &[u8]) -> bool {
+        let at = position as usize & self.mask & !(HEAD_BYTES - 1);
+        let is_short = SHORT_BYTES.contains(&bytes.len());
+        if !is_short || at + HEAD_BYTES + bytes.len() > self.mask + 1 {
+            return false;
         }
+        let place = self.start.wrapping_add(at);
+        // SAFETY: inside the ring, and aligned: the ring begins at a multiple of 4, and `at` is one. As
+        // in `word`, no copy touches it meanwhile.
+        let word = unsafe { &*place.cast::<AtomicU32>() };
+        // Relaxed: `LaneWriter::publish` releases it.
+        word.store(head, Ordering::Relaxed);
+        // SAFETY: as in `put`, of which this is the case that nothing goes on at the beginning.
+        unsafe { copy_short(bytes.as_ptr(), place.wrapping_add(HEAD_BYTES), bytes.len()) };
+        true
     }
 
     #[inline]
     fn copy_out(&self, position: u64, to: &mut [u8]) {
         let (from, first) = self.part(position, to.len());
-        // SAFETY: as in `copy_in`. No other thread writes it meanwhile; another process that does
+        let (start, rest) = to.split_at_mut(first);
+        // SAFETY: as in `put`. No other thread writes it meanwhile; another process that does
         // changes which bytes are copied, and any bytes are a value.
-        unsafe { copy(from, to.as_mut_ptr(), first) };
-        if first < to.len() {
-            let rest = &mut to[first..];
+        unsafe { copy(from, start.as_mut_ptr(), start.len()) };
+        if !rest.is_empty() {
             // SAFETY: as above; the rest is no longer than the ring.
-            unsafe { copy(self.start, rest.as_mut_ptr(), rest.len()) };
+            unsafe { copy_far(self.start, rest.as_mut_ptr(), rest.len()) };
         }
     }
 
@@ -284,11 +367,11 @@ mod tests {
         assert_eq!(owner.extent(), EXTENT);
         for (channel, writer) in [(0, LinkSide::Peer), (39, LinkSide::Peer), (0, LinkSide::Owner)] {
             let lane = LaneId { writer, channel };
-            let (mut end, mut reader) = (LaneWriter::default(), LaneReader::default());
+            let (mut end, mut reader) = (LaneWriter::new(&peer, lane), LaneReader::default());
             for place in [LanePlace::INLINE, LanePlace::block(61_440, 4096)] {
                 end.refresh(&peer, lane).expect("sound");
                 end.move_to(&peer, lane, place);
-                assert!(end.put(&peer, lane, FrameKind::Data, false, b"some bytes"));
+                assert!(end.put(&peer, FrameKind::Data, false, b"some bytes"));
                 end.publish(&peer, lane);
                 let mut out = [0; 10];
                 reader.look(&owner, lane).expect("sound").expect("there");
@@ -299,6 +382,33 @@ mod tests {
         }
         peer.board(LinkSide::Owner).set(7);
         assert!(owner.board(LinkSide::Owner).any() && !owner.board(LinkSide::Peer).any());
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods)]
+    fn a_short_frame_is_put_as_any_other() {
+        let (_file, map) = LinkMap::create(EXTENT).expect("made");
+        let here = map.here().expect("mapped");
+        let lane = LaneId { writer: LinkSide::Peer, channel: 3 };
+        let rings = [0, 8192].map(|offset| here.ring(lane, LanePlace::block(offset, 4096)));
+        let text: Vec<u8> = (0..=255).collect();
+        for (length, position) in (0..256_usize).zip((0..).step_by(52)) {
+            let (head, bytes) = (length as u32 | 0x40000, &text[text.len() - length..]);
+            let goes_on = position as usize % 4096 + HEAD_BYTES + length > 4096;
+            let is_put = rings[0].put_short(position, head, bytes);
+            assert_eq!(is_put, (4..=64).contains(&length) && !goes_on, "{length} at {position}");
+            if !is_put {
+                rings[0].put(position, head, bytes);
+            }
+            rings[1].put(position, head, bytes);
+            let read = rings.each_ref().map(|ring| {
+                let mut out = [0; 256];
+                ring.copy_out(position + HEAD_BYTES as u64, &mut out[..length]);
+                (ring.word(position).load(Ordering::Relaxed), out)
+            });
+            assert_eq!(read[0], read[1], "{length} at {position}");
+            assert_eq!((read[1].0, &read[1].1[..length]), (head, bytes), "{length} at {position}");
+        }
     }
 
     #[test]

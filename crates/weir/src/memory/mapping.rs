@@ -199,6 +199,11 @@ impl Mapping {
     }
 
     #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline]
     pub(super) fn at(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(at <= self.bytes && bytes <= self.bytes - at, "a part of no mapping");
         self.base().wrapping_add(at)

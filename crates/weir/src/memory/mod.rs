@@ -35,7 +35,7 @@ mod views;
 
 pub(crate) use frames::{FrameLoan, FrameReader, FrameWriter, Frames};
 pub use header::{EndSnapshot, HeaderPage, HeaderSnapshot};
-pub use link::{LinkExtent, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};
+pub use link::{LinkExtent, LinkHere, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};
 pub use map::{Extent, Map, MapHere, NAME, create, inspect, open};
 pub use mapping::page_bytes;
 pub use page::{BOARD, FLAGS, PAGING, SharedPage};

@@ -1,7 +1,7 @@
 //! The memory in which a participant parks and keeps its account.
 
 use crate::connect::name;
-use crate::memory::{LinkMap, SharedPage};
+use crate::memory::{LinkHere, LinkMap, SharedPage};
 use std::path::Path;
 use std::sync::Arc;
 use weir_ring::account::ParticipantLine;
@@ -33,6 +33,16 @@ impl ParticipantHome {
         match self {
             ParticipantHome::Owner(page) => &page.words().mpx,
             ParticipantHome::Peer(map) => &map.header().account,
+        }
+    }
+
+    /// As [`ParticipantHome::account`], for a call that has found that its link is here. A peer has one
+    /// link.
+    #[inline]
+    pub fn account_beside<'a>(&'a self, link: LinkHere<'a>) -> &'a ParticipantLine {
+        match self {
+            ParticipantHome::Owner(page) => &page.words().mpx,
+            ParticipantHome::Peer(_) => &link.header().account,
         }
     }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
 use weir_ring::account::add;
 use weir_ring::lane::{
-    FrameKind, INLINE_BYTES, LOOKING_WITH_BARRIER, LaneId, LaneMemory, LanePlace, LaneReader,
-    LaneWriter, LinkSide, attention_to, footprint, must_notify, needed,
+    FrameKind, INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter, LinkSide,
+    attention_to, footprint, is_looking_with_barrier, must_notify, needed,
 };
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Corrupt, sleep};
@@ -34,8 +34,6 @@ pub struct Lanes {
     pub inward: LaneReader,
     /// The channel's entry in the table, or [`NONE`].
     pub entry: u32,
-    /// Bytes that the lane out should have, after it has blocked.
-    wish_bytes: u32,
     /// This side looks at the lane in by itself: see [`super::hot`].
     pub is_hot: bool,
     /// The lane in is not looked at for now.
@@ -111,14 +109,12 @@ impl LinkEnd {
         if number >= self.map.extent().channels {
             return None;
         }
-        let at = number as usize;
-        if at >= self.lanes.len() {
-            let (out, inward) = (LaneWriter::default(), LaneReader::default());
-            let fresh =
-                Lanes { out, inward, entry: NONE, wish_bytes: 0, is_hot: false, is_held: false };
-            self.lanes.resize(at + 1, fresh);
+        for next in self.lanes.len() as u32..=number {
+            let out = LaneWriter::new(&*self.map, self.out(next));
+            let inward = LaneReader::default();
+            self.lanes.push(Lanes { out, inward, entry: NONE, is_hot: false, is_held: false });
         }
-        self.lanes.get_mut(at)
+        self.lanes.get_mut(number as usize)
     }
 
     /// Whether a number was used before.
@@ -175,12 +171,20 @@ impl LinkEnd {
         }
     }
 
-    /// Sends a frame if it is known to fit, into a ring that is as large as the lane wishes: whether it is.
-    #[inline]
-    pub fn send_whole(&mut self, number: u32, kind: FrameKind, bytes: &[u8]) -> bool {
-        let lanes = &self.lanes[number as usize];
-        lanes.wish_bytes as usize <= lanes.out.place().bytes()
-            && self.put_if_fits(number, kind, false, bytes)
+    /// Sends short data if it fits for sure, into a ring that is as large as is wished: whether it did.
+    #[inline(always)]
+    pub fn send_short(&mut self, number: u32, bytes: &[u8]) -> bool {
+        let (id, out) = (self.out(number), &mut self.lanes[number as usize].out);
+        let Some(here) = self.map.here() else { return false };
+        if !out.put_short(&here, bytes) {
+            return false;
+        }
+        let attention = out.publish(&here, id);
+        self.home.account_beside(here).count_sent(bytes.len());
+        if self.reached && is_looking_with_barrier(attention) {
+            return true;
+        }
+        self.notify_if_away(number)
     }
 
     /// Sends data, in pieces if there is not room for all, or another frame as a whole.
@@ -210,9 +214,7 @@ impl LinkEnd {
     /// there is no room.
     #[inline]
     pub fn room_for(&mut self, number: u32, wanted: usize) -> Result<Option<usize>, Corrupt> {
-        let lanes = &self.lanes[number as usize];
-        let too_small = lanes.wish_bytes as usize > lanes.out.place().bytes();
-        if !too_small && footprint(wanted) <= lanes.out.room() {
+        if self.lanes[number as usize].out.goes_directly(wanted) {
             return Ok(Some(wanted));
         }
         self.make_room(number, wanted)
@@ -244,20 +246,25 @@ impl LinkEnd {
     }
 
     /// Sends a frame if it is known to fit: whether it is.
-    #[inline]
     fn put_if_fits(&mut self, number: u32, kind: FrameKind, more: bool, bytes: &[u8]) -> bool {
-        let id = self.out(number);
-        let out = &mut self.lanes[number as usize].out;
-        if !out.put(&*self.map, id, kind, more, bytes) {
+        let (id, out) = (self.out(number), &mut self.lanes[number as usize].out);
+        if !out.put(&*self.map, kind, more, bytes) {
             return false;
         }
-        let attention = out.publish(&*self.map, id);
+        out.publish(&*self.map, id);
         if kind.is_record() {
-            let account = self.home.account();
-            add(&account.records_out, 1);
-            add(&account.bytes_out, if kind == FrameKind::Data { bytes.len() as u64 } else { 0 });
+            let is_data = kind == FrameKind::Data;
+            self.home.account().count_sent(if is_data { bytes.len() } else { 0 });
         }
-        if !self.reached && attention.load(Ordering::Relaxed) == LOOKING_WITH_BARRIER {
+        self.notify_if_away(number)
+    }
+
+    /// Notifies the other side of what was published on a channel, if it does not look. Always returns
+    /// true: that it was sent.
+    #[inline(never)]
+    fn notify_if_away(&mut self, number: u32) -> bool {
+        let attention = attention_to(&*self.map, self.out(number));
+        if !self.reached && is_looking_with_barrier(attention) {
             self.reached = barrier::reaches_here();
         }
         if must_notify(attention, self.reached) {
@@ -278,11 +285,11 @@ impl LinkEnd {
     pub fn want_room(&mut self, number: u32) -> Result<bool, Corrupt> {
         let id = self.out(number);
         sleep::announce(&self.map.lane(id).reader.wanted, 1);
-        let lanes = &mut self.lanes[number as usize];
-        let bytes = lanes.out.place().as_block().map_or(FIRST_WISH_BYTES, |(_, bytes)| 2 * bytes);
-        lanes.wish_bytes = lanes.wish_bytes.max(bytes.min(LARGEST_BYTES));
-        lanes.out.refresh(&*self.map, id)?;
-        let is_roomy = lanes.out.is_roomy();
+        let out = &mut self.lanes[number as usize].out;
+        let bytes = out.place().as_block().map_or(FIRST_WISH_BYTES, |(_, bytes)| 2 * bytes);
+        out.set_wish(out.wish_bytes().max(bytes.min(LARGEST_BYTES)));
+        out.refresh(&*self.map, id)?;
+        let is_roomy = out.is_roomy();
         if !is_roomy {
             self.say_full();
         }
@@ -319,17 +326,17 @@ impl LinkEnd {
         let id = self.out(number);
         let out = &mut self.lanes[number as usize].out;
         out.refresh(&*self.map, id)?;
-        if out.is_roomy() || self.want_room(number)? {
+        let has_room = out.is_roomy() || self.want_room(number)?;
+        if has_room {
             self.clear_room_request(number);
-            return Ok(true);
         }
-        Ok(false)
+        Ok(has_room)
     }
 
     /// Moves an empty lane to a block that holds this many bytes, and as many as it wishes for.
     fn fit(&mut self, number: u32, bytes: usize) {
-        let lanes = &self.lanes[number as usize];
-        let (place, wish) = (lanes.out.place(), lanes.wish_bytes as usize);
+        let out = &self.lanes[number as usize].out;
+        let (place, wish) = (out.place(), out.wish_bytes() as usize);
         let must = needed(bytes).min(LARGEST_BYTES as usize);
         if must.max(wish) <= place.bytes() {
             return;
@@ -357,34 +364,27 @@ impl LinkEnd {
     /// Moves an empty lane to a block of this size, or of the next smaller size that is free and
     /// not below `floor`.
     fn take_block(&mut self, number: u32, most_bytes: u32, floor: u32) -> bool {
-        let id = self.out(number);
-        let mut bytes = most_bytes.max(floor);
-        while bytes >= floor && bytes <= LARGEST_BYTES {
-            if let Some(offset) = self.arena.take(bytes) {
-                let out = &mut self.lanes[number as usize].out;
-                match out.place().as_block() {
-                    Some((offset, bytes)) => self.arena.give(offset, bytes),
-                    None => self.lent.push(number),
-                }
-                out.move_to(&*self.map, id, LanePlace::block(offset, bytes));
-                self.count_used();
-                return true;
-            }
-            bytes /= 2;
+        let (id, out) = (self.out(number), &mut self.lanes[number as usize].out);
+        let found = self.arena.take_down_to(most_bytes.max(floor), floor);
+        let Some((offset, bytes)) = found else { return false };
+        match out.place().as_block() {
+            Some((offset, bytes)) => self.arena.give(offset, bytes),
+            None => self.lent.push(number),
         }
-        false
+        out.move_to(&*self.map, id, LanePlace::block(offset, bytes));
+        self.count_used();
+        true
     }
 
     /// Takes the block of a lane back if everything in it was read. A side that spoils its own
     /// position keeps its block; the next use of the lane finds that out.
     fn take_back(&mut self, number: u32) -> bool {
-        let id = self.out(number);
-        let lanes = &mut self.lanes[number as usize];
-        let is_empty = lanes.out.refresh(&*self.map, id).is_ok() && lanes.out.is_empty();
-        if let (true, Some((offset, bytes))) = (is_empty, lanes.out.place().as_block()) {
+        let (id, out) = (self.out(number), &mut self.lanes[number as usize].out);
+        let is_empty = out.refresh(&*self.map, id).is_ok() && out.is_empty();
+        if let (true, Some((offset, bytes))) = (is_empty, out.place().as_block()) {
             self.arena.give(offset, bytes);
-            lanes.out.move_to(&*self.map, id, LanePlace::INLINE);
-            lanes.wish_bytes = 0;
+            out.move_to(&*self.map, id, LanePlace::INLINE);
+            out.set_wish(0);
             self.count_used();
         }
         is_empty

@@ -6,6 +6,7 @@
 use super::descriptors::Descriptors;
 use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
+use super::record::ChannelId;
 use super::table::{ChannelState, ChannelTable};
 use super::turn::{self, RecordDelivery};
 use super::{MpxOptions, OBJECT};
@@ -221,6 +222,11 @@ impl Multiplexer {
         if let Some(doorbell) = &self.doorbell {
             doorbell.ring();
         }
+    }
+
+    /// Sends short data if nothing else is to be done: whether it did.
+    pub fn send_short(&mut self, channel: ChannelId, bytes: &[u8]) -> bool {
+        self.doorbell.is_none() && self.table.send_short(channel, bytes)
     }
 
     /// Calls `f` for this one and all that were joined to it.

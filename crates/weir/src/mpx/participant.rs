@@ -63,6 +63,9 @@ impl<R> Participant<R> {
     /// [`Forked`]: crate::ErrorKind::Forked
     #[inline]
     pub fn send(&mut self, channel: ChannelId, bytes: &[u8]) -> Result<usize> {
+        if self.inner.send_short(channel, bytes) {
+            return Ok(bytes.len());
+        }
         Ok(self.send_frame("send on", channel, FrameKind::Data, bytes)?.0)
     }
 
@@ -82,7 +85,6 @@ impl<R> Participant<R> {
         Ok(self.send_frame("signal", channel, FrameKind::Signal, &number.to_le_bytes())?.1)
     }
 
-    #[inline]
     fn send_frame(
         &mut self,
         operation: &'static str,

@@ -133,9 +133,9 @@ fn heads_of_frames_that_change_meanwhile_are_no_race() {
     let link = link();
     let (link, lane) = (&link, LaneId { writer: LinkSide::Peer, channel: 0 });
     for place in [LanePlace::INLINE, LanePlace::block(4096, 4096)] {
-        let (mut writer, over) = (LaneWriter::default(), AtomicBool::new(false));
+        let (mut writer, over) = (LaneWriter::new(link, lane), AtomicBool::new(false));
         writer.move_to(link, lane, place);
-        assert!(writer.put(link, lane, FrameKind::Data, false, b"some bytes"));
+        assert!(writer.put(link, FrameKind::Data, false, b"some bytes"));
         writer.publish(link, lane);
         let head = link.ring(lane, place).word(0).load(Ordering::Relaxed);
         thread::scope(|scope| {
@@ -168,14 +168,14 @@ fn frames_of_a_lane_are_handed_over_by_its_positions() {
         link.lane(lane).writer.written.store(0, Ordering::Relaxed);
         thread::scope(|scope| {
             scope.spawn(move || {
-                let mut writer = LaneWriter::default();
+                let mut writer = LaneWriter::new(link, lane);
                 writer.move_to(link, lane, place);
                 for lap in 0..LAPS {
                     until(|| {
                         writer.refresh(link, lane).expect("sound");
                         (writer.room() >= 44).then_some(())
                     });
-                    assert!(writer.put(link, lane, FrameKind::Data, false, &[lap as u8; 39]));
+                    assert!(writer.put(link, FrameKind::Data, false, &[lap as u8; 39]));
                     writer.publish(link, lane);
                 }
             });
