@@ -20,7 +20,7 @@ const LANE: LaneId = LaneId { writer: LinkSide::Peer, channel: 1 };
 
 /// Two sound ends are a queue of frames.
 fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
-    let (mut writer, mut reader) = (LaneWriter::new(heap, LANE), LaneReader::default());
+    let (mut writer, mut reader) = (LaneWriter::new(heap, LANE), LaneReader::new(heap, LANE));
     let mut queue: VecDeque<(FrameKind, bool, VecDeque<u8>)> = VecDeque::new();
     while let Some(step) = input.step() {
         match step % 7 {
@@ -39,7 +39,7 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
                 let Some((kind, more, bytes)) = queue.front_mut() else { continue };
                 assert_eq!(frame, Some(LaneFrame { kind: *kind, more: *more, left: bytes.len() }));
                 let mut out = vec![0; input.below(1024)];
-                let taken = reader.take(heap, LANE, &mut out);
+                let taken = reader.take(heap, &mut out);
                 assert_eq!(taken, out.len().min(bytes.len()));
                 assert!(bytes.drain(..taken).eq(out.into_iter().take(taken)));
                 if bytes.is_empty() {
@@ -83,7 +83,7 @@ fn sound(heap: &LaneHeap, input: &mut Input<'_>) {
 /// A reader beside a writer that writes anything at any time, and a writer beside such a reader.
 fn beside_anything(heap: &LaneHeap, input: &mut Input<'_>) {
     let (words, order) = (heap.lane(LANE), Ordering::Relaxed);
-    let (mut writer, mut reader) = (LaneWriter::new(heap, LANE), LaneReader::default());
+    let (mut writer, mut reader) = (LaneWriter::new(heap, LANE), LaneReader::new(heap, LANE));
     let (mut written, mut read, mut part) = (0_u64, 0_u64, false);
     while let Some(step) = input.step() {
         match step % 6 {
@@ -116,7 +116,7 @@ fn beside_anything(heap: &LaneHeap, input: &mut Input<'_>) {
                     });
                     assert_eq!(seen, Ok(()));
                 } else {
-                    taken = reader.take(heap, LANE, &mut out);
+                    taken = reader.take(heap, &mut out);
                 }
                 assert!(taken <= frame.left && taken <= out.len());
                 part = taken < frame.left;

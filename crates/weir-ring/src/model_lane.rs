@@ -77,12 +77,12 @@ fn a_lane_loses_neither_frames_nor_wake_ups() {
         let theirs = shared.clone();
         let writing = loom::thread::spawn(move || write(&theirs));
         let heap = &shared.heap;
-        let mut reader = LaneReader::default();
+        let mut reader = LaneReader::new(heap, LANE);
         let mut number = 0;
         while number < 2 {
             if reader.look(heap, LANE).expect("sound").is_some() {
                 let mut out = [9; 4];
-                assert_eq!(reader.take(heap, LANE, &mut out), 4);
+                assert_eq!(reader.take(heap, &mut out), 4);
                 assert_eq!(out, [number; 4]);
                 number += 1;
                 if reader.give_back(heap, LANE) {
@@ -124,13 +124,13 @@ fn a_lane_that_is_moved_shows_each_frame_at_its_place() {
                 writer.publish(heap, LANE);
             }
         });
-        let mut reader = LaneReader::default();
+        let mut reader = LaneReader::new(&*heap, LANE);
         for number in 0..3 {
             while reader.look(&*heap, LANE).expect("sound").is_none() {
                 loom::thread::yield_now();
             }
             let mut out = [9; 4];
-            assert_eq!(reader.take(&*heap, LANE, &mut out), 4);
+            assert_eq!(reader.take(&*heap, &mut out), 4);
             assert_eq!(out, [number; 4]);
             reader.give_back(&*heap, LANE);
         }
@@ -161,7 +161,7 @@ fn a_hot_lane_behind_a_barrier_loses_no_wake_up() {
         });
         let (lane, barrier) = &*shared;
         let attention = attention_to(&lane.heap, LANE);
-        let mut reader = LaneReader::default();
+        let mut reader = LaneReader::new(&lane.heap, LANE);
         let mut seen = 0;
         while seen < 2 {
             if reader.look(&lane.heap, LANE).expect("sound").is_some() {
@@ -228,7 +228,7 @@ fn an_owner_of_many_links_loses_no_wake_up() {
         let theirs = link.clone();
         let sending = loom::thread::spawn(move || send_on_both(&theirs));
         let ModelLink { heap, notified, boards, owner } = &*link;
-        let mut readers = [LaneReader::default(), LaneReader::default()];
+        let mut readers = [0, 1].map(|channel| LaneReader::new(heap, lane(channel)));
         let mut seen = 0;
         while seen < 2 {
             until(&boards[OWN].sleep.word, owner, || {

@@ -2,6 +2,7 @@
 
 use super::heap::{HeapRing, LaneHeap};
 use super::*;
+use crate::primitive::{AtomicU32, Ordering};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -56,7 +57,7 @@ proptest! {
     #[test]
     fn behaves_as_a_queue_of_frames_does(steps in steps()) {
         let heap = LaneHeap::new(2, ARENA_BYTES);
-        let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::default());
+        let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::new(&heap, LANE));
         let mut arena = Arena::new(ARENA_BYTES);
         // The bytes of each frame that were not taken, and whether the next frame continues it.
         let mut naive: VecDeque<(FrameKind, bool, VecDeque<u8>)> = VecDeque::new();
@@ -92,7 +93,7 @@ proptest! {
                     let wanted = LaneFrame { kind: *kind, more: *more, left: bytes.len() };
                     prop_assert_eq!(frame, wanted);
                     let mut out = vec![0; count];
-                    let taken = reader.take(&heap, LANE, &mut out);
+                    let taken = reader.take(&heap, &mut out);
                     prop_assert_eq!(taken, count.min(bytes.len()));
                     let wanted: Vec<u8> = bytes.drain(..taken).collect();
                     prop_assert_eq!(&out[..taken], &wanted);
@@ -162,11 +163,11 @@ proptest! {
         for (word, value) in words.inline.iter().zip(inline) {
             word.store(if near { value & 0x0107_003f } else { value }, Ordering::Relaxed);
         }
-        let mut reader = LaneReader::default();
+        let mut reader = LaneReader::new(&heap, LANE);
         for _ in 0..40 {
             let Ok(Some(frame)) = reader.look(&heap, LANE) else { break };
             prop_assert!(frame.left <= LARGEST_BYTES as usize);
-            reader.take(&heap, LANE, &mut [0; 100]);
+            reader.take(&heap, &mut [0; 100]);
             reader.give_back(&heap, LANE);
         }
         let mut writer = LaneWriter::new(&heap, LANE);
@@ -188,7 +189,7 @@ fn the_end_of_a_channel_always_fits() {
     }
     assert!(writer.put(&heap, FrameKind::Close, false, b""));
     writer.publish(&heap, LANE);
-    let mut reader = LaneReader::default();
+    let mut reader = LaneReader::new(&heap, LANE);
     let mut kinds = Vec::new();
     while let Some(frame) = reader.look(&heap, LANE).expect("sound") {
         reader.skip();
@@ -200,7 +201,7 @@ fn the_end_of_a_channel_always_fits() {
 #[test]
 fn the_writer_is_notified_of_room_when_it_wants_to_be() {
     let heap = LaneHeap::new(2, 8192);
-    let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::default());
+    let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::new(&heap, LANE));
     writer.move_to(&heap, LANE, LanePlace::block(4096, 4096));
     (0..4).for_each(|_| assert!(writer.put(&heap, FrameKind::Data, false, &[7; 1000])));
     writer.publish(&heap, LANE);
@@ -240,7 +241,7 @@ proptest! {
         frames in prop::collection::vec((0_usize..1200, any::<bool>()), FRAMES),
     ) {
         let heap = LaneHeap::new(2, 4096 << (RING_ORDERS - 1));
-        let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::default());
+        let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::new(&heap, LANE));
         writer.move_to(&heap, LANE, LanePlace::block(0, 4096 << order));
         for (bytes, gives_back) in frames {
             while footprint(bytes) > writer.room() {
@@ -304,7 +305,7 @@ impl LaneRing for ChangingRing<'_> {
 #[test]
 fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     let memory = Changing(LaneHeap::new(2, 0), Cell::new(0));
-    let (mut writer, mut reader) = (LaneWriter::new(&memory, LANE), LaneReader::default());
+    let (mut writer, mut reader) = (LaneWriter::new(&memory, LANE), LaneReader::new(&memory, LANE));
     assert!(writer.put(&memory, FrameKind::Data, true, b"bytes"));
     writer.publish(&memory, LANE);
     let frame = reader.look(&memory, LANE).expect("sound").expect("there");
@@ -313,7 +314,7 @@ fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     memory.ring(LANE, LanePlace::INLINE).word(0).store(u32::MAX, Ordering::Relaxed);
     assert_eq!(reader.look(&memory, LANE), Ok(Some(frame)));
     let mut out = [0; 99];
-    assert_eq!((frame.left, reader.take(&memory, LANE, &mut out)), (5, 5));
+    assert_eq!((frame.left, reader.take(&memory, &mut out)), (5, 5));
     assert_eq!((&out[..5], memory.1.get()), (&b"bytes"[..], 5));
 }
 
@@ -369,7 +370,7 @@ impl LaneRing for FickleRing<'_> {
 #[test]
 fn the_head_of_a_frame_is_loaded_once() {
     let heap = LaneHeap::new(2, ARENA_BYTES);
-    let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::default());
+    let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::new(&heap, LANE));
     assert!(writer.put(&heap, FrameKind::Data, false, b"sound"));
     writer.publish(&heap, LANE);
     let fickle = Fickle { heap, asked: Cell::new(0) };
@@ -378,6 +379,6 @@ fn the_head_of_a_frame_is_loaded_once() {
         assert_eq!(reader.look(&fickle, LANE), wanted);
     }
     let mut bytes = [0; 8];
-    assert_eq!((reader.take(&fickle, LANE, &mut bytes), &bytes[..5]), (5, &b"sound"[..]));
+    assert_eq!((reader.take(&fickle, &mut bytes), &bytes[..5]), (5, &b"sound"[..]));
     assert_eq!((reader.look(&fickle, LANE), fickle.asked.get()), (Ok(None), 1));
 }

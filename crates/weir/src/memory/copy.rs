@@ -35,7 +35,7 @@ pub(super) fn prefetch_to_write(start: *mut u8, bytes: usize) {
 }
 
 /// The copies that are inlined, as words that overlap in the middle.
-pub(super) const SHORT_BYTES: RangeInclusive<usize> = 4..=64;
+pub const SHORT_BYTES: RangeInclusive<usize> = 4..=64;
 
 /// Copies bytes.
 ///

@@ -297,6 +297,7 @@ impl LaneRing for LinkRing<'_> {
         unsafe { &*word }
     }
 
+    #[inline]
     fn put(&self, position: u64, head: u32, bytes: &[u8]) {
         // Relaxed: `LaneWriter::publish` releases it.
         self.word(position).store(head, Ordering::Relaxed);
@@ -309,8 +310,10 @@ impl LaneRing for LinkRing<'_> {
         // `LaneRing`. Another process that does so spoils its own data.
         unsafe { copy(bytes.as_ptr(), to, first) };
         let rest = &bytes[first..];
-        // SAFETY: as above; the rest is no longer than the ring.
-        unsafe { copy_far(rest.as_ptr(), self.start, rest.len()) };
+        if !rest.is_empty() {
+            // SAFETY: as above; the rest is no longer than the ring.
+            unsafe { copy_far(rest.as_ptr(), self.start, rest.len()) };
+        }
     }
 
     #[inline(always)]
@@ -321,8 +324,8 @@ impl LaneRing for LinkRing<'_> {
             return false;
         }
         let place = self.start.wrapping_add(at);
-        // SAFETY: inside the ring, and aligned: the ring begins at a multiple of 4, and `at` is one. As
-        // in `word`, no copy touches it meanwhile.
+        // SAFETY: inside the ring, and aligned: `at` is a multiple of 4, and so is the beginning.
+        // As in `word`, no copy touches it meanwhile.
         let word = unsafe { &*place.cast::<AtomicU32>() };
         // Relaxed: `LaneWriter::publish` releases it.
         word.store(head, Ordering::Relaxed);
@@ -367,7 +370,8 @@ mod tests {
         assert_eq!(owner.extent(), EXTENT);
         for (channel, writer) in [(0, LinkSide::Peer), (39, LinkSide::Peer), (0, LinkSide::Owner)] {
             let lane = LaneId { writer, channel };
-            let (mut end, mut reader) = (LaneWriter::new(&peer, lane), LaneReader::default());
+            let (mut end, mut reader) =
+                (LaneWriter::new(&peer, lane), LaneReader::new(&owner, lane));
             for place in [LanePlace::INLINE, LanePlace::block(61_440, 4096)] {
                 end.refresh(&peer, lane).expect("sound");
                 end.move_to(&peer, lane, place);
@@ -375,7 +379,7 @@ mod tests {
                 end.publish(&peer, lane);
                 let mut out = [0; 10];
                 reader.look(&owner, lane).expect("sound").expect("there");
-                assert_eq!(reader.take(&owner, lane, &mut out), 10);
+                assert_eq!(reader.take(&owner, &mut out), 10);
                 assert_eq!(&out, b"some bytes");
                 reader.give_back(&owner, lane);
             }

@@ -33,6 +33,7 @@ pub(crate) mod tests;
 mod transfers;
 mod views;
 
+pub use copy::SHORT_BYTES;
 pub(crate) use frames::{FrameLoan, FrameReader, FrameWriter, Frames};
 pub use header::{EndSnapshot, HeaderPage, HeaderSnapshot};
 pub use link::{LinkExtent, LinkHere, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};

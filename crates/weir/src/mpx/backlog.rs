@@ -10,7 +10,7 @@ use crate::memory::LinkMap;
 use crate::pool::{Backlog, BacklogReader, BacklogWriter, Pool};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
-use weir_ring::lane::{FrameKind, LaneFrame, LaneId, LaneReader};
+use weir_ring::lane::{FrameKind, LaneFrame, LaneReader};
 
 /// The bytes before a frame.
 const HEAD_BYTES: usize = 8;
@@ -80,7 +80,7 @@ impl FrameBacklog {
     /// backlog that took. `None` if the pool has no room.
     pub fn put(
         &mut self,
-        (reader, map, lane): (&mut LaneReader, &LinkMap, LaneId),
+        (reader, map): (&mut LaneReader, &LinkMap),
         frame: &LaneFrame,
     ) -> Result<Option<usize>> {
         let space = match self.writer.reserve() {
@@ -105,7 +105,7 @@ impl FrameBacklog {
         let length = (count as u32).to_le_bytes();
         space[..4].copy_from_slice(&length);
         space[4..HEAD_BYTES].copy_from_slice(&[frame.kind as u8, flags, 0, 0]);
-        reader.take(map, lane, &mut space[HEAD_BYTES..HEAD_BYTES + count]);
+        reader.take(map, &mut space[HEAD_BYTES..HEAD_BYTES + count]);
         self.writer.commit(HEAD_BYTES + count);
         Ok(Some(HEAD_BYTES + count))
     }

@@ -1,15 +1,16 @@
 //! One end of a link: its lanes, the blocks of its own arena, and the notifying of the other side.
 
+use super::blocks::LentBlocks;
 use super::home::ParticipantHome;
 use crate::connect::board::BoardSlot;
 use crate::connect::lifeline::Lifeline;
 use crate::connect::peer::{Ending, Identity};
-use crate::memory::LinkMap;
+use crate::memory::{LinkHere, LinkMap};
 use crate::park::{barrier, say_cpu};
 use crate::pipe::end::drain;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use weir_policy::arena::{Arena, LARGEST_BYTES, SMALLEST_BYTES, block_for};
+use weir_policy::arena::{LARGEST_BYTES, SMALLEST_BYTES, block_for};
 use weir_ring::account::add;
 use weir_ring::lane::{
     FrameKind, INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter, LinkSide,
@@ -62,12 +63,8 @@ pub struct LinkEnd {
     home: ParticipantHome,
     side: LinkSide,
     lanes: Vec<Lanes>,
-    arena: Arena,
-    /// Bytes of blocks that lanes have, as counted in the account.
-    used: u64,
-    /// Channels whose lane out has a block.
-    lent: Vec<u32>,
-    next_lent: usize,
+    /// The blocks of lanes out.
+    blocks: LentBlocks,
     /// At a peer: the place to notify the owner, once the owner has sent it.
     owner: Option<BoardSlot>,
     /// At a peer: numbers that were used and are free again.
@@ -83,8 +80,8 @@ impl LinkEnd {
         home: ParticipantHome,
         identity: Identity,
     ) -> LinkEnd {
-        let arena = Arena::new(map.extent().arena_bytes);
-        add(&home.account().arena_bytes, arena.bytes().into());
+        let blocks = LentBlocks::new(map.extent().arena_bytes);
+        add(&home.account().arena_bytes, blocks.arena.bytes().into());
         LinkEnd {
             map,
             line,
@@ -94,10 +91,7 @@ impl LinkEnd {
             side: home.side(),
             home,
             lanes: Vec::new(),
-            arena,
-            used: 0,
-            lent: Vec::new(),
-            next_lent: 0,
+            blocks,
             owner: None,
             free: VecDeque::new(),
             reached: false,
@@ -111,7 +105,7 @@ impl LinkEnd {
         }
         for next in self.lanes.len() as u32..=number {
             let out = LaneWriter::new(&*self.map, self.out(next));
-            let inward = LaneReader::default();
+            let inward = LaneReader::new(&*self.map, self.inward(next));
             self.lanes.push(Lanes { out, inward, entry: NONE, is_hot: false, is_held: false });
         }
         self.lanes.get_mut(number as usize)
@@ -171,20 +165,16 @@ impl LinkEnd {
         }
     }
 
-    /// Sends short data if it fits for sure, into a ring that is as large as is wished: whether it did.
+    /// Sends short data if it goes out directly: whether it did.
     #[inline(always)]
     pub fn send_short(&mut self, number: u32, bytes: &[u8]) -> bool {
-        let (id, out) = (self.out(number), &mut self.lanes[number as usize].out);
-        let Some(here) = self.map.here() else { return false };
-        if !out.put_short(&here, bytes) {
-            return false;
-        }
-        let attention = out.publish(&here, id);
-        self.home.account_beside(here).count_sent(bytes.len());
-        if self.reached && is_looking_with_barrier(attention) {
-            return true;
-        }
-        self.notify_if_away(number)
+        self.put_and_publish(number, Some(bytes.len()), |out, here| out.put_short(&here, bytes))
+    }
+
+    /// Sends a frame if it goes out directly: whether it did.
+    pub fn send_directly(&mut self, number: u32, kind: FrameKind, bytes: &[u8]) -> bool {
+        self.lanes[number as usize].out.goes_directly(bytes.len())
+            && self.put_if_fits(number, kind, false, bytes)
     }
 
     /// Sends data, in pieces if there is not room for all, or another frame as a whole.
@@ -247,20 +237,30 @@ impl LinkEnd {
 
     /// Sends a frame if it is known to fit: whether it is.
     fn put_if_fits(&mut self, number: u32, kind: FrameKind, more: bool, bytes: &[u8]) -> bool {
-        let (id, out) = (self.out(number), &mut self.lanes[number as usize].out);
-        if !out.put(&*self.map, kind, more, bytes) {
-            return false;
-        }
-        out.publish(&*self.map, id);
-        if kind.is_record() {
-            let is_data = kind == FrameKind::Data;
-            self.home.account().count_sent(if is_data { bytes.len() } else { 0 });
-        }
-        self.notify_if_away(number)
+        let data = if kind == FrameKind::Data { bytes.len() } else { 0 };
+        let counts = kind.is_record().then_some(data);
+        self.put_and_publish(number, counts, |out, here| out.put(&here, kind, more, bytes))
     }
 
-    /// Notifies the other side of what was published on a channel, if it does not look. Always returns
-    /// true: that it was sent.
+    /// Publishes what `put` puts into a lane: whether it did. Counts a record of so many bytes.
+    #[inline(always)]
+    fn put_and_publish(
+        &mut self,
+        number: u32,
+        counts: Option<usize>,
+        put: impl FnOnce(&mut LaneWriter, LinkHere<'_>) -> bool,
+    ) -> bool {
+        let (id, out) = (self.out(number), &mut self.lanes[number as usize].out);
+        let Some(here) = self.map.here().filter(|here| put(out, *here)) else { return false };
+        let attention = out.publish(&here, id);
+        if let Some(bytes) = counts {
+            self.home.account_beside(here).count_sent(bytes);
+        }
+        self.reached && is_looking_with_barrier(attention) || self.notify_if_away(number)
+    }
+
+    /// Notifies the other side of what was published on a channel, if it does not look. Returns
+    /// true: it was sent.
     #[inline(never)]
     fn notify_if_away(&mut self, number: u32) -> bool {
         let attention = attention_to(&*self.map, self.out(number));
@@ -338,23 +338,27 @@ impl LinkEnd {
         let out = &self.lanes[number as usize].out;
         let (place, wish) = (out.place(), out.wish_bytes() as usize);
         let must = needed(bytes).min(LARGEST_BYTES as usize);
-        if must.max(wish) <= place.bytes() {
+        // A lane that is used again gets a block while most of the arena is free: in the small
+        // ring it would have to look at the reader's position for each frame.
+        let could_have = place == LanePlace::INLINE && self.blocks.are_mostly_free();
+        let could = if could_have { SMALLEST_BYTES } else { 0 };
+        let most = must.max(wish).max(could as usize);
+        if most <= place.bytes() {
             return;
         }
         let floor = place.as_block().map_or(SMALLEST_BYTES, |(_, bytes)| 2 * bytes);
-        if self.take_block(number, block_for(must.max(wish)), floor) {
+        if self.take_block(number, block_for(most), floor) || must.max(wish) <= place.bytes() {
             return;
         }
         // Looks hard for a block of another lane if these bytes need one now, less for a mere wish.
         let looks = if must > place.bytes() { RECLAIM_LOOKS } else { RECLAIM_LOOKS / 16 };
-        for _ in 0..looks.min(self.lent.len()) {
-            self.next_lent %= self.lent.len().max(1);
-            let Some(other) = self.lent.get(self.next_lent).copied() else { return };
+        for _ in 0..looks.min(self.blocks.lent()) {
+            let Some(other) = self.blocks.candidate() else { return };
             if other == number || !self.take_back(other) {
-                self.next_lent += 1;
+                self.blocks.pass_over();
                 continue;
             }
-            self.lent.swap_remove(self.next_lent);
+            self.blocks.remove();
             if self.take_block(number, block_for(must), floor) {
                 return;
             }
@@ -365,11 +369,11 @@ impl LinkEnd {
     /// not below `floor`.
     fn take_block(&mut self, number: u32, most_bytes: u32, floor: u32) -> bool {
         let (id, out) = (self.out(number), &mut self.lanes[number as usize].out);
-        let found = self.arena.take_down_to(most_bytes.max(floor), floor);
+        let found = self.blocks.arena.take_down_to(most_bytes.max(floor), floor);
         let Some((offset, bytes)) = found else { return false };
         match out.place().as_block() {
-            Some((offset, bytes)) => self.arena.give(offset, bytes),
-            None => self.lent.push(number),
+            Some((offset, bytes)) => self.blocks.arena.give(offset, bytes),
+            None => self.blocks.add(number),
         }
         out.move_to(&*self.map, id, LanePlace::block(offset, bytes));
         self.count_used();
@@ -382,7 +386,7 @@ impl LinkEnd {
         let (id, out) = (self.out(number), &mut self.lanes[number as usize].out);
         let is_empty = out.refresh(&*self.map, id).is_ok() && out.is_empty();
         if let (true, Some((offset, bytes))) = (is_empty, out.place().as_block()) {
-            self.arena.give(offset, bytes);
+            self.blocks.arena.give(offset, bytes);
             out.move_to(&*self.map, id, LanePlace::INLINE);
             out.set_wish(0);
             self.count_used();
@@ -477,9 +481,7 @@ impl LinkEnd {
 
     /// Updates the account's count of bytes in blocks that lanes have.
     fn count_used(&mut self) {
-        let used = u64::from(self.arena.bytes() - self.arena.free_bytes());
-        let before = std::mem::replace(&mut self.used, used);
-        add(&self.home.account().arena_used, used.wrapping_sub(before));
+        add(&self.home.account().arena_used, self.blocks.growth());
     }
 }
 
@@ -489,8 +491,8 @@ impl Drop for LinkEnd {
             return;
         }
         let account = self.home.account();
-        add(&account.arena_bytes, u64::from(self.arena.bytes()).wrapping_neg());
-        add(&account.arena_used, self.used.wrapping_neg());
+        add(&account.arena_bytes, u64::from(self.blocks.arena.bytes()).wrapping_neg());
+        add(&account.arena_used, self.blocks.used().wrapping_neg());
     }
 }
 

@@ -10,6 +10,7 @@
 //! `participant`, `owner` and `peer` hold the public calls.
 
 mod backlog;
+mod blocks;
 mod descriptor;
 mod descriptors;
 mod elastic;

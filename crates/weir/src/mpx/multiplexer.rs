@@ -17,6 +17,7 @@ use crate::connect::passing::turn_away;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::LinkMap;
+use crate::memory::SHORT_BYTES;
 use crate::park::doorbell::Doorbell;
 use crate::park::{HeadStart, Spinner, Waiting};
 use crate::pipe::options::Options;
@@ -226,7 +227,9 @@ impl Multiplexer {
 
     /// Sends short data if nothing else is to be done: whether it did.
     pub fn send_short(&mut self, channel: ChannelId, bytes: &[u8]) -> bool {
-        self.doorbell.is_none() && self.table.send_short(channel, bytes)
+        SHORT_BYTES.contains(&bytes.len())
+            && self.doorbell.is_none()
+            && self.table.send_short(channel, bytes)
     }
 
     /// Calls `f` for this one and all that were joined to it.

@@ -102,7 +102,7 @@ impl Overflows {
                 Some(backlog) => backlog,
                 none => none.insert(FrameBacklog::new(pool, &self.bell.counter)?),
             };
-            match backlog.put((reader, map, lane), &frame)? {
+            match backlog.put((reader, map), &frame)? {
                 Some(put) => bytes += put,
                 None => break Moved::Full(backlog.shared()),
             }

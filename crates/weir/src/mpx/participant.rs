@@ -85,6 +85,7 @@ impl<R> Participant<R> {
         Ok(self.send_frame("signal", channel, FrameKind::Signal, &number.to_le_bytes())?.1)
     }
 
+    #[inline]
     fn send_frame(
         &mut self,
         operation: &'static str,

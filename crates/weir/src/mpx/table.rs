@@ -403,16 +403,16 @@ impl ChannelTable {
     #[inline]
     pub fn send_short(&mut self, id: ChannelId, bytes: &[u8]) -> bool {
         let Some(entry) = self.channels.get(id.index as usize) else { return false };
-        let is_open = matches!(entry.state, ChannelState::Opening | ChannelState::Open);
-        if entry.generation != id.generation || !is_open {
-            return false;
-        }
-        let (at, number) = (entry.link, entry.number);
-        self.link(at).is_some_and(|link| link.ending.is_none() && link.send_short(number, bytes))
+        let ChannelEntry { generation, link: at, number, state, .. } = *entry;
+        let is_open = matches!(state, ChannelState::Opening | ChannelState::Open);
+        let is_it = generation == id.generation && is_open;
+        let goes = |link: &mut LinkEnd| link.ending.is_none() && link.send_short(number, bytes);
+        is_it && self.link(at).is_some_and(goes)
     }
 
     /// Sends a frame: how many bytes of data were taken, and whether everything was. Frames other
     /// than data are taken whole or not at all.
+    #[inline]
     pub fn send(
         &mut self,
         operation: &'static str,
@@ -427,8 +427,8 @@ impl ChannelTable {
             return Err(self.not_open(operation, index));
         };
         let is_nothing = kind == FrameKind::Data && bytes.is_empty();
-        if is_nothing {
-            return Ok((0, true));
+        if is_nothing || link.send_directly(number, kind, bytes) {
+            return Ok((bytes.len(), true));
         }
         let sent = link.send(number, kind, bytes);
         let sent = sent.map_err(|found| self.corrupt(index, operation, found))?;

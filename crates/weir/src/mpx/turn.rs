@@ -329,8 +329,8 @@ impl ChannelTurn<'_, '_> {
             return self.backlog().map_or(0, |backlog| backlog.peek(to));
         }
         let Some(link) = self.table.link(self.at) else { return 0 };
-        let (reader, map, lane) = link.reading(self.number);
-        reader.peek(map, lane, to)
+        let (reader, map, _) = link.reading(self.number);
+        reader.peek(map, to)
     }
 
     /// Takes bytes of the current frame. The last bytes end it.

@@ -147,10 +147,10 @@ fn heads_of_frames_that_change_meanwhile_are_no_race() {
             });
             for _ in 0..LAPS {
                 // A frame that was refused is still there.
-                let mut reader = LaneReader::default();
+                let mut reader = LaneReader::new(link, lane);
                 if let Ok(frame) = reader.look(link, lane) {
                     let frame = frame.expect("one is there");
-                    assert_eq!((frame.left, reader.take(link, lane, &mut [0; 20])), (10, 10));
+                    assert_eq!((frame.left, reader.take(link, &mut [0; 20])), (10, 10));
                 }
             }
             over.store(true, Ordering::Relaxed);
@@ -179,11 +179,11 @@ fn frames_of_a_lane_are_handed_over_by_its_positions() {
                     writer.publish(link, lane);
                 }
             });
-            let mut reader = LaneReader::default();
+            let mut reader = LaneReader::new(link, lane);
             for lap in 0..LAPS {
                 until(|| reader.look(link, lane).expect("sound"));
                 let mut out = [0; 40];
-                assert_eq!(reader.take(link, lane, &mut out), 39);
+                assert_eq!(reader.take(link, &mut out), 39);
                 reader.give_back(link, lane);
                 assert_eq!(out[..39], [lap as u8; 39]);
             }
