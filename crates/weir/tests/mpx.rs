@@ -5,7 +5,7 @@ mod common;
 mod exchange;
 
 use common::{patterned, until};
-use exchange::{LONG, Receives, drain, exchange, exchange_with, kinds, receive};
+use exchange::{Kept, LONG, Receives, drain, exchange, exchange_with, kinds, receive};
 use weir::mpx::{Answer, ChannelId, LABEL_BYTES, RecordKind, Taken};
 use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
 
@@ -216,6 +216,28 @@ fn a_full_channel_says_so_and_says_when_not() {
         }
     }
     assert!(got == bytes);
+}
+
+/// The caller has what came, for which somebody may wait, before it looks for more.
+#[test]
+fn a_call_ends_once_all_that_it_found_is_delivered() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (first, there) = exchange.open(&mut peer, "first");
+    let (second, other) = exchange.open(&mut peer, "second");
+    for _ in 0..100 {
+        assert_eq!(peer.send(there, b"found").expect("sent"), 5);
+        let mut found = Vec::new();
+        let mut see = |record: Kept| {
+            // This comes while the call is under way, and is for the next one.
+            assert_eq!(peer.send(other, b"later").expect("sent"), 5);
+            found.push(record.channel);
+        };
+        exchange.owner.all_for(LONG, &mut see).expect("received");
+        assert_eq!(found, [first]);
+        let later = receive(&mut exchange.owner, 1).remove(0);
+        assert_eq!((later.channel, &later.bytes[..]), (second, &b"later"[..]));
+    }
 }
 
 #[test]

@@ -368,8 +368,8 @@ impl Multiplexer {
     /// may wait lets streaming writers run ahead when nothing is left.
     pub fn serve(&mut self, delivery: &mut RecordDelivery, may_wait: bool) -> bool {
         delivery.work = WorkBudget::default();
-        if may_wait && self.table.ready.is_empty() {
-            self.let_writers_ahead();
+        if self.table.ready.is_empty() {
+            self.let_writers_ahead(may_wait);
         }
         loop {
             self.collect(&mut delivery.work);
@@ -395,11 +395,12 @@ impl Multiplexer {
     /// Gives writers that stream a head start, now that all they have sent is received. It ends when
     /// anybody else comes, and there is none where some channels are more urgent than others.
     #[inline]
-    fn let_writers_ahead(&mut self) {
-        let Multiplexer { table, inbox, .. } = self;
+    fn let_writers_ahead(&mut self, may_wait: bool) {
+        let Multiplexer { table, inbox, spinner, .. } = self;
         let ChannelTable { hot, links, home, has_priorities, .. } = &*table;
-        if *has_priorities || self.spinner.as_ref().is_none_or(|spinner| spinner.shares_cpu()) {
-            return;
+        let shares_cpu = spinner.as_ref().is_none_or(|spinner| spinner.shares_cpu());
+        if !may_wait || *has_priorities || shares_cpu {
+            return self.head_start.forgo();
         }
         let is_over = || hot.is_pressed(links) || home.has_bits() || inbox.has_news();
         self.head_start.give_after_turns(hot.len(), is_over);

@@ -27,6 +27,49 @@ fn an_entry_whose_numbers_are_used_up_is_not_used_again() {
     assert!(next != first && table.find("find", last).is_err(), "{last} names no channel");
 }
 
+/// An owner and a peer with a channel, in one thread.
+fn met(name: &std::path::Path) -> (Mpx, MpxPeer, ChannelId) {
+    let mut owner = Mpx::create(name, &MpxOptions::new()).expect("made");
+    let mut peer = MpxPeer::connect(name, &MpxPeerOptions::new()).expect("connected");
+    let channel = peer.open(b"").expect("opened");
+    let (mut buffer, mut asking) = ([0; 4096], None);
+    owner.receive_each(&mut buffer, |record| asking = Some(record.channel)).expect("received");
+    owner.accept(asking.expect("an open")).expect("accepted");
+    peer.receive_each(&mut buffer, |_| {}).expect("received");
+    // The lane gets room for many records.
+    assert_eq!(peer.send(channel, &[0; 3000]).expect("sent"), 3000);
+    owner.receive_each(&mut buffer, |_| {}).expect("received");
+    (owner, peer, channel)
+}
+
+/// A sender that shares the reader's CPU does not run while the reader waits for it.
+#[test]
+fn nobody_is_let_ahead_on_one_cpu() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let here = rustix::thread::sched_getcpu();
+    let mut one = rustix::thread::CpuSet::new();
+    one.set(here);
+    rustix::thread::sched_setaffinity(None, &one).expect("this thread stays here");
+    let (mut owner, mut peer, channel) = met(&directory.path().join("mpx"));
+    let mut buffer = [0; 4096];
+    let mut stream = |owner: &mut Mpx, peer: &mut MpxPeer| {
+        for _ in 0..200 {
+            (0..50).for_each(|_| assert_eq!(peer.send(channel, b"record").expect("sent"), 6));
+            owner.receive_each(&mut buffer, |_| {}).expect("received");
+        }
+    };
+    let given = |owner: &Mpx| owner.inner.head_start.given;
+    stream(&mut owner, &mut peer);
+    assert!(given(&owner) > 0, "nobody knew where the other ran");
+    // Both look in vain, and say where they run.
+    let time = std::time::Duration::from_millis(1);
+    assert!(peer.receive_each_timeout(&mut [0; 64], time, |_| {}).is_err());
+    assert!(owner.receive_each_timeout(&mut [0; 64], time, |_| {}).is_err());
+    let before = given(&owner);
+    stream(&mut owner, &mut peer);
+    assert_eq!(given(&owner), before);
+}
+
 /// A peer that only sent never said where it ran. So on one CPU the owner spun for its whole budget
 /// before each sleep, and a round trip took 13 us in place of 3.
 #[test]

@@ -13,13 +13,22 @@ pub struct HeadStart {
     since_dry: u64,
     /// Turns of lanes that brought some of them; 0 for a reader that has one lane.
     turns: u32,
+    /// How often it has waited.
+    #[cfg(test)]
+    pub given: u32,
 }
 
 impl HeadStart {
     /// A head start of `ns` each time, where that pays; 0, or an end that sleeps at once, for none.
     pub fn new(waiting: Waiting, ns: u64) -> HeadStart {
         let ns = if waiting == Waiting::Sleep { 0 } else { ns };
-        HeadStart { backoff: Backoff::new(ns), since_dry: 0, turns: 0 }
+        HeadStart {
+            backoff: Backoff::new(ns),
+            since_dry: 0,
+            turns: 0,
+            #[cfg(test)]
+            given: 0,
+        }
     }
 
     /// Counts what the reader has moved.
@@ -43,29 +52,77 @@ impl HeadStart {
             let records = u32::try_from(std::mem::take(&mut self.since_dry)).unwrap_or(u32::MAX);
             // Each lane had a turn or more.
             let lanes = std::mem::take(&mut self.turns).min(lanes as u32);
-            wait(self.backoff.on_all_dry(records, lanes), is_over);
+            let ns = self.backoff.on_all_dry(records, lanes);
+            self.wait(ns, is_over);
         }
     }
 
     /// Lets the writer run ahead, now that the reader has run dry, where that pays.
     pub fn give(&mut self) {
         let records = u32::try_from(std::mem::take(&mut self.since_dry)).unwrap_or(u32::MAX);
-        wait(self.backoff.on_dry(records), || false);
+        let ns = self.backoff.on_dry(records);
+        self.wait(ns, || false);
+    }
+
+    /// Handles that the reader has run dry and does not wait, whatever it has moved: its writer runs on
+    /// the same CPU, or the call is one that never waits.
+    pub fn forgo(&mut self) {
+        (self.since_dry, self.turns) = (0, 0);
     }
 
     /// Handles a sleep: the writer is not streaming now.
     pub fn sleeps(&mut self) {
         self.backoff.on_pause();
     }
+
+    /// Spins for this long, or until `is_over`.
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests count waits"))]
+    fn wait(&mut self, ns: u64, is_over: impl Fn() -> bool) {
+        if ns == 0 {
+            return;
+        }
+        #[cfg(test)]
+        {
+            self.given += 1;
+        }
+        let begun = Instant::now();
+        while (begun.elapsed().as_nanos() as u64) < ns && !is_over() {
+            std::hint::spin_loop();
+        }
+    }
 }
 
-/// Spins for this long, or until `is_over`.
-fn wait(ns: u64, is_over: impl Fn() -> bool) {
-    if ns == 0 {
-        return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has eight lanes bring so many records each, and all run dry, so many times. Returns how often
+    /// it was asked whether a wait is over, which it always is. No wait would end by itself.
+    fn asked(head: &mut HeadStart, records: u32, times: u32) -> u32 {
+        let asked = std::cell::Cell::new(0);
+        for _ in 0..times {
+            (0..8).for_each(|_| head.moved_in_turn(records));
+            head.give_after_turns(8, || asked.replace(asked.get() + 1) >= 0);
+        }
+        asked.get() as u32
     }
-    let begun = Instant::now();
-    while (begun.elapsed().as_nanos() as u64) < ns && !is_over() {
-        std::hint::spin_loop();
+
+    #[test]
+    fn a_head_start_ends_as_soon_as_somebody_comes() {
+        let mut head = HeadStart::new(Waiting::Adaptive, 1 << 40);
+        // After the first 63 it waits each time.
+        assert_eq!(asked(&mut head, 100, 1_063), 1_000);
+        assert_eq!(asked(&mut HeadStart::new(Waiting::Sleep, 1 << 40), 100, 1_000), 0);
+    }
+
+    #[test]
+    fn what_was_moved_before_a_wait_was_forgone_does_not_count() {
+        let mut head = HeadStart::new(Waiting::Adaptive, 1 << 40);
+        for _ in 0..1_000 {
+            (0..8).for_each(|_| head.moved_in_turn(1_000));
+            head.forgo();
+        }
+        assert_eq!(asked(&mut head, 100, 63), 0, "it has yet to see whether waiting pays");
+        head.give_after_turns(8, || unreachable!("nothing has come since"));
     }
 }

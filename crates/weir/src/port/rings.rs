@@ -270,7 +270,7 @@ impl Rings {
         };
         let alone = choice.hot.len() == 1;
         let (end, _) = choice.slot(last)?.reader.parts()?;
-        if alone {
+        if alone && !spinner.shares_cpu() {
             end.head_start.give();
         }
         let map = end.map.clone();
