@@ -28,7 +28,6 @@ pub use attention::{
 pub use memory::{
     LaneId, LaneMemory, LanePlace, LaneRing, LaneWords, LinkSide, ReaderLine, RingRange, WriterLine,
 };
-
 pub use reader::LaneReader;
 pub use writer::LaneWriter;
 

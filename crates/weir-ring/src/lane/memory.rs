@@ -194,7 +194,7 @@ pub trait LaneMemory {
     fn arena_bytes(&self) -> u32;
     /// The range of a lane's ring that lies at a place.
     fn range(&self, lane: LaneId, place: LanePlace) -> RingRange;
-    /// The ring that has a range.
+    /// The ring that has a range, which [`LaneMemory::range`] of the same memory has returned.
     fn ring_of(&self, range: RingRange) -> Self::Ring<'_>;
     /// The ring of a lane that lies at a place.
     #[inline]

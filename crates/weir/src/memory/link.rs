@@ -146,8 +146,7 @@ impl LinkMap {
 
     #[inline]
     pub fn header(&self) -> &LinkHeader {
-        assert!(self.is_here(), "mapped in the parent only");
-        self.mapping.first()
+        self.surely_here().header()
     }
 
     /// The board that shows a side what has come for it.
