@@ -270,8 +270,8 @@ impl Rings {
         };
         let alone = choice.hot.len() == 1;
         let (end, _) = choice.slot(last)?.reader.parts()?;
-        if alone && !spinner.shares_cpu() {
-            end.head_start.give();
+        if alone {
+            end.head_start.give(!spinner.shares_cpu());
         }
         let map = end.map.clone();
         // The CPU of the writer that was served last is the best guess for the others.

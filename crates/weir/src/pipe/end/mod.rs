@@ -344,10 +344,7 @@ impl End {
         if self.role == Role::Reader {
             // A wait that ends in a sleep takes this back.
             self.fences.spun(&words.reader_sleep);
-            match self.spinner.shares_cpu() {
-                true => self.head_start.forgo(),
-                false => self.head_start.give(),
-            }
+            self.head_start.give(!self.spinner.shares_cpu());
             self.head_start.moved(1);
         }
         let moved_bytes = self.account_line().bytes.load(Ordering::Relaxed);
