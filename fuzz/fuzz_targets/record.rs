@@ -106,12 +106,17 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
                     queue.push_back(bytes);
                     continue;
                 }
+                writer.begin(bytes.len());
                 writer.fill(memory, bytes.len(), 0, &bytes[..first]);
                 writer.fill(memory, bytes.len(), first, &bytes[first..]);
                 if step & 0x80 != 0 {
-                    writer.abandon(memory, bytes.len());
+                    // Half of them are forgotten: the next look for room gives them up.
+                    if step & 0x40 != 0 {
+                        writer.abandon(memory);
+                    }
                     continue;
                 }
+                let _ = writer.end_begun();
                 if memory.headers {
                     writer.put_header(memory, u32::from(step));
                 }

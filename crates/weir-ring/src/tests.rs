@@ -87,12 +87,21 @@ proptest! {
                             queue.push_back(bytes);
                             continue;
                         }
+                        let gives_up = count % 7 == 3;
+                        if gives_up || count % 3 == 0 {
+                            writer.begin(count);
+                            prop_assert!(!writer.is_known_to_hold(0));
+                        }
                         let (head, tail) = bytes.split_at(count / 2);
                         writer.fill(&heap, count, 0, head);
                         writer.fill(&heap, count, head.len(), tail);
-                        if count % 7 == 3 {
-                            writer.abandon(&heap, count);
+                        if gives_up {
+                            // Half of them are forgotten: the next look for room gives them up.
+                            if count % 2 == 0 {
+                                writer.abandon(&heap);
+                            }
                         } else {
+                            let _ = writer.end_begun();
                             writer.commit(&heap, count);
                             writer.let_alike_go(count as u64 % 3);
                             queue.push_back(bytes);
@@ -123,6 +132,7 @@ proptest! {
                 Step::GiveBack => reader.give_back(&heap),
                 Step::HandOn => {
                     reader.give_back(&heap);
+                    writer.abandon(&heap);
                     writer.say_position(&heap);
                     writer = RecordWriter::resume(&heap).expect("sound");
                     reader = RecordReader::resume(&heap).expect("sound");

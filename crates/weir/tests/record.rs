@@ -107,6 +107,37 @@ fn a_loan_moves_without_copies() {
     assert_eq!(reader.try_receive(&mut buffer).expect_err("empty").kind(), ErrorKind::WouldBlock);
 }
 
+/// What was left in place became a record that nobody had sent: its second word was taken for the
+/// next record's length.
+#[test]
+fn a_reservation_that_is_forgotten_leaves_nothing_behind() {
+    let looks_committed = 0x8000_0400_u32.to_ne_bytes();
+    for bytes in [1000, 60, 4, 3000] {
+        for hands_on in [false, true] {
+            let (mut writer, mut reader) = records(&small()).expect("made");
+            writer.send(&[1; 60]).expect("sent");
+            let mut place = writer.reserve(bytes).expect("reserved");
+            for at in (0..bytes).step_by(4) {
+                place.view().expect("here").copy_from(at, &looks_committed);
+            }
+            std::mem::forget(place);
+            if hands_on {
+                let handle = writer.into_handle().expect("handed on");
+                writer = weir::RecordWriter::open(handle).expect("opened");
+            }
+            writer.send(b"").expect("sent");
+            writer.try_send(&[2; 60]).expect("sent");
+            let mut buffer = [0; 4096];
+            for (length, with) in [(60, 1), (0, 0), (60, 2)] {
+                assert_eq!(reader.receive(&mut buffer).expect("received"), Some(length), "{bytes}");
+                assert_eq!(buffer[..length], vec![with; length]);
+            }
+            let empty = reader.try_receive(&mut buffer).expect_err("empty");
+            assert_eq!(empty.kind(), ErrorKind::WouldBlock, "{bytes}");
+        }
+    }
+}
+
 #[test]
 fn records_between_threads_are_what_was_sent() {
     let kinds =

@@ -62,7 +62,7 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
         thread::scope(|scope| {
             scope.spawn(move || {
                 let mut writer = RecordWriter::resume(map).expect("sound");
-                let begin = |writer: &RecordWriter, what: u32| {
+                let fill = |writer: &RecordWriter, what: u32| {
                     if kind == layout::MESSAGE {
                         writer.put_header(map, what);
                     }
@@ -71,14 +71,21 @@ fn a_record_that_is_given_up_is_zeroed_beside_the_word_that_the_reader_loads() {
                 for lap in 0..LAPS {
                     let room = writer.footprint(bytes);
                     until(|| writer.has_room(map, room).expect("sound").then_some(()));
-                    begin(&writer, !lap);
-                    writer.abandon(map, bytes);
+                    writer.begin(bytes);
+                    fill(&writer, !lap);
+                    if lap % 2 == 0 {
+                        writer.abandon(map);
+                    } else {
+                        // It is forgotten, which whoever looks for room again makes up for.
+                        assert!(!writer.is_known_to_hold(bytes) && !writer.goes_like_the_last());
+                        assert!(writer.has_room(map, room).expect("sound"));
+                    }
                     if writer.is_like_the_last(bytes) && writer.goes_like_the_last() {
                         let header = (kind == layout::MESSAGE).then_some(lap);
                         writer.send_like_the_last(map, header, &vec![lap as u8; bytes]);
                         continue;
                     }
-                    begin(&writer, lap);
+                    fill(&writer, lap);
                     writer.commit(map, bytes);
                     writer.let_alike_go(1);
                 }

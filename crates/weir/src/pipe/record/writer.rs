@@ -208,7 +208,8 @@ impl Endpoint<record::RecordWriter> {
         timeout: impl Into<Timeout>,
     ) -> Result<Reservation<'_>> {
         self.make_room(bytes, timeout.into())?;
-        Ok(Reservation { writer: self, bytes, committed: false })
+        self.ring.begin(bytes);
+        Ok(Reservation { writer: self, bytes })
     }
 
     /// Publishes the record that room was made for, and counts it.
@@ -302,6 +303,7 @@ impl Ring for record::RecordWriter {
     }
 
     fn leave(&mut self, map: &Map) {
+        self.abandon(map);
         self.say_position(map);
     }
 
@@ -338,7 +340,6 @@ fn say_wanted(end: &End, ring: &record::RecordWriter, needed: (u64, u64)) {
 pub struct Reservation<'a> {
     writer: &'a mut RecordWriter,
     bytes: usize,
-    committed: bool,
 }
 
 impl Reservation<'_> {
@@ -356,20 +357,17 @@ impl Reservation<'_> {
     ///
     /// # Errors
     /// This is a forked child, and the end is its parent's.
-    pub fn commit(mut self) -> Result<()> {
-        self.writer.commit(self.bytes)?;
-        self.committed = true;
-        Ok(())
+    pub fn commit(self) -> Result<()> {
+        self.writer.end.check_here()?;
+        let begun = self.writer.ring.end_begun();
+        begun.map_or(Ok(()), |bytes| self.writer.commit(bytes))
     }
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        let bytes = self.bytes;
-        if !self.committed
-            && let Ok((end, ring)) = self.writer.parts()
-        {
-            ring.abandon(&*end.map, bytes);
+        if let Ok((end, ring)) = self.writer.parts() {
+            ring.abandon(&*end.map);
         }
     }
 }
