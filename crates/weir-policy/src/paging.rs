@@ -1,5 +1,5 @@
-//! Which pages of a region are in memory: how many come in at a fault, which go, and when dirty ones
-//! are written.
+//! Which pages of a region are in memory: how many come in at a fault, which go, and when dirty
+//! ones are written.
 //!
 //! Joy and Babaoglu 1980: pages come in clusters, dirty neighbours are written together, a circular
 //! or random choice of the page that goes is nearly as good as any, and a page that is still in
@@ -9,14 +9,19 @@
 //! [`PagingPolicy`] is told of touches and of the ends of transfers, and queues what is to be done
 //! ([`PagingPolicy::action`]). Nothing here waits, reads a clock, or allocates after
 //! [`PagingPolicy::new`] and [`PagingPolicy::grow`].
+//!
+//! A policy joins parts: the `PageTable`, the `PageFrames`, the `Intake` of pages at a fault, the
+//! choice of `Victims` that leave, and the count of `GonePages`.
 
 mod cluster;
 mod frames;
-mod leave;
+mod gone;
+mod intake;
 mod protocol;
-mod share;
 pub mod sharing;
 pub mod swapping;
+mod table;
+mod victims;
 
 pub use protocol::{
     Advice, LEAST_FRAMES, MOST_CLUSTER, PagingAction, PagingCounts, PagingSettings, Replacement,
@@ -25,72 +30,23 @@ pub use protocol::{
 
 use alloc::collections::{TryReserveError, VecDeque};
 use alloc::vec::Vec;
-use cluster::ClusterSize;
 use frames::{NONE, PageFrames};
-
-/// Where a page is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Nowhere: it was never written, and reads as zeros.
-    Empty,
-    /// In the file only.
-    Filed,
-    /// On its way into memory.
-    Coming,
-    /// In memory.
-    Here,
-}
-
-/// It differs from its place in the file.
-const DIRTY: u8 = 1;
-/// It was touched since the hand passed.
-const REFERENCED: u8 = 2;
-/// It came unasked, and has not been touched.
-const UNASKED: u8 = 4;
-/// Its place in the file has had bytes.
-const FILED: u8 = 8;
-/// It is being written, or looked at before that.
-const LEAVING: u8 = 16;
-/// It goes when it has been written, unless it is touched before.
-const GOES: u8 = 32;
-/// It goes before others.
-const COLD: u8 = 64;
-
-/// A page's frame may be this far before the hand when it goes along with its neighbour.
-const ALONG: u32 = 2 * MOST_CLUSTER;
-
-#[derive(Clone, Copy, Debug)]
-struct PageEntry {
-    place: Place,
-    flags: u8,
-    /// When it went, by the count of pages that have gone.
-    gone: u16,
-    frame: u32,
-}
-
-const EMPTY: PageEntry = PageEntry { place: Place::Empty, flags: 0, gone: 0, frame: NONE };
+use gone::GonePages;
+use intake::Intake;
+use table::{COLD, DIRTY, FILED, GOES, LEAVING, PageEntry, PageTable, Place, REFERENCED, UNASKED};
+use victims::Victims;
 
 /// The decisions of one region.
 #[derive(Debug)]
 pub struct PagingPolicy {
     settings: PagingSettings,
-    pages: Vec<PageEntry>,
+    pages: PageTable,
     frames: PageFrames,
-    cluster: ClusterSize,
-    advice: Advice,
+    intake: Intake,
+    victims: Victims,
+    gone: GonePages,
     /// Pages touched now are not marked as referenced, and go first.
     sweeps: bool,
-    cold: VecDeque<u32>,
-    /// Clusters that a sequential reader has left behind.
-    last: [Run; 2],
-    /// Frames of pages that leave.
-    leaving: u32,
-    /// Writing fails at present.
-    fails: bool,
-    /// Pages that have gone.
-    gone: u64,
-    /// The memory that might be had instead ([`PagingPolicy::set_reach`]).
-    reach: u32,
     counts: PagingCounts,
     actions: VecDeque<PagingAction>,
 }
@@ -102,32 +58,24 @@ impl PagingPolicy {
     /// There is no memory for the tables.
     pub fn new(settings: PagingSettings) -> Result<PagingPolicy, TryReserveError> {
         let settings = settings.bounded();
-        let (mut cold, mut actions) = (VecDeque::new(), VecDeque::new());
-        cold.try_reserve_exact(settings.frames as usize)?;
+        let (mut pages, mut actions) = (PageTable::default(), VecDeque::new());
+        pages.grow(settings.pages)?;
+        if settings.starts_filed {
+            pages.fill();
+        }
         // Each page in memory is in one write, drop or look at most, and one run comes in.
         actions.try_reserve_exact(2 * settings.frames as usize + 4)?;
-        let mut policy = PagingPolicy {
+        Ok(PagingPolicy {
             settings,
-            pages: Vec::new(),
+            pages,
             frames: PageFrames::new(settings.frames)?,
-            cluster: ClusterSize::new(settings.most_cluster)?,
-            advice: Advice::Normal,
+            intake: Intake::new(settings)?,
+            victims: Victims::new(settings)?,
+            gone: GonePages::new(settings.frames),
             sweeps: false,
-            cold,
-            last: [Run { first: 0, count: 0 }; 2],
-            leaving: 0,
-            fails: false,
-            gone: 0,
-            reach: 0,
             counts: PagingCounts::default(),
             actions,
-        };
-        policy.grow(settings.pages)?;
-        if settings.starts_filed {
-            let filed = PageEntry { place: Place::Filed, flags: FILED, ..EMPTY };
-            policy.pages.fill(filed);
-        }
-        Ok(policy)
+        })
     }
 
     /// Adds empty pages, up to `pages` in all.
@@ -135,10 +83,7 @@ impl PagingPolicy {
     /// # Errors
     /// There is no memory for the table.
     pub fn grow(&mut self, pages: u32) -> Result<(), TryReserveError> {
-        let more = (pages as usize).saturating_sub(self.pages.len());
-        self.pages.try_reserve_exact(more)?;
-        self.pages.resize(self.pages.len() + more, EMPTY);
-        Ok(())
+        self.pages.grow(pages)
     }
 
     /// Takes the next thing to do from the queue.
@@ -156,24 +101,41 @@ impl PagingPolicy {
         (self.frames.used(), self.frames.most_used())
     }
 
-    /// Pages that a fault brings in at present.
-    pub fn cluster(&self) -> u32 {
-        match self.advice {
-            Advice::Normal => self.cluster.pages().min(self.most_cluster()),
-            Advice::Random => 1,
-            Advice::Sequential => self.most_cluster(),
+    /// How many frames may be used at present.
+    pub fn limit(&self) -> u32 {
+        self.frames.limit()
+    }
+
+    /// Sets how many frames may be used, at most those of the settings. If more are used, pages
+    /// leave: call this again while they do, since pages can be touched on their way out.
+    pub fn set_limit(&mut self, frames: u32) {
+        self.victims.fails = false;
+        self.frames.set_limit(frames.max(LEAST_FRAMES));
+        if self.frames.used() > self.frames.limit() {
+            self.balance(0);
         }
     }
 
-    /// The largest cluster: at most a quarter of the frames that it may use.
-    fn most_cluster(&self) -> u32 {
-        self.settings.most_cluster.min(1 << (self.frames.limit() / 4).max(1).ilog2())
+    /// How many more frames a fault would use if it could: pages must go for it.
+    pub fn lacks(&self) -> u32 {
+        let most = (self.settings.frames - self.frames.limit()).min(2 * self.cluster());
+        if self.frames.free() < 2 * self.cluster() { most } else { 0 }
+    }
+
+    /// Sets the frames that the region could have if it were alone. Faults are counted
+    /// ([`PagingCounts::again`]) that would not have been then.
+    pub fn set_reach(&mut self, frames: u32) {
+        self.gone.reach = frames;
+    }
+
+    /// Pages that a fault brings in at present.
+    pub fn cluster(&self) -> u32 {
+        self.intake.cluster(self.frames.limit())
     }
 
     /// Sets the expected order of touches.
     pub fn advise(&mut self, advice: Advice) {
-        self.advice = advice;
-        self.last = [Run { first: 0, count: 0 }; 2];
+        self.intake.advise(advice);
     }
 
     /// Begins or ends a sweep, whose touches do not count as use of a page.
@@ -184,7 +146,7 @@ impl PagingPolicy {
     /// Whether a touch would change nothing: the page is here, and is marked as used (and dirty).
     #[inline]
     pub fn is_hot(&self, page: u32, writes: bool) -> bool {
-        let entry = &self.pages[page as usize];
+        let entry = &self.pages[page];
         let asked = REFERENCED | UNASKED | LEAVING | COLD | if writes { DIRTY } else { 0 };
         let wanted = REFERENCED | if writes { DIRTY } else { 0 };
         entry.place == Place::Here && entry.flags & asked == wanted
@@ -193,24 +155,31 @@ impl PagingPolicy {
     /// Whether a page is in memory, unasked and untouched: where touches are seen by faults, such a
     /// page stays unmapped, so that the first one is seen.
     pub fn is_unasked(&self, page: u32) -> bool {
-        self.pages[page as usize].flags & UNASKED != 0
+        self.pages[page].has(UNASKED)
+    }
+
+    /// Whether a page is in memory.
+    pub fn is_here(&self, page: u32) -> bool {
+        self.pages[page].place == Place::Here
+    }
+
+    /// The pages that are in memory or on their way in: the working set of the last while.
+    pub fn working_set(&self) -> Vec<Run> {
+        self.pages.working_set()
     }
 
     /// Learns that a page is touched now, and says where it is.
     pub fn touch(&mut self, page: u32, writes: bool) -> Touch {
-        let sweeps = self.sweeps;
-        let entry = &mut self.pages[page as usize];
+        let entry = &mut self.pages[page];
         match entry.place {
             Place::Empty | Place::Filed => return Touch::Absent,
             Place::Coming => return Touch::Coming,
             Place::Here => {}
         }
-        if entry.flags & GOES != 0 {
-            self.counts.reclaimed += 1;
-        }
-        self.counts.used += u64::from(entry.flags & UNASKED != 0);
+        self.counts.reclaimed += u64::from(entry.has(GOES));
+        self.counts.used += u64::from(entry.has(UNASKED));
         entry.flags &= !(UNASKED | GOES);
-        if !sweeps {
+        if !self.sweeps {
             entry.flags = entry.flags & !COLD | REFERENCED;
         }
         if writes {
@@ -222,74 +191,62 @@ impl PagingPolicy {
     /// Decides what comes in for a page that is absent. False: no frame is free for it yet. Then
     /// writes are under way whose end brings some, or (none is) writing fails.
     pub fn bring(&mut self, page: u32) -> bool {
-        self.fails = false;
-        let run = self.run_in(page, self.cluster());
-        let free = self.frames.free();
+        self.victims.fails = false;
+        let run = self.intake.run(&self.pages, page, self.cluster());
         // Half a cluster now is better than a whole one later, but not less than that.
-        let wanted = if self.leaving > 0 { run.count.div_ceil(2) } else { 1 };
-        if free < wanted {
+        let wanted = if self.pages.leaving > 0 { run.count.div_ceil(2) } else { 1 };
+        if self.frames.free() < wanted {
             self.balance(wanted);
-            let wanted = if self.leaving > 0 { wanted } else { 1 };
+            let wanted = if self.pages.leaving > 0 { wanted } else { 1 };
             if self.frames.free() < wanted {
                 return false;
             }
         }
         let run = run.around(page, self.frames.free());
-        self.learn(page);
-        self.counts.again += u64::from(self.has_just_gone(page));
+        let entry = &self.pages[page];
+        let is_missed = self.gone.is_missed(entry, self.frames.limit());
+        self.counts.again += u64::from(self.gone.has_just_gone(entry));
+        self.intake.fault(&self.pages, page, self.counts.hard, is_missed);
         self.come(run, page);
         self.counts.hard += 1;
-        if self.advice == Advice::Normal {
-            self.cluster.watch(run, self.counts.hard);
-        }
-        self.leave_behind(run);
+        let behind = self.intake.brought(run, self.counts.hard);
+        self.let_go(behind);
         self.balance(0);
         true
     }
 
-    /// Brings a page in before it is touched, if that takes no frame from others. False: it did not.
+    /// Brings a page in before it is touched, if that takes no frame from others. False: it did
+    /// not.
     pub fn bring_ahead(&mut self, page: u32) -> bool {
-        let is_absent = matches!(self.pages[page as usize].place, Place::Empty | Place::Filed);
-        let run = self.run_in(page, self.most_cluster());
-        if !is_absent || self.frames.free() < run.count {
+        let most = self.intake.most_cluster(self.frames.limit());
+        let run = self.intake.run(&self.pages, page, most);
+        if self.pages[page].has_frame() || self.frames.free() < run.count {
             return false;
         }
         self.come(run, NONE);
         true
     }
 
-    /// Learns from a fault, and from clusters that came some time ago.
-    fn learn(&mut self, page: u32) {
-        if self.advice != Advice::Normal {
-            return;
+    /// Brings the first pages of a run in, and none beside them. Returns how many pages of the run
+    /// are done. `None`: no frame is free.
+    pub fn bring_exactly(&mut self, run: Run) -> Option<u32> {
+        let first = *self.pages.get(run.first)?;
+        if first.has_frame() {
+            return Some(1);
         }
-        let number = self.counts.hard;
-        self.cluster.fault(page, number, self.is_missed(page));
-        let age = u64::from(self.frames.count() / (2 * self.cluster.pages())).clamp(4, 64);
-        while let Some(ripe) = self.cluster.ripe(number, age) {
-            let unused = ripe.run.pages().filter(|page| self.is_unasked(*page)).count();
-            // Where touches are seen by faults, one page of the cluster stands for the others.
-            let seen = if self.settings.looks { 1 } else { ripe.run.count - 1 };
-            self.cluster.outcome(seen.saturating_sub(unused as u32), seen, number);
+        let most = self.intake.most_cluster(self.frames.limit()).min(self.frames.free());
+        let alike = run.first..run.first + run.count.min(most);
+        let count = self.pages.row(alike, |entry| entry.place == first.place);
+        if count == 0 {
+            return None;
         }
-    }
-
-    /// The pages in a row that may come in for a page: all in the file, or all empty.
-    fn run_in(&self, page: u32, cluster: u32) -> Run {
-        let place = self.pages[page as usize].place;
-        let is_alike =
-            |other: u32| self.pages.get(other as usize).is_some_and(|entry| entry.place == place);
-        let upwards = self.advice == Advice::Sequential;
-        let low = if upwards { page } else { page - page % cluster };
-        let high = low.saturating_add(cluster).min(self.pages.len() as u32);
-        let first = (low..page).rev().take_while(|other| is_alike(*other)).last().unwrap_or(page);
-        let count = (first..high).take_while(|other| is_alike(*other)).count() as u32;
-        Run { first, count }
+        self.come(Run { first: run.first, count }, NONE);
+        Some(count)
     }
 
     /// Gives frames to absent pages, which come in for `asked` (or for none).
     fn come(&mut self, run: Run, asked: u32) {
-        let filed = self.pages[run.first as usize].place == Place::Filed;
+        let filed = self.pages[run.first].place == Place::Filed;
         let probe = match run.count {
             1 => asked,
             count => {
@@ -299,7 +256,7 @@ impl PagingPolicy {
         };
         for page in run.pages() {
             let Some(frame) = self.frames.take(page) else { return };
-            let entry = &mut self.pages[page as usize];
+            let entry = &mut self.pages[page];
             entry.place = Place::Coming;
             entry.frame = frame;
             entry.flags &= FILED;
@@ -313,39 +270,154 @@ impl PagingPolicy {
         if filed {
             self.counts.read += u64::from(run.count);
             self.counts.reads += 1;
-        }
-        self.actions.push_back(if filed {
-            PagingAction::Read(run)
+            self.actions.push_back(PagingAction::Read(run));
         } else {
-            PagingAction::Zero(run)
-        });
+            self.actions.push_back(PagingAction::Zero(run));
+        }
     }
 
     /// Learns that pages came in, or that they could not be read.
     pub fn came(&mut self, run: Run, succeeded: bool) {
         for page in run.pages() {
-            let entry = &mut self.pages[page as usize];
+            let entry = &mut self.pages[page];
             if entry.place != Place::Coming {
                 continue;
             }
             if succeeded {
                 entry.place = Place::Here;
-                continue;
+            } else {
+                self.frames.give_back(entry.go(FILED));
             }
-            entry.place = if entry.flags & FILED != 0 { Place::Filed } else { Place::Empty };
-            entry.flags &= FILED;
-            self.frames.give_back(entry.frame);
-            entry.frame = NONE;
         }
-        if succeeded && self.sweeps {
-            run.pages().for_each(|page| self.goes_first(page));
-        } else if !succeeded {
+        if !succeeded {
             self.actions.push_back(PagingAction::Drop(run));
+        } else if self.sweeps {
+            self.let_go(run);
         }
     }
 
-    /// Whether a page is in memory.
-    pub fn is_here(&self, page: u32) -> bool {
-        self.pages[page as usize].place == Place::Here
+    /// Lets the pages of a run go before others.
+    pub fn let_go(&mut self, run: Run) {
+        run.pages().for_each(|page| self.victims.goes_first(&mut self.pages, page));
+    }
+
+    /// The frames that are kept free or made free: two clusters, or `wanted`.
+    fn reserve(&self, wanted: u32) -> u32 {
+        (2 * self.cluster()).clamp(1, self.frames.limit() / 4).max(wanted)
+    }
+
+    /// Lets pages go until enough frames are free or will be.
+    fn balance(&mut self, wanted: u32) {
+        // Twice around: the first pass may only clear the marks of pages that were touched.
+        let mut looks = 2 * self.frames.count() + self.victims.cold.len() as u32;
+        let over = self.frames.used().saturating_sub(self.frames.limit());
+        let wanted = self.reserve(wanted) + over;
+        while self.frames.free() + self.pages.leaving < wanted && looks > 0 {
+            looks -= 1;
+            if let Some(page) = self.victims.next(&mut self.pages, &mut self.frames) {
+                self.leave(page);
+            }
+        }
+    }
+
+    /// Lets a page go, with neighbours.
+    fn leave(&mut self, page: u32) {
+        let goes_along = |entry: &_| self.victims.goes_along(entry, &self.frames);
+        let run = self.pages.widen(Run { first: page, count: 1 }, goes_along);
+        self.pages.leave(run, GOES);
+        if self.settings.looks {
+            self.actions.push_back(PagingAction::Look(run));
+        } else {
+            self.part(run);
+        }
+    }
+
+    /// Writes the dirty pages of a run that leaves, and drops the others.
+    fn part(&mut self, run: Run) {
+        let mut rest = run.pages();
+        while !rest.is_empty() {
+            let dirty = self.pages[rest.start].has(DIRTY);
+            let count = self.pages.row(rest.clone(), |entry| entry.has(DIRTY) == dirty);
+            let part = Run { first: rest.start, count };
+            rest.start += count;
+            if dirty { self.write(part) } else { self.settle(part) }
+        }
+    }
+
+    /// Writes dirty pages, and dirty neighbours along.
+    fn write(&mut self, run: Run) {
+        let is_along = |entry: &_| !self.settings.looks && self.victims.is_written_along(entry);
+        let run = self.pages.widen(run, is_along);
+        self.pages.leave(run, 0);
+        run.pages().for_each(|page| self.pages[page].flags &= !DIRTY);
+        self.counts.writes += 1;
+        self.counts.written += u64::from(run.count);
+        self.actions.push_back(PagingAction::Write(run));
+    }
+
+    /// Ends the leaving of pages that are clean, or were touched meanwhile.
+    fn settle(&mut self, run: Run) {
+        let mut dropped = Run { first: run.first, count: 0 };
+        let stamp = self.gone.stamp();
+        for page in run.pages() {
+            let Some(frame) = self.pages.settle(page, stamp) else {
+                self.drop_pages(&mut dropped, page + 1);
+                continue;
+            };
+            self.gone.count += 1;
+            self.frames.give_back(frame);
+            dropped.count += 1;
+        }
+        self.drop_pages(&mut dropped, 0);
+    }
+
+    fn drop_pages(&mut self, dropped: &mut Run, next: u32) {
+        if dropped.count > 0 {
+            self.actions.push_back(PagingAction::Drop(*dropped));
+        }
+        *dropped = Run { first: next, count: 0 };
+    }
+
+    /// Learns which pages of a run that leaves were written since they came: bit 0 is the first.
+    pub fn looked(&mut self, run: Run, written: u32) {
+        for page in run.pages() {
+            if written >> (page - run.first) & 1 != 0 {
+                self.pages[page].flags |= DIRTY;
+            }
+        }
+        self.part(run);
+    }
+
+    /// Learns that pages were written to the file, or could not be.
+    pub fn written(&mut self, run: Run, succeeded: bool) {
+        for page in run.pages() {
+            let entry = &mut self.pages[page];
+            // The file may have some of the bytes even after a failure.
+            entry.flags |= FILED;
+            if !succeeded {
+                entry.flags |= DIRTY;
+                self.counts.written -= 1;
+            }
+        }
+        self.victims.fails |= !succeeded;
+        self.counts.writes -= u64::from(!succeeded);
+        self.settle(run);
+    }
+
+    /// Begins to write the next dirty pages at or after a page, and returns where to go on. Where
+    /// the driver looks, it first looks at all pages in memory. `None`: there are no more.
+    pub fn flush(&mut self, from: u32) -> Option<u32> {
+        let looks = self.settings.looks;
+        let is_wanted = |entry: &PageEntry| entry.rests() && (looks || entry.has(DIRTY));
+        let first = self.pages.find(from, is_wanted)?;
+        let run = self.pages.widen(Run { first, count: 1 }, is_wanted);
+        let run = Run { first, count: run.first + run.count - first };
+        if looks {
+            self.pages.leave(run, 0);
+            self.actions.push_back(PagingAction::Look(run));
+        } else {
+            self.write(run);
+        }
+        Some(run.first + run.count)
     }
 }

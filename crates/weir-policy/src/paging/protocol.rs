@@ -71,6 +71,8 @@ pub struct Run {
 }
 
 impl Run {
+    pub(super) const NONE: Run = Run { first: 0, count: 0 };
+
     /// The pages.
     pub fn pages(&self) -> core::ops::Range<u32> {
         self.first..self.first + self.count

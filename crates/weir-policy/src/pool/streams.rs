@@ -1,9 +1,10 @@
-//! The streams of a pool and the blocks in them: their order, their states and counts.
+//! The streams of a pool and the blocks in them: their order, their states and counts, and whose
+//! writers and readers wait.
 
 use super::BlockCounts;
 use super::blocks::{BlockState, Blocks, NONE};
-use super::stream::{PoolStream, Stalls};
-use alloc::collections::TryReserveError;
+use super::stream::{MOST_AHEAD, PoolStream, Stalls};
+use alloc::collections::{TryReserveError, VecDeque};
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
@@ -12,6 +13,10 @@ pub struct Streams {
     pub blocks: Blocks,
     pub counts: BlockCounts,
     all: Vec<PoolStream>,
+    /// Streams whose writers wait for a frame, in the order of their requests.
+    appending: VecDeque<u32>,
+    /// The number of streams whose readers wait.
+    wanting: u32,
     stalls: Stalls,
     age: u64,
 }
@@ -19,23 +24,21 @@ pub struct Streams {
 impl Streams {
     /// Makes no streams, with at most this many blocks, if there is memory for them.
     pub fn new(most_blocks: u32) -> Result<Streams, TryReserveError> {
-        let (all, counts, stalls) = (Vec::new(), BlockCounts::default(), Stalls::default());
-        Ok(Streams { blocks: Blocks::new(most_blocks)?, counts, all, stalls, age: 0 })
+        let (blocks, counts) = (Blocks::new(most_blocks)?, BlockCounts::default());
+        let (all, appending, stalls) = (Vec::new(), VecDeque::new(), Stalls::default());
+        Ok(Streams { blocks, counts, all, appending, wanting: 0, stalls, age: 0 })
     }
 
     /// Opens a stream and returns its number. Numbers of closed streams are used again.
     pub fn open(&mut self, now_ns: u64) -> u32 {
         let fresh = PoolStream::new(now_ns);
-        match self.all.iter().position(|stream| !stream.open) {
-            Some(at) => {
-                self.all[at] = fresh;
-                at as u32
-            }
-            None => {
-                self.all.push(fresh);
-                self.all.len() as u32 - 1
-            }
+        if let Some(at) = self.all.iter().position(|stream| !stream.open) {
+            self.all[at] = fresh;
+            return at as u32;
         }
+        self.all.push(fresh);
+        self.appending.reserve(self.all.len() - self.appending.len());
+        self.all.len() as u32 - 1
     }
 
     pub fn len(&self) -> usize {
@@ -58,14 +61,58 @@ impl Streams {
         }
     }
 
-    /// Appends an empty block in this frame. Returns false if there can be no more blocks.
-    pub fn append(&mut self, now_ns: u64, stream: u32, frame: u32) -> bool {
+    /// Queues a writer that wants a frame. Returns whether it is new: it does not wait already, and
+    /// its stream is open.
+    pub fn ask(&mut self, stream: u32) -> bool {
         let at = &mut self.all[stream as usize];
-        let Some(block) = self.blocks.make(stream, at.next_sequence, self.age, frame) else {
-            return false;
-        };
+        let is_new = at.open && !at.appending;
+        if is_new {
+            at.appending = true;
+            self.appending.push_back(stream);
+        }
+        is_new
+    }
+
+    /// Takes back a writer's wish for a frame.
+    pub fn end_ask(&mut self, stream: u32) {
+        if core::mem::take(&mut self.all[stream as usize].appending) {
+            self.appending.retain(|waiting| *waiting != stream);
+        }
+    }
+
+    pub fn writers_wait(&self) -> bool {
+        !self.appending.is_empty()
+    }
+
+    /// Records that a reader waits for the first block, and did not before.
+    pub fn want(&mut self, stream: u32) {
+        let at = &mut self.all[stream as usize];
+        at.wanting = true;
+        // The reader came before its block, so more must be read ahead.
+        at.ahead = (at.ahead * 2).min(MOST_AHEAD);
+        self.wanting += 1;
+    }
+
+    /// Ends a reader's wait for the first block. Returns whether it waited.
+    pub fn end_want(&mut self, stream: u32) -> bool {
+        let waited = core::mem::take(&mut self.all[stream as usize].wanting);
+        self.wanting -= u32::from(waited);
+        waited
+    }
+
+    pub fn readers_wait(&self) -> bool {
+        self.wanting > 0
+    }
+
+    /// Appends an empty block in this frame to the stream whose writer has waited longest, and
+    /// returns the stream. None if no writer waits, or there can be no more blocks.
+    pub fn append(&mut self, now_ns: u64, frame: u32) -> Option<u32> {
+        let stream = *self.appending.front()?;
+        let at = &mut self.all[stream as usize];
+        let block = self.blocks.make(stream, at.next_sequence, self.age, frame)?;
         self.age += 1;
         at.appending = false;
+        self.appending.pop_front();
         at.next_sequence = at.next_sequence.wrapping_add(1);
         if at.tail == NONE {
             at.head = block;
@@ -77,7 +124,7 @@ impl Streams {
         at.tail = block;
         at.count += 1;
         self.tally(block, |counts| counts.appended += 1);
-        true
+        Some(stream)
     }
 
     /// Makes the last block full.
