@@ -162,7 +162,8 @@ pub(crate) fn in_children(rest: fn()) -> io::Result<()> {
     Ok(())
 }
 
-fn install() -> io::Result<()> {
+/// Sees to it that forked children know that they are.
+pub(crate) fn install() -> io::Result<()> {
     let installed = HANDLER.get_or_init(|| {
         // SAFETY: the handlers are functions of this module that do what is allowed around a fork.
         let error = unsafe {

@@ -2,12 +2,13 @@
 //!
 //! - [`proc`], [`cpu`]: readers of `/proc`, and CPU time of another process.
 //! - [`forks`]: descriptors that forked children do not keep.
+//! - [`bell`]: event counters that wake who polls them.
 //! - [`peer`]: the process at the other end of a socket.
 //! - [`threads`], [`signals`]: the library's own threads.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`userfault`]: page faults that this process serves itself.
 //! - [`tun`], [`gather`]: a TUN device, and a write of two pieces of memory to it.
-//! - [`rests`]: instructions by which a loop rests between two looks.
+//! - [`rests`]: instructions by which a loop rests between two looks, and hints that fetch lines.
 //! - [`calendar`]: dates and times of day.
 //! - [`namespace`]: namespaces of networks and mounts.
 //! - [`mapping`]: anonymous memory. [`words`]: a file as words that several processes share.
@@ -19,6 +20,7 @@
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir runs on 64-bit Linux only");
 
+pub mod bell;
 pub mod calendar;
 pub mod cpu;
 pub mod forks;

@@ -4,7 +4,6 @@
 //! [`SpillEngine::submit`], and reports by [`SpillEngine::completed`] which are done. Its descriptor is
 //! readable when some are. [`open`] chooses the best engine there is: io_uring, or threads.
 
-mod bell;
 mod file;
 mod job;
 mod threads;

@@ -4,6 +4,7 @@
 //! if that fails. So this first checks that there is room for more than a stack. Under a tight limit
 //! of address space, starting a thread is then an error.
 
+use crate::forks;
 use crate::mapping::Mapping;
 use std::io;
 use std::sync::mpsc::channel;
@@ -34,6 +35,38 @@ pub fn start<T: Send + 'static>(
     Ok(thread)
 }
 
+/// A thread that works for its owner, and ends when the owner does.
+#[derive(Debug)]
+pub struct OwnedThread {
+    handle: Option<JoinHandle<()>>,
+    epoch: u32,
+}
+
+impl OwnedThread {
+    /// Starts a thread as [`start`] does.
+    ///
+    /// # Errors
+    /// Those of [`start`].
+    pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<OwnedThread> {
+        forks::install()?;
+        let epoch = forks::epoch();
+        start(name, body).map(|handle| OwnedThread { handle: Some(handle), epoch })
+    }
+
+    /// Calls `tell`, which makes the thread stop, and waits until it has. A forked child has no
+    /// such thread, and tells nobody: what the thread held there stays held.
+    pub fn end(&mut self, tell: impl FnOnce()) {
+        match self.handle.take() {
+            Some(handle) if self.epoch == forks::epoch() => {
+                tell();
+                let _ = handle.join();
+            }
+            // Dropping it would detach a thread that is not there.
+            handle => std::mem::forget(handle),
+        }
+    }
+}
+
 /// The CPU on which a thread of this process ran last. `None` if it has ended.
 pub fn last_cpu(thread: crate::Pid) -> Option<usize> {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
@@ -55,5 +88,27 @@ mod tests {
         let named = super::start("weir-test", || std::thread::current().name().map(str::to_owned));
         let name = named.expect("started").join().expect("no panic");
         assert_eq!(name.as_deref(), Some("weir-test"));
+    }
+
+    #[test]
+    fn an_owned_thread_is_told_to_end_once_and_not_by_a_forked_child() {
+        let (stop, stopped) = super::channel::<()>();
+        let started =
+            super::OwnedThread::start("weir-test", move || assert!(stopped.recv().is_err()));
+        let (mut thread, mut tells) = (started.expect("started"), 0);
+        // SAFETY: the child forgets the thread, and ends by a system call.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            thread.end(|| tells += 1);
+            // SAFETY: ends the child without running what the parent's exit would run.
+            unsafe { libc::_exit(tells) };
+        }
+        let mut status = -1;
+        // SAFETY: waits for the child above; the pointer is to a live local.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "the child told it to end, or waited for it");
+        thread.end(|| drop(stop));
+        thread.end(|| tells += 1);
+        assert_eq!(tells, 0, "it ends once");
     }
 }

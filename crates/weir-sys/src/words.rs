@@ -55,15 +55,7 @@ impl Words {
     /// Hints to the CPU that word `index` will be stored to, so that it fetches the cache line.
     #[inline]
     pub fn expect_store(&self, index: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            let place: *const AtomicU64 = self.word(index);
-            // SAFETY: a prefetch has no effect that the program can see, wherever it points.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(place.cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = index;
+        crate::rests::prefetch_to_write(self.word(index).as_ptr().cast());
     }
 
     /// Brings the pages of the words from `from` up to `to` into memory, ready to be stored to, so

@@ -100,7 +100,7 @@ pub use connect::wait::{Interest, Key, Pollable, Wait, Waitable};
 pub use error::{Error, ErrorKind, Result};
 pub use flags::Flags;
 pub use inspect::{stat, tune};
-pub use memory::{View, ViewMut};
+pub use memory::{ExclusiveFile, View, ViewMut};
 pub use mpx::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
 pub use park::{Timeout, Waiting};
 pub use pipe::defaults::Sizes;

@@ -7,7 +7,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use weir::{ErrorKind, MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions};
+use weir::{
+    ErrorKind, ExclusiveFile, MappedRegion, PageReplacement, Region, RegionAdvice, RegionOptions,
+};
 
 mod common;
 #[path = "common/regions.rs"]
@@ -152,6 +154,13 @@ fn threads_share_a_mapped_region() {
     }
 }
 
+/// The file for a mapped region.
+fn sole(file: &File) -> ExclusiveFile {
+    let file = file.try_clone().expect("cloned");
+    // SAFETY: while these regions live, the tests only read the file or cut it off.
+    unsafe { ExclusiveFile::new(file) }
+}
+
 /// A file of this many bytes, each of which says where it is.
 fn file_of(bytes: usize) -> (File, Vec<u8>) {
     let mut file = tempfile::tempfile_in("/var/tmp").expect("a file");
@@ -189,7 +198,7 @@ fn a_users_file_is_read_changed_and_keeps_its_length() {
         contents[bytes - 1] = 0xcd;
         drop(region);
         assert!(contents_of(&file) == contents, "{bytes} bytes after the drop");
-        let region = MappedRegion::over(file.try_clone().expect("cloned"), &options(LEAST));
+        let region = MappedRegion::over(sole(&file), &options(LEAST));
         let mut region = match region {
             Ok(region) => region,
             Err(why) => return println!("SKIPPED: {why}"),
@@ -411,7 +420,7 @@ fn in_a_role() {
         Some("cut off") => {
             let (file, _) = file_of(BYTES);
             let other = file.try_clone().expect("cloned");
-            match MappedRegion::over(file, &options(LEAST)) {
+            match MappedRegion::over(sole(&file), &options(LEAST)) {
                 Ok(region) => {
                     other.set_len(0).expect("cut off");
                     panic!("it read {}", region[BYTES / 2]);

@@ -5,7 +5,7 @@ use common::{Random, say, start};
 use regions::pool_bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir::{ErrorKind, MappedRegion, Pool, PoolOptions, Region, RegionOptions};
+use weir::{ErrorKind, ExclusiveFile, MappedRegion, Pool, PoolOptions, Region, RegionOptions};
 
 mod common;
 #[path = "common/regions.rs"]
@@ -211,10 +211,12 @@ fn a_working_set_is_brought_back_after_a_start() {
         assert_eq!(u64::from_le_bytes(second.read_array(*at).expect("read")), *at);
     }
     assert_eq!(second.account().hard_faults, 0);
+    drop(second);
+    // SAFETY: nobody else uses the file from here on.
+    let file = unsafe { ExclusiveFile::new(file) };
     let mapped = MappedRegion::over(file, &options);
     let Ok(mapped) = mapped else { return println!("SKIPPED: no userfaultfd") };
     mapped.bring_back(&set).expect("brought");
-    drop(second);
     touched.iter().for_each(|at| assert_eq!(mapped[*at as usize..][..8], at.to_le_bytes()));
     assert_eq!(mapped.account().hard_faults, 0);
 }

@@ -1,16 +1,16 @@
 //! Transfers by threads that call preadv(2) and pwritev(2).
 
-use super::bell::Bell;
 use super::file::Ahead;
 use super::job::{MOST_CALL_BYTES, Next, PendingTransfer};
 use super::{MOST_IN_FLIGHT, MemoryPiece, SpillEngine, SpillFile, TransferDirection};
-use crate::forks;
+use crate::bell;
+use crate::forks::{self, ParentOnly};
+use crate::threads::OwnedThread;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 const THREADS: usize = 4;
 
@@ -20,7 +20,7 @@ type CompletedTransfer = (u64, Result<(), Errno>);
 #[derive(Debug)]
 struct ThreadShared {
     file: Arc<SpillFile>,
-    bell: Bell,
+    bell: ParentOnly,
     lists: Mutex<Lists>,
     /// Notified when a transfer is queued, and at the end.
     work: Condvar,
@@ -43,7 +43,7 @@ pub(super) struct Threads {
     done: Vec<CompletedTransfer>,
     in_flight: usize,
     ahead: Ahead,
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<OwnedThread>,
     epoch: u32,
 }
 
@@ -68,7 +68,7 @@ impl ThreadShared {
                 }
             };
             self.lists().done.push((job.token, result));
-            self.bell.ring();
+            bell::ring(self.bell.get());
         }
     }
 
@@ -112,7 +112,7 @@ impl Threads {
         let ahead = Ahead::new(&file);
         let shared = Arc::new(ThreadShared {
             file,
-            bell: Bell::new()?,
+            bell: bell::make_own()?,
             lists: Mutex::new(lists),
             work: Condvar::new(),
             most_call_bytes: most,
@@ -129,7 +129,7 @@ impl Threads {
         };
         for _ in 0..THREADS {
             let shared = Arc::clone(&threads.shared);
-            match crate::threads::start("weir-spill", move || shared.work()) {
+            match OwnedThread::start("weir-spill", move || shared.work()) {
                 Ok(worker) => threads.workers.push(worker),
                 Err(error) if threads.workers.is_empty() => return Err(error),
                 // Fewer threads are enough.
@@ -173,7 +173,7 @@ impl SpillEngine for Threads {
             return;
         }
         if !self.failed.is_empty() {
-            self.shared.bell.ring();
+            bell::ring(self.shared.bell.get());
         }
         let count = self.started.len();
         self.shared.lists().queued.extend(self.started.drain(..));
@@ -186,7 +186,7 @@ impl SpillEngine for Threads {
         if !self.is_here() {
             return;
         }
-        self.shared.bell.clear();
+        bell::clear(self.shared.bell.get());
         std::mem::swap(&mut self.shared.lists().done, &mut self.done);
         for (token, result) in self.done.drain(..).chain(self.failed.drain(..)) {
             self.in_flight -= 1;
@@ -209,14 +209,10 @@ impl SpillEngine for Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        if !self.is_here() {
-            std::mem::forget(std::mem::take(&mut self.workers));
-            return;
-        }
-        self.shared.lists().is_over = true;
-        self.shared.work.notify_all();
-        for worker in self.workers.drain(..) {
-            let _ = worker.join();
-        }
+        let tell_all = || {
+            self.shared.lists().is_over = true;
+            self.shared.work.notify_all();
+        };
+        self.workers.iter_mut().for_each(|worker| worker.end(tell_all));
     }
 }

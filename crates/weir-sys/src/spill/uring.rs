@@ -3,10 +3,10 @@
 //! A transfer is prepared (in `waiting`), pushed into the ring's queue (in `pushed`), taken by the
 //! kernel (counted in `taken`), and answered. Then it is done, or waits again for its rest.
 
-use super::bell::Bell;
 use super::file::Ahead;
 use super::job::{MOST_CALL_BYTES, Next, PendingTransfer};
 use super::{MOST_IN_FLIGHT, MemoryPiece, SpillEngine, SpillFile, TransferDirection};
+use crate::bell;
 use crate::forks::ParentOnly;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -26,7 +26,7 @@ pub(super) struct Uring {
     ring: ManuallyDrop<IoUring>,
     /// The ring's descriptor. A child that kept it would keep the file's blocks allocated.
     descriptor: ParentOnly,
-    bell: Bell,
+    bell: ParentOnly,
     file: Arc<SpillFile>,
     ahead: Ahead,
     /// Never moved, because the kernel reads the lists of pieces in them.
@@ -61,9 +61,8 @@ impl Uring {
         // A sandbox may allow making rings but not using them.
         ring.submit_and_wait(1)?;
         ring.completion().for_each(drop);
-        let bell = Bell::new()?;
-        let number = bell.get().map(|bell| bell.as_raw_fd()).ok_or(Errno::BADF)?;
-        ring.submitter().register_eventfd(number)?;
+        let bell = bell::make_own()?;
+        ring.submitter().register_eventfd(bell.here()?.as_raw_fd())?;
         // SAFETY: the ring stays with its descriptor until `drop`, which takes it back first.
         let descriptor = unsafe { OwnedFd::from_raw_fd(ring.as_raw_fd()) };
         let ring = ManuallyDrop::new(ring);
@@ -129,7 +128,7 @@ impl Uring {
     fn fail_all(&mut self, cause: Errno) {
         let slots = self.pushed.drain(..).chain(self.waiting.drain(..));
         self.failed.extend(slots.map(|slot| (slot, cause)));
-        self.bell.ring();
+        bell::ring(self.bell.get());
     }
 
     fn finish(
@@ -183,7 +182,7 @@ impl SpillEngine for Uring {
             return;
         }
         if !self.failed.is_empty() {
-            self.bell.ring();
+            bell::ring(self.bell.get());
         }
         if let Some(cause) = self.broken {
             return self.fail_all(cause);
@@ -199,7 +198,7 @@ impl SpillEngine for Uring {
                 None if self.pushed.len() < before => {}
                 // The kernel lacks something now. The bell makes `completed` try again.
                 None | Some(Errno::AGAIN | Errno::BUSY | Errno::NOMEM) => {
-                    self.bell.ring();
+                    bell::ring(self.bell.get());
                     return;
                 }
                 Some(cause) => {
@@ -216,7 +215,7 @@ impl SpillEngine for Uring {
         if !self.is_here() {
             return;
         }
-        self.bell.clear();
+        bell::clear(self.bell.get());
         while let Some((slot, next)) = self.answer() {
             match next {
                 Next::GoOn => self.waiting.push_back(slot),

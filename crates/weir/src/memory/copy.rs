@@ -1,19 +1,9 @@
 //! Copies between shared memory and private memory, and the hints that go before them.
 
 use std::ops::RangeInclusive;
+use weir_sys::rests;
 
-/// Asks for the line of a place that is read soon. This is a hint.
-#[inline]
-pub(super) fn prefetch(place: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch has no effect that the program can see, wherever it points.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = place;
-}
+pub(super) use weir_sys::rests::prefetch;
 
 /// Asks for the lines of a range that is written soon, the first 4 KiB of it. This is a hint.
 ///
@@ -21,17 +11,9 @@ pub(super) fn prefetch(place: *const u8) {
 /// they travel together.
 #[inline]
 pub(super) fn prefetch_to_write(start: *mut u8, bytes: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     for at in (0..bytes.min(4096)).step_by(64) {
-        let place = start.wrapping_add(at);
-        // SAFETY: a prefetch has no effect that the program can see, wherever it points. CPUs that
-        // do not know this one do nothing.
-        unsafe {
-            std::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags));
-        }
+        rests::prefetch_to_write(start.wrapping_add(at));
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (start, bytes);
 }
 
 /// The copies that are inlined, as words that overlap in the middle.

@@ -19,6 +19,7 @@
 //! is loaded once, by one atomic load, and the checked value is used.
 
 mod copy;
+mod exclusive_file;
 mod frames;
 mod header;
 mod link;
@@ -34,6 +35,7 @@ mod transfers;
 mod views;
 
 pub use copy::SHORT_BYTES;
+pub use exclusive_file::ExclusiveFile;
 pub(crate) use frames::{FrameLoan, FrameReader, FrameWriter, Frames};
 pub use header::{EndSnapshot, HeaderPage, HeaderSnapshot};
 pub use link::{LinkExtent, LinkHere, LinkMap, MOST_ARENA_BYTES, MOST_CHANNELS, NAME as LINK};

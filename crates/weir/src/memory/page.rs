@@ -107,6 +107,7 @@ impl<C: PageContent> SharedPage<C> {
 
     fn is_sound(&self) -> bool {
         let (magic, version) = self.words().beginning();
+        // Acquire: pairs with the release of the maker, which stores the magic last.
         magic.load(Ordering::Acquire) == C::MAGIC && version.load(Ordering::Relaxed) == C::VERSION
     }
 

@@ -181,8 +181,9 @@ impl FrontBytes {
     pub(crate) fn bytes(&self, count: usize) -> &[u8] {
         assert!(self.0.is_here(), "a region is mapped in the process that made it only");
         // SAFETY: inside of the front (`at` asserts), mapped as long as `self`. The region's thread
-        // changes no byte of a page that the front reaches, so a page that goes and comes back has
-        // the same bytes; the memory file is this process's own.
+        // changes no byte of a page that the front reaches, and nobody else changes the file (it is
+        // without a name, or an `ExclusiveFile`), so a page that goes and comes back has the same
+        // bytes; the memory file is this process's own.
         unsafe { std::slice::from_raw_parts(self.0.at(0, count), count) }
     }
 

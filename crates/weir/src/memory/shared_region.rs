@@ -187,6 +187,7 @@ impl MemberMemory {
     }
 
     pub(crate) fn is_lost(&self) -> bool {
+        // Acquire: pairs with the release in `lose`.
         self.lost.load(Ordering::Acquire)
     }
 

@@ -5,12 +5,13 @@
 //! `try_` call has returned `WouldBlock`. The counter is never shared: a peer could make it block.
 
 use crate::error::{Error, Result};
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::sync::Arc;
+use weir_sys::bell;
 
 /// The number of a descriptor that is not a writer's socket.
 const OWN: u64 = u64::MAX;
@@ -27,8 +28,7 @@ impl Doorbell {
     pub fn new(socket: BorrowedFd) -> Result<Doorbell> {
         let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
         let nested = Arc::new(epoll::create(CreateFlags::CLOEXEC).map_err(failed)?);
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let counter = eventfd(1, flags).map_err(failed)?;
+        let counter = bell::make(1).map_err(failed)?;
         let events = EventFlags::IN | EventFlags::RDHUP;
         epoll::add(&*nested, socket, EventData::new_u64(OWN), events).map_err(failed)?;
         epoll::add(&*nested, &counter, EventData::new_u64(OWN), EventFlags::IN).map_err(failed)?;
@@ -81,13 +81,13 @@ impl Doorbell {
     #[inline(never)]
     fn set(&self) {
         self.is_set.set(true);
-        let _ = rustix::io::write(&self.counter, &1_u64.to_ne_bytes());
+        bell::ring(self.counter.as_fd());
     }
 
     /// Takes [`Doorbell::ring`] back: only the other end's bell makes the descriptor readable now.
     pub fn clear(&self) {
         if self.is_set.replace(false) {
-            let _ = rustix::io::read(&self.counter, &mut [0; 8]);
+            bell::clear(self.counter.as_fd());
         }
     }
 }

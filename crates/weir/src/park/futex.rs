@@ -7,11 +7,9 @@ use rustix::thread::futex::{
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// A time as the kernel takes it: the longest that it knows, if it is longer.
 pub fn timespec(time: Duration) -> Timespec {
-    Timespec {
-        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: time.subsec_nanos().into(),
-    }
+    Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 
 /// Sleeps while the word is `expected`, for at most `time` if given (a timer costs a sixth of a

@@ -5,7 +5,6 @@ use super::lending::Lending;
 use super::wake::Wake;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Failure, Frames};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -14,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_policy::pool::{Action, PoolEvent, PoolPolicy, PoolSettings};
+use weir_sys::bell;
 
 /// The clock that the policy goes by.
 #[derive(Clone, Debug)]
@@ -159,8 +159,7 @@ impl Core {
         spill: Option<Spill>,
         clock: PoolClock,
     ) -> Result<Core> {
-        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|cause| Error::os("make", "a pool", cause))?;
+        let kick = bell::make(0).map_err(|cause| Error::os("make", "a pool", cause))?;
         let most = settings.transfers as usize;
         let policy = PoolPolicy::new(settings).map_err(|_| {
             let blocks = settings.frames as usize + settings.slots as usize;
@@ -357,7 +356,7 @@ impl Core {
 
     /// Wakes the disk's thread.
     pub fn kick(&self) {
-        let _ = rustix::io::write(&self.kick, &1_u64.to_ne_bytes());
+        bell::ring(self.kick.as_fd());
     }
 
     /// The descriptor on which [`Core::kick`] wakes the disk's thread.

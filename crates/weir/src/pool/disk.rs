@@ -3,10 +3,12 @@
 use super::core::{Core, TransferJob};
 use crate::error::{Error, Result};
 use crate::memory::{Failure, FrameLoan, FrameTransfers};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::park::futex;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::sync::Arc;
 use weir_policy::pool::PoolEvent;
+use weir_sys::bell;
 use weir_sys::spill::TransferDirection;
 
 /// Describes in one line what moves frames, and why nothing better does.
@@ -93,13 +95,10 @@ fn wait(core: &Core, transfers: &FrameTransfers, deadline: Option<std::time::Dur
         PollFd::from_borrowed_fd(completions, PollFlags::IN),
         PollFd::from_borrowed_fd(kicked, PollFlags::IN),
     ];
-    let time = deadline.map(|time| Timespec {
-        tv_sec: time.as_secs() as i64,
-        tv_nsec: i64::from(time.subsec_nanos()),
-    });
+    let time = deadline.map(futex::timespec);
     let _ = poll(&mut descriptors, time.as_ref());
     if descriptors[1].revents().contains(PollFlags::IN) {
-        let _ = rustix::io::read(kicked, &mut [0; 8]);
+        bell::clear(kicked);
     }
     true
 }

@@ -274,11 +274,6 @@ impl BacklogReader {
     pub(crate) fn counts(&self) -> [u64; 4] {
         self.core().counts_of(&self.shared)
     }
-
-    /// Whether this process opened the backlog, and is not a forked child.
-    pub(crate) fn is_here(&self) -> bool {
-        self.core().frames.is_here()
-    }
 }
 
 fn nothing() -> Error {

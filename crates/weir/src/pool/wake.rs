@@ -2,11 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::park::{Until, futex};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use weir_sys::bell;
 
 /// The value of the word while the end waits.
 pub const WAITS: u32 = 1;
@@ -23,9 +23,7 @@ pub struct Wake {
 impl Wake {
     /// Announces that the end waits. The caller then looks once more.
     pub fn arm(&self) {
-        if let Some(bell) = self.bell.get() {
-            let _ = rustix::io::read(bell, &mut [0; 8]);
-        }
+        bell::clear(self.bell.get().map(AsFd::as_fd));
         // SeqCst: pairs with `wake`. Either the other end sees this, or the look that follows sees
         // what the other end did.
         self.word.store(WAITS, Ordering::SeqCst);
@@ -45,9 +43,8 @@ impl Wake {
         // SeqCst: as in `arm`.
         if self.word.swap(0, Ordering::SeqCst) == WAITS {
             futex::wake(&self.word, u32::MAX);
-            for bell in self.bell.get().into_iter().chain(self.shared_bell.get().map(Arc::as_ref)) {
-                let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
-            }
+            bell::ring(self.bell.get().map(AsFd::as_fd));
+            bell::ring(self.shared_bell.get().map(AsFd::as_fd));
         }
     }
 
@@ -78,8 +75,7 @@ impl Wake {
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>> {
         let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
         if self.bell.get().is_none() {
-            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-            let _ = self.bell.set(eventfd(1, flags).map_err(failed)?);
+            let _ = self.bell.set(bell::make(1).map_err(failed)?);
         }
         self.bell.get().map(AsFd::as_fd).ok_or_else(|| failed(Errno::BADF))
     }

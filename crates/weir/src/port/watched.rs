@@ -5,9 +5,10 @@ use crate::connect::watcher::WatchedDescriptor;
 use crate::error::{Error, Result};
 use crate::park::doorbell::Doorbell;
 use rustix::event::epoll::EventFlags;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use weir_sys::bell;
 use weir_sys::forks::ParentOnly;
 
 /// An event counter that many backlogs ring. The watcher of the process then notifies the port.
@@ -19,8 +20,7 @@ pub struct Bell {
 
 impl Bell {
     pub fn new(inbox: &Arc<Inbox>) -> Result<Bell> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let made = eventfd(0, flags).map_err(|cause| Error::os("make", "an elastic port", cause));
+        let made = bell::make(0).map_err(|cause| Error::os("make", "an elastic port", cause));
         let counter = Arc::new(made?);
         let mut watched = WatchedDescriptor::copy_of(counter.as_fd())?;
         // An event for each ring, though nobody takes them off.
@@ -30,7 +30,7 @@ impl Bell {
 
     /// Ends that its descriptor is readable.
     pub fn clear(&self) {
-        let _ = rustix::io::read(&self.counter, &mut [0; 8]);
+        bell::clear(self.counter.as_fd());
     }
 }
 

@@ -14,6 +14,7 @@ pub use place::directory;
 
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::errno_of;
+use crate::park::futex;
 use holder::{is_locked, open};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
@@ -378,8 +379,7 @@ pub fn socket_id(path: &Path) -> Option<(u64, u64)> {
 
 /// Waits at most `time` until a descriptor is readable or hung up. Returns whether it is.
 pub fn wait_readable(socket: impl AsFd, time: Duration) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::event::{PollFd, PollFlags, poll};
     let mut asked = [PollFd::new(&socket, PollFlags::IN)];
-    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-    poll(&mut asked, Some(&time)).is_ok_and(|count| count > 0)
+    poll(&mut asked, Some(&futex::timespec(time))).is_ok_and(|count| count > 0)
 }

@@ -26,10 +26,10 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread::JoinHandle;
 use weir_ring::RingMemory;
 use weir_ring::account::Account;
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
+use weir_sys::threads::OwnedThread;
 
 /// A reader's end of a stream with a backlog in a pool, made by [`Reader::elastic`]. Dropping it
 /// closes the stream and discards what is left.
@@ -57,7 +57,7 @@ pub struct ElasticReader {
     ring: Arc<DrainedRing>,
     // `None` only during the drop.
     backlog: Option<BacklogReader>,
-    thread: Option<JoinHandle<()>>,
+    thread: OwnedThread,
     nested: Nested,
 }
 
@@ -144,14 +144,9 @@ impl Reader {
             kept_out: AtomicBool::new(false),
         });
         let drained = ring.clone();
-        let thread = weir_sys::threads::start("weir-drain", move || drainer::run(&drained))
+        let thread = OwnedThread::start("weir-drain", move || drainer::run(&drained))
             .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
-        Ok(ElasticReader {
-            ring,
-            backlog: Some(backlog),
-            thread: Some(thread),
-            nested: Nested::default(),
-        })
+        Ok(ElasticReader { ring, backlog: Some(backlog), thread, nested: Nested::default() })
     }
 }
 
@@ -351,19 +346,13 @@ impl WaitSource for ElasticReader {
 
 impl Drop for ElasticReader {
     fn drop(&mut self) {
-        // A forked child has no thread, and nobody there may ever release the lock.
-        if self.backlog.as_ref().is_none_or(|backlog| !backlog.is_here()) {
-            std::mem::forget(self.thread.take());
-            return;
-        }
-        // Release pairs with the acquire in `DrainedRing::stops`.
-        self.ring.stops.store(1, Ordering::Release);
-        // A thread that waits for room learns from this that nobody reads any more.
-        drop(self.backlog.take());
-        futex::wake(&self.ring.stops, u32::MAX);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.thread.end(|| {
+            // Release pairs with the acquire in `DrainedRing::stops`.
+            self.ring.stops.store(1, Ordering::Release);
+            // A thread that waits for room learns from this that nobody reads any more.
+            drop(self.backlog.take());
+            futex::wake(&self.ring.stops, u32::MAX);
+        });
     }
 }
 

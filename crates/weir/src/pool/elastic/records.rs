@@ -10,12 +10,12 @@ use crate::pipe::connection::Role;
 use crate::pipe::record::RecordReader;
 use crate::pipe::storage::corrupt;
 use crate::pool::{Backlog, Pool};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use weir_ring::account::Account;
 use weir_ring::layout::SleepLine;
 use weir_ring::{Corrupt, RingMemory};
+use weir_sys::bell;
 
 /// A reader's end of a record pipe with a backlog in a pool, made by
 /// [`RecordReader::elastic`]. Dropping it closes the pipe and
@@ -101,10 +101,8 @@ impl RecordReader {
     pub fn elastic(self, pool: &Pool) -> Result<ElasticRecordReader> {
         let mut reader = self;
         let map = reader.parts()?.0.map.clone();
-        let failed = |cause: std::io::Error| Error::os("make", "an elastic pipe", cause);
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = Arc::new(eventfd(0, flags).map_err(|cause| failed(cause.into()))?);
-        let ring = Draining::start(Sides { reader, backlog: None }, map, bell, pool)?;
+        let bell = bell::make(0).map_err(|cause| Error::os("make", "an elastic pipe", cause))?;
+        let ring = Draining::start(Sides { reader, backlog: None }, map, Arc::new(bell), pool)?;
         Ok(ElasticRecordReader { ring })
     }
 }
@@ -176,7 +174,7 @@ impl ElasticRecordReader {
 
     /// Ends that the descriptor is readable because something was read back.
     fn clear_bell(&self) {
-        let _ = rustix::io::read(&*self.ring.bell, &mut [0; 8]);
+        bell::clear(self.ring.bell.as_fd());
     }
 
     /// Makes the descriptor readable only by what was read back since, or by the writer. Returns

@@ -9,10 +9,10 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_ring::layout::SleepLine;
 use weir_ring::primitive::{AtomicU32, Ordering};
+use weir_sys::threads::OwnedThread;
 
 /// The longest sleep of the thread. New writers have not heard yet how to wake it, and any writer
 /// may have spoiled the word that it sleeps on.
@@ -114,7 +114,7 @@ impl<D: Drainable> Turns<D> {
 #[derive(Debug)]
 pub struct Draining<D: Drainable> {
     turns: Arc<Turns<D>>,
-    thread: Option<JoinHandle<()>>,
+    thread: OwnedThread,
     nested: Nested,
 }
 
@@ -130,9 +130,9 @@ impl<D: Drainable> Draining<D> {
             pool: pool.clone(),
         });
         let drained = turns.clone();
-        let thread = weir_sys::threads::start("weir-drain", move || drained.run())
+        let thread = OwnedThread::start("weir-drain", move || drained.run())
             .map_err(|cause| Error::os("start", "a thread that drains", cause))?;
-        Ok(Draining { turns, thread: Some(thread), nested: Nested::default() })
+        Ok(Draining { turns, thread, nested: Nested::default() })
     }
 
     /// Whether somebody polls the descriptor.
@@ -160,16 +160,11 @@ impl<D: Drainable> Deref for Draining<D> {
 
 impl<D: Drainable> Drop for Draining<D> {
     fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if !self.turns.pool.is_here() {
-            // A forked child has no such thread.
-            std::mem::forget(thread);
-            return;
-        }
-        // Release pairs with the acquire in `Turns::stops`.
-        self.turns.stops.store(1, Ordering::Release);
-        futex::wake(&self.turns.stops, u32::MAX);
-        let _ = thread.join();
+        self.thread.end(|| {
+            // Release pairs with the acquire in `Turns::stops`.
+            self.turns.stops.store(1, Ordering::Release);
+            futex::wake(&self.turns.stops, u32::MAX);
+        });
     }
 }
 

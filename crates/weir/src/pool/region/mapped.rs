@@ -6,18 +6,19 @@ use super::share::ShareState;
 use super::{RegionAccount, RegionAdvice, RegionOptions, pages};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
-    FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes, page_bytes,
+    ExclusiveFile, FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
+    page_bytes,
 };
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fd::OwnedFd;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::mm::Advice as KernelAdvice;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::fs::File;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
+use weir_sys::bell;
+use weir_sys::threads::OwnedThread;
 
 /// The variable that lets the kernel page a region, if it is `kernel`.
 const WANTED: &str = "WEIR_REGION_PAGING";
@@ -63,7 +64,7 @@ enum Paged {
 #[derive(Debug)]
 struct Server {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: OwnedThread,
 }
 
 #[derive(Debug)]
@@ -111,14 +112,14 @@ impl MappedRegion {
         MappedRegion::with(bytes, options, (memory, front), transfers, false)
     }
 
-    /// Makes a region over a file, open for reading and writing. The region is as long as the file,
-    /// and the file should have no other user while the region lives: its pages are this process's
-    /// own, and what others write meanwhile may be lost.
+    /// Makes a region over a file, open for reading and writing, that nobody else changes. The region
+    /// is as long as the file.
     ///
     /// # Errors
     /// As [`Region::over`](super::Region::over). [`ErrorKind::Os`] also without userfaultfd, with
     /// what is missing.
-    pub fn over(file: File, options: &RegionOptions) -> Result<MappedRegion> {
+    pub fn over(file: ExclusiveFile, options: &RegionOptions) -> Result<MappedRegion> {
+        let ExclusiveFile(file) = file;
         let bytes = file_bytes(&file)?;
         let transfers = PageTransfers::over(file, bytes)?;
         let memory = RegionMemory::new(bytes.next_multiple_of(page_bytes()) as usize)?;
@@ -138,15 +139,14 @@ impl MappedRegion {
         let front = Arc::new(front);
         let shown = ShownHere::new(Arc::clone(&front), settings.pages as usize);
         let shown = Shown::Here(shown);
-        let kick = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|cause| Error::os("make", "a region", cause))?;
+        let kick = bell::make(0).map_err(|cause| Error::os("make", "a region", cause))?;
         let pager = Pager::new(memory, settings, transfers, Some(shown))?;
         let (pager, share) = join(options.shared_pool(), pager)?;
         let shared = Arc::new(Shared { pager, share, front, kick, stops: AtomicBool::new(false) });
         let serving = Arc::clone(&shared);
-        let thread = weir_sys::threads::start("weir-region", move || serve(&serving))
+        let thread = OwnedThread::start("weir-region", move || serve(&serving))
             .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
-        let server = Server { shared, thread: Some(thread) };
+        let server = Server { shared, thread };
         Ok(MappedRegion { paged: Paged::Served { bytes: slice, server }, bytes, writes_back: over })
     }
 
@@ -308,16 +308,11 @@ impl Drop for MappedRegion {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if !self.shared.front.is_here() {
-            // A forked child has no such thread.
-            std::mem::forget(thread);
-            return;
-        }
-        // Release: pairs with the Acquire in `serve`.
-        self.shared.stops.store(true, Ordering::Release);
-        let _ = rustix::io::write(&self.shared.kick, &1_u64.to_ne_bytes());
-        let _ = thread.join();
+        self.thread.end(|| {
+            // Release: pairs with the Acquire in `wait`, and with the one in `bring`.
+            self.shared.stops.store(true, Ordering::Release);
+            bell::ring(self.shared.kick.as_fd());
+        });
     }
 }
 

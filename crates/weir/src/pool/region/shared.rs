@@ -8,13 +8,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
     MemberFront, MemberMemory, PageTransfers, RegionMemory, SharedFronts, file_bytes, page_bytes,
 };
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::thread::JoinHandle;
+use weir_sys::bell;
 use weir_sys::forks::ParentOnly;
+use weir_sys::threads::OwnedThread;
 
 /// The first word of both messages, and the version of what they say.
 const WORD: &str = "weir-region 1";
@@ -47,7 +48,7 @@ const ANSWERS_WITHIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 #[derive(Debug)]
 pub struct SharedRegion {
     shared: Arc<Owned>,
-    thread: Option<JoinHandle<()>>,
+    thread: OwnedThread,
     bytes: u64,
     writes_back: bool,
 }
@@ -75,9 +76,7 @@ impl Owned {
 }
 
 fn kick() -> Result<ParentOnly> {
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    ParentOnly::make(|| eventfd(0, flags).map_err(std::io::Error::from))
-        .map_err(|cause| Error::os("make", "a region", cause))
+    bell::make_own().map_err(|cause| Error::os("make", "a region", cause))
 }
 
 fn forked(operation: &'static str) -> Error {
@@ -139,9 +138,9 @@ impl SharedRegion {
             epoch: weir_sys::forks::epoch(),
         });
         let serving = Arc::clone(&shared);
-        let thread = weir_sys::threads::start("weir-region", move || serve(&serving))
+        let thread = OwnedThread::start("weir-region", move || serve(&serving))
             .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
-        Ok(SharedRegion { shared, thread: Some(thread), bytes, writes_back: over })
+        Ok(SharedRegion { shared, thread, bytes, writes_back: over })
     }
 
     fn check_here(&self, operation: &'static str) -> Result<()> {
@@ -181,7 +180,7 @@ impl SharedRegion {
         self.shared.fronts.add(Arc::clone(&member));
         let socket = Arc::new(socket);
         self.shared.sockets().push((member, Arc::clone(&socket)));
-        wake(&self.shared.kick);
+        bell::ring(self.shared.kick.get());
         let number = socket.here().map_err(|cause| failed(cause.into()))?;
         passing::send(number, SERVED, &[]).map_err(|cause| failed(cause.into()))
     }
@@ -260,25 +259,14 @@ impl SharedRegion {
 
 impl Drop for SharedRegion {
     fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if self.check_here("end").is_err() {
-            // A forked child has no such thread.
-            std::mem::forget(thread);
-            return;
-        }
-        // Release: pairs with the Acquire in `serve`.
-        self.shared.stops.store(true, Ordering::Release);
-        wake(&self.shared.kick);
-        let _ = thread.join();
+        self.thread.end(|| {
+            // Release: pairs with the Acquire in `serve`.
+            self.shared.stops.store(true, Ordering::Release);
+            bell::ring(self.shared.kick.get());
+        });
         if self.writes_back {
-            let _ = self.shared.lock().flush();
+            let _ = self.flush();
         }
-    }
-}
-
-fn wake(kick: &ParentOnly) {
-    if let Some(kick) = kick.get() {
-        let _ = rustix::io::write(kick, &1_u64.to_ne_bytes());
     }
 }
 
@@ -340,7 +328,7 @@ fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<
     descriptors.push(PollFd::from_borrowed_fd(kick, PollFlags::IN));
     let _ = poll(&mut descriptors, None);
     if descriptors.last().is_some_and(|kicked| !kicked.revents().is_empty()) {
-        let _ = rustix::io::read(kick, &mut [0; 8]);
+        bell::clear(kick);
     }
     // A member says nothing more: whatever comes is its end.
     descriptors.chunks_exact(2).map(|pair| !pair[1].revents().is_empty()).collect()
@@ -358,7 +346,7 @@ fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<
 #[derive(Debug)]
 pub struct SharedRegionMember {
     shared: Arc<Joined>,
-    thread: Option<JoinHandle<()>>,
+    thread: OwnedThread,
     /// Threads of this process do not read what another one writes.
     copies: RwLock<()>,
 }
@@ -401,9 +389,9 @@ impl SharedRegionMember {
         let stops = AtomicBool::new(false);
         let shared = Arc::new(Joined { memory, socket, kick: kick()?, stops });
         let watching = Arc::clone(&shared);
-        let thread = weir_sys::threads::start("weir-member", move || watch(&watching))
+        let thread = OwnedThread::start("weir-member", move || watch(&watching))
             .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
-        Ok(SharedRegionMember { shared, thread: Some(thread), copies: RwLock::new(()) })
+        Ok(SharedRegionMember { shared, thread, copies: RwLock::new(()) })
     }
 
     /// The length.
@@ -466,16 +454,11 @@ impl SharedRegionMember {
 
 impl Drop for SharedRegionMember {
     fn drop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        if !self.shared.memory.is_here() {
-            // A forked child has no such thread.
-            std::mem::forget(thread);
-            return;
-        }
-        // Release: pairs with the Acquire in `watch`.
-        self.shared.stops.store(true, Ordering::Release);
-        wake(&self.shared.kick);
-        let _ = thread.join();
+        self.thread.end(|| {
+            // Release: pairs with the Acquire in `watch`.
+            self.shared.stops.store(true, Ordering::Release);
+            bell::ring(self.shared.kick.get());
+        });
     }
 }
 
