@@ -1,7 +1,8 @@
 //! The choice of the next writer: among hot rings, cold rings whose writers set their bit on the
 //! board, and writers that have just come.
 
-use super::slot::{Sight, WriterSlot, WriterSlots};
+use super::backlog::Sight;
+use super::slot::{WriterSlot, WriterSlots};
 use super::unfinished::Unfinished;
 use super::{Ending, PortOptions, WriterId, WriterStat};
 use crate::connect::acceptor::Arrival;
@@ -359,7 +360,7 @@ impl Choice {
     /// Makes the rings hot whose backlogs may have come into memory.
     pub fn warm_backlogs(&mut self) -> Result<()> {
         for place in 0..self.slots.len() as u32 {
-            if self.slot(place).is_ok_and(|slot| slot.cold && slot.backlog.is_some()) {
+            if self.slot(place).is_ok_and(|slot| slot.cold && slot.backlog.is_there()) {
                 self.warm(place)?;
             }
         }
@@ -454,7 +455,7 @@ impl Choice {
     fn release(&mut self, places: impl IntoIterator<Item = u32>) -> Result<()> {
         for place in places {
             if let Ok(slot) = self.slot(place) {
-                slot.held_up = false;
+                slot.partial.held_up = false;
                 self.warm(place)?;
             }
         }

@@ -92,7 +92,8 @@ impl Drainable for Port {
             if !slot.is_pressed() {
                 continue;
             }
-            let Ok((records, drained)) = slot.drain((&turns.pool, &turns.bell), leaves) else {
+            let to = (&turns.pool, &turns.bell);
+            let Ok((records, drained)) = slot.backlog.drain(&mut slot.reader, to, leaves) else {
                 // Without a backlog this writer waits for the reader.
                 continue;
             };
@@ -172,7 +173,7 @@ impl ElasticPort {
     /// child. Bytes in rings do not count.
     pub fn backlog_bytes(&self) -> u64 {
         let Ok(port) = self.port.enter() else { return 0 };
-        port.rings.choice.slots.iter().flatten().map(|slot| slot.backlog_bytes()).sum()
+        port.rings.choice.slots.iter().flatten().map(|slot| slot.backlog.bytes()).sum()
     }
 
     /// Receives nothing from this writer until it is resumed, as [`Port::suspend`]. What is in its

@@ -1,18 +1,20 @@
 //! Ports: many writers, one reader, a name. [`Port`] is the reader, [`PortWriter`] a writer.
 //!
-//! Each writer makes a ring of its own and hands it over; no other writer can write to it. A ring is
-//! *hot* while the reader looks at it. Otherwise it is *cold*, and its writer sets a bit on the
-//! board with its next message. The modules, in the order of flow: [`writer`] sends; [`slot`] is a
-//! writer as the reader sees it; [`unfinished`] bounds the memory of unfinished messages; [`choice`]
-//! finds the next writer; [`rings`] lets writers in, and spins and sleeps when none has anything;
-//! [`reader`] is the port.
+//! Each writer makes a ring of its own and hands it over; no other writer can write to it. A ring
+//! is *hot* while the reader looks at it. Otherwise it is *cold*, and its writer sets a bit on the
+//! board with its next message. The modules, in the order of flow: [`writer`] sends; [`backlog`]
+//! finds what comes next from a writer; [`partial`] is a message that came in several records;
+//! [`slot`] is a writer as the reader sees it; [`unfinished`] bounds the memory of unfinished
+//! messages; [`choice`] finds the next writer; [`rings`] lets writers in, and spins and sleeps when
+//! none has anything; [`reader`] is the port.
 
+mod backlog;
 mod choice;
-mod drain;
 mod elastic;
 mod handle;
 mod lent;
 mod options;
+mod partial;
 mod reader;
 mod rings;
 mod slot;

@@ -1,28 +1,25 @@
 //! One writer as the reader of the port sees it.
 
-use super::{DATA, Ending, FIRST, LAST, WriterId};
+use super::backlog::{Front, Sight, SlotBacklog};
+use super::partial::{PartialMessage, too_small};
+use super::{Ending, WriterId};
 use crate::connect::peer::Identity;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::memory::{Map, View};
 use crate::park::doorbell::Doorbell;
 use crate::pipe::record::RecordReader;
 use crate::pool::elastic::RecordBacklog;
-use std::time::Instant;
 use weir_policy::ready::Turn;
 use weir_ring::{record, sleep};
 
 /// The most pieces that are put together in one go. Pieces may be empty.
 const MOST_PIECES: u32 = 1024;
-/// Bytes that each writer of long messages keeps for putting them together.
-const KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 pub struct WriterSlot {
     pub reader: RecordReader,
-    /// Records that were moved from its ring to a pool and come before those in the ring.
-    pub(super) backlog: Option<RecordBacklog>,
-    /// Why the backlog could not be read, until that was reported.
-    pub(super) fault: Option<Error>,
+    pub backlog: SlotBacklog,
+    pub partial: PartialMessage,
     pub id: WriterId,
     pub identity: Identity,
     pub share: u32,
@@ -36,30 +33,11 @@ pub struct WriterSlot {
     pub sequence: u64,
     pub bytes: u64,
     /// How it ends, if the reader has decided that.
-    pub(super) ending: Option<Ending>,
-    /// The pieces of an unfinished message that were put away, or all of it once `complete`.
-    partial: Vec<u8>,
-    in_message: bool,
-    complete: bool,
-    /// When the message in `partial` began.
-    pub begun: Option<Instant>,
-    /// The memory for unfinished messages that is counted as this writer's.
-    pub kept_bytes: u64,
-    /// The writer waits for such memory.
-    pub held_up: bool,
-    /// The writer may use more than the limit of such memory.
-    pub is_first: bool,
+    ending: Option<Ending>,
 }
 
 /// Writers by their places.
 pub type WriterSlots = Vec<Option<Box<WriterSlot>>>;
-
-/// What a look at a writer found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    Something,
-    Nothing,
-}
 
 /// The result of one step with a writer's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,27 +83,12 @@ impl<'a> InRing<'a> {
     }
 }
 
-pub(super) enum Front {
-    Record { bytes: usize, first: bool, last: bool },
-    Nothing,
-    Nonsense,
-}
-
-impl Front {
-    pub(super) fn of(bytes: usize, header: u32) -> Front {
-        if header & !(FIRST | LAST) != DATA {
-            return Front::Nonsense;
-        }
-        Front::Record { bytes, first: header & FIRST != 0, last: header & LAST != 0 }
-    }
-}
-
 impl WriterSlot {
     pub fn new(reader: RecordReader, id: WriterId, identity: Identity) -> WriterSlot {
         WriterSlot {
             reader,
-            backlog: None,
-            fault: None,
+            backlog: SlotBacklog::default(),
+            partial: PartialMessage::default(),
             id,
             identity,
             share: 1,
@@ -136,24 +99,17 @@ impl WriterSlot {
             sequence: 0,
             bytes: 0,
             ending: None,
-            partial: Vec::new(),
-            in_message: false,
-            complete: false,
-            begun: None,
-            kept_bytes: 0,
-            held_up: false,
-            is_first: false,
         }
     }
 
     /// Whether there is something to receive. The end of the writer counts too.
     #[inline]
     pub fn look(&mut self) -> Result<Sight> {
-        if self.ending.is_some() || self.complete {
+        if self.ending.is_some() || self.partial.complete {
             return Ok(Sight::Something);
         }
-        if self.backlog.is_some()
-            && let Some(sight) = self.look_at_backlog()
+        if self.backlog.is_there()
+            && let Some(sight) = self.backlog.look(&mut self.reader)
         {
             return Ok(sight);
         }
@@ -167,76 +123,25 @@ impl WriterSlot {
 
     pub fn shut_out(&mut self) {
         self.ending = Some(Ending::ShutOut);
-        self.partial = Vec::new();
-        self.backlog = None;
-        (self.complete, self.in_message, self.begun) = (false, false, None);
-    }
-
-    /// The memory that it uses for an unfinished message.
-    pub fn partial_bytes(&self) -> u64 {
-        self.partial.capacity() as u64
-    }
-
-    /// Whether it has put pieces of a message away.
-    pub fn is_unfinished(&self) -> bool {
-        self.begun.is_some()
+        self.partial.discard();
+        self.backlog = SlotBacklog::default();
     }
 
     /// Whether the writer can finish its message by itself.
     pub fn can_finish(&self) -> bool {
-        self.is_unfinished() && !self.complete && !self.suspended && self.ending.is_none()
+        let PartialMessage { begun, complete, .. } = &self.partial;
+        begun.is_some() && !complete && !self.suspended && self.ending.is_none()
     }
 
     /// Whether nothing may be received from it now.
     #[inline]
     pub fn is_set_aside(&self) -> bool {
-        self.suspended || self.held_up
+        self.suspended || self.partial.held_up
     }
 
-    /// Frees memory that is only kept for later: how many bytes.
-    pub fn give_back_memory(&mut self) -> u64 {
-        if !self.partial.is_empty() || self.complete {
-            return 0;
-        }
-        self.partial = Vec::new();
-        std::mem::take(&mut self.kept_bytes)
-    }
-
-    /// Whether there is room to put this many more bytes of a message away.
-    fn has_room(&self, bytes: usize, limits: StepLimits) -> bool {
-        let room = (self.partial.capacity() as u64).saturating_add(limits.room_bytes);
-        (self.partial.len() + bytes) as u64 <= room
-    }
-
-    /// Makes room for this many bytes, and for some more if the limit allows it.
-    fn make_room(&mut self, bytes: usize, limits: StepLimits) {
-        let (had, has) = (self.partial.len(), self.partial.capacity());
-        if had == 0 {
-            self.begun = Some(Instant::now());
-        }
-        if has - had < bytes {
-            let room = usize::try_from(limits.room_bytes).unwrap_or(usize::MAX);
-            let more = (has - had).saturating_add(room).min(bytes.max(had / 4));
-            self.partial.reserve_exact(more.max(bytes));
-        }
-    }
-
-    /// Looks at the next record and its header.
     #[inline]
     fn front(&mut self) -> Result<Front> {
-        if self.backlog.is_some()
-            && let Some(front) = self.front_of_backlog()?
-        {
-            return Ok(front);
-        }
-        let RecordReader { end, ring } = &self.reader;
-        let map = end.here()?;
-        let bytes = match ring.look(&map) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(Front::Nothing),
-            Err(_) => return Ok(Front::Nonsense),
-        };
-        Ok(Front::of(bytes, ring.header(&map)))
+        self.backlog.front(&mut self.reader)
     }
 
     /// Receives the next message, piece or end.
@@ -244,10 +149,10 @@ impl WriterSlot {
         if let Some(ending) = self.ending {
             return Ok(SlotStep::Closed(ending));
         }
-        if self.complete {
-            return self.deliver_partial(buffer);
+        if self.partial.complete {
+            return self.deliver(buffer);
         }
-        if let Some(fault) = self.fault.take() {
+        if let Some(fault) = self.backlog.fault.take() {
             // Others have their turns before it is tried again.
             self.turn.end();
             return Err(fault);
@@ -260,8 +165,7 @@ impl WriterSlot {
         if first {
             // A new message begins: an unfinished one before it will never be finished.
             self.partial.clear();
-            self.begun = None;
-        } else if !self.in_message {
+        } else if !self.partial.in_message {
             return Ok(self.give_up());
         }
         if (self.partial.len() + bytes) as u64 > limits.most_message_bytes {
@@ -269,26 +173,28 @@ impl WriterSlot {
         }
         if limits.in_pieces || (first && last) {
             self.take_into(buffer, bytes)?;
-            self.in_message = !last;
+            self.partial.in_message = !last;
             self.count(bytes);
             if limits.in_pieces {
                 return Ok(SlotStep::Piece(bytes, first, last));
             }
             return Ok(SlotStep::Message(bytes));
         }
-        if !self.has_room(bytes, limits) {
+        if !self.partial.has_room(bytes, limits.room_bytes) {
             return Ok(SlotStep::NoRoom);
         }
         if first && bytes <= buffer.len() {
             return self.put_together(buffer, bytes, limits);
         }
-        self.put_away(bytes, limits)?;
-        self.in_message = !last;
+        let to = self.partial.add(bytes, limits.room_bytes);
+        self.turn.serve(bytes as u64);
+        self.backlog.take(&mut self.reader, to)?;
+        self.partial.in_message = !last;
         if !last {
             return Ok(SlotStep::PutAway(bytes));
         }
-        self.complete = true;
-        self.deliver_partial(buffer)
+        self.partial.complete = true;
+        self.deliver(buffer)
     }
 
     /// Puts a message together in the buffer, as far as its pieces have come and fit. The first
@@ -300,27 +206,26 @@ impl WriterSlot {
         limits: StepLimits,
     ) -> Result<SlotStep> {
         self.take_into(buffer, bytes)?;
-        self.in_message = true;
+        self.partial.in_message = true;
         let mut done = bytes;
         for _ in 1..MOST_PIECES {
             let Front::Record { bytes, first: false, last } = self.front()? else { break };
             let whole = done + bytes;
             if whole > buffer.len()
                 || whole as u64 > limits.most_message_bytes
-                || !(last || self.has_room(whole, limits))
+                || !(last || self.partial.has_room(whole, limits.room_bytes))
             {
                 break;
             }
             self.take_into(&mut buffer[done..], bytes)?;
             done = whole;
             if last {
-                self.in_message = false;
+                self.partial.in_message = false;
                 self.count(done);
                 return Ok(SlotStep::Message(done));
             }
         }
-        self.make_room(done, limits);
-        self.partial.extend_from_slice(&buffer[..done]);
+        self.partial.put_away(&buffer[..done], limits.room_bytes);
         Ok(SlotStep::PutAway(done))
     }
 
@@ -332,7 +237,7 @@ impl WriterSlot {
 
     /// Handles an empty ring: the writer is gone, or has not sent anything yet.
     fn nothing(&mut self) -> Result<SlotStep> {
-        if self.backlog.is_some() {
+        if self.backlog.is_there() {
             return Ok(SlotStep::Nothing);
         }
         let (end, ring) = self.reader.parts()?;
@@ -357,35 +262,11 @@ impl WriterSlot {
             return Err(too_small(bytes, buffer.len()));
         }
         self.turn.serve(bytes as u64);
-        if let Some(backlog) = &mut self.backlog {
-            return backlog.take(&mut buffer[..bytes]);
-        }
-        let (end, ring) = self.reader.parts()?;
-        ring.copy_out(&*end.map, bytes, 0, &mut buffer[..bytes]);
-        ring.consume(&*end.map, bytes, end.dirties);
-        self.reader.settle(1, bytes)
+        self.backlog.take(&mut self.reader, &mut buffer[..bytes])
     }
 
-    fn put_away(&mut self, bytes: usize, limits: StepLimits) -> Result<()> {
-        self.make_room(bytes, limits);
-        let had = self.partial.len();
-        let mut partial = std::mem::take(&mut self.partial);
-        partial.resize(had + bytes, 0);
-        let taken = self.take_into(&mut partial[had..], bytes);
-        self.partial = partial;
-        taken
-    }
-
-    fn deliver_partial(&mut self, buffer: &mut [u8]) -> Result<SlotStep> {
-        let bytes = self.partial.len();
-        if bytes > buffer.len() {
-            return Err(too_small(bytes, buffer.len()));
-        }
-        buffer[..bytes].copy_from_slice(&self.partial);
-        (self.complete, self.begun) = (false, None);
-        self.partial.clear();
-        // Frees the memory of a very long message.
-        self.partial.shrink_to(KEPT_BYTES);
+    fn deliver(&mut self, buffer: &mut [u8]) -> Result<SlotStep> {
+        let bytes = self.partial.deliver(buffer)?;
         self.count(bytes);
         Ok(SlotStep::Message(bytes))
     }
@@ -399,7 +280,8 @@ impl WriterSlot {
         limits: StepLimits,
         mut show: impl FnMut(u64, usize, InRing<'_>) -> bool,
     ) -> Result<usize> {
-        if self.ending.is_some() || self.complete || limits.in_pieces || self.backlog.is_some() {
+        let WriterSlot { ending, partial, backlog, .. } = &*self;
+        if ending.is_some() || partial.complete || limits.in_pieces || backlog.is_there() {
             return Ok(0);
         }
         let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
@@ -416,9 +298,8 @@ impl WriterSlot {
             // Room must be given back well within a lap of the ring. Until then the records that
             // were read still lie there and look as if they had been sent again.
             let owes_much = ring.owes_much();
-            if self.in_message {
-                (self.in_message, self.begun) = (false, None);
-                self.partial = Vec::new();
+            if self.partial.in_message {
+                self.partial.discard();
             }
             self.count(bytes);
             messages += 1;
@@ -436,9 +317,14 @@ impl WriterSlot {
         Ok(messages)
     }
 
+    /// Whether the writer waits for room that it should get. A suspended writer waits.
+    pub fn is_pressed(&mut self) -> bool {
+        !self.suspended && self.ending.is_none() && RecordBacklog::is_pressed(&mut self.reader)
+    }
+
     /// A lower bound of the bytes that can be received without waiting.
     pub fn available(&mut self) -> Result<usize> {
-        if self.complete {
+        if self.partial.complete {
             return Ok(self.partial.len());
         }
         Ok(match self.front()? {
@@ -475,11 +361,4 @@ impl WriterSlot {
         self.empty_looks = 0;
         Ok(())
     }
-}
-
-#[cold]
-fn too_small(message: usize, buffer: usize) -> Error {
-    let why = format!("the message has {message} bytes, the buffer {buffer}");
-    let error = Error::new(ErrorKind::TooSmall, "read from", "the port", why);
-    error.with_bytes(message)
 }

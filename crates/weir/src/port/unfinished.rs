@@ -1,8 +1,8 @@
 //! The memory that the unfinished messages of all writers may use.
 //!
-//! A writer whose piece finds no room is held up until there is some. The writer whose message began
-//! first may always go on, so that messages are finished, one after the other if need be. A writer
-//! that leaves its message unfinished while others are held up is shut out after some time.
+//! A writer whose piece finds no room is held up until there is some. The writer whose message
+//! began first may always go on, so that messages are finished, one after the other if need be. A
+//! writer that leaves its message unfinished while others are held up is shut out after some time.
 
 use super::slot::{WriterSlot, WriterSlots};
 use std::time::{Duration, Instant};
@@ -38,14 +38,15 @@ impl Unfinished {
     /// Accounts for the memory that a writer uses now. Returns the writers that may go on.
     #[inline]
     pub fn account_for(&mut self, slot: &mut WriterSlot) -> Vec<u32> {
-        let (had, has) = (slot.kept_bytes, slot.partial_bytes());
-        if had == has && !slot.is_first {
+        let partial = &mut slot.partial;
+        let (had, has) = (partial.kept_bytes, partial.memory_bytes());
+        if had == has && !partial.is_first {
             return Vec::new();
         }
-        slot.kept_bytes = has;
-        let is_done = !slot.is_unfinished();
+        partial.kept_bytes = has;
+        let is_done = partial.begun.is_none();
         if is_done {
-            slot.is_first = false;
+            partial.is_first = false;
         }
         self.bytes = self.bytes - had + has;
         self.make_way(slot.id.slot, is_done, has < had)
@@ -53,7 +54,7 @@ impl Unfinished {
 
     /// Frees the memory of a writer that is gone. Returns the writers that may go on.
     pub fn gone(&mut self, slot: &WriterSlot) -> Vec<u32> {
-        self.bytes -= slot.kept_bytes;
+        self.bytes -= slot.partial.kept_bytes;
         self.held_up.retain(|held_up| *held_up != slot.id.slot);
         self.make_way(slot.id.slot, true, true)
     }
@@ -61,7 +62,7 @@ impl Unfinished {
     /// Lets another writer go beyond the limit, because this one is suspended and finishes nothing.
     /// Returns the writers that may go on.
     pub fn suspended(&mut self, slot: &mut WriterSlot) -> Vec<u32> {
-        slot.is_first = false;
+        slot.partial.is_first = false;
         self.make_way(slot.id.slot, true, false)
     }
 
@@ -78,11 +79,12 @@ impl Unfinished {
         std::mem::take(&mut self.held_up)
     }
 
-    /// Holds a writer up for whose piece there is no room, unless others only keep memory for later,
-    /// or it is the writer that may go beyond the limit. Returns whether it is held up, and which
-    /// writer goes on instead.
+    /// Holds a writer up for whose piece there is no room, unless others only keep memory for
+    /// later, or it is the writer that may go beyond the limit. Returns whether it is held up, and
+    /// which writer goes on instead.
     pub fn hold_up(&mut self, place: u32, slots: &mut WriterSlots) -> (bool, Option<u32>) {
-        let given_back: u64 = slots.iter_mut().flatten().map(|slot| slot.give_back_memory()).sum();
+        let all = slots.iter_mut().flatten();
+        let given_back: u64 = all.map(|slot| slot.partial.give_back_memory()).sum();
         self.bytes -= given_back;
         if given_back > 0 {
             return (false, None);
@@ -90,12 +92,13 @@ impl Unfinished {
         let mut goes_on = None;
         if self.first.is_none() {
             let all = slots.iter().flatten().filter(|slot| slot.can_finish());
-            let first = all.min_by_key(|slot| slot.begun).map_or(place, |slot| slot.id.slot);
+            let first =
+                all.min_by_key(|slot| slot.partial.begun).map_or(place, |slot| slot.id.slot);
             self.first = Some(first);
             let slot = slots.get_mut(first as usize).and_then(Option::as_mut);
             let was_held_up = slot.is_some_and(|slot| {
-                slot.is_first = true;
-                slot.held_up
+                slot.partial.is_first = true;
+                slot.partial.held_up
             });
             if first == place {
                 return (false, None);
@@ -104,7 +107,7 @@ impl Unfinished {
             goes_on = was_held_up.then_some(first);
         }
         if let Some(Some(slot)) = slots.get_mut(place as usize) {
-            slot.held_up = true;
+            slot.partial.held_up = true;
         }
         self.held_up.push(place);
         self.since.get_or_insert_with(Instant::now);
@@ -116,8 +119,8 @@ impl Unfinished {
         let Some(since) = self.since.filter(|since| since.elapsed() >= PATIENCE) else {
             return Vec::new();
         };
-        let all = slots.iter().flatten().filter(|slot| slot.can_finish() && !slot.held_up);
-        let late = all.filter(|slot| slot.begun.is_some_and(|begun| begun <= since));
+        let all = slots.iter().flatten().filter(|slot| slot.can_finish() && !slot.partial.held_up);
+        let late = all.filter(|slot| slot.partial.begun.is_some_and(|begun| begun <= since));
         late.map(|slot| slot.id.slot).collect()
     }
 }
