@@ -63,8 +63,9 @@ impl RingMemory for Fenced {
         self.heap.zero(at, bytes);
     }
 
-    fn dirty(&self, area: Area, _: u64, bytes: usize) {
+    fn dirty(&self, area: Area, at: u64, bytes: usize) {
         self.check(area, bytes);
+        self.heap.dirty(area, at, bytes);
     }
 }
 

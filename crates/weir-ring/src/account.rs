@@ -1,6 +1,6 @@
 //! What each end counts.
 
-use crate::layout::AccountLine;
+use crate::layout::{AccountLine, WaitCounts};
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
 /// The counts of one end at a moment.
@@ -40,15 +40,16 @@ pub struct Account {
 impl Account {
     /// The counts, each with its word in shared memory.
     fn counts<'a>(&'a mut self, line: &'a AccountLine) -> [(&'a AtomicU64, &'a mut u64); 13] {
+        let waiting = &line.waiting;
         [
             (&line.bytes, &mut self.bytes),
             (&line.records, &mut self.records),
-            (&line.waits, &mut self.waits),
-            (&line.spun, &mut self.spun),
-            (&line.slept, &mut self.slept),
-            (&line.slept_ns, &mut self.slept_ns),
-            (&line.wakes_given, &mut self.wakes_given),
-            (&line.wakes_taken, &mut self.wakes_taken),
+            (&waiting.waits, &mut self.waits),
+            (&waiting.spun, &mut self.spun),
+            (&waiting.slept, &mut self.slept),
+            (&waiting.slept_ns, &mut self.slept_ns),
+            (&waiting.wakes_given, &mut self.wakes_given),
+            (&waiting.wakes_taken, &mut self.wakes_taken),
             (&line.largest_fill, &mut self.largest_fill_bytes),
             (&line.delayed, &mut self.delayed_bytes),
             (&line.cancelled, &mut self.cancelled_bytes),
@@ -101,18 +102,8 @@ pub struct ParticipantLine {
     pub bytes_out: AtomicU64,
     /// Sends that were not taken whole.
     pub blocked: AtomicU64,
-    /// Times a call found nothing and waited.
-    pub waits: AtomicU64,
-    /// Waits that ended while the end still spun.
-    pub spun: AtomicU64,
-    /// Times asleep.
-    pub slept: AtomicU64,
-    /// Time asleep.
-    pub slept_ns: AtomicU64,
-    /// Wake-ups given.
-    pub wakes_given: AtomicU64,
-    /// Wake-ups taken.
-    pub wakes_taken: AtomicU64,
+    /// How it waited.
+    pub waiting: WaitCounts,
     /// The inode of the mpx's socket, by which its participants belong together.
     pub socket_inode: AtomicU64,
     /// And its device.
@@ -136,19 +127,20 @@ impl ParticipantLine {
     }
 }
 
+impl WaitCounts {
+    /// Counts a sleep.
+    pub fn count_sleep(&self, ns: u64, woken: bool) {
+        add(&self.slept, 1);
+        add(&self.slept_ns, ns);
+        add(&self.wakes_taken, woken.into());
+    }
+}
+
 /// Adds to a count that only this end writes.
 #[inline]
 pub fn add(word: &AtomicU64, amount: u64) {
     // A load and a store rather than a locked addition: nobody else writes it.
     word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
-}
-
-/// Counts a sleep.
-#[inline]
-pub fn slept(line: &AccountLine, ns: u64, woken: bool) {
-    add(&line.slept, 1);
-    add(&line.slept_ns, ns);
-    add(&line.wakes_taken, u64::from(woken));
 }
 
 /// Raises a count that is a maximum.

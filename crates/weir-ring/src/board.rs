@@ -9,13 +9,13 @@
 //! before a long sleep, and never sleeps for long.
 
 use super::account::ParticipantLine;
-use super::layout::SleepLine;
+use super::layout::{SleepLine, WaitCounts};
 use crate::primitive::{AtomicU32, AtomicU64, Ordering};
 
 /// "weirbord" as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirbord");
 /// The version of this layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Words of the lowest row.
 const LEAVES: usize = if cfg!(loom) { 2 } else { 256 };
@@ -42,12 +42,8 @@ pub struct BoardAccount {
     pub closed: AtomicU64,
     /// Writers that died or were shut out.
     pub died: AtomicU64,
-    /// Times there was nothing to do.
-    pub waits: AtomicU64,
-    /// Times asleep.
-    pub slept: AtomicU64,
-    /// Time asleep.
-    pub slept_ns: AtomicU64,
+    /// How it waited. Wake-ups are counted in the accounts of the rings.
+    pub waiting: WaitCounts,
     /// The inode of the port's socket, which identifies the port.
     pub socket_inode: AtomicU64,
     /// And its device.

@@ -61,6 +61,7 @@ impl Cluster {
     /// Sets flags. Returns the flags before, and whether the caller has to wake waiters.
     #[inline]
     pub fn set(&self, mask: u64) -> (u64, bool) {
+        // Release pairs with the acquire in `read` and `take`, acquire with the release in `clear`.
         let before = self.bits.fetch_or(mask, Ordering::AcqRel);
         if mask & !before == 0 {
             return (before, false);
@@ -70,7 +71,7 @@ impl Cluster {
         if self.sleepers.load(Ordering::Relaxed) == 0 {
             return (before, false);
         }
-        // Release pairs with the acquire in `generation`.
+        // Release pairs with the acquire in `count_in`.
         self.generation.fetch_add(1, Ordering::Release);
         self.account.wakes_given.fetch_add(1, Ordering::Relaxed);
         (before, true)
@@ -79,6 +80,7 @@ impl Cluster {
     /// Clears flags. Returns the flags before.
     #[inline]
     pub fn clear(&self, mask: u64) -> u64 {
+        // AcqRel: as `set`.
         self.bits.fetch_and(!mask, Ordering::AcqRel)
     }
 
@@ -103,6 +105,7 @@ impl Cluster {
     /// looks once more before it sleeps, and counts itself out afterwards.
     #[inline]
     pub fn count_in(&self) -> u32 {
+        // Acquire pairs with the release in `set`: the flags of that generation are seen.
         let generation = self.generation.load(Ordering::Acquire);
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         // Pairs with the fence in `set`.

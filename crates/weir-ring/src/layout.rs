@@ -89,14 +89,10 @@ pub struct TuningLine {
     pub most_bytes: AtomicU64,
 }
 
-/// What an end counts. It alone writes this; anyone may read it.
-#[repr(C, align(128))]
+/// How an end waited. It alone writes this; anyone may read it.
+#[repr(C)]
 #[derive(Debug, Default)]
-pub struct AccountLine {
-    /// Bytes moved.
-    pub bytes: AtomicU64,
-    /// Records moved, or calls that moved bytes.
-    pub records: AtomicU64,
+pub struct WaitCounts {
     /// Times there was nothing to do.
     pub waits: AtomicU64,
     /// Waits that ended while the end still spun.
@@ -109,6 +105,18 @@ pub struct AccountLine {
     pub wakes_given: AtomicU64,
     /// Wake-ups taken.
     pub wakes_taken: AtomicU64,
+}
+
+/// What an end counts. It alone writes this; anyone may read it.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub struct AccountLine {
+    /// Bytes moved.
+    pub bytes: AtomicU64,
+    /// Records moved, or calls that moved bytes.
+    pub records: AtomicU64,
+    /// How it waited.
+    pub waiting: WaitCounts,
     /// Largest fill of the ring seen.
     pub largest_fill: AtomicU64,
     /// The process the end is in.

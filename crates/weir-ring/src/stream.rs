@@ -73,6 +73,8 @@ impl StreamReader {
     /// Goes on where the memory says that the reader was.
     pub fn resume(memory: &impl RingMemory) -> Result<StreamReader, Corrupt> {
         let capacity = memory.bytes(Area::Ring);
+        // Acquire pairs with the release in `publish`: a reader that was handed on finds what its
+        // former owner did.
         let read = memory.header().reader.position.load(Ordering::Acquire);
         let mut reader = StreamReader { read, written_seen: read, capacity };
         reader.available(memory, u64::MAX)?;

@@ -3,8 +3,11 @@
 mod common;
 
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 use weir::stat::{self, PipeKind};
-use weir::{Options, Port, PortOptions, PortWriter, PortWriterOptions, Waiting, pipe, records};
+use weir::{
+    Options, Port, PortOptions, PortWriter, PortWriterOptions, Wait, Waiting, pipe, records,
+};
 
 #[test]
 fn counts_are_true() {
@@ -32,6 +35,48 @@ fn counts_are_true() {
         assert!(sent.waits >= 1 && sent.slept >= 1 && sent.slept_ns > 0, "{sent:?}");
     });
     assert!(reader.account().expect("here").wakes_given >= 1);
+}
+
+/// What an end slept in a wait for several things was in no account.
+#[test]
+fn a_sleep_in_a_wait_for_several_things_is_counted() {
+    let (mut writer, reader) = pipe(&Options::new()).expect("made");
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    let mut wait = Wait::new();
+    let reads = wait.add("pipe", reader).expect("added");
+    let port = Port::create(&name, &PortOptions::new()).expect("made");
+    wait.add("port", port).expect("added");
+    let time = Duration::from_millis(30);
+    let (mut ready, account) =
+        (Vec::new(), |wait: &Wait<&str>| wait[reads].account().expect("here"));
+    assert!(wait.wait_timeout(&mut ready, time).is_err(), "nothing comes");
+    let slept = account(&wait);
+    assert_eq!((slept.waits, slept.wakes_taken), (1, 0));
+    assert!(slept.slept >= 1 && slept.slept_ns > 20_000_000, "{slept:?}");
+    let port = stat::port(&name).expect("a port").account.expect("seen");
+    assert!(port.waits == 1 && port.slept >= 1 && port.slept_ns > 20_000_000, "{port:?}");
+    // One that is woken counts that too, unless it was about to sleep only.
+    let memory = wait[reads].memory_descriptor().expect("here").try_clone_to_owned();
+    let memory = memory.expect("copied");
+    let sleeps = || stat::read(&memory).expect("read").reader.waits;
+    for round in 0..100 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                common::until("the reader sleeps", sleeps);
+                writer.write(b"come").expect("written");
+            });
+            wait.wait(&mut ready).expect("it came");
+        });
+        assert_eq!(ready, ["pipe"]);
+        assert_eq!(wait[reads].read(&mut [0; 9]).expect("read"), 4);
+        let now = account(&wait);
+        if now.wakes_taken > 0 {
+            assert!((2..=round + 2).contains(&now.waits) && now.slept > slept.slept, "{now:?}");
+            return;
+        }
+    }
+    panic!("nobody woke it: {:?}", account(&wait));
 }
 
 #[test]

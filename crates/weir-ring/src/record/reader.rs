@@ -174,8 +174,9 @@ impl RecordReader {
         memory.zero(self.given_back.ring, bytes as usize);
         self.given_back = self.read;
         let line = &memory.header().reader;
+        // Release, both: pairs with the acquire in `RecordWriter::refresh`: what was given back is
+        // copied out, and is zeros.
         line.arena.store(self.read.arena, Ordering::Release);
-        // Release pairs with the acquire in `RecordWriter::refresh`: zeros first.
         line.position.store(self.read.ring, Ordering::Release);
     }
 

@@ -204,6 +204,7 @@ impl RecordWriter {
     /// Stores the writer's position in the header: before it sleeps, or hands the end on.
     pub fn say_position(&self, memory: &impl RingMemory) {
         let line = &memory.header().writer;
+        // Release pairs with the acquire in `RecordPosition::alleged`, in the next owner's process.
         line.arena.store(self.written.arena, Ordering::Release);
         line.position.store(self.written.ring, Ordering::Release);
     }

@@ -6,9 +6,10 @@
 
 use super::backlog::Moved;
 use super::home::ParticipantHome;
-use super::multiplexer::{LOOK_AT_ALL, Owner, Participant, Peer};
+use super::multiplexer::LOOK_AT_ALL;
 use super::overflow::Overflows;
 use super::record::{ChannelId, Record};
+use super::sides::{Owner, Participant, Peer};
 use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
@@ -133,30 +134,28 @@ impl<R: std::fmt::Debug + Send + 'static> Participant<R> {
     }
 }
 
-impl ChannelTable {
-    /// Moves frames of a channel to its backlog if its sender waits for room. Returns whether any
-    /// were moved as well.
-    fn overflow(
-        &mut self,
-        index: u32,
-        pool: &Pool,
-        stops: impl Fn() -> bool,
-    ) -> Result<(bool, Moved)> {
-        let ChannelEntry { link: at, number, state, .. } = self.channels[index as usize];
-        let ChannelTable { links, overflows, home, .. } = self;
-        let (Some(overflows), Some(Some(link))) = (overflows, links.get_mut(at as usize)) else {
-            return Ok((false, Moved::All));
-        };
-        overflows.count(index, home);
-        if state != ChannelState::Open || link.ending.is_some() || !link.is_pressed(number) {
-            return Ok((false, Moved::All));
-        }
-        let drained = overflows.drain((index, number), link, (pool, home), stops)?;
-        if drained.0 {
-            self.wake(index);
-        }
-        Ok(drained)
+/// Moves frames of a channel to its backlog if its sender waits for room. Returns whether any were
+/// moved as well.
+fn overflow(
+    table: &mut ChannelTable,
+    index: u32,
+    pool: &Pool,
+    stops: impl Fn() -> bool,
+) -> Result<(bool, Moved)> {
+    let ChannelEntry { link: at, number, state, .. } = table.channels[index as usize];
+    let ChannelTable { links, overflows, home, .. } = table;
+    let (Some(overflows), Some(Some(link))) = (overflows, links.get_mut(at as usize)) else {
+        return Ok((false, Moved::All));
+    };
+    overflows.count(index, home);
+    if state != ChannelState::Open || link.ending.is_some() || !link.is_pressed(number) {
+        return Ok((false, Moved::All));
     }
+    let drained = overflows.drain((index, number), link, (pool, home), stops)?;
+    if drained.0 {
+        table.wake(index);
+    }
+    Ok(drained)
 }
 
 impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
@@ -178,7 +177,8 @@ impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
                 pass.more = true;
                 break;
             }
-            let Ok((moved, left)) = inner.table.overflow(index, &turns.pool, || turns.leaves())
+            let Ok((moved, left)) =
+                overflow(&mut inner.table, index, &turns.pool, || turns.leaves())
             else {
                 // Without a backlog its sender waits for the reader.
                 continue;

@@ -3,8 +3,8 @@
 use super::descriptor::{ChannelDescriptor, Direction};
 use super::descriptors::Descriptors;
 use super::link_end::NONE;
-use super::multiplexer::{Multiplexer, Participant};
 use super::record::ChannelId;
+use super::sides::{Multiplexer, Participant};
 use super::table::{ChannelEntry, ChannelState};
 use crate::connect::passing;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,9 +29,9 @@ impl<R> Participant<R> {
     /// [`Invalid`]: ErrorKind::Invalid
     /// [`Forked`]: ErrorKind::Forked
     pub fn join_input(&mut self, channel: ChannelId, descriptor: OwnedFd) -> Result<()> {
-        let index = self.inner.free_to_join(channel, &[Direction::Input])?;
+        let index = free_to_join(&self.inner, channel, &[Direction::Input])?;
         let descriptor = ChannelDescriptor::new(descriptor, Direction::Input)?;
-        self.inner.join(index, Direction::Input, descriptor)
+        join(&mut self.inner, index, Direction::Input, descriptor)
     }
 
     /// Joins a descriptor to a channel as its output. From now on the calls that receive write data
@@ -41,9 +41,9 @@ impl<R> Participant<R> {
     /// # Errors
     /// As those of [`Participant::join_input`], with writing in place of reading.
     pub fn join_output(&mut self, channel: ChannelId, descriptor: OwnedFd) -> Result<()> {
-        let index = self.inner.free_to_join(channel, &[Direction::Output])?;
+        let index = free_to_join(&self.inner, channel, &[Direction::Output])?;
         let descriptor = ChannelDescriptor::new(descriptor, Direction::Output)?;
-        self.inner.join(index, Direction::Output, descriptor)
+        join(&mut self.inner, index, Direction::Output, descriptor)
     }
 
     /// Hands a channel on as a descriptor, a socket that plain programs read and write: for the
@@ -90,7 +90,7 @@ impl<R> Participant<R> {
     /// Those of [`Participant::join_input`].
     pub fn extract(&mut self, channel: ChannelId) -> Result<OwnedFd> {
         let both = [Direction::Input, Direction::Output];
-        let index = self.inner.free_to_join(channel, &both)?;
+        let index = free_to_join(&self.inner, channel, &both)?;
         let failed = |cause| Error::os("make", "a pair of sockets", cause);
         let (unix, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let make = || socketpair(unix, kind, SocketFlags::CLOEXEC, None).map_err(io::Error::from);
@@ -98,7 +98,7 @@ impl<R> Participant<R> {
         let (ours, mut theirs) = pair?;
         let copy = ours.here().and_then(passing::copy_of).map_err(failed)?;
         for (own, direction) in [(copy, Direction::Output), (ours, Direction::Input)] {
-            self.inner.join(index, direction, ChannelDescriptor::of_pair(own, direction))?;
+            join(&mut self.inner, index, direction, ChannelDescriptor::of_pair(own, direction))?;
         }
         theirs.take().ok_or_else(|| failed(rustix::io::Errno::BADF))
     }
@@ -119,42 +119,46 @@ impl<R> Participant<R> {
     }
 }
 
-impl Multiplexer {
-    /// Finds a channel that has no descriptor yet in these directions.
-    fn free_to_join(&mut self, channel: ChannelId, directions: &[Direction]) -> Result<u32> {
-        self.act()?;
-        let index = self.table.find("join a descriptor to", channel)?;
-        let entry = &self.table.channels[index as usize];
-        let has = |direction: &Direction| match direction {
-            Direction::Input => entry.has_input,
-            Direction::Output => entry.has_output,
-        };
-        let is_open = matches!(entry.state, ChannelState::Open | ChannelState::Opening);
-        if is_open && entry.partner == NONE && !directions.iter().any(has) {
-            return Ok(index);
-        }
-        let why = "it is not open, or is connected, or has a descriptor";
-        let object = format!("channel {channel}");
-        Err(Error::new(ErrorKind::Invalid, "join a descriptor to", object, why))
+/// Finds a channel that has no descriptor yet in these directions.
+fn free_to_join(inner: &Multiplexer, channel: ChannelId, directions: &[Direction]) -> Result<u32> {
+    inner.act()?;
+    let index = inner.table.find("join a descriptor to", channel)?;
+    let entry = &inner.table.channels[index as usize];
+    let has = |direction: &Direction| match direction {
+        Direction::Input => entry.has_input,
+        Direction::Output => entry.has_output,
+    };
+    let is_open = matches!(entry.state, ChannelState::Open | ChannelState::Opening);
+    if is_open && entry.partner == NONE && !directions.iter().any(has) {
+        return Ok(index);
     }
+    let why = "it is not open, or is connected, or has a descriptor";
+    let object = format!("channel {channel}");
+    Err(Error::new(ErrorKind::Invalid, "join a descriptor to", object, why))
+}
 
-    fn join(&mut self, index: u32, way: Direction, descriptor: ChannelDescriptor) -> Result<()> {
-        if self.table.descriptors.is_none() {
-            let descriptors = Descriptors::new(&self.inbox)?;
-            if let (Some(doorbell), Some(own)) = (&self.doorbell, descriptors.get()) {
-                doorbell.add_own(own)?;
-            }
-            self.table.descriptors = Some(descriptors);
+fn join(
+    inner: &mut Multiplexer,
+    index: u32,
+    way: Direction,
+    descriptor: ChannelDescriptor,
+) -> Result<()> {
+    let table = &mut inner.table;
+    if table.descriptors.is_none() {
+        let descriptors = Descriptors::new(&inner.inbox)?;
+        if let (Some(doorbell), Some(own)) = (&inner.doorbell, descriptors.get()) {
+            doorbell.add_own(own)?;
         }
-        if let Some(descriptors) = &mut self.table.descriptors {
-            descriptors.join(index, way, descriptor)?;
-        }
-        let entry = &mut self.table.channels[index as usize];
-        match way {
-            Direction::Input => entry.has_input = true,
-            Direction::Output => entry.has_output = true,
-        }
-        self.table.wake(index);
-        Ok(())
+        table.descriptors = Some(descriptors);
     }
+    if let Some(descriptors) = &mut table.descriptors {
+        descriptors.join(index, way, descriptor)?;
+    }
+    let entry = &mut table.channels[index as usize];
+    match way {
+        Direction::Input => entry.has_input = true,
+        Direction::Output => entry.has_output = true,
+    }
+    table.wake(index);
+    Ok(())
 }

@@ -409,7 +409,7 @@ impl LinkEnd {
             }
             woken = self.owner.as_ref().is_some_and(|owner| owner.ring(&self.line));
         }
-        add(&self.home.account().wakes_given, woken.into());
+        add(&self.home.account().waiting.wakes_given, woken.into());
         if woken {
             // A side that only sends never waits, and would not say where it runs: the other would
             // spin for what cannot come while it spins, if both are on one CPU.

@@ -3,31 +3,31 @@
 //! Gathering goes from the board of the owner to those of its links, and from there to channels. A
 //! side that finds nothing announces that it parks, looks once more, and sleeps.
 
+use super::OBJECT;
 use super::descriptors::Descriptors;
 use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
-use super::record::ChannelId;
+use super::listener::{PeerListener, poll};
+use super::record::{ChannelId, LABEL_BYTES, Record};
+use super::sides::{Mpx, Multiplexer};
 use super::table::{ChannelState, ChannelTable};
 use super::turn::{self, RecordDelivery};
-use super::{MpxOptions, OBJECT};
-use crate::connect::acceptor::{Acceptor, Arrival};
-use crate::connect::board::welcome;
-use crate::connect::lifeline::Lifeline;
-use crate::connect::passing::turn_away;
+use super::waiting::Idle;
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::LinkMap;
 use crate::memory::SHORT_BYTES;
 use crate::park::doorbell::Doorbell;
-use crate::park::{HeadStart, Spinner, Waiting};
-use crate::pipe::options::Options;
+use crate::park::{Parked, Slept, Until, WaitSource, Waiting, sleep_on};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{CONNECTION_UNITS, WorkBudget};
+use weir_ring::account::add;
 use weir_ring::lane::LinkSide;
-use weir_sys::forks::{self, ParentOnly};
+use weir_ring::primitive::AtomicU32;
+use weir_ring::sleep;
+use weir_sys::forks;
 
 /// How often an owner looks at all its links. One peer can spoil the board of all.
 pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
@@ -35,149 +35,9 @@ pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 const CALLS: u32 = 64;
 /// Turns of ready channels, all of one priority, between two looks at hot lanes.
 const HOT_TURNS: u32 = 8;
-/// A call ends after this many records, even if there are more.
-const MOST_RECORDS: usize = 1024;
-/// A call ends after this many bytes, even if there are more.
-const MOST_BYTES: usize = 256 << 10;
-/// The assumed cost of a wake-up if none was measured.
-const WAKE_NS: u64 = 20_000;
-
-/// The place where peers connect to an owner.
-#[derive(Debug)]
-pub struct PeerListener {
-    pub acceptor: Acceptor,
-    /// The owner's page, which each peer gets.
-    pub page: ParentOnly,
-    pub options: MpxOptions,
-}
-
-/// One side of an mpx: its owner, [`Mpx`], or a peer, [`MpxPeer`].
-///
-/// Both sides receive records of channels and send on channels. A send never waits for room.
-///
-/// ```
-/// use weir::mpx::{Answer, RecordKind};
-/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
-/// # let directory = tempfile::tempdir().expect("a directory");
-/// # let name = directory.path().join("exchange");
-/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
-/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
-/// let channel = peer.open(b"echo")?;
-/// peer.send(channel, b"hello")?;
-///
-/// let mut buffer = [0; 4096];
-/// let mut echoed = false;
-/// while !echoed {
-///     let mut back = Vec::new();
-///     owner.receive_each(&mut buffer, |record| back.push((record.channel, record.kind, record.bytes.to_vec())))?;
-///     for (channel, kind, bytes) in back {
-///         match kind {
-///             RecordKind::Open => owner.accept(channel)?,
-///             RecordKind::Data => echoed = owner.send(channel, &bytes)? == 5,
-///             _ => {}
-///         }
-///     }
-/// }
-/// let mut came = Vec::new();
-/// while came.is_empty() {
-///     peer.receive_each(&mut buffer, |record| came.extend_from_slice(record.bytes))?;
-/// }
-/// assert_eq!(came, b"hello");
-/// # Ok::<(), weir::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Participant<R> {
-    pub(super) inner: Multiplexer,
-    pub(super) role: R,
-}
-
-/// The role of an owner.
-///
-/// ```
-/// use weir::mpx::{Owner, Participant};
-/// use weir::{Mpx, MpxOptions};
-/// # let directory = tempfile::tempdir().expect("a directory");
-/// # let name = directory.path().join("exchange");
-/// let owner: Participant<Owner> = Mpx::create(&name, &MpxOptions::new())?;
-/// assert_eq!(owner.peers(), 0);
-/// # Ok::<(), weir::Error>(())
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Owner;
-
-/// The role of a peer.
-///
-/// ```
-/// use weir::mpx::{Participant, Peer};
-/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
-/// # let directory = tempfile::tempdir().expect("a directory");
-/// # let name = directory.path().join("exchange");
-/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
-/// let mut peer: Participant<Peer> = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
-/// peer.open(b"log")?;
-/// assert_eq!(peer.channels(), 1);
-/// # Ok::<(), weir::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Peer {
-    pub(super) channels: u32,
-    /// The link's memory. Other processes find the account by this descriptor.
-    pub(super) _memory: ParentOnly,
-}
-
-/// The owner of an mpx. Dropping it ends all its channels and removes its name.
-///
-/// ```
-/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
-/// # let directory = tempfile::tempdir().expect("a directory");
-/// # let name = directory.path().join("exchange");
-/// let mut owner = Mpx::create(&name, &MpxOptions::new())?;
-/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
-/// peer.open(b"log")?;
-/// assert_eq!(owner.receive_each(&mut [0; 4096], |_| {})?, 1);
-/// assert_eq!(owner.peers(), 1);
-/// # Ok::<(), weir::Error>(())
-/// ```
-pub type Mpx = Participant<Owner>;
-
-/// A process that is connected to an mpx and opens channels there. Dropping it ends them; the owner
-/// still receives what was sent.
-///
-/// ```
-/// use weir::{Mpx, MpxOptions, MpxPeer, MpxPeerOptions};
-/// # let directory = tempfile::tempdir().expect("a directory");
-/// # let name = directory.path().join("exchange");
-/// let _owner = Mpx::create(&name, &MpxOptions::new())?;
-/// let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new())?;
-/// let channel = peer.open(b"log")?;
-/// // This waits until the owner has accepted the channel.
-/// assert_eq!(peer.send(channel, b"started")?, 7);
-/// # Ok::<(), weir::Error>(())
-/// ```
-pub type MpxPeer = Participant<Peer>;
-
-/// The part that both sides of an mpx have in common.
-#[derive(Debug)]
-pub struct Multiplexer {
-    pub table: ChannelTable,
-    /// An owner has one.
-    pub listener: Option<PeerListener>,
-    /// The mpx that were joined to this one, each with its entry in the table.
-    pub children: Vec<(u32, Mpx)>,
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) doorbell: Option<Doorbell>,
-    looked: Instant,
-    calls: u32,
-    /// The value of its sleep word when it announced its sleep.
-    pub(super) announced: u32,
-    /// Missing only while it spins.
-    pub(super) spinner: Option<Box<Spinner>>,
-    pub(super) head_start: HeadStart,
-    /// The link that was served last.
-    pub(super) last: u32,
-    epoch: u32,
-}
+/// How often a call that does not wait serves channels without getting a record: it may move bytes
+/// between connected channels, or do other work.
+const MOST_MOVES: u32 = 16;
 
 impl Multiplexer {
     pub fn new(
@@ -186,9 +46,6 @@ impl Multiplexer {
         listener: Option<PeerListener>,
         waiting: Waiting,
     ) -> Multiplexer {
-        let levers = Options::new().resolve().map(|found| found.levers);
-        let (wake_ns, backoff_ns) =
-            levers.map_or((WAKE_NS, 0), |levers| (levers.wake_ns, levers.backoff_ns));
         Multiplexer {
             table: ChannelTable::new(home),
             listener,
@@ -198,9 +55,7 @@ impl Multiplexer {
             looked: Instant::now(),
             calls: 0,
             announced: 0,
-            spinner: Some(Box::new(Spinner::new(waiting, wake_ns))),
-            head_start: HeadStart::new(waiting, backoff_ns),
-            last: 0,
+            idle: Idle::new(waiting),
             epoch: forks::epoch(),
         }
     }
@@ -314,54 +169,9 @@ impl Multiplexer {
             self.listener.as_mut().filter(|listener| news.notified || listener.acceptor.is_busy())
         {
             // A connection that is refused is work as well.
-            count += 1;
-            for arrival in listener.acceptor.admit() {
-                count += 1;
-                self.take_in(arrival);
-            }
+            count += 1 + listener.admit(&mut self.table, &self.inbox, self.doorbell.as_ref());
         }
         count.saturating_mul(CONNECTION_UNITS)
-    }
-
-    fn take_in(&mut self, arrival: Arrival) {
-        let Some(listener) = &self.listener else { return };
-        let Arrival { socket, memory, identity, .. } = arrival;
-        let peers = self.table.peers();
-        if peers >= listener.options.most_peers as usize {
-            turn_away(socket, &format!("it has {peers} peers already, its limit"));
-            return;
-        }
-        let Some(file) = memory.get() else { return };
-        let map = match LinkMap::open(file) {
-            Ok(map) => map,
-            Err(error) => {
-                turn_away(socket, &error.to_string());
-                return;
-            }
-        };
-        if let Some(why) = listener.options.objection(map.extent()) {
-            turn_away(socket, &why);
-            return;
-        }
-        let number = self.table.number_for_link();
-        // A peer that cannot be watched is dropped, so that it does not hold up others.
-        let started = Lifeline::start(socket, self.inbox.clone(), number);
-        let Ok(line) = started.map(Lifeline::exclusive) else { return };
-        // A peer that is already gone may have sent something that is still received.
-        if let Some(page) = listener.page.get() {
-            let _ = welcome(&line, page, number, 0);
-        }
-        if let (Some(doorbell), Some(socket)) = (&self.doorbell, line.socket()) {
-            // Without this the peer's bells are only noticed later.
-            if let Ok(epoll) = doorbell.add(socket, number.into()) {
-                line.is_polled_by(epoll);
-            }
-        }
-        let home = self.table.home.clone();
-        self.table.add_link(number, LinkEnd::new(Arc::new(map), line, home, identity));
-        self.table.gather_link(number);
-        // It may have died before it was in the table.
-        self.table.on_gone(number);
     }
 
     /// Serves channels in their order, up to the limits of a call: whether there are more. A call that
@@ -369,41 +179,23 @@ impl Multiplexer {
     pub fn serve(&mut self, delivery: &mut RecordDelivery, may_wait: bool) -> bool {
         delivery.work = WorkBudget::default();
         if self.table.ready.is_empty() {
-            self.let_writers_ahead(may_wait);
+            self.idle.let_writers_ahead(&self.table, &self.inbox, may_wait);
         }
         loop {
             self.collect(&mut delivery.work);
             let before = delivery.records;
             let served = self.serve_one(delivery);
-            self.head_start.moved_in_turn((delivery.records - before) as u32);
+            self.idle.moved_in_turn((delivery.records - before) as u32);
             if !served || self.check_here().is_err() {
                 return false;
             }
             // The caller gets what there is before this looks for more: someone may wait for its
             // answer.
             let is_dry = self.table.ready.is_empty();
-            if delivery.records > 0 && is_dry
-                || delivery.records >= MOST_RECORDS
-                || delivery.bytes >= MOST_BYTES
-                || delivery.work.is_over()
-            {
+            if delivery.records > 0 && is_dry || delivery.is_full() {
                 return !is_dry;
             }
         }
-    }
-
-    /// Gives writers that stream a head start, now that all they have sent is received. It ends when
-    /// anybody else comes, and there is none where some channels are more urgent than others.
-    #[inline]
-    fn let_writers_ahead(&mut self, may_wait: bool) {
-        let Multiplexer { table, inbox, spinner, .. } = self;
-        let ChannelTable { hot, links, home, has_priorities, .. } = &*table;
-        let shares_cpu = spinner.as_ref().is_none_or(|spinner| spinner.shares_cpu());
-        if !may_wait || *has_priorities || shares_cpu {
-            return self.head_start.forgo();
-        }
-        let is_over = || hot.is_pressed(links) || home.has_bits() || inbox.has_news();
-        self.head_start.give_after_turns(hot.len(), is_over);
     }
 
     /// Serves the next channel: whether there is one. If it is a joined mpx, serves that one's next
@@ -413,7 +205,7 @@ impl Multiplexer {
         delivery.work.does(1);
         let entry = &self.table.channels[index as usize];
         if entry.state != ChannelState::Joined {
-            self.last = entry.link;
+            self.idle.served(entry.link);
             turn::serve(&mut self.table, index, delivery);
             return true;
         }
@@ -466,12 +258,8 @@ impl Multiplexer {
             };
             let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
             if self.listener.is_some() {
-                for (number, link) in self.table.links.iter().enumerate() {
-                    if let Some(link) = link
-                        && let Some(socket) = link.line.socket()
-                    {
-                        link.line.is_polled_by(doorbell.add(socket, number as u64)?);
-                    }
+                for (number, link) in (0..).zip(&self.table.links) {
+                    link.iter().try_for_each(|link| poll(&link.line, &doorbell, number))?;
                 }
             }
             if let Some(own) = self.table.descriptors.as_ref().and_then(Descriptors::get) {
@@ -480,6 +268,126 @@ impl Multiplexer {
             self.doorbell = Some(doorbell);
         }
         self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(failed)
+    }
+
+    /// Receives what there is, and waits for it until `until`: how many records.
+    pub fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        until: Until,
+        each: &mut dyn FnMut(Record<'_>),
+    ) -> Result<usize> {
+        self.check_here()?;
+        if buffer.len() < LABEL_BYTES {
+            let bytes = buffer.len();
+            let why = format!("the buffer has {bytes} bytes, it needs at least {LABEL_BYTES}");
+            return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
+        }
+        let (path, work) = (Vec::new(), WorkBudget::default());
+        let mut delivery = RecordDelivery { buffer, each, path, records: 0, bytes: 0, work };
+        let mut moves = 0;
+        loop {
+            let more = self.serve(&mut delivery, !matches!(until, Until::Now));
+            // What was called may have forked.
+            self.check_here()?;
+            if delivery.records > 0 {
+                self.acted();
+                return Ok(delivery.records);
+            }
+            if let Some((index, fault)) = self.table.faults.pop() {
+                // The next call tries again.
+                self.table.wake(index);
+                self.acted();
+                return Err(fault);
+            }
+            if self.is_over() {
+                return Err(self.gone());
+            }
+            moves += 1;
+            delivery.bytes = 0;
+            match until {
+                Until::Now if moves >= MOST_MOVES => {
+                    // The descriptor stays readable: there is more to do.
+                    self.acted();
+                    return Err(nothing(ErrorKind::WouldBlock));
+                }
+                Until::Now if !more && self.looks_once_more()? => {
+                    return Err(nothing(ErrorKind::WouldBlock));
+                }
+                Until::Then(then) if Instant::now() >= then => {
+                    return Err(nothing(ErrorKind::TimedOut));
+                }
+                Until::Now => {}
+                _ if more => {}
+                _ => {
+                    self.count_wait();
+                    if !self.spins(until)?
+                        && let Some(slept) = sleep_on(self, until)?
+                    {
+                        self.idle.slept(slept.ns);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Spins for a while: whether something came, or it is time to look at all links.
+    fn spins(&mut self, until: Until) -> Result<bool> {
+        let until = until.at_most(LOOK_AT_ALL).map_or(until, Until::after);
+        let Multiplexer { table, inbox, children, idle, .. } = self;
+        let came = idle.spin(until, table, || sees(table, inbox, children))?;
+        if !came && idle.only_spins() {
+            self.look_at_all_in_time();
+            return Ok(true);
+        }
+        Ok(came)
+    }
+
+    /// Looks again for a call that does not wait and found nothing: whether there is nothing. If the
+    /// participant is polled, this first makes its doorbell ring once there is something.
+    pub fn looks_once_more(&mut self) -> Result<bool> {
+        let Some(doorbell) = &self.doorbell else { return Ok(true) };
+        doorbell.clear();
+        if self.table.home.side() == LinkSide::Peer {
+            self.table.links.iter_mut().flatten().for_each(LinkEnd::take_messages);
+        }
+        for link in doorbell.rung() {
+            if let Some(link) = self.table.link(link as u32) {
+                link.line.take_messages(true, |_, _| {});
+            }
+        }
+        // A new connection may show here before the watcher reports it.
+        self.inbox.notify();
+        sleep::announce(&self.table.home.sleep().word, sleep::POLLING);
+        self.table.look_away();
+        Ok(!self.is_ready()?)
+    }
+
+    /// Announces that this one and all joined ones park, and looks once more: whether there is
+    /// nothing. If there is something, the announcement is taken back.
+    fn announce_all(&mut self) -> Result<bool> {
+        self.each_mut(&mut |one| {
+            one.announced = sleep::announce(&one.table.home.sleep().word, sleep::ASLEEP);
+            one.table.look_away();
+        });
+        let nothing = self.is_ready().map(|is_ready| !is_ready && self.may_sleep());
+        if !matches!(nothing, Ok(true)) {
+            self.retract();
+        }
+        nothing
+    }
+
+    fn gone(&self) -> Error {
+        match &self.table.refusal {
+            Some(why) => Error::new(ErrorKind::Refused, "read from", OBJECT, why.clone()),
+            None => Error::new(ErrorKind::Closed, "read from", OBJECT, "its owner is gone"),
+        }
+    }
+
+    fn may_sleep(&self) -> bool {
+        let mut may = true;
+        self.each(&mut |one| may &= one.inbox.falls_asleep());
+        may
     }
 }
 
@@ -497,4 +405,66 @@ impl Drop for Multiplexer {
 fn elsewhere() -> Error {
     let why = "it belongs to the process this one was forked from";
     Error::new(ErrorKind::Forked, "use", OBJECT, why)
+}
+
+/// Whether something has come for this one, or for one that was joined to it.
+fn sees(table: &ChannelTable, inbox: &Inbox, children: &[(u32, Mpx)]) -> bool {
+    let child_sees =
+        |Multiplexer { table, inbox, children, .. }: &Multiplexer| sees(table, inbox, children);
+    table.home.has_bits()
+        || table.hot.any(&table.links)
+        || inbox.has_news()
+        || children.iter().any(|(_, child)| child_sees(&child.inner))
+}
+
+#[cold]
+fn nothing(kind: ErrorKind) -> Error {
+    let why = if kind == ErrorKind::TimedOut { "nothing came in time" } else { "there is nothing" };
+    Error::new(kind, "read from", OBJECT, why)
+}
+
+impl WaitSource for Multiplexer {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        Multiplexer::is_ready(self)
+    }
+
+    fn announce(&mut self, _: u64) -> Result<Option<u32>> {
+        Ok(self.announce_all()?.then_some(self.announced))
+    }
+
+    fn retract(&mut self) {
+        self.each(&mut |one| Parked::retract(&one.table.home.sleep().word, &one.inbox));
+    }
+
+    fn words<'w>(&'w self, _: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        self.each(&mut |one| words.push((&one.table.home.sleep().word, one.announced)));
+    }
+
+    fn word_count(&self) -> usize {
+        let mut count = 0;
+        self.each(&mut |_| count += 1);
+        count
+    }
+
+    /// An owner must look at all its links from time to time.
+    fn most_sleep(&self) -> Option<Duration> {
+        let mut looks = false;
+        self.each(&mut |one| {
+            looks |= one
+                .listener
+                .as_ref()
+                .is_some_and(|listener| one.table.peers() > 0 || listener.acceptor.is_busy());
+        });
+        looks.then_some(LOOK_AT_ALL)
+    }
+
+    fn count_wait(&self) {
+        add(&self.table.home.account().waiting.waits, 1);
+    }
+
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
+        self.table.home.account().waiting.count_sleep(slept.ns, slept.woken);
+        self.each_mut(&mut Multiplexer::look_at_all_in_time);
+        Ok(())
+    }
 }

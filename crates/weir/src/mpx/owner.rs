@@ -2,8 +2,9 @@
 
 use super::home::ParticipantHome;
 use super::link_end::NONE;
-use super::multiplexer::{Mpx, Multiplexer, Owner, PeerListener};
+use super::listener::PeerListener;
 use super::record::{Answer, ChannelId, LABEL_BYTES, Taken};
+use super::sides::{Mpx, Multiplexer, Owner};
 use super::table::ChannelState;
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::Acceptor;

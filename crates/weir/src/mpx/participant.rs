@@ -1,7 +1,7 @@
 //! The calls that the owner of an mpx and its peers have in common.
 
-use super::multiplexer::Participant;
 use super::record::{ChannelId, Record};
+use super::sides::Participant;
 use super::table::ChannelState;
 use crate::connect::wait::Waitable;
 use crate::error::Result;

@@ -2,8 +2,8 @@
 
 use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
-use super::multiplexer::{MpxPeer, Multiplexer, Peer};
 use super::record::{ChannelId, LABEL_BYTES};
+use super::sides::{MpxPeer, Multiplexer, Peer};
 use super::table::ChannelState;
 use super::{HELLO, MpxPeerOptions};
 use crate::connect::acceptor::{hand_over, wait_until};

@@ -58,7 +58,7 @@ fn nobody_is_let_ahead_on_one_cpu() {
             owner.receive_each(&mut buffer, |_| {}).expect("received");
         }
     };
-    let given = |owner: &Mpx| owner.inner.head_start.given;
+    let given = |owner: &Mpx| owner.inner.idle.given();
     stream(&mut owner, &mut peer);
     assert!(given(&owner) > 0, "nobody knew where the other ran");
     // Both look in vain, and say where they run.
@@ -94,8 +94,9 @@ fn who_wakes_another_says_where_it_runs() {
     let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("connected");
     let channel = peer.open(b"").expect("opened");
     let cpu = |peer: &MpxPeer| peer.inner.table.home.sleep().cpu.load(Ordering::Relaxed);
-    let wakes =
-        |peer: &MpxPeer| peer.inner.table.home.account().wakes_given.load(Ordering::Relaxed);
+    let wakes = |peer: &MpxPeer| {
+        peer.inner.table.home.account().waiting.wakes_given.load(Ordering::Relaxed)
+    };
     let most = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while wakes(&peer) == 0 {
         assert!(std::time::Instant::now() < most, "the owner never slept");

@@ -25,7 +25,17 @@ pub struct RecordDelivery<'a> {
     pub work: WorkBudget,
 }
 
+/// A call ends after this many records, even if there are more.
+const MOST_RECORDS: usize = 1024;
+/// A call ends after this many bytes, even if there are more.
+const MOST_BYTES: usize = 256 << 10;
+
 impl RecordDelivery<'_> {
+    /// Whether the call has done its part.
+    pub fn is_full(&self) -> bool {
+        self.records >= MOST_RECORDS || self.bytes >= MOST_BYTES || self.work.is_over()
+    }
+
     /// Shows a record with `count` bytes of the buffer.
     fn record(&mut self, channel: ChannelId, kind: RecordKind, more: bool, count: usize) {
         self.records += 1;

@@ -12,7 +12,7 @@
 //! }
 //! let slept = parked.sleep(until.at_most(SLICE));       // 3. sleeps, and takes 1 back
 //! spinner.slept(slept.ns);
-//! account::slept(&line, slept.ns, slept.woken);
+//! line.waiting.count_sleep(slept.ns, slept.woken);
 //! ```
 //!
 //! The other side publishes and then asks [`weir_ring::sleep::is_wanted`]. Events that no other
@@ -29,7 +29,7 @@ mod spin;
 mod timeout;
 
 pub use head_start::HeadStart;
-pub use parked::Parked;
-pub use source::{Rung, WaitSource};
+pub use parked::{Parked, Slept};
+pub use source::{Rung, WaitSource, sleep_on};
 pub use spin::{QuickLooks, Spinner, Waiting, look_quickly, peer_of, say_cpu};
 pub use timeout::{Timeout, Until};

@@ -3,7 +3,7 @@
 use super::futex;
 use std::time::{Duration, Instant};
 use weir_ring::inbox::{Inbox, Sleeper};
-use weir_ring::primitive::AtomicU32;
+use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::sleep;
 
 /// An announced sleep on a word. Dropping it takes the announcement back.
@@ -19,6 +19,17 @@ pub struct Slept {
     pub ns: u64,
     /// Whether a wake-up ended it.
     pub woken: bool,
+}
+
+impl Slept {
+    /// A sleep on these words, each with its expected value, that has ended just now. Whoever wakes the
+    /// sleeper changes one of them.
+    pub fn since(begun: Instant, words: &[(&AtomicU32, u32)]) -> Slept {
+        let ns = begun.elapsed().as_nanos() as u64;
+        // Relaxed: it is only counted.
+        let woken = words.iter().any(|(word, said)| word.load(Ordering::Relaxed) != *said);
+        Slept { ns, woken }
+    }
 }
 
 impl<'a, S: Sleeper + ?Sized> Parked<'a, S> {

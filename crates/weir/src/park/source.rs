@@ -1,10 +1,11 @@
 //! What a wait over several things needs from each of them.
 
-use super::futex;
-use crate::error::Result;
+use super::parked::Slept;
+use super::{Until, futex};
+use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_ring::notify::{Delivery, Recipient};
 
 /// Something that a wait over several things can wait for. Each source follows its own protocol, so
@@ -40,11 +41,30 @@ pub trait WaitSource: Send {
         None
     }
 
-    /// Called after a sleep of that length.
-    fn after_sleep(&mut self, slept: Duration) -> Result<()> {
+    /// Counts a wait in the account of the source, if it keeps one.
+    fn count_wait(&self) {}
+
+    /// Called after a sleep: counts it, and does what is due then.
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
         let _ = slept;
         Ok(())
     }
+}
+
+/// Sleeps until a source may be ready, for at most as long as the source and `until` allow. Returns
+/// how it slept; `None` if the source was ready.
+pub fn sleep_on(source: &mut dyn WaitSource, until: Until) -> Result<Option<Slept>> {
+    let most = source.most_sleep();
+    let Some(said) = source.announce(0)? else { return Ok(None) };
+    let mut words = Vec::new();
+    source.words(said, &mut words);
+    let begun = Instant::now();
+    let ended = futex::wait_any(&words, until.at_most(most));
+    let slept = Slept::since(begun, &words);
+    source.retract();
+    source.after_sleep(slept)?;
+    ended.map_err(|cause| Error::os("wait for", "several things", cause))?;
+    Ok(Some(slept))
 }
 
 /// Counts how often descriptors of a wait became ready. The wait sleeps on this word.

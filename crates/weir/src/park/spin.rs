@@ -43,6 +43,9 @@ pub struct QuickLooks {
 }
 
 impl QuickLooks {
+    /// None: they have been made.
+    pub const NONE: QuickLooks = QuickLooks { count: 0, rest: Rest::Fence };
+
     /// Whether a full fence is between two looks.
     #[inline(always)]
     pub fn rest_by_fences(self) -> bool {
@@ -123,28 +126,27 @@ impl Spinner {
         self.rests.mark(ns, moved_bytes.wrapping_sub(before));
     }
 
-    /// Looks until `look` finds something, `is_over` says that nothing will come, the time is over,
-    /// or more spinning does not pay. Returns what `look` found. `moved_bytes` is as in
-    /// [`Spinner::quick_looks`]. `rivals` is a hint: how many ends, this one included, wait for the
-    /// other side.
+    /// Makes the looks that come first, and then looks until `look` finds something, `is_over` says
+    /// that nothing will come, the time is over, or more spinning does not pay. Returns what `look`
+    /// found. `rivals` is a hint: how many ends, this one included, wait for the other side.
     #[inline]
     pub fn spin<T>(
         &mut self,
-        moved_bytes: u64,
+        looks: QuickLooks,
         until: Until,
         peer: impl Fn() -> PeerCpu,
         rivals: impl Fn() -> u32,
         is_over: impl Fn() -> bool,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        match look_quickly(self.quick_looks(moved_bytes), &is_over, || look().transpose()) {
+        match look_quickly(looks, &is_over, || look().transpose()) {
             Some(found) => found.map(Some),
             None => self.spin_on(until, peer, rivals, is_over, look),
         }
     }
 
-    /// Goes on looking after the quick looks, as [`Spinner::spin`] does.
-    pub fn spin_on<T>(
+    /// Goes on looking after the quick looks.
+    fn spin_on<T>(
         &mut self,
         until: Until,
         peer: impl Fn() -> PeerCpu,
@@ -234,6 +236,7 @@ pub fn look_quickly<T>(
             return found;
         }
         if looks.rest_by_fences() {
+            // It pairs with nothing: it is a rest, which ends once this CPU's stores are seen.
             fence(Ordering::SeqCst);
             if is_over() {
                 break;

@@ -5,9 +5,10 @@ use super::end::WRITER_SLICE;
 use super::endpoint::{Endpoint, Ring};
 use crate::connect::wait::Waitable;
 use crate::error::Result;
-use crate::park::{Parked, WaitSource};
+use crate::park::{Parked, Slept, WaitSource};
 use rustix::fd::BorrowedFd;
 use std::time::Duration;
+use weir_ring::account::add;
 use weir_ring::primitive::AtomicU32;
 use weir_ring::sleep;
 
@@ -48,6 +49,15 @@ impl<R: Ring> WaitSource for Endpoint<R> {
 
     fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
         words.push((self.end.sleep_word(), said));
+    }
+
+    fn count_wait(&self) {
+        add(&self.end.account_line().waiting.waits, 1);
+    }
+
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
+        self.end.account_line().waiting.count_sleep(slept.ns, slept.woken);
+        Ok(())
     }
 
     fn most_sleep(&self) -> Option<Duration> {

@@ -9,7 +9,7 @@ use crate::connect::name::Subject;
 use crate::connect::site::ParkSite;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
-use crate::park::{Parked, Spinner, Until, WaitSource};
+use crate::park::{Parked, Slept, Spinner, Until, WaitSource, sleep_on};
 use crate::pipe::connection::Role;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -220,7 +220,7 @@ impl Rings {
 
     #[cold]
     fn wait(&mut self, until: Until) -> Result<u32> {
-        add(&self.choice.board().account.waits, 1);
+        self.count_wait();
         if until == Until::Now {
             return self.look_once_more();
         }
@@ -238,7 +238,9 @@ impl Rings {
                 let why = "nothing came in time";
                 return Err(READ.error(ErrorKind::TimedOut, self.path(), why));
             }
-            self.sleep(until)?;
+            if let Some(slept) = sleep_on(self, until)? {
+                self.spinner.slept(slept.ns);
+            }
         }
     }
 
@@ -278,19 +280,10 @@ impl Rings {
         let peer = || Role::Reader.say_cpu(map.header());
         let moved_bytes = choice.board().account.bytes.load(Ordering::Relaxed);
         let look = || Ok(choice.sees()?.then_some(()));
-        Ok(spinner.spin(moved_bytes, until, peer, || 0, || false, look)?.is_some())
-    }
-
-    /// Makes all rings cold and sleeps on the board.
-    fn sleep(&mut self, until: Until) -> Result<()> {
-        let slice = self.slice();
-        let Some(parked) = self.announce()? else { return Ok(()) };
-        let slept = parked.sleep(until.at_most(slice));
-        self.spinner.slept(slept.ns);
-        let account = &self.choice.board().account;
-        add(&account.slept, 1);
-        add(&account.slept_ns, slept.ns);
-        self.after_sleep(Duration::from_nanos(slept.ns))
+        let looks = spinner.quick_looks(moved_bytes);
+        let came = spinner.spin(looks, until, peer, || 0, || false, look)?.is_some();
+        add(&choice.board().account.waiting.spun, came.into());
+        Ok(came)
     }
 
     /// The longest sleep. A writer may have spoiled bits on the board, and somebody who has
@@ -380,9 +373,14 @@ impl WaitSource for Rings {
         self.slice()
     }
 
-    fn after_sleep(&mut self, slept: Duration) -> Result<()> {
+    fn count_wait(&self) {
+        add(&self.choice.board().account.waiting.waits, 1);
+    }
+
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
+        self.choice.board().account.waiting.count_sleep(slept.ns, slept.woken);
         // After the longest sleep: a writer may have spoiled the bits of others on the board.
-        if self.slice().is_some_and(|slice| slept >= slice) {
+        if self.slice().is_some_and(|slice| Duration::from_nanos(slept.ns) >= slice) {
             self.choice.look_at_all()?;
         }
         Ok(())

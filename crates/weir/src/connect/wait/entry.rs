@@ -3,14 +3,14 @@
 use super::super::watcher::WatchedDescriptor;
 use super::Waitable;
 use crate::error::{Error, Result};
-use crate::park::{Rung, WaitSource};
+use crate::park::{Rung, Slept, WaitSource};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An end in a [`Wait`](super::Wait), which owns it or was lent it.
 pub trait WaitItem: Send {
@@ -143,6 +143,14 @@ impl<T> WaitEntry<'_, T> {
             Waited::Item(held) => held.source().is_ready(wanted),
             Waited::Descriptor { is_ready, .. } => Ok(*is_ready),
         }
+    }
+
+    /// How the source slept since then; `None` for one that had not announced its sleep.
+    pub fn slept_since(&mut self, begun: Instant) -> Option<Slept> {
+        let (Some(said), Waited::Item(held)) = (self.said, &mut self.waited) else { return None };
+        let (source, mut words): (&dyn WaitSource, _) = (held.source(), Vec::new());
+        source.words(said, &mut words);
+        Some(Slept::since(begun, &words))
     }
 
     /// Announces the sleep and looks once more. Returns true if there is nothing.

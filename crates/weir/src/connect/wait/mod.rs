@@ -350,6 +350,7 @@ impl<'a, T: Clone> Wait<'a, T> {
             let why = "there is nothing to wait for";
             return Err(Error::new(ErrorKind::Invalid, "wait", "for ever", why));
         }
+        let mut is_first = true;
         loop {
             self.look(ready)?;
             if !ready.is_empty() {
@@ -363,7 +364,7 @@ impl<'a, T: Clone> Wait<'a, T> {
                 let why = "nothing was ready in time";
                 return Err(Error::new(ErrorKind::TimedOut, "wait for", "any of these", why));
             }
-            self.sleep_unless_ready(until)?;
+            self.sleep_unless_ready(until, std::mem::take(&mut is_first))?;
         }
     }
 
@@ -403,7 +404,7 @@ impl<'a, T: Clone> Wait<'a, T> {
         Ok(())
     }
 
-    fn sleep_unless_ready(&mut self, until: Until) -> Result<()> {
+    fn sleep_unless_ready(&mut self, until: Until, is_first: bool) -> Result<()> {
         // Acquire: pairs with the Release in `Rung::note`.
         let rung =
             self.poll.as_ref().map(|poll| (&poll.rung.0, poll.rung.0.load(Ordering::Acquire)));
@@ -420,17 +421,21 @@ impl<'a, T: Clone> Wait<'a, T> {
             poll.watched.again(EventFlags::IN | EventFlags::ONESHOT)?;
         }
         let begun = Instant::now();
-        futex::wait_any(&words, until.at_most(most))
-            .map_err(|cause| Error::os("wait for", "several things", cause))?;
-        let slept = begun.elapsed();
+        let ended = futex::wait_any(&words, until.at_most(most));
         drop(words);
+        let slept =
+            announced.0.iter_mut().map(|entry| entry.slept_since(begun)).collect::<Vec<_>>();
         drop(announced);
-        for entry in &mut self.entries {
-            if let (Waited::Item(held), Some(_)) = (&mut entry.waited, entry.wanted) {
-                held.source().after_sleep(slept)?;
+        for (entry, slept) in self.entries.iter_mut().zip(slept) {
+            if let (Waited::Item(held), Some(slept)) = (&mut entry.waited, slept) {
+                let source = held.source();
+                if is_first {
+                    source.count_wait();
+                }
+                source.after_sleep(slept)?;
             }
         }
-        Ok(())
+        ended.map_err(|cause| Error::os("wait for", "several things", cause))
     }
 }
 

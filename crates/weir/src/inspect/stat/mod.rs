@@ -3,9 +3,12 @@
 
 /// Fills the fields of an account from the words of the same names in a header.
 macro_rules! fill {
-    ($account:ident, $word:ident, $line:ident: $($field:ident)*) => {{
+    (
+        $account:ident, $word:ident, $line:ident: $($field:ident)* $(; waiting: $($count:ident)*)?
+    ) => {{
         let mut filled = $account;
         $(filled.$field = $word(offset_of!($line, $field));)*
+        $($(filled.$count = $word(offset_of!($line, waiting.$count));)*)?
         filled
     }};
 }

@@ -156,7 +156,8 @@ fn read_board(file: &OwnedFd) -> Option<(PortAccount, (u64, u64))> {
         messages: word(offset_of!(BoardAccount, records)),
         ..PortAccount::default()
     };
-    let account = fill!(account, word, BoardAccount: bytes opened closed died waits slept slept_ns);
+    let account = fill!(account, word, BoardAccount: bytes opened closed died;
+        waiting: waits slept slept_ns);
     let device = word(offset_of!(BoardAccount, socket_device));
     Some((account, (device, word(offset_of!(BoardAccount, socket_inode)))))
 }

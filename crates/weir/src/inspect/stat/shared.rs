@@ -162,7 +162,8 @@ fn participant(copy: &HeaderCopy, at: usize, inode: u64, is_owner: bool) -> MpxS
         ..MpxAccount::default()
     };
     let account = fill!(account, word, ParticipantLine: peers channels arena_bytes records_in
-        bytes_in records_out bytes_out blocked waits spun slept slept_ns wakes_given wakes_taken);
+        bytes_in records_out bytes_out blocked;
+        waiting: waits spun slept slept_ns wakes_given wakes_taken);
     let device = word(offset_of!(ParticipantLine, socket_device));
     let socket = (device, word(offset_of!(ParticipantLine, socket_inode)));
     MpxStat { inode, is_owner, socket, account, holders: Vec::new() }

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::{self, Map, MapHere};
 use crate::park::doorbell::Doorbell;
-use crate::park::{HeadStart, Parked, QuickLooks, Spinner, Until, barrier, look_quickly};
+use crate::park::{HeadStart, Parked, QuickLooks, Spinner, Until, barrier};
 use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::defaults::out_of_range;
@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_policy::pipe::PipeShape;
-use weir_ring::account::{self, Account, add};
+use weir_ring::account::{Account, add};
 use weir_ring::layout::{AccountLine, PipeHeader};
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Area, RingMemory, sleep};
@@ -311,7 +311,7 @@ impl End {
             }
             let slept = parked.sleep(until.at_most(slice));
             self.spinner.slept(slept.ns);
-            account::slept(self.account_line(), slept.ns, slept.woken);
+            self.account_line().waiting.count_sleep(slept.ns, slept.woken);
         }
     }
 
@@ -330,7 +330,7 @@ impl End {
         let how = sleep::take(word);
         if how != 0 {
             self.life.wake(word, how);
-            add(&self.account_line().wakes_given, 1);
+            add(&self.account_line().waiting.wakes_given, 1);
         }
     }
 
@@ -340,7 +340,7 @@ impl End {
     #[inline(never)]
     pub fn begin_wait(&mut self) -> QuickLooks {
         let words = self.map.header();
-        add(&self.role.account(words).waits, 1);
+        add(&self.role.account(words).waiting.waits, 1);
         if self.role == Role::Reader {
             // A wait that ends in a sleep takes this back.
             self.fences.spun(&words.reader_sleep);
@@ -354,7 +354,7 @@ impl End {
     /// Counts a wait that spinning has ended.
     #[inline(always)]
     pub fn spun(&self, map: MapHere<'_>) {
-        add(&self.role.account(map.words()).spun, 1);
+        add(&self.role.account(map.words()).waiting.spun, 1);
     }
 
     /// Waits by spinning until `look` finds something, the other end is gone, or spinning no longer
@@ -362,23 +362,17 @@ impl End {
     pub fn spin<T>(
         &mut self,
         until: Until,
-        mut look: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
+        look: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let looks = self.begin_wait();
-        let map = self.here()?;
-        let is_gone = || self.is_gone_from(map, self.role.other());
-        match look_quickly(looks, is_gone, || look(map).transpose()) {
-            Some(found) => {
-                self.spun(map);
-                found.map(Some)
-            }
-            None => self.spin_on(until, look),
-        }
+        self.spin_after(looks, until, look)
     }
 
-    /// Goes on spinning after the quick looks.
-    pub fn spin_on<T>(
+    /// As [`End::spin`], for a wait that has begun: makes these quick looks, and goes on.
+    #[inline]
+    pub fn spin_after<T>(
         &mut self,
+        looks: QuickLooks,
         until: Until,
         mut look: impl FnMut(MapHere<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
@@ -387,7 +381,7 @@ impl End {
         let gone = || has_closed(words, role.other()) || life.is_dead();
         let rivals = || self.life.rivals();
         let peer = || role.say_cpu(words);
-        let found = self.spinner.spin_on(until, peer, rivals, gone, || look(map))?;
+        let found = self.spinner.spin(looks, until, peer, rivals, gone, || look(map))?;
         if found.is_some() {
             self.spun(map);
         }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, MapHere, View};
-use crate::park::{Timeout, look_quickly};
+use crate::park::{QuickLooks, Timeout, look_quickly};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, WaitOutcome, account_taken};
 use crate::pipe::endpoint::{Endpoint, Ring};
@@ -256,7 +256,9 @@ impl Endpoint<record::RecordReader> {
         }
         let until = timeout.start();
         let fail = |c| corrupt(Role::Reader, c);
-        if let Some(found) = end.spin_on(until, |map| ring.look(&map).map_err(fail))? {
+        if let Some(found) =
+            end.spin_after(QuickLooks::NONE, until, |map| ring.look(&map).map_err(fail))?
+        {
             return Ok(Some(found));
         }
         give_back(end, ring);
@@ -307,7 +309,7 @@ fn look_soon<'a>(end: &'a mut End, ring: &record::RecordReader) -> Option<(u32, 
         let next = ring.next(&map);
         look_quickly(looks, is_gone, || next.find())?
     };
-    add(&map.words().reader_account.spun, 1);
+    add(&map.words().reader_account.waiting.spun, 1);
     Some((word, map))
 }
 

@@ -101,6 +101,7 @@ impl Endpoint<StreamReader> {
             ring.publish(map);
             let position = ring.position();
             end.wake_other(|header| {
+                // Acquire: pairs with the release in `StreamWriter::publish`.
                 let written = header.writer.position.load(Ordering::Acquire);
                 let fill = written.wrapping_sub(position);
                 let room = shape.capacity_bytes().saturating_sub(fill);
