@@ -9,11 +9,12 @@
 use strum::VariantArray;
 
 /// The state of a task or of a stage. Ordered: a greater state is stronger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, VariantArray)]
 pub enum TaskState {
     /// Stopped by job control or a tracer.
     Stopped,
     /// Blocked on something hidden (no permission), or in a call without a state here.
+    #[default]
     Unknown,
     /// Waiting for a child, or for another process of the same stage.
     Child,

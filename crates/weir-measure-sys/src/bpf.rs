@@ -1,11 +1,10 @@
 //! `bpf(2)`: maps, programs at raw tracepoints, and the ring of memory into which they write.
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use weir_sys::mapping::{Mapping, READ_WRITE};
 
 /// A map from numbers to numbers.
 pub const HASH: u32 = 1;
@@ -135,9 +134,9 @@ pub fn attach(program: BorrowedFd<'_>, tracepoint: &CStr) -> io::Result<OwnedFd>
 #[derive(Debug)]
 pub struct Ring {
     /// The reader's position: one page.
-    reader: NonNull<u8>,
+    reader: Mapping,
     /// The writer's position in one page, then the records twice, one behind the other.
-    records: NonNull<u8>,
+    records: Mapping,
     page: usize,
     bytes: usize,
 }
@@ -152,19 +151,8 @@ impl Ring {
     /// Of `mmap(2)`.
     pub fn map(map: BorrowedFd<'_>, bytes: usize) -> io::Result<Ring> {
         let page = rustix::param::page_size();
-        let null = std::ptr::null_mut();
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
-        let reader = unsafe { mmap(null, page, access, MapFlags::SHARED, map, 0) }?;
-        let (length, access) = (page + 2 * bytes, ProtFlags::READ);
-        // SAFETY: as above.
-        let records = unsafe { mmap(null, length, access, MapFlags::SHARED, map, page as u64) };
-        let reader = NonNull::new(reader.cast::<u8>()).ok_or(io::ErrorKind::InvalidData)?;
-        let records = records.inspect_err(|_| {
-            // SAFETY: the mapping was made above, and nobody uses it.
-            let _ = unsafe { munmap(reader.as_ptr().cast(), page) };
-        })?;
-        let records = NonNull::new(records.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        let reader = Mapping::of_fd(map, 0, page, READ_WRITE)?;
+        let records = Mapping::of_fd(map, page, page + 2 * bytes, libc::PROT_READ)?;
         Ok(Ring { reader, records, page, bytes })
     }
 
@@ -172,9 +160,9 @@ impl Ring {
     pub fn take(&mut self, mut take: impl FnMut(&[u8])) {
         // SAFETY: the first word of either page, aligned to it; the kernel reads and writes it as
         // one word.
-        let own = unsafe { AtomicU64::from_ptr(self.reader.as_ptr().cast()) };
+        let own = unsafe { AtomicU64::from_ptr(self.reader.start().cast()) };
         // SAFETY: likewise; this page is only read.
-        let written = unsafe { AtomicU64::from_ptr(self.records.as_ptr().cast()) };
+        let written = unsafe { AtomicU64::from_ptr(self.records.start().cast()) };
         // Relaxed: only this process stores it.
         let mut at = own.load(Ordering::Relaxed);
         // Acquire: pairs with the kernel's release store after it reserved a record; the headers up
@@ -183,7 +171,7 @@ impl Ring {
         while at < end {
             let from = (at % self.bytes as u64) as usize;
             // SAFETY: `from` is less than `bytes`, behind the first page of the mapping.
-            let start = unsafe { self.records.as_ptr().add(self.page + from) };
+            let start = unsafe { self.records.start().add(self.page + from) };
             // SAFETY: records are aligned to 8 bytes, and so are their headers.
             let header = unsafe { AtomicU32::from_ptr(start.cast()) };
             // Acquire: pairs with the kernel's exchange that commits the record and its bytes.
@@ -209,15 +197,5 @@ impl Ring {
             // acquire load of the position.
             own.store(at, Ordering::Release);
         }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length, and no reference into it is left.
-        let _ = unsafe { munmap(self.reader.as_ptr().cast(), self.page) };
-        let length = self.page + 2 * self.bytes;
-        // SAFETY: likewise.
-        let _ = unsafe { munmap(self.records.as_ptr().cast(), length) };
     }
 }

@@ -6,11 +6,10 @@
 //! they mean is for the caller to find out.
 
 use crate::{Pid, check};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weir_sys::mapping::{Mapping, READ_WRITE};
 
 /// Pages of a ring, without the page of its positions; a power of two.
 const RING_PAGES: usize = 32;
@@ -76,8 +75,8 @@ pub struct Group {
 #[derive(Debug)]
 struct Ring {
     cpu: u32,
+    map: Mapping,
     owner: OwnedFd,
-    map: NonNull<u8>,
     page: usize,
 }
 
@@ -163,19 +162,15 @@ impl Group {
 impl Ring {
     fn map(cpu: u32, owner: OwnedFd) -> io::Result<Ring> {
         let page = rustix::param::page_size();
-        let (length, access) = ((RING_PAGES + 1) * page, ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
-        let map =
-            unsafe { mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, &owner, 0) }?;
-        let map = NonNull::new(map.cast()).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Ring { cpu, owner, map, page })
+        let map = Mapping::of_fd(&owner, 0, (RING_PAGES + 1) * page, READ_WRITE)?;
+        Ok(Ring { cpu, map, owner, page })
     }
 
     /// Returns one of the two positions in the kernel's page.
     fn position(&self, at: usize) -> &AtomicU64 {
         // SAFETY: both offsets are within the first page of the mapping, which lives as long as the
         // ring.
-        let word = unsafe { self.map.as_ptr().add(at) };
+        let word = unsafe { self.map.start().add(at) };
         // SAFETY: the word is aligned to 8 bytes (the page is, and so are the offsets), and the
         // kernel reads and writes it as one word.
         unsafe { AtomicU64::from_ptr(word.cast()) }
@@ -194,7 +189,7 @@ impl Ring {
             [(from, filled.min(size - from)), (0, filled.saturating_sub(size - from))]
         {
             // SAFETY: `from` is less than `size`, and the data begin behind the first page.
-            let start = unsafe { self.map.as_ptr().add(self.page + from) };
+            let start = unsafe { self.map.start().add(self.page + from) };
             // SAFETY: `from + length` is at most `size`, all within the mapping. The kernel does
             // not write between tail and head until the tail is stored below.
             let bytes = unsafe { std::slice::from_raw_parts(start, length) };
@@ -203,13 +198,6 @@ impl Ring {
         // Release: the copies above are done before the kernel may write there; pairs with the
         // control dependency of the kernel, which loads the tail before it writes.
         self.position(TAIL).store(head, Ordering::Release);
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length, and no reference into it is left.
-        let _ = unsafe { munmap(self.map.as_ptr().cast(), (RING_PAGES + 1) * self.page) };
     }
 }
 

@@ -11,7 +11,7 @@
 //! - [`rests`]: instructions by which a loop rests between two looks, and hints that fetch lines.
 //! - [`calendar`]: dates and times of day.
 //! - [`namespace`]: namespaces of networks and mounts.
-//! - [`mapping`]: anonymous memory. [`words`]: a file as words that several processes share.
+//! - [`mapping`]: memory. [`words`]: a file as words that several processes share.
 //!   [`overlay`]: words in static memory that can be replaced by a file.
 //!
 //! This is one of the few crates of the workspace that may use `unsafe`. Every block names its

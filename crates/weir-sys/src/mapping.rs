@@ -3,9 +3,12 @@
 use crate::check;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
-/// A mapping of anonymous memory or of a file, unmapped when dropped.
+/// Access for reading and writing.
+pub const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+/// A mapping of anonymous memory, of a file, or of memory of the kernel, unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     start: *mut u8,
@@ -18,7 +21,7 @@ impl Mapping {
     /// # Errors
     /// Those of mmap(2).
     pub fn new(bytes: usize, sharing: libc::c_int) -> io::Result<Mapping> {
-        Mapping::map(bytes, sharing | libc::MAP_ANONYMOUS, -1)
+        Mapping::map(bytes, READ_WRITE, sharing | libc::MAP_ANONYMOUS, -1, 0)
     }
 
     /// Maps the first `bytes` of `file`, open for reading and writing, and shares them with it. If
@@ -30,14 +33,22 @@ impl Mapping {
         if bytes == 0 || file.metadata()?.len() < bytes as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Mapping::map(bytes, libc::MAP_SHARED, file.as_raw_fd())
+        Mapping::map(bytes, READ_WRITE, libc::MAP_SHARED, file.as_raw_fd(), 0)
     }
 
-    fn map(bytes: usize, kind: libc::c_int, fd: libc::c_int) -> io::Result<Mapping> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
+    /// Maps `bytes` of the kernel's memory behind `fd`, from `at` on; `access` is `PROT_READ` or
+    /// [`READ_WRITE`].
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    pub fn of_fd(fd: impl AsFd, at: usize, bytes: usize, access: i32) -> io::Result<Mapping> {
+        Mapping::map(bytes, access, libc::MAP_SHARED, fd.as_fd().as_raw_fd(), at)
+    }
+
+    fn map(bytes: usize, access: i32, kind: i32, fd: i32, at: usize) -> io::Result<Mapping> {
+        let null = std::ptr::null_mut();
         // SAFETY: a new mapping at a place that the kernel chooses overlaps nothing.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), bytes.max(1), protection, kind, fd, 0) };
+        let start = unsafe { libc::mmap(null, bytes.max(1), access, kind, fd, at as i64) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

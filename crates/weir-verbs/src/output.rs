@@ -91,11 +91,11 @@ impl Output {
         rustix::stdio::dup2_stdout(&self.file).map_err(|error| self.unwritable(error))
     }
 
-    /// Waits for `time`, which is less than a second. Returns false at once if the reader has left: a
-    /// pipe reports that before it is written to.
+    /// Waits for `time`. Returns false at once if the reader has left: a pipe reports that before it
+    /// is written to.
     pub fn wait(&self, time: Duration) -> Result<bool, Fault> {
         let mut asked = [PollFd::new(&self.file, PollFlags::empty())];
-        let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        let time = Timespec::try_from(time).unwrap_or_default();
         match poll(&mut asked, Some(&time)) {
             Err(rustix::io::Errno::INTR) => Ok(true),
             found => {

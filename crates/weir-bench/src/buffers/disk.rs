@@ -1,11 +1,9 @@
 //! The disk's own rate, for comparison with what keeps a backlog on it: the same bytes are written
 //! and then read, past the page cache, in clusters as a pool has them.
 
-use super::line::side;
+use super::line::{complaints, said, side};
 use super::way::memory_bytes;
 use crate::tools::{direct_file, elapsed_ns};
-use rustix::fs::{MemfdFlags, memfd_create};
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -49,7 +47,7 @@ impl Disk {
     pub fn run(self, directory: &Path, backlog_bytes: u64) -> Result<Moved, CaseError> {
         let clusters = (backlog_bytes - memory_bytes(backlog_bytes)) / CLUSTER_BYTES as u64;
         let times = SharedPages::new(2 * LINE_BYTES)?;
-        let complaints = File::from(memfd_create("complaints", MemfdFlags::CLOEXEC)?);
+        let complaints = complaints()?;
         let mut child = side(&complaints, || {
             let took = match self {
                 Disk::InFlight(count) => {
@@ -64,10 +62,7 @@ impl Disk {
         })?;
         let ended = child.wait()?;
         if !ended.status.success() {
-            let mut said = [0; 512];
-            let count = complaints.read_at(&mut said, 0)?;
-            let text = String::from_utf8_lossy(&said[..count]);
-            return Err(CaseError::failed(text.trim_end()));
+            return Err(CaseError::failed(said(&complaints).trim_end()));
         }
         // Acquire pairs with the releases above.
         let [write_ns, read_ns] = [0, 1].map(|word| times.word(word).load(Ordering::Acquire));

@@ -6,6 +6,7 @@
 use rustix::io::retry_on_intr;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::Timespec;
+use std::time::Duration;
 use weir_measure::bench::case::CaseError;
 use weir_measure::random::Random;
 
@@ -112,8 +113,7 @@ impl Taking {
 
 /// Sleeps until `ns` on the monotonic clock; returns at once if that is past.
 pub fn sleep_until(ns: u64) -> Result<(), CaseError> {
-    let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
-    let until = Timespec { tv_sec, tv_nsec };
+    let until = Timespec::try_from(Duration::from_nanos(ns)).unwrap_or_default();
     Ok(retry_on_intr(|| clock_nanosleep_absolute(ClockId::Monotonic, &until))?)
 }
 

@@ -8,7 +8,7 @@ use super::flow::{Bursts, CHUNK_BYTES, READ_BYTES, Sequence, Taking, sleep_until
 use super::way::RelayCommand;
 use crate::tools::channel::set_pipe_bytes;
 use crate::tools::now_ns;
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -110,7 +110,7 @@ pub fn run(
     taking: Taking,
 ) -> Result<BufferFigures, CaseError> {
     let times = SharedPages::new(WORDS * LINE_BYTES)?;
-    let complaints = File::from(rustix::fs::memfd_create("complaints", MemfdFlags::CLOEXEC)?);
+    let complaints = complaints()?;
     let mut ends = RunEnds::new(pipe_bytes, relay.is_some())?;
     // In a child, `ends` belongs to the child, which takes what it needs and drops the rest.
     let mut writer =
@@ -142,6 +142,18 @@ pub fn run(
         cpu_ns: all.iter().flatten().map(cpu_ns).sum(),
         relay: relayed,
     })
+}
+
+/// Makes a file in memory into which the children of a run write why they failed.
+pub fn complaints() -> Result<File, CaseError> {
+    Ok(File::from(memfd_create("complaints", MemfdFlags::CLOEXEC)?))
+}
+
+/// Returns the beginning of what they wrote.
+pub fn said(complaints: &File) -> String {
+    let mut said = [0; 512];
+    let count = complaints.read_at(&mut said, 0).unwrap_or(0);
+    String::from_utf8_lossy(&said[..count]).into_owned()
 }
 
 /// Starts a child that writes its error to `complaints`.
@@ -177,10 +189,7 @@ fn start(
 
 /// Explains a failure: by the first complaint, or by how the program ended.
 fn why(complaints: &File, relay: Option<Reaped>) -> CaseError {
-    let mut said = [0; 512];
-    let count = complaints.read_at(&mut said, 0).unwrap_or(0);
-    let text = String::from_utf8_lossy(&said[..count]);
-    match (text.lines().next(), relay) {
+    match (said(complaints).lines().next(), relay) {
         (Some(line), _) => CaseError::failed(line),
         (None, Some(relay)) => CaseError::failed(format!("the program ended: {}", relay.status)),
         (None, None) => CaseError::failed("a side died"),

@@ -10,13 +10,14 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 use weir_measure::bench::case::CaseError;
 use weir_sys::tun::Tun;
 
 /// Sockets that listen on each port: transfers follow one another, and the last one may linger.
 const LISTENING: usize = 8;
 /// How long to sleep where nothing is due.
-const LONGEST_NS: u64 = 100_000_000;
+const LONGEST: Duration = Duration::from_millis(100);
 
 /// The device.
 struct PlainDevice<'a> {
@@ -107,8 +108,8 @@ pub fn serve(
         }
         interface.poll(Instant::now(), &mut device, &mut sockets);
         let delay = interface.poll_delay(Instant::now(), &sockets);
-        let ns = delay.map_or(LONGEST_NS, |delay| delay.total_micros().saturating_mul(1000));
-        let limit = Timespec { tv_sec: 0, tv_nsec: ns.min(LONGEST_NS).cast_signed() };
+        let delay = delay.map_or(LONGEST, |delay| LONGEST.min(delay.into()));
+        let limit = Timespec::try_from(delay).unwrap_or_default();
         match poll(&mut [PollFd::new(tun, PollFlags::IN)], Some(&limit)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(cause) => return Err(cause.into()),

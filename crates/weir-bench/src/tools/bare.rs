@@ -192,7 +192,7 @@ impl<const BYTES: usize> Bare<BYTES> {
 /// The most that a reader sleeps each time, if nobody wakes it.
 fn naps() -> impl Iterator<Item = Timespec> {
     let naps = std::iter::successors(Some(NAP), |nap| Some(MOST_NAP.min(2 * *nap)));
-    naps.map(|nap| Timespec { tv_sec: 0, tv_nsec: nap.subsec_nanos().into() })
+    naps.map(|nap| Timespec::try_from(nap).unwrap_or_default())
 }
 
 /// Looks until something is there, and rests after each look: whether it came in time.

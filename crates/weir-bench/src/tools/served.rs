@@ -70,8 +70,7 @@ pub fn run_for(
     let pid = Pid::from_raw(child.id().cast_signed());
     let pid = pid.ok_or_else(|| CaseError::failed("a process has no number"))?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-    let limit =
-        Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
+    let limit = Timespec::try_from(limit).unwrap_or_default();
     let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&limit))? > 0;
     let took = begun.elapsed();
     if !ended {

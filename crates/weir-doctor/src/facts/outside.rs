@@ -4,7 +4,6 @@
 use crate::partition::Times;
 use alloc::boxed::Box;
 use alloc::string::String;
-use core::fmt;
 
 /// A process outside the run, as it was seen while a stage waited for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,33 +56,6 @@ impl FileWait {
     pub fn is_same(&self, other: &FileWait) -> bool {
         let key = |wait: &FileWait| (wait.kind, wait.path.clone(), wait.on.clone());
         key(self) == key(other)
-    }
-}
-
-/// The wait in a sentence, after "waiting for": `the disk: /data/x (ext4 on vda1)`,
-/// `/dev/nvidia0 (nvidia)`, `the terminal /dev/pts/3`, `the disk (in folio_wait_bit_common)`.
-impl fmt::Display for FileWait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.as_deref();
-        let terminal = |path: &str| {
-            path == "/dev/tty"
-                || ["/dev/pts/", "/dev/ttyS"].iter().any(|start| path.starts_with(start))
-        };
-        match (self.kind, path) {
-            (FileWaitKind::Disk, Some(path)) => write!(f, "the disk: {path}")?,
-            (FileWaitKind::Disk, None) => f.write_str("the disk")?,
-            (FileWaitKind::Device, Some(path)) if terminal(path) => {
-                return write!(f, "the terminal {path}");
-            }
-            (_, Some(path)) => f.write_str(path)?,
-            (FileWaitKind::File, None) => f.write_str("another file")?,
-            (FileWaitKind::Device, None) => f.write_str("a terminal or device")?,
-        }
-        match (&self.on, &self.kernel) {
-            (Some(on), _) => write!(f, " ({on})"),
-            (None, Some(kernel)) if path.is_none() => write!(f, " (in {kernel})"),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -193,47 +165,4 @@ pub enum PeerKind {
     /// The peer could not be found.
     #[default]
     Unknown,
-}
-
-/// The peer's name in a sentence, after "waiting for": `127.0.0.1:42022 (sshd 123)`, `the unix
-/// socket of postgres 8123`, `a connection to 0.0.0.0:80`, `a socket`.
-impl fmt::Display for Peer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.address, &self.program, self.pid) {
-            (_, Some(program), Some(pid)) if self.kind == PeerKind::Unix => {
-                write!(f, "the unix socket of {program} {pid}")
-            }
-            (Some(address), ..) if self.kind == PeerKind::Listening => {
-                write!(f, "a connection to {address}")
-            }
-            (Some(address), Some(program), Some(pid)) => write!(f, "{address} ({program} {pid})"),
-            (Some(address), ..) if self.kind == PeerKind::Unix => {
-                write!(f, "the unix socket {address}")
-            }
-            (Some(address), ..) => f.write_str(address),
-            _ => f.write_str("a socket"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::string::ToString;
-
-    #[test]
-    fn a_peer_is_named_as_far_as_it_is_known() {
-        let address = Some(String::from("127.0.0.1:42022"));
-        let mut peer = Peer { kind: PeerKind::Local, address, ..Peer::default() };
-        assert_eq!(peer.to_string(), "127.0.0.1:42022");
-        (peer.program, peer.pid) = (Some(String::from("sshd")), Some(123));
-        assert_eq!(peer.to_string(), "127.0.0.1:42022 (sshd 123)");
-        peer.kind = PeerKind::Unix;
-        assert_eq!(peer.to_string(), "the unix socket of sshd 123");
-        (peer.program, peer.address) = (None, Some(String::from("/run/x")));
-        assert_eq!(peer.to_string(), "the unix socket /run/x");
-        peer.kind = PeerKind::Listening;
-        assert_eq!(peer.to_string(), "a connection to /run/x");
-        assert_eq!(Peer::default().to_string(), "a socket");
-    }
 }

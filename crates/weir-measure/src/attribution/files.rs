@@ -219,7 +219,7 @@ mod tests {
         let path = file.path().to_str();
         assert_eq!(seen, [(path, 11), (Some("/dev/null"), 8), (Some("/data/x"), 2)]);
         assert!(waits[0].on.is_some());
-        assert_eq!(waits[1].to_string(), "/dev/null (mem)");
+        assert_eq!(waits[1].on.as_deref(), Some("mem"));
         assert_eq!(path_in(me, 8), None);
     }
 }

@@ -87,7 +87,7 @@ struct Task {
 }
 
 /// The result of one look at a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskLook {
     /// Its state.
     pub state: TaskState,
@@ -358,15 +358,7 @@ impl Task {
         if sched {
             self.on_cpu_permille = self.measure_on_cpu();
         }
-        let on_cpu_permille = self.on_cpu_permille;
-        let mut look = TaskLook {
-            state: TaskState::Unknown,
-            on_cpu_permille,
-            hidden: false,
-            uncounted: false,
-            awaited: None,
-            call: None,
-        };
+        let mut look = TaskLook { on_cpu_permille: self.on_cpu_permille, ..TaskLook::default() };
         let mut buffer = [0; 256];
         let read = match &self.syscall {
             Ok(file) => file.read(&mut buffer),

@@ -1,48 +1,35 @@
 //! The sampler: at each tick, the state of each group of tasks and the fill of each pipe, weighted
 //! by time.
 
-mod attach;
-mod ended;
-mod traced;
+mod population;
+mod tracer;
 
-use super::births::{Births, Census};
-use super::classify::{Awaited, Endpoints};
+pub use population::Grouping;
+
+use super::births::Census;
+use super::classify::Endpoints;
 use super::course::{Course, Seen};
-use super::group::{Group, MOST_GROUPS, describe, hints, is_due};
+use super::group::{Group, describe, hints, is_due};
 use super::pipes::{Fill, PipeWatch};
 use super::process::{Process, TaskLook, combine};
-use super::rows::{self, Rows};
+use super::rows;
 use super::tree::Discovery;
 use crate::lives::{Adopted, Life, Lives};
-use crate::proc::Descriptor;
-use std::collections::{BTreeMap, BTreeSet};
-use traced::Follower;
-use weir_doctor::facts::{Evidence, History, Traced};
-use weir_doctor::state::TaskState;
+use crate::proc::{Descriptor, ProcessIdentity};
+use population::Population;
+use tracer::Tracer;
+use weir_doctor::facts::{Evidence, History};
 use weir_sys::Pid;
 use weir_sys::proc::Sched;
-
-/// How found processes are put into groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grouping {
-    /// A process belongs to the group of its parent; the groups are the given stages.
-    ByStage,
-    /// Each process is a group of its own; the processes of a script are found from outside.
-    ByProcess,
-}
 
 /// Samples the tasks of a run.
 #[derive(Debug)]
 pub struct Sampler {
-    grouping: Grouping,
     discovery: Discovery,
-    processes: BTreeMap<Pid, Process>,
-    /// The groups, in order of arrival.
-    pub groups: Vec<Group>,
+    /// The processes, and the groups and rows in which they are accounted.
+    pub population: Population,
     /// The watched pipes.
     pub pipes: Vec<PipeWatch>,
-    /// The processes inside of stages, each by itself.
-    pub rows: Rows,
     /// Least capacity to give to pipes that are found in a script.
     found_pipe_bytes: u64,
     /// What the stages spent their time on; nothing for the processes of a script.
@@ -59,106 +46,71 @@ pub struct Sampler {
     pub adopted: Option<Adopted>,
     /// What the groups did and how full the pipes were over time, if that is kept.
     pub history: Option<History>,
-    /// The trace, if there is one, or why there is none.
-    follower: Option<Follower>,
-    refused: Option<Traced>,
-    /// CPU time that reading the trace took: fewer ticks would not make it less.
-    pub follow_ns: u64,
+    /// The trace, where one was begun.
+    pub tracer: Tracer,
 }
 
-/// How often to look again at a group that seems to wait for itself.
-const MORE_LOOKS: usize = 4;
 impl Sampler {
     /// Creates a sampler for which processes started from now on are new. It raises pipes that it
     /// finds to a capacity of `found_pipe_bytes`.
     pub fn new(grouping: Grouping, found_pipe_bytes: u64) -> Sampler {
-        let (processes, groups, pipes) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let discovery = Discovery::new();
-        let (rows, course) = (Rows::default(), Course::default());
-        let (ticks, looked_at, weight_ns) = (0, 0, 0);
         Sampler {
-            grouping,
-            discovery,
-            processes,
-            groups,
-            pipes,
-            rows,
+            discovery: Discovery::new(),
+            population: Population::new(grouping),
+            pipes: Vec::new(),
             found_pipe_bytes,
-            course,
-            ticks,
-            looked_at,
-            weight_ns,
+            course: Course::default(),
+            ticks: 0,
+            looked_at: 0,
+            weight_ns: 0,
             lives: Lives::open(),
             adopted: None,
             history: None,
-            follower: None,
-            refused: None,
-            follow_ns: 0,
+            tracer: Tracer::default(),
         }
+    }
+
+    /// Traces what is started from now on, and what is attached; the tracer says why, if it cannot.
+    pub fn trace(&mut self) {
+        self.tracer.begin(!self.population.is_each());
     }
 
     /// Adds a group whose first process is `pid`; returns its position.
     pub fn add_group(&mut self, pid: Pid, ends: Endpoints, now_ns: u64) -> usize {
-        let group = self.groups.len();
-        self.groups.push(Group::new(pid, ends, now_ns));
-        let mut process = Process::new(pid, group);
-        // It has no library yet.
-        process.see_program(false);
-        if self.grouping == Grouping::ByProcess {
-            process.count_alone();
-        }
-        self.processes.insert(pid, process);
+        let group = self.population.add_group(pid, ends, now_ns);
         if let Some(lives) = &mut self.lives {
             lives.add(pid, group, now_ns);
         }
         group
     }
 
+    /// Samples processes that run already, each a group of its own, parents before their children.
+    /// They lie under a shell of which nothing is known, as those of a script do.
+    pub fn attach(&mut self, found: &[ProcessIdentity], now_ns: u64) {
+        // The kernel's events tell of processes from their start on.
+        self.lives = None;
+        let pids: Vec<_> = found.iter().map(|process| process.pid).collect();
+        // Twice, for those that were just being started.
+        (0..2).for_each(|_| self.tracer.add(&pids));
+        self.population.attach(found, now_ns);
+    }
+
     /// Ends a group whose first process has ended: its remaining processes are no longer sampled,
     /// and no process of the group will wait for them.
     pub fn end_group(&mut self, group: usize, now_ns: u64) {
         self.follow(None);
-        let root = self.groups[group].root;
-        self.groups[group].last_ns = now_ns;
         // A process that was never seen still has the group's output open: it was left running.
-        let output = self.groups[group].ends.output;
+        let output = self.population.groups[group].ends.output;
         let mut behind = self.pipes.iter().filter(|pipe| Some(pipe.identity) == output);
         let left = behind.next().and_then(PipeWatch::has_writers) == Some(true);
-        self.groups[group].perhaps_unreaped |= left && self.grouping == Grouping::ByStage;
-        let members: Vec<Pid> = self.pids_of(group).filter(|pid| *pid != root).collect();
-        for pid in members {
-            let Some(process) = self.processes.get_mut(&pid) else { continue };
-            process.orphan |= process.last_look().is_some();
-            // The group has just waited for it, or it ended together with the group's first
-            // process.
-            self.groups[group].perhaps_unreaped |= !process.orphan && process.zombie_looks > 1;
-        }
-        self.groups[group].ended = true;
-        let each = self.grouping == Grouping::ByProcess;
-        if let Some(process) = self.processes.get_mut(&root).filter(|of| each || of.row.is_some())
-            && let Some((b'Z' | b'X', _)) = process.last_look()
-        {
-            process.zombie_looks += 1;
-        }
-        match self.grouping {
-            Grouping::ByStage => {
-                let members: Vec<Pid> = self.pids_of(group).collect();
-                members.iter().for_each(|pid| self.forget(*pid));
-            }
-            Grouping::ByProcess => self.forget(root),
-        }
+        self.population.end_group(group, left, now_ns, &mut self.tracer);
     }
 
     /// Ends the run: adds the last known figures of all processes to their groups' totals.
     pub fn close(&mut self) {
         self.follow(None);
         self.discovery.close();
-        for pid in self.pids().collect::<Vec<_>>() {
-            let Some(process) = self.processes.get_mut(&pid) else { continue };
-            process.orphan |= process.last_look().is_some();
-            self.groups[process.group].ended = true;
-            self.forget(pid);
-        }
+        self.population.close(&mut self.tracer);
         if let Some(lives) = self.lives.take() {
             self.adopt(&lives);
             self.lives = Some(lives);
@@ -167,9 +119,9 @@ impl Sampler {
 
     /// Adds the processes that no sample met.
     fn adopt(&mut self, lives: &Lives) {
-        let each = self.grouping == Grouping::ByProcess;
-        let groups = if each { &mut self.groups } else { &mut self.rows.groups };
-        let (adopted, places) = lives.adopt(groups);
+        let each = self.population.is_each();
+        let Population { groups, rows, .. } = &mut self.population;
+        let (adopted, places) = lives.adopt(if each { groups } else { &mut rows.groups });
         self.adopted = Some(adopted);
         // What is no longer known is estimated by samples.
         if lives.are_complete() {
@@ -177,8 +129,8 @@ impl Sampler {
                 true => life.parent.and_then(|parent| places[parent]),
                 false => Some(life.group),
             };
-            let births = lives.births(&starter, self.groups.len());
-            self.groups.iter_mut().zip(births).for_each(|(group, births)| group.births = births);
+            let births = lives.births(&starter, groups.len());
+            groups.iter_mut().zip(births).for_each(|(group, births)| group.births = births);
         }
     }
 
@@ -194,14 +146,13 @@ impl Sampler {
 
     /// Estimates how many processes of the run were too brief to be seen, and the quality of that.
     pub fn unseen(&self) -> (u64, Evidence) {
-        let mut all = Births::default();
-        self.groups.iter().for_each(|group| all.merge(&group.births));
+        let all = self.population.births();
         all.unseen(&self.census(), all.once())
     }
 
     /// Returns how many found processes were seen at one tick only.
     pub fn seen_once(&self) -> u64 {
-        self.groups.iter().map(|group| group.births.once()).sum()
+        self.population.groups.iter().map(|group| group.births.once()).sum()
     }
 
     /// Takes a sample of everything, which represents the `weight_ns` before `now_ns`.
@@ -211,14 +162,14 @@ impl Sampler {
         self.find(now_ns);
         let fills = self.look_at_pipes(now_ns, weight_ns);
         self.follow(Some(&fills));
-        self.rows.begin(weight_ns);
-        let mut strongest: Vec<Option<(TaskState, u32)>> = vec![None; self.groups.len()];
-        let mut counts = vec![0; self.groups.len()];
-        let mut has_children = vec![false; self.groups.len()];
+        let each = self.population.is_each();
+        let Population { processes, groups, rows, .. } = &mut self.population;
+        rows.begin(weight_ns);
+        let mut seen = vec![Seen::default(); groups.len()];
+        let mut has_children = vec![false; groups.len()];
         let (mut dead, mut waits) = (Vec::new(), Vec::new());
-        for process in self.processes.values_mut() {
-            let group = &mut self.groups[process.group];
-            let each = self.grouping == Grouping::ByProcess;
+        for process in processes.values_mut() {
+            let group = &mut groups[process.group];
             let due = is_due(process.looks + 1, each) || group.ends_due;
             if each && due && rows::refresh_ends(group, process.pid) {
                 rows::watch(&mut self.pipes, process.pid, group, Some(self.found_pipe_bytes));
@@ -232,14 +183,15 @@ impl Sampler {
                 }
             }
             if let Some(row) = process.row {
-                self.rows.look(row, process, &looks);
+                rows.look(row, process, &looks);
             }
-            Sampler::tell(self.follower.as_mut(), process, &looks);
+            self.tracer.tell(process, &looks);
             group.gone = group.gone.plus(gone);
-            counts[process.group] += looks.len();
+            seen[process.group].tasks += looks.len();
             for look in &looks {
-                note(group, look);
-                combine(&mut strongest[process.group], look);
+                group.hidden |= look.hidden;
+                group.uncounted |= look.uncounted;
+                combine(&mut seen[process.group].state, look);
             }
             let found =
                 |look: &TaskLook| Some((process.group, process.pid, look.state, look.awaited?));
@@ -263,17 +215,15 @@ impl Sampler {
                 process.refresh_totals();
             }
         }
-        self.looked_at = counts.iter().sum();
-        let totals = self.totals();
-        self.bury(&dead);
-        self.look_again(&mut strongest, &counts, &fills);
-        let counts_for = |group: usize, state| strongest[group].is_some_and(|(of, _)| of == state);
-        waits.retain(|(group, _, state, _)| counts_for(*group, *state));
-        self.note_waits(&waits, weight_ns);
-        for (group, has_children) in self.groups.iter_mut().zip(has_children) {
+        self.looked_at = seen.iter().map(|group| group.tasks).sum();
+        let totals = self.population.totals();
+        self.population.bury(&dead, &mut self.tracer);
+        self.population.look_again(&mut seen, &fills);
+        self.population.note_waits(&waits, &seen, weight_ns);
+        for (group, has_children) in self.population.groups.iter_mut().zip(has_children) {
             group.births.any_ns += if has_children { weight_ns } else { 0 };
         }
-        self.end_tick(&strongest, &counts, &totals, now_ns);
+        self.end_tick(&seen, &totals, now_ns);
     }
 
     /// Looks at the fill of each pipe.
@@ -289,146 +239,39 @@ impl Sampler {
         fills
     }
 
-    /// Adds what a tick showed of each group, its strongest state and its number of tasks, to the
-    /// sums.
-    fn end_tick(
-        &mut self,
-        strongest: &[Option<(TaskState, u32)>],
-        counts: &[usize],
-        totals: &[Sched],
-        now_ns: u64,
-    ) {
-        let weight_ns = self.weight_ns;
-        self.hand_over();
-        for (position, group) in self.groups.iter_mut().enumerate() {
-            group.add_tick(strongest[position], counts[position], now_ns, weight_ns);
-            let state = group.now.filter(|_| !group.ended && strongest[position].is_some());
-            if let (Some(state), Some(history)) = (state, &mut self.history) {
-                history.add(position, state, now_ns, weight_ns);
+    /// Adds what a tick showed of each group to the sums.
+    fn end_tick(&mut self, seen: &[Seen], totals: &[Sched], now_ns: u64) {
+        let (weight_ns, each) = (self.weight_ns, self.population.is_each());
+        let Population { groups, rows, .. } = &mut self.population;
+        self.tracer.hand_over(groups, rows);
+        for (position, group) in groups.iter_mut().enumerate() {
+            let Seen { tasks, state } = seen[position];
+            group.add_tick(state, tasks, now_ns, weight_ns);
+            let now = group.now.filter(|_| !group.ended && state.is_some());
+            if let (Some(now), Some(history)) = (now, &mut self.history) {
+                history.add(position, now, now_ns, weight_ns);
             }
         }
-        if self.grouping == Grouping::ByStage {
+        if !each {
             self.course.add(now_ns, weight_ns, totals, |group| Seen {
-                tasks: counts[group],
-                state: strongest[group].filter(|_| !self.groups[group].ended),
+                state: seen[group].state.filter(|_| !groups[group].ended),
+                ..seen[group]
             });
         }
-        self.rows.end(now_ns, weight_ns);
+        rows.end(now_ns, weight_ns);
     }
 
-    /// Returns the CPU and waiting time of each stage so far.
-    fn totals(&self) -> Vec<Sched> {
-        let mut totals: Vec<Sched> = self.groups.iter().map(|group| group.gone).collect();
-        for process in self.processes.values() {
-            totals[process.group] = totals[process.group].plus(process.sched());
-        }
-        totals
-    }
-
-    /// Notes what groups waited for: the task whose state is that of its group tells.
-    fn note_waits(&mut self, waits: &[(usize, Pid, TaskState, Awaited)], weight_ns: u64) {
-        let mut noted = BTreeSet::new();
-        for (position, pid, state, awaited) in waits {
-            // Of several tasks in that state the first counts.
-            if !noted.insert(*position) {
-                continue;
-            }
-            let group = &mut self.groups[*position];
-            match awaited {
-                Awaited::Socket { fd, writes, .. } => {
-                    let processes = &self.processes;
-                    let inside = |pid: Pid| processes.contains_key(&pid);
-                    group.peers.note(*pid, (*fd, *writes), weight_ns, &inside);
-                }
-                awaited => group.files.note(*pid, *state, *awaited, weight_ns),
-            }
-        }
-    }
-
-    /// Looks again at groups all of whose tasks seemed to wait for each other. That is impossible:
-    /// tasks are sampled one after the other, so two that pass work to and fro can both appear to
-    /// wait.
-    fn look_again(
-        &mut self,
-        strongest: &mut [Option<(TaskState, u32)>],
-        counts: &[usize],
-        fills: &[(Descriptor, Fill)],
-    ) {
-        for (position, seen) in strongest.iter_mut().enumerate().filter(|(at, _)| counts[*at] > 1) {
-            let ends = self.groups[position].ends;
-            let hints = hints(&ends, fills);
-            for _ in 0..MORE_LOOKS {
-                let among_themselves =
-                    matches!(seen, Some((TaskState::Child | TaskState::Lock, _)));
-                if !among_themselves {
-                    break;
-                }
-                let members = self.processes.values_mut().filter(|p| p.group == position);
-                members.for_each(|process| {
-                    let (looks, gone) = process.look(&ends, hints, false);
-                    let group = &mut self.groups[position];
-                    group.gone = group.gone.plus(gone);
-                    looks.iter().for_each(|look| combine(seen, look));
-                });
-            }
-        }
+    /// Takes what the trace has told since the last time. `fills` are those of the pipes now.
+    fn follow(&mut self, fills: Option<&[(Descriptor, Fill)]>) {
+        let Population { processes, groups, rows, .. } = &self.population;
+        self.tracer.follow(processes.values(), (groups, rows), fills);
     }
 
     /// Looks for new processes and threads at the start of a tick.
     pub fn find(&mut self, now_ns: u64) {
-        for found in self.discovery.look(now_ns, &mut self.processes) {
-            let Some(starter) = self.processes.get(&found.parent).map(|parent| parent.group) else {
-                continue;
-            };
-            let own = self.grouping == Grouping::ByProcess && self.groups.len() < MOST_GROUPS;
-            let group = if own {
-                let group = Group::new(found.pid, Endpoints::default(), now_ns);
-                let margin_ns = self.weight_ns / 2;
-                self.groups.push(Group { parent: Some(starter), margin_ns, ..group });
-                self.groups.len() - 1
-            } else {
-                starter
-            };
-            if own || !self.groups[starter].ended {
-                let parent = found.parent;
-                let mut process = Process::found(found, group, starter);
-                if own {
-                    process.count_alone();
-                }
-                if self.grouping == Grouping::ByStage {
-                    let above = self.row_of(parent, starter);
-                    let row =
-                        above.and_then(|row| self.rows.add(&process, starter, Some(row), now_ns));
-                    if let Some(row) = row {
-                        self.rows.groups[row].margin_ns = self.weight_ns / 2;
-                    }
-                    process.row = row;
-                }
-                self.processes.insert(process.pid, process);
-            }
+        for found in self.discovery.look(now_ns, &mut self.population.processes) {
+            self.population.add_found(found, now_ns, self.weight_ns / 2);
         }
-    }
-
-    /// Returns the row of a process of a stage that has started another. The first process of a
-    /// stage gets one only then.
-    fn row_of(&mut self, pid: Pid, stage: usize) -> Option<usize> {
-        let process = self.processes.get_mut(&pid)?;
-        if process.row.is_none() && self.groups[stage].root == pid {
-            let from_ns = self.groups[stage].first_ns;
-            process.row = self.rows.add(process, stage, None, from_ns);
-        }
-        process.row
-    }
-
-    /// Iterates over all sampled processes.
-    pub fn pids(&self) -> impl Iterator<Item = Pid> {
-        self.processes.keys().copied()
-    }
-
-    /// Iterates over those of one group.
-    pub fn pids_of(&self, group: usize) -> impl Iterator<Item = Pid> {
-        let members = self.processes.values().filter(move |process| process.group == group);
-        members.map(|process| process.pid)
     }
 }
 
@@ -438,11 +281,6 @@ fn refresh(group: &mut Group, process: &mut Process) {
     if process.pid == group.root {
         describe(group, process);
     }
-}
-
-fn note(group: &mut Group, look: &TaskLook) {
-    group.hidden |= look.hidden;
-    group.uncounted |= look.uncounted;
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ fn answer(line: &AtomicU64, over: &AtomicBool) {
             }
             std::hint::spin_loop();
         }
+        // Release and acquire: the other side's. Each store answers the load before it.
         line.store(expected + 1, Ordering::Release);
         expected += 2;
     }

@@ -3,7 +3,7 @@
 use super::bytes::Hint;
 use super::job::{Job, StageSpec};
 use super::{RunningJob, bytes, sums};
-use crate::attribution::{Births, Group, Peers, Sampler};
+use crate::attribution::{Group, Peers, Sampler};
 use crate::hot::Profiler;
 use crate::machine;
 use crate::oom;
@@ -224,18 +224,18 @@ impl RunningJob {
             super::script::look_inside(&mut run, &self.sampler, self.limit_bytes, job);
             run.phases = if blind { Vec::new() } else { self.phases(&run, start_ns) };
         }
-        let mut births = Births::default();
-        self.sampler.groups.iter().for_each(|group| births.merge(&group.births));
-        let shell = self.sampler.groups.first().map_or("", |group| &group.program);
+        let population = &self.sampler.population;
+        let births = population.births();
+        let shell = population.groups.first().map_or("", |group| &group.program);
         let once = births.once();
         run.started = births.started(shell, run.wall_ns, &self.sampler.census(), once);
-        let unreaped_ns = self.sampler.groups.iter().map(Group::unreaped_ns).sum();
+        let unreaped_ns = population.groups.iter().map(Group::unreaped_ns).sum();
         (run.host, run.quota) = self.around.since(run.wall_ns, unreaped_ns);
         for group in &mut run.groups {
             (group.run.host, group.run.quota) = (run.host, run.quota);
         }
         run.unseen = if job.script { self.unseen(&run) } else { None };
-        run.traced = self.sampler.traced();
+        run.traced = self.sampler.tracer.traced();
         run.hot = self.profiler.take().map(Profiler::finish);
         run.history = self.history(job);
         run
@@ -245,7 +245,7 @@ impl RunningJob {
     fn history(&mut self, job: &Job) -> Option<History> {
         let history = self.sampler.history.take()?;
         let stage = |group| self.live.iter().position(|one| one.started_group() == Some(group));
-        let groups = &self.sampler.groups;
+        let groups = &self.sampler.population.groups;
         let name = |group: usize| match stage(group).filter(|_| !job.script) {
             Some(stage) => (Some(stage), job.stages[stage].label.clone()),
             None => (None, groups.get(group).map_or_else(String::new, |one| one.command.clone())),
@@ -258,7 +258,7 @@ impl RunningJob {
     fn unseen(&self, run: &Run) -> Option<Unseen> {
         let LiveState::Ended(ended) = &self.live.first()?.state else { return None };
         let reaped = ended.reaped?;
-        let groups = || self.sampler.groups.iter();
+        let groups = || self.sampler.population.groups.iter();
         // What nobody waited for is not in the sums.
         let unreaped_ns: u64 = groups().map(Group::unreaped_ns).sum();
         let all_ns = reaped.user_ns + reaped.system_ns + unreaped_ns;
@@ -298,7 +298,7 @@ impl RunningJob {
     fn hints(&self) -> Vec<Hint> {
         let hint = |live: &LiveStage| match &live.state {
             LiveState::Ended(ended) => {
-                let group = &self.sampler.groups[ended.group];
+                let group = &self.sampler.population.groups[ended.group];
                 let (may_splice, position_bytes) = (group.may_splice, group.position_bytes);
                 Hint { may_splice, position_bytes }
             }
@@ -326,7 +326,7 @@ fn stage(live: &LiveStage, spec: &StageSpec, sampler: &Sampler) -> Stage {
         }
         LiveState::Running(_) => return stage,
     };
-    let group = &sampler.groups[ended.group];
+    let group = &sampler.population.groups[ended.group];
     stage.wall_ns = ended.end_ns.saturating_sub(live.start_ns);
     stage.program = group.top_program().to_owned();
     stage.most_tasks = group.most_tasks.max(1);

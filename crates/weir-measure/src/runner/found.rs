@@ -50,9 +50,10 @@ impl<'a> Processes<'a> {
         label: &dyn Fn(usize) -> Option<String>,
         job: &Job,
     ) -> Processes<'a> {
+        let population = &sampler.population;
         let (groups, pipes) = match inside {
-            None => (&sampler.groups, &sampler.pipes),
-            Some(_) => (&sampler.rows.groups, &sampler.rows.pipes),
+            None => (&population.groups, &sampler.pipes),
+            Some(_) => (&population.rows.groups, &population.rows.pipes),
         };
         let is_member = |at: &usize| inside.is_none_or(|stage| groups[*at].stage == stage);
         let members: Vec<usize> = (0..groups.len()).filter(is_member).collect();

@@ -43,7 +43,6 @@ use weir_doctor::ending::MemoryKills;
 use weir_doctor::facts::{History, Run};
 use weir_doctor::sizing::Sizing;
 use weir_measure_sys::signals;
-use weir_sys::cpu::thread_ns;
 
 /// At the start the ticks are closer together: their interval is this share (1/32) of the time that
 /// has passed, so short runs have samples too, and no more than a longer one needs.
@@ -138,15 +137,14 @@ impl RunningJob {
             let now_ns = self.clock.now_ns();
             if now_ns >= due_ns {
                 let weight_ns = now_ns.saturating_sub(last_ns).min(job.tick_ns * LONGEST_TICKS);
-                let (begun_ns, follow_ns) = (thread_ns(), self.sampler.follow_ns);
+                let begun_ns = self.sampler.tracer.look_ns();
                 self.sampler.tick(now_ns, weight_ns);
                 if let Some(profiler) = &mut self.profiler {
                     profiler.take();
                 }
                 last_ns = now_ns;
                 // Not by the clock: a job stopped just here would not be sampled for minutes.
-                let cost_ns =
-                    (thread_ns() + follow_ns).saturating_sub(begun_ns + self.sampler.follow_ns);
+                let cost_ns = self.sampler.tracer.look_ns().saturating_sub(begun_ns);
                 costs.add(cost_ns, self.sampler.looked_at);
                 due_ns = now_ns + pause_ns(now_ns, job.tick_ns, costs.usual_ns(), &mut random);
             }
@@ -219,7 +217,7 @@ impl RunningJob {
         // Twice, for processes that were just being started.
         for _ in 0..2 {
             self.sampler.find(self.clock.now_ns());
-            for pid in self.sampler.pids() {
+            for pid in self.sampler.population.pids() {
                 // It may have ended just now.
                 let _ = signals::send(pid, signal);
             }
@@ -251,7 +249,7 @@ impl RunningJob {
         let live = &mut self.live[position];
         live.stopped = stopped;
         if let Some(group) = live.group() {
-            self.sampler.groups[group].stopped = stopped;
+            self.sampler.population.groups[group].stopped = stopped;
         }
     }
 

@@ -25,7 +25,7 @@ const SHELL_NS: u64 = 30_000_000;
 /// Sets the groups, stages and pipes of a script's run.
 pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job) {
     let shell = job.shell.file_name().unwrap_or_default().to_string_lossy();
-    let labels = labels(&sampler.groups, run.wall_ns, &shell);
+    let labels = labels(&sampler.population.groups, run.wall_ns, &shell);
     let processes = Processes::new(sampler, None, &|at| labels[at].clone(), job);
     let mut groups = processes.groups(run, sampler, limit_bytes);
     let left_out = keep_longest(&mut groups);
@@ -57,7 +57,7 @@ pub(super) fn fill(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job
 /// Sets the groups that were found inside of a pipeline's stages.
 pub(super) fn look_inside(run: &mut Run, sampler: &Sampler, limit_bytes: u64, job: &Job) {
     let shell = job.shell.file_name().unwrap_or_default().to_string_lossy();
-    let labels = labels(&sampler.rows.groups, run.wall_ns, &shell);
+    let labels = labels(&sampler.population.rows.groups, run.wall_ns, &shell);
     for stage in 0..run.stages.len() {
         let processes = Processes::new(sampler, Some(stage), &|at| labels[at].clone(), job);
         if processes.are_none() {

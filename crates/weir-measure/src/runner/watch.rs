@@ -4,7 +4,7 @@ use super::around::RunSurroundings;
 use super::job::Job;
 use super::look_costs::LookCosts;
 use super::{LONGEST_TICKS, allow_all_files, pause_ns, script};
-use crate::attribution::{Births, Group, Grouping, PipeWatch, Sampler};
+use crate::attribution::{Group, Grouping, PipeWatch, Sampler};
 use crate::clock::Clock;
 use crate::hot::Profiler;
 use crate::machine;
@@ -17,7 +17,6 @@ use weir_doctor::backlog::{Activity, Trend};
 use weir_doctor::facts::{self, Evidence, History, Run, WatchedPipe};
 use weir_doctor::sort;
 use weir_sys::Pid;
-use weir_sys::cpu::thread_ns;
 use weir_sys::proc::processes;
 
 /// Longest sleep: signals are noticed this late.
@@ -72,7 +71,7 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let (trends, has_ended) = sample(&mut sampler, &mut profiler, aim, &clock, is_over);
     let wall_ns = clock.now_ns();
     sampler.close();
-    sampler.groups[0].last_ns = wall_ns;
+    sampler.population.groups[0].last_ns = wall_ns;
     let job = Job { script: true, ..Job::default() };
     let mut run = Run {
         wall_ns,
@@ -85,8 +84,7 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     script::fill(&mut run, &sampler, machine::pipe_limit_bytes(), &job);
     // They had started long before.
     run.critical_path = None;
-    let mut births = Births::default();
-    sampler.groups.iter().for_each(|group| births.merge(&group.births));
+    let births = sampler.population.births();
     run.started = births.started("sh", wall_ns, &sampler.census(), births.once());
     (run.host, run.quota) = around.since(wall_ns, 0);
     // Nobody tells what of the CPU time that others used was theirs.
@@ -99,8 +97,9 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let is_stuck = activity(&run).is_stuck();
     run.watched = Some(facts::Watched { pids, has_ended, is_stuck, pipes });
     run.hot = profiler.map(Profiler::finish);
-    run.traced = sampler.traced();
-    let command = |at: usize| sampler.groups.get(at).map(|group: &Group| group.command.clone());
+    run.traced = sampler.tracer.traced();
+    let groups = &sampler.population.groups;
+    let command = |at: usize| groups.get(at).map(|group: &Group| group.command.clone());
     let history = sampler.history.take();
     run.history = history.map(|it| it.named(&|at| (None, command(at).unwrap_or_default()), true));
     Watched::Seen(Box::new(run))
@@ -130,13 +129,13 @@ fn sample(
     let (mut last_ns, mut costs) = (0, LookCosts::default());
     loop {
         let now_ns = clock.now_ns();
-        let (begun_ns, follow_ns) = (thread_ns(), sampler.follow_ns);
+        let begun_ns = sampler.tracer.look_ns();
         sampler.tick(now_ns, (now_ns - last_ns).min(aim.tick_ns * LONGEST_TICKS));
         if let Some(profiler) = profiler {
             profiler.take();
         }
         last_ns = now_ns;
-        let cost_ns = (thread_ns() + follow_ns).saturating_sub(begun_ns + sampler.follow_ns);
+        let cost_ns = sampler.tracer.look_ns().saturating_sub(begun_ns);
         costs.add(cost_ns, sampler.looked_at);
         trends.resize_with(sampler.pipes.len(), Trend::default);
         for (trend, fill) in trends.iter_mut().zip(sampler.pipes.iter().map(|pipe| pipe.now)) {
@@ -145,7 +144,7 @@ fn sample(
                 trend.add(now_ns, fill.bytes as f64 / capacity_bytes as f64);
             }
         }
-        let has_ended = sampler.groups.iter().all(|group| group.ended);
+        let has_ended = sampler.population.groups.iter().all(|group| group.ended);
         let due_ns = now_ns + pause_ns(now_ns, aim.tick_ns, costs.usual_ns(), &mut random);
         let due_ns = due_ns.min(end_ns);
         while !has_ended && !is_over() && clock.now_ns() < due_ns {
@@ -162,7 +161,7 @@ fn sample(
 fn pipes(sampler: &Sampler, trends: &[Trend]) -> Vec<WatchedPipe> {
     let of = |(watch, trend): (&PipeWatch, &Trend)| {
         let is = |end: Option<Descriptor>| end == Some(watch.identity);
-        let mut all = sampler.groups.iter();
+        let mut all = sampler.population.groups.iter();
         let writer = all.clone().find(|group| is(group.ends.output));
         let reader = all.find(|group| is(group.ends.input));
         let (writer_pid, reader_pid) = (writer.map(|it| it.root), reader.map(|it| it.root));

@@ -1,6 +1,7 @@
 //! Options of `weir buffer`.
 
 use super::JsonOption;
+use crate::units::parse::{percent, rate};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +22,8 @@ pub struct BufferOptions {
     pub pool: PoolFlags,
 
     /// Pass on at most this many bytes a second, such as 10M
-    #[arg(short = 'L', long, value_name = "SIZE", allow_hyphen_values = true, value_parser = rate)]
+    #[arg(short = 'L', long, value_name = "SIZE", allow_hyphen_values = true,
+          value_parser = rate(1, TOO_SLOW))]
     pub rate: Option<u64>,
 
     /// Expected number of bytes, for the share done and the time left; known if input is a file
@@ -31,7 +33,7 @@ pub struct BufferOptions {
 
     /// Pass nothing on until this share of the memory is in use, or all input was read
     #[arg(short = 'P', long, value_name = "PERCENT",
-          allow_hyphen_values = true, value_parser = percent)]
+          allow_hyphen_values = true, value_parser = percent(1..=100_u8, NO_SHARE))]
     pub start: Option<u8>,
 
     /// At the end, print on standard error how many bytes passed, and how
@@ -84,6 +86,9 @@ pub struct PoolFlags {
     #[arg(long, conflicts_with = "no_spill")]
     pub verify: bool,
 }
+
+const TOO_SLOW: &str = "no byte would ever pass; write a rate such as 500K or 10M";
+const NO_SHARE: &str = "not a share of the memory; write 1 to 100, such as 50";
 
 const JSON: &str = "At the end, write the statistics as JSON (schema weir.buffer/2) to FILE";
 
@@ -145,19 +150,6 @@ fn memory(text: &str) -> Result<u64, String> {
 fn limit(text: &str) -> Result<u64, String> {
     match crate::units::parse::size(text)? {
         bytes if bytes > MOST_BYTES => Err(String::from("too large: at most 4T")),
-        bytes => Ok(bytes),
-    }
-}
-
-fn percent(text: &str) -> Result<u8, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).parse();
-    let percent = number.ok().filter(|percent| (1..=100).contains(percent));
-    percent.ok_or_else(|| String::from("not a share of the memory; write 1 to 100, such as 50"))
-}
-
-fn rate(text: &str) -> Result<u64, String> {
-    match crate::units::parse::size(text)? {
-        0 => Err(String::from("no byte would ever pass; write a rate such as 500K or 10M")),
         bytes => Ok(bytes),
     }
 }

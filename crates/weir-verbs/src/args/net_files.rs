@@ -1,7 +1,7 @@
 //! Options of `weir net tftpd`, `tftp`, `serve` and `connect`.
 
 use super::JsonOption;
-use crate::units::parse::size;
+use crate::units::parse::{rate, size};
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
@@ -53,7 +53,7 @@ pub struct NetTftpdOptions {
     pub per_host: u16,
 
     /// Most bytes a second, sent and received, of all transfers together [default: no limit]
-    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    #[arg(long, value_name = "SIZE", value_parser = rate(1024, "less than 1K a second"))]
     pub rate: Option<u64>,
 
     /// Longest window to agree on, in blocks
@@ -278,14 +278,6 @@ pub struct NetTelnetOptions {
     /// Ask for binary transmission in both directions
     #[arg(long)]
     pub binary: bool,
-}
-
-/// Parses bytes a second: at least 1 KiB.
-fn rate(text: &str) -> Result<u64, String> {
-    match size(text)? {
-        ..1024 => Err(String::from("less than 1K a second")),
-        rate => Ok(rate),
-    }
 }
 
 const TFTPD_EXAMPLES: &str = "\

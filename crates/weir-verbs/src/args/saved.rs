@@ -1,6 +1,8 @@
 //! Options of `weir history` and `weir compare`.
 
 use super::JsonOption;
+use crate::units::parse::percent;
+use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -122,7 +124,8 @@ pub struct CompareOptions {
     pub b: Option<String>,
 
     /// Largest difference that does not matter
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "5%",
+          value_parser = percent(0.0..=100.0, NO_SHARE).map(|of: f64| of / 100.0))]
     pub band: f64,
 
     #[command(flatten)]
@@ -136,6 +139,8 @@ pub struct CompareOptions {
     #[arg(short, long)]
     pub verbose: bool,
 }
+
+const NO_SHARE: &str = "not a share from 0% to 100%";
 
 const COMPARE_JSON: &str =
     "Write the comparison as JSON (schema weir.compare/2) to FILE; - is standard output";
@@ -170,11 +175,3 @@ Examples:
   weir bench --save before; weir bench --save after; weir compare before after
   weir compare before
   weir compare old.json new.json --band 2% --fail-on slower";
-
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
-    match number {
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err(String::from("not a share from 0% to 100%")),
-    }
-}

@@ -165,10 +165,9 @@ impl Talk {
     /// Waits for something to do. Returns whether there is input, and room for it.
     fn wait(&mut self) -> Result<bool, Fault> {
         let Talk { endpoint, id, input_ended, was_open, waiting, .. } = self;
-        let time = endpoint.idle_time(LOOK);
+        let limit = Timespec::try_from(endpoint.idle_time(LOOK)).unwrap_or_default();
         let has_room = waiting.is_empty() && endpoint.stack().room_bytes(*id) > 0;
         let wants = *was_open && !*input_ended && has_room;
-        let limit = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
         let input = rustix::stdio::stdin();
         let bell = endpoint.poll_descriptor()?;
         let mut asked = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];

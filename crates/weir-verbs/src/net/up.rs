@@ -168,6 +168,7 @@ impl Commanded {
 
     /// Ends the command, if it is still running, and returns its status.
     fn finish(self) -> ExitCode {
+        // Release: pairs with the acquire of the threads that look at it.
         self.stop.store(true, Ordering::Release);
         while self.waiting.as_ref().is_some_and(|waiting| !waiting.is_finished()) {
             // Acquire: pairs with the Release store of the thread that started it.

@@ -66,10 +66,12 @@ pub fn print(run: &Run) -> Vec<String> {
         }
         if let Some(peer) = &stage.peer {
             let found = outside::finding(run, peer).map_or_else(String::new, |f| format!(": {f}"));
+            let peer = outside::peer_name(peer);
             remarks.push(format!("{name}: it waited on a socket for {peer}{found}"));
         }
         for file in stage.files.iter().filter(|file| file.waited_ns >= 1_000_000) {
-            remarks.push(format!("{name}: it waited {} for {file}", seconds(file.waited_ns)));
+            let (time, file) = (seconds(file.waited_ns), outside::file_name(file));
+            remarks.push(format!("{name}: it waited {time} for {file}"));
         }
         if !stage.single_task && stage.failure.is_none() && stage.processes <= 1 {
             let tasks = match stage.most_tasks {

@@ -51,7 +51,7 @@ impl Bars {
     ) -> Vec<String> {
         let mut rows: Vec<Row> = Vec::new();
         for at in shown {
-            let group = &sampler.groups[*at];
+            let group = &sampler.population.groups[*at];
             let parts = [
                 self.states(now_ns, *at, group),
                 fill(group, sampler),

@@ -49,14 +49,15 @@ impl Live {
 
     /// Returns the line, of at most `columns` columns.
     pub fn line(&mut self, now_ns: u64, sampler: &Sampler, columns: usize) -> String {
-        let alive = || sampler.groups.iter().enumerate().filter(|(_, group)| !group.ended);
+        let groups = &sampler.population.groups;
+        let alive = || groups.iter().enumerate().filter(|(_, group)| !group.ended);
         let mut parts = vec![Part::new(0, format!("weir {}", clock(now_ns / 1_000_000_000)))];
         let Some((top, group)) = alive().max_by_key(|(at, group)| (busy(group), usize::MAX - at))
         else {
             return lay(|_| parts.clone(), columns);
         };
         let fed = if sampler.pipes.is_empty() { top } else { 0 };
-        let left = self.left(now_ns, &sampler.groups[fed]);
+        let left = self.left(now_ns, &groups[fed]);
         let rate = self.rate(now_ns, top, group, sampler);
         parts.extend(group.now.and_then(describe).map(|text| Part::new(STATE, text)));
         parts.extend(left.map(|text| Part::new(LEFT, text)));
@@ -84,20 +85,21 @@ impl Live {
         columns: usize,
         rows: usize,
     ) -> Vec<String> {
-        let mut shown: Vec<usize> = (0..sampler.groups.len()).collect();
-        let is_stage = |at: &usize| sampler.groups[*at].parent.is_none() && !self.labels.is_empty();
+        let groups = &sampler.population.groups;
+        let mut shown: Vec<usize> = (0..groups.len()).collect();
+        let is_stage = |at: &usize| groups[*at].parent.is_none() && !self.labels.is_empty();
         // Of what a script starts: not what has ended, nor who waits for a child.
         let works = |at: &usize| {
-            let group = &sampler.groups[*at];
+            let group = &groups[*at];
             !group.ended && group.now != Some(TaskState::Child)
         };
         shown.retain(|at| is_stage(at) || works(at));
-        sort::by_key(&mut shown, |at| Reverse(busy(&sampler.groups[*at])));
+        sort::by_key(&mut shown, |at| Reverse(busy(&groups[*at])));
         shown.truncate(rows.saturating_sub(2));
         sort::by_key(&mut shown, |at| *at);
         let mut head = format!("weir {}", clock(now_ns / 1_000_000_000));
         // The first that reads a file: the first stage of a pipeline.
-        let left = shown.iter().find_map(|at| self.left(now_ns, &sampler.groups[*at]));
+        let left = shown.iter().find_map(|at| self.left(now_ns, &groups[*at]));
         head.extend(left.map(|text| format!("  {text}")));
         let mut bars = std::mem::take(&mut self.bars);
         let mut lines = vec![cut(&head, columns)];
@@ -166,7 +168,7 @@ fn describe(state: TaskState) -> Option<&'static str> {
 
 /// Returns how full the pipe before a stage is, or else the pipe after it.
 fn pipe(at: usize, sampler: &Sampler) -> Option<String> {
-    let ends = sampler.groups[at].ends;
+    let ends = sampler.population.groups[at].ends;
     let of = |end| sampler.pipes.iter().find(|pipe| Some(pipe.identity) == end)?.now;
     let said = |fill: weir_measure::attribution::Fill, what: &str| {
         let share = 100 * fill.bytes / fill.capacity_bytes.max(1);
@@ -265,7 +267,7 @@ fn clock(s: u64) -> String {
 
 /// Returns whether everything that a group's processes print goes elsewhere than to a terminal.
 pub fn prints_elsewhere(sampler: &Sampler, group: usize) -> bool {
-    let mut pids = sampler.pids_of(group).peekable();
+    let mut pids = sampler.population.pids_of(group).peekable();
     pids.peek().is_some()
         && pids.all(|pid| {
             read_link(format!("/proc/{pid}/fd/1")).is_ok_and(|target| !is_terminal(&target))

@@ -98,20 +98,20 @@ impl Watch {
     /// Whether to show the line now. It is not shown while a stage uses the terminal.
     fn is_wanted(&mut self, sampler: &Sampler) -> bool {
         if self.looks.is_multiple_of(TERMINAL_LOOKS) {
-            let in_use = || sampler.groups.iter().any(uses_terminal);
+            let in_use = || sampler.population.groups.iter().any(uses_terminal);
             self.wanted = match self.shows {
                 Shows::Always => true,
                 Shows::Never => false,
                 Shows::Unless => !in_use(),
                 Shows::IfElsewhere => {
-                    let last = sampler.groups.len().checked_sub(1);
+                    let last = sampler.population.groups.len().checked_sub(1);
                     last.is_some_and(|last| prints_elsewhere(sampler, last)) && !in_use()
                 }
             };
         }
         self.looks += 1;
         let reads_terminal = |group: &Group| group.now == Some(TaskState::Device);
-        self.wanted && !sampler.groups.iter().any(reads_terminal)
+        self.wanted && !sampler.population.groups.iter().any(reads_terminal)
     }
 }
 

@@ -117,11 +117,8 @@ enum Waited {
 fn wait(input: &OwnedFd, heard: &Heard, time: Duration) -> Waited {
     let bell = heard.bell();
     let mut set = [PollFd::new(input, PollFlags::IN), PollFd::new(&bell, PollFlags::IN)];
-    let time = Timespec {
-        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: time.subsec_nanos().into(),
-    };
-    match poll(&mut set, Some(&time)) {
+    let time = Timespec::try_from(time).ok();
+    match poll(&mut set, time.as_ref()) {
         Ok(0) => return Waited::Nothing,
         Ok(_) => {}
         Err(Errno::INTR) => return Waited::Signal,

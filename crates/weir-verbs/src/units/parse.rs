@@ -1,11 +1,32 @@
 //! Parses the sizes and times of all options.
 
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Parses a size in bytes, as `weir::tune::parse_size` does.
 pub fn size(text: &str) -> Result<u64, String> {
     weir::tune::parse_size(text)
         .ok_or_else(|| String::from("not a size; write 65536, 64K, 1.5G or 2T"))
+}
+
+/// Makes a parser of bytes a second: at least `least`; `why` is the error of fewer.
+pub fn rate(least: u64, why: &'static str) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| match size(text)? {
+        bytes if bytes < least => Err(why.to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Makes a parser of percentages in this range: `5%` or `5`; `why` is the error of others.
+pub fn percent<N: Clone + FromStr + PartialOrd + Send + Sync + 'static>(
+    range: RangeInclusive<N>,
+    why: &'static str,
+) -> impl Fn(&str) -> Result<N, String> + Clone {
+    move |text| {
+        let number = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
+        number.filter(|number| range.contains(number)).ok_or_else(|| why.to_owned())
+    }
 }
 
 /// Parses a time: "5s", "200ms", "50us", "1.5m", "2h", "1d"; a number alone is seconds.
@@ -70,6 +91,23 @@ mod tests {
         assert_eq!(period("0.05"), Ok(LEAST_PERIOD));
         assert!(period("49ms").is_err_and(|why| why.contains("at least 50ms")));
         assert!(period("2d").is_err());
+    }
+
+    #[test]
+    fn rates_and_percentages_out_of_range_are_refused_with_the_reason_given() {
+        assert_eq!(rate(1024, "few")("1K"), Ok(1024));
+        for slow in ["1023", "0"] {
+            assert_eq!(rate(1024, "few")(slow), Err(String::from("few")));
+        }
+        assert!(rate(1, "few")("much").is_err_and(|why| why.starts_with("not a size; ")));
+        let whole = |text| percent(1..=100_u8, "no share")(text);
+        assert_eq!(["50%", "1", "100"].map(whole), [Ok(50), Ok(1), Ok(100)]);
+        for wrong in ["0", "101%", "2.5", "-1", "%"] {
+            assert_eq!(whole(wrong), Err(String::from("no share")));
+        }
+        let part = |text| percent(0.0..=100.0, "no share")(text);
+        assert_eq!(["2.5%", "5 %", "0"].map(part), [Ok(2.5), Ok(5.0), Ok(0.0)]);
+        assert!(part("NaN").is_err() && part("100.1").is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The answer of `weir why` in words.
 
+use crate::report::outside;
 use crate::units::words::{cpus, percent, things};
 use crate::units::{bytes, seconds, signal_name};
 use weir_doctor::facts::{FileWait, FileWaitKind, HotStage, PeerKind};
@@ -263,24 +264,25 @@ fn lock(path: Option<&str>, next: Option<String>) -> String {
 
 fn socket(peer: &weir_doctor::facts::Peer, writes: bool, next: Option<String>) -> String {
     let what = if writes { "room to send" } else { "data" };
+    let far = outside::peer_name(peer);
     match (peer.kind, next) {
-        (PeerKind::Listening, _) => format!("waits for {peer}: nobody asks for its service"),
+        (PeerKind::Listening, _) => format!("waits for {far}: nobody asks for its service"),
         (_, Some(next)) => match &peer.address {
             Some(address) => {
                 format!("waits for {what} on its socket to {address}, the socket of {next}")
             }
             None => format!("waits for {what} on a socket of {next}"),
         },
-        (PeerKind::Remote, None) => format!("waits for {what} from the other host {peer}"),
-        (_, None) => format!("waits for {what} on {peer}"),
+        (PeerKind::Remote, None) => format!("waits for {what} from the other host {far}"),
+        (_, None) => format!("waits for {what} on {far}"),
     }
 }
 
 fn file(wait: &FileWait) -> String {
-    match wait.kind {
-        FileWaitKind::Device if wait.to_string().starts_with("the terminal") => {
-            format!("waits for {wait}: somebody must type")
+    match (wait.kind, outside::file_name(wait)) {
+        (FileWaitKind::Device, terminal) if terminal.starts_with("the terminal") => {
+            format!("waits for {terminal}: somebody must type")
         }
-        _ => format!("waits for {wait}"),
+        (_, file) => format!("waits for {file}"),
     }
 }

@@ -1,10 +1,10 @@
 //! How the states of several tasks become one.
 
 use super::*;
+use weir_doctor::state::TaskState;
 
 fn look(state: TaskState, on_cpu_permille: u32) -> TaskLook {
-    let (hidden, uncounted) = (false, false);
-    TaskLook { state, on_cpu_permille, hidden, uncounted, awaited: None, call: None }
+    TaskLook { state, on_cpu_permille, ..TaskLook::default() }
 }
 
 #[test]

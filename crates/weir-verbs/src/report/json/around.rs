@@ -57,7 +57,7 @@ pub fn peer(run: &Run, peer: &Peer) -> Value {
         "finding": words::outside::finding(run, peer),
         "process": peer.process.as_ref().map(|process| self::process(process)),
         "tcp": peer.tcp.as_ref().map(tcp),
-        "text": peer.to_string(),
+        "text": words::outside::peer_name(peer),
     })
 }
 
@@ -78,7 +78,7 @@ fn process(process: &OutsideProcess) -> Value {
         "device_s": seconds(times.device_ns),
         "stopped_s": seconds(times.stopped_ns),
         "unknown_s": seconds(times.unknown_ns),
-        "waits_for": process.peer.as_ref().map(|peer| peer.to_string()),
+        "waits_for": process.peer.as_deref().map(words::outside::peer_name),
         "file": process.file.as_ref().map(file),
     })
 }
@@ -115,7 +115,7 @@ pub fn file(file: &FileWait) -> Value {
         "on": file.on,
         "kernel": file.kernel,
         "waited_s": seconds(file.waited_ns),
-        "text": file.to_string(),
+        "text": words::outside::file_name(file),
     })
 }
 

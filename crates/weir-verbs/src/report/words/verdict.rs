@@ -152,13 +152,12 @@ fn busy(run: &Run, position: usize, busy: &Busy) -> String {
     let said: Vec<String> = parts
         .iter()
         .map(|(part, share)| {
-            let what = match (part, file_of(stage, *part)) {
-                (BusyPart::Socket, _) => {
-                    let peer = stage.peer.as_ref().map(ToString::to_string);
-                    format!("waiting for {}", peer.unwrap_or_else(|| String::from("a socket")))
+            let what = match (part, file_of(stage, *part), &stage.peer) {
+                (BusyPart::Socket, _, Some(peer)) => {
+                    format!("waiting for {}", outside::peer_name(peer))
                 }
-                (_, Some(file)) => format!("waiting for {file}"),
-                (BusyPart::Cpu, _) if encrypts(&stage.label) => {
+                (_, Some(file), _) => format!("waiting for {}", outside::file_name(file)),
+                (BusyPart::Cpu, ..) if encrypts(&stage.label) => {
                     return format!("on CPU {} (its cipher and compression)", percent(*share));
                 }
                 _ => String::from(part_word(*part)),

@@ -1,71 +1,85 @@
-//! Tracing beside sampling: where there is a trace, the times by state are the kernel's own. Samples
-//! still find the processes, name what they wait for, and tell the state of a task that has not
-//! moved since.
+//! Tracing beside sampling: where there is a trace, the times by state are the kernel's own.
+//! Samples still find the processes, name what they wait for, and tell the state of a task that has
+//! not moved since.
 
-use super::{Grouping, Sampler};
 use crate::attribution::classify::{Endpoints, classify};
 use crate::attribution::group::{Group, hints};
 use crate::attribution::pipes::Fill;
 use crate::attribution::process::{Process, TaskLook, by_letter};
 use crate::attribution::rows::{self, Rows};
 use crate::proc::{Descriptor, descriptor};
-use crate::trace::{Now, Place, Seen, Trace, Wait};
+use crate::trace::{Now, Place, Seen, Span, Trace, Wait};
 use weir_doctor::facts::Traced;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
 use weir_sys::cpu::thread_ns;
 use weir_sys::proc::tasks;
 
-/// A trace, and what the pipes were last seen to hold.
-#[derive(Debug)]
-pub struct Follower {
-    trace: Trace,
+/// The tracing of a run. It does nothing unless it was begun and is possible.
+#[derive(Debug, Default)]
+pub struct Tracer {
+    trace: Option<Trace>,
+    /// What the pipes were last seen to hold.
     fills: Vec<(Descriptor, Fill)>,
+    /// Why there is no trace.
+    refused: Option<Traced>,
+    /// CPU time that reading the trace took.
+    follow_ns: u64,
 }
 
-impl Sampler {
-    /// Traces what this thread starts from now on, and what is attached. Where that cannot be, it
-    /// samples, and [`Sampler::traced`] says why.
-    pub fn trace(&mut self) {
-        match Trace::open(self.grouping == Grouping::ByStage) {
-            Ok(trace) => self.follower = Some(Follower { trace, fills: Vec::new() }),
+impl Tracer {
+    /// Traces what this thread starts from now on, and what is added. `together`: what a process
+    /// starts is accounted with it, until it has a place of its own.
+    pub fn begin(&mut self, together: bool) {
+        match Trace::open(together) {
+            Ok(trace) => self.trace = Some(trace),
             Err((why, verifier)) => {
                 self.refused = Some(Traced { refused: Some(why), verifier, ..Traced::default() });
             }
         }
     }
 
-    /// Returns what was traced, if that was asked for.
+    /// Returns what was traced, or why nothing was, if that was asked for.
     pub fn traced(&self) -> Option<Traced> {
-        let follower = self.follower.as_ref().map(|it| it.trace.told.clone());
-        follower.or_else(|| self.refused.clone())
+        self.trace.as_ref().map(|trace| &trace.told).or(self.refused.as_ref()).cloned()
+    }
+
+    /// Returns the CPU time of this thread so far, without what reading the trace took: fewer ticks
+    /// would not make that less.
+    pub fn look_ns(&self) -> u64 {
+        thread_ns().saturating_sub(self.follow_ns)
     }
 
     /// Traces these processes, which run already.
-    pub(super) fn trace_all(&mut self, pids: &[Pid]) {
-        let Some(Follower { trace, .. }) = &mut self.follower else { return };
+    pub fn add(&mut self, pids: &[Pid]) {
+        let Some(trace) = &mut self.trace else { return };
         pids.iter().flat_map(|pid| tasks(*pid)).for_each(|task| trace.add(task));
     }
 
-    /// Takes what the trace has told since the last time. `fills` are those of the pipes now.
-    pub(super) fn follow(&mut self, fills: Option<&[(Descriptor, Fill)]>) {
-        let Some(follower) = &mut self.follower else { return };
+    /// Takes what the trace has told of these processes since the last time. `fills` are those of
+    /// the pipes now.
+    pub fn follow<'a>(
+        &mut self,
+        processes: impl Iterator<Item = &'a Process>,
+        (groups, rows): (&[Group], &Rows),
+        fills: Option<&[(Descriptor, Fill)]>,
+    ) {
+        let Some(trace) = &mut self.trace else { return };
         let begun_ns = thread_ns();
         if let Some(fills) = fills {
-            follower.fills = fills.to_vec();
+            self.fills = fills.to_vec();
         }
-        for process in self.processes.values() {
+        for process in processes {
             let place = Place { group: Some(process.group), row: process.row };
-            follower.trace.place(process.pid, place);
+            trace.place(process.pid, place);
         }
-        let (groups, rows, fills) = (&self.groups, &self.rows, &follower.fills);
-        follower.trace.take(&mut |wait, place| meaning(wait, place, groups, rows, fills));
+        trace.take(&mut |wait, place| meaning(wait, place, groups, rows, &self.fills));
         self.follow_ns += thread_ns().saturating_sub(begun_ns);
     }
 
     /// Tells the trace the states of tasks of which no event has come.
-    pub(super) fn tell(follower: Option<&mut Follower>, process: &Process, looks: &[TaskLook]) {
-        let Some(Follower { trace, .. }) = follower else { return };
+    pub fn tell(&mut self, process: &Process, looks: &[TaskLook]) {
+        let Some(trace) = &mut self.trace else { return };
         for (task, look) in process.task_ids().zip(looks) {
             let now = match look.state {
                 TaskState::Running => Now::OnCpu,
@@ -75,28 +89,28 @@ impl Sampler {
         }
     }
 
-    /// Hands the traced times since the last tick to the groups, whose tick ends.
-    pub(super) fn hand_over(&mut self) {
-        let Some(Follower { trace, .. }) = &mut self.follower else { return };
-        for (at, group) in self.groups.iter_mut().enumerate() {
+    /// Hands the traced times since the last tick to the groups and rows, whose tick ends.
+    pub fn hand_over(&mut self, groups: &mut [Group], rows: &mut Rows) {
+        let Some(trace) = &mut self.trace else { return };
+        for (at, group) in groups.iter_mut().enumerate() {
             group.span = Some(trace.group(at));
         }
-        for (at, row) in self.rows.groups.iter_mut().enumerate() {
+        for (at, row) in rows.groups.iter_mut().enumerate() {
             row.span = Some(trace.row(at));
         }
     }
 
     /// Adds the traced times since the last tick to the sums of a process that has ended.
-    pub(super) fn flush(&mut self, group: usize, row: Option<usize>) {
-        let Some(Follower { trace, .. }) = &mut self.follower else { return };
-        add(&mut self.groups[group], &trace.group(group));
-        if let Some(row) = row {
-            add(&mut self.rows.groups[row], &trace.row(row));
+    pub fn flush(&mut self, process: &Process, groups: &mut [Group], rows: &mut Rows) {
+        let Some(trace) = &mut self.trace else { return };
+        add(&mut groups[process.group], &trace.group(process.group));
+        if let Some(row) = process.row {
+            add(&mut rows.groups[row], &trace.row(row));
         }
     }
 }
 
-fn add(group: &mut Group, span: &crate::trace::Span) {
+fn add(group: &mut Group, span: &Span) {
     if !group.stopped {
         group.samples.add_times(&span.state_ns, span.on_cpu_ns);
     }
@@ -134,14 +148,7 @@ fn meaning(
         }
         state => state,
     };
-    let look = TaskLook {
-        state,
-        on_cpu_permille: 0,
-        hidden: false,
-        uncounted: false,
-        awaited: None,
-        call: wait.call,
-    };
+    let look = TaskLook { state, call: wait.call, ..TaskLook::default() };
     let of_group = match group {
         Some(group) if !group.more_ends.is_empty() => {
             rows::own_state(wait.pid, &look, group, hints, false)

@@ -1,0 +1,292 @@
+//! Whom a sampler samples: the processes, and the groups and rows in which they are accounted.
+
+use super::tracer::Tracer;
+use crate::attribution::births::Births;
+use crate::attribution::classify::{Awaited, Endpoints};
+use crate::attribution::course::Seen;
+use crate::attribution::group::{Group, MOST_GROUPS, describe, hints};
+use crate::attribution::pipes::Fill;
+use crate::attribution::process::{Process, combine};
+use crate::attribution::rows::Rows;
+use crate::proc::{Descriptor, ProcessIdentity};
+use std::collections::{BTreeMap, BTreeSet};
+use weir_doctor::state::TaskState;
+use weir_sys::Pid;
+use weir_sys::proc::Sched;
+
+/// How often to look again at a group that seems to wait for itself.
+const MORE_LOOKS: usize = 4;
+
+/// How found processes are put into groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// A process belongs to the group of its parent; the groups are the given stages.
+    ByStage,
+    /// Each process is a group of its own; the processes of a script are found from outside.
+    ByProcess,
+}
+
+/// The processes of a run, and what is accounted of them.
+#[derive(Debug)]
+pub struct Population {
+    grouping: Grouping,
+    /// The processes that are sampled.
+    pub(super) processes: BTreeMap<Pid, Process>,
+    /// The groups, in order of arrival.
+    pub groups: Vec<Group>,
+    /// The processes inside of stages, each by itself.
+    pub rows: Rows,
+}
+
+impl Population {
+    /// Creates a population of nobody.
+    pub fn new(grouping: Grouping) -> Population {
+        let (processes, groups, rows) = (BTreeMap::new(), Vec::new(), Rows::default());
+        Population { grouping, processes, groups, rows }
+    }
+
+    /// Whether each process has a group of its own.
+    pub fn is_each(&self) -> bool {
+        self.grouping == Grouping::ByProcess
+    }
+
+    /// Adds a group whose first process is `pid`; returns its position.
+    pub fn add_group(&mut self, pid: Pid, ends: Endpoints, now_ns: u64) -> usize {
+        let group = self.groups.len();
+        self.groups.push(Group::new(pid, ends, now_ns));
+        let mut process = Process::new(pid, group);
+        // It has no library yet.
+        process.see_program(false);
+        if self.is_each() {
+            process.count_alone();
+        }
+        self.processes.insert(pid, process);
+        group
+    }
+
+    /// Adds processes that run already, each a group of its own, under a shell that is not known.
+    pub fn attach(&mut self, found: &[ProcessIdentity], now_ns: u64) {
+        let name = || String::from("sh");
+        let shell = Group::new(0, Endpoints::default(), now_ns);
+        let first = (name(), String::new());
+        self.groups.push(Group { program: name(), first, ended: true, ..shell });
+        for process in found.iter().take(MOST_GROUPS) {
+            let parent = self.processes.get(&process.parent).map_or(0, |parent| parent.group);
+            let group = self.groups.len();
+            let new = Group::new(process.pid, Endpoints::default(), now_ns);
+            self.groups.push(Group { parent: Some(parent), ..new });
+            self.processes.insert(process.pid, Process::attached(process, group));
+        }
+    }
+
+    /// Adds a process that was found, unless its group has ended. `margin_ns`: half the time that
+    /// the tick represents.
+    pub fn add_found(&mut self, found: ProcessIdentity, now_ns: u64, margin_ns: u64) {
+        let above = found.parent;
+        let Some(starter) = self.processes.get(&above).map(|parent| parent.group) else { return };
+        let own = self.is_each() && self.groups.len() < MOST_GROUPS;
+        let group = if own { self.groups.len() } else { starter };
+        if own {
+            let new = Group::new(found.pid, Endpoints::default(), now_ns);
+            self.groups.push(Group { parent: Some(starter), margin_ns, ..new });
+        } else if self.groups[starter].ended {
+            return;
+        }
+        let mut process = Process::found(found, group, starter);
+        if own {
+            process.count_alone();
+        }
+        if !self.is_each() {
+            let above = self.row_of(above, starter);
+            process.row = above.and_then(|row| self.rows.add(&process, starter, Some(row), now_ns));
+            if let Some(row) = process.row {
+                self.rows.groups[row].margin_ns = margin_ns;
+            }
+        }
+        self.processes.insert(process.pid, process);
+    }
+
+    /// Returns the row of a process of a stage that has started another. The first process of a
+    /// stage gets one only then.
+    fn row_of(&mut self, pid: Pid, stage: usize) -> Option<usize> {
+        let process = self.processes.get_mut(&pid)?;
+        if process.row.is_none() && self.groups[stage].root == pid {
+            let from_ns = self.groups[stage].first_ns;
+            process.row = self.rows.add(process, stage, None, from_ns);
+        }
+        process.row
+    }
+
+    /// Iterates over all sampled processes.
+    pub fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.processes.keys().copied()
+    }
+
+    /// Iterates over those of one group.
+    pub fn pids_of(&self, group: usize) -> impl Iterator<Item = Pid> {
+        let members = self.processes.values().filter(move |process| process.group == group);
+        members.map(|process| process.pid)
+    }
+
+    /// Returns the processes that all groups started.
+    pub fn births(&self) -> Births {
+        let mut all = Births::default();
+        self.groups.iter().for_each(|group| all.merge(&group.births));
+        all
+    }
+
+    /// Returns the CPU and waiting time of each group so far.
+    pub fn totals(&self) -> Vec<Sched> {
+        let mut totals: Vec<Sched> = self.groups.iter().map(|group| group.gone).collect();
+        for process in self.processes.values() {
+            totals[process.group] = totals[process.group].plus(process.sched());
+        }
+        totals
+    }
+
+    /// Looks again at groups all of whose tasks seemed to wait for each other. That is impossible:
+    /// tasks are sampled one after the other, so two that pass work to and fro can both appear to
+    /// wait.
+    pub fn look_again(&mut self, seen: &mut [Seen], fills: &[(Descriptor, Fill)]) {
+        for (position, seen) in seen.iter_mut().enumerate().filter(|(_, seen)| seen.tasks > 1) {
+            let ends = self.groups[position].ends;
+            let hints = hints(&ends, fills);
+            for _ in 0..MORE_LOOKS {
+                if !matches!(seen.state, Some((TaskState::Child | TaskState::Lock, _))) {
+                    break;
+                }
+                for process in self.processes.values_mut().filter(|it| it.group == position) {
+                    let (looks, gone) = process.look(&ends, hints, false);
+                    let group = &mut self.groups[position];
+                    group.gone = group.gone.plus(gone);
+                    looks.iter().for_each(|look| combine(&mut seen.state, look));
+                }
+            }
+        }
+    }
+
+    /// Notes what groups waited for: the task whose state is that of its group tells.
+    pub fn note_waits(
+        &mut self,
+        waits: &[(usize, Pid, TaskState, Awaited)],
+        seen: &[Seen],
+        weight_ns: u64,
+    ) {
+        let mut noted = BTreeSet::new();
+        for (position, pid, state, awaited) in waits {
+            let counts = seen[*position].state.is_some_and(|(of, _)| of == *state);
+            // Of several tasks in that state the first counts.
+            if !counts || !noted.insert(*position) {
+                continue;
+            }
+            let group = &mut self.groups[*position];
+            match awaited {
+                Awaited::Socket { fd, writes, .. } => {
+                    let inside = |pid: Pid| self.processes.contains_key(&pid);
+                    group.peers.note(*pid, (*fd, *writes), weight_ns, &inside);
+                }
+                awaited => group.files.note(*pid, *state, *awaited, weight_ns),
+            }
+        }
+    }
+
+    /// Removes processes that have ended, except the first process of a group: that one is ended by
+    /// whoever reaps it or, if it was found, here. A zombie that nobody has waited for is kept:
+    /// whether somebody will tells whether the kernel's sums include it.
+    pub fn bury(&mut self, dead: &[Pid], tracer: &mut Tracer) {
+        let mut gone = Vec::new();
+        for pid in dead {
+            let Some(process) = self.processes.get_mut(pid) else { continue };
+            let group = &mut self.groups[process.group];
+            let given = group.parent.is_none() && group.root == *pid;
+            if given && !group.ended {
+                continue;
+            }
+            group.ended |= group.root == *pid;
+            match process.last_look() {
+                Some((b'Z' | b'X', _)) => process.zombie_looks += 1,
+                _ => gone.push(*pid),
+            }
+        }
+        gone.iter().for_each(|pid| self.forget(*pid, tracer));
+        self.find_orphans(&gone);
+    }
+
+    /// Follows a process to its new parent after its parent has ended; no process of the group will
+    /// wait for it unless the new parent belongs to the group too.
+    fn find_orphans(&mut self, gone: &[Pid]) {
+        let left = self.processes.values().filter(|process| gone.contains(&process.parent));
+        for pid in left.map(|process| process.pid).collect::<Vec<_>>() {
+            let Some(mut process) = self.processes.remove(&pid) else { continue };
+            let parent = process.last_look().map_or(process.parent, |(_, parent)| parent);
+            process.parent = parent.max(1);
+            process.orphan = !self.processes.contains_key(&parent);
+            self.processes.insert(pid, process);
+        }
+    }
+
+    /// Ends a group whose first process has ended: its remaining processes are no longer sampled,
+    /// and no process of the group will wait for them. `left`: a process that was never seen was
+    /// left running.
+    pub fn end_group(&mut self, group: usize, left: bool, now_ns: u64, tracer: &mut Tracer) {
+        let (root, each) = (self.groups[group].root, self.is_each());
+        self.groups[group].last_ns = now_ns;
+        self.groups[group].perhaps_unreaped |= left && !each;
+        let members: Vec<Pid> = self.pids_of(group).collect();
+        for pid in members.iter().filter(|pid| **pid != root) {
+            let Some(process) = self.processes.get_mut(pid) else { continue };
+            process.orphan |= process.last_look().is_some();
+            // The group has just waited for it, or it ended together with the group's first
+            // process.
+            self.groups[group].perhaps_unreaped |= !process.orphan && process.zombie_looks > 1;
+        }
+        self.groups[group].ended = true;
+        if let Some(process) = self.processes.get_mut(&root).filter(|of| each || of.row.is_some())
+            && let Some((b'Z' | b'X', _)) = process.last_look()
+        {
+            process.zombie_looks += 1;
+        }
+        let gone = if each { vec![root] } else { members };
+        gone.iter().for_each(|pid| self.forget(*pid, tracer));
+    }
+
+    /// Ends the run: adds the last known figures of all processes to their groups' totals.
+    pub fn close(&mut self, tracer: &mut Tracer) {
+        for pid in self.pids().collect::<Vec<_>>() {
+            let Some(process) = self.processes.get_mut(&pid) else { continue };
+            process.orphan |= process.last_look().is_some();
+            self.groups[process.group].ended = true;
+            self.forget(pid, tracer);
+        }
+    }
+
+    /// Adds a process to the totals of its group, and stops sampling it.
+    fn forget(&mut self, pid: Pid, tracer: &mut Tracer) {
+        let Some(process) = self.processes.remove(&pid) else { return };
+        tracer.flush(&process, &mut self.groups, &mut self.rows);
+        settle(&mut self.groups[process.group], &process);
+        if let Some(row) = process.row {
+            self.rows.settle(row, &process);
+        }
+        if process.was_found() {
+            let births = &mut self.groups[process.starter].births;
+            births.note(&process.name, process.ticks_alive, process.alive_ns);
+        }
+    }
+}
+
+/// Adds the figures of an ended process to the totals of its group.
+fn settle(group: &mut Group, process: &Process) {
+    let sched = process.sched();
+    group.position_bytes += process.position_bytes();
+    let may = [group.may_splice, process.may_splice];
+    group.may_splice = may.into_iter().flatten().reduce(|one, other| one || other);
+    group.gone = group.gone.plus(sched);
+    if process.orphan {
+        group.unreaped.add(process.used());
+    }
+    *group.programs.entry(process.name.clone()).or_default() += sched.cpu_ns;
+    if process.pid == group.root {
+        describe(group, process);
+    }
+}
