@@ -1,6 +1,8 @@
 //! System calls that do as little as possible. Their differences show what a system call costs.
 //! Each is made directly, without the C library's shortcuts.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
+
 /// A number that no kernel uses: entry, exit, and the look at the table.
 const NO_SUCH_CALL: libc::c_long = 100_000;
 
@@ -27,11 +29,13 @@ pub fn user_id() -> i64 {
     unsafe { libc::syscall(libc::SYS_getuid) }
 }
 
-/// `read(2)` into `buffer`; the result is negative after an error.
-pub fn read(descriptor: i32, buffer: &mut [u8]) -> i64 {
+/// `read(2)` into `buffer`, of a number that is never open if there is no descriptor; the result is
+/// negative after an error.
+pub fn read(descriptor: Option<BorrowedFd<'_>>, buffer: &mut [u8]) -> i64 {
+    let descriptor = descriptor.map_or(-1, |open| open.as_raw_fd());
     let (start, bytes) = (buffer.as_mut_ptr(), buffer.len());
-    // SAFETY: start and length are those of a slice that is borrowed mutably for the call. A
-    // descriptor that is not open is refused with EBADF.
+    // SAFETY: start and length are those of a slice that is borrowed mutably for the call, and the
+    // descriptor is borrowed for it too. The kernel refuses -1 with EBADF.
     unsafe { libc::syscall(libc::SYS_read, descriptor, start, bytes) }
 }
 
@@ -54,7 +58,7 @@ pub fn clock_in_user_mode() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::AsFd;
 
     #[test]
     fn they_do_what_they_say() {
@@ -63,9 +67,9 @@ mod tests {
         assert_eq!(parent_id(), i64::from(std::os::unix::process::parent_id()));
         let zero = std::fs::File::open("/dev/zero").expect("/dev/zero");
         let mut buffer = [7; 16];
-        assert_eq!(read(zero.as_raw_fd(), &mut buffer), 16);
+        assert_eq!(read(Some(zero.as_fd()), &mut buffer), 16);
         assert_eq!(buffer, [0; 16]);
-        assert_eq!(read(-1, &mut buffer), -1);
+        assert_eq!(read(None, &mut buffer), -1);
         let (call, user) = (clock(), clock_in_user_mode());
         assert!(user >= call && user - call < 10_000_000_000);
         assert!(user_id() >= 0);

@@ -4,7 +4,7 @@
 use std::io;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use weir_sys::mapping::Mapping;
+use weir_sys::mapping::{Mapping, Sharing};
 
 /// The mutex. Processes forked after it was made have it too.
 ///
@@ -27,7 +27,7 @@ pub struct RobustGuard<'m> {
 impl RobustMutex {
     /// Those of mmap(2) and pthread_mutex_init(3).
     pub fn new() -> io::Result<RobustMutex> {
-        let mapping = Mapping::new(size_of::<libc::pthread_mutex_t>(), libc::MAP_SHARED)?;
+        let mapping = Mapping::new(size_of::<libc::pthread_mutex_t>(), Sharing::Shared)?;
         let mutex = RobustMutex { mapping: ManuallyDrop::new(mapping) };
         let mut how = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         let how = how.as_mut_ptr();

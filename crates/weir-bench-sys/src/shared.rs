@@ -1,10 +1,19 @@
 //! Memory for measuring: shared with forked children or with a file, or private and page-aligned.
+//!
+//! # Who may touch which bytes
+//! Words are atomics, other bytes are copied plainly, and the same bytes may be both: a suite's
+//! bare ring has words between its records, as the rings of a library have. Two threads of a
+//! process could race so. Therefore [`SharedPages`] stays in the thread that mapped it, and no
+//! reference to its bytes is handed out but to atomics. The other side is another process, as in
+//! the crate `weir`: its stores are not part of this program, and a copy reads bytes that are old,
+//! new, or some of each. So are the stores of a thread that has mapped the same file once more.
 
 use std::fs::File;
 use std::io;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use weir_sys::mapping::Mapping;
+use weir_sys::mapping::{Mapping, Sharing};
 
 /// Bytes that move between CPUs together. Words that two sides write lie two of these apart, since
 /// some CPUs fetch lines in pairs.
@@ -22,15 +31,25 @@ pub enum AccessOrder {
 }
 
 /// Memory shared with children that are forked later; zeros at first, or the content of a file.
+///
+/// One thread has it: see [the module](self).
+///
+/// ```compile_fail,E0277
+/// fn other_threads(shared: weir_bench_sys::shared::SharedPages) -> impl Send { shared }
+/// ```
+/// ```compile_fail,E0277
+/// fn two_threads(shared: &weir_bench_sys::shared::SharedPages) -> impl Send { shared }
+/// ```
 #[derive(Debug)]
 pub struct SharedPages {
     mapping: Mapping,
+    _same_thread: PhantomData<*mut u8>,
 }
 
 impl SharedPages {
     /// Maps `bytes` of shared memory.
     pub fn new(bytes: usize) -> io::Result<SharedPages> {
-        Ok(SharedPages { mapping: Mapping::new(bytes, libc::MAP_SHARED)? })
+        Mapping::new(bytes, Sharing::Shared).map(SharedPages::with)
     }
 
     /// Maps the first `bytes` of `file`. Callers map unnamed files that they made themselves, so
@@ -38,7 +57,11 @@ impl SharedPages {
     ///
     /// Those of mmap(2); `InvalidInput` if the file is shorter.
     pub fn of_file(file: &File, bytes: usize) -> io::Result<SharedPages> {
-        Ok(SharedPages { mapping: Mapping::of_file(file, bytes)? })
+        Mapping::of_file(file, bytes).map(SharedPages::with)
+    }
+
+    fn with(mapping: Mapping) -> SharedPages {
+        SharedPages { mapping, _same_thread: PhantomData }
     }
 
     /// Tells the kernel the order in which pages will be touched.
@@ -57,8 +80,9 @@ impl SharedPages {
     /// # Panics
     /// When the line is beyond the end.
     pub fn word(&self, line: usize) -> &AtomicU64 {
-        // SAFETY: the place is inside of the mapping (asserted) and aligned to a line, lives as
-        // long as `self`, and is only ever reached as an atomic or by the copies below.
+        // SAFETY: the place is inside of the mapping (asserted) and aligned to a line, and lives as
+        // long as `self`. In this process one thread reaches it, as an atomic or by the copies
+        // below.
         unsafe { &*self.line(line).cast::<AtomicU64>() }
     }
 
@@ -109,7 +133,8 @@ impl SharedPages {
     #[inline]
     pub fn copy_in(&self, at: usize, bytes: &[u8]) {
         assert!(at <= self.mapping.bytes() && bytes.len() <= self.mapping.bytes() - at);
-        // SAFETY: the range is inside of the mapping (asserted); no reference to it exists.
+        // SAFETY: the range is inside of the mapping (asserted). No reference to it exists but to
+        // atomics, and no other thread of this process has the mapping. `bytes` lie elsewhere.
         unsafe {
             libc::memcpy(
                 self.mapping.start().wrapping_add(at).cast(),
@@ -126,7 +151,7 @@ impl SharedPages {
     #[inline]
     pub fn copy_out(&self, at: usize, bytes: &mut [u8]) {
         assert!(at <= self.mapping.bytes() && bytes.len() <= self.mapping.bytes() - at);
-        // SAFETY: the range is inside of the mapping (asserted); no reference to it exists.
+        // SAFETY: as in `copy_in`.
         unsafe {
             libc::memcpy(
                 bytes.as_mut_ptr().cast(),
@@ -146,7 +171,7 @@ pub struct PageBuffer {
 impl PageBuffer {
     /// Maps `bytes` of private memory.
     pub fn new(bytes: usize) -> io::Result<PageBuffer> {
-        Ok(PageBuffer { mapping: Mapping::new(bytes, libc::MAP_PRIVATE)? })
+        Ok(PageBuffer { mapping: Mapping::new(bytes, Sharing::Private)? })
     }
 
     /// Keeps huge pages out of the memory, so that each page faults by itself.

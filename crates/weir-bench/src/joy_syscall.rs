@@ -7,7 +7,7 @@ use crate::limits::futex_wake_nobody;
 use crate::tools::prelude::*;
 use std::fs::File;
 use std::hint::black_box;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::time::Instant;
 use weir_bench_sys::floor;
 use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
@@ -41,14 +41,13 @@ fn reading(name: &'static str, bytes: usize, open: bool, standard: bool) -> Case
     let params = Params { chunk_bytes: Some(bytes as u64), ..call("read") };
     let read = case(name, params, Measure::TIME, move |_| {
         let file = open.then(|| File::open("/dev/zero")).transpose()?;
-        let descriptor = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut buffer = vec![1; bytes];
+        let descriptor = file.as_ref().map(AsFd::as_fd);
         if open && floor::read(descriptor, &mut buffer) != bytes as i64 {
             return Err(CaseError::failed("/dev/zero returned less than requested"));
         }
         repeat(move || {
-            black_box(&file);
-            floor::read(descriptor, black_box(&mut buffer));
+            floor::read(file.as_ref().map(AsFd::as_fd), black_box(&mut buffer));
         })
     });
     Case { standard, ..read }

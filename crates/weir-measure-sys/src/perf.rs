@@ -9,7 +9,7 @@ use crate::{Pid, check};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use weir_sys::mapping::{Mapping, READ_WRITE};
+use weir_sys::mapping::{Access, Mapping};
 
 /// Pages of a ring, without the page of its positions; a power of two.
 const RING_PAGES: usize = 32;
@@ -162,7 +162,7 @@ impl Group {
 impl Ring {
     fn map(cpu: u32, owner: OwnedFd) -> io::Result<Ring> {
         let page = rustix::param::page_size();
-        let map = Mapping::of_fd(&owner, 0, (RING_PAGES + 1) * page, READ_WRITE)?;
+        let map = Mapping::of_fd(&owner, 0, (RING_PAGES + 1) * page, Access::ReadWrite)?;
         Ok(Ring { cpu, map, owner, page })
     }
 
@@ -209,7 +209,10 @@ mod tests {
     fn a_thread_that_computes_is_sampled() {
         let mut group = Group::new(1000, false);
         let own = rustix::thread::gettid().as_raw_nonzero().get();
-        let cpus: Vec<u32> = (0..64).collect();
+        // A number beyond the last CPU that the machine could have is an error, not one left out.
+        let usable = rustix::thread::sched_getaffinity(None).expect("a set of CPUs");
+        let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));
+        let cpus: Vec<u32> = cpus.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
         let numbers = match group.add(own, &cpus) {
             Ok(numbers) => numbers,
             Err(error) => return println!("SKIPPED: perf_event_open: {error}"),

@@ -5,7 +5,9 @@
 //! closed one passes that on, and its programs fail with `EBADF`. A substitute `/dev/null` would
 //! silently discard their output.
 
+use rustix::io::FdFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::stdio::{stderr, stdin, stdout};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -31,7 +33,9 @@ pub fn spawn_with(command: &mut Command, differences: Differences) -> io::Result
     command.spawn()
 }
 
-/// Replaces this process by `command`, with these differences. Returns only when that fails.
+/// Replaces this process by `command`, with these differences. Returns only when that fails: then
+/// this process keeps its descriptors, which the next exec closes, and has the limit and the
+/// signal's action of the child.
 pub fn exec_with(command: &mut Command, differences: Differences) -> io::Error {
     differ(command, differences);
     command.exec()
@@ -41,10 +45,9 @@ fn differ(command: &mut Command, differences: Differences) {
     let Differences { closed, file_limit, pipe_ignored } = differences;
     if closed.contains(&true) || file_limit.is_some() || pipe_ignored {
         let differ = move || {
-            for (fd, _) in closed.iter().enumerate().filter(|(_, closed)| **closed) {
-                // SAFETY: close(2) takes any number. The descriptor belongs to the child alone, and
-                // nothing in the child uses it between here and exec.
-                unsafe { libc::close(fd as libc::c_int) };
+            for (fd, _) in [stdin(), stdout(), stderr()].iter().zip(closed).filter(|it| it.1) {
+                // Exec closes it. Where that fails in this process, its owner still has it.
+                let _ = rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC);
             }
             if pipe_ignored {
                 // SAFETY: ignoring a signal runs no code of ours.
@@ -52,7 +55,7 @@ fn differ(command: &mut Command, differences: Differences) {
             }
             file_limit.map_or(Ok(()), set_file_limit)
         };
-        // SAFETY: the closure only makes the system calls close(2), sigaction(2), getrlimit(2) and
+        // SAFETY: the closure only makes the system calls fcntl(2), sigaction(2), getrlimit(2) and
         // setrlimit(2), and neither allocates nor takes a lock.
         unsafe { command.pre_exec(differ) };
     }
@@ -74,6 +77,22 @@ mod tests {
         let differences = Differences { closed: [false, true, false], ..Differences::default() };
         let status = spawn_with(&mut command, differences).expect("sh").wait();
         assert!(!status.expect("waited").success(), "writing to a closed descriptor succeeded");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_leaves_the_descriptors_open() {
+        let differences = Differences { closed: [true; 3], ..Differences::default() };
+        // SAFETY: the child allocates and makes system calls, and waits for no lock of another
+        // thread: nobody here changes the environment, whose lock it takes to read.
+        let child = unsafe {
+            crate::fork::copy(|| {
+                let error = exec_with(&mut Command::new("/no/such/program"), differences);
+                let open = |fd| rustix::io::fcntl_getfd(fd).is_ok();
+                let all = [stdin(), stdout(), stderr()].into_iter().all(open);
+                u8::from(!(all && error.kind() == io::ErrorKind::NotFound))
+            })
+        };
+        assert!(child.expect("forked").succeeded().expect("reaped"));
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl TableEntry {
             return;
         }
         self.device.store(file.st_dev, Ordering::Relaxed);
-        // Release: a child that sees the inode sees the device.
+        // Release: pairs with the Acquire in `close_in_child`: a child that sees the inode sees the
+        // device.
         self.inode.store(file.st_ino, Ordering::Release);
         drop(descriptor);
         // The kernel copies the descriptors of a child before its memory. A child that got this
@@ -86,6 +87,7 @@ impl TableEntry {
     /// Closes the descriptor in a forked child, which may call fstat(2) and close(2).
     fn close_in_child(&self) {
         let descriptor = self.descriptor.swap(FREE, Ordering::Relaxed);
+        // Acquire: pairs with the Release in `close`, so that the device below is the inode's.
         let inode = self.inode.swap(0, Ordering::Acquire);
         if descriptor < 0 {
             return;

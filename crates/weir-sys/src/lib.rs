@@ -43,6 +43,13 @@ pub mod words;
 /// The type that `statfs` reports for a file system in memory.
 pub const TMPFS_MAGIC: u64 = libc::TMPFS_MAGIC as u64;
 
+/// Whether this process may write a file up to `end`. Beyond its limit the kernel would send
+/// SIGXFSZ.
+pub fn may_reach(end: u64) -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    limit.is_none_or(|limit| end <= limit)
+}
+
 /// Turns the result of a system call into the error that it left behind, if it is negative.
 ///
 /// # Errors

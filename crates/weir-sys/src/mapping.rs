@@ -5,8 +5,33 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Access for reading and writing.
-pub const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+/// Who sees what is written to a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Whoever else has it, as a forked child.
+    Shared,
+    /// This process alone. A forked child has a copy.
+    Private,
+}
+
+/// What may be done with a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It can only be read. Its words may only be loaded with `Ordering::Relaxed`: std allows no
+    /// other atomic operation on memory that is mapped read-only.
+    Read,
+    /// It can be read and written.
+    ReadWrite,
+}
+
+impl Access {
+    fn protection(self) -> libc::c_int {
+        match self {
+            Access::Read => libc::PROT_READ,
+            Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        }
+    }
+}
 
 /// A mapping of anonymous memory, of a file, or of memory of the kernel, unmapped when dropped.
 #[derive(Debug)]
@@ -16,12 +41,16 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `bytes` of anonymous memory; `sharing` is `MAP_SHARED` or `MAP_PRIVATE`.
+    /// Maps `bytes` of anonymous memory.
     ///
     /// # Errors
     /// Those of mmap(2).
-    pub fn new(bytes: usize, sharing: libc::c_int) -> io::Result<Mapping> {
-        Mapping::map(bytes, READ_WRITE, sharing | libc::MAP_ANONYMOUS, -1, 0)
+    pub fn new(bytes: usize, sharing: Sharing) -> io::Result<Mapping> {
+        let kind = match sharing {
+            Sharing::Shared => libc::MAP_SHARED,
+            Sharing::Private => libc::MAP_PRIVATE,
+        };
+        Mapping::map(bytes, Access::ReadWrite, kind | libc::MAP_ANONYMOUS, -1, 0)
     }
 
     /// Maps the first `bytes` of `file`, open for reading and writing, and shares them with it. If
@@ -33,22 +62,23 @@ impl Mapping {
         if bytes == 0 || file.metadata()?.len() < bytes as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Mapping::map(bytes, READ_WRITE, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        Mapping::map(bytes, Access::ReadWrite, libc::MAP_SHARED, file.as_raw_fd(), 0)
     }
 
-    /// Maps `bytes` of the kernel's memory behind `fd`, from `at` on; `access` is `PROT_READ` or
-    /// [`READ_WRITE`].
+    /// Maps `bytes` of the kernel's memory behind `fd`, from `at` on.
     ///
     /// # Errors
     /// Those of mmap(2).
-    pub fn of_fd(fd: impl AsFd, at: usize, bytes: usize, access: i32) -> io::Result<Mapping> {
+    pub fn of_fd(fd: impl AsFd, at: usize, bytes: usize, access: Access) -> io::Result<Mapping> {
         Mapping::map(bytes, access, libc::MAP_SHARED, fd.as_fd().as_raw_fd(), at)
     }
 
-    fn map(bytes: usize, access: i32, kind: i32, fd: i32, at: usize) -> io::Result<Mapping> {
-        let null = std::ptr::null_mut();
-        // SAFETY: a new mapping at a place that the kernel chooses overlaps nothing.
-        let start = unsafe { libc::mmap(null, bytes.max(1), access, kind, fd, at as i64) };
+    /// Maps memory; `kind` holds no `MAP_FIXED`.
+    fn map(bytes: usize, access: Access, kind: i32, fd: i32, at: usize) -> io::Result<Mapping> {
+        let (null, how) = (std::ptr::null_mut(), access.protection());
+        // SAFETY: a new mapping at a place that the kernel chooses overlaps nothing. None of the
+        // callers above, whose kinds are constants, asks for another place.
+        let start = unsafe { libc::mmap(null, bytes.max(1), how, kind, fd, at as i64) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -76,10 +76,14 @@ impl<const WORDS: usize> Overlay<WORDS> {
     /// store meanwhile may be lost. An earlier file keeps its contents.
     ///
     /// # Errors
-    /// Those of fallocate(2), pwrite(2) and mmap(2); `Unsupported`: pages are not of 4 KiB.
+    /// Those of fallocate(2), pwrite(2) and mmap(2); `EFBIG`: this process may not make files so
+    /// long; `Unsupported`: pages are not of 4 KiB.
     pub fn share(&'static self, file: &File) -> io::Result<()> {
         if rustix::param::page_size() != PAGE {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "pages here are not 4 KiB"));
+        }
+        if !crate::may_reach(Self::BYTES as u64) {
+            return Err(rustix::io::Errno::FBIG.into());
         }
         // Allocates all blocks now, so that a full disk is an error here and not a signal later.
         let none = rustix::fs::FallocateFlags::empty();
@@ -149,6 +153,29 @@ mod tests {
         let made = File::options().read(true).write(true).create_new(true).open(&path);
         std::fs::remove_file(&path).expect("removed");
         made.expect("a file")
+    }
+
+    /// The kernel would kill a process that makes a file longer than its limit.
+    #[test]
+    fn a_file_that_may_not_be_so_long_is_an_error_and_no_signal() {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        static OTHERS: Overlay<512> = Overlay::new();
+        let file = made("long");
+        // SAFETY: the child only makes system calls, and ends by one.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let limit = Rlimit { current: Some(4095), ..getrlimit(Resource::Fsize) };
+            let limited = setrlimit(Resource::Fsize, limit).is_ok();
+            let refused = OTHERS.share(&file).map_err(|error| error.raw_os_error());
+            let right = limited && refused == Err(Some(libc::EFBIG));
+            // SAFETY: ends the child without running what the parent's exit would run.
+            unsafe { libc::_exit(i32::from(!right)) };
+        }
+        let mut status = -1;
+        // SAFETY: waits for the child above, into a live local.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "it is refused, and the child lives");
+        OTHERS.share(&file).expect("laid where it may be so long");
     }
 
     #[test]

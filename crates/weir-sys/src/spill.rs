@@ -54,8 +54,11 @@ pub trait SpillEngine: Debug + Send {
     /// while blocks of the file are allocated ahead: ext4 waits for transfers in flight then.
     ///
     /// # Safety
-    /// Until the transfer is completed or the engine dropped, the pieces are memory that nobody
-    /// writes, and that for [`TransferDirection::FromDisk`] nobody reads either.
+    /// Until the transfer is completed or the engine dropped, the pieces stay mapped. For
+    /// [`TransferDirection::FromDisk`] nobody else reads or writes them. For
+    /// [`TransferDirection::ToDisk`] others may read them, and write them too: an engine passes
+    /// their addresses to the kernel and reads none of them itself. Of what is written meanwhile the
+    /// file has old bytes, new ones, or some of each, so it counts only once it is written again.
     unsafe fn start(
         &mut self,
         token: u64,

@@ -5,7 +5,7 @@
 //! of address space, starting a thread is then an error.
 
 use crate::forks;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Sharing};
 use std::io;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
@@ -24,7 +24,7 @@ pub fn start<T: Send + 'static>(
     body: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     // Unmapped at once: this leaves the room for the thread.
-    drop(Mapping::new(STACK_BYTES + BESIDE_BYTES, libc::MAP_PRIVATE)?);
+    drop(Mapping::new(STACK_BYTES + BESIDE_BYTES, Sharing::Private)?);
     let (up, begun) = channel::<()>();
     let thread = Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(move || {
         drop(up);

@@ -121,6 +121,7 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapping::Sharing;
     use std::os::unix::fs::FileExt;
 
     #[test]
@@ -152,7 +153,7 @@ mod tests {
     fn a_word_beyond_the_end_is_refused() {
         let file = File::options().read(true).write(true).open("/dev/zero").expect("opened");
         assert!(Words::of_file(&file, 8).is_err(), "it has no length");
-        let words = Words(Mapping::new(0, libc::MAP_SHARED).expect("mapped"));
+        let words = Words(Mapping::new(0, Sharing::Shared).expect("mapped"));
         words.word(0);
     }
 }

@@ -63,8 +63,11 @@ pub struct Wait {
 /// A trace.
 #[derive(Debug)]
 pub struct Trace {
-    ring: bpf::Ring,
-    maps: [OwnedFd; 3],
+    ring: bpf::RecordRing,
+    /// How each task is traced.
+    ways: bpf::NumberMap,
+    /// Events for which the ring had no room.
+    lost: bpf::Counter,
     /// The programs run as long as these are open.
     _programs: Vec<OwnedFd>,
     tasks: HashMap<Pid, Task>,
@@ -120,16 +123,15 @@ impl Trace {
         let layout = Types::parse(&bytes).as_ref().and_then(Layout::find);
         let layout =
             layout.ok_or_else(|| plain(format!("{file} has other types than expected")))?;
-        let map = |kind, key, value, entries| {
-            bpf::map(kind, key, value, entries).map_err(|error| plain(refusal(&error)))
+        let refused = |error: io::Error| plain(refusal(&error));
+        let ways = bpf::NumberMap::make(TASKS).map_err(refused)?;
+        let ring = bpf::RecordRing::make(RING_BYTES).map_err(refused)?;
+        let lost = bpf::Counter::make().map_err(refused)?;
+        let maps = Maps {
+            tasks: ways.as_fd().as_raw_fd(),
+            ring: ring.as_fd().as_raw_fd(),
+            lost: lost.as_fd().as_raw_fd(),
         };
-        let tasks = map(bpf::HASH, 4, 4, TASKS)?;
-        let ring_map = map(bpf::RING, 0, 0, RING_BYTES)?;
-        let lost = map(bpf::ARRAY, 4, 8, 1)?;
-        let ring = bpf::Ring::map(ring_map.as_fd(), RING_BYTES as usize)
-            .map_err(|error| plain(refusal(&error)))?;
-        let maps =
-            Maps { tasks: tasks.as_raw_fd(), ring: ring_map.as_raw_fd(), lost: lost.as_raw_fd() };
         let mut held = Vec::new();
         for (tracepoint, instructions) in programs::programs(maps, layout) {
             let program = bpf::load(&instructions).map_err(|(error, log)| {
@@ -142,10 +144,11 @@ impl Trace {
             held.extend([program, link]);
         }
         let own = gettid().as_raw_nonzero().get().cast_unsigned();
-        bpf::set(tasks.as_fd(), own, ONLY_CHILDREN).map_err(|error| plain(refusal(&error)))?;
+        ways.set(own, ONLY_CHILDREN).map_err(refused)?;
         Ok(Trace {
             ring,
-            maps: [tasks, ring_map, lost],
+            ways,
+            lost,
             _programs: held,
             tasks: HashMap::new(),
             places: HashMap::new(),
@@ -161,7 +164,7 @@ impl Trace {
 
     /// Traces a task that runs already, with what it starts.
     pub fn add(&mut self, task: Pid) {
-        if bpf::set(self.maps[0].as_fd(), task.cast_unsigned(), TRACED).is_err() {
+        if self.ways.set(task.cast_unsigned(), TRACED).is_err() {
             self.told.lost += 1;
         }
     }
@@ -201,7 +204,7 @@ impl Trace {
             self.note(event, means);
         }
         self.buffer = events;
-        let lost = bpf::first(self.maps[2].as_fd()).unwrap_or(u64::MAX);
+        let lost = self.lost.first().unwrap_or(u64::MAX);
         let all = lost <= self.told.lost;
         if !all {
             self.told.lost = lost;

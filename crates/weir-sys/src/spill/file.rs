@@ -1,6 +1,7 @@
 //! The file that a pool spills to: without a name, of one owner, and past the page cache if possible.
 
 use crate::forks::ParentOnly;
+use crate::may_reach;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -121,12 +122,6 @@ impl SpillFile {
     pub fn get(&self) -> Option<BorrowedFd<'_>> {
         self.file.get()
     }
-
-    /// Whether the process may write up to `end`. Beyond its limit the kernel would send SIGXFSZ.
-    pub fn may_reach(&self, end: u64) -> bool {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-        limit.is_none_or(|limit| end <= limit)
-    }
 }
 
 /// Makes a file with a name that nobody else has, and removes the name.
@@ -195,7 +190,7 @@ impl Ahead {
             let Some(descriptor) = file.get() else { return };
             let Some(aim) = end.checked_next_multiple_of(self.step_bytes) else { return };
             let from = self.end.max(start);
-            let taken = file.may_reach(aim).then(|| {
+            let taken = may_reach(aim).then(|| {
                 rustix::fs::fallocate(descriptor.as_fd(), FallocateFlags::empty(), from, aim - from)
             });
             match taken {

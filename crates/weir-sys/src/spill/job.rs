@@ -72,7 +72,7 @@ impl PendingTransfer {
         if self.direction == TransferDirection::FromDisk {
             return true;
         }
-        let may_reach = file.may_reach(self.end());
+        let may_reach = crate::may_reach(self.end());
         if may_reach {
             ahead.cover(file, (self.offset, self.end()), others);
         }

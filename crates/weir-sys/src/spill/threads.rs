@@ -80,10 +80,11 @@ impl ThreadShared {
         let (pieces, offset) = (job.call(self.most_call_bytes), job.offset as i64);
         let (start, count) = (pieces.as_ptr(), pieces.len() as i32);
         let answer = match job.direction {
-            // SAFETY: `SpillEngine::start` was promised that nobody writes the pieces until the
-            // transfer is completed, which is after this.
+            // SAFETY: `SpillEngine::start` was promised that the pieces stay mapped until the
+            // transfer is completed, which is after this. Only the kernel reads them, so they may
+            // change meanwhile.
             TransferDirection::ToDisk => unsafe { libc::pwritev(file, start, count, offset) },
-            // SAFETY: as above, and that nobody else reads them.
+            // SAFETY: as above, and that nobody else reads or writes them.
             TransferDirection::FromDisk => unsafe { libc::preadv(file, start, count, offset) },
         };
         match answer {

@@ -147,12 +147,16 @@ impl Commanded {
                 return ExitCode::SUCCESS;
             }
             let status = command.spawn().and_then(|mut child| {
-                // Release: `finish` signals the process that it finds here.
+                // Release: pairs with the Acquire load in `finish`, which signals the process that
+                // it finds here.
                 started.store(child.id().cast_signed(), Ordering::Release);
                 child.wait()
             });
+            // Release: pairs with the Acquire load in `finish`: the process has been reaped, and is
+            // not to be signalled.
             ended.store(true, Ordering::Release);
-            stop.store(true, Ordering::Release);
+            // Relaxed: the switch ends, and looks at nothing else.
+            stop.store(true, Ordering::Relaxed);
             match status {
                 Ok(status) => exit_code(status),
                 Err(error) => {
@@ -168,10 +172,12 @@ impl Commanded {
 
     /// Ends the command, if it is still running, and returns its status.
     fn finish(self) -> ExitCode {
-        // Release: pairs with the acquire of the threads that look at it.
+        // Release: pairs with the Acquire load in `start`, before the command is spawned. The
+        // switch loads it too, and needs no order.
         self.stop.store(true, Ordering::Release);
         while self.waiting.as_ref().is_some_and(|waiting| !waiting.is_finished()) {
-            // Acquire: pairs with the Release store of the thread that started it.
+            // Acquire, twice: each pairs with a Release store of the thread that started it, in
+            // `start`.
             if let Some(pid) = Pid::from_raw(self.pid.load(Ordering::Acquire))
                 && !self.over.load(Ordering::Acquire)
             {

@@ -14,6 +14,7 @@ use weir_ring::cluster::{self, Cluster};
 use weir_ring::paging::{self, PagingBoard};
 use weir_ring::primitive::{AtomicU32, AtomicU64, Ordering};
 use weir_sys::forks::ParentOnly;
+use weir_sys::may_reach;
 
 /// The words that can lie on a page.
 pub trait PageContent: AtomicWords {
@@ -177,6 +178,9 @@ impl SharedPage<Cluster> {
 
     /// Makes the file complete before it gets its name, so that nobody finds half of it.
     fn make(path: &Path) -> rustix::io::Result<OwnedFd> {
+        if !may_reach(page_bytes()) {
+            return Err(Errno::FBIG);
+        }
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let how = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let owner = Mode::RUSR | Mode::WUSR;

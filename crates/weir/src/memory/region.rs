@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_policy::paging::Run;
 use weir_sys::forks::ParentOnly;
+use weir_sys::may_reach;
 use weir_sys::spill::{self, MemoryPiece, SpillEngine, SpillFile, TransferDirection};
 use weir_sys::userfault::{UserFault, UserFaults};
 
@@ -208,6 +209,9 @@ impl KernelPaged {
         };
         let file = SpillFile::open(directory, false).map_err(failed)?;
         let file = file.get().ok_or_else(|| failed(Errno::BADF.into()))?;
+        if !may_reach(bytes as u64) {
+            return Err(failed(Errno::FBIG.into()));
+        }
         // Blocks that are missing later would end the process at a touch.
         rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes as u64)
             .and_then(|()| Mapping::of_file(file, bytes, MapAccess::Own))
@@ -256,7 +260,7 @@ impl PageTransfers {
         let failed = |cause| Error::os("spill to", format!("'{}'", directory.display()), cause);
         let file = SpillFile::open(directory, true).map_err(failed)?.take_ahead(0);
         // A write that makes the file longer waits for all others.
-        if file.may_reach(bytes) {
+        if may_reach(bytes) {
             let number = file.get().ok_or_else(|| failed(Errno::BADF.into()))?;
             let _ = rustix::fs::ftruncate(number, bytes);
         }
@@ -308,8 +312,8 @@ impl PageTransfers {
         let piece = memory.piece(run, self.end);
         let offset = u64::from(run.first) * memory.page_bytes as u64;
         // SAFETY: the pages stay mapped while the engine lives (the region drops the engine
-        // first). The policy lets nobody touch pages that come in. Pages that are written to the
-        // file may change meanwhile: see `RegionMemory::copy_in`.
+        // first). The policy lets nobody touch pages that come in. Pages that go to the file may
+        // change meanwhile, as the engine allows: see `RegionMemory::copy_in`.
         let started = unsafe { self.engine.start(token, direction, offset, &[piece]) };
         self.engine.submit();
         started

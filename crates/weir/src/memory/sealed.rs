@@ -17,8 +17,8 @@ use crate::error::{Error, ErrorKind, Result, Text};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use weir_sys::TMPFS_MAGIC;
 use weir_sys::forks::ParentOnly;
+use weir_sys::{TMPFS_MAGIC, may_reach};
 
 /// The seals of every memory file: it cannot be cut off under a mapping.
 pub(super) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
@@ -54,9 +54,7 @@ pub(super) fn make_empty(
             .map_err(std::io::Error::from)
     };
     let made = ParentOnly::make(make).map_err(|cause| errno_of(&cause))?;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    if limit.is_some_and(|limit| bytes > limit) {
-        // The kernel would send SIGXFSZ.
+    if !may_reach(bytes) {
         return Err(Errno::FBIG);
     }
     rustix::fs::ftruncate(made.here()?, bytes)?;

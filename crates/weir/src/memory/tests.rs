@@ -233,19 +233,38 @@ fn no_memory_can_be_executed() {
     }
 }
 
-/// The kernel would kill a process that makes a file longer than its limit.
+/// Keeps this process from making a file of a page: whether it could. The kernel would kill a
+/// process that makes a file longer than its limit.
+fn forbid_pages() -> bool {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let short = Rlimit { current: Some(page_bytes() - 1), ..getrlimit(Resource::Fsize) };
+    setrlimit(Resource::Fsize, short).is_ok()
+}
+
 #[test]
 fn memory_that_may_not_be_so_long_is_an_error_and_no_signal() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
     assert!(in_forked_child(|| {
-        let limit = getrlimit(Resource::Fsize);
-        let short = rustix::process::Rlimit { current: Some(page_bytes() - 1), ..limit };
-        setrlimit(Resource::Fsize, short).is_ok()
+        forbid_pages()
             && one_of_each().iter().all(|made| {
                 made.as_ref().is_err_and(|error| error.to_string().contains("too large"))
             })
             && Frames::new(page_bytes() as usize, 1).is_err()
+            && KernelPaged::new(&usual_directory(), page_bytes() as usize).is_err()
     }));
+}
+
+#[test]
+fn a_named_page_that_may_not_be_so_long_is_an_error_and_no_signal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("flags");
+    let named = || SharedPage::named(&path);
+    assert!(in_forked_child(|| {
+        forbid_pages() && named().is_err_and(|error| error.to_string().contains("too large"))
+    }));
+    assert!(!path.exists(), "nothing got the name");
+    named().expect("made");
+    // One that exists is not made longer.
+    assert!(in_forked_child(|| forbid_pages() && named().is_ok()));
 }
 
 /// Runs `child` in a forked child, which must do little. Returns what it returned.

@@ -60,8 +60,10 @@ impl BacklogWriter {
         self.core().check_here("write to")?;
         if self.frame.is_none() {
             self.frame = Some(self.next_frame()?);
-        } else if self.shared.gone.load(Ordering::Acquire) {
-            // Acquire pairs with the release in the reader's drop.
+            return Ok(());
+        }
+        // Acquire: pairs with the Release in the reader's drop.
+        if self.shared.gone.load(Ordering::Acquire) {
             self.frame = None;
             self.let_go(None);
             return Err(cannot_write(ErrorKind::Closed, "its reader has gone"));
