@@ -25,14 +25,14 @@ pub fn make_own() -> std::io::Result<ParentOnly> {
 }
 
 /// Rings a bell, if it is there.
-#[inline]
+#[inline(never)]
 pub fn ring<'bell>(bell: impl Into<Option<BorrowedFd<'bell>>>) {
     // It fails only after 2^64 rings.
     let _ = bell.into().map(|bell| retry_on_intr(|| write(bell, &1_u64.to_ne_bytes())));
 }
 
 /// Clears a bell, if it is there. To be called before a look for what it was rung for.
-#[inline]
+#[inline(never)]
 pub fn clear<'bell>(bell: impl Into<Option<BorrowedFd<'bell>>>) {
     // It fails if the bell was not rung.
     let _ = bell.into().map(|bell| retry_on_intr(|| read(bell, &mut [0; 8])));
