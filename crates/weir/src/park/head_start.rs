@@ -53,7 +53,9 @@ impl HeadStart {
             // Each lane had a turn or more.
             let lanes = std::mem::take(&mut self.turns).min(lanes as u32);
             let ns = self.backoff.on_all_dry(records, lanes);
-            self.wait(ns, is_over);
+            if let Some(is_cut) = self.wait(ns, is_over) {
+                self.backoff.waited(is_cut);
+            }
         }
     }
 
@@ -79,20 +81,24 @@ impl HeadStart {
         self.backoff.on_pause();
     }
 
-    /// Spins for this long, or until `is_over`.
+    /// Spins for this long, or until `is_over`: whether that was first. `None` for no time at all.
     #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests count waits"))]
-    fn wait(&mut self, ns: u64, is_over: impl Fn() -> bool) {
+    fn wait(&mut self, ns: u64, is_over: impl Fn() -> bool) -> Option<bool> {
         if ns == 0 {
-            return;
+            return None;
         }
         #[cfg(test)]
         {
             self.given += 1;
         }
         let begun = Instant::now();
-        while (begun.elapsed().as_nanos() as u64) < ns && !is_over() {
+        while (begun.elapsed().as_nanos() as u64) < ns {
+            if is_over() {
+                return Some(true);
+            }
             std::hint::spin_loop();
         }
+        Some(false)
     }
 }
 
