@@ -18,10 +18,14 @@ const PAYS: u32 = 6;
 const LANE_SHARES: u32 = 4;
 /// ... and a wait for all of them as long as for so many lanes, at most.
 const MOST_LANES: u32 = 8;
-/// Such a wait becomes longer each time by one of so many parts, up to twice its length, ...
-const PARTS: u32 = 64;
-/// ... and shorter by so many of them whenever a writer had filled its ring before the wait was over.
-const CUT_PARTS: u32 = PARTS / 2;
+/// Such a wait lasts twice as long where a look at all lanes takes this long for each of them, on
+/// average. There the lines come from far, and a wait costs the writers a time that does not depend
+/// on its length (docs/design/port.md).
+const FAR_NS: u64 = 26;
+/// A look at fewer lanes takes as long as one at so many.
+const FEW_LANES: u32 = 4;
+/// Looks that are averaged.
+const LOOKS: u64 = 8;
 
 /// The state of one reader.
 #[derive(Clone, Debug)]
@@ -33,15 +37,15 @@ pub struct Backoff {
     /// Records from which the waits of this round have paid.
     due: u32,
     waiting: bool,
-    /// By how many parts a wait for many lanes is longer than the shortest.
-    longer: u32,
+    /// What a look takes for each lane, times [`LOOKS`].
+    looks_ns: u64,
 }
 
 impl Backoff {
     /// Makes the state of a reader that may wait this long each time; 0 for never.
     pub fn new(wait_ns: u64) -> Backoff {
-        let (dry, records, due, waiting, longer) = (0, 0, 0, false, 0);
-        Backoff { wait_ns, patience: FIRST_PATIENCE, dry, records, due, waiting, longer }
+        let (dry, records, due, waiting, looks_ns) = (0, 0, 0, false, 0);
+        Backoff { wait_ns, patience: FIRST_PATIENCE, dry, records, due, waiting, looks_ns }
     }
 
     /// Returns how long a reader of many lanes waits when all of them have run dry, after this many of
@@ -50,23 +54,18 @@ impl Backoff {
     /// The wait lasts longer for more lanes, since one writer may fill them in turn, and has to bring as
     /// many records more. One record from each of many lanes is no stream, however many they are: they
     /// may be requests, whose senders wait. So what counts is also how many records a lane brings.
-    ///
-    /// [`Backoff::waited`] makes it longer where lines come from far: there each wait costs the writers a
-    /// time that does not depend on its length.
     pub fn on_all_dry(&mut self, records: u32, lanes: u32) -> u64 {
         let lanes = lanes.max(1);
         let shares = LANE_SHARES * lanes.min(MOST_LANES);
-        let parts = u64::from(shares * (PARTS + self.longer));
-        self.on_dry_after(records, shares.max(lanes)) * parts / u64::from(PARTS)
+        let length = if self.looks_ns < FAR_NS * LOOKS { 1 } else { 2 };
+        self.on_dry_after(records, shares.max(lanes)) * u64::from(shares * length)
     }
 
-    /// Learns from a wait after [`Backoff::on_all_dry`]: whether it was cut short, because a writer
-    /// lacked room or somebody else came.
-    pub fn waited(&mut self, is_cut: bool) {
-        self.longer = match is_cut {
-            true => self.longer.saturating_sub(CUT_PARTS),
-            false => (self.longer + 1).min(PARTS),
-        };
+    /// Learns how long a look at so many lanes took, after a wait for them.
+    pub fn looked(&mut self, ns: u64, lanes: u32) {
+        // One look in which something else had the CPU says nothing.
+        let each_ns = (ns / u64::from(lanes.max(FEW_LANES))).min(2 * FAR_NS);
+        self.looks_ns = self.looks_ns - self.looks_ns / LOOKS + each_ns;
     }
 
     /// Returns how long a reader waits that has run dry after this many records.
@@ -148,26 +147,19 @@ mod tests {
         })
     }
 
-    /// The length of a wait for eight lanes, of which each one in `cut` is cut short.
-    fn length_ns(backoff: &mut Backoff, cut: u32) -> u64 {
-        let mut sum_ns = 0;
-        for at in 0..10_000 {
-            let ns = backoff.on_all_dry(1_000, 8);
-            if ns > 0 {
-                backoff.waited(at % cut == 0);
-            }
-            sum_ns += ns;
-        }
-        sum_ns / 10_000
-    }
-
     #[test]
-    fn a_wait_for_many_lanes_is_as_long_as_their_rings_allow() {
+    fn a_wait_is_longer_where_lines_come_from_far() {
         let mut backoff = Backoff::new(1_000);
-        assert!(length_ns(&mut backoff, 10_000) > 62_000, "nobody lacks room");
-        assert!((50_000..62_000).contains(&length_ns(&mut backoff, 40)), "some do now and then");
-        assert!(length_ns(&mut backoff, 10) < 36_000, "and some often");
-        assert!(length_ns(&mut backoff, 1) < 33_000, "the shortest");
+        waits_for_lanes(&mut backoff, 8, 1, 30);
+        let mut length_ns = |looks_ns: &[u64], lanes| {
+            looks_ns.iter().for_each(|ns| backoff.looked(*ns, lanes));
+            backoff.on_all_dry(1_000, lanes)
+        };
+        assert_eq!(length_ns(&[137; 30], 8), 32_000);
+        assert_eq!(length_ns(&[20_000], 8), 32_000, "one slow look says nothing");
+        assert_eq!(length_ns(&[340; 30], 8), 64_000);
+        assert_eq!(length_ns(&[85; 30], 1), 4_000);
+        assert_eq!(length_ns(&[280; 30], 1), 8_000);
     }
 
     #[test]

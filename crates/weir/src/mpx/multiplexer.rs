@@ -179,7 +179,8 @@ impl Multiplexer {
     pub fn serve(&mut self, delivery: &mut RecordDelivery, may_wait: bool) -> bool {
         delivery.work = WorkBudget::default();
         if self.table.ready.is_empty() {
-            self.idle.let_writers_ahead(&self.table, &self.inbox, may_wait);
+            let Multiplexer { table, inbox, idle, .. } = self;
+            delivery.work.does(idle.let_writers_ahead(table, inbox, may_wait));
         }
         loop {
             self.collect(&mut delivery.work);

@@ -50,16 +50,27 @@ impl Idle {
         self.head_start.moved_in_turn(records);
     }
 
-    /// Gives writers that stream a head start, now that all they have sent is received. It ends when
-    /// anybody else comes, and there is none where some channels are more urgent than others.
+    /// Gives writers that stream a head start, now that all they have sent is received, and looks at
+    /// the hot lanes then: on how many something has come. The head start ends when anybody else comes,
+    /// and there is none where some channels are more urgent than others.
     #[inline]
-    pub fn let_writers_ahead(&mut self, table: &ChannelTable, inbox: &Inbox, may_wait: bool) {
-        let ChannelTable { hot, links, home, has_priorities, .. } = table;
+    pub fn let_writers_ahead(
+        &mut self,
+        table: &mut ChannelTable,
+        inbox: &Inbox,
+        may_wait: bool,
+    ) -> u32 {
+        let ChannelTable { hot, links, home, has_priorities, .. } = &*table;
         if !may_wait || *has_priorities || self.spinner.shares_cpu() {
-            return self.head_start.forgo();
+            self.head_start.forgo();
+            return 0;
         }
         let is_over = || hot.is_pressed(links) || home.has_bits() || inbox.has_news();
-        self.head_start.give_after_turns(hot.len(), is_over);
+        let lanes = hot.len();
+        if !self.head_start.give_after_turns(lanes, is_over) {
+            return 0;
+        }
+        self.head_start.looks(lanes, || table.look_at_hot())
     }
 
     /// Spins until `sees` says that something has come: whether it has. Otherwise the time is over, or

@@ -46,17 +46,26 @@ impl HeadStart {
 
     /// Lets the writers run ahead, now that all lanes have run dry, where that pays, or until `is_over`.
     /// Nothing happens if none has brought anything since the last time. `lanes` is how many there are.
+    /// Returns whether it has waited: the caller then [looks](HeadStart::looks) at the lanes.
     #[inline]
-    pub fn give_after_turns(&mut self, lanes: usize, is_over: impl Fn() -> bool) {
-        if self.turns > 0 {
-            let records = u32::try_from(std::mem::take(&mut self.since_dry)).unwrap_or(u32::MAX);
-            // Each lane had a turn or more.
-            let lanes = std::mem::take(&mut self.turns).min(lanes as u32);
-            let ns = self.backoff.on_all_dry(records, lanes);
-            if let Some(is_cut) = self.wait(ns, is_over) {
-                self.backoff.waited(is_cut);
-            }
+    pub fn give_after_turns(&mut self, lanes: usize, is_over: impl Fn() -> bool) -> bool {
+        if self.turns == 0 {
+            return false;
         }
+        let records = u32::try_from(std::mem::take(&mut self.since_dry)).unwrap_or(u32::MAX);
+        // Each lane had a turn or more.
+        let lanes = std::mem::take(&mut self.turns).min(lanes as u32);
+        let ns = self.backoff.on_all_dry(records, lanes);
+        self.wait(ns, is_over);
+        ns > 0
+    }
+
+    /// Makes the look at so many lanes that follows a wait, and learns from how long it takes.
+    pub fn looks<T>(&mut self, lanes: usize, look: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let found = look();
+        self.backoff.looked(begun.elapsed().as_nanos() as u64, lanes as u32);
+        found
     }
 
     /// Lets the writer run ahead, now that the reader has run dry, where that pays. `is_apart` means
@@ -81,24 +90,20 @@ impl HeadStart {
         self.backoff.on_pause();
     }
 
-    /// Spins for this long, or until `is_over`: whether that was first. `None` for no time at all.
+    /// Spins for this long, or until `is_over`.
     #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests count waits"))]
-    fn wait(&mut self, ns: u64, is_over: impl Fn() -> bool) -> Option<bool> {
+    fn wait(&mut self, ns: u64, is_over: impl Fn() -> bool) {
         if ns == 0 {
-            return None;
+            return;
         }
         #[cfg(test)]
         {
             self.given += 1;
         }
         let begun = Instant::now();
-        while (begun.elapsed().as_nanos() as u64) < ns {
-            if is_over() {
-                return Some(true);
-            }
+        while (begun.elapsed().as_nanos() as u64) < ns && !is_over() {
             std::hint::spin_loop();
         }
-        Some(false)
     }
 }
 
@@ -136,6 +141,6 @@ mod tests {
             head.forgo();
         }
         assert_eq!(asked(&mut head, 100, 63), 0, "it has yet to see whether waiting pays");
-        head.give_after_turns(8, || unreachable!("nothing has come since"));
+        assert!(!head.give_after_turns(8, || unreachable!("nothing has come since")));
     }
 }
