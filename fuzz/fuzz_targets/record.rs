@@ -136,7 +136,7 @@ fn sound(memory: &Fenced, input: &mut Input<'_>) {
             }
             _ => {
                 reader.give_back(memory);
-                writer.say_position(memory);
+                writer.hand_on(memory);
                 writer = RecordWriter::resume(memory).expect("sound");
                 reader = RecordReader::resume(memory).expect("sound");
             }

@@ -132,8 +132,7 @@ proptest! {
                 Step::GiveBack => reader.give_back(&heap),
                 Step::HandOn => {
                     reader.give_back(&heap);
-                    writer.abandon(&heap);
-                    writer.say_position(&heap);
+                    writer.hand_on(&heap);
                     writer = RecordWriter::resume(&heap).expect("sound");
                     reader = RecordReader::resume(&heap).expect("sound");
                 }

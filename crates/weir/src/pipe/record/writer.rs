@@ -303,8 +303,7 @@ impl Ring for record::RecordWriter {
     }
 
     fn leave(&mut self, map: &Map) {
-        self.abandon(map);
-        self.say_position(map);
+        self.hand_on(map);
     }
 
     fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool> {
