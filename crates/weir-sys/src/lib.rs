@@ -7,7 +7,7 @@
 //! - [`threads`], [`signals`]: the library's own threads.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`userfault`]: page faults that this process serves itself.
-//! - [`tun`], [`gather`]: a TUN device, and a write of two pieces of memory to it.
+//! - [`gather`]: one write of two pieces of memory.
 //! - [`rests`]: instructions by which a loop rests between two looks, and hints that fetch lines.
 //! - [`calendar`]: dates and times of day.
 //! - [`namespace`]: namespaces of networks and mounts.
@@ -31,12 +31,9 @@ pub mod overlay;
 pub mod peer;
 pub mod proc;
 pub mod rests;
-pub mod segments;
 pub mod signals;
 pub mod spill;
-pub mod terminal;
 pub mod threads;
-pub mod tun;
 pub mod userfault;
 pub mod words;
 

@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// What each crate may depend on inside the workspace; `weir-verbs`, `weir-cli` (in its tests) and
 /// `weir-tests` may depend on all of it. Whoever makes a new crate adds it here.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("weir-policy", &[]),
     ("weir-doctor", &[]),
     ("weir-model", &["weir-net", "weir-policy"]),
@@ -18,12 +18,13 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("weir-sys", &[]),
     ("weir-measure-sys", &["weir-sys"]),
     ("weir-bench-sys", &["weir-measure-sys", "weir-sys"]),
+    ("weir-net-sys", &["weir-sys"]),
     ("weir-cli-sys", &["weir-measure-sys"]),
     // Tests of the library start a second process with weir-measure-sys.
     ("weir", &["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"]),
     ("weir-profile", &["weir-measure-sys", "weir-policy", "weir-sys"]),
     ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
-    ("weir-net", &["weir", "weir-measure-sys", "weir-profile", "weir-sys"]),
+    ("weir-net", &["weir", "weir-measure-sys", "weir-net-sys", "weir-profile", "weir-sys"]),
     (
         "weir-bench",
         &[
@@ -32,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "weir-measure",
             "weir-measure-sys",
             "weir-net",
+            "weir-net-sys",
             "weir-policy",
             "weir-profile",
             "weir-sys",

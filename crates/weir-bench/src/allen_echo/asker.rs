@@ -148,7 +148,7 @@ mod tests {
     use super::super::bare::{check, turn_around};
     use super::super::network::{MTU, PREFIX_BITS, Subnet};
     use super::*;
-    use weir_sys::tun::{Tun, configure};
+    use weir_net_sys::tun::{Tun, configure};
 
     /// Returns an asker and the device where its requests come out; `None` without the privilege
     /// for it. Only this thread moves into a namespace.

@@ -5,7 +5,7 @@ use super::ledger::Ledger;
 use std::convert::Infallible;
 use weir_measure::bench::case::CaseError;
 use weir_net::log::Direction;
-use weir_sys::tun::Tun;
+use weir_net_sys::tun::Tun;
 
 const IP_HEADER_BYTES: usize = 20;
 const ICMP_HEADER_BYTES: usize = 8;

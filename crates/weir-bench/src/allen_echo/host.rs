@@ -9,7 +9,8 @@ use crate::tools::peer::PeerProcess;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::Ipv4Addr;
 use weir_measure::bench::case::{CaseError, Site};
-use weir_sys::{Pid, tun};
+use weir_net_sys::tun;
+use weir_sys::Pid;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostKind {

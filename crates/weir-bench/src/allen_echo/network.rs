@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 use weir_measure::bench::case::CaseError;
-use weir_sys::{namespace, tun};
+use weir_net_sys::tun;
+use weir_sys::namespace;
 
 /// Largest packet of the devices, as on Ethernet.
 pub const MTU: u16 = 1_500;

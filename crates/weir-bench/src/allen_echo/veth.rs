@@ -6,7 +6,7 @@ use crate::tools::peer::{Control, PeerProcess};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use weir_measure::bench::case::{CaseError, Site};
-use weir_sys::tun;
+use weir_net_sys::tun;
 
 const PORT: u16 = 7;
 

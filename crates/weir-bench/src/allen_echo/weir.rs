@@ -14,8 +14,8 @@ use weir_measure_sys::signals;
 use weir_net::log::Log;
 use weir_net::message::Want;
 use weir_net::station::Station;
+use weir_net_sys::tun::Tun;
 use weir_profile::Observed;
-use weir_sys::tun::Tun;
 use weir_sys::{Pid, proc};
 
 /// How long the switch and its daemon may take to start.

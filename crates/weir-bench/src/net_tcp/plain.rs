@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use weir_measure::bench::case::CaseError;
-use weir_sys::tun::Tun;
+use weir_net_sys::tun::Tun;
 
 /// Sockets that listen on each port: transfers follow one another, and the last one may linger.
 const LISTENING: usize = 8;

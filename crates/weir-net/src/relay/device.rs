@@ -11,8 +11,8 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Instant;
+use weir_net_sys::tun::{self, Tun};
 use weir_sys::namespace::enter_network;
-use weir_sys::tun::{self, Tun};
 
 /// Longest possible packet (RFC 791).
 const MOST_PACKET_BYTES: usize = 65_535;

@@ -7,7 +7,7 @@ use crate::spans;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::ops::Range;
-use weir_sys::tun::{Tun, VNET_HEADER_BYTES};
+use weir_net_sys::tun::{Tun, VNET_HEADER_BYTES};
 
 /// Room before a packet for the device's header or a message head.
 const FRONT_BYTES: usize = 16;
@@ -49,7 +49,7 @@ impl Device {
             ),
             _ => Error::os("make", object(), cause),
         })?;
-        let configured = weir_sys::tun::configure(device, *peer, *prefix_bits, *mtu);
+        let configured = weir_net_sys::tun::configure(device, *peer, *prefix_bits, *mtu);
         configured.map_err(|cause| Error::os("configure", object(), cause))?;
         let offloads = tun.offload_segments();
         Ok(Device { tun, name: device.clone(), offloads })

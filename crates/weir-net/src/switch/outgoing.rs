@@ -19,7 +19,7 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_sys::tun::{VNET_HEADER_BYTES, vnet_header};
+use weir_net_sys::tun::{VNET_HEADER_BYTES, vnet_header};
 
 /// Bytes of a header of TCP without options, and where its checksum lies.
 const TCP_HEADER_BYTES: usize = 20;

@@ -6,7 +6,7 @@ use super::{ConnectionId, Stack};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::process::Command;
-use weir_sys::terminal::Terminal;
+use weir_net_sys::terminal::Terminal;
 
 /// Most bytes that wait in each direction. Where so many wait, no more are read.
 const MOST_WAITING_BYTES: usize = 64 << 10;

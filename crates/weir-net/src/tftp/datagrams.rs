@@ -11,7 +11,7 @@ use std::fmt;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
-use weir_sys::segments::{self, MOST_SEGMENTS};
+use weir_net_sys::segments::{self, MOST_SEGMENTS};
 
 /// Bytes of memory that the kernel grants a socket's datagrams by default.
 const DEFAULT_RECEIVE_BYTES: usize = 212_992;

@@ -8,7 +8,8 @@ use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use weir_sys::{namespace, tun};
+use weir_net_sys::tun;
+use weir_sys::namespace;
 
 /// Where `ip netns` looks for namespaces.
 const DIRECTORY: &str = "/run/netns";

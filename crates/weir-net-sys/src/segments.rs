@@ -39,7 +39,7 @@ fn set(socket: BorrowedFd<'_>, option: c_int, value: c_int) -> io::Result<()> {
             size_of::<c_int>() as libc::socklen_t,
         )
     };
-    crate::check(set).map(drop)
+    weir_sys::check(set).map(drop)
 }
 
 /// What [`receive_joined`] has received.
@@ -73,7 +73,7 @@ pub fn receive_joined(socket: impl AsFd, to: &mut [u8]) -> io::Result<Joined> {
     // SAFETY: each address in the head is that of memory of the length beside it, which nothing
     // else uses until the call returns.
     let received = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut head, 0) };
-    let bytes = crate::check(received)?.unsigned_abs();
+    let bytes = weir_sys::check(received)?.unsigned_abs();
     let datagram_bytes = segment_bytes(&head).unwrap_or(bytes).max(1);
     let from = address(&from).ok_or(io::ErrorKind::Unsupported)?;
     Ok(Joined { bytes, datagram_bytes, from })

@@ -2,13 +2,13 @@
 //! receives the packets that the program writes (Linux Documentation/networking/tuntap.rst;
 //! drivers/net/tun.c).
 
-use crate::check;
 use libc::{c_int, ifreq};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketType};
 use std::io;
 use std::net::Ipv4Addr;
+use weir_sys::check;
 
 /// The longest name of a device in the kernel (IFNAMSIZ - 1).
 pub const MOST_NAME_BYTES: usize = libc::IFNAMSIZ - 1;

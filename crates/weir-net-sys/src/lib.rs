@@ -1,0 +1,12 @@
+//! What only the network needs of Linux and rustix does not offer.
+//!
+//! - [`tun`]: a TUN device.
+//! - [`segments`]: datagrams of one length that cross the kernel as one.
+//! - [`terminal`]: a process with a terminal of its own.
+//!
+//! This is one of the few crates of the workspace that may use `unsafe`. Every block names its
+//! invariant.
+
+pub mod segments;
+pub mod terminal;
+pub mod tun;
