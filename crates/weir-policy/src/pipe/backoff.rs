@@ -16,11 +16,12 @@ const TRIAL: u32 = 8;
 const PAYS: u32 = 6;
 /// A wait for a lane of many lasts this many times as long as for a pipe, ...
 const LANE_SHARES: u32 = 4;
-/// ... and a wait for all of them as long as for so many lanes, at most.
+/// ... and so many times as long where lines come from far. There a wait costs the writers a time
+/// that does not depend on its length (docs/design/port.md).
+const FAR_LANE_SHARES: u32 = 6;
+/// A wait for all lanes lasts as long as for so many, at most.
 const MOST_LANES: u32 = 8;
-/// Such a wait lasts twice as long where a look at all lanes takes this long for each of them, on
-/// average. There the lines come from far, and a wait costs the writers a time that does not depend
-/// on its length (docs/design/port.md).
+/// Lines come from far where a look at all lanes takes this long for each of them, on average.
 const FAR_NS: u64 = 26;
 /// A look at fewer lanes takes as long as one at so many.
 const FEW_LANES: u32 = 4;
@@ -56,9 +57,11 @@ impl Backoff {
     /// may be requests, whose senders wait. So what counts is also how many records a lane brings.
     pub fn on_all_dry(&mut self, records: u32, lanes: u32) -> u64 {
         let lanes = lanes.max(1);
-        let shares = LANE_SHARES * lanes.min(MOST_LANES);
-        let length = if self.looks_ns < FAR_NS * LOOKS { 1 } else { 2 };
-        self.on_dry_after(records, shares.max(lanes)) * u64::from(shares * length)
+        let waited_for = lanes.min(MOST_LANES);
+        let is_far = self.looks_ns >= FAR_NS * LOOKS;
+        let share = if is_far { FAR_LANE_SHARES } else { LANE_SHARES };
+        let pays_by = lanes.max(waited_for * LANE_SHARES);
+        self.on_dry_after(records, pays_by) * u64::from(waited_for * share)
     }
 
     /// Learns how long a look at so many lanes took, after a wait for them.
@@ -157,9 +160,9 @@ mod tests {
         };
         assert_eq!(length_ns(&[137; 30], 8), 32_000);
         assert_eq!(length_ns(&[20_000], 8), 32_000, "one slow look says nothing");
-        assert_eq!(length_ns(&[340; 30], 8), 64_000);
+        assert_eq!(length_ns(&[340; 30], 8), 48_000);
         assert_eq!(length_ns(&[85; 30], 1), 4_000);
-        assert_eq!(length_ns(&[280; 30], 1), 8_000);
+        assert_eq!(length_ns(&[280; 30], 1), 6_000);
     }
 
     #[test]

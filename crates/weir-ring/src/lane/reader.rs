@@ -13,6 +13,8 @@ use crate::{Corrupt, sleep};
 const AHEAD_BYTES: u64 = 512;
 /// Longest frame that is short.
 const SHORT_BYTES: u16 = 128;
+/// Bytes of a cache line.
+const LINE_BYTES: u64 = 64;
 
 /// The reader's side of a lane.
 #[derive(Clone, Copy, Debug)]
@@ -104,7 +106,9 @@ impl LaneReader {
             return Ok(None);
         }
         ring.copy_out(self.read + HEAD_BYTES as u64, &mut to[..bytes]);
+        let begun_at = self.read;
         self.read += footprint(bytes) as u64;
+        store_to_lines(ring, begun_at, self.read);
         Ok(Some((bytes, more)))
     }
 
@@ -230,5 +234,18 @@ impl LaneReader {
         filled <= roomy_fill(self.place)
             && sleep::is_wanted(&line.wanted)
             && sleep::take(&line.wanted) != 0
+    }
+}
+
+/// Stores to each line that holds nothing but bytes of one frame what lies there, as `head` does to
+/// the lines that hold heads. The frame was read.
+#[inline(always)]
+fn store_to_lines(ring: &impl LaneRing, from: u64, to: u64) {
+    let mut line = (from | (LINE_BYTES - 1)) + 1;
+    while line + LINE_BYTES <= to {
+        let word = ring.word(line);
+        // Relaxed: as in `head`.
+        word.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+        line += LINE_BYTES;
     }
 }
