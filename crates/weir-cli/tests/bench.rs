@@ -298,8 +298,12 @@ fn request(suite: &Suite, group: usize, directory: &Path, time_ns: u64) -> CellR
 
 /// Starts a cell as the command does.
 fn start_cell(request: &CellRequest) -> Child {
+    start_cell_to(request, Stdio::piped())
+}
+
+fn start_cell_to(request: &CellRequest, output: Stdio) -> Child {
     let mut command = Command::new(WEIR);
-    command.arg("bench-cell").stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.arg("bench-cell").stdin(Stdio::piped()).stdout(output);
     command.env("WEIR_BENCH_BACKLOG_BYTES", "32000000").env("WEIR_BENCH_SET_BYTES", "4194304");
     let mut child = command.spawn().expect("weir starts");
     let text = serde_json::to_string(request).expect("JSON");
@@ -405,4 +409,46 @@ fn a_cell_that_is_killed_leaves_no_switch() {
     child.kill().expect("killed");
     child.wait().expect("reaped");
     wait_until("all its processes are gone", || !family.iter().any(|pid| is_running(*pid)));
+}
+
+/// The readers of two cases looked without end, also while others were timed on their CPU: a record
+/// pipe beside the bare lanes seemed to take twice as long.
+#[test]
+fn between_two_batches_the_other_sides_of_all_cases_sleep() {
+    let _alone = alone();
+    let Ok(cpus) = Topology::read().find(Placement::OtherCpu) else {
+        eprintln!("SKIPPED: there is one CPU");
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    for suite in weir_bench::catalogue() {
+        let looks = |group: &weir_measure::bench::case::Group| {
+            group
+                .cases
+                .iter()
+                .any(|case| case.name.contains("bare-") || case.name.contains("hand-over"))
+        };
+        for group in (0..suite.groups.len()).filter(|group| looks(&suite.groups[*group])) {
+            let mut request = request(&suite, group, directory.path(), 600_000_000_000);
+            (request.site.placement, request.site.cpus) = (Placement::OtherCpu, cpus.clone());
+            // Nobody reads what the cell writes. So it soon waits for room, after a round.
+            let (_unread, output) = rustix::pipe::pipe().expect("a pipe");
+            rustix::pipe::fcntl_setpipe_size(&output, 4096).expect("made small");
+            let mut cell = start_cell_to(&request, output.into());
+            let mut asleep = 0;
+            wait_until("all sleep", || {
+                let family = children(cell.id());
+                let all = family.iter().chain([&cell.id()]).all(|pid| sleeps(*pid));
+                asleep = if all && !family.is_empty() { asleep + 1 } else { 0 };
+                asleep == 50
+            });
+            cell.kill().expect("killed");
+            cell.wait().expect("reaped");
+        }
+    }
+}
+
+fn sleeps(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.contains(") S ")
 }

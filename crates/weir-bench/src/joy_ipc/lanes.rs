@@ -87,6 +87,12 @@ impl<'a> BareLane<'a> {
             let head = self.shared.half_at(at).load(Ordering::Relaxed);
             // As an mpx does: the writer gets a line faster that the reader has stored to.
             self.shared.half_at(at).store(head, Ordering::Relaxed);
+            let mut end = (at | (LINE_BYTES - 1)) + 1 + LINE_BYTES;
+            while end <= at + footprint(BYTES) {
+                let last = self.shared.half_at(end - 4);
+                last.store(last.load(Ordering::Relaxed), Ordering::Relaxed);
+                end += LINE_BYTES;
+            }
             let mut record = [0; BYTES];
             self.shared.copy_out(at + HEAD_BYTES, &mut record);
             let is_right = head == DATA | BYTES as u32 && record == [7; BYTES];
@@ -126,6 +132,7 @@ pub fn one_way<const BYTES: usize>(site: &Site) -> MadeWork {
                 done += 1;
                 control.report(done)?;
             }
+            control.rest(done)?;
             if came > 0 {
                 let begun = Instant::now();
                 while begun.elapsed() < HEAD_START {
@@ -144,14 +151,13 @@ pub fn one_way<const BYTES: usize>(site: &Site) -> MadeWork {
         for (lane, (own, other)) in lanes.iter_mut().zip(positions) {
             (lane.own, lane.other) = (own, other);
         }
-        peer.more(count);
         let begun = Instant::now();
+        peer.rouse(count)?;
         for at in 0..count as usize {
             lanes[at % LANES].send(&record);
         }
-        let elapsed = elapsed_ns(begun);
         positions = lanes.map(|lane| (lane.own, lane.other));
         peer.wait()?;
-        Ok(Batch::time(elapsed, count))
+        Ok(Batch::time(elapsed_ns(begun), count))
     })
 }

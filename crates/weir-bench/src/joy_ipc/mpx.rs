@@ -148,8 +148,7 @@ fn send(site: &Site, channels: u32) -> MadeWork {
         for at in 0..count as usize {
             sender.send(at)?;
         }
-        let elapsed = elapsed_ns(begun);
         owner.wait()?;
-        Ok(Batch::time(elapsed, count))
+        Ok(Batch::time(elapsed_ns(begun), count))
     })
 }

@@ -38,6 +38,7 @@ fn hand_over(site: &Site, bytes: usize, reads: bool) -> MadeWork {
         let mut own = sample.clone();
         let mut done = 0;
         loop {
+            control.rest(done)?;
             wait_for(&theirs, 1);
             if reads {
                 theirs.copy_in(BUFFER, &own);
@@ -51,7 +52,7 @@ fn hand_over(site: &Site, bytes: usize, reads: bool) -> MadeWork {
     })?;
     let mut own = sample.clone();
     work(move |count| {
-        peer.more(count);
+        peer.rouse(count)?;
         let mut elapsed = 0.0;
         for _ in 0..count {
             pass(&shared, 1);

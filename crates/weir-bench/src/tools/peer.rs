@@ -1,6 +1,7 @@
 //! The other side of a case: a forked child that works towards a goal and reports when it has
 //! reached it.
 
+use super::futex::{sleep, wake};
 use super::timed;
 use rustix::io::retry_on_intr;
 use std::os::fd::OwnedFd;
@@ -12,6 +13,8 @@ use weir_measure_sys::fork::{self, Child};
 use weir_measure_sys::usage::Usage;
 
 const GOAL: usize = 0;
+/// Counts the goals that were set for a side that rests.
+const SET: usize = 1;
 const USER: usize = 2;
 const SYSTEM: usize = 3;
 const WORDS: usize = 4;
@@ -80,6 +83,15 @@ impl PeerProcess {
         self.control.word(GOAL).store(self.goal, Ordering::Release);
     }
 
+    /// As [`PeerProcess::more`], for another side that rests when it has reached a goal.
+    pub fn rouse(&mut self, count: u64) -> Result<(), CaseError> {
+        self.more(count);
+        let set = self.control.half(SET);
+        // Release pairs with acquire in `rest`: the new goal is visible.
+        set.store(set.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        wake(set, 1)
+    }
+
     /// Waits until the goal is reached; fails with the other side's error.
     pub fn wait(&self) -> Result<(), CaseError> {
         let mut said = [0; 512];
@@ -143,6 +155,19 @@ impl Control<'_> {
             rustix::io::write(self.reports, &[THERE])?;
         }
         Ok(())
+    }
+
+    /// Sleeps for as long as no more than `done` is asked for. A side that looks without end must do
+    /// this, or it takes the CPU from the cases whose batches come between its own.
+    pub fn rest(&self, done: u64) -> Result<(), CaseError> {
+        let set = self.control.half(SET);
+        loop {
+            let seen = set.load(Ordering::Acquire);
+            if self.goal() != done {
+                return Ok(());
+            }
+            sleep(set, seen, None)?;
+        }
     }
 
     /// As [`Control::report`], along with the CPU time that this side has used.

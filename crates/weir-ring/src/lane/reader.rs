@@ -106,9 +106,10 @@ impl LaneReader {
             return Ok(None);
         }
         ring.copy_out(self.read + HEAD_BYTES as u64, &mut to[..bytes]);
-        let begun_at = self.read;
+        // `head` has stored to the first line.
+        let second_line = (self.read | (LINE_BYTES - 1)) + 1;
         self.read += footprint(bytes) as u64;
-        store_to_lines(ring, begun_at, self.read);
+        dirty(ring, second_line, self.read);
         Ok(Some((bytes, more)))
     }
 
@@ -185,6 +186,7 @@ impl LaneReader {
     fn take_from(&mut self, ring: &impl LaneRing, to: &mut [u8]) -> usize {
         let count = to.len().min(self.left.into());
         ring.copy_out(self.read, &mut to[..count]);
+        dirty(ring, self.read, self.read + count as u64);
         self.pass(count);
         count
     }
@@ -237,15 +239,16 @@ impl LaneReader {
     }
 }
 
-/// Stores to each line that holds nothing but bytes of one frame what lies there, as `head` does to
-/// the lines that hold heads. The frame was read.
+/// Stores what lies there to the last word of each line whose end was read, as `head` does to heads.
+///
+/// What lies before `from` may be given back, so a word that begins there is left alone.
 #[inline(always)]
-fn store_to_lines(ring: &impl LaneRing, from: u64, to: u64) {
-    let mut line = (from | (LINE_BYTES - 1)) + 1;
-    while line + LINE_BYTES <= to {
-        let word = ring.word(line);
+fn dirty(ring: &impl LaneRing, from: u64, to: u64) {
+    let mut end = ((from + 3) | (LINE_BYTES - 1)) + 1;
+    while end <= to {
+        let word = ring.word(end - 4);
         // Relaxed: as in `head`.
         word.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
-        line += LINE_BYTES;
+        end += LINE_BYTES;
     }
 }

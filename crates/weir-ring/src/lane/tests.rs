@@ -4,8 +4,8 @@ use super::heap::{HeapRing, LaneHeap};
 use super::*;
 use crate::primitive::{AtomicU32, Ordering};
 use proptest::prelude::*;
-use std::cell::Cell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use weir_policy::arena::{Arena, LARGEST_BYTES, block_for};
 
@@ -381,4 +381,80 @@ fn the_head_of_a_frame_is_loaded_once() {
     let mut bytes = [0; 8];
     assert_eq!((reader.take(&fickle, &mut bytes), &bytes[..5]), (5, &b"sound"[..]));
     assert_eq!((reader.look(&fickle, LANE), fickle.asked.get()), (Ok(None), 1));
+}
+
+/// A lane that notes which lines its words are asked for in.
+struct Noting {
+    heap: LaneHeap,
+    lines: RefCell<BTreeSet<u64>>,
+}
+
+struct NotingRing<'a>(HeapRing<'a>, &'a RefCell<BTreeSet<u64>>);
+
+impl LaneMemory for Noting {
+    type Ring<'a> = NotingRing<'a>;
+
+    fn lanes(&self, channel: u32) -> &[LaneWords; 2] {
+        self.heap.lanes(channel)
+    }
+
+    fn arena_bytes(&self) -> u32 {
+        self.heap.arena_bytes()
+    }
+
+    fn range(&self, lane: LaneId, place: LanePlace) -> RingRange {
+        self.heap.range(lane, place)
+    }
+
+    fn ring_of(&self, range: RingRange) -> NotingRing<'_> {
+        NotingRing(self.heap.ring_of(range), &self.lines)
+    }
+}
+
+impl LaneRing for NotingRing<'_> {
+    fn word(&self, position: u64) -> &AtomicU32 {
+        self.1.borrow_mut().insert(position / 64);
+        self.0.word(position)
+    }
+
+    fn put(&self, position: u64, head: u32, bytes: &[u8]) {
+        self.0.put(position, head, bytes);
+    }
+
+    fn copy_out(&self, position: u64, to: &mut [u8]) {
+        self.0.copy_out(position, to);
+    }
+}
+
+/// A line that its reader only loaded made the writer's next store to it take long. So the reader stores
+/// to all lines but the last, which it may not have read to its end.
+#[test]
+fn a_reader_stores_to_each_line_that_it_has_read() {
+    const PART_BYTES: usize = 200;
+    for length in [4, 60, 64, 100, 128, 300, 1000] {
+        for in_parts in [false, true] {
+            let heap = LaneHeap::new(2, ARENA_BYTES);
+            let noting = Noting { heap, lines: RefCell::default() };
+            let heap = &noting.heap;
+            let (mut writer, mut reader) =
+                (LaneWriter::new(heap, LANE), LaneReader::new(heap, LANE));
+            writer.move_to(heap, LANE, LanePlace::block(4096, 4096));
+            let mut written = 0;
+            while writer.put(heap, FrameKind::Data, false, &patterned(length, 1)) {
+                written += footprint(length) as u64;
+            }
+            writer.publish(heap, LANE);
+            let mut buffer = [0; 1000];
+            if in_parts {
+                while reader.look(&noting, LANE) != Ok(None) {
+                    reader.take(&noting, &mut buffer[..PART_BYTES]);
+                }
+            } else {
+                reader.take_data(&noting, LANE, &mut buffer, |_, _| true).expect("sound");
+            }
+            let wanted: BTreeSet<u64> = (0..written / 64).collect();
+            let noted = noting.lines.take();
+            assert!(noted.is_superset(&wanted), "{length} bytes, {in_parts}: {noted:?}");
+        }
+    }
 }
