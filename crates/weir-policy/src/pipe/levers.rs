@@ -3,19 +3,31 @@
 //! What makes a ring fast between two CPUs depends on the CPU model: how its size compares with the
 //! caches, and whether a reader should dirty the lines it has read (on some CPUs, rewriting lines
 //! that the other CPU has only read is four times slower). So trials decide if there were any, and
-//! otherwise the sizes of the caches.
+//! otherwise the sizes of the caches. A ring that fits the second level stays in the reader's own
+//! cache, and its lines only read; a larger one is mostly in the third level when the writer comes
+//! back to it.
 
 /// The defaults of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levers {
     /// Its capacity.
     pub capacity_bytes: u64,
-    /// Whether a reader stores into each line it has read.
+    /// Whether a reader of such a ring stores into each line it has read.
     pub dirties: bool,
     /// How long a streaming reader that has run dry backs off; 0 for not at all.
     pub backoff_ns: u64,
     /// How long waking the other end takes, which bounds spinning.
     pub wake_ns: u64,
+}
+
+impl Levers {
+    /// Returns whether a reader of a ring of this size stores into each line it has read.
+    ///
+    /// What holds for a ring larger than the second-level cache says nothing of one that fits it.
+    pub fn dirties_in(&self, ring_bytes: u64, second_bytes: u64) -> bool {
+        let fits = |bytes| bytes <= second_bytes;
+        self.dirties || (fits(ring_bytes) && !fits(self.capacity_bytes))
+    }
 }
 
 /// The sizes of the caches; 0 where unknown.
@@ -92,6 +104,21 @@ mod tests {
         let small = CacheSizes { second_bytes: 4 << 20, third_bytes: 6 << 20 };
         assert_eq!(fallback(small).capacity_bytes, 1 << 20);
         assert_eq!(choose(CACHES, &[], 0), fallback(CACHES));
+    }
+
+    #[test]
+    fn a_ring_that_fits_the_second_level_is_dirtied_unless_trials_say_otherwise() {
+        let dirties = |levers: Levers| {
+            [256 << 10, 1 << 20, 2 << 20].map(|ring| levers.dirties_in(ring, CACHES.second_bytes))
+        };
+        assert_eq!(dirties(fallback(CACHES)), [true, true, false]);
+        let large = [trial(2, false, 20.0), trial(2, true, 20.0)];
+        assert_eq!(dirties(choose(CACHES, &large, 0)), [true, true, false]);
+        let small = [trial(1, false, 20.0), trial(1, true, 20.0)];
+        assert_eq!(dirties(choose(CACHES, &small, 0)), [false; 3]);
+        let pays = [trial(2, false, 20.0), trial(2, true, 30.0)];
+        assert_eq!(dirties(choose(CACHES, &pays, 0)), [true; 3]);
+        assert!(!fallback(CacheSizes::default()).dirties_in(4096, 0), "nothing is known");
     }
 
     #[test]

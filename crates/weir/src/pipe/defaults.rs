@@ -7,6 +7,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use weir_policy::pipe::{self, Levers, OutOfRange, PipeShape};
 
 /// The sizes of a pipe in use.
@@ -66,7 +67,8 @@ pub struct Caches {
 pub struct Habits {
     /// How many bytes a pipe holds.
     pub capacity_bytes: u64,
-    /// Whether a reader stores into each cache line that it has read.
+    /// Whether a reader stores into each cache line that it has read, in rings of `capacity_bytes`
+    /// and more. In smaller ones that fit the second-level cache it does, if this size does not fit it.
     pub dirties: bool,
     /// How long a streaming reader that has run dry lets the writer run ahead; 0 for not at all.
     pub backoff_ns: u64,
@@ -142,8 +144,11 @@ pub(crate) fn by_caches() -> Levers {
 }
 
 pub(crate) fn policy_caches() -> pipe::CacheSizes {
-    let Caches { second_bytes, third_bytes } = caches();
-    pipe::CacheSizes { second_bytes, third_bytes }
+    static SIZES: OnceLock<pipe::CacheSizes> = OnceLock::new();
+    *SIZES.get_or_init(|| {
+        let Caches { second_bytes, third_bytes } = caches();
+        pipe::CacheSizes { second_bytes, third_bytes }
+    })
 }
 
 /// Parses a size as people write it: `65536`, `64K`, `1.5G`, `2T`. Returns bytes.

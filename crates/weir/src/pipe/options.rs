@@ -1,6 +1,6 @@
 //! The options of pipes and their ends, and how the defaults complete them.
 
-use super::defaults::{Settings, out_of_range};
+use super::defaults::{Settings, out_of_range, policy_caches};
 use crate::error::Result;
 use crate::memory;
 use crate::park::Waiting;
@@ -89,7 +89,7 @@ impl Options {
         let settings = Settings::in_force()?;
         let end = &self.end;
         let mut levers = settings.levers();
-        levers.dirties = end.dirties.unwrap_or(levers.dirties);
+        let dirties = Dirties { asked: end.dirties, levers };
         levers.backoff_ns = end.backoff_ns.unwrap_or(levers.backoff_ns);
         // A size that was not asked for fits itself to those that were.
         let capacity = self.capacity_bytes.or(settings.capacity_bytes);
@@ -100,7 +100,7 @@ impl Options {
         );
         let shape = PipeShape::fitted(memory::page_bytes(), capacity, asked, usual);
         let (waiting, most_bytes) = (end.waiting, end.most_bytes);
-        Ok(Resolved { shape: shape.map_err(out_of_range)?, levers, waiting, most_bytes })
+        Ok(Resolved { shape: shape.map_err(out_of_range)?, levers, dirties, waiting, most_bytes })
     }
 }
 
@@ -139,7 +139,8 @@ impl ReaderOptions {
         self
     }
 
-    /// Sets whether the reader stores into cache lines it has read. By default as measured.
+    /// Sets whether the reader stores into cache lines it has read. By default it does in a ring that
+    /// fits the second-level cache, and otherwise as measured.
     pub fn dirties(mut self, dirties: bool) -> ReaderOptions {
         self.0.dirties = Some(dirties);
         self
@@ -203,6 +204,21 @@ impl AsRef<EndOptions> for WriterOptions {
 pub struct Resolved {
     pub shape: PipeShape,
     pub levers: Levers,
+    pub dirties: Dirties,
     pub waiting: Waiting,
     pub most_bytes: Option<u64>,
+}
+
+/// Whether a reader stores into each line it has read, by the size of its ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Dirties {
+    asked: Option<bool>,
+    levers: Levers,
+}
+
+impl Dirties {
+    pub fn in_ring(self, ring_bytes: u64) -> bool {
+        let by_size = || self.levers.dirties_in(ring_bytes, policy_caches().second_bytes);
+        self.asked.unwrap_or_else(by_size)
+    }
 }

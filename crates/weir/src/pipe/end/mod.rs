@@ -8,7 +8,7 @@ use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::handle::{Half, Handle, forked_meanwhile};
-use crate::pipe::options::{EndOptions, Resolved};
+use crate::pipe::options::{Dirties, EndOptions, Resolved};
 use crate::pipe::storage::{corrupt, open_kind};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::cell::Cell;
@@ -50,7 +50,10 @@ pub struct End {
     pub life: Connection,
     pub shape: PipeShape,
     pub head_start: HeadStart,
-    pub dirties: bool,
+    /// Whether the lines that this end has read are stored to, ...
+    is_dirtied: bool,
+    /// ... and which rings' are.
+    dirtying: Dirties,
     role: Role,
     /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory
     /// from coming twice.
@@ -106,7 +109,8 @@ impl End {
         let mut end = End {
             shape: resolved.shape,
             head_start: HeadStart::new(resolved.waiting, resolved.levers.backoff_ns),
-            dirties: resolved.levers.dirties,
+            is_dirtied: resolved.dirties.in_ring(map.extent().ring_bytes),
+            dirtying: resolved.dirties,
             role: life.role(),
             file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,
             spinner: Spinner::new(resolved.waiting, resolved.levers.wake_ns),
@@ -122,6 +126,12 @@ impl End {
         };
         end.introduce();
         Ok(end)
+    }
+
+    /// Whether this reader stores to the lines it has read. On one CPU they stay where they are.
+    #[inline]
+    pub fn dirties(&self) -> bool {
+        self.is_dirtied && !self.spinner.shares_cpu()
     }
 
     /// Publishes what the other end and `weir stat` look for in a memory.
@@ -457,6 +467,7 @@ impl End {
         self.map = map;
         account.write(self.account_line());
         self.shape = shape;
+        self.is_dirtied = self.dirtying.in_ring(self.map.extent().ring_bytes);
         self.tuning.forget_seen();
         self.introduce();
         Ok(())
