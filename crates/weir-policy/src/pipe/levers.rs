@@ -4,7 +4,7 @@
 //! caches, and whether a reader should dirty the lines it has read (on some CPUs, rewriting lines
 //! that the other CPU has only read is four times slower). So trials decide if there were any, and
 //! otherwise the sizes of the caches. A ring that fits the second level stays in the reader's own
-//! cache, and its lines only read; a larger one is mostly in the third level when the writer comes
+//! cache, where its lines were only read; a larger one is mostly in the third level when the writer comes
 //! back to it.
 
 /// The defaults of a pipe.
