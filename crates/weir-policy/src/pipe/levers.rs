@@ -3,9 +3,9 @@
 //! What makes a ring fast between two CPUs depends on the CPU model: how its size compares with the
 //! caches, and whether a reader should dirty the lines it has read (on some CPUs, rewriting lines
 //! that the other CPU has only read is four times slower). So trials decide if there were any, and
-//! otherwise the sizes of the caches. A ring that fits the second level stays in the reader's own
-//! cache, where its lines were only read; a larger one is mostly in the third level when the writer comes
-//! back to it.
+//! otherwise the sizes of the caches. The lines of a ring that fits the second level stay in the
+//! reader's own cache, where they were only read. Those of a larger one are mostly in the third level
+//! when the writer comes back to them.
 
 /// The defaults of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
