@@ -431,14 +431,18 @@ impl LaneRing for NotingRing<'_> {
 #[test]
 fn a_reader_stores_to_each_line_that_it_has_read() {
     const PART_BYTES: usize = 200;
-    for length in [4, 60, 64, 100, 128, 300, 1000] {
+    // Under miri: one frame in the ring beside the positions.
+    let lengths: &[usize] = if cfg!(miri) { &[100] } else { &[4, 60, 64, 100, 128, 300, 1000] };
+    for &length in lengths {
         for in_parts in [false, true] {
             let heap = LaneHeap::new(2, ARENA_BYTES);
             let noting = Noting { heap, lines: RefCell::default() };
             let heap = &noting.heap;
             let (mut writer, mut reader) =
                 (LaneWriter::new(heap, LANE), LaneReader::new(heap, LANE));
-            writer.move_to(heap, LANE, LanePlace::block(4096, 4096));
+            if !cfg!(miri) {
+                writer.move_to(heap, LANE, LanePlace::block(4096, 4096));
+            }
             let mut written = 0;
             while writer.put(heap, FrameKind::Data, false, &patterned(length, 1)) {
                 written += footprint(length) as u64;
