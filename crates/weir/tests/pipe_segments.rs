@@ -4,6 +4,7 @@ mod common;
 
 use common::patterned;
 use rustix::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use weir::{ErrorKind, Options, Reader, Waiting, pipe};
 
@@ -68,5 +69,35 @@ fn a_long_read_gives_room_back_by_segments() {
             assert_eq!(blocked.join().expect("no panic"), 1000);
         });
         assert_eq!(reader.read(&mut [0; 2000]).expect("read"), 1000);
+    }
+}
+
+/// Lines of a pipe's memory that a reader left as they were written, and those that it stored to.
+fn lines_after_a_read(options: &Options) -> (usize, usize) {
+    let (mut writer, mut reader) = pipe(options).expect("a pipe");
+    assert_eq!(writer.write(&[0xff; 8192]).expect("written"), 8192);
+    let mut got = 0;
+    while got < 8192 {
+        got += reader.read(&mut [0; 4096]).expect("read");
+    }
+    let memory = std::fs::File::from(memory_of(&reader));
+    let mut bytes = vec![0; memory.metadata().expect("known").len() as usize];
+    memory.read_exact_at(&mut bytes, 0).expect("read");
+    let lines = bytes.chunks(64).filter(|line| line[1..].iter().all(|byte| *byte == 0xff));
+    let (stored_to, left): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| line[0] == 0);
+    (left.len(), stored_to.len())
+}
+
+/// What calibration or the caches said of pipes of the default capacity held for smaller ones too, and
+/// made them slow: a line that its reader only loads stays in the reader's cache.
+#[test]
+fn a_reader_stores_to_the_lines_of_a_pipe_that_fits_the_second_cache() {
+    let small = Options::new().capacity_bytes(16 << 10);
+    assert_eq!(lines_after_a_read(&small.clone().dirties(true)), (0, 128));
+    assert_eq!(lines_after_a_read(&small.clone().dirties(false)), (128, 0));
+    let habits = weir::tune::Settings::in_force().expect("settings").habits();
+    let second_bytes = weir::tune::caches().second_bytes;
+    if (16 << 10..habits.capacity_bytes).contains(&second_bytes) {
+        assert_eq!(lines_after_a_read(&small), (0, 128));
     }
 }

@@ -23,10 +23,12 @@ pub struct Levers {
 impl Levers {
     /// Returns whether a reader of a ring of this size stores into each line it has read.
     ///
-    /// What holds for a ring larger than the second-level cache says nothing of one that fits it.
+    /// What holds for a ring larger than the second-level cache says nothing of one that fits it, and
+    /// the other way round.
     pub fn dirties_in(&self, ring_bytes: u64, second_bytes: u64) -> bool {
         let fits = |bytes| bytes <= second_bytes;
-        self.dirties || (fits(ring_bytes) && !fits(self.capacity_bytes))
+        let is_alike = fits(ring_bytes) == fits(self.capacity_bytes);
+        if is_alike { self.dirties } else { fits(ring_bytes) }
     }
 }
 
@@ -68,7 +70,8 @@ pub fn fallback(caches: CacheSizes) -> Levers {
         .next_power_of_two()
         .min(fits(third))
         .clamp(LEAST_BYTES, MOST_BYTES);
-    Levers { capacity_bytes, dirties: false, backoff_ns: BACKOFF_NS, wake_ns: WAKE_NS }
+    let dirties = capacity_bytes <= caches.second_bytes;
+    Levers { capacity_bytes, dirties, backoff_ns: BACKOFF_NS, wake_ns: WAKE_NS }
 }
 
 /// Chooses the smallest capacity that is about as fast as the fastest, and the habit that helps it.
@@ -103,6 +106,7 @@ mod tests {
         assert_eq!(fallback(CacheSizes::default()).capacity_bytes, 1 << 20);
         let small = CacheSizes { second_bytes: 4 << 20, third_bytes: 6 << 20 };
         assert_eq!(fallback(small).capacity_bytes, 1 << 20);
+        assert!(fallback(small).dirties, "it fits the second level");
         assert_eq!(choose(CACHES, &[], 0), fallback(CACHES));
     }
 
@@ -116,6 +120,8 @@ mod tests {
         assert_eq!(dirties(choose(CACHES, &large, 0)), [true, true, false]);
         let small = [trial(1, false, 20.0), trial(1, true, 20.0)];
         assert_eq!(dirties(choose(CACHES, &small, 0)), [false; 3]);
+        let small = [trial(1, false, 20.0), trial(1, true, 30.0)];
+        assert_eq!(dirties(choose(CACHES, &small, 0)), [true, true, false]);
         let pays = [trial(2, false, 20.0), trial(2, true, 30.0)];
         assert_eq!(dirties(choose(CACHES, &pays, 0)), [true; 3]);
         assert!(!fallback(CacheSizes::default()).dirties_in(4096, 0), "nothing is known");

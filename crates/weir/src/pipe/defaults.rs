@@ -67,8 +67,9 @@ pub struct Caches {
 pub struct Habits {
     /// How many bytes a pipe holds.
     pub capacity_bytes: u64,
-    /// Whether a reader stores into each cache line that it has read, in rings of `capacity_bytes`
-    /// and more. In smaller ones that fit the second-level cache it does, if this size does not fit it.
+    /// Whether a reader stores into each cache line that it has read, in rings of about
+    /// `capacity_bytes`. Where this size fits the second-level cache and a ring does not, it does not
+    /// there; the other way round it does.
     pub dirties: bool,
     /// How long a streaming reader that has run dry lets the writer run ahead; 0 for not at all.
     pub backoff_ns: u64,
