@@ -177,8 +177,13 @@ fn children(pid: u32) -> Vec<u32> {
     text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
+/// What the kernel says of a process; nothing once it is gone.
+fn stat(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()
+}
+
 fn is_running(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = stat(pid);
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
@@ -439,7 +444,7 @@ fn between_two_batches_the_other_sides_of_all_cases_sleep() {
                     return true;
                 }
                 let family = children(cell.id());
-                let all = family.iter().chain([&cell.id()]).all(|pid| sleeps(*pid));
+                let all = family.iter().chain([&cell.id()]).all(|pid| stat(*pid).contains(") S "));
                 asleep = if all && !family.is_empty() { asleep + 1 } else { 0 };
                 asleep == 50
             });
@@ -447,9 +452,4 @@ fn between_two_batches_the_other_sides_of_all_cases_sleep() {
             cell.wait().expect("reaped");
         }
     }
-}
-
-fn sleeps(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.contains(") S ")
 }

@@ -44,6 +44,9 @@ mod tests;
 use crate::primitive::AtomicU32;
 use layout::PipeHeader;
 
+/// Bytes of a cache line.
+const LINE_BYTES: u64 = 64;
+
 /// A part of a memory, beside the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {

@@ -14,6 +14,8 @@ mod reader;
 mod sizes;
 mod writer;
 
+use crate::LINE_BYTES;
+
 pub use reader::{NextRecord, RecordReader};
 #[cfg(any(test, loom))]
 pub use sizes::footprint;
@@ -25,7 +27,6 @@ pub const INLINE_BYTES: usize = 1024;
 const WORD_BYTES: u64 = 4;
 /// Bytes before a message of a port: the word, and a second that says what the message is.
 const HEADER_BYTES: u64 = 8;
-const LINE_BYTES: u64 = 64;
 const COMMITTED: u32 = 1 << 31;
 const IN_ARENA: u32 = 1 << 30;
 const LENGTH: u32 = IN_ARENA - 1;

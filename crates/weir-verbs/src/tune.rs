@@ -173,16 +173,18 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
         other => other.to_owned(),
     };
     let habit = if habits.dirties { "writes to" } else { "does not write to" };
-    let fits = |bytes| bytes <= caches.second_bytes;
-    let in_smaller = if habits.dirties || fits(habits.capacity_bytes) || caches.second_bytes == 0 {
-        String::new()
-    } else {
-        format!(" (in pipes of at most {} it does)", capacity(caches.second_bytes))
+    let second = caches.second_bytes;
+    let elsewhere = match (habits.dirties, habits.capacity_bytes <= second) {
+        (false, false) if second > 0 => {
+            format!(" (in pipes of at most {} it does)", capacity(second))
+        }
+        (true, true) => format!(" (in pipes of more than {} it does not)", capacity(second)),
+        _ => String::new(),
     };
     let mut text = format!(
         "sizes of new pipes of weir\n  size     {:>8}  page << {order:<2}  {why}\n  \
          segment  {:>8}  size >> {shift:<2}  {segment_from}\n  \
-         atomic   {:>8}              {atomic_from}\n  a reader {habit} the cache lines it has read{in_smaller}\n  \
+         atomic   {:>8}              {atomic_from}\n  a reader {habit} the cache lines it has read{elsewhere};\n  \
          one that finds a stream empty lets the writer get ahead for {} ns; waking an end costs\n  \
          {} ns: {}\n",
         capacity(size),

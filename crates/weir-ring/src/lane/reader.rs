@@ -5,7 +5,7 @@ use super::{
     RingRange, footprint, roomy_fill,
 };
 use crate::primitive::Ordering;
-use crate::{Corrupt, sleep};
+use crate::{Corrupt, LINE_BYTES, sleep};
 
 /// How far ahead of a short frame its reader asks for what is written. The place of the next frame is
 /// known only once the length before it is there, so the CPU waits for one line after the other. The
@@ -13,8 +13,6 @@ use crate::{Corrupt, sleep};
 const AHEAD_BYTES: u64 = 512;
 /// Longest frame that is short.
 const SHORT_BYTES: u16 = 128;
-/// Bytes of a cache line.
-const LINE_BYTES: u64 = 64;
 
 /// The reader's side of a lane.
 #[derive(Clone, Copy, Debug)]

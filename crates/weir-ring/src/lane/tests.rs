@@ -318,17 +318,19 @@ fn a_head_is_loaded_once_as_a_word_and_never_copied() {
     assert_eq!((&out[..5], memory.1.get()), (&b"bytes"[..], 5));
 }
 
-/// The memory of a peer that changes the head of a frame as soon as it was loaded.
-struct Fickle {
+/// A lane that shows each word that is asked for, and its position, before its reader gets it.
+struct Watched<W> {
     heap: LaneHeap,
-    /// Words that were asked for.
-    asked: Cell<u32>,
+    watch: W,
 }
 
-struct FickleRing<'a>(HeapRing<'a>, &'a Cell<u32>);
+struct WatchedRing<'a, W>(HeapRing<'a>, &'a W);
 
-impl LaneMemory for Fickle {
-    type Ring<'a> = FickleRing<'a>;
+impl<W: Fn(u64, &AtomicU32)> LaneMemory for Watched<W> {
+    type Ring<'a>
+        = WatchedRing<'a, W>
+    where
+        W: 'a;
 
     fn lanes(&self, channel: u32) -> &[LaneWords; 2] {
         self.heap.lanes(channel)
@@ -342,18 +344,15 @@ impl LaneMemory for Fickle {
         self.heap.range(lane, place)
     }
 
-    fn ring_of(&self, range: RingRange) -> FickleRing<'_> {
-        FickleRing(self.heap.ring_of(range), &self.asked)
+    fn ring_of(&self, range: RingRange) -> WatchedRing<'_, W> {
+        WatchedRing(self.heap.ring_of(range), &self.watch)
     }
 }
 
-impl LaneRing for FickleRing<'_> {
+impl<W: Fn(u64, &AtomicU32)> LaneRing for WatchedRing<'_, W> {
     fn word(&self, position: u64) -> &AtomicU32 {
         let word = self.0.word(position);
-        if self.1.replace(self.1.get() + 1) > 0 {
-            // 60,000 bytes of a kind that does not exist.
-            word.store(u32::from_le_bytes([0x60, 0xea, 99, 0]).to_le(), Ordering::Relaxed);
-        }
+        self.1(position, word);
         word
     }
 
@@ -373,70 +372,40 @@ fn the_head_of_a_frame_is_loaded_once() {
     let (mut writer, mut reader) = (LaneWriter::new(&heap, LANE), LaneReader::new(&heap, LANE));
     assert!(writer.put(&heap, FrameKind::Data, false, b"sound"));
     writer.publish(&heap, LANE);
-    let fickle = Fickle { heap, asked: Cell::new(0) };
+    let asked = Cell::new(0);
+    // A peer that changes the head as soon as it was loaded.
+    let watch = |_, word: &AtomicU32| {
+        if asked.replace(asked.get() + 1) > 0 {
+            // 60,000 bytes of a kind that does not exist.
+            word.store(u32::from_le_bytes([0x60, 0xea, 99, 0]).to_le(), Ordering::Relaxed);
+        }
+    };
+    let fickle = Watched { heap, watch };
     let wanted = Ok(Some(LaneFrame { kind: FrameKind::Data, more: false, left: 5 }));
     for _ in 0..2 {
         assert_eq!(reader.look(&fickle, LANE), wanted);
     }
     let mut bytes = [0; 8];
     assert_eq!((reader.take(&fickle, &mut bytes), &bytes[..5]), (5, &b"sound"[..]));
-    assert_eq!((reader.look(&fickle, LANE), fickle.asked.get()), (Ok(None), 1));
-}
-
-/// A lane that notes which lines its words are asked for in.
-struct Noting {
-    heap: LaneHeap,
-    lines: RefCell<BTreeSet<u64>>,
-}
-
-struct NotingRing<'a>(HeapRing<'a>, &'a RefCell<BTreeSet<u64>>);
-
-impl LaneMemory for Noting {
-    type Ring<'a> = NotingRing<'a>;
-
-    fn lanes(&self, channel: u32) -> &[LaneWords; 2] {
-        self.heap.lanes(channel)
-    }
-
-    fn arena_bytes(&self) -> u32 {
-        self.heap.arena_bytes()
-    }
-
-    fn range(&self, lane: LaneId, place: LanePlace) -> RingRange {
-        self.heap.range(lane, place)
-    }
-
-    fn ring_of(&self, range: RingRange) -> NotingRing<'_> {
-        NotingRing(self.heap.ring_of(range), &self.lines)
-    }
-}
-
-impl LaneRing for NotingRing<'_> {
-    fn word(&self, position: u64) -> &AtomicU32 {
-        self.1.borrow_mut().insert(position / 64);
-        self.0.word(position)
-    }
-
-    fn put(&self, position: u64, head: u32, bytes: &[u8]) {
-        self.0.put(position, head, bytes);
-    }
-
-    fn copy_out(&self, position: u64, to: &mut [u8]) {
-        self.0.copy_out(position, to);
-    }
+    assert_eq!((reader.look(&fickle, LANE), asked.get()), (Ok(None), 1));
 }
 
 /// A line that its reader only loaded made the writer's next store to it take long. So the reader stores
-/// to all lines but the last, which it may not have read to its end.
+/// what lies there to a word of all lines but the last, which it may not have read to its end. The
+/// store itself cannot be seen; that the reader asks for the word can.
 #[test]
-fn a_reader_stores_to_each_line_that_it_has_read() {
+fn a_reader_asks_for_a_word_of_each_line_that_it_has_read() {
     const PART_BYTES: usize = 200;
     // Under miri: one frame in the ring beside the positions.
     let lengths: &[usize] = if cfg!(miri) { &[100] } else { &[4, 60, 64, 100, 128, 300, 1000] };
     for &length in lengths {
         for in_parts in [false, true] {
             let heap = LaneHeap::new(2, ARENA_BYTES);
-            let noting = Noting { heap, lines: RefCell::default() };
+            let lines = RefCell::new(BTreeSet::new());
+            let watch = |position, _: &AtomicU32| {
+                lines.borrow_mut().insert(position / 64);
+            };
+            let noting = Watched { heap, watch };
             let heap = &noting.heap;
             let (mut writer, mut reader) =
                 (LaneWriter::new(heap, LANE), LaneReader::new(heap, LANE));
@@ -457,7 +426,7 @@ fn a_reader_stores_to_each_line_that_it_has_read() {
                 reader.take_data(&noting, LANE, &mut buffer, |_, _| true).expect("sound");
             }
             let wanted: BTreeSet<u64> = (0..written / 64).collect();
-            let noted = noting.lines.take();
+            let noted = lines.take();
             assert!(noted.is_superset(&wanted), "{length} bytes, {in_parts}: {noted:?}");
         }
     }
