@@ -134,6 +134,18 @@ impl WaitCounts {
         add(&self.slept_ns, ns);
         add(&self.wakes_taken, woken.into());
     }
+
+    /// Adds these counts to others, and counts from zero again. Both belong to one process.
+    pub fn move_to(&self, others: &WaitCounts) {
+        for (word, other) in self.words().into_iter().zip(others.words()) {
+            // Relaxed: a count.
+            add(other, word.swap(0, Ordering::Relaxed));
+        }
+    }
+
+    fn words(&self) -> [&AtomicU64; 6] {
+        [&self.waits, &self.spun, &self.slept, &self.slept_ns, &self.wakes_given, &self.wakes_taken]
+    }
 }
 
 /// Adds to a count that only this end writes.

@@ -192,6 +192,8 @@ fn the_account_says_what_was_spilled() {
     assert!(account.read_back_bytes > 5 << 20, "{account:?}");
     assert_eq!(account.delayed_bytes, account.cancelled_bytes + account.spilled_bytes);
     assert_eq!(account.bytes, 8 << 20);
+    // What it waited for the file was in no account.
+    assert!(account.slept > 0 && account.slept_ns > 0, "{account:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::sides::{Owner, Participant, Peer};
 use super::table::{ChannelEntry, ChannelState, ChannelTable};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Timeout, Until, WaitSource, futex};
+use crate::park::{Slept, Timeout, Until, WaitSource, futex};
 use crate::pool::Pool;
 use crate::pool::elastic::{Drainable, Draining, Pass, Turns};
 use crate::port::Bell;
@@ -22,8 +22,8 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
-use std::time::Duration;
-use weir_ring::layout::SleepLine;
+use std::time::{Duration, Instant};
+use weir_ring::layout::{SleepLine, WaitCounts};
 
 /// The most backlogs without room that the thread waits for at once.
 const MOST_FULL: usize = 64;
@@ -197,6 +197,10 @@ impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
         Ok(pass)
     }
 
+    fn waiting(&mut self) -> Result<&WaitCounts> {
+        Ok(&self.inner.table.home.account().waiting)
+    }
+
     fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         Participant::poll_descriptor(self)
     }
@@ -259,6 +263,7 @@ impl<R: std::fmt::Debug + Send + 'static> ElasticParticipant<R> {
         let until = timeout.into().start();
         // Made before the first look, so that nothing is missed after it.
         self.poll_descriptor()?;
+        let mut is_first = true;
         loop {
             let received = self.inner.enter()?.receive_each_timeout(buffer, Timeout::Now, &mut see);
             match received {
@@ -272,10 +277,16 @@ impl<R: std::fmt::Debug + Send + 'static> ElasticParticipant<R> {
             // A connection whose peer has not yet sent its memory rings no bell.
             let left = until.at_most(LOOK_AT_ALL).map(futex::timespec);
             let mut asked = [PollFd::from_borrowed_fd(self.poll_descriptor()?, PollFlags::IN)];
-            match poll(&mut asked, left.as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
+            let begun = Instant::now();
+            let woken = match poll(&mut asked, left.as_ref()) {
+                Ok(count) => count > 0,
+                Err(Errno::INTR) => false,
                 Err(cause) => return Err(Error::os("wait for", "an mpx", cause)),
+            };
+            if std::mem::take(&mut is_first) {
+                self.inner.count_wait();
             }
+            self.inner.count_sleep(Slept { ns: begun.elapsed().as_nanos() as u64, woken })?;
         }
     }
 
@@ -317,6 +328,14 @@ impl<R: std::fmt::Debug + Send + 'static> WaitSource for ElasticParticipant<R> {
 
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         self.poll_descriptor().map(Some)
+    }
+
+    fn count_wait(&self) {
+        self.inner.count_wait();
+    }
+
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
+        self.inner.count_sleep(slept)
     }
 
     fn most_sleep(&self) -> Option<Duration> {

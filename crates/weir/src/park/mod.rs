@@ -17,18 +17,21 @@
 //!
 //! The other side publishes and then asks [`weir_ring::sleep::is_wanted`]. Events that no other
 //! process can report (a death, a connection) come through `news`, which is private to this
-//! process. `connect::wait` takes the same steps for many [`WaitSource`]s at once.
+//! process. `connect::wait` takes the same steps for many [`WaitSource`]s at once. Threads of one
+//! process that wait for each other have a [`LocalSleep`].
 
 pub mod barrier;
 pub mod doorbell;
 pub mod futex;
 mod head_start;
+mod local;
 mod parked;
 mod source;
 mod spin;
 mod timeout;
 
 pub use head_start::HeadStart;
+pub use local::LocalSleep;
 pub use parked::{Parked, Slept};
 pub use source::{Rung, WaitSource, sleep_on};
 pub use spin::{QuickLooks, Spinner, Waiting, look_quickly, peer_of, say_cpu};

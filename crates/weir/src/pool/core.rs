@@ -2,9 +2,9 @@
 
 use super::account::PoolAccount;
 use super::lending::Lending;
-use super::wake::Wake;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Failure, Frames};
+use crate::park::LocalSleep;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -60,8 +60,8 @@ pub struct Backlog {
     pub ended: AtomicBool,
     /// The reader was dropped.
     pub gone: AtomicBool,
-    pub writer: Wake,
-    pub reader: Wake,
+    pub writer: LocalSleep,
+    pub reader: LocalSleep,
 }
 
 impl Backlog {
@@ -72,8 +72,8 @@ impl Backlog {
             taken: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             gone: AtomicBool::new(false),
-            writer: Wake::default(),
-            reader: Wake::default(),
+            writer: LocalSleep::default(),
+            reader: LocalSleep::default(),
         }
     }
 }

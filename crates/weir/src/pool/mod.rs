@@ -15,11 +15,9 @@ mod options;
 mod reader;
 pub mod region;
 mod waiting;
-mod wake;
 mod writer;
 
 pub(crate) use self::core::Backlog;
-pub(crate) use self::wake::WAITS;
 pub use account::PoolAccount;
 pub use options::{PoolOptions, PoolRule};
 pub use reader::BacklogReader;

@@ -1,11 +1,10 @@
 //! The reader's end of a backlog.
 
 use super::core::{Backlog, Core, ShownBlock};
-use super::wake::Wake;
 use super::{Pool, cannot_read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameReader;
-use crate::park::{Timeout, Until};
+use crate::park::{LocalSleep, Slept, Timeout, Until};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
@@ -114,17 +113,17 @@ impl BacklogReader {
         Ok(found != Peeked::Nothing)
     }
 
-    pub(super) fn wake(&self) -> &Wake {
+    pub(super) fn sleep(&self) -> &LocalSleep {
         &self.shared.reader
     }
 
     /// Announces that this end waits for bytes: whether there still are none.
     pub(crate) fn arm(&self) -> bool {
         let _guard = self.core().lock();
-        self.shared.reader.arm();
-        // SeqCst: pairs with `BacklogWriter::commit`, see there.
-        let nothing = self.shared.put.load(Ordering::SeqCst) == self.taken
-            && !self.shared.ended.load(Ordering::SeqCst);
+        self.shared.reader.announce();
+        // Acquire, both: as in `look`.
+        let nothing = self.shared.put.load(Ordering::Acquire) == self.taken
+            && !self.shared.ended.load(Ordering::Acquire);
         if !nothing {
             // The descriptor must stay readable as long as there is something.
             self.shared.reader.wake();
@@ -144,7 +143,7 @@ impl BacklogReader {
         core.on(&mut state, PoolEvent::Want(stream));
         let seat = &mut state.seats[stream as usize];
         let Some(ShownBlock { frame, in_file }) = seat.shown.take() else {
-            self.shared.reader.arm();
+            self.shared.reader.announce();
             return Ok(false);
         };
         self.block = core.frames.reader(frame);
@@ -236,7 +235,7 @@ impl BacklogReader {
                 Peeked::End => break,
                 Peeked::Nothing if done > 0 => break,
                 Peeked::Nothing if until == Until::Now => return Err(nothing()),
-                Peeked::Nothing if self.wait(until) => {}
+                Peeked::Nothing if self.wait(until).woken => {}
                 Peeked::Nothing => return Err(cannot_read(ErrorKind::TimedOut, "nothing came")),
                 Peeked::Bytes => {
                     let bytes = self.peek()?;
@@ -250,9 +249,10 @@ impl BacklogReader {
         Ok(done)
     }
 
-    /// Sleeps until there may be something to read: whether it was woken before the time was over.
-    pub(crate) fn wait(&self, until: Until) -> bool {
-        self.shared.reader.wait(until)
+    /// Sleeps until there may be something to read. The sleep was not `woken` if the time was over
+    /// before.
+    pub(crate) fn wait(&self, until: Until) -> Slept {
+        self.shared.reader.sleep(until)
     }
 
     /// A descriptor for poll(2). After a call has returned [`ErrorKind::WouldBlock`], it is readable

@@ -1,12 +1,12 @@
 //! Ends of backlogs in a [`crate::Wait`] and in a [`crate::Pollable`].
 
-use super::wake::WAITS;
 use super::{BacklogReader, BacklogWriter};
 use crate::connect::wait::Waitable;
 use crate::error::Result;
 use crate::park::WaitSource;
 use rustix::fd::BorrowedFd;
 use std::sync::atomic::AtomicU32;
+use weir_ring::sleep;
 
 impl Waitable for BacklogReader {
     fn source(&mut self) -> &mut dyn WaitSource {
@@ -26,11 +26,11 @@ impl WaitSource for BacklogReader {
     }
 
     fn announce(&mut self, _: u64) -> Result<Option<u32>> {
-        Ok((!self.finds_something()?).then_some(WAITS))
+        Ok((!self.finds_something()?).then_some(sleep::ASLEEP))
     }
 
-    fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
-        words.push((self.wake().word(), said));
+    fn words<'w>(&'w self, _: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        words.push(self.sleep().asleep());
     }
 }
 
@@ -51,10 +51,10 @@ impl WaitSource for BacklogWriter {
     }
 
     fn announce(&mut self, _: u64) -> Result<Option<u32>> {
-        Ok((!self.finds_room()?).then_some(WAITS))
+        Ok((!self.finds_room()?).then_some(sleep::ASLEEP))
     }
 
-    fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
-        words.push((self.wake().word(), said));
+    fn words<'w>(&'w self, _: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
+        words.push(self.sleep().asleep());
     }
 }

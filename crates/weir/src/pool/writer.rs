@@ -1,11 +1,10 @@
 //! The writer's end of a backlog.
 
 use super::core::{Backlog, Core};
-use super::wake::Wake;
 use super::{Pool, cannot_write};
 use crate::error::{ErrorKind, Result};
 use crate::memory::FrameWriter;
-use crate::park::{Timeout, Until};
+use crate::park::{LocalSleep, Timeout, Until};
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::sync::Arc;
@@ -81,7 +80,7 @@ impl BacklogWriter {
         }
     }
 
-    pub(super) fn wake(&self) -> &Wake {
+    pub(super) fn sleep(&self) -> &LocalSleep {
         &self.shared.writer
     }
 
@@ -108,7 +107,7 @@ impl BacklogWriter {
             core.on(&mut state, PoolEvent::Append(stream));
         }
         let Some(frame) = state.seats[stream as usize].granted.take() else {
-            self.shared.writer.arm();
+            self.shared.writer.announce();
             let troubles = state.troubles;
             let fault = state.policy.trouble();
             let reported = &mut state.seats[stream as usize].reported;
@@ -139,9 +138,9 @@ impl BacklogWriter {
             // owner.
             self.frame = None;
         }
-        // SeqCst: pairs with `Wake::arm`. A reader that announces its wait looks after this, or is
-        // seen here.
-        self.shared.put.fetch_add(bytes as u64, Ordering::SeqCst);
+        // Only this end changes it. Release pairs with the acquire in `BacklogReader::look`.
+        let put = self.shared.put.load(Ordering::Relaxed) + bytes as u64;
+        self.shared.put.store(put, Ordering::Release);
         // Relaxed: a count.
         self.core().put.fetch_add(bytes as u64, Ordering::Relaxed);
         if full {
@@ -189,7 +188,7 @@ impl BacklogWriter {
                 Err(error) if error.kind() != ErrorKind::WouldBlock => {
                     return Err(error.with_bytes(done));
                 }
-                Err(_) if until != Until::Now && self.shared.writer.wait(until) => {}
+                Err(_) if until != Until::Now && self.shared.writer.sleep(until).woken => {}
                 Err(_) if done > 0 => break,
                 Err(error) if until == Until::Now => return Err(error),
                 Err(_) => return Err(cannot_write(ErrorKind::TimedOut, "it stayed full")),

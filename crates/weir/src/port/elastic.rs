@@ -10,14 +10,14 @@ use super::{Port, PortCounts, Received, WriterId, WriterStat};
 use crate::connect::wait::Waitable;
 use crate::error::{ErrorKind, Result};
 use crate::memory::SharedPage;
-use crate::park::{Timeout, WaitSource};
+use crate::park::{Slept, Timeout, WaitSource};
 use crate::pool::Pool;
 use crate::pool::elastic::{Drainable, Drained, Draining, Pass, Turns};
 use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_ring::board::Board;
-use weir_ring::layout::SleepLine;
+use weir_ring::layout::{SleepLine, WaitCounts};
 
 /// The most backlogs without room that the thread waits for at once.
 const MOST_FULL: usize = 64;
@@ -110,6 +110,10 @@ impl Drainable for Port {
             rings.acted();
         }
         Ok(pass)
+    }
+
+    fn waiting(&mut self) -> Result<&WaitCounts> {
+        Ok(&self.rings.choice.board().account.waiting)
     }
 
     fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
@@ -237,8 +241,12 @@ impl Waitable for ElasticPort {
 impl WaitSource for ElasticPort {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
         self.poll_descriptor()?;
-        match self.port.enter()?.wait_timeout(Timeout::Now) {
-            Ok(()) => Ok(true),
+        let rings = &mut self.port.enter()?.rings;
+        if rings.is_ready()? {
+            return Ok(true);
+        }
+        match rings.look_once_more() {
+            Ok(_) => Ok(true),
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock => Ok(false),
                 ErrorKind::Closed => Ok(true),
@@ -253,5 +261,13 @@ impl WaitSource for ElasticPort {
 
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         self.poll_descriptor().map(Some)
+    }
+
+    fn count_wait(&self) {
+        self.port.count_wait();
+    }
+
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
+        self.port.count_sleep(slept)
     }
 }

@@ -246,7 +246,7 @@ impl Rings {
 
     /// Looks again for a call that does not wait and found nothing. If the port is polled, this
     /// first makes its doorbell ring once there is something.
-    fn look_once_more(&mut self) -> Result<u32> {
+    pub fn look_once_more(&mut self) -> Result<u32> {
         if self.doorbell.is_some() {
             self.take_bells()?;
             if self.choice.cool_all()? {

@@ -145,11 +145,17 @@ impl<T> WaitEntry<'_, T> {
         }
     }
 
-    /// How the source slept since then; `None` for one that had not announced its sleep.
-    pub fn slept_since(&mut self, begun: Instant) -> Option<Slept> {
+    /// How the source slept since then; `None` for one that had not announced its sleep. `rung`
+    /// stands for its word if it has a descriptor in place of one.
+    pub fn slept_since(
+        &mut self,
+        begun: Instant,
+        rung: Option<(&AtomicU32, u32)>,
+    ) -> Option<Slept> {
         let (Some(said), Waited::Item(held)) = (self.said, &mut self.waited) else { return None };
         let (source, mut words): (&dyn WaitSource, _) = (held.source(), Vec::new());
         source.words(said, &mut words);
+        words.extend(rung.filter(|_| self.polled.is_some()));
         Some(Slept::since(begun, &words))
     }
 

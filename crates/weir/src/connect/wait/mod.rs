@@ -423,8 +423,8 @@ impl<'a, T: Clone> Wait<'a, T> {
         let begun = Instant::now();
         let ended = futex::wait_any(&words, until.at_most(most));
         drop(words);
-        let slept =
-            announced.0.iter_mut().map(|entry| entry.slept_since(begun)).collect::<Vec<_>>();
+        let sleepers = announced.0.iter_mut();
+        let slept = sleepers.map(|entry| entry.slept_since(begun, rung)).collect::<Vec<_>>();
         drop(announced);
         for (entry, slept) in self.entries.iter_mut().zip(slept) {
             if let (Waited::Item(held), Some(slept)) = (&mut entry.waited, slept) {

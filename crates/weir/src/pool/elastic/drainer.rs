@@ -56,7 +56,7 @@ pub fn run(ring: &Arc<DrainedRing>) {
             match passed {
                 Ok(Pass::Empty) => break,
                 Ok(Pass::More) => std::thread::yield_now(),
-                Ok(Pass::Full) => drop(shared.writer.wait(Until::Ever)),
+                Ok(Pass::Full) => _ = shared.writer.sleep(Until::Ever),
                 // The reader will find the same error in the ring.
                 Ok(Pass::Over) | Err(_) => return,
             }

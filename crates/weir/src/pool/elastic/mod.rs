@@ -16,7 +16,7 @@ pub(crate) use turns::{Drainable, Draining, Nested, Pass, Turns};
 
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Timeout, Until, WaitSource, futex};
+use crate::park::{Slept, Timeout, Until, WaitSource, futex};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
@@ -27,7 +27,8 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use weir_ring::RingMemory;
-use weir_ring::account::Account;
+use weir_ring::account::{Account, add};
+use weir_ring::layout::WaitCounts;
 use weir_ring::primitive::{AtomicU32, Ordering, fence};
 use weir_sys::threads::OwnedThread;
 
@@ -59,6 +60,8 @@ pub struct ElasticReader {
     backlog: Option<BacklogReader>,
     thread: OwnedThread,
     nested: Nested,
+    /// How it waited, as far as the account does not say so yet, because the thread had the ring.
+    waiting: WaitCounts,
 }
 
 /// The result of a look at the ring.
@@ -146,7 +149,8 @@ impl Reader {
         let drained = ring.clone();
         let thread = OwnedThread::start("weir-drain", move || drainer::run(&drained))
             .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
-        Ok(ElasticReader { ring, backlog: Some(backlog), thread, nested: Nested::default() })
+        let (nested, waiting) = Default::default();
+        Ok(ElasticReader { ring, backlog: Some(backlog), thread, nested, waiting })
     }
 }
 
@@ -216,7 +220,10 @@ impl ElasticReader {
             let why = "it is being read back";
             return Err(Error::new(ErrorKind::WouldBlock, "read from", "the pipe", why));
         }
-        if self.backlog()?.wait(until) {
+        let slept = self.backlog()?.wait(until);
+        self.count_wait();
+        self.after_sleep(slept)?;
+        if slept.woken {
             return Ok(());
         }
         let why = "nothing came into memory";
@@ -245,12 +252,20 @@ impl ElasticReader {
     fn count(&mut self) {
         let Some(backlog) = &self.backlog else { return };
         let counts = backlog.counts();
-        // If the thread holds the ring, it counts when it is done.
-        if counts != [0; 4]
+        // If the thread holds the ring, the pool's counts are entered when it is done, and how this
+        // end waited the next time.
+        let has_waited = self.waiting.slept.load(Ordering::Relaxed) > 0;
+        if (has_waited || counts != [0; 4])
             && let Some(mut sides) = self.ring.try_lock()
         {
-            drainer::update_account(&mut sides.reader, counts);
+            self.enter_counts(&mut sides.reader, counts);
         }
+    }
+
+    fn enter_counts(&self, reader: &mut Reader, counts: [u64; 4]) {
+        let Ok((end, _)) = reader.parts() else { return };
+        drainer::count_backlog(end.account_line(), counts);
+        self.waiting.move_to(&end.account_line().waiting);
     }
 
     /// The account of this end. Bytes are counted when they leave the ring, for the backlog or for
@@ -261,7 +276,7 @@ impl ElasticReader {
     pub fn account(&mut self) -> Result<Account> {
         let counts = self.backlog()?.counts();
         let mut sides = self.ring.lock();
-        drainer::update_account(&mut sides.reader, counts);
+        self.enter_counts(&mut sides.reader, counts);
         sides.reader.account()
     }
 
@@ -341,6 +356,16 @@ impl WaitSource for ElasticReader {
 
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         self.poll_descriptor().map(Some)
+    }
+
+    fn count_wait(&self) {
+        add(&self.waiting.waits, 1);
+    }
+
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
+        self.waiting.count_sleep(slept.ns, slept.woken);
+        self.count();
+        Ok(())
     }
 }
 

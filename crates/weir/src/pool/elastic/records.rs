@@ -5,7 +5,7 @@ use super::{Drainable, Drained, Draining, First, Pass, RecordBacklog, Turns};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
-use crate::park::{Timeout, Until, WaitSource};
+use crate::park::{Slept, Timeout, Until, WaitSource};
 use crate::pipe::connection::Role;
 use crate::pipe::record::RecordReader;
 use crate::pipe::storage::corrupt;
@@ -13,7 +13,7 @@ use crate::pool::{Backlog, Pool};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use weir_ring::account::Account;
-use weir_ring::layout::SleepLine;
+use weir_ring::layout::{SleepLine, WaitCounts};
 use weir_ring::{Corrupt, RingMemory};
 use weir_sys::bell;
 
@@ -85,6 +85,10 @@ impl Drainable for Sides {
             Drained::More => Pass { more: true, full: Vec::new() },
             Drained::Full(backlog) => Pass { more: false, full: vec![backlog] },
         })
+    }
+
+    fn waiting(&mut self) -> Result<&WaitCounts> {
+        Ok(&self.reader.parts()?.0.account_line().waiting)
     }
 
     fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
@@ -191,7 +195,11 @@ impl ElasticRecordReader {
             let why = "it is being read back";
             return Err(Error::new(ErrorKind::WouldBlock, "read from", "the pipe", why));
         }
-        if backlog.is_none_or(|backlog| backlog.reader.wait(until)) {
+        let Some(backlog) = backlog else { return Ok(()) };
+        let slept = backlog.reader.sleep(until);
+        self.ring.count_wait();
+        self.ring.count_sleep(slept)?;
+        if slept.woken {
             return Ok(());
         }
         let why = "nothing came into memory";
@@ -263,5 +271,13 @@ impl WaitSource for ElasticRecordReader {
 
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         self.poll_descriptor().map(Some)
+    }
+
+    fn count_wait(&self) {
+        self.ring.count_wait();
+    }
+
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
+        self.ring.count_sleep(slept)
     }
 }

@@ -1,16 +1,17 @@
 //! What an elastic reader of records shares with the thread that drains its rings.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::futex;
+use crate::park::{Slept, futex};
 use crate::pipe::end::drain;
-use crate::pool::{Backlog, Pool, WAITS};
+use crate::pool::{Backlog, Pool};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weir_ring::layout::SleepLine;
+use weir_ring::account::add;
+use weir_ring::layout::{SleepLine, WaitCounts};
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_sys::threads::OwnedThread;
 
@@ -30,6 +31,9 @@ pub trait Drainable: Send + Sized + 'static {
 
     /// Moves what is in full rings to the backlogs, until [`Turns::leaves`] says so.
     fn pass(&mut self, turns: &Turns<Self>) -> Result<Pass>;
+
+    /// Returns where the reader counts how it waited.
+    fn waiting(&mut self) -> Result<&WaitCounts>;
 
     /// Returns a descriptor that is readable once a ring has something.
     fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>>;
@@ -97,7 +101,7 @@ impl<D: Drainable> Turns<D> {
             let Ok(Pass { more, full }) = self.lock().pass(self) else { return };
             if !more {
                 let mut words = vec![drain::asleep(line), (&self.stops, 0)];
-                words.extend(full.iter().map(|backlog| (backlog.writer.word(), WAITS)));
+                words.extend(full.iter().map(|backlog| backlog.writer.asleep()));
                 if futex::wait_any(&words, Some(LOOK)).is_err() {
                     return;
                 }
@@ -138,6 +142,21 @@ impl<D: Drainable> Draining<D> {
     /// Whether somebody polls the descriptor.
     pub fn is_polled(&self) -> bool {
         self.nested.0.is_some()
+    }
+
+    /// Counts a wait of the reader.
+    pub fn count_wait(&self) {
+        if let Ok(mut rings) = self.turns.enter()
+            && let Ok(waiting) = rings.waiting()
+        {
+            add(&waiting.waits, 1);
+        }
+    }
+
+    /// Counts a sleep of the reader.
+    pub fn count_sleep(&self, slept: Slept) -> Result<()> {
+        self.turns.enter()?.waiting()?.count_sleep(slept.ns, slept.woken);
+        Ok(())
     }
 
     /// Returns a descriptor that is readable once a ring has something, or the bell rang.
