@@ -108,8 +108,8 @@ fn ports_are_listed_shown_and_removed() {
     reader READER weir
     received 2 messages, 10 B
     writers 1 open; 1 came, 0 closed, 0 died or were shut out
-    writer user group sent bytes received ring waits slept asleep
-    WRITER weir 0 0 2 10 B 2 256 KiB 0 0 -
+    writer user group sent bytes received ring waits spun slept asleep
+    WRITER weir 0 0 2 10 B 2 256 KiB 0 0 0 -
     ");
     let stat = place.json("stat live --json -");
     schema::check("weir.port.stat/2", &stat);

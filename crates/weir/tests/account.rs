@@ -3,10 +3,13 @@
 mod common;
 
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::Duration;
 use weir::stat::{self, PipeKind};
 use weir::{
-    Options, Port, PortOptions, PortWriter, PortWriterOptions, Wait, Waiting, pipe, records,
+    ElasticReader, ElasticRecordReader, Key, Mpx, MpxOptions, Options, Pool, PoolOptions, Port,
+    PortOptions, PortWriter, PortWriterOptions, Wait, Waiting, pipe, records,
 };
 
 #[test]
@@ -77,6 +80,74 @@ fn a_sleep_in_a_wait_for_several_things_is_counted() {
         }
     }
     panic!("nobody woke it: {:?}", account(&wait));
+}
+
+/// The counts of a wait: waits, sleeps, nanoseconds asleep and wake-ups taken.
+type Slept = [u64; 4];
+
+/// An elastic end of each kind, all in one wait.
+struct ElasticEnds {
+    wait: Wait<'static, &'static str>,
+    stream: Key<ElasticReader>,
+    records: Key<ElasticRecordReader>,
+    port: PathBuf,
+    mpx: PathBuf,
+}
+
+impl ElasticEnds {
+    fn slept(&mut self) -> [(&'static str, Slept); 4] {
+        let [stream, records] = [
+            self.wait[self.stream].account().expect("here"),
+            self.wait[self.records].account().expect("here"),
+        ]
+        .map(|end| [end.waits, end.slept, end.slept_ns, end.wakes_taken]);
+        let port = stat::port(&self.port).expect("a port").account.expect("seen");
+        let port = [port.waits, port.slept, port.slept_ns, port.wakes_taken];
+        let inode = std::fs::metadata(&self.mpx).expect("there").ino();
+        let mpx = stat::mpxes().into_iter().find(|one| one.socket.1 == inode).expect("seen");
+        let mpx = mpx.account;
+        let mpx = [mpx.waits, mpx.slept, mpx.slept_ns, mpx.wakes_taken];
+        [("stream", stream), ("records", records), ("port", port), ("mpx", mpx)]
+    }
+}
+
+/// An elastic end waits by a descriptor, and what it slept was in no account.
+#[test]
+fn a_sleep_of_an_elastic_end_is_counted() {
+    let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20)).expect("a pool");
+    let directory = tempfile::tempdir().expect("a directory");
+    let [port, mpx] = ["port", "mpx"].map(|name| directory.path().join(name));
+    let (mut writer, reader) = pipe(&Options::new()).expect("made");
+    let (_sender, receiver) = records(&Options::new()).expect("made");
+    let made = Port::create(&port, &PortOptions::new()).expect("a port");
+    let mut wait = Wait::new();
+    wait.add("port", made.elastic(&pool).expect("elastic")).expect("added");
+    let made = Mpx::create(&mpx, &MpxOptions::new()).expect("an mpx");
+    wait.add("mpx", made.elastic(&pool).expect("elastic")).expect("added");
+    let stream = wait.add("stream", reader.elastic(&pool).expect("elastic")).expect("added");
+    let records = wait.add("records", receiver.elastic(&pool).expect("elastic")).expect("added");
+    let mut ends = ElasticEnds { wait, stream, records, port, mpx };
+    let (mut ready, time) = (Vec::new(), Duration::from_millis(30));
+    assert!(ends.wait.wait_timeout(&mut ready, time).is_err(), "nothing comes");
+    for (name, slept) in ends.slept() {
+        let [waits, sleeps, ns, wakes] = slept;
+        assert!(waits == 1 && sleeps >= 1 && ns > 20_000_000 && wakes == 0, "{name}: {slept:?}");
+    }
+    // One that is woken counts that too, unless it was about to sleep only.
+    for _ in 0..100 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| writer.write(b"come").expect("written"));
+            ends.wait.wait(&mut ready).expect("it came");
+        });
+        assert_eq!(ready, ["stream"]);
+        assert_eq!(ends.wait[stream].try_read(&mut [0; 9]).expect("read"), 4);
+        let [(_, [waits, _, _, wakes]), ..] = ends.slept();
+        if wakes > 0 {
+            assert!(waits > 1);
+            return;
+        }
+    }
+    panic!("nobody woke it: {:?}", ends.slept());
 }
 
 #[test]

@@ -89,10 +89,10 @@ fn text(port: &PortStat) -> String {
     }
     let mut table = aligned(
         [
-            "writer", "user", "group", "sent", "bytes", "received", "ring", "waits", "slept",
-            "asleep", "",
+            "writer", "user", "group", "sent", "bytes", "received", "ring", "waits", "spun",
+            "slept", "asleep", "",
         ],
-        1..11,
+        1..12,
     );
     for writer in &port.writers {
         table.add_row(writer_row(writer));
@@ -102,11 +102,12 @@ fn text(port: &PortStat) -> String {
 
 fn account_text(account: &PortAccount) -> String {
     format!(
-        "received  {} messages, {}\nwaited    {} times; slept {} times, {}\n\
+        "received  {} messages, {}\nwaited    {} times; spun {} times; slept {} times, {}\n\
          writers   {} open; {} came, {} closed, {} died or were shut out\n",
         count(account.messages),
         bytes(account.bytes),
         count(account.waits),
+        count(account.spun),
         count(account.slept),
         seconds(account.slept_ns),
         account.open,
@@ -116,7 +117,7 @@ fn account_text(account: &PortAccount) -> String {
     )
 }
 
-fn writer_row(writer: &PortWriterStat) -> [String; 11] {
+fn writer_row(writer: &PortWriterStat) -> [String; 12] {
     let own = &writer.end.account;
     let state = match (writer.let_in, writer.end.waits) {
         (false, _) => "not admitted",
@@ -132,6 +133,7 @@ fn writer_row(writer: &PortWriterStat) -> [String; 11] {
         count(writer.received),
         capacity(writer.capacity_bytes),
         count(own.waits),
+        count(own.spun),
         count(own.slept),
         seconds(own.slept_ns),
         state.to_owned(),
@@ -147,8 +149,10 @@ fn stat_json(port: &PortStat) -> Value {
             "messages": account.messages,
             "bytes_in": account.bytes,
             "waits": account.waits,
+            "spins": account.spun,
             "sleeps": account.slept,
             "slept_s": json::seconds(account.slept_ns),
+            "wakes_taken": account.wakes_taken,
             "writers_open": account.open,
             "writers_opened": account.opened,
             "writers_closed": account.closed,
@@ -167,6 +171,7 @@ fn writer_json(writer: &PortWriterStat) -> Value {
         "pieces_received": writer.received,
         "capacity_bytes": writer.capacity_bytes,
         "waits": own.waits,
+        "spins": own.spun,
         "sleeps": own.slept,
         "slept_s": json::seconds(own.slept_ns),
         "waiting": writer.end.waits,

@@ -67,10 +67,14 @@ pub struct PortAccount {
     pub died: u64,
     /// How often there was nothing to receive.
     pub waits: u64,
+    /// Waits that ended while the reader still spun.
+    pub spun: u64,
     /// How often the reader slept.
     pub slept: u64,
     /// Time asleep, in nanoseconds.
     pub slept_ns: u64,
+    /// Wake-ups that the reader got while it slept.
+    pub wakes_taken: u64,
 }
 
 /// The state of one writer to a port. A message longer than a piece counts as several pieces.
@@ -157,7 +161,7 @@ fn read_board(file: &OwnedFd) -> Option<(PortAccount, (u64, u64))> {
         ..PortAccount::default()
     };
     let account = fill!(account, word, BoardAccount: bytes opened closed died;
-        waiting: waits slept slept_ns);
+        waiting: waits spun slept slept_ns wakes_taken);
     let device = word(offset_of!(BoardAccount, socket_device));
     Some((account, (device, word(offset_of!(BoardAccount, socket_inode)))))
 }
