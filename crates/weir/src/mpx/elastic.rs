@@ -5,12 +5,13 @@
 //! pool. Frames of a backlog are received before those in the lane, so their order stays.
 
 use super::backlog::Moved;
+use super::channels::{ChannelEntry, ChannelState};
 use super::home::ParticipantHome;
 use super::multiplexer::LOOK_AT_ALL;
 use super::overflow::Overflows;
 use super::record::{ChannelId, Record};
 use super::sides::{Owner, Participant, Peer};
-use super::table::{ChannelEntry, ChannelState, ChannelTable};
+use super::table::ChannelTable;
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Slept, Timeout, Until, WaitSource, futex};
@@ -142,7 +143,7 @@ fn overflow(
     pool: &Pool,
     stops: impl Fn() -> bool,
 ) -> Result<(bool, Moved)> {
-    let ChannelEntry { link: at, number, state, .. } = table.channels[index as usize];
+    let ChannelEntry { link: at, number, state, .. } = table.channels[index];
     let ChannelTable { links, overflows, home, .. } = table;
     let (Some(overflows), Some(Some(link))) = (overflows, links.get_mut(at as usize)) else {
         return Ok((false, Moved::All));
@@ -224,8 +225,8 @@ impl<R: std::fmt::Debug + Send + 'static> ElasticParticipant<R> {
     pub fn accumulate(&mut self, channel: ChannelId, most_bytes: u64) -> Result<()> {
         let mut side = self.inner.enter()?;
         let table = &mut side.inner.table;
-        let index = table.find("let accumulate", channel)?;
-        let entry = &mut table.channels[index as usize];
+        let index = table.channels.find("let accumulate", channel)?;
+        let entry = &mut table.channels[index];
         if entry.state == ChannelState::Joined {
             return Err(super::record::invalid("let accumulate", channel));
         }

@@ -1,11 +1,11 @@
 //! The calls that join descriptors to channels, at an owner and at a peer.
 
+use super::channels::{ChannelEntry, ChannelState};
 use super::descriptor::{ChannelDescriptor, Direction};
 use super::descriptors::Descriptors;
 use super::link_end::NONE;
 use super::record::ChannelId;
 use super::sides::{Multiplexer, Participant};
-use super::table::{ChannelEntry, ChannelState};
 use crate::connect::passing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::errno_of;
@@ -111,8 +111,8 @@ impl<R> Participant<R> {
     pub fn release(&mut self, channel: ChannelId) -> Result<bool> {
         self.inner.act()?;
         let table = &mut self.inner.table;
-        let index = table.find("release", channel)?;
-        let ChannelEntry { has_input, has_output, .. } = table.channels[index as usize];
+        let index = table.channels.find("release", channel)?;
+        let ChannelEntry { has_input, has_output, .. } = table.channels[index];
         table.drop_descriptors(index);
         table.wake(index);
         Ok(has_input || has_output)
@@ -122,8 +122,8 @@ impl<R> Participant<R> {
 /// Finds a channel that has no descriptor yet in these directions.
 fn free_to_join(inner: &Multiplexer, channel: ChannelId, directions: &[Direction]) -> Result<u32> {
     inner.act()?;
-    let index = inner.table.find("join a descriptor to", channel)?;
-    let entry = &inner.table.channels[index as usize];
+    let index = inner.table.channels.find("join a descriptor to", channel)?;
+    let entry = &inner.table.channels[index];
     let has = |direction: &Direction| match direction {
         Direction::Input => entry.has_input,
         Direction::Output => entry.has_output,
@@ -154,7 +154,7 @@ fn join(
     if let Some(descriptors) = &mut table.descriptors {
         descriptors.join(index, way, descriptor)?;
     }
-    let entry = &mut table.channels[index as usize];
+    let entry = &mut table.channels[index];
     match way {
         Direction::Input => entry.has_input = true,
         Direction::Output => entry.has_output = true,

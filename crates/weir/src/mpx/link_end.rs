@@ -1,20 +1,18 @@
-//! One end of a link: its lanes, the blocks of its own arena, and the notifying of the other side.
+//! One end of a link: its lanes, and the blocks of its own arena.
 
 use super::blocks::LentBlocks;
 use super::home::ParticipantHome;
-use crate::connect::board::BoardSlot;
+use super::other_side::OtherSide;
 use crate::connect::lifeline::Lifeline;
 use crate::connect::peer::{Ending, Identity};
 use crate::memory::{LinkHere, LinkMap};
-use crate::park::{barrier, say_cpu};
-use crate::pipe::end::drain;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use weir_policy::arena::{LARGEST_BYTES, SMALLEST_BYTES, block_for};
 use weir_ring::account::add;
 use weir_ring::lane::{
     FrameKind, INLINE_BYTES, LaneId, LaneMemory, LanePlace, LaneReader, LaneWriter, LinkSide,
-    attention_to, footprint, is_looking_with_barrier, must_notify, needed,
+    attention_to, footprint, needed,
 };
 use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Corrupt, sleep};
@@ -54,8 +52,7 @@ pub struct Sent {
 #[derive(Debug)]
 pub struct LinkEnd {
     pub map: Arc<LinkMap>,
-    pub line: Lifeline,
-    pub identity: Identity,
+    pub other: OtherSide,
     /// How it ended, once it has.
     pub ending: Option<Ending>,
     /// The number of its channels that have an entry in the table.
@@ -65,12 +62,8 @@ pub struct LinkEnd {
     lanes: Vec<Lanes>,
     /// The blocks of lanes out.
     blocks: LentBlocks,
-    /// At a peer: the place to notify the owner, once the owner has sent it.
-    owner: Option<BoardSlot>,
     /// At a peer: numbers that were used and are free again.
     free: VecDeque<u32>,
-    /// Whether the barriers of the other side are known to reach this process.
-    reached: bool,
 }
 
 impl LinkEnd {
@@ -83,18 +76,15 @@ impl LinkEnd {
         let blocks = LentBlocks::new(map.extent().arena_bytes);
         add(&home.account().arena_bytes, blocks.arena.bytes().into());
         LinkEnd {
+            other: OtherSide::new(map.clone(), line, home.clone(), identity),
             map,
-            line,
-            identity,
             ending: None,
             entries: 0,
             side: home.side(),
             home,
             lanes: Vec::new(),
             blocks,
-            owner: None,
             free: VecDeque::new(),
-            reached: false,
         }
     }
 
@@ -161,7 +151,7 @@ impl LinkEnd {
     pub fn give_back(&mut self, number: u32) {
         let id = self.inward(number);
         if self.lanes[number as usize].inward.give_back(&*self.map, id) {
-            self.notify(number);
+            self.other.notify(number);
         }
     }
 
@@ -256,19 +246,8 @@ impl LinkEnd {
         if let Some(bytes) = counts {
             self.home.account_beside(here).count_sent(bytes);
         }
-        self.reached && is_looking_with_barrier(attention) || self.notify_if_away(number)
-    }
-
-    /// Notifies the other side of what was published on a channel, if it does not look. Returns
-    /// true: it was sent.
-    #[inline(never)]
-    fn notify_if_away(&mut self, number: u32) -> bool {
-        let attention = attention_to(&*self.map, self.out(number));
-        if !self.reached && is_looking_with_barrier(attention) {
-            self.reached = barrier::reaches_here();
-        }
-        if must_notify(attention, self.reached) {
-            self.notify(number);
+        if !self.other.is_known_to_look(attention) {
+            self.other.notify_if_away(number);
         }
         true
     }
@@ -291,23 +270,9 @@ impl LinkEnd {
         out.refresh(&*self.map, id)?;
         let is_roomy = out.is_roomy();
         if !is_roomy {
-            self.say_full();
+            self.other.say_full();
         }
         Ok(is_roomy)
-    }
-
-    /// Has the lane out emptied, if the other side is elastic.
-    fn say_full(&mut self) {
-        if self.side == LinkSide::Owner {
-            drain::say_full(&self.map.board(LinkSide::Peer).sleep);
-            return;
-        }
-        if self.owner.is_none() {
-            self.take_messages();
-        }
-        if let Some(owner) = &self.owner {
-            drain::say_full(&owner.page().words().sleep);
-        }
     }
 
     /// Whether the sender of a channel waits for room.
@@ -392,57 +357,6 @@ impl LinkEnd {
             self.count_used();
         }
         is_empty
-    }
-
-    /// Notifies the other side that a channel has something, or has room.
-    #[cold]
-    fn notify(&mut self, number: u32) {
-        let board = self.map.board(self.side.other());
-        board.set(number);
-        let mut woken = false;
-        if self.side == LinkSide::Owner {
-            woken = self.line.wake_if_wanted(&board.sleep.word);
-        } else if must_notify(&self.map.header().side(LinkSide::Owner).attention, false) {
-            if self.owner.is_none() {
-                // The owner sent its place before it looked away from the link.
-                self.take_messages();
-            }
-            woken = self.owner.as_ref().is_some_and(|owner| owner.ring(&self.line));
-        }
-        add(&self.home.account().waiting.wakes_given, woken.into());
-        if woken {
-            // A side that only sends never waits, and would not say where it runs: the other would
-            // spin for what cannot come while it spins, if both are on one CPU.
-            say_cpu(&self.home.sleep().cpu);
-        }
-    }
-
-    /// Takes the messages of the other side off the socket.
-    pub fn take_messages(&mut self) {
-        let owner = &mut self.owner;
-        self.line.take_messages(false, |text, memory| {
-            *owner = BoardSlot::open(text, &memory).or(owner.take());
-        });
-    }
-
-    /// The CPU on which the other side ran last, plus one, as that side reports it. 0 if it has not
-    /// reported any.
-    pub fn other_cpu(&self) -> u32 {
-        match self.side {
-            LinkSide::Owner => self.map.board(LinkSide::Peer).sleep.cpu.load(Ordering::Relaxed),
-            LinkSide::Peer => self.owner.as_ref().map_or(0, BoardSlot::reader_cpu),
-        }
-    }
-
-    /// Whether the owner has taken this peer in.
-    pub fn is_welcome(&self) -> bool {
-        self.owner.is_some()
-    }
-
-    /// Whether the other side has closed the link.
-    pub fn other_has_closed(&self) -> bool {
-        // Acquire pairs with the release in `close`.
-        self.map.header().side(self.side.other()).closed.load(Ordering::Acquire) != 0
     }
 
     /// Tells the other side that this side closes the link.

@@ -12,6 +12,7 @@
 
 mod backlog;
 mod blocks;
+mod channels;
 mod descriptor;
 mod descriptors;
 mod elastic;
@@ -22,6 +23,7 @@ mod link_end;
 mod listener;
 mod multiplexer;
 mod options;
+mod other_side;
 mod overflow;
 mod owner;
 mod participant;

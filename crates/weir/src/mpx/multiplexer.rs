@@ -4,13 +4,14 @@
 //! side that finds nothing announces that it parks, looks once more, and sleeps.
 
 use super::OBJECT;
+use super::channels::ChannelState;
 use super::descriptors::Descriptors;
 use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
 use super::listener::{PeerListener, poll};
 use super::record::{ChannelId, LABEL_BYTES, Record};
 use super::sides::{Mpx, Multiplexer};
-use super::table::{ChannelState, ChannelTable};
+use super::table::ChannelTable;
 use super::turn::{self, RecordDelivery};
 use super::waiting::Idle;
 use crate::connect::site::Inbox;
@@ -159,7 +160,7 @@ impl Multiplexer {
         }
         for at in news.gone {
             if let (Some(doorbell), Some(_)) = (&self.doorbell, &self.listener)
-                && let Some(socket) = self.table.link(at).and_then(|link| link.line.socket())
+                && let Some(socket) = self.table.link(at).and_then(|link| link.other.line.socket())
             {
                 doorbell.remove(socket);
             }
@@ -204,13 +205,13 @@ impl Multiplexer {
     fn serve_one(&mut self, delivery: &mut RecordDelivery) -> bool {
         let Some((index, _)) = self.table.ready.pop() else { return false };
         delivery.work.does(1);
-        let entry = &self.table.channels[index as usize];
+        let entry = &self.table.channels[index];
         if entry.state != ChannelState::Joined {
             self.idle.served(entry.link);
             turn::serve(&mut self.table, index, delivery);
             return true;
         }
-        let id = self.table.id(index);
+        let id = self.table.channels.id(index);
         if let Some(child) = self.child(index) {
             delivery.path.push(id);
             child.serve_one(delivery);
@@ -255,12 +256,12 @@ impl Multiplexer {
             let links = || self.table.links.iter().flatten();
             let own = match &self.listener {
                 Some(listener) => listener.acceptor.socket(),
-                None => links().next().and_then(|link| link.line.socket()),
+                None => links().next().and_then(|link| link.other.line.socket()),
             };
             let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
             if self.listener.is_some() {
                 for (number, link) in (0..).zip(&self.table.links) {
-                    link.iter().try_for_each(|link| poll(&link.line, &doorbell, number))?;
+                    link.iter().try_for_each(|link| poll(&link.other.line, &doorbell, number))?;
                 }
             }
             if let Some(own) = self.table.descriptors.as_ref().and_then(Descriptors::get) {
@@ -350,11 +351,11 @@ impl Multiplexer {
         let Some(doorbell) = &self.doorbell else { return Ok(true) };
         doorbell.clear();
         if self.table.home.side() == LinkSide::Peer {
-            self.table.links.iter_mut().flatten().for_each(LinkEnd::take_messages);
+            self.table.links.iter_mut().flatten().for_each(|link| link.other.take_messages());
         }
         for link in doorbell.rung() {
             if let Some(link) = self.table.link(link as u32) {
-                link.line.take_messages(true, |_, _| {});
+                link.other.line.take_messages(true, |_, _| {});
             }
         }
         // A new connection may show here before the watcher reports it.

@@ -1,11 +1,11 @@
 //! The owner of an mpx.
 
+use super::channels::ChannelState;
 use super::home::ParticipantHome;
 use super::link_end::NONE;
 use super::listener::PeerListener;
 use super::record::{Answer, ChannelId, LABEL_BYTES, Taken};
 use super::sides::{Mpx, Multiplexer, Owner};
-use super::table::ChannelState;
 use super::{HELLO, MpxOptions};
 use crate::connect::acceptor::Acceptor;
 use crate::connect::name::{self, Subject};
@@ -86,8 +86,8 @@ impl Mpx {
         self.inner.act()?;
         let index = self.asked("accept", channel)?;
         let table = &mut self.inner.table;
-        table.channels[index as usize].state = ChannelState::Open;
-        let number = table.channels[index as usize].number;
+        table.channels[index].state = ChannelState::Open;
+        let number = table.channels[index].number;
         let sound = table.link_of(index).is_none_or(|link| {
             link.ending.is_some() || link.put_last(number, FrameKind::Accept, &[])
         });
@@ -95,7 +95,7 @@ impl Mpx {
         if sound {
             return Ok(());
         }
-        table.shut_out(table.channels[index as usize].link);
+        table.shut_out(table.channels[index].link);
         let why = "its lane is not empty";
         Err(Error::new(ErrorKind::Corrupt, "accept", format!("channel {channel}"), why))
     }
@@ -114,8 +114,8 @@ impl Mpx {
     }
 
     fn asked(&self, operation: &'static str, channel: ChannelId) -> Result<u32> {
-        let index = self.inner.table.find(operation, channel)?;
-        if self.inner.table.channels[index as usize].state == ChannelState::Asked {
+        let index = self.inner.table.channels.find(operation, channel)?;
+        if self.inner.table.channels[index].state == ChannelState::Asked {
             return Ok(index);
         }
         let object = format!("channel {channel}");
@@ -131,8 +131,8 @@ impl Mpx {
         self.inner.check_here()?;
         check_priority(priority)?;
         let table = &mut self.inner.table;
-        let index = table.find("set the priority of", channel)?;
-        table.channels[index as usize].priority = priority;
+        let index = table.channels.find("set the priority of", channel)?;
+        table.channels[index].priority = priority;
         table.has_priorities = true;
         if table.ready.remove(index) {
             table.wake(index);
@@ -170,7 +170,7 @@ impl Mpx {
         }
         let table = &mut self.inner.table;
         for ([index, partner], forwards) in [(places, true), ([places[1], places[0]], back)] {
-            let channel = &mut table.channels[index as usize];
+            let channel = &mut table.channels[index];
             (channel.partner, channel.forwards) = (partner, forwards);
             table.wake(index);
         }
@@ -178,8 +178,8 @@ impl Mpx {
     }
 
     fn free_to_connect(&self, channel: ChannelId) -> Result<u32> {
-        let index = self.inner.table.find("connect", channel)?;
-        let entry = &self.inner.table.channels[index as usize];
+        let index = self.inner.table.channels.find("connect", channel)?;
+        let entry = &self.inner.table.channels[index];
         let has_descriptor = entry.has_input || entry.has_output;
         if entry.state == ChannelState::Open && entry.partner == NONE && !has_descriptor {
             return Ok(index);
@@ -195,7 +195,7 @@ impl Mpx {
     /// [`ErrorKind::Invalid`]: the channel has ended.
     pub fn disconnect(&mut self, channel: ChannelId) -> Result<bool> {
         self.inner.check_here()?;
-        let index = self.inner.table.find("disconnect", channel)?;
+        let index = self.inner.table.channels.find("disconnect", channel)?;
         Ok(self.inner.table.unlink_partner(index))
     }
 
@@ -215,11 +215,11 @@ impl Mpx {
             return Err(Error::new(ErrorKind::Invalid, "join", "another mpx", why));
         }
         let index = self.inner.table.enter(NONE, NONE, ChannelState::Joined);
-        self.inner.table.channels[index as usize].priority = priority;
+        self.inner.table.channels[index].priority = priority;
         self.inner.table.has_priorities = true;
         self.inner.children.push((index, other));
         self.inner.table.wake(index);
-        Ok(self.inner.table.id(index))
+        Ok(self.inner.table.channels.id(index))
     }
 
     /// The mpx that was joined as this channel.
@@ -227,7 +227,7 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Invalid`]: this channel is not a joined mpx.
     pub fn joined(&mut self, channel: ChannelId) -> Result<&mut Mpx> {
-        let index = self.inner.table.find("use", channel)?;
+        let index = self.inner.table.channels.find("use", channel)?;
         let found = self.inner.children.iter_mut().find(|(at, _)| *at == index);
         found.map(|(_, child)| child).ok_or_else(|| super::record::invalid("use", channel))
     }
@@ -237,10 +237,12 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Invalid`]: the channel has ended, or is another mpx.
     pub fn identity(&self, channel: ChannelId) -> Result<Identity> {
-        let index = self.inner.table.find("identify", channel)?;
-        let link = self.inner.table.channels[index as usize].link;
+        let index = self.inner.table.channels.find("identify", channel)?;
+        let link = self.inner.table.channels[index].link;
         let found = self.inner.table.links.get(link as usize).and_then(Option::as_ref);
-        found.map(|link| link.identity).ok_or_else(|| super::record::invalid("identify", channel))
+        found
+            .map(|link| link.other.identity)
+            .ok_or_else(|| super::record::invalid("identify", channel))
     }
 
     /// The number of peers that are connected, or whose channels still have something to receive.

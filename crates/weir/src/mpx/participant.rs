@@ -1,8 +1,8 @@
 //! The calls that the owner of an mpx and its peers have in common.
 
+use super::channels::ChannelState;
 use super::record::{ChannelId, Record};
 use super::sides::Participant;
-use super::table::ChannelState;
 use crate::connect::wait::Waitable;
 use crate::error::Result;
 use crate::park::{Timeout, WaitSource};
@@ -106,8 +106,8 @@ impl<R> Participant<R> {
     /// [`Forked`](crate::ErrorKind::Forked).
     pub fn close(&mut self, channel: ChannelId) -> Result<()> {
         self.inner.act()?;
-        let index = self.inner.table.find("close", channel)?;
-        match self.inner.table.channels[index as usize].state {
+        let index = self.inner.table.channels.find("close", channel)?;
+        match self.inner.table.channels[index].state {
             ChannelState::Asked => self.inner.table.finish(index, FrameKind::Refuse, &[]),
             ChannelState::Joined => {
                 self.inner.children.retain(|(at, _)| *at != index);
@@ -120,7 +120,7 @@ impl<R> Participant<R> {
 
     /// The number of channels that are open or not yet answered, without those of joined mpx.
     pub fn channels(&self) -> usize {
-        self.inner.table.open_channels()
+        self.inner.table.channels.visible()
     }
 
     /// A descriptor for poll(2) and epoll(7). It is readable until

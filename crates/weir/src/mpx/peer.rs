@@ -1,10 +1,10 @@
 //! A peer of an mpx.
 
+use super::channels::ChannelState;
 use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
 use super::record::{ChannelId, LABEL_BYTES};
 use super::sides::{MpxPeer, Multiplexer, Peer};
-use super::table::ChannelState;
 use super::{HELLO, MpxPeerOptions};
 use crate::connect::acceptor::{hand_over, wait_until};
 use crate::connect::lifeline::Lifeline;
@@ -87,17 +87,17 @@ impl MpxPeer {
         if let Some(link) = table.link_of(index) {
             link.put(number, FrameKind::Open, false, label);
         }
-        Ok(table.id(index))
+        Ok(table.channels.id(index))
     }
 
     /// Whether the owner is known to have taken this peer in.
     pub fn is_taken_in(&mut self) -> bool {
         let Ok(()) = self.inner.check_here() else { return false };
         self.inner.table.link(0).is_some_and(|link| {
-            if !link.is_welcome() {
-                link.take_messages();
+            if !link.other.has_welcomed() {
+                link.other.take_messages();
             }
-            link.is_welcome()
+            link.other.has_welcomed()
         })
     }
 }

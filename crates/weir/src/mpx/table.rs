@@ -1,82 +1,26 @@
 //! The channels of one participant, and the links they are on.
-//!
-//! The name of a channel is its entry in one table for all links. Entries are used again, with
-//! another generation.
 
+use super::channels::{ChannelEntry, ChannelState, Channels};
 use super::descriptor::Direction;
 use super::descriptors::Descriptors;
 use super::home::ParticipantHome;
 use super::hot::HotLanes;
 use super::link_end::{LinkEnd, NONE};
 use super::overflow::Overflows;
-use super::record::{ChannelId, DEFAULT_PRIORITY, invalid};
+use super::record::ChannelId;
 use crate::connect::peer::Ending;
 use crate::error::{Error, ErrorKind, Result};
-use weir_policy::ready::{ReadyQueue, Turn};
+use weir_policy::ready::ReadyQueue;
 use weir_ring::Corrupt;
 use weir_ring::account::add;
 use weir_ring::lane::{FrameKind, LinkSide, fence_before_last_look, look_away};
-
-/// The state of a channel, as this side knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChannelState {
-    Free,
-    /// At the owner: something has come on a number without a channel, an open or something invalid.
-    Fresh,
-    /// At the owner: the open was received but not yet answered. What follows it is not looked at.
-    Asked,
-    /// At the peer: not yet answered.
-    Opening,
-    /// Both sides send and receive.
-    Open,
-    /// This side has sent its last frame. It skips what comes, up to the other side's last frame.
-    Closing,
-    /// Another mpx.
-    Joined,
-}
-
-/// The table's entry of one channel.
-#[derive(Clone, Copy, Debug)]
-pub struct ChannelEntry {
-    pub generation: u32,
-    pub link: u32,
-    pub number: u32,
-    pub state: ChannelState,
-    pub priority: u8,
-    /// A send was not taken whole, and there has not been room since.
-    pub blocked: bool,
-    /// The user does not yet know that it is blocked.
-    pub report_blocked: bool,
-    /// What comes on it goes to its partner.
-    pub forwards: bool,
-    /// A descriptor is joined as its input: what is read there is sent on it.
-    pub has_input: bool,
-    /// A descriptor is joined as its output: data that comes on it is written there.
-    pub has_output: bool,
-    /// What comes on it while its lane is full goes to a backlog.
-    pub accumulates: bool,
-    pub turn: Turn,
-    /// The channel that it is connected to, or [`NONE`].
-    pub partner: u32,
-}
-
-impl ChannelEntry {
-    /// Whether a [`ChannelId`] can name it.
-    fn is_visible(&self) -> bool {
-        !matches!(self.state, ChannelState::Free | ChannelState::Fresh | ChannelState::Closing)
-    }
-}
-
-/// The entry, its place in the queue (12 bytes) and the link's knowledge of its lanes: the private
-/// memory of an idle channel at one side.
-const _: () = assert!(size_of::<ChannelEntry>() + size_of::<super::link_end::Lanes>() + 12 <= 256);
 
 /// The links and channels of one participant.
 #[derive(Debug)]
 pub struct ChannelTable {
     pub home: ParticipantHome,
     pub links: Vec<Option<LinkEnd>>,
-    pub channels: Vec<ChannelEntry>,
+    pub channels: Channels,
     pub ready: ReadyQueue,
     pub hot: HotLanes,
     /// Some channel was given a priority.
@@ -89,7 +33,6 @@ pub struct ChannelTable {
     pub overflows: Option<Overflows>,
     /// What could not be read back of which channels, until it is reported.
     pub faults: Vec<(u32, Error)>,
-    free: Vec<u32>,
     /// Links and numbers to look at; kept for its memory.
     scratch: Vec<(u32, u32)>,
 }
@@ -99,7 +42,7 @@ impl ChannelTable {
         ChannelTable {
             home,
             links: Vec::new(),
-            channels: Vec::new(),
+            channels: Channels::default(),
             ready: ReadyQueue::default(),
             hot: HotLanes::default(),
             has_priorities: false,
@@ -107,7 +50,6 @@ impl ChannelTable {
             descriptors: None,
             overflows: None,
             faults: Vec::new(),
-            free: Vec::new(),
             scratch: Vec::new(),
         }
     }
@@ -130,61 +72,18 @@ impl ChannelTable {
         self.links.iter().flatten().count()
     }
 
-    /// The number of channels that a [`ChannelId`] can name.
-    pub fn open_channels(&self) -> usize {
-        self.channels.iter().filter(|channel| channel.is_visible()).count()
-    }
-
     #[inline]
     pub fn link(&mut self, at: u32) -> Option<&mut LinkEnd> {
         self.links.get_mut(at as usize)?.as_mut()
     }
 
     pub fn link_of(&mut self, index: u32) -> Option<&mut LinkEnd> {
-        self.link(self.channels[index as usize].link)
-    }
-
-    #[inline]
-    pub fn find(&self, operation: &'static str, id: ChannelId) -> Result<u32> {
-        let there = self
-            .channels
-            .get(id.index as usize)
-            .is_some_and(|channel| channel.generation == id.generation && channel.is_visible());
-        if there { Ok(id.index) } else { Err(invalid(operation, id)) }
-    }
-
-    pub fn id(&self, index: u32) -> ChannelId {
-        ChannelId { index, generation: self.channels[index as usize].generation }
+        self.link(self.channels[index].link)
     }
 
     pub fn enter(&mut self, link: u32, number: u32, state: ChannelState) -> u32 {
         add(&self.home.account().channels, 1);
-        let fresh = ChannelEntry {
-            generation: 1,
-            link,
-            number,
-            state,
-            priority: DEFAULT_PRIORITY,
-            blocked: false,
-            report_blocked: false,
-            forwards: false,
-            has_input: false,
-            has_output: false,
-            accumulates: false,
-            turn: Turn::default(),
-            partner: NONE,
-        };
-        let index = match self.free.pop() {
-            Some(index) => {
-                let generation = self.channels[index as usize].generation + 1;
-                self.channels[index as usize] = ChannelEntry { generation, ..fresh };
-                index
-            }
-            None => {
-                self.channels.push(fresh);
-                self.channels.len() as u32 - 1
-            }
-        };
+        let index = self.channels.enter(link, number, state);
         if let Some(link) = self.link(link)
             && let Some(lanes) = link.lanes(number)
         {
@@ -199,13 +98,9 @@ impl ChannelTable {
         self.unlink_partner(index);
         self.drop_rest(index);
         add(&self.home.account().channels, 1_u64.wrapping_neg());
-        let ChannelEntry { link: at, number, .. } = self.channels[index as usize];
-        self.channels[index as usize].state = ChannelState::Free;
+        let ChannelEntry { link: at, number, .. } = self.channels[index];
+        self.channels.leave(index);
         self.ready.remove(index);
-        // An entry whose generations are used up is never used again.
-        if self.channels[index as usize].generation != u32::MAX {
-            self.free.push(index);
-        }
         let Some(link) = self.link(at) else { return };
         link.give_back(number);
         link.leave(number);
@@ -229,12 +124,12 @@ impl ChannelTable {
 
     /// Stops forwarding between a channel and its partner: whether it had one.
     pub fn unlink_partner(&mut self, index: u32) -> bool {
-        let partner = self.channels[index as usize].partner;
+        let partner = self.channels[index].partner;
         if partner == NONE {
             return false;
         }
         for end in [index, partner] {
-            let channel = &mut self.channels[end as usize];
+            let channel = &mut self.channels[end];
             (channel.partner, channel.forwards) = (NONE, false);
         }
         // Either may have waited for room in the other.
@@ -246,14 +141,14 @@ impl ChannelTable {
     /// Whether what comes on its partner goes to this channel. Then room in it is no news for the
     /// user.
     pub fn is_fed(&self, index: u32) -> bool {
-        let ChannelEntry { partner, has_input, .. } = self.channels[index as usize];
-        has_input || partner != NONE && self.channels[partner as usize].forwards
+        let ChannelEntry { partner, has_input, .. } = self.channels[index];
+        has_input || partner != NONE && self.channels[partner].forwards
     }
 
     /// Drops the descriptor that is joined to a channel in this direction. Returns whether the
     /// channel had it and has none any more.
     pub fn drop_descriptor(&mut self, index: u32, direction: Direction) -> bool {
-        let channel = &mut self.channels[index as usize];
+        let channel = &mut self.channels[index];
         let has = match direction {
             Direction::Input => std::mem::take(&mut channel.has_input),
             Direction::Output => std::mem::take(&mut channel.has_output),
@@ -264,7 +159,7 @@ impl ChannelTable {
     /// Drops the descriptors and the backlog of a channel that ends.
     fn drop_rest(&mut self, index: u32) {
         self.drop_descriptors(index);
-        if std::mem::take(&mut self.channels[index as usize].accumulates)
+        if std::mem::take(&mut self.channels[index].accumulates)
             && let Some(overflows) = &mut self.overflows
         {
             overflows.end(index, &self.home);
@@ -289,7 +184,7 @@ impl ChannelTable {
 
     /// Puts a channel into the queue, to be looked at.
     pub fn wake(&mut self, index: u32) {
-        let channel = &self.channels[index as usize];
+        let channel = &self.channels[index];
         if channel.state != ChannelState::Free {
             self.ready.push(index, channel.priority);
         }
@@ -365,11 +260,11 @@ impl ChannelTable {
     /// Ends a link if its other side is gone.
     pub fn on_gone(&mut self, at: u32) {
         let Some(link) = self.link(at) else { return };
-        if !link.line.is_dead() || link.ending.is_some() {
+        if !link.other.line.is_dead() || link.ending.is_some() {
             return;
         }
-        link.take_messages();
-        let closed = link.other_has_closed();
+        link.other.take_messages();
+        let closed = link.other.has_closed();
         // What it sent before it went shows on its board by now, or in hot lanes.
         self.gather_link(at);
         self.look_at_hot();
@@ -388,10 +283,10 @@ impl ChannelTable {
         }
         if ending == Ending::ShutOut {
             link.close();
-            link.line.hang_up();
+            link.other.line.hang_up();
         }
         link.ending = Some(ending);
-        let refusal = link.line.refusal().map(str::to_owned);
+        let refusal = link.other.line.refusal().map(str::to_owned);
         let entries: Vec<u32> = link.each_entry().collect();
         self.refusal = refusal;
         self.hot.forget(at);
@@ -402,7 +297,7 @@ impl ChannelTable {
     /// Sends short data if it fits for sure: whether it did.
     #[inline]
     pub fn send_short(&mut self, id: ChannelId, bytes: &[u8]) -> bool {
-        let Some(entry) = self.channels.get(id.index as usize) else { return false };
+        let Some(entry) = self.channels.get(id.index) else { return false };
         let ChannelEntry { generation, link: at, number, state, .. } = *entry;
         let is_open = matches!(state, ChannelState::Opening | ChannelState::Open);
         let is_it = generation == id.generation && is_open;
@@ -420,8 +315,8 @@ impl ChannelTable {
         kind: FrameKind,
         bytes: &[u8],
     ) -> Result<(usize, bool)> {
-        let index = self.find(operation, id)?;
-        let ChannelEntry { link: at, number, state, .. } = self.channels[index as usize];
+        let index = self.channels.find(operation, id)?;
+        let ChannelEntry { link: at, number, state, .. } = self.channels[index];
         let is_open = |link: &&mut LinkEnd| link.ending.is_none() && state != ChannelState::Asked;
         let Some(link) = self.link(at).filter(is_open) else {
             return Err(self.not_open(operation, index));
@@ -443,26 +338,26 @@ impl ChannelTable {
     /// The error of a send on a channel that is not open.
     #[cold]
     fn not_open(&self, operation: &'static str, index: u32) -> Error {
-        let (kind, why) = match self.channels[index as usize].state {
+        let (kind, why) = match self.channels[index].state {
             ChannelState::Asked => (ErrorKind::Invalid, "it has not been accepted"),
             ChannelState::Joined => (ErrorKind::Invalid, "it is another mpx"),
             _ => (ErrorKind::Closed, "the other side is gone"),
         };
-        Error::new(kind, operation, format!("channel {}", self.id(index)), why)
+        Error::new(kind, operation, format!("channel {}", self.channels.id(index)), why)
     }
 
     /// Shuts a link out for something invalid that was found in its memory.
     #[cold]
     fn corrupt(&mut self, index: u32, operation: &'static str, Corrupt(what): Corrupt) -> Error {
-        let object = format!("channel {}", self.id(index));
-        self.shut_out(self.channels[index as usize].link);
+        let object = format!("channel {}", self.channels.id(index));
+        self.shut_out(self.channels[index].link);
         Error::new(ErrorKind::Corrupt, operation, object, format!("{what} is invalid"))
     }
 
     /// Clears the request for room. That may also be the request of an earlier, larger send that is
     /// still blocked, so the channel is then looked at again.
     pub fn clear_room_request(&mut self, index: u32) {
-        let ChannelEntry { number, blocked, .. } = self.channels[index as usize];
+        let ChannelEntry { number, blocked, .. } = self.channels[index];
         if let Some(link) = self.link_of(index) {
             link.clear_room_request(number);
         }
@@ -475,7 +370,7 @@ impl ChannelTable {
     fn block(&mut self, index: u32) {
         add(&self.home.account().blocked, 1);
         let is_fed = self.is_fed(index);
-        let channel = &mut self.channels[index as usize];
+        let channel = &mut self.channels[index];
         if !channel.blocked {
             channel.blocked = true;
             channel.report_blocked = !is_fed;
@@ -487,7 +382,7 @@ impl ChannelTable {
     pub fn finish(&mut self, index: u32, kind: FrameKind, bytes: &[u8]) {
         self.unlink_partner(index);
         self.drop_rest(index);
-        let channel = &mut self.channels[index as usize];
+        let channel = &mut self.channels[index];
         let (at, number) = (channel.link, channel.number);
         (channel.state, channel.blocked, channel.report_blocked) =
             (ChannelState::Closing, false, false);

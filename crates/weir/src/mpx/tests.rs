@@ -12,19 +12,20 @@ fn an_id_is_a_number_and_back() {
 /// The number of a channel never names another: an entry whose numbers are used up is not used again.
 #[test]
 fn an_entry_whose_numbers_are_used_up_is_not_used_again() {
+    use super::channels::ChannelState;
     use super::home::ParticipantHome;
     use super::link_end::NONE;
-    use super::table::{ChannelState, ChannelTable};
+    use super::table::ChannelTable;
     let (_file, page) = crate::memory::SharedPage::create().expect("made");
     let mut table = ChannelTable::new(ParticipantHome::Owner(std::sync::Arc::new(page)));
     let first = table.enter(NONE, NONE, ChannelState::Joined);
     table.leave(first);
     assert_eq!(table.enter(NONE, NONE, ChannelState::Joined), first, "it is used again");
-    table.channels[first as usize].generation = u32::MAX;
-    let last = table.id(first);
+    table.channels[first].generation = u32::MAX;
+    let last = table.channels.id(first);
     table.leave(first);
     let next = table.enter(NONE, NONE, ChannelState::Joined);
-    assert!(next != first && table.find("find", last).is_err(), "{last} names no channel");
+    assert!(next != first && table.channels.find("find", last).is_err(), "{last} names no channel");
 }
 
 /// An owner and a peer with a channel, in one thread.

@@ -1,9 +1,10 @@
 //! One turn of a channel. What came on it becomes records, or goes to the channel that it is connected
 //! to.
 
+use super::channels::{ChannelEntry, ChannelState};
 use super::link_end::NONE;
 use super::record::{ChannelId, LABEL_BYTES, Record, RecordKind};
-use super::table::{ChannelEntry, ChannelState, ChannelTable};
+use super::table::ChannelTable;
 use crate::connect::peer::Ending;
 use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
@@ -76,7 +77,7 @@ struct ChannelTurn<'a, 'd> {
 
 pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut RecordDelivery) {
     let (id, ChannelEntry { link: at, number, .. }) =
-        (table.id(index), table.channels[index as usize]);
+        (table.channels.id(index), table.channels[index]);
     let mut turn = ChannelTurn { table, delivery, index, id, at, number, is_kept: false };
     if let Err(link) = turn.run() {
         table.shut_out(link);
@@ -88,7 +89,7 @@ pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut RecordDelivery
 /// Whether a turn of a channel would do nothing. If so, the caller takes it out of the queue.
 pub fn is_idle(table: &mut ChannelTable, index: u32) -> bool {
     let ChannelEntry { link: at, number, state, blocked, report_blocked, .. } =
-        table.channels[index as usize];
+        table.channels[index];
     let Some(link) = table.link(at) else { return true };
     let has_room = blocked && !matches!(link.has_room_again(number), Ok(false));
     if has_room || report_blocked || link.ending == Some(Ending::ShutOut) {
@@ -106,7 +107,7 @@ pub fn is_idle(table: &mut ChannelTable, index: u32) -> bool {
 
 impl ChannelTurn<'_, '_> {
     fn channel(&mut self) -> &mut ChannelEntry {
-        &mut self.table.channels[self.index as usize]
+        &mut self.table.channels[self.index]
     }
 
     fn run(&mut self) -> Result<(), CorruptLink> {
@@ -165,7 +166,7 @@ impl ChannelTurn<'_, '_> {
     /// Shows the frames of data that follow each other in this turn.
     fn data(&mut self) -> Result<FrameStep, CorruptLink> {
         let ChannelTable { links, channels, .. } = &mut *self.table;
-        let turn = &mut channels[self.index as usize].turn;
+        let turn = &mut channels[self.index].turn;
         let Some(Some(link)) = links.get_mut(self.at as usize) else { return Ok(FrameStep::Held) };
         let (reader, map, lane) = link.reading(self.number);
         let (id, path) = (self.id, &self.delivery.path[..]);
@@ -200,7 +201,7 @@ impl ChannelTurn<'_, '_> {
     /// Ends the turn of a channel on which nothing more has come.
     fn run_dry(&mut self, came: bool) {
         let ChannelTable { links, channels, hot, .. } = &mut *self.table;
-        channels[self.index as usize].turn.end();
+        channels[self.index].turn.end();
         let Some(Some(link)) = links.get_mut(self.at as usize) else { return };
         if let Some(ending) = link.ending {
             self.end_channel(ending);
@@ -367,7 +368,7 @@ impl ChannelTurn<'_, '_> {
 
     /// Moves a frame, or as much as there is room for, to the channel that this one is connected to.
     fn forward(&mut self, partner: u32, frame: LaneFrame) -> Result<FrameStep, CorruptLink> {
-        let ChannelEntry { link: to, number, .. } = self.table.channels[partner as usize];
+        let ChannelEntry { link: to, number, .. } = self.table.channels[partner];
         let is_data = frame.kind == FrameKind::Data;
         if !is_data && frame.left > 4 {
             return Err(self.at);
@@ -400,7 +401,7 @@ impl ChannelTurn<'_, '_> {
         wanted: usize,
         in_parts: bool,
     ) -> Result<Option<usize>, CorruptLink> {
-        let ChannelEntry { link: to, number, .. } = self.table.channels[index as usize];
+        let ChannelEntry { link: to, number, .. } = self.table.channels[index];
         let Some(link) = self.table.link(to) else { return Ok(None) };
         let mut room = link.room_for(number, wanted).map_err(|_| to)?;
         let is_enough = |room: Option<usize>| room.is_some_and(|room| in_parts || room == wanted);
@@ -409,7 +410,7 @@ impl ChannelTurn<'_, '_> {
             self.table.clear_room_request(index);
         }
         let room = room.filter(|_| is_enough(room));
-        self.table.channels[index as usize].blocked |= room.is_none();
+        self.table.channels[index].blocked |= room.is_none();
         Ok(room)
     }
 

@@ -1,7 +1,6 @@
 //! What a side does while there is nothing to receive: it lets streaming writers run ahead, and spins
 //! for as long as that has paid recently, before it sleeps.
 
-use super::link_end::LinkEnd;
 use super::table::ChannelTable;
 use crate::connect::site::Inbox;
 use crate::error::Result;
@@ -110,5 +109,5 @@ impl Idle {
 /// The CPU of the other side of a link. Also records the CPU of this side.
 fn other_cpu(table: &ChannelTable, link: u32) -> PeerCpu {
     let link = table.links.get(link as usize).and_then(Option::as_ref);
-    peer_of(&table.home.sleep().cpu, link.map_or(0, LinkEnd::other_cpu))
+    peer_of(&table.home.sleep().cpu, link.map_or(0, |link| link.other.cpu()))
 }

@@ -2,9 +2,10 @@
 //! sent, and data that comes is written to its output.
 
 use super::{ChannelTurn, CorruptLink, FrameStep};
+use crate::mpx::channels::{ChannelEntry, ChannelState};
 use crate::mpx::descriptor::{ChannelDescriptor, Direction};
 use crate::mpx::record::{LABEL_BYTES, RecordKind};
-use crate::mpx::table::{ChannelEntry, ChannelState, ChannelTable};
+use crate::mpx::table::ChannelTable;
 use rustix::io::Errno;
 use weir_ring::lane::{FrameKind, LaneFrame};
 
@@ -16,7 +17,7 @@ const FEW_BYTES: usize = 64;
 
 /// Whether the descriptors of a channel may have something to do, whatever comes on the channel.
 pub fn has_work(table: &mut ChannelTable, index: u32) -> bool {
-    let ChannelEntry { has_input, has_output, blocked, .. } = table.channels[index as usize];
+    let ChannelEntry { has_input, has_output, blocked, .. } = table.channels[index];
     let Some(all) = table.descriptors.as_mut().filter(|_| has_input || has_output) else {
         return false;
     };

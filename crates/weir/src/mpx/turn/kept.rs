@@ -2,13 +2,14 @@
 
 use super::{ChannelTurn, CorruptLink, FrameStep};
 use crate::mpx::backlog::{FrameBacklog, Kept, KeptFrame};
+use crate::mpx::channels::ChannelState;
 use crate::mpx::record::RecordKind;
-use crate::mpx::table::{ChannelState, ChannelTable};
+use crate::mpx::table::ChannelTable;
 use weir_ring::lane::{FrameKind, LaneFrame};
 
 /// Whether the backlog of a channel has something to show now; `None` if it has no backlog.
 pub fn has_kept(table: &mut ChannelTable, index: u32) -> Option<bool> {
-    if !table.channels[index as usize].accumulates {
+    if !table.channels[index].accumulates {
         return None;
     }
     match table.overflows.as_mut()?.look(index, &table.home) {
