@@ -2,42 +2,30 @@
 //! board, and writers that have just come.
 
 use super::backlog::Sight;
+use super::entrance::Entrance;
 use super::slot::{WriterSlot, WriterSlots};
 use super::unfinished::Unfinished;
 use super::{Ending, PortOptions, WriterId, WriterStat};
 use crate::connect::acceptor::Arrival;
-use crate::connect::board::welcome;
 use crate::connect::name;
 use crate::connect::passing::{refuse, turn_away};
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
-use crate::pipe::connection::Connection;
-use crate::pipe::end::End;
 use crate::pipe::options::Resolved;
-use crate::pipe::record::RecordReader;
-use crate::pipe::storage::open_kind;
-use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_policy::pipe::PipeShape;
 use weir_policy::ready::{Rotation, TurnPace, Usual};
 use weir_ring::account::add;
 use weir_ring::board::Board;
-use weir_ring::layout::MESSAGE;
 use weir_ring::primitive::Ordering;
-use weir_ring::{Area, RingMemory, sleep};
-use weir_sys::forks::ParentOnly;
+use weir_ring::sleep;
 
 /// A hot ring goes cold after this many looks that found nothing, while others are busy.
 const MOST_EMPTY_LOOKS: u32 = 64;
 /// Turns between two readings of the clock, for the occasional look at all rings.
 const TURNS: u32 = 256;
-/// A writer that waits for room is woken once this fraction (one half) of its ring is free. With
-/// many writers each wake-up costs two switches: with 64 writers and messages of 4 KiB, a half moved
-/// a sixth more than an eighth.
-const WOKEN_AT: u64 = 2;
 /// How often the reader looks at all rings, whatever the board says.
 pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 
@@ -45,8 +33,8 @@ pub const LOOK_AT_ALL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Choice {
     board: Arc<SharedPage<Board>>,
-    board_file: ParentOnly,
     inbox: Arc<Inbox>,
+    entrance: Entrance,
     pub slots: WriterSlots,
     free: Vec<u32>,
     pub hot: Rotation,
@@ -57,10 +45,6 @@ pub struct Choice {
     pub last: Option<u32>,
     turns: u32,
     all_seen: Instant,
-    next_serial: u64,
-    /// Descriptors are scarce, and those of processes were closed.
-    shed: bool,
-    pub resolved: Resolved,
     unfinished: Unfinished,
 }
 
@@ -69,10 +53,11 @@ impl Choice {
         let (board_file, board) = SharedPage::<Board>::create()?;
         let board = Arc::new(board);
         board.words().account.pid.store(std::process::id(), Ordering::Relaxed);
+        let inbox = Inbox::new(board.clone());
         Ok(Choice {
-            inbox: Inbox::new(board.clone()),
+            entrance: Entrance::new(board_file, inbox.clone(), options)?,
+            inbox,
             board,
-            board_file,
             slots: Vec::new(),
             free: Vec::new(),
             hot: Rotation::default(),
@@ -81,15 +66,16 @@ impl Choice {
             last: None,
             turns: 0,
             all_seen: Instant::now(),
-            next_serial: 1,
-            shed: false,
-            resolved: options.resolve()?,
             unfinished: Unfinished::new(options.most_unfinished_bytes),
         })
     }
 
     pub fn inbox(&self) -> &Arc<Inbox> {
         &self.inbox
+    }
+
+    pub fn resolved(&self) -> &Resolved {
+        &self.entrance.resolved
     }
 
     pub fn page(&self) -> Arc<SharedPage<Board>> {
@@ -137,79 +123,23 @@ impl Choice {
             turn_away(arrival.socket, &why);
             return None;
         }
-        let Arrival { socket, memory, identity, .. } = arrival;
-        let Ok(map) = open_kind(&memory, MESSAGE) else {
-            turn_away(socket, "its reader received no valid ring");
+        let place = self.free.pop().unwrap_or(self.slots.len() as u32);
+        let Some(slot) = self.entrance.admit(arrival, place, &mut self.slots, options) else {
+            if (place as usize) < self.slots.len() {
+                self.free.push(place);
+            }
             return None;
         };
-        // Each writer costs descriptors. The mapping does not need the memory's, and the process's
-        // is kept only while descriptors are plenty.
-        drop(memory);
-        let pidfd = socket.get().and_then(|socket| weir_sys::peer::pidfd(socket).ok());
-        let pidfd = pidfd.filter(|pidfd| !self.are_scarce(pidfd));
-        let place = self.free.pop().unwrap_or(self.slots.len() as u32);
-        match self.start(map, socket, pidfd, place, options) {
-            Ok(reader) => {
-                let id = WriterId { serial: self.next_serial, slot: place };
-                self.next_serial += 1;
-                let slot = Some(Box::new(WriterSlot::new(reader, id, identity)));
-                match self.slots.get_mut(place as usize) {
-                    Some(free) => *free = slot,
-                    None => self.slots.push(slot),
-                }
-                self.hot.push(place, TurnPace::New);
-                let account = &self.board().account;
-                add(&account.opened, 1);
-                account.open.store(self.len() as u32, Ordering::Relaxed);
-                Some(place)
-            }
-            Err(_) => {
-                if (place as usize) < self.slots.len() {
-                    self.free.push(place);
-                }
-                None
-            }
+        let slot = Some(Box::new(slot));
+        match self.slots.get_mut(place as usize) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
         }
-    }
-
-    fn start(
-        &self,
-        map: Arc<crate::memory::Map>,
-        socket: ParentOnly,
-        pidfd: Option<OwnedFd>,
-        place: u32,
-        options: &PortOptions,
-    ) -> Result<RecordReader> {
-        let (page, bytes) = (crate::memory::page_bytes(), map.bytes(Area::Ring));
-        let shape = PipeShape::new(page, bytes, Some(bytes / WOKEN_AT), None)
-            .map_err(crate::pipe::defaults::out_of_range)?;
-        let resolved = Resolved { shape, ..self.resolved };
-        let connection = Connection::of_port_ring(socket, &self.inbox, place, pidfd)?;
-        let mut end = End::new(None, map, connection, &resolved)?;
-        // The shape that the writer wrote into the memory is not trusted.
-        end.shape = shape;
-        let board = self.board_file.get().ok_or_else(|| {
-            Error::new(ErrorKind::Forked, "let in", "a writer", "the process has forked")
-        })?;
-        // A writer that does not get this cannot set its bit; the look at all rings finds it.
-        let _ = welcome(&end.life, board, place, options.most_message_bytes);
-        RecordReader::over(end)
-    }
-
-    /// Whether descriptors are scarce: the newest has a number of at least half the limit. At three
-    /// quarters the descriptors of processes are closed for good.
-    fn are_scarce(&mut self, newest: &OwnedFd) -> bool {
-        use std::os::fd::AsRawFd;
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let (newest, limit) = (newest.as_raw_fd() as u64, limit.unwrap_or(u64::MAX));
-        if newest >= limit / 4 * 3 && !std::mem::replace(&mut self.shed, true) {
-            for slot in self.slots.iter_mut().flatten() {
-                if let Ok((end, _)) = slot.reader.parts() {
-                    end.life.forget_process();
-                }
-            }
-        }
-        self.shed || newest >= limit / 2
+        self.hot.push(place, TurnPace::New);
+        let account = &self.board().account;
+        add(&account.opened, 1);
+        account.open.store(self.len() as u32, Ordering::Relaxed);
+        Some(place)
     }
 
     pub fn remove(&mut self, place: u32, ending: Ending) -> Result<()> {

@@ -11,6 +11,7 @@
 mod backlog;
 mod choice;
 mod elastic;
+mod entrance;
 mod handle;
 mod lent;
 mod options;

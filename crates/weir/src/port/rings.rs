@@ -86,7 +86,8 @@ impl Rings {
         choice: Choice,
         options: &PortOptions,
     ) -> Rings {
-        let spinner = Spinner::new(choice.resolved.waiting, choice.resolved.levers.wake_ns);
+        let resolved = choice.resolved();
+        let spinner = Spinner::new(resolved.waiting, resolved.levers.wake_ns);
         Rings {
             acceptor,
             handles,
