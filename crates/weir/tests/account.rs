@@ -134,16 +134,21 @@ fn a_sleep_of_an_elastic_end_is_counted() {
         assert!(waits == 1 && sleeps >= 1 && ns > 20_000_000 && wakes == 0, "{name}: {slept:?}");
     }
     // One that is woken counts that too, unless it was about to sleep only.
+    let stat = format!("/proc/self/task/{}/stat", rustix::thread::gettid());
+    let sleeps = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
     for _ in 0..100 {
         std::thread::scope(|scope| {
-            scope.spawn(|| writer.write(b"come").expect("written"));
+            scope.spawn(|| {
+                common::until("this thread sleeps", sleeps);
+                writer.write(b"come").expect("written")
+            });
             ends.wait.wait(&mut ready).expect("it came");
         });
         assert_eq!(ready, ["stream"]);
         assert_eq!(ends.wait[stream].try_read(&mut [0; 9]).expect("read"), 4);
-        let [(_, [waits, _, _, wakes]), ..] = ends.slept();
-        if wakes > 0 {
-            assert!(waits > 1);
+        let account = ends.wait[stream].account().expect("here");
+        if account.wakes_taken > 0 {
+            assert!(account.waits > 1, "{account:?}");
             return;
         }
     }
@@ -166,7 +171,8 @@ fn it_is_read_from_outside_without_changing_anything() {
         (PipeKind::Stream, 65_536, 4096)
     );
     assert_eq!((ours.fill_bytes, ours.writer.account.bytes), (Some(3000), 3000));
-    assert_eq!(ours.holders.len(), 2, "both ends are here");
+    // Others look at the memory of all pipes too: for a moment they have a descriptor of it.
+    assert!(ours.holders.len() >= 2, "both ends are here");
     assert!(
         seen.iter().any(|pipe| pipe.kind == PipeKind::Records && pipe.writer.account.records == 1)
     );

@@ -4,7 +4,6 @@ mod common;
 
 use common::patterned;
 use rustix::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use weir::{ErrorKind, Options, Reader, Waiting, pipe};
 
@@ -80,12 +79,7 @@ fn lines_after_a_read(options: &Options) -> (usize, usize) {
     while got < 8192 {
         got += reader.read(&mut [0; 4096]).expect("read");
     }
-    let memory = std::fs::File::from(memory_of(&reader));
-    let mut bytes = vec![0; memory.metadata().expect("known").len() as usize];
-    memory.read_exact_at(&mut bytes, 0).expect("read");
-    let lines = bytes.chunks(64).filter(|line| line[1..].iter().all(|byte| *byte == 0xff));
-    let (stored_to, left): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| line[0] == 0);
-    (left.len(), stored_to.len())
+    common::lines_left_and_stored_to(memory_of(&reader))
 }
 
 /// What calibration or the caches said of pipes of the default capacity held for smaller ones too, and

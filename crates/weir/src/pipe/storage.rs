@@ -1,6 +1,7 @@
 //! Making and opening the memory of a pipe, and the errors about it.
 
 use super::connection::Role;
+use super::defaults::out_of_range;
 use super::options::Resolved;
 use crate::connect::passing;
 use crate::error::{Error, ErrorKind, Result};
@@ -32,6 +33,18 @@ pub fn open_kind(file: &ParentOnly, kind: u32) -> Result<Arc<Map>> {
         return Err(Error::new(ErrorKind::Invalid, "open", what, "the memory is of another kind"));
     }
     Ok(Arc::new(map))
+}
+
+/// Opens received memory for the reader of this one, which is of this kind. It must be the next
+/// generation.
+pub fn open_next(file: &ParentOnly, kind: u32, this: &Map) -> Result<(Arc<Map>, PipeShape)> {
+    let map = open_kind(file, kind)?;
+    if map.extent().generation != this.extent().generation + 1 {
+        let why = "its new memory does not follow the present one";
+        return Err(Error::new(ErrorKind::Corrupt, "read from", "the pipe", why));
+    }
+    let shape = PipeShape::new(memory::page_bytes(), map.extent().ring_bytes, None, None);
+    Ok((map, shape.map_err(out_of_range)?))
 }
 
 pub fn copy_of(file: &ParentOnly) -> Result<ParentOnly> {

@@ -43,6 +43,8 @@ pub struct Choice {
     current: Option<u32>,
     /// The writer that was served last.
     pub last: Option<u32>,
+    /// Writers run on the reader's CPU, as far as was seen when the reader last waited.
+    pub shares_cpu: bool,
     turns: u32,
     all_seen: Instant,
     unfinished: Unfinished,
@@ -64,6 +66,7 @@ impl Choice {
             usual: Usual::default(),
             current: None,
             last: None,
+            shares_cpu: false,
             turns: 0,
             all_seen: Instant::now(),
             unfinished: Unfinished::new(options.most_unfinished_bytes),
@@ -204,7 +207,7 @@ impl Choice {
             let mut someone_owes = false;
             for _ in 0..self.hot.len() {
                 let Some((place, pace)) = self.hot.pop() else { break };
-                let alone = self.hot.is_empty();
+                let (alone, shares_cpu) = (self.hot.is_empty(), self.shares_cpu);
                 let long_turn = match pace {
                     TurnPace::Busy => self.usual.begin_turn(self.hot.len()),
                     TurnPace::New => 0,
@@ -221,6 +224,7 @@ impl Choice {
                         TurnPace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
                     if slot.turn.goes_on() {
+                        slot.reader.parts()?.0.shares_cpu(shares_cpu);
                         (self.current, self.last) = (Some(place), Some(place));
                         return Ok(Some(place));
                     }

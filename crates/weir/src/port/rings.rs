@@ -283,6 +283,7 @@ impl Rings {
         let look = || Ok(choice.sees()?.then_some(()));
         let looks = spinner.quick_looks(moved_bytes);
         let came = spinner.spin(looks, until, peer, || 0, || false, look)?.is_some();
+        choice.shares_cpu = spinner.shares_cpu();
         add(&choice.board().account.waiting.spun, came.into());
         Ok(came)
     }

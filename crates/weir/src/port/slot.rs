@@ -294,7 +294,7 @@ impl WriterSlot {
             if !show(self.sequence + 1, bytes, InRing { map: &end.map, ring }) {
                 break;
             }
-            ring.consume(&*end.map, bytes, end.dirties());
+            ring.consume(&*end.map, bytes, end.dirties);
             // Room must be given back well within a lap of the ring. Until then the records that
             // were read still lie there and look as if they had been sent again.
             let owes_much = ring.owes_much();

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -111,6 +112,17 @@ pub fn place() -> (tempfile::TempDir, std::path::PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("port");
     (directory, name)
+}
+
+/// Lines of a pipe's memory that hold nothing but 0xff, as they were written, and those to whose first
+/// byte a reader has stored 0 since.
+pub fn lines_left_and_stored_to(memory: OwnedFd) -> (usize, usize) {
+    let memory = std::fs::File::from(memory);
+    let mut bytes = vec![0; memory.metadata().expect("known").len() as usize];
+    memory.read_exact_at(&mut bytes, 0).expect("read");
+    let lines = bytes.chunks(64).filter(|line| line[1..].iter().all(|byte| *byte == 0xff));
+    let (stored_to, left): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| line[0] == 0);
+    (left.len(), stored_to.len())
 }
 
 /// A lock: tests that count what the process holds run one after the other.

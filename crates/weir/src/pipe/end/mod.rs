@@ -1,15 +1,14 @@
 //! What both ends of both kinds of pipe share: the memory, the lifeline, waiting and waking.
 
 use crate::error::{Error, ErrorKind, Result, Text};
-use crate::memory::{self, Map, MapHere};
+use crate::memory::{Map, MapHere};
 use crate::park::doorbell::Doorbell;
 use crate::park::{HeadStart, Parked, QuickLooks, Spinner, Until, barrier};
 use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::{Connection, Role};
-use crate::pipe::defaults::out_of_range;
 use crate::pipe::handle::{Half, Handle, forked_meanwhile};
 use crate::pipe::options::{Dirties, EndOptions, Resolved};
-use crate::pipe::storage::{corrupt, open_kind};
+use crate::pipe::storage::{corrupt, open_kind, open_next};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -50,9 +49,11 @@ pub struct End {
     pub life: Connection,
     pub shape: PipeShape,
     pub head_start: HeadStart,
-    /// Whether the lines that this end has read are stored to, ...
+    /// Whether this end stores to the lines that it has read, as of its last wait, ...
+    pub dirties: bool,
+    /// ... whether it does in this ring while the other end runs on another CPU, ...
     is_dirtied: bool,
-    /// ... and which rings' are.
+    /// ... and in which rings it does.
     dirtying: Dirties,
     role: Role,
     /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory
@@ -109,7 +110,8 @@ impl End {
         let mut end = End {
             shape: resolved.shape,
             head_start: HeadStart::new(resolved.waiting, resolved.levers.backoff_ns),
-            is_dirtied: resolved.dirties.in_ring(map.extent().ring_bytes),
+            dirties: false,
+            is_dirtied: false,
             dirtying: resolved.dirties,
             role: life.role(),
             file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,
@@ -128,14 +130,16 @@ impl End {
         Ok(end)
     }
 
-    /// Whether this reader stores to the lines it has read. On one CPU they stay where they are.
+    /// Notes whether the other end runs on this CPU, where lines stay where they are.
     #[inline]
-    pub fn dirties(&self) -> bool {
-        self.is_dirtied && !self.spinner.shares_cpu()
+    pub fn shares_cpu(&mut self, shares_cpu: bool) {
+        self.dirties = self.is_dirtied && !shares_cpu;
     }
 
     /// Publishes what the other end and `weir stat` look for in a memory.
     fn introduce(&mut self) {
+        self.is_dirtied = self.dirtying.in_ring(self.map.extent().ring_bytes);
+        self.shares_cpu(self.spinner.shares_cpu());
         self.take_up_tuning();
         if self.role == Role::Writer {
             self.tuning.say_wishes(self.map.header());
@@ -357,6 +361,7 @@ impl End {
             self.head_start.give(!self.spinner.shares_cpu());
             self.head_start.moved(1);
         }
+        self.shares_cpu(self.spinner.shares_cpu());
         let moved_bytes = self.account_line().bytes.load(Ordering::Relaxed);
         self.spinner.quick_looks(moved_bytes)
     }
@@ -422,13 +427,8 @@ impl End {
             true => wrong("its new memory is not a file that can be sealed"),
             false => wrong("its new memory did not come"),
         })?;
-        let map = open_kind(&file, kind)?;
-        if map.extent().generation != self.map.extent().generation + 1 {
-            return Err(wrong("its new memory does not follow the present one"));
-        }
-        let capacity = map.extent().ring_bytes;
-        let shape = PipeShape::new(memory::page_bytes(), capacity, None, None);
-        Ok((file, map, shape.map_err(out_of_range)?))
+        let (map, shape) = open_next(&file, kind, &self.map)?;
+        Ok((file, map, shape))
     }
 
     pub fn memory(&self) -> Result<BorrowedFd<'_>> {
@@ -467,7 +467,6 @@ impl End {
         self.map = map;
         account.write(self.account_line());
         self.shape = shape;
-        self.is_dirtied = self.dirtying.in_ring(self.map.extent().ring_bytes);
         self.tuning.forget_seen();
         self.introduce();
         Ok(())

@@ -144,7 +144,7 @@ impl Endpoint<record::RecordReader> {
         if bytes > buffer.len() {
             return Err(too_small(end, bytes, buffer.len()));
         }
-        take(ring, &end.here()?, &mut buffer[..bytes], end.dirties());
+        take(ring, &end.here()?, &mut buffer[..bytes], end.dirties);
         settle(end, ring, 1, bytes);
         Ok(Some(bytes))
     }
@@ -168,7 +168,7 @@ impl Endpoint<record::RecordReader> {
         let (mut records, mut bytes) = (0, 0);
         let mut map = end.here()?;
         loop {
-            take(ring, &map, &mut buffer[..next], end.dirties());
+            take(ring, &map, &mut buffer[..next], end.dirties);
             records += 1;
             bytes += next;
             see(&buffer[..next]);
