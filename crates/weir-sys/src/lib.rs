@@ -1,18 +1,23 @@
 //! System calls that the libraries need and rustix does not offer.
 //!
-//! - [`proc`], [`cpu`]: readers of `/proc`, and CPU time of another process.
-//! - [`forks`]: descriptors that forked children do not keep.
+//! For the library:
+//!
 //! - [`bell`]: event counters that wake who polls them.
+//! - [`forks`]: descriptors that forked children do not keep.
 //! - [`peer`]: the process at the other end of a socket.
 //! - [`threads`], [`signals`]: the library's own threads.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`userfault`]: page faults that this process serves itself.
 //! - [`gather`]: one write of two pieces of memory.
 //! - [`rests`]: instructions by which a loop rests between two looks, and hints that fetch lines.
-//! - [`calendar`]: dates and times of day.
+//!
+//! For several other crates:
+//!
+//! - [`proc`], [`cpu`]: readers of `/proc`, and CPU time of another process.
 //! - [`namespace`]: namespaces of networks and mounts.
+//! - [`calendar`]: dates and times of day.
 //! - [`mapping`]: memory. [`words`]: a file as words that several processes share.
-//!   [`overlay`]: words in static memory that can be replaced by a file.
+//! - [`overlay`], for profiles: words in static memory that can be replaced by a file.
 //!
 //! This is one of the few crates of the workspace that may use `unsafe`. Every block names its
 //! invariant.
