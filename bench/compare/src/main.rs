@@ -7,7 +7,7 @@ mod libraries;
 mod peers;
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -23,19 +23,38 @@ use weir_measure::bench::plan::{Plan, PlanRequest};
 use weir_measure::bench::record::{Host, HostState, Report};
 use weir_measure::bench::state::HostWatch;
 
-/// Shows progress and watches the host.
+const HELP: &str = "\
+Measures other tools and libraries beside weir's own cases.
+
+Usage: weir-bench-compare [--json] [SUITE]...
+
+Without a name, all suites run. --json writes the report as JSON. README.md lists what can be built in.
+";
+
+/// Watches the host, and shows progress on a terminal.
 struct Lines {
     watch: HostWatch,
+    on_terminal: bool,
+}
+
+impl Lines {
+    /// Shows this in place of the line of progress.
+    fn show(&self, text: &str) {
+        if self.on_terminal {
+            eprint!("\r\x1b[K{text}");
+        }
+    }
 }
 
 impl RunObserver for Lines {
     fn cell(&mut self, what: &str, left: Duration) {
         self.watch.look();
-        eprint!("\r\x1b[K{:.0}s left  {what}", left.as_secs_f64().ceil());
+        self.show(&format!("{:.0}s left  {what}", left.as_secs_f64().ceil()));
     }
 
     fn overrun(&mut self, whole: Duration) {
-        eprintln!("\r\x1b[Kthis takes at least {:.0} s", whole.as_secs_f64().ceil());
+        self.show("");
+        eprintln!("this takes at least {:.0} s", whole.as_secs_f64().ceil());
     }
 
     fn stop(&mut self) -> bool {
@@ -47,6 +66,9 @@ fn main() -> ExitCode {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
     let result = if names.first().is_some_and(|name| name == "cell") {
         run_cell()
+    } else if names.iter().any(|name| name == "--help" || name == "-h") {
+        print!("{HELP}");
+        Ok(())
     } else {
         let all = names.len();
         names.retain(|name| name != "--json");
@@ -125,10 +147,11 @@ fn measure(names: &[String]) -> Result<Report, String> {
         command.arg("cell");
         command
     };
-    let mut lines = Lines { watch: HostWatch::begin(topology.allowed()) };
+    let on_terminal = std::io::stderr().is_terminal();
+    let mut lines = Lines { watch: HostWatch::begin(topology.allowed()), on_terminal };
     let driven = drive::run(&suites, &plan, begun, &launch, &mut lines);
     libraries::remove_leftovers();
-    eprint!("\r\x1b[K");
+    lines.show("");
     let driven = driven.map_err(|error| error.to_string())?;
     let state = HostState::new(before, lines.watch.seen());
     let about = RunFacts {
@@ -160,15 +183,8 @@ fn print(report: &Report) {
     }
     for comparison in &report.comparisons {
         println!(
-            "{}: {} is {:.2}x {} ({:.2} to {:.2}, {}): {}",
-            comparison.suite,
-            comparison.b,
-            comparison.ratio,
-            comparison.a,
-            comparison.low,
-            comparison.high,
-            comparison.placement,
-            comparison.verdict.text
+            "{}: {}, {}: {}",
+            comparison.suite, comparison.b, comparison.placement, comparison.verdict.text
         );
     }
     for note in &report.notes {
