@@ -14,16 +14,14 @@ use super::sides::{Owner, Participant, Peer};
 use super::table::ChannelTable;
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Slept, Timeout, Until, WaitSource, futex};
+use crate::park::{Slept, Timeout, Until, WaitSource, sleep_on};
 use crate::pool::Pool;
 use crate::pool::elastic::{Drainable, Draining, Pass, Turns};
 use crate::port::Bell;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
-use rustix::io::Errno;
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_ring::layout::{SleepLine, WaitCounts};
 
 /// The most backlogs without room that the thread waits for at once.
@@ -275,19 +273,9 @@ impl<R: std::fmt::Debug + Send + 'static> ElasticParticipant<R> {
                 let why = "nothing came in time";
                 return Err(Error::new(ErrorKind::TimedOut, "read from", "the mpx", why));
             }
-            // A connection whose peer has not yet sent its memory rings no bell.
-            let left = until.at_most(LOOK_AT_ALL).map(futex::timespec);
-            let mut asked = [PollFd::from_borrowed_fd(self.poll_descriptor()?, PollFlags::IN)];
-            let begun = Instant::now();
-            let woken = match poll(&mut asked, left.as_ref()) {
-                Ok(count) => count > 0,
-                Err(Errno::INTR) => false,
-                Err(cause) => return Err(Error::os("wait for", "an mpx", cause)),
-            };
-            if std::mem::take(&mut is_first) {
+            if sleep_on(self, until)?.is_some() && std::mem::take(&mut is_first) {
                 self.inner.count_wait();
             }
-            self.inner.count_sleep(Slept { ns: begun.elapsed().as_nanos() as u64, woken })?;
         }
     }
 
@@ -323,10 +311,6 @@ impl<R: std::fmt::Debug + Send + 'static> WaitSource for ElasticParticipant<R> {
         Ok(!self.inner.enter()?.inner.looks_once_more()?)
     }
 
-    fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
-        Ok((!self.is_ready(wanted)?).then_some(0))
-    }
-
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         self.poll_descriptor().map(Some)
     }
@@ -339,6 +323,7 @@ impl<R: std::fmt::Debug + Send + 'static> WaitSource for ElasticParticipant<R> {
         self.inner.count_sleep(slept)
     }
 
+    /// A connection whose peer has not yet sent its memory rings no bell.
     fn most_sleep(&self) -> Option<Duration> {
         Some(LOOK_AT_ALL)
     }

@@ -26,6 +26,7 @@ pub mod futex;
 mod head_start;
 mod local;
 mod parked;
+pub mod ready;
 mod source;
 mod spin;
 mod timeout;

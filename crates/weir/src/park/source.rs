@@ -1,8 +1,10 @@
 //! What a wait over several things needs from each of them.
 
 use super::parked::Slept;
+use super::ready::wait_ready;
 use super::{Until, futex};
 use crate::error::{Error, Result};
+use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -15,8 +17,11 @@ pub trait WaitSource: Send {
     fn is_ready(&mut self, wanted: u64) -> Result<bool>;
 
     /// Announces the sleep and looks once more. Returns the value to expect of the word, or `None`,
-    /// with the announcement taken back, if the source is ready.
-    fn announce(&mut self, wanted: u64) -> Result<Option<u32>>;
+    /// with the announcement taken back, if the source is ready. A source with a descriptor does that
+    /// whenever [`WaitSource::is_ready`] finds nothing.
+    fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
+        Ok((!self.is_ready(wanted)?).then_some(0))
+    }
 
     /// Takes back the announcement.
     fn retract(&mut self) {}
@@ -56,11 +61,17 @@ pub trait WaitSource: Send {
 pub fn sleep_on(source: &mut dyn WaitSource, until: Until) -> Result<Option<Slept>> {
     let most = source.most_sleep();
     let Some(said) = source.announce(0)? else { return Ok(None) };
-    let mut words = Vec::new();
-    source.words(said, &mut words);
-    let begun = Instant::now();
-    let ended = futex::wait_any(&words, until.at_most(most));
-    let slept = Slept::since(begun, &words);
+    let (begun, most) = (Instant::now(), until.at_most(most));
+    let (ended, slept) = if let Some(descriptor) = source.descriptor()? {
+        let came = wait_ready(descriptor, PollFlags::IN, most);
+        let ns = begun.elapsed().as_nanos() as u64;
+        (came.map(drop), Slept { ns, woken: came == Ok(true) })
+    } else {
+        let mut words = Vec::new();
+        source.words(said, &mut words);
+        let ended = futex::wait_any(&words, most);
+        (ended, Slept::since(begun, &words))
+    };
     source.retract();
     source.after_sleep(slept)?;
     ended.map_err(|cause| Error::os("wait for", "several things", cause))?;

@@ -217,8 +217,12 @@ impl Settings {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
         let new = path.with_extension(format!("new.{}", std::process::id()));
-        std::fs::write(&new, self.text()).map_err(failed)?;
-        std::fs::rename(&new, &path).map_err(failed)
+        let written = std::fs::write(&new, self.text());
+        let replaced = written.and_then(|()| std::fs::rename(&new, &path));
+        replaced.map_err(|cause| {
+            let _ = std::fs::remove_file(&new);
+            failed(cause)
+        })
     }
 
     /// Returns the settings of a pipe made now: those of the environment, then those of the file.

@@ -4,7 +4,7 @@ use super::core::{Backlog, Core, ShownBlock};
 use super::{Pool, cannot_read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::FrameReader;
-use crate::park::{LocalSleep, Slept, Timeout, Until};
+use crate::park::{LocalSleep, Timeout, Until};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ impl BacklogReader {
         Ok(found != Peeked::Nothing)
     }
 
-    pub(super) fn sleep(&self) -> &LocalSleep {
+    pub(crate) fn sleep(&self) -> &LocalSleep {
         &self.shared.reader
     }
 
@@ -235,7 +235,7 @@ impl BacklogReader {
                 Peeked::End => break,
                 Peeked::Nothing if done > 0 => break,
                 Peeked::Nothing if until == Until::Now => return Err(nothing()),
-                Peeked::Nothing if self.wait(until).woken => {}
+                Peeked::Nothing if self.sleep().sleep(until).woken => {}
                 Peeked::Nothing => return Err(cannot_read(ErrorKind::TimedOut, "nothing came")),
                 Peeked::Bytes => {
                     let bytes = self.peek()?;
@@ -247,12 +247,6 @@ impl BacklogReader {
             }
         }
         Ok(done)
-    }
-
-    /// Sleeps until there may be something to read. The sleep was not `woken` if the time was over
-    /// before.
-    pub(crate) fn wait(&self, until: Until) -> Slept {
-        self.shared.reader.sleep(until)
     }
 
     /// A descriptor for poll(2). After a call has returned [`ErrorKind::WouldBlock`], it is readable

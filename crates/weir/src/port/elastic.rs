@@ -255,10 +255,6 @@ impl WaitSource for ElasticPort {
         }
     }
 
-    fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
-        Ok((!self.is_ready(wanted)?).then_some(0))
-    }
-
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
         self.poll_descriptor().map(Some)
     }

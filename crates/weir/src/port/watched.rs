@@ -4,8 +4,9 @@ use crate::connect::site::Inbox;
 use crate::connect::watcher::WatchedDescriptor;
 use crate::error::{Error, Result};
 use crate::park::doorbell::Doorbell;
+use crate::park::ready::is_ready;
+use rustix::event::PollFlags;
 use rustix::event::epoll::EventFlags;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use weir_sys::bell;
@@ -49,11 +50,7 @@ impl HandleWatch {
 
     /// Whether all handles are closed.
     pub fn is_over(&self) -> bool {
-        self.alive.get().is_some_and(|alive| {
-            let mut asked = [PollFd::from_borrowed_fd(alive, PollFlags::RDHUP)];
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            poll(&mut asked, Some(&now)).is_ok_and(|count| count > 0)
-        })
+        self.alive.get().is_some_and(|alive| is_ready(alive, PollFlags::RDHUP))
     }
 
     /// Makes the doorbell ring when the last handle is closed.

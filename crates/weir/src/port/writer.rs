@@ -5,11 +5,13 @@ use crate::connect::acceptor::{hand_over, wait_until};
 use crate::connect::name::{self, Subject};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
+use crate::park::ready::wait_ready;
 use crate::park::{Timeout, Until, WaitSource};
 use crate::pipe::connection::Connection;
 use crate::pipe::end::End;
 use crate::pipe::record::RecordWriter;
 use crate::pipe::storage::{copy_of, make_memory};
+use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -70,7 +72,8 @@ impl PortWriter {
         let copy = copy_of(&file)?;
         let socket = hand_over(&CONNECT, &path, until, HELLO, &copy)?;
         drop(copy);
-        let heard = socket.get().is_some_and(|over| name::wait_readable(over, ANSWER_TIME));
+        let wait = |over| wait_ready(over, PollFlags::IN, Some(ANSWER_TIME));
+        let heard = socket.get().is_some_and(|over| wait(over).is_ok_and(|heard| heard));
         let connection = Connection::of_port_writer(socket, &map)?;
         let end = End::new(Some(file), map, connection, &resolved)?;
         if let Some((device, inode)) = name::socket_id(&path) {

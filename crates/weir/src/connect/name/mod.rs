@@ -14,9 +14,10 @@ pub use place::directory;
 
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::errno_of;
-use crate::park::futex;
+use crate::park::ready::is_ready;
 use holder::{is_locked, open};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::event::PollFlags;
+use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -304,7 +305,7 @@ pub fn dial(what: &Subject, path: &Path, until: Option<Instant>) -> Result<Paren
 /// Whether the process that listened is dead, and a child of it keeps the socket open.
 fn listens_for_nobody(socket: BorrowedFd) -> bool {
     match weir_sys::peer::pidfd(socket) {
-        Ok(pidfd) => wait_readable(pidfd, Duration::ZERO),
+        Ok(pidfd) => is_ready(pidfd, PollFlags::IN),
         // ESRCH: it is reaped already. Older kernels cannot tell.
         Err(cause) => cause.raw_os_error() == Some(Errno::SRCH.raw_os_error()),
     }
@@ -375,11 +376,4 @@ pub fn socket_id(path: &Path) -> Option<(u64, u64)> {
     let found = rustix::fs::lstat(path).ok()?;
     let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
     is_socket.then_some((found.st_dev, found.st_ino))
-}
-
-/// Waits at most `time` until a descriptor is readable or hung up. Returns whether it is.
-pub fn wait_readable(socket: impl AsFd, time: Duration) -> bool {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let mut asked = [PollFd::new(&socket, PollFlags::IN)];
-    poll(&mut asked, Some(&futex::timespec(time))).is_ok_and(|count| count > 0)
 }

@@ -17,7 +17,7 @@ const UNKNOWN: i32 = rustix::io::Errno::IO.raw_os_error();
 const ROUNDS: u64 = 4;
 
 /// How a pass over the ring ended.
-enum Pass {
+enum PassEnd {
     /// The ring is empty.
     Empty,
     /// The ring may hold more, but the reader gets a turn first.
@@ -54,11 +54,11 @@ pub fn run(ring: &Arc<DrainedRing>) {
             let passed = pass(ring, &mut sides, &mut troubles);
             let shared = leave(ring, sides);
             match passed {
-                Ok(Pass::Empty) => break,
-                Ok(Pass::More) => std::thread::yield_now(),
-                Ok(Pass::Full) => _ = shared.writer.sleep(Until::Ever),
+                Ok(PassEnd::Empty) => break,
+                Ok(PassEnd::More) => std::thread::yield_now(),
+                Ok(PassEnd::Full) => _ = shared.writer.sleep(Until::Ever),
                 // The reader will find the same error in the ring.
-                Ok(Pass::Over) | Err(_) => return,
+                Ok(PassEnd::Over) | Err(_) => return,
             }
         }
     }
@@ -95,28 +95,28 @@ fn sleep(ring: &Arc<DrainedRing>) -> Result<()> {
 }
 
 /// Moves bytes from the ring to the backlog, as far as there is room.
-fn pass(ring: &Arc<DrainedRing>, sides: &mut DrainEnds, troubles: &mut u32) -> Result<Pass> {
+fn pass(ring: &Arc<DrainedRing>, sides: &mut DrainEnds, troubles: &mut u32) -> Result<PassEnd> {
     let mut left = ROUNDS * sides.reader.parts()?.0.shape.capacity_bytes();
     loop {
         if left == 0 {
-            return Ok(Pass::More);
+            return Ok(PassEnd::More);
         }
         if ring.stops() {
-            return Ok(Pass::Over);
+            return Ok(PassEnd::Over);
         }
         let space = match sides.backlog.reserve() {
             Ok(space) => space,
             Err(error) => return refused(sides, &error, troubles),
         };
         match sides.reader.try_read(space) {
-            Ok(0) => return Ok(Pass::Over),
+            Ok(0) => return Ok(PassEnd::Over),
             Ok(bytes) => {
                 sides.backlog.commit(bytes);
                 left = left.saturating_sub(bytes as u64);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 update_account(&mut sides.reader, sides.backlog.counts());
-                return Ok(Pass::Empty);
+                return Ok(PassEnd::Empty);
             }
             Err(error) => return Err(error),
         }
@@ -124,16 +124,16 @@ fn pass(ring: &Arc<DrainedRing>, sides: &mut DrainEnds, troubles: &mut u32) -> R
 }
 
 /// Handles a backlog without room. If that is because spilling fails, the writer is told.
-fn refused(sides: &mut DrainEnds, error: &Error, troubles: &mut u32) -> Result<Pass> {
+fn refused(sides: &mut DrainEnds, error: &Error, troubles: &mut u32) -> Result<PassEnd> {
     match error.kind() {
-        ErrorKind::WouldBlock => Ok(Pass::Full),
+        ErrorKind::WouldBlock => Ok(PassEnd::Full),
         ErrorKind::Os => {
             *troubles = troubles.wrapping_add(1).max(1);
             let (end, _) = sides.reader.parts()?;
             drain::say_trouble(end.header(), *troubles, error.os_code().unwrap_or(UNKNOWN));
             end.wake_other(|_| true);
-            Ok(Pass::Full)
+            Ok(PassEnd::Full)
         }
-        _ => Ok(Pass::Over),
+        _ => Ok(PassEnd::Over),
     }
 }

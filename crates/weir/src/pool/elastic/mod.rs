@@ -16,16 +16,17 @@ pub(crate) use turns::{Drainable, Draining, Nested, Pass, Turns};
 
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Slept, Timeout, Until, WaitSource, futex};
+use crate::park::ready::wait_ready;
+use crate::park::{LocalSleep, Slept, Timeout, Until, WaitSource, futex};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
 use crate::pool::{BacklogReader, BacklogWriter, Pool};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
-use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 use weir_ring::RingMemory;
 use weir_ring::account::{Account, add};
 use weir_ring::layout::WaitCounts;
@@ -216,18 +217,10 @@ impl ElasticReader {
     /// Waits until the backlog has bytes in memory, or the thread has left the ring. To be called
     /// after a look at the backlog found nothing.
     fn wait_backlog(&mut self, until: Until) -> Result<()> {
-        if until == Until::Now {
-            let why = "it is being read back";
-            return Err(Error::new(ErrorKind::WouldBlock, "read from", "the pipe", why));
-        }
-        let slept = self.backlog()?.wait(until);
+        let slept = sleep_until_read_back(self.backlog()?.sleep(), until)?;
         self.count_wait();
         self.after_sleep(slept)?;
-        if slept.woken {
-            return Ok(());
-        }
-        let why = "nothing came into memory";
-        Err(Error::new(ErrorKind::TimedOut, "read from", "the pipe", why))
+        came_in_time(slept)
     }
 
     /// Reads from the ring, unless the thread is moving its bytes to the backlog or has moved them.
@@ -324,6 +317,22 @@ impl ElasticReader {
     }
 }
 
+/// Sleeps until a part of a backlog was read back, or the time is over.
+fn sleep_until_read_back(place: &LocalSleep, until: Until) -> Result<Slept> {
+    if until == Until::Now {
+        let why = "it is being read back";
+        return Err(Error::new(ErrorKind::WouldBlock, "read from", "the pipe", why));
+    }
+    Ok(place.sleep(until))
+}
+
+/// The error of a sleep that its time has ended.
+fn came_in_time(slept: Slept) -> Result<()> {
+    let why = "nothing came into memory";
+    let late = || Error::new(ErrorKind::TimedOut, "read from", "the pipe", why);
+    slept.woken.then_some(()).ok_or_else(late)
+}
+
 fn ended() -> Error {
     Error::new(ErrorKind::Invalid, "read from", "the pipe", "it was closed")
 }
@@ -341,17 +350,8 @@ impl Waitable for ElasticReader {
 /// It waits by its descriptor, because its bytes may come to the ring or to the backlog.
 impl WaitSource for ElasticReader {
     fn is_ready(&mut self, _: u64) -> Result<bool> {
-        let descriptor = self.armed_descriptor()?;
-        let mut asked = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
-        match poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-            Ok(count) => Ok(count > 0),
-            Err(Errno::INTR) => Ok(false),
-            Err(cause) => Err(Error::os("wait for", "a descriptor", cause)),
-        }
-    }
-
-    fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
-        Ok((!self.is_ready(wanted)?).then_some(0))
+        let found = wait_ready(self.armed_descriptor()?, PollFlags::IN, Some(Duration::ZERO));
+        found.map_err(|cause| Error::os("wait for", "a descriptor", cause))
     }
 
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {

@@ -2,6 +2,7 @@
 //! does; see the module above.
 
 use super::{Drainable, Drained, Draining, First, Pass, RecordBacklog, Turns};
+use super::{came_in_time, sleep_until_read_back};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
@@ -191,19 +192,11 @@ impl ElasticRecordReader {
     }
 
     fn wait_for(&self, backlog: Option<Arc<Backlog>>, until: Until) -> Result<()> {
-        if until == Until::Now {
-            let why = "it is being read back";
-            return Err(Error::new(ErrorKind::WouldBlock, "read from", "the pipe", why));
-        }
         let Some(backlog) = backlog else { return Ok(()) };
-        let slept = backlog.reader.sleep(until);
+        let slept = sleep_until_read_back(&backlog.reader, until)?;
         self.ring.count_wait();
         self.ring.count_sleep(slept)?;
-        if slept.woken {
-            return Ok(());
-        }
-        let why = "nothing came into memory";
-        Err(Error::new(ErrorKind::TimedOut, "read from", "the pipe", why))
+        came_in_time(slept)
     }
 
     /// Bytes in the backlog, with 8 bytes for each record; 0 in a forked child. Bytes in the ring do
@@ -263,10 +256,6 @@ impl WaitSource for ElasticRecordReader {
                 sides.reader.is_ready(0)
             }
         }
-    }
-
-    fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {
-        Ok((!self.is_ready(wanted)?).then_some(0))
     }
 
     fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
