@@ -250,3 +250,24 @@ fn no_wake_up_is_lost_where_the_fences_change_sides() {
         assert!(slept > 0, "the reader never slept: nothing was tried");
     }
 }
+
+/// What a reader had shown when the caller panicked was never given back. The ring filled up, and what
+/// lay there was received once more.
+#[test]
+fn records_at_which_the_caller_panics_are_received_once_and_give_their_room_back() {
+    let (mut writer, mut reader) = records(&small()).expect("made");
+    let mut buffer = [0; 1024];
+    for number in 0..20 {
+        writer.try_send(&[number; 1000]).expect("there is room");
+        let mut seen = Vec::new();
+        let see = |record: &[u8]| {
+            seen.push(record[0]);
+            std::panic::resume_unwind(Box::new("no message"));
+        };
+        let received = std::panic::AssertUnwindSafe(|| reader.receive_each(&mut buffer, see));
+        std::panic::catch_unwind(received).expect_err("it panics");
+        assert_eq!(seen, [number]);
+    }
+    drop(writer);
+    assert_eq!(reader.receive(&mut buffer).expect("the end"), None);
+}

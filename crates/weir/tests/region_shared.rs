@@ -46,6 +46,15 @@ fn in_a_role() {
         }
     }
     let region = SharedRegionMember::join(std::io::stdin().as_fd_copy()).expect("joined");
+    if let Some(done) = role.strip_prefix("blocking ") {
+        for faults in faults_here() {
+            rustix::fs::fcntl_setfl(&faults, rustix::fs::OFlags::empty()).expect("blocking");
+        }
+        std::fs::write(done, "done").expect("written");
+        loop {
+            std::thread::park();
+        }
+    }
     // The socket was handed over; orders come by what the owner writes.
     let me: u64 = role.parse().expect("a number");
     let mut random = Random(me);
@@ -202,4 +211,50 @@ fn strangers_are_refused() {
     let refused = SharedRegionMember::join(ours).expect_err("no owner");
     assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     assert_eq!(region.members(), 0);
+}
+
+/// A member can make its faults blocking again, since the owner reads from the same description. The
+/// owner's read then lasted until that member faulted: all others hung, and so did the owner's end.
+#[test]
+fn a_member_that_makes_its_faults_blocking_holds_nobody_up() {
+    if !is_here() {
+        return;
+    }
+    let region = SharedRegion::new(BYTES, &options()).expect("made");
+    let directory = tempfile::tempdir().expect("a directory");
+    let done = directory.path().join("done");
+    let (mut hostile, socket) = start(&format!("blocking {}", done.display()));
+    admit(&region, &socket);
+    until("its faults are blocking", || done.exists());
+    let (says, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let other = std::thread::scope(|scope| {
+            let joins = scope.spawn(|| SharedRegionMember::join(theirs));
+            region.admit(ours).expect("admitted");
+            joins.join().expect("no panic").expect("joined")
+        });
+        let mut word = [0; 8];
+        (0..PAGES).for_each(|page| other.read_at(page * PAGE, &mut word).expect("read"));
+        drop(region);
+        says.send(()).expect("heard");
+    });
+    heard.recv_timeout(Duration::from_secs(20)).expect("neither the other nor the end hangs");
+    kill(&mut hostile);
+}
+
+/// Copies of the descriptors of faults that this process has.
+fn faults_here() -> Vec<OwnedFd> {
+    let open = std::fs::read_dir("/proc/self/fd").expect("listed");
+    let open: Vec<_> = open.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let faults = open.into_iter().filter(|path| {
+        std::fs::read_link(path).is_ok_and(|link| link.as_os_str() == "anon_inode:[userfaultfd]")
+    });
+    let number = |path: std::path::PathBuf| path.file_name()?.to_str()?.parse::<i32>().ok();
+    let pid = rustix::process::getpid();
+    let me = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("me");
+    let copy = |number| {
+        rustix::process::pidfd_getfd(&me, number, rustix::process::PidfdGetfdFlags::empty())
+    };
+    faults.filter_map(|path| copy(number(path)?).ok()).collect()
 }

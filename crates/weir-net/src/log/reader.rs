@@ -8,6 +8,7 @@ use super::event::LogEvent;
 use super::file::{object, open_any};
 use super::layout::{HEADER_BYTES, LogShape, UNIT_BYTES, word, words_of};
 use super::scan::{MOST_RECORD_UNITS, Scan, ScanStep};
+use crate::elapsed::elapsed_ns;
 use crate::error::{Error, Result};
 use std::fs::File;
 use std::io;
@@ -149,8 +150,9 @@ impl LogReader {
     pub fn counts(&self) -> Result<LogCounts> {
         let read = |index| read_word(&self.file, index).map_err(|cause| failed(&self.path, cause));
         Ok(LogCounts {
-            overwritten_units: self.before.overwritten_units + self.scan.overwritten,
-            unfinished: self.before.unfinished + self.scan.unfinished,
+            // A hostile log may say that nearly 2^64 were overwritten, and its successor too.
+            overwritten_units: self.before.overwritten_units.saturating_add(self.scan.overwritten),
+            unfinished: self.before.unfinished.saturating_add(self.scan.unfinished),
             unsynced: read(word::UNSYNCED)?,
             overtaken: read(word::OVERTAKEN)?,
         })
@@ -185,7 +187,7 @@ impl LogReader {
     fn refill(&mut self) -> Result<()> {
         let spoilt = |path: &Path, why: &str| corrupt("read", path, why);
         let head = head_of(&self.file, &self.path)?;
-        let now_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now_ns = elapsed_ns(self.begun);
         self.scan.look(head, now_ns).map_err(|why| spoilt(&self.path, why))?;
         // Fits: at most BLOCK_UNITS.
         let units = self.scan.behind().min(BLOCK_UNITS as u64) as usize;

@@ -64,7 +64,9 @@ impl Extent {
             layout::RECORD | layout::MESSAGE => size(extent.arena_bytes),
             _ => false,
         };
-        (size(extent.ring_bytes) && arena_right).then_some(extent)
+        // The next memory has the next number.
+        let may_follow = extent.generation < u64::MAX;
+        (size(extent.ring_bytes) && arena_right && may_follow).then_some(extent)
     }
 }
 

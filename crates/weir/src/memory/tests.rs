@@ -98,6 +98,9 @@ fn foreign_memory_is_refused_by_name() {
     }
     let kind = spoilt(|header| header.fixed.kind.store(7, Ordering::Relaxed));
     assert!(refusal(&kind).contains("sizes in its header are invalid"));
+    // No memory can follow this one, and an end that looked for it overflowed.
+    let last = spoilt(|header| header.fixed.generation.store(u64::MAX, Ordering::Relaxed));
+    assert!(refusal(&last).contains("sizes in its header are invalid"));
 }
 
 #[test]

@@ -166,6 +166,10 @@ impl Endpoint<record::RecordReader> {
             return Err(too_small(end, next, buffer.len()));
         }
         let (mut records, mut bytes) = (0, 0);
+        // What was called may have panicked the last time: then its record is not given back yet.
+        if ring.owes_much() {
+            give_back(end, ring);
+        }
         let mut map = end.here()?;
         loop {
             take(ring, &map, &mut buffer[..next], end.dirties);

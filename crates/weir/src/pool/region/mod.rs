@@ -8,6 +8,7 @@
 
 mod account;
 mod board;
+mod heard;
 mod join;
 mod mapped;
 mod options;

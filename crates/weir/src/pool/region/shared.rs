@@ -1,5 +1,6 @@
 //! A region that several processes share. One of them owns it, and serves the faults of all.
 
+use super::heard::Heard;
 use super::join::join;
 use super::pager::{Pager, Shown};
 use super::{RegionAccount, RegionOptions, bring_or};
@@ -168,13 +169,15 @@ impl SharedRegion {
                 .map_err(|cause| failed(cause.into()))?;
         }
         let (text, faults) = hear(number, "admit to")?;
+        let whole = self.bytes.next_multiple_of(page_bytes());
+        let is_place =
+            |base: &u64| base.is_multiple_of(page_bytes()) && base.checked_add(whole).is_some();
         let base = text.strip_prefix(WORD).and_then(|base| base.trim().parse().ok());
-        let (Some(base), Some(faults)) = (base, faults) else {
+        let (Some(base), Some(faults)) = (base.filter(is_place), faults) else {
             let why = "the process on the other side is no member";
             return Err(Error::new(ErrorKind::Corrupt, "admit to", "the region", why));
         };
         let faults = ParentOnly::new(faults).map_err(failed)?;
-        let whole = self.bytes.next_multiple_of(page_bytes());
         let member = Arc::new(MemberFront::new(faults, base, whole).map_err(failed)?);
         // From here on what it has is protected when it goes.
         self.shared.fronts.add(Arc::clone(&member));
@@ -295,9 +298,16 @@ fn serve(shared: &Owned) {
             sockets.retain(|(member, _)| !member.is_gone());
             sockets.clone()
         };
-        let ends = wait(shared, &members);
-        for ((member, _), has_ended) in members.iter().zip(ends) {
-            if has_ended || member.take(&mut |page, writes| faults.push((page, writes))).is_err() {
+        let heard = wait(shared, &members);
+        for ((member, _), heard) in members.iter().zip(heard) {
+            let goes_on = match heard {
+                Heard::Nothing => true,
+                Heard::Faults => {
+                    member.take(&mut |page, writes| faults.push((page, writes))).is_ok()
+                }
+                Heard::End => false,
+            };
+            if !goes_on {
                 member.end();
             }
             for (page, writes) in faults.drain(..) {
@@ -314,8 +324,8 @@ fn serve(shared: &Owned) {
     }
 }
 
-/// Waits for a fault of a member, and says which members have ended.
-fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<bool> {
+/// Waits for a fault of a member, and says what was heard of each.
+fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<Heard> {
     let mut descriptors = Vec::with_capacity(2 * members.len() + 1);
     for (member, socket) in members {
         let (Some(faults), Some(socket)) = (member.descriptor(), socket.get()) else {
@@ -330,8 +340,8 @@ fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<
     if descriptors.last().is_some_and(|kicked| !kicked.revents().is_empty()) {
         bell::clear(kick);
     }
-    // A member says nothing more: whatever comes is its end.
-    descriptors.chunks_exact(2).map(|pair| !pair[1].revents().is_empty()).collect()
+    let pairs = descriptors.chunks_exact(2);
+    pairs.map(|pair| Heard::by_poll(pair[0].revents(), pair[1].revents())).collect()
 }
 
 /// A region that another process owns.
