@@ -7,13 +7,12 @@ mod common;
 #[path = "common/exchange.rs"]
 mod exchange;
 
-use common::{Random, alone, hear, kill, say, start};
+use common::{Random, alone, fork_within, hear, kill, say, start};
 use exchange::{Exchange, LONG, drain, exchange, kinds, receive};
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Child;
 use std::time::Duration;
-use weir::mpx::{ChannelId, RecordKind};
+use weir::mpx::{ChannelId, Participant, RecordKind};
 use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
 
 fn kills() -> u64 {
@@ -251,44 +250,56 @@ fn a_stopped_process_is_not_dead() {
     kill(&mut child);
 }
 
-/// The child that is forked there has no link, and is told so. It once panicked.
+/// Receives what has come, and forks when the first record is shown. Returns the kinds that came.
+fn fork_at_the_first<R>(
+    side: &mut Participant<R>,
+    channel: &mut Option<ChannelId>,
+) -> Vec<RecordKind> {
+    let mut came = Vec::new();
+    let count = fork_within(|fork| {
+        side.receive_each(&mut [0; 4096], |record| {
+            *channel = Some(record.channel);
+            came.push(record.kind);
+            if came.len() == 1 {
+                fork();
+            }
+        })
+    });
+    assert_eq!(count, came.len());
+    came
+}
+
+/// The child that is forked there once panicked: at data, and later at each other kind.
 #[test]
 fn what_is_called_for_a_record_may_fork() {
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("mpx");
     let mut owner = Mpx::create(&name, &MpxOptions::new()).expect("an mpx");
     let mut peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("a peer");
-    let channel = peer.open(b"").expect("opened");
-    let mut buffer = [0; 4096];
-    let mut asked = None;
-    owner.receive_each(&mut buffer, |record| asked = Some(record.channel)).expect("an open");
-    owner.accept(asked.expect("a channel")).expect("accepted");
+    let there = peer.open(b"").expect("opened");
+    let mut here = None;
+    assert_eq!(fork_at_the_first(&mut owner, &mut here), [RecordKind::Open]);
+    owner.accept(here.expect("a channel")).expect("accepted");
+    assert_eq!(fork_at_the_first(&mut peer, &mut None), [RecordKind::Accepted]);
     for _ in 0..3 {
-        assert_eq!(peer.send(channel, b"record").expect("sent"), 6);
+        assert_eq!(peer.send(there, b"record").expect("sent"), 6);
     }
-    let (mut count, mut child) = (0, -1);
-    let calls = AssertUnwindSafe(|| {
-        owner.receive_each(&mut buffer, |_| {
-            count += 1;
-            if count == 1 {
-                // SAFETY: the child goes on in this call and exits right behind it. It needs
-                // nothing that other threads of the test may hold.
-                child = unsafe { libc::fork() };
-            }
-        })
-    });
-    // A child that panics would end well: the thread that it has would be over.
-    let received = catch_unwind(calls);
-    if child == 0 {
-        let is_forked = |error: weir::Error| error.kind() == ErrorKind::Forked;
-        let is_told = received.is_ok_and(|received| received.is_err_and(is_forked));
-        // SAFETY: _exit(2) has no preconditions.
-        unsafe { libc::_exit(i32::from(!is_told || count != 1)) };
-    }
-    assert!(child > 0, "forked");
-    let mut status = 0;
-    // SAFETY: the pointer is to a live local.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "the child was told that it is one");
-    assert_eq!((received.expect("no panic").expect("received"), count), (3, 3));
+    assert_eq!(fork_at_the_first(&mut owner, &mut here), [RecordKind::Data; 3]);
+    assert!(peer.signal(there, 7).expect("sent") && peer.end(there).expect("sent"));
+    assert_eq!(fork_at_the_first(&mut owner, &mut here), [RecordKind::Signal(7), RecordKind::End]);
+    assert!(peer.end(there).expect("sent"));
+    assert_eq!(fork_at_the_first(&mut owner, &mut here), [RecordKind::End]);
+    // More than the lane takes.
+    while peer.send(there, &[1; 4096]).expect("sent") == 4096 {}
+    assert_eq!(fork_at_the_first(&mut peer, &mut None), [RecordKind::Blocked]);
+    while drain_data(&mut owner) {}
+    assert_eq!(fork_at_the_first(&mut peer, &mut None), [RecordKind::Unblocked]);
+    peer.close(there).expect("closed");
+    assert_eq!(fork_at_the_first(&mut owner, &mut here), [RecordKind::Close(Ending::Closed)]);
+    assert_eq!(owner.channels(), 0);
+}
+
+/// Receives data that has come: whether there was any.
+fn drain_data(owner: &mut Mpx) -> bool {
+    owner.receive_each_timeout(&mut [0; 8192], Timeout::Now, |_| {}).is_ok()
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{hear, kill, place, say, start, until};
+use common::{fork_within, hear, kill, place, say, start, until};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::path::Path;
 use std::time::Duration;
@@ -145,4 +145,32 @@ fn a_forked_child_has_no_port() {
         let received = port.receive_timeout(&mut [0; 8], time).expect("received");
         ends += i32::from(received.event == Event::Closed(Ending::Closed));
     }
+}
+
+/// The child that is forked there once panicked at a message that the reader's stores to its lines reach.
+#[test]
+fn what_is_called_for_a_message_may_fork() {
+    let (_directory, name) = place();
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let mut writer = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
+    let sends = |writer: &mut PortWriter| {
+        (0..3).for_each(|_| writer.send(&[7; 2000]).expect("sent"));
+    };
+    sends(&mut writer);
+    let mut buffer = [0; 4096];
+    let time = Duration::from_secs(10);
+    let mut seen = 0;
+    let count = fork_within(|fork| {
+        port.receive_each_timeout(&mut buffer, time, |_, message| {
+            seen += usize::from(message == [7; 2000]);
+            if seen == 1 {
+                fork();
+            }
+        })
+    });
+    assert_eq!((count, seen), (3, 3));
+    // The port goes on here.
+    sends(&mut writer);
+    let received = port.receive_timeout(&mut buffer, time).expect("received");
+    assert_eq!(received.event, Event::Message { bytes: 2000 });
 }

@@ -285,8 +285,7 @@ impl Multiplexer {
             let why = format!("the buffer has {bytes} bytes, it needs at least {LABEL_BYTES}");
             return Err(Error::new(ErrorKind::Invalid, "read from", OBJECT, why));
         }
-        let (path, work) = (Vec::new(), WorkBudget::default());
-        let mut delivery = RecordDelivery { buffer, each, path, records: 0, bytes: 0, work };
+        let mut delivery = RecordDelivery::new(buffer, each);
         let mut moves = 0;
         loop {
             let more = self.serve(&mut delivery, !matches!(until, Until::Now));

@@ -9,6 +9,7 @@ use crate::connect::peer::Ending;
 use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
 use weir_ring::lane::{FrameKind, LOOKING, LaneFrame, LinkSide, look_at};
+use weir_sys::forks;
 
 mod descriptors;
 mod kept;
@@ -24,6 +25,8 @@ pub struct RecordDelivery<'a> {
     pub bytes: usize,
     /// All work of the call, with or without records.
     pub work: WorkBudget,
+    /// The process that the call is made in, as [`forks::epoch`] counts them.
+    epoch: u32,
 }
 
 /// A call ends after this many records, even if there are more.
@@ -31,7 +34,18 @@ const MOST_RECORDS: usize = 1024;
 /// A call ends after this many bytes, even if there are more.
 const MOST_BYTES: usize = 256 << 10;
 
-impl RecordDelivery<'_> {
+impl<'a> RecordDelivery<'a> {
+    pub fn new(buffer: &'a mut [u8], each: &'a mut dyn FnMut(Record<'_>)) -> RecordDelivery<'a> {
+        let (path, work) = (Vec::new(), WorkBudget::default());
+        RecordDelivery { buffer, each, path, records: 0, bytes: 0, work, epoch: forks::epoch() }
+    }
+
+    /// Whether what was called for a record has forked, and this is the child: it has no links.
+    #[inline]
+    pub fn has_forked(&self) -> bool {
+        self.epoch != forks::epoch()
+    }
+
     /// Whether the call has done its part.
     pub fn is_full(&self) -> bool {
         self.records >= MOST_RECORDS || self.bytes >= MOST_BYTES || self.work.is_over()
@@ -120,7 +134,7 @@ impl ChannelTurn<'_, '_> {
             return Ok(());
         }
         self.report_blocked()?;
-        let has_more = self.descriptors()?;
+        let has_more = !self.delivery.has_forked() && self.descriptors()?;
         self.channel().turn.begin(1);
         let (ended, came) = self.frames()?;
         if matches!(ended, Some(FrameStep::Forked)) {
@@ -150,9 +164,16 @@ impl ChannelTurn<'_, '_> {
     /// whether anything had come.
     fn frames(&mut self) -> Result<(Option<FrameStep>, bool), CorruptLink> {
         let mut came = false;
-        while self.channel().turn.goes_on() {
+        loop {
+            if self.delivery.has_forked() {
+                return Ok((Some(FrameStep::Forked), came));
+            }
+            if !self.channel().turn.goes_on() {
+                return Ok((None, came));
+            }
             self.delivery.work.does(1);
             match self.step()? {
+                _ if self.delivery.has_forked() => {}
                 FrameStep::Done(bytes) => {
                     came = true;
                     self.channel().turn.serve(bytes as u64);
@@ -160,7 +181,6 @@ impl ChannelTurn<'_, '_> {
                 step => return Ok((Some(step), came)),
             }
         }
-        Ok((None, came))
     }
 
     /// Shows the frames of data that follow each other in this turn.
@@ -228,6 +248,9 @@ impl ChannelTurn<'_, '_> {
         let partner = channel.partner;
         if std::mem::take(&mut channel.report_blocked) {
             self.delivery.record(self.id, RecordKind::Blocked, false, 0);
+            if self.delivery.has_forked() {
+                return Ok(());
+            }
         }
         let Some(link) = self.table.link(self.at) else { return Ok(()) };
         if link.ending.is_none() && !link.has_room_again(self.number).map_err(|_| self.at)? {
@@ -430,6 +453,9 @@ impl ChannelTurn<'_, '_> {
                 self.shown(RecordKind::Close(ending), 0);
             }
             _ => {}
+        }
+        if self.delivery.has_forked() {
+            return;
         }
         if state == ChannelState::Open && ending == Ending::Closed {
             self.table.finish(self.index, FrameKind::Close, &[]);

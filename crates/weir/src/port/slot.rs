@@ -294,6 +294,8 @@ impl WriterSlot {
             if !show(self.sequence + 1, bytes, InRing { map: &end.map, ring }) {
                 break;
             }
+            // What was called may have forked.
+            end.check_here()?;
             ring.consume(&*end.map, bytes, end.dirties);
             // Room must be given back well within a lap of the ring. Until then the records that
             // were read still lie there and look as if they had been sent again.

@@ -4,6 +4,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -123,6 +124,29 @@ pub fn lines_left_and_stored_to(memory: OwnedFd) -> (usize, usize) {
     let lines = bytes.chunks(64).filter(|line| line[1..].iter().all(|byte| *byte == 0xff));
     let (stored_to, left): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| line[0] == 0);
     (left.len(), stored_to.len())
+}
+
+/// Makes a call that forks in its midst, when it calls what it is given. The child goes on in the call,
+/// and has to be told that it is one. Returns the call's result in the parent.
+pub fn fork_within<T>(call: impl FnOnce(&mut dyn FnMut()) -> weir::Result<T>) -> T {
+    let mut child = -1;
+    // SAFETY: the child goes on in this call and exits right behind it. It needs nothing that other
+    // threads of the test may hold.
+    let mut fork = || child = unsafe { libc::fork() };
+    // A child that panics would end well: the thread that it has would be over.
+    let result = catch_unwind(AssertUnwindSafe(|| call(&mut fork)));
+    if child == 0 {
+        let is_forked = |error: weir::Error| error.kind() == weir::ErrorKind::Forked;
+        let is_told = result.is_ok_and(|result| result.err().is_some_and(is_forked));
+        // SAFETY: _exit(2) has no preconditions.
+        unsafe { libc::_exit(i32::from(!is_told)) };
+    }
+    assert!(child > 0, "forked");
+    let mut status = 0;
+    // SAFETY: the pointer is to a live local.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child was told that it is one");
+    result.expect("no panic").expect("no error")
 }
 
 /// A lock: tests that count what the process holds run one after the other.
