@@ -87,7 +87,7 @@ impl SpanClock {
 }
 
 pub fn clock() -> &'static SpanClock {
-    CLOCK.get_or_init(SpanClock::new)
+    weir_sys::forks::get_or_make(&CLOCK, SpanClock::new)
 }
 
 /// Returns the clock if it exists; a profile can only be on once it does.

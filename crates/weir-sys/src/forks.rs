@@ -130,7 +130,7 @@ impl TableBlock {
                 return entry;
             }
         }
-        self.next.get_or_init(|| Box::new(TableBlock::new())).add(descriptor)
+        get_or_make(&self.next, || Box::new(TableBlock::new())).add(descriptor)
     }
 }
 
@@ -160,11 +160,26 @@ extern "C" fn in_the_child() {
 /// fork. Only the first such function is kept.
 pub(crate) fn in_children(rest: fn()) -> io::Result<()> {
     install()?;
-    IN_CHILD.get_or_init(|| rest);
+    let _ = hold_off(|| IN_CHILD.set(rest));
     Ok(())
 }
 
-/// Sees to it that forked children know that they are.
+/// Returns the value of a cell, made by `make` if it has none. Threads that ask at the same time may
+/// each make one, of which the first is kept.
+///
+/// A child that is forked meanwhile finds the cell empty or full. `OnceLock::get_or_init` would wait
+/// there for a thread of its parent, and so for ever.
+pub fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
+    if let Some(value) = cell.get() {
+        return value;
+    }
+    let made = make();
+    let _spare = hold_off(|| cell.set(made));
+    cell.get().expect("it was set just now, or before")
+}
+
+/// Sees to it that forked children know that they are. (A child that another thread forks during the
+/// first such call of its process may not call this again.)
 pub(crate) fn install() -> io::Result<()> {
     let installed = HANDLER.get_or_init(|| {
         // SAFETY: the handlers are functions of this module that do what is allowed around a fork.

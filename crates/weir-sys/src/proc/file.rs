@@ -37,7 +37,7 @@ impl ProcFile {
 /// --fork` without `--mount-proc`), its numbers mean other processes.
 pub fn is_own() -> bool {
     static OWN: OnceLock<bool> = OnceLock::new();
-    *OWN.get_or_init(|| {
+    *crate::forks::get_or_make(&OWN, || {
         let mut buffer = [0; 4096];
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let status = rustix::fs::open("/proc/self/status", flags, Mode::empty())

@@ -19,7 +19,8 @@ impl<T> PerProcess<T> {
     pub fn get(&self, make: impl FnOnce() -> T) -> &T {
         let mut here = self;
         for _ in 0..forks::epoch() {
-            here = here.child.get_or_init(|| Box::new(PerProcess::new()));
+            let child: &Box<_> = forks::get_or_make(&here.child, || Box::new(PerProcess::new()));
+            here = child;
         }
         here.own.get_or_init(make)
     }

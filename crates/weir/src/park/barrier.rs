@@ -13,7 +13,7 @@ const DRAINED: Duration = Duration::from_millis(1);
 /// Whether this process may use the barrier.
 pub fn is_available() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
+    *forks::get_or_make(&KNOWN, || {
         let both = MembarrierQuery::GLOBAL_EXPEDITED | MembarrierQuery::REGISTER_GLOBAL_EXPEDITED;
         // A filter may allow the query and forbid the call: try both.
         membarrier_query().contains(both) && membarrier(MembarrierCommand::GlobalExpedited).is_ok()

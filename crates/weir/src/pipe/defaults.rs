@@ -9,6 +9,7 @@ use crate::memory;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use weir_policy::pipe::{self, Levers, OutOfRange, PipeShape};
+use weir_sys::forks;
 
 /// The sizes of a pipe in use.
 ///
@@ -146,7 +147,7 @@ pub(crate) fn by_caches() -> Levers {
 
 pub(crate) fn policy_caches() -> pipe::CacheSizes {
     static SIZES: OnceLock<pipe::CacheSizes> = OnceLock::new();
-    *SIZES.get_or_init(|| {
+    *forks::get_or_make(&SIZES, || {
         let Caches { second_bytes, third_bytes } = caches();
         pipe::CacheSizes { second_bytes, third_bytes }
     })

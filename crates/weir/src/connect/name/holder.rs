@@ -38,8 +38,7 @@ pub struct NameHolder {
 
 impl NameHolder {
     fn own() -> NameHolder {
-        let text = std::fs::read("/proc/self/stat").unwrap_or_default();
-        let started_ticks = Stat::parse(&text).map_or(0, |stat| stat.started_ticks);
+        let started_ticks = Stat::own().map_or(0, |stat| stat.started_ticks);
         let pid = std::process::id() as i32;
         NameHolder { pid, started_ticks, namespaces: Namespaces::own() }
     }
@@ -69,7 +68,7 @@ impl NameHolder {
         let Some(stat) = alive.then(|| stat_of(pid)).flatten() else { return alive };
         let same_clock = Namespaces::own().time == self.namespaces.time;
         // A zombie does not hold the name any longer.
-        stat.state != b'Z' && (!same_clock || stat.started_ticks == self.started_ticks)
+        if same_clock { stat.is_still(self.started_ticks) } else { !stat.has_ended() }
     }
 
     /// Reads a lock file; `None` if it is empty, an error if it is not weir's.
@@ -103,11 +102,13 @@ impl NameHolder {
 
 /// The /proc entry of a process of this pid namespace; `None` if /proc is that of another one.
 fn stat_of(pid: i32) -> Option<Stat> {
+    // `Stat::of` checks it too, but remembers the answer, which is another one in a child that was
+    // forked into another namespace.
     let own = std::fs::read_link("/proc/self").ok()?;
     if own.to_str()?.parse() != Ok(std::process::id()) {
         return None;
     }
-    Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+    Stat::of(pid)
 }
 
 /// Whether anybody has the lock of a file. The test takes a shared lock for a moment: a process
