@@ -51,19 +51,19 @@ impl FromStr for Division {
 
 /// Why a received packet is dropped, and what ICMP says about it, if anything.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct PacketRefusal {
     pub reason: DropReason,
     pub undeliverable: Option<Undeliverable>,
 }
 
-impl<R: Into<DropReason>> From<R> for Refusal {
-    fn from(reason: R) -> Refusal {
-        Refusal { reason: reason.into(), undeliverable: None }
+impl<R: Into<DropReason>> From<R> for PacketRefusal {
+    fn from(reason: R) -> PacketRefusal {
+        PacketRefusal { reason: reason.into(), undeliverable: None }
     }
 }
 
 /// Checks the header of a packet, and whether it is for this host.
-pub(crate) fn admit(packet: &[u8], net: Net) -> Result<Datagram<'_>, Refusal> {
+pub(crate) fn admit(packet: &[u8], net: Net) -> Result<Datagram<'_>, PacketRefusal> {
     let datagram = Datagram::check(packet)?;
     let header = datagram.header();
     if header.destination != net.address {
@@ -80,13 +80,13 @@ pub(crate) fn admit(packet: &[u8], net: Net) -> Result<Datagram<'_>, Refusal> {
 }
 
 #[cold]
-fn check_options(datagram: &Datagram<'_>) -> Result<(), Refusal> {
+fn check_options(datagram: &Datagram<'_>) -> Result<(), PacketRefusal> {
     let Err(problem) = options::verify(datagram.options()) else { return Ok(()) };
     let (reason, undeliverable) = match problem.reason {
         options::OptionFault::SourceRoute => (DropReason::SourceRoute, Undeliverable::SourceRoute),
         _ => (DropReason::BadOptions, Undeliverable::Parameter { pointer: problem.pointer }),
     };
-    Err(Refusal { reason, undeliverable: Some(undeliverable) })
+    Err(PacketRefusal { reason, undeliverable: Some(undeliverable) })
 }
 
 /// The facts about this host that a header needs.

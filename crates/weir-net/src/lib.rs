@@ -16,6 +16,7 @@
 //! - [`tcp`]: connections, by smoltcp behind a trait.
 //! - [`jail`]: files below one directory.
 //! - [`names`]: where the files of a switch lie.
+//! - [`readiness`]: waiting until descriptors are ready.
 //!
 //! The switch verifies IP headers and nothing above; each station checks its own protocol
 //! (docs/contracts/net.md).
@@ -25,6 +26,7 @@
 pub mod counts;
 pub mod division;
 pub mod drop_reason;
+mod elapsed;
 mod error;
 pub mod fragment;
 pub mod icmp;
@@ -36,6 +38,7 @@ pub mod message;
 pub mod names;
 mod net;
 pub mod outgoing;
+pub mod readiness;
 pub mod reassembly;
 pub mod relay;
 pub mod report;

@@ -31,7 +31,7 @@
 //! REPORT    figures of a service: see [`crate::report`]
 //! ```
 
-use crate::division::{Division, Refusal};
+use crate::division::{Division, PacketRefusal};
 use crate::drop_reason::{DropReason, FIRST_REASON};
 use crate::icmp::{Notice, NoticeKind, Undeliverable};
 use crate::outgoing::{Offload, Outgoing};
@@ -374,7 +374,12 @@ pub fn why(what: u8, pointer: u8) -> Option<Undeliverable> {
 
 /// Encodes that a station found the header of a datagram invalid.
 /// `reported`: it reports that itself, as the station for ICMP.
-pub(crate) fn put_dropped(to: &mut Vec<u8>, refusal: &Refusal, reported: bool, quoted: &[u8]) {
+pub(crate) fn put_dropped(
+    to: &mut Vec<u8>,
+    refusal: &PacketRefusal,
+    reported: bool,
+    quoted: &[u8],
+) {
     let (_, pointer) = refusal.undeliverable.map_or((0, 0), put_why);
     to.clear();
     to.extend_from_slice(&front(from_station::DROPPED));
@@ -383,7 +388,7 @@ pub(crate) fn put_dropped(to: &mut Vec<u8>, refusal: &Refusal, reported: bool, q
 }
 
 /// Parses the body after the head; `None` if it is not valid. Returns the datagram's beginning too.
-pub(crate) fn dropped(bytes: &[u8]) -> Option<(Refusal, &[u8])> {
+pub(crate) fn dropped(bytes: &[u8]) -> Option<(PacketRefusal, &[u8])> {
     let ([number, pointer, reported @ (0 | 1)], quoted) = bytes.split_first_chunk()? else {
         return None;
     };
@@ -404,7 +409,7 @@ pub(crate) fn dropped(bytes: &[u8]) -> Option<(Refusal, &[u8])> {
         _ => return None,
     };
     let undeliverable = undeliverable.filter(|_| *reported == 0);
-    Some((Refusal { reason, undeliverable }, quoted))
+    Some((PacketRefusal { reason, undeliverable }, quoted))
 }
 
 /// Encodes a redirect.

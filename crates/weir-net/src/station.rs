@@ -1,6 +1,6 @@
 //! A process attached to the switch: it receives the packets of its protocol or port, and sends.
 
-use crate::division::{self, Division, HeaderFiller, HostFacts, Refusal};
+use crate::division::{self, Division, HeaderFiller, HostFacts, PacketRefusal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp::{Notice, Undeliverable};
 use crate::message::{
@@ -315,7 +315,7 @@ impl Sender<'_> {
 
     /// Checks the header of a received datagram, if that is left to this station. Tells the switch
     /// of one that is dropped, which counts it.
-    fn admit(&mut self, bytes: &[u8]) -> std::result::Result<(), Refusal> {
+    fn admit(&mut self, bytes: &[u8]) -> std::result::Result<(), PacketRefusal> {
         let Some((front, bytes)) = bytes.split_first_chunk::<TO_STATION_BYTES>() else {
             return Ok(());
         };

@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::message::{Attached, MOST_MESSAGE_BYTES};
 pub use crate::outgoing::ms_since_midnight;
+use crate::readiness::wait_for;
 use crate::spans;
 use acceptor::StationAcceptor;
 use device::{BUFFER_BYTES, Device};
@@ -32,8 +33,7 @@ use incoming::Incoming;
 use journal::Journal;
 use outgoing::Transmitter;
 use requests::Requests;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
 use rustix::time::{ClockId, clock_gettime};
 pub use settings::SwitchSettings;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -252,13 +252,10 @@ fn look(
 /// Sleeps until a packet or a station's message arrives, for one tick at most.
 fn sleep(device: &Device, port: &mut Port) -> Result<()> {
     let bell = port.poll_descriptor()?;
-    let limit = Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() };
     let mut asked =
         [PollFd::new(device, PollFlags::IN), PollFd::from_borrowed_fd(bell, PollFlags::IN)];
-    match weir_profile::wait(&spans::SLEEP, || poll(&mut asked, Some(&limit))) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(cause) => Err(Error::os("wait for", "packets", cause)),
-    }
+    weir_profile::wait(&spans::SLEEP, || wait_for(&mut asked, Some(TICK), "packets"))?;
+    Ok(())
 }
 
 /// A cheap monotonic time, accurate to some milliseconds: for time limits.

@@ -4,7 +4,7 @@
 //! - [`packet`]: packets as bytes.
 //! - [`netascii`]: lines as they travel in netascii.
 //! - [`sender`], [`receiver`]: the two directions of a transfer. No clock and no I/O: time is an
-//!   argument, datagrams are bytes, and the file is a trait.
+//!   argument, datagrams are bytes, and the file is a trait. `side` is one of them with its file.
 //! - [`flow`]: what both directions keep: when to send again, whose turn it is, what was counted.
 //! - [`waits`]: which side a transfer waits for.
 //! - [`files`]: files that are sent and received.
@@ -26,6 +26,7 @@ pub mod packet;
 pub mod receiver;
 pub mod sender;
 pub mod server;
+mod side;
 pub mod waits;
 
 use crate::log::{FlowChange, FlowEvent, Log};

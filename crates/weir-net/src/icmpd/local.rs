@@ -13,12 +13,12 @@ use crate::local::{
 use crate::log::{Asker, Log, RequestEvent};
 use crate::message::{MOST_MESSAGE_BYTES, Want};
 use crate::outgoing::Outgoing;
+use crate::readiness::wait_for;
 use crate::station::{Station, StationMessage, arrival, put_arrival};
 use crate::wire::ggp;
 use crate::wire::icmp::Message;
 use crate::wire::ipv4::protocol;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -251,12 +251,9 @@ impl Serving<'_> {
     fn wait(&mut self) -> Result<()> {
         let program = self.channel.reader.poll_descriptor()?;
         let switch = self.station.poll_descriptor()?;
-        let limit = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
         let mut both = [program, switch].map(|end| PollFd::from_borrowed_fd(end, PollFlags::IN));
-        match poll(&mut both, Some(&limit)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(cause) => Err(crate::Error::os("wait for", "a program", cause)),
-        }
+        wait_for(&mut both, Some(LOOK), "a program")?;
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ pub const QUOTED_BYTES: usize = 8;
 /// Budget cost of a datagram besides its chunks: the datagram itself and its entries in two hash
 /// tables, which in the worst case, just after they have grown, are less than half full.
 pub const DATAGRAM_COST: usize = Slab::<PendingDatagram>::COST
-    + Slab::<Source>::COST
+    + Slab::<PendingSource>::COST
     + 16 * (size_of::<(DatagramKey, u32)>() + 1 + size_of::<(Ipv4Addr, u32)>() + 1) / 7;
 
 /// The fields that all fragments of a datagram share (RFC 791 3.2).
@@ -119,7 +119,7 @@ impl Ages {
 
 /// A source that has incomplete datagrams.
 #[derive(Debug)]
-struct Source {
+struct PendingSource {
     ages: Ages,
     cost: usize,
 }
@@ -129,7 +129,7 @@ struct Source {
 pub struct Pending {
     datagrams: Slab<PendingDatagram>,
     keys: HashMap<DatagramKey, u32>,
-    sources: Slab<Source>,
+    sources: Slab<PendingSource>,
     addresses: HashMap<Ipv4Addr, u32>,
     ages: Ages,
     cost: usize,
@@ -201,7 +201,7 @@ impl Pending {
         let source = *self
             .addresses
             .entry(key.source)
-            .or_insert_with(|| sources.insert(Source { ages: Ages::NONE, cost: 0 }));
+            .or_insert_with(|| sources.insert(PendingSource { ages: Ages::NONE, cost: 0 }));
         let id = self.datagrams.insert(PendingDatagram {
             key,
             deadline_ns,

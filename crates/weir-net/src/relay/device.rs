@@ -1,16 +1,18 @@
 //! Two TUN devices, the impairments between them, and the loop that moves the packets.
 
 use super::{Impairment, ImpairmentCounts, Impairments};
+use crate::elapsed::elapsed_ns;
+use crate::readiness::wait_for;
 use crate::{Error, ErrorKind, Result};
 use fastrand::Rng;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use serde::Serialize;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_net_sys::tun::{self, Tun};
 use weir_sys::namespace::enter_network;
 
@@ -18,7 +20,6 @@ use weir_sys::namespace::enter_network;
 const MOST_PACKET_BYTES: usize = 65_535;
 /// Packets read from one device before the loop checks which are due and what the other has.
 const BATCH: usize = 64;
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Where an end of the relay lies: a TUN device that is created for it and removed with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,10 +109,7 @@ impl Relay {
             let [left, right] = &self.devices;
             let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
             let mut polled = [readable(left.as_fd()), readable(right.as_fd()), readable(stop)];
-            match poll(&mut polled, self.patience().as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(Error::os("wait for", "packets", error)),
-            }
+            wait_for(&mut polled, self.patience(), "packets")?;
             let [from_left, from_right, stopped] =
                 polled.map(|polled| !polled.revents().is_empty());
             if stopped {
@@ -127,7 +125,7 @@ impl Relay {
 
     /// Writes the packets that are due, both ways.
     fn deliver(&mut self) -> Result<()> {
-        let now_ns = nanoseconds(self.begun);
+        let now_ns = elapsed_ns(self.begun);
         for (at, direction) in self.directions.iter_mut().enumerate() {
             let device = &self.devices[1 - at];
             while let Some(packet) = direction.impairment.due(now_ns) {
@@ -147,7 +145,7 @@ impl Relay {
         for _ in 0..BATCH {
             match rustix::io::read(device, &mut self.buffer) {
                 Ok(bytes) => {
-                    let now_ns = nanoseconds(self.begun);
+                    let now_ns = elapsed_ns(self.begun);
                     self.directions[at].impairment.take(&self.buffer[..bytes], now_ns);
                 }
                 Err(Errno::AGAIN) => break,
@@ -161,12 +159,10 @@ impl Relay {
     }
 
     /// Returns how long to wait at most.
-    fn patience(&self) -> Option<Timespec> {
+    fn patience(&self) -> Option<Duration> {
         let due = self.directions.iter().filter_map(|each| each.impairment.next_due_ns());
-        let left_ns = due.min()?.saturating_sub(nanoseconds(self.begun));
-        let (seconds, rest) = (left_ns / SECOND_NS, left_ns % SECOND_NS);
-        // Both are far below the maximum of their types.
-        Some(Timespec { tv_sec: seconds as i64, tv_nsec: rest as i64 })
+        let left_ns = due.min()?.saturating_sub(elapsed_ns(self.begun));
+        Some(Duration::from_nanos(left_ns))
     }
 }
 
@@ -220,9 +216,4 @@ fn gone(device: &Tun) -> Error {
 
 fn quoted(name: &str) -> String {
     format!("'{name}'")
-}
-
-/// Returns the nanoseconds since then, which overflow after 584 years.
-fn nanoseconds(since: Instant) -> u64 {
-    since.elapsed().as_nanos() as u64
 }

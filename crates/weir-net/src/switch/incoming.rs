@@ -6,7 +6,7 @@ use super::outgoing::Transmitter;
 use super::stations::{PutResult, Stations};
 use super::{SwitchSettings, now_ns};
 use crate::counts::SwitchCounts;
-use crate::division::{self, Division, Refusal};
+use crate::division::{self, Division, PacketRefusal};
 use crate::drop_reason::DropReason;
 use crate::icmp::Undeliverable;
 use crate::message::{self, Checksum, QUOTED_BYTES, TO_STATION_BYTES, to_station};
@@ -106,7 +106,7 @@ impl Incoming {
 
     /// Drops a packet whose header is invalid, and lets ICMP report it where it does.
     #[cold]
-    pub(super) fn drop_refused(&mut self, refusal: Refusal, packet: &[u8]) {
+    pub(super) fn drop_refused(&mut self, refusal: PacketRefusal, packet: &[u8]) {
         if let Some(undeliverable) = refusal.undeliverable {
             let bytes = Datagram::check(packet).map_or(packet, |datagram| datagram.bytes());
             self.nobody_takes(bytes, undeliverable);

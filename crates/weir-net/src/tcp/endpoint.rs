@@ -2,6 +2,7 @@
 
 use super::smol::SmolStack;
 use super::{ConnectionId, Outlet, Stack, TcpCounts};
+use crate::elapsed::elapsed_ns;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Checksum, Want};
 use crate::outgoing::{Offload, Outgoing};
@@ -100,7 +101,7 @@ impl TcpEndpoint {
 
     /// Returns the time that the stack is told.
     pub fn now_ns(&self) -> u64 {
-        since(self.begun)
+        elapsed_ns(self.begun)
     }
 
     /// Returns the stack.
@@ -187,7 +188,7 @@ impl TcpEndpoint {
                     let _span = spans::TCP.enter();
                     let mut outlet = StationOutlet { sender, scratch, offloads };
                     let is_checked = checksum == Checksum::LeftOut;
-                    stack.take(bytes, is_checked, since(begun), &mut outlet);
+                    stack.take(bytes, is_checked, elapsed_ns(begun), &mut outlet);
                 }
                 StationMessage::Notice(notice) if notice.protocol == protocol::TCP => {
                     *unreachable = Some(SocketAddrV4::new(notice.remote, notice.remote_port));
@@ -216,10 +217,6 @@ impl TcpEndpoint {
             stack.poll(now_ns, &mut StationOutlet { sender, scratch, offloads });
         })
     }
-}
-
-fn since(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The way out of a stack: each datagram is written to `scratch`, and from there to the station's

@@ -6,12 +6,12 @@ pub use super::http::Answered;
 use super::http::{HttpConnection, fill};
 use super::terminal::TerminalConnection;
 use super::{Accepted, ConnectionId, Phase, Stack};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::jail::Jail;
 use crate::log::{FlowChange, FlowEvent, Log};
+use crate::readiness::wait_for;
 use crate::wire::ipv4::protocol;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -192,11 +192,8 @@ impl TcpServer {
         let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut polled = vec![readable(endpoint.poll_descriptor()?)];
         polled.extend(outputs.into_iter().map(readable));
-        let limit = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-        match poll(&mut polled, Some(&limit)) {
-            Ok(_) | Err(Errno::INTR) => endpoint.run_for(Duration::ZERO),
-            Err(cause) => Err(Error::os("wait for", "packets and terminals", cause)),
-        }
+        wait_for(&mut polled, Some(time), "packets and terminals")?;
+        endpoint.run_for(Duration::ZERO)
     }
 
     /// Begins to serve a connection.
@@ -247,23 +244,8 @@ impl TcpServer {
                 Service::Chargen => {
                     discard(stack, connection) + generate(stack, connection, characters)
                 }
-                Service::Telnet(_) => connection.terminal.as_mut().map_or(0, |terminal| {
-                    let served = terminal.serve(stack, *id);
-                    if terminal.is_over() {
-                        stack.close(*id);
-                    }
-                    connection.bytes_in += served.bytes_in as u64;
-                    connection.bytes_out += served.bytes_out as u64;
-                    served.bytes_in + served.bytes_out
-                }),
-                Service::Http(jail) => {
-                    let Connection { http, bytes_in, bytes_out, accepted, .. } = connection;
-                    let mut told = |answered| see(&ServiceEvent::Answered(answered));
-                    let served = http.serve(stack, *id, jail, accepted.remote, &mut told);
-                    *bytes_in += served.bytes_in as u64;
-                    *bytes_out += served.bytes_out as u64;
-                    served.bytes_in + served.bytes_out
-                }
+                Service::Telnet(_) => serve_terminal(stack, connection),
+                Service::Http(jail) => serve_files(stack, connection, jail, see),
             });
             if moved > 0 {
                 connection.active_ns = now_ns;
@@ -288,20 +270,10 @@ impl TcpServer {
                 || phase == Phase::Open { receives: false, sends: false };
             if is_over {
                 stack.forget(*id);
-                let bytes = connection.bytes_in + connection.bytes_out;
                 // One that is over and has not sent its last was reset, or given up.
-                let change = match phase {
-                    Phase::Closed => FlowChange::Failed { bytes },
-                    _ => FlowChange::Ended { bytes },
-                };
-                let Accepted { local_port, remote, .. } = connection.accepted;
-                log_change(log.as_ref(), local_port, remote, change);
-                see(&ServiceEvent::Ended {
-                    client: connection.accepted.remote,
-                    service: service.map_or("none", Service::as_str),
-                    bytes_in: connection.bytes_in,
-                    bytes_out: connection.bytes_out,
-                });
+                let has_failed = phase == Phase::Closed;
+                log_end(log.as_ref(), connection, has_failed);
+                see(&connection.ended(service));
             }
             !is_over
         });
@@ -309,10 +281,60 @@ impl TcpServer {
     }
 }
 
+impl Connection {
+    /// Describes how it ended, for those who watch the server.
+    fn ended(&self, service: Option<&Service>) -> ServiceEvent {
+        ServiceEvent::Ended {
+            client: self.accepted.remote,
+            service: service.map_or("none", Service::as_str),
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+        }
+    }
+}
+
+fn log_end(log: Option<&Log>, connection: &Connection, has_failed: bool) {
+    let Connection { accepted, bytes_in, bytes_out, .. } = connection;
+    let bytes = bytes_in + bytes_out;
+    let change = match has_failed {
+        true => FlowChange::Failed { bytes },
+        false => FlowChange::Ended { bytes },
+    };
+    log_change(log, accepted.local_port, accepted.remote, change);
+}
+
 fn log_change(log: Option<&Log>, port: u16, remote: SocketAddrV4, change: FlowChange) {
     let Some(log) = log else { return };
     let (remote, remote_port) = (*remote.ip(), remote.port());
     log.flow(&FlowEvent { change, protocol: protocol::TCP, port, remote, remote_port });
+}
+
+/// Passes bytes between a client and its terminal, and closes what is over.
+fn serve_terminal(stack: &mut impl Stack, connection: &mut Connection) -> usize {
+    let Connection { accepted, bytes_in, bytes_out, terminal, .. } = connection;
+    let Some(terminal) = terminal else { return 0 };
+    let served = terminal.serve(stack, accepted.id);
+    if terminal.is_over() {
+        stack.close(accepted.id);
+    }
+    *bytes_in += served.bytes_in as u64;
+    *bytes_out += served.bytes_out as u64;
+    served.bytes_in + served.bytes_out
+}
+
+/// Answers a client's requests by HTTP.
+fn serve_files(
+    stack: &mut impl Stack,
+    connection: &mut Connection,
+    jail: &Jail,
+    see: &mut impl FnMut(&ServiceEvent),
+) -> usize {
+    let Connection { accepted, bytes_in, bytes_out, http, .. } = connection;
+    let mut told = |answered| see(&ServiceEvent::Answered(answered));
+    let served = http.serve(stack, accepted.id, jail, accepted.remote, &mut told);
+    *bytes_in += served.bytes_in as u64;
+    *bytes_out += served.bytes_out as u64;
+    served.bytes_in + served.bytes_out
 }
 
 fn echo(stack: &mut impl Stack, connection: &mut Connection, scratch: &mut [u8]) -> usize {

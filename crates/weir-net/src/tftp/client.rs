@@ -1,20 +1,19 @@
 //! A client of TFTP: one transfer over any [`Datagrams`].
 
-mod side;
-
 use super::burst::Burst;
 use super::datagrams::{Datagrams, Inbound, blocks_in, blocks_in_default};
 use super::flow::{Due, ResendTimer, TransferCounts, TransferFlow};
 use super::packet::{self, ErrorCode, Mode, TftpOptions, TftpPacket, TftpRequest};
-use super::receiver::Sink;
-use super::sender::{Source, TransferTerms};
+use super::receiver::{FileReceiver, Sink};
+use super::sender::{FileSender, Source, TransferTerms};
+use super::side::{FileSide, Stopped};
 use super::waits::Waits;
 use super::{DEFAULT_BLOCK_BYTES, Patience, log_flow};
+use crate::elapsed::elapsed_ns;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jail::Refusal;
 use crate::log::{FlowChange, Log};
 use crate::stalls::WaitedSide;
-use side::{Get, Put, Side, Stopped};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,7 +93,7 @@ impl<'a> Client<'a> {
         stop: &AtomicBool,
         see: &mut dyn FnMut(&Progress),
     ) -> Result<Progress> {
-        self.transfer(name, None, &mut Get { sink, receiver: None }, stop, see)
+        self.transfer(name, None, ClientFile::Received(sink), stop, see)
     }
 
     /// Sends a file of this length. Shows now and then how far it is.
@@ -109,7 +108,7 @@ impl<'a> Client<'a> {
         stop: &AtomicBool,
         see: &mut dyn FnMut(&Progress),
     ) -> Result<Progress> {
-        self.transfer(name, Some(size_bytes), &mut Put { source, sender: None }, stop, see)
+        self.transfer(name, Some(size_bytes), ClientFile::Sent(source), stop, see)
     }
 
     fn options(&self, written_bytes: Option<u64>) -> TftpOptions {
@@ -134,7 +133,7 @@ impl<'a> Client<'a> {
         &mut self,
         name: &[u8],
         written_bytes: Option<u64>,
-        side: &mut dyn Side,
+        file: ClientFile<'_>,
         stop: &AtomicBool,
         see: &mut dyn FnMut(&Progress),
     ) -> Result<Progress> {
@@ -150,7 +149,8 @@ impl<'a> Client<'a> {
         }
         let patience = self.proposal.timeout_s.map_or(Patience::default(), Patience::of_seconds);
         let mut running = Running {
-            side,
+            file: Some(file),
+            side: None,
             proposed: options,
             mode: self.proposal.mode,
             patience,
@@ -174,8 +174,37 @@ impl<'a> Client<'a> {
     }
 }
 
+/// The client's side of a transfer.
+type ClientSide<'a> = FileSide<&'a mut dyn Source, &'a mut dyn Sink>;
+
+/// The file of a client, before the server has said what holds.
+enum ClientFile<'a> {
+    Sent(&'a mut dyn Source),
+    Received(&'a mut dyn Sink),
+}
+
+impl<'a> ClientFile<'a> {
+    /// Begins the side that has the file, where the server has sent the first block or has not.
+    fn begin(self, terms: TransferTerms, has_block: bool, now_ns: u64) -> ClientSide<'a> {
+        match self {
+            ClientFile::Sent(source) => {
+                FileSide::Sends(Box::new(FileSender::new(terms, None, now_ns)), source)
+            }
+            ClientFile::Received(sink) => {
+                let receiver = match has_block {
+                    true => FileReceiver::of_first_block(terms, now_ns),
+                    false => FileReceiver::new(terms, None, now_ns),
+                };
+                FileSide::Receives(Box::new(receiver), sink)
+            }
+        }
+    }
+}
+
 struct Running<'a> {
-    side: &'a mut dyn Side,
+    /// The file, until the server has said what holds. Then the side has it.
+    file: Option<ClientFile<'a>>,
+    side: Option<ClientSide<'a>>,
     proposed: TftpOptions,
     mode: Mode,
     patience: Patience,
@@ -197,14 +226,15 @@ struct Running<'a> {
 
 impl Running<'_> {
     fn now_ns(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        elapsed_ns(self.begun)
     }
 
     fn progress(&self) -> Progress {
         let unknown = (TransferCounts::default(), Waits::default(), WaitedSide::Other);
         let now_ns = self.now_ns();
         let standing = |flow: &TransferFlow| (flow.counts(), flow.waits(now_ns), flow.waits_for());
-        let (counts, waits, waits_for) = self.side.flow().map_or(unknown, standing);
+        let flow = self.side.as_ref().map(FileSide::flow);
+        let (counts, waits, waits_for) = flow.map_or(unknown, standing);
         let (block_bytes, window) =
             self.terms.map_or((DEFAULT_BLOCK_BYTES, 1), |terms| (terms.block_bytes, terms.window));
         Progress { size_bytes: self.size_bytes, block_bytes, window, counts, waits, waits_for }
@@ -246,7 +276,7 @@ impl Running<'_> {
                 return Err(failure);
             }
             see(&self.progress());
-            if self.side.is_done() {
+            if self.side.as_ref().is_some_and(FileSide::is_done) {
                 return Ok(self.progress());
             }
             // Relaxed: it only signals the end.
@@ -255,15 +285,15 @@ impl Running<'_> {
                 self.fail(ErrorKind::TimedOut, "it was interrupted");
                 continue;
             }
-            let due_ns = match self.terms {
-                Some(_) => self.side.deadline_ns(),
+            let due_ns = match &self.side {
+                Some(side) => side.deadline_ns(),
                 None => self.timer.deadline_ns(),
             };
             let left = Duration::from_nanos(due_ns.saturating_sub(self.now_ns()));
             let time = if more { Duration::ZERO } else { left.min(LOOK) };
             datagrams.receive(time, &mut |inbound| {
                 self.take(inbound);
-                !self.side.is_due()
+                !self.side.as_ref().is_some_and(FileSide::is_due)
             })?;
         }
     }
@@ -271,7 +301,7 @@ impl Running<'_> {
     /// Sends what is due. Returns whether there may be more.
     fn transmit(&mut self, datagrams: &mut dyn Datagrams) -> Result<bool> {
         let now_ns = self.now_ns();
-        let Some(peer) = self.peer.filter(|_| self.terms.is_some()) else {
+        let (Some(peer), Some(side)) = (self.peer, &mut self.side) else {
             match self.timer.due(now_ns) {
                 Due::Nothing => {}
                 Due::Again => datagrams.send(self.local_port, self.server, &self.request)?,
@@ -279,18 +309,18 @@ impl Running<'_> {
             }
             return Ok(false);
         };
-        if !self.side.expire(now_ns) {
+        if !side.expire(now_ns) {
             self.end(ErrorCode::Other, "no answer");
             self.fail(ErrorKind::TimedOut, "it does not answer any more");
             return Ok(false);
         }
-        while let Some(change) = self.side.flow_mut().and_then(TransferFlow::change) {
-            self.log(change);
+        while let Some(change) = side.flow_mut().change() {
+            log_flow(self.log.as_ref(), change, self.local_port, peer);
         }
         let (mut due_ns, mut more) = (0, true);
         for _ in 0..MOST_AT_ONCE {
-            let now_ns = self.now_ns();
-            match self.side.transmit(now_ns, self.burst.space()) {
+            let now_ns = elapsed_ns(self.begun);
+            match side.transmit(now_ns, self.burst.space()) {
                 Ok(true) => {
                     due_ns = now_ns;
                     datagrams.send_in(self.local_port, peer, &mut self.burst)?;
@@ -308,8 +338,8 @@ impl Running<'_> {
         }
         datagrams.send_burst(self.local_port, peer, &mut self.burst)?;
         let now_ns = self.now_ns();
-        if let Some(flow) = self.side.flow_mut() {
-            flow.sent(due_ns, now_ns);
+        if let Some(side) = &mut self.side {
+            side.flow_mut().sent(due_ns, now_ns);
         }
         Ok(more)
     }
@@ -360,17 +390,19 @@ impl Running<'_> {
             };
             return self.fail(ErrorKind::Refused, why);
         }
-        let taken = match packet {
-            Some(packet) => match self.terms {
-                Some(_) => self.side.take(&packet, now_ns),
-                None => self.first(&packet, from, now_ns),
-            },
-            None => Err(Stopped::Illegal),
+        let taken = match (packet, &mut self.side) {
+            (Some(TftpPacket::OptionAck(_)), Some(side)) => {
+                side.options_again();
+                Ok(())
+            }
+            (Some(packet), Some(side)) => side.take(&packet, now_ns),
+            (Some(packet), None) => self.first(&packet, from, now_ns),
+            (None, _) => Err(Stopped::Misplaced),
         };
         match taken {
             Ok(()) => {}
             Err(Stopped::File(cause)) => self.stop_of_file(cause),
-            Err(Stopped::Illegal) => {
+            Err(Stopped::Misplaced | Stopped::TooLong) => {
                 self.end(ErrorCode::Illegal, "this has no place here");
                 self.fail(ErrorKind::Corrupt, "it sent what has no place in the transfer");
             }
@@ -389,7 +421,7 @@ impl Running<'_> {
             TftpPacket::OptionAck(options) => *options,
             TftpPacket::Ack { block: 0 } if is_put => TftpOptions::default(),
             TftpPacket::Data { .. } if !is_put => TftpOptions::default(),
-            _ => return Err(Stopped::Illegal),
+            _ => return Err(Stopped::Misplaced),
         };
         self.peer = Some(from);
         let proposed = self.proposed;
@@ -408,10 +440,9 @@ impl Running<'_> {
         self.terms = Some(terms);
         self.log(FlowChange::Began { block_bytes, window });
         self.size_bytes = self.size_bytes.or(options.size_bytes);
-        self.side.begin(terms, matches!(packet, TftpPacket::OptionAck(_)), now_ns);
-        match packet {
-            TftpPacket::Data { .. } => self.side.take(packet, now_ns),
-            _ => Ok(()),
-        }
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let has_block = matches!(packet, TftpPacket::Data { .. });
+        let side = self.side.insert(file.begin(terms, has_block, now_ns));
+        if has_block { side.take(packet, now_ns) } else { Ok(()) }
     }
 }

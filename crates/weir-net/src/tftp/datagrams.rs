@@ -2,9 +2,10 @@
 
 use super::burst::Burst;
 use crate::error::{Error, ErrorKind, Result};
+use crate::readiness::wait_for;
 use crate::report::ServiceReport;
 use crate::udp::{UdpArrival, UdpEndpoint};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg_addr, sockopt};
 use std::fmt;
@@ -326,14 +327,8 @@ impl Datagrams for Sockets {
     fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>) -> bool) -> Result<()> {
         let mut asked: Vec<PollFd<'_>> =
             self.sockets.iter().map(|open| PollFd::new(&open.socket, PollFlags::IN)).collect();
-        let limit = Timespec {
-            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        };
-        match poll(&mut asked, Some(&limit)) {
-            Ok(0) | Err(Errno::INTR) => return Ok(()),
-            Ok(_) => {}
-            Err(cause) => return Err(Error::os("wait for", "datagrams", cause)),
+        if !wait_for(&mut asked, Some(time), "datagrams")? {
+            return Ok(());
         }
         let ready: Vec<bool> = asked.iter().map(|fd| !fd.revents().is_empty()).collect();
         for (open, _) in self.sockets.iter().zip(ready).filter(|(_, ready)| *ready) {

@@ -38,6 +38,16 @@ impl Sink for Vec<u8> {
     }
 }
 
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        S::write(self, bytes)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        S::finish(self)
+    }
+}
+
 /// The receiving side.
 #[derive(Debug)]
 pub struct FileReceiver {

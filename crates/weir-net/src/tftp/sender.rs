@@ -36,6 +36,12 @@ impl Source for &[u8] {
     }
 }
 
+impl<S: Source + ?Sized> Source for &mut S {
+    fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize> {
+        S::read_at(self, offset, to)
+    }
+}
+
 /// What both sides agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferTerms {

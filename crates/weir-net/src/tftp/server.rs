@@ -12,6 +12,7 @@ use super::burst::Burst;
 use super::datagrams::{Datagrams, Inbound};
 use super::packet::{self, ErrorCode};
 use super::{Patience, log_flow};
+use crate::elapsed::elapsed_ns;
 use crate::error::Result;
 use crate::jail::{Jail, Refusal};
 use crate::log::{FlowChange, Log};
@@ -73,7 +74,7 @@ impl Default for TransferRules {
 }
 
 /// A request that has come.
-struct Asked {
+struct RequestPacket {
     from: SocketAddr,
     packet: Vec<u8>,
 }
@@ -131,7 +132,7 @@ impl TftpServer {
     }
 
     fn now_ns(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        elapsed_ns(self.begun)
     }
 
     /// Serves until `stop` is set. Shows how each transfer ended.
@@ -180,17 +181,17 @@ impl TftpServer {
     }
 
     /// Takes what has come. Returns the requests.
-    fn take_all(&mut self, time: Duration) -> Result<Vec<Asked>> {
+    fn take_all(&mut self, time: Duration) -> Result<Vec<RequestPacket>> {
         let (mut asked, mut strangers) = (Vec::new(), Vec::new());
         let TftpServer { datagrams, port, transfers, begun, rate, .. } = self;
         datagrams.receive(time, &mut |inbound| {
             let _span = spans::TFTP.enter();
-            let now_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let now_ns = elapsed_ns(*begun);
             match inbound {
                 Inbound::Datagram { local_port, from, payload } if local_port == *port => {
                     // The client of a running transfer has asked again: the transfer will answer.
                     if !transfers.contains_key(&from) && asked.len() < MOST_REQUESTS {
-                        asked.push(Asked { from, packet: payload.to_vec() });
+                        asked.push(RequestPacket { from, packet: payload.to_vec() });
                     }
                     true
                 }
@@ -238,7 +239,7 @@ impl TftpServer {
     fn transmit_all(&mut self, see: &mut dyn FnMut(&TransferReport)) -> Result<bool> {
         let (mut more, mut over, mut reports) = (false, Vec::new(), Vec::new());
         let (begun, mut held_ns, mut due_ns, mut most_at_once) = (self.begun, 0, 0, MOST_AT_ONCE);
-        let time_ns = || u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let time_ns = || elapsed_ns(begun);
         if let Some(rate) = &mut self.rate {
             let now_ns = time_ns();
             if rate.held_until_ns(now_ns).is_some() {

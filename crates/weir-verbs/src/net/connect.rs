@@ -6,13 +6,14 @@ use super::{device, not_attached, stop_flag, switch_of};
 use crate::args::{NetConnectOptions, NetTelnetOptions};
 use crate::fault::Fault;
 use crate::output::Output;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use std::io::IsTerminal;
 use std::net::SocketAddrV4;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weir_net::readiness::wait_for;
 use weir_net::tcp::endpoint::TcpEndpoint;
 use weir_net::tcp::{ConnectionId, Phase, Stack};
 
@@ -165,7 +166,7 @@ impl Talk {
     /// Waits for something to do. Returns whether there is input, and room for it.
     fn wait(&mut self) -> Result<bool, Fault> {
         let Talk { endpoint, id, input_ended, was_open, waiting, .. } = self;
-        let limit = Timespec::try_from(endpoint.idle_time(LOOK)).unwrap_or_default();
+        let most = endpoint.idle_time(LOOK);
         let has_room = waiting.is_empty() && endpoint.stack().room_bytes(*id) > 0;
         let wants = *was_open && !*input_ended && has_room;
         let input = rustix::stdio::stdin();
@@ -174,10 +175,7 @@ impl Talk {
         if wants {
             asked.push(PollFd::from_borrowed_fd(input, PollFlags::IN));
         }
-        match poll(&mut asked, Some(&limit)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(cause) => return Err(Fault::cannot("wait for packets and input")(cause)),
-        }
+        wait_for(&mut asked, Some(most), "packets and input")?;
         Ok(asked.get(1).is_some_and(|input| !input.revents().is_empty()))
     }
 

@@ -7,7 +7,7 @@ use super::super::packet::{self, ErrorCode, TftpOptions, TftpPacket, TftpRequest
 use super::super::sender::TransferTerms;
 use super::super::{DEFAULT_BLOCK_BYTES, Patience, log_flow};
 use super::transfer::Transfer;
-use super::{Asked, TftpServer, TransferRules, code_of};
+use super::{RequestPacket, TftpServer, TransferRules, code_of};
 use crate::error::Result;
 use crate::jail::Refusal;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ impl TftpServer {
     /// Begins the transfer that was asked for, or refuses it.
     pub(super) fn begin(
         &mut self,
-        asked: &Asked,
+        asked: &RequestPacket,
         see: &mut dyn FnMut(&TransferReport),
     ) -> Result<()> {
         let from = asked.from;

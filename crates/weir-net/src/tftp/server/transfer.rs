@@ -6,6 +6,7 @@ use super::super::flow::TransferFlow;
 use super::super::packet::{self, ErrorCode, TftpPacket};
 use super::super::receiver::FileReceiver;
 use super::super::sender::{FileSender, TransferTerms};
+use super::super::side::{FileSide, Stopped};
 use super::code_of;
 use crate::error::{ErrorKind, Result};
 use crate::jail::{PartFile, Refusal};
@@ -24,11 +25,8 @@ pub enum State {
     Ended,
 }
 
-#[derive(Debug)]
-enum Side {
-    Sends(Box<FileSender>, FileSource),
-    Receives(Box<FileReceiver>, PartFile),
-}
+/// The server's side of a transfer.
+type ServerSide = FileSide<FileSource, PartFile>;
 
 /// One transfer.
 #[derive(Debug)]
@@ -37,7 +35,7 @@ pub struct Transfer {
     pub number: u64,
     name: String,
     size_bytes: Option<u64>,
-    side: Side,
+    side: ServerSide,
     terms: TransferTerms,
     /// The port of ours that it has.
     pub local_port: u16,
@@ -66,7 +64,8 @@ impl Transfer {
     ) -> Transfer {
         let sender = Box::new(FileSender::new(terms, opening, now_ns));
         let size_bytes = Some(size_bytes);
-        Transfer::new(name, size_bytes, Side::Sends(sender, file), terms, local_port, now_ns)
+        let side = FileSide::Sends(sender, file);
+        Transfer::new(name, size_bytes, side, terms, local_port, now_ns)
     }
 
     /// A transfer from the client.
@@ -79,13 +78,14 @@ impl Transfer {
         now_ns: u64,
     ) -> Transfer {
         let receiver = Box::new(FileReceiver::new(terms, opening, now_ns));
-        Transfer::new(name, size_bytes, Side::Receives(receiver, file), terms, local_port, now_ns)
+        let side = FileSide::Receives(receiver, file);
+        Transfer::new(name, size_bytes, side, terms, local_port, now_ns)
     }
 
     fn new(
         name: &str,
         size_bytes: Option<u64>,
-        side: Side,
+        side: ServerSide,
         terms: TransferTerms,
         local_port: u16,
         now_ns: u64,
@@ -118,13 +118,7 @@ impl Transfer {
 
     /// Returns when something is due at the latest.
     pub fn deadline_ns(&self) -> u64 {
-        if let Some(until_ns) = self.lingers_until_ns {
-            return until_ns;
-        }
-        match &self.side {
-            Side::Sends(sender, _) => sender.deadline_ns(),
-            Side::Receives(receiver, _) => receiver.deadline_ns(),
-        }
+        self.lingers_until_ns.unwrap_or_else(|| self.side.deadline_ns())
     }
 
     /// Ends it. The client is told the code, if there is one.
@@ -155,27 +149,29 @@ impl Transfer {
             let text = String::from_utf8_lossy(text);
             return self.fail(None, &format!("the client ended it: {text} (error {code})"));
         }
-        match (&mut self.side, packet) {
-            (Side::Sends(sender, _), Some(TftpPacket::Ack { block })) => {
-                sender.acknowledge(block, now_ns);
-                self.over |= sender.is_done();
+        let misplaced = Err(Stopped::Misplaced);
+        match packet.map_or(misplaced, |packet| self.side.take(&packet, now_ns)) {
+            Ok(()) if self.side.is_done() => self.complete(now_ns),
+            Ok(()) => {}
+            Err(Stopped::File(cause)) => self.fail_of_file(&cause),
+            Err(Stopped::Misplaced) => {
+                self.fail(Some(ErrorCode::Illegal), "the client sent what has no place here");
             }
-            (Side::Receives(receiver, file), Some(TftpPacket::Data { block, bytes })) => {
-                match receiver.take(block, bytes, now_ns, file) {
-                    Ok(false) if receiver.is_done() && self.lingers_until_ns.is_none() => {
-                        // The client sends the last block again if our acknowledgement is lost.
-                        let linger_ns = 3 * self.terms.patience.resend_ns;
-                        self.lingers_until_ns = Some(now_ns + linger_ns);
-                    }
-                    Ok(false) => {}
-                    Ok(true) => {
-                        let why = "a block is longer than was agreed on";
-                        self.fail(Some(ErrorCode::Illegal), why);
-                    }
-                    Err(cause) => self.fail_of_file(&cause),
-                }
+            Err(Stopped::TooLong) => {
+                self.fail(Some(ErrorCode::Illegal), "a block is longer than was agreed on");
             }
-            _ => self.fail(Some(ErrorCode::Illegal), "the client sent what has no place here"),
+        }
+    }
+
+    /// Notes that the file is complete.
+    fn complete(&mut self, now_ns: u64) {
+        match self.side {
+            FileSide::Sends(..) => self.over = true,
+            // The client sends the last block again if our acknowledgement is lost.
+            FileSide::Receives(..) => {
+                let linger_ns = 3 * self.terms.patience.resend_ns;
+                self.lingers_until_ns.get_or_insert(now_ns + linger_ns);
+            }
         }
     }
 
@@ -185,11 +181,7 @@ impl Transfer {
             self.over |= now_ns >= until_ns;
             return;
         }
-        let goes_on = match &mut self.side {
-            Side::Sends(sender, _) => sender.expire(now_ns),
-            Side::Receives(receiver, _) => receiver.expire(now_ns),
-        };
-        if !goes_on {
+        if !self.side.expire(now_ns) {
             self.fail(Some(ErrorCode::Other), "the other side does not answer");
         }
     }
@@ -201,11 +193,7 @@ impl Transfer {
             return false;
         }
         if self.failure.is_none() {
-            let written = match &mut self.side {
-                Side::Sends(sender, file) => sender.transmit(now_ns, file, to),
-                Side::Receives(receiver, _) => Ok(receiver.transmit(now_ns, to)),
-            };
-            match written {
+            match self.side.transmit(now_ns, to) {
                 Ok(has_packet) => return has_packet,
                 Err(cause) => self.fail_of_file(&cause),
             }
@@ -233,26 +221,17 @@ impl Transfer {
 
     /// Returns how it goes on.
     pub fn flow(&self) -> &TransferFlow {
-        match &self.side {
-            Side::Sends(sender, _) => &sender.flow,
-            Side::Receives(receiver, _) => &receiver.flow,
-        }
+        self.side.flow()
     }
 
     /// Returns how it goes on, to note what happens.
     pub fn flow_mut(&mut self) -> &mut TransferFlow {
-        match &mut self.side {
-            Side::Sends(sender, _) => &mut sender.flow,
-            Side::Receives(receiver, _) => &mut receiver.flow,
-        }
+        self.side.flow_mut()
     }
 
     /// Whether there is something to send, now or after a pause.
     pub fn is_due(&self) -> bool {
-        match &self.side {
-            Side::Sends(sender, _) => sender.is_due(),
-            Side::Receives(receiver, _) => receiver.is_due(),
-        }
+        self.side.is_due()
     }
 
     /// Returns what the two sides agreed on, for a log.
@@ -280,7 +259,7 @@ impl Transfer {
             pid: None,
             peer: client,
             name: self.name.clone(),
-            receives: matches!(self.side, Side::Receives(..)),
+            receives: matches!(self.side, FileSide::Receives(..)),
             failure: self.failure.clone(),
             size_bytes: self.size_bytes,
             block_bytes: self.terms.block_bytes,
