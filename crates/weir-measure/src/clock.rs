@@ -1,6 +1,5 @@
 //! The clock of a run: monotonic, less the times in which the whole job was stopped.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 
 /// A clock that can be paused after the fact.
@@ -31,10 +30,4 @@ impl Clock {
     pub fn paused_ns(&self) -> u64 {
         self.paused_ns
     }
-}
-
-/// Returns the time by the clock that the kernel's events bear.
-pub fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

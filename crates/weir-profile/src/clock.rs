@@ -1,9 +1,8 @@
 //! The clock of spans: the time-stamp counter where it is invariant, else CLOCK_MONOTONIC.
 
 use super::layout::{CLOCK_COUNTER, CLOCK_MONOTONIC};
-use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
-use weir_sys::cpu::counter;
+use weir_sys::cpu::{counter, monotonic_ns};
 
 /// Losing the CPU to another thread and getting it back takes about this long; reading the CPU
 /// clock costs a tenth of it at most.
@@ -94,11 +93,6 @@ pub fn clock() -> &'static SpanClock {
 #[inline]
 pub fn made() -> Option<&'static SpanClock> {
     CLOCK.get()
-}
-
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -27,10 +27,7 @@ impl Cpu {
     /// Reads it for the process with this id and start time (clock ticks since boot). `None` when
     /// it has ended, even if nobody has reaped it yet.
     pub fn of(pid: Pid, started_ticks: u64) -> Option<Cpu> {
-        let stat = stat(pid)?;
-        if stat.started_ticks != started_ticks || matches!(stat.state, b'Z' | b'X') {
-            return None;
-        }
+        let stat = Stat::of(pid).filter(|stat| stat.is_still(started_ticks))?;
         let total_ns = process_ns(pid)?;
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let mut queue_ns = 0;
@@ -70,10 +67,5 @@ impl Cpu {
 
 /// Returns the start time of a process in clock ticks since boot, which with its id identifies it.
 pub fn started_ticks(pid: Pid) -> Option<u64> {
-    Some(stat(pid)?.started_ticks)
-}
-
-fn stat(pid: Pid) -> Option<Stat> {
-    let mut buffer = [0; 1024];
-    Stat::parse(read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok()?)
+    Some(Stat::of(pid)?.started_ticks)
 }

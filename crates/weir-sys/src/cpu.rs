@@ -1,4 +1,5 @@
-//! The time-stamp counter, and the CPU time of this thread and of other processes.
+//! The time-stamp counter, the monotonic clock, and the CPU time of this thread and of other
+//! processes.
 
 use crate::Pid;
 use rustix::time::{ClockId, clock_gettime};
@@ -16,8 +17,18 @@ pub fn counter() -> Option<u64> {
 
 /// The CPU time that this thread has used. It stands still while the thread is stopped or waits.
 pub fn thread_ns() -> u64 {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
-    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+    now_ns(ClockId::ThreadCPUTime)
+}
+
+/// The time by the monotonic clock, which all processes share and the kernel's events bear.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    now_ns(ClockId::Monotonic)
+}
+
+fn now_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// The CPU time of another process to the nanosecond, of all its threads including those that ended

@@ -6,6 +6,7 @@
 
 use crate::forks;
 use crate::mapping::{Mapping, Sharing};
+use crate::proc::Stat;
 use std::io;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
@@ -69,9 +70,7 @@ impl OwnedThread {
 
 /// The CPU on which a thread of this process ran last. `None` if it has ended.
 pub fn last_cpu(thread: crate::Pid) -> Option<usize> {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
-    // proc(5): field 39, and the second, which may have spaces, ends at the last parenthesis.
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?.parse().ok()
+    Stat::read(&format!("/proc/self/task/{thread}/stat"))?.cpu
 }
 
 #[cfg(test)]

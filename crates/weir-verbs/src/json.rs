@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::fmt::Write as _;
+pub use weir_measure::proc::{gid, name as command, uid};
 use weir_policy::text::is_unsafe_to_print;
 
 /// A document: the keys that all begin with, then those of the verb.
@@ -87,30 +88,6 @@ pub fn process(pid: i32, known_uid: Option<u32>, more: Value) -> Value {
         object.extend(more);
     }
     Value::Object(object)
-}
-
-/// The name of a process, as the process chose it, so not safe for a terminal. At most 15 bytes.
-pub fn command(pid: i32) -> Option<String> {
-    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
-    Some(String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned())
-}
-
-/// The effective user of a process.
-pub fn uid(pid: i32) -> Option<u32> {
-    effective(pid, "Uid:")
-}
-
-/// The effective group of a process.
-pub fn gid(pid: i32) -> Option<u32> {
-    effective(pid, "Gid:")
-}
-
-/// The second number of a line of `/proc/PID/status`: the effective one.
-fn effective(pid: i32, name: &str) -> Option<u32> {
-    let status = std::fs::read(format!("/proc/{pid}/status")).ok()?;
-    let status = String::from_utf8_lossy(&status);
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

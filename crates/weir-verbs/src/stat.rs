@@ -21,8 +21,11 @@ use std::time::Instant;
 use weir::stat::{
     EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
 };
+use weir_measure::proc::words;
 
 const SCHEMA: &str = "weir.stat/2";
+/// Most bytes read of a command.
+const COMMAND_BYTES: usize = 1 << 20;
 
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
     if let Some(pid) = options.pid
@@ -120,11 +123,11 @@ fn running(only: Option<i32>) -> Vec<Running> {
     let others = all.filter(|pid| *pid != me && only.is_none_or(|only| only == *pid));
     let of_weir = others.filter(|pid| own.is_some() && program(&pid.to_string()) == own);
     let of_weir = of_weir.filter_map(|pid| {
-        let words = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let words = String::from_utf8_lossy(&words);
-        let words: Vec<&str> = words.split_terminator('\0').skip(1).collect();
+        let words = words(pid, COMMAND_BYTES);
+        let words = words.get(1..)?;
         let command = format!("weir {}", words.join(" "));
-        matches!(words.first(), Some(&"run" | &"buffer")).then_some(Running { pid, command })
+        let is_one = matches!(words.first()?.as_str(), "run" | "buffer");
+        is_one.then_some(Running { pid, command })
     });
     of_weir.collect()
 }

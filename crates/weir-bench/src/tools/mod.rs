@@ -33,7 +33,6 @@ pub(crate) mod stream;
 
 use peer::PeerProcess;
 use rustix::fs::{Mode, OFlags};
-use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -45,6 +44,7 @@ use weir_measure::bench::case::{
 use weir_measure::bench::latency::open_loop;
 pub use weir_measure::bench::params::size;
 use weir_measure::bench::params::{Params, Placement, Unit};
+pub use weir_sys::cpu::monotonic_ns as now_ns;
 
 /// Long compared with the resolution of the clock, short compared with a disturbance.
 const BATCH_NS: u64 = 2_000_000;
@@ -222,12 +222,6 @@ pub fn two_cpus(site: &Site) -> Result<(usize, usize), CaseError> {
         [here, there, ..] if here != there => Ok((here as usize, there as usize)),
         _ => Err(CaseError::left_out("two known CPUs are needed")),
     }
-}
-
-/// Returns the nanoseconds of the monotonic clock, which all processes share.
-pub fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Opens an unnamed file that is read and written past the page cache.

@@ -1,7 +1,7 @@
 //! The files and devices for which a group waited.
 
 use super::classify::Awaited;
-use crate::proc::{Descriptor, descriptor, field, read_whole, special};
+use crate::proc::{Descriptor, descriptor, field, link, read_whole, special};
 use std::path::Path;
 use weir_doctor::facts::{FileWait, FileWaitKind};
 use weir_doctor::sort;
@@ -84,8 +84,7 @@ impl Files {
 fn name(pid: Pid, key: &Key, awaited: Awaited) -> FileWait {
     match (key, awaited) {
         (Key::Open(_), Awaited::File(fd)) => {
-            let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok();
-            let path = link.map(|path| path.to_string_lossy().into_owned());
+            let path = link(pid, fd).map(|path| path.to_string_lossy().into_owned());
             let driver = || driver(special(pid, fd)?);
             let on = driver().or_else(|| mount_of(pid, fd));
             FileWait { path, on, ..FileWait::default() }
@@ -150,9 +149,8 @@ fn mount_of(pid: Pid, fd: i32) -> Option<String> {
     let mut buffer = [0; 512];
     let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer).ok()?;
     let id = field(std::str::from_utf8(text).ok()?, "mnt_id")?.to_owned();
-    let mut table = vec![0; MOUNTS_BYTES];
-    let table = read_whole(&format!("/proc/{pid}/mountinfo"), &mut table)?;
-    mount_in(&String::from_utf8_lossy(table), &id)
+    let table = read_whole(&format!("/proc/{pid}/mountinfo"), MOUNTS_BYTES)?;
+    mount_in(&String::from_utf8_lossy(&table), &id)
 }
 
 /// Searches the text of `mountinfo`: after `-` stand the type and the source.

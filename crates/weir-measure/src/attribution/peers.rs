@@ -6,14 +6,14 @@
 //! descriptors of accessible processes then finds its owners.
 
 use super::diag::unix_peer;
-use crate::proc::{borrow, identity, read_whole};
+use crate::proc::{borrow, descriptors, identity, link, name, read_whole};
 use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use std::net::{IpAddr, SocketAddr as InetAddr};
 use std::os::fd::OwnedFd;
 use weir_doctor::facts::{Peer, PeerKind};
 use weir_sys::Pid;
-use weir_sys::proc::{processes, read_small};
+use weir_sys::proc::processes;
 
 /// Most processes whose descriptors are searched for a socket.
 const MOST_PROCESSES: usize = 4096;
@@ -64,11 +64,8 @@ pub fn find(pid: Pid, fd: i32) -> Found {
 /// Whether process `pid` has the socket with this inode open.
 pub fn holds(pid: Pid, inode: u64) -> bool {
     let target = format!("socket:[{inode}]");
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    let mut entries = entries.flatten();
-    entries.any(|entry| {
-        std::fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == target.as_str())
-    })
+    let is_it = |fd| link(pid, fd).is_some_and(|link| link.as_os_str() == target.as_str());
+    descriptors(pid).is_some_and(|mut all| all.any(is_it))
 }
 
 fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Found> {
@@ -132,10 +129,9 @@ fn is_of_this_host(far: IpAddr, own: IpAddr) -> bool {
 /// Finds the inode of the socket with own address `far` and peer `own` in the tables of the network
 /// namespace of process `pid`.
 fn inode_of(pid: Pid, far: InetAddr, own: InetAddr) -> Option<u64> {
-    let mut buffer = vec![0; TABLE_BYTES];
     ["tcp", "tcp6"].into_iter().find_map(|table| {
-        let text = read_whole(&format!("/proc/{pid}/net/{table}"), &mut buffer)?;
-        find_connection(&String::from_utf8_lossy(text), far, own)
+        let text = read_whole(&format!("/proc/{pid}/net/{table}"), TABLE_BYTES)?;
+        find_connection(&String::from_utf8_lossy(&text), far, own)
     })
 }
 
@@ -179,9 +175,7 @@ fn owners_of(inode: u64) -> Vec<Pid> {
 }
 
 fn name_of(pid: Pid) -> Option<String> {
-    let mut buffer = [0; 64];
-    let text = read_small(&format!("/proc/{pid}/comm"), &mut buffer).ok()?;
-    Some(String::from_utf8_lossy(text).trim_end().to_owned()).filter(|name| !name.is_empty())
+    name(pid).filter(|name| !name.trim().is_empty())
 }
 
 #[cfg(test)]

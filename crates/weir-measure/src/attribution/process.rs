@@ -7,10 +7,12 @@ use super::classify::{Awaited, Endpoints, Hints, awaited, classify};
 use super::locale::locale_of;
 use super::position::Positions;
 use crate::attribution::calls::Call;
-use crate::proc::{Blocked, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes};
+use crate::proc::{
+    Blocked, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes, words, words_in,
+};
 use before::Before;
 use rustix::io::Errno;
-use script::{script_of, words_of};
+use script::script_of;
 use std::path::PathBuf;
 use weir_doctor::facts::Io;
 use weir_doctor::programs::is_posix_shell;
@@ -255,10 +257,11 @@ impl Process {
     /// Whether its arguments are no longer those that were read: a shell that becomes another shell
     /// (`bash -c 'exec bash x.sh'`) keeps its name.
     fn has_other_words(&self) -> bool {
-        let mut buffer = [0; 4096];
-        let text = read_small(&format!("/proc/{}/cmdline", self.pid), &mut buffer).unwrap_or(&[]);
         // Longer ones are cut here. What follows the first words of a shell is seldom another.
-        !text.is_empty() && !self.command.starts_with(&words_of(text).join(" "))
+        let mut words = words(self.pid, 4096);
+        let has_words = !words.is_empty();
+        words.retain(|word| !word.is_empty());
+        has_words && !self.command.starts_with(&words.join(" "))
     }
 
     /// Looks into the file of its program, and into those of its libraries.
@@ -276,17 +279,18 @@ impl Process {
     /// Reads the arguments and the locale. In the middle of execve(2) a process has its new name
     /// but neither arguments nor environment: then they are read again the next time.
     fn describe(&mut self, is_new: bool) {
-        let mut buffer = vec![0; 65_536];
+        const MOST_BYTES: usize = 65_536;
         let pid = self.pid;
-        let text = read_small(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(&[]);
-        let has_arguments = !text.is_empty();
+        let mut words = words(pid, MOST_BYTES);
+        let has_arguments = !words.is_empty();
         // An ended process has none any more.
         if is_new || has_arguments {
-            let words = words_of(text);
+            words.retain(|word| !word.is_empty());
             self.command = words.join(" ");
             self.script = script_of(pid, &words);
+            let mut buffer = vec![0; MOST_BYTES];
             let text = read_small(&format!("/proc/{pid}/environ"), &mut buffer).unwrap_or(&[]);
-            self.locale = locale_of(&words_of(text));
+            self.locale = locale_of(&words_in(text));
             self.described = has_arguments && !text.is_empty();
         }
     }
@@ -294,9 +298,7 @@ impl Process {
     /// Reads the totals that are unavailable after its end: bytes, and the division of its CPU
     /// time.
     pub fn refresh_totals(&mut self) {
-        let mut buffer = [0; 1024];
-        let stat = read_small(&format!("/proc/{}/stat", self.pid), &mut buffer).ok();
-        if let Some(stat) = stat.and_then(Stat::parse) {
+        if let Some(stat) = Stat::of(self.pid) {
             let own_ticks = stat.own_ticks.saturating_sub(self.before.own_ticks);
             let system_ticks = stat.system_ticks.saturating_sub(self.before.system_ticks);
             let share = (system_ticks * 1000).checked_div(own_ticks);
@@ -307,6 +309,7 @@ impl Process {
             let system_ticks = system_ticks.saturating_sub(self.before.waited_system_ticks);
             self.waited_system_ns = system_ticks * tick_ns;
         }
+        let mut buffer = [0; 1024];
         let io = self.io.as_ref().and_then(|io| parse_io(io.read(&mut buffer).ok()?));
         let before = if self.io_is_whole { self.before.io_whole } else { self.before.io_alone };
         self.last_io = io.map(|io| io.since(before)).or(self.last_io);
@@ -315,9 +318,7 @@ impl Process {
     /// Reads its final totals, if it still exists, running or ended: CPU time and its division,
     /// bytes. Returns its state letter and its parent.
     pub fn last_look(&mut self) -> Option<(u8, Pid)> {
-        let mut buffer = [0; 1024];
-        let text = read_small(&format!("/proc/{}/stat", self.pid), &mut buffer).ok()?;
-        let stat = Stat::parse(text)?;
+        let stat = Stat::of(self.pid)?;
         for task in &mut self.tasks {
             task.measure_on_cpu();
         }

@@ -13,9 +13,7 @@ mod waits;
 pub use rate::{Rate, RateQuality};
 
 use crate::attribution::{Fill, PipeWatch};
-use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors, is_anonymous_pipe};
-use crate::why::KERNEL_THREAD;
-use crate::why::stopped::{flags, numbers};
+use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors, is_anonymous_pipe, link};
 use rate::{Counts, Programs};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +21,7 @@ use std::time::Instant;
 use waits::Waits;
 use weir_doctor::sort;
 use weir_sys::Pid;
-use weir_sys::proc::{processes, read_small};
+use weir_sys::proc::{Stat, processes};
 
 /// Most processes whose descriptors are read.
 const MOST_PROCESSES: usize = 32_768;
@@ -217,7 +215,7 @@ impl Sweep {
 /// Returns what a descriptor refers to; `None` for what moves no bytes that the kernel counts for
 /// the process, and for what has been closed.
 fn find(pid: Pid, fd: i32) -> Option<Found> {
-    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    let link = link(pid, fd)?;
     let link = link.to_string_lossy();
     if link.starts_with("pipe:[") {
         let pipe = descriptor(pid, fd).filter(Descriptor::is_pipe)?;
@@ -245,9 +243,7 @@ fn find(pid: Pid, fd: i32) -> Option<Found> {
 
 /// Whether a process exists and is no thread of the kernel.
 fn is_of_a_user(pid: Pid) -> bool {
-    let mut buffer = [0; 1024];
-    let Ok(text) = read_small(&format!("/proc/{pid}/stat"), &mut buffer) else { return false };
-    flags(&numbers(text)) & KERNEL_THREAD == 0
+    Stat::of(pid).is_some_and(|stat| !stat.is_of_kernel())
 }
 
 /// Looks into a pipe by the first holder that lets an end be borrowed.

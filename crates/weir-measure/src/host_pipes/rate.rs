@@ -7,11 +7,10 @@
 
 use super::{HostPipe, Open, Target};
 use crate::proc::{may_move_uncounted, parse_io};
-use crate::why::stopped::numbers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use weir_sys::Pid;
-use weir_sys::proc::read_small;
+use weir_sys::proc::{Stat, read_small};
 
 /// Most programs that are remembered.
 const MOST_PROGRAMS: usize = 4096;
@@ -42,19 +41,15 @@ pub struct Counts {
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
     /// Page faults of the children that it has waited for: they change with every such child.
-    pub(super) child_faults: i64,
+    pub(super) child_faults: u64,
 }
-
-/// Where these faults stand in [`numbers`] (field 11 of proc(5)).
-const CHILD_FAULTS: usize = 7;
 
 impl Counts {
     /// Reads the counts of a process; `None` where they are hidden.
     pub fn of(pid: Pid) -> Option<Counts> {
         let mut buffer = [0; 1024];
         let io = parse_io(read_small(&format!("/proc/{pid}/io"), &mut buffer).ok()?)?;
-        let text = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok()?;
-        let child_faults = numbers(text).get(CHILD_FAULTS).copied()?;
+        let child_faults = Stat::of(pid)?.waited_faults;
         Some(Counts { read_bytes: io.read_bytes, written_bytes: io.write_bytes, child_faults })
     }
 }

@@ -1,17 +1,17 @@
 //! Which file's code lies where in the memory of each sampled process.
 
 use super::records::Mapped;
+use crate::proc::read_whole;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use weir_sys::Pid;
-use weir_sys::proc::refuse_foreign;
 
 /// Most processes whose memory is known at a time.
 const MOST_PROCESSES: usize = 4096;
 /// Most parts of one process's memory.
 const MOST_PARTS: usize = 4096;
 /// Most bytes read of a list of mappings.
-const MOST_BYTES: u64 = 4 << 20;
+const MOST_BYTES: usize = 4 << 20;
 
 /// The memory of all sampled processes.
 #[derive(Debug, Default)]
@@ -75,12 +75,7 @@ impl Memory {
 
 /// Reads the code that a process has mapped; nothing where it has ended.
 fn mapped(pid: Pid) -> Vec<Rc<Mapped>> {
-    use std::io::Read;
-    let path = format!("/proc/{pid}/maps");
-    let mut text = Vec::new();
-    let file = refuse_foreign(&path).ok().and_then(|()| std::fs::File::open(path).ok());
-    // What was read before the process ended counts.
-    let _ = file.map(|file| file.take(MOST_BYTES).read_to_end(&mut text));
+    let text = read_whole(&format!("/proc/{pid}/maps"), MOST_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     text.lines().filter_map(line).take(MOST_PARTS).map(Rc::new).collect()
 }

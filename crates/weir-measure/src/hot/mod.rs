@@ -155,9 +155,7 @@ impl Profiler {
 
     /// Takes what was sampled since the last call. The kernel keeps the samples of about a second.
     pub fn take(&mut self) {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let until_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
-        self.take_until(until_ns);
+        self.take_until(weir_sys::cpu::monotonic_ns());
     }
 
     fn take_until(&mut self, until_ns: u64) {

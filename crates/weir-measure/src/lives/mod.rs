@@ -10,15 +10,14 @@ mod feed;
 pub use adopt::Adopted;
 
 use crate::attribution::{Births, Endpoints};
-use crate::clock::{Clock, monotonic_ns};
-use crate::proc::descriptor;
+use crate::clock::Clock;
+use crate::proc::{descriptor, words};
 use feed::{EventKind, Feed, ProcessEvent, TaskAccount};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use weir_doctor::facts::Io;
 use weir_sys::Pid;
-use weir_sys::cpu::thread_ns;
-use weir_sys::proc::read_small;
+use weir_sys::cpu::{monotonic_ns, thread_ns};
 
 /// Most lives kept; later ones are not told, and the numbers are lower bounds.
 const MOST_LIVES: usize = 50_000;
@@ -182,13 +181,11 @@ impl Lives {
         }
         let begun_ns = thread_ns();
         let ends = Endpoints { input: descriptor(pid, 0), output: descriptor(pid, 1) };
-        let mut buffer = [0; 4096];
-        let text = read_small(&format!("/proc/{pid}/cmdline"), &mut buffer).unwrap_or(&[]);
+        let mut words = words(pid, 4096);
         // What is known in part only would look like a command without pipes.
-        if !text.is_empty() && ends.input.is_some() && ends.output.is_some() {
+        if !words.is_empty() && ends.input.is_some() && ends.output.is_some() {
             life.ends = ends;
-            let words = text.split(|b| *b == 0).filter(|word| !word.is_empty());
-            let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+            words.retain(|word| !word.is_empty());
             life.command = words.join(" ");
         }
         self.spent_ns += thread_ns().saturating_sub(begun_ns);

@@ -1,9 +1,10 @@
 //! What a descriptor of another process refers to, and the descriptors of an epoll set.
 
 use super::io::field;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use weir_sys::Pid;
 use weir_sys::proc::{read_small, refuse_foreign};
 
@@ -105,13 +106,24 @@ pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
 /// bits of the link tell how the file was opened.
 pub fn access(pid: Pid, fd: i32) -> Option<(bool, bool)> {
     let path = format!("/proc/{pid}/fd/{fd}");
+    refuse_foreign(&path).ok()?;
     let link = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some((link.st_mode & 0o400 != 0, link.st_mode & 0o200 != 0))
 }
 
+/// Returns the path or the name that the kernel gives the file behind descriptor `fd` of process
+/// `pid`; `None` when it is closed or hidden.
+pub fn link(pid: Pid, fd: i32) -> Option<PathBuf> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    refuse_foreign(&path).ok()?;
+    std::fs::read_link(path).ok()
+}
+
 /// Returns the numbers of the descriptors that process `pid` has open; `None` where they are hidden.
 pub fn descriptors(pid: Pid) -> Option<impl Iterator<Item = i32>> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let path = format!("/proc/{pid}/fd");
+    refuse_foreign(&path).ok()?;
+    let entries = std::fs::read_dir(path).ok()?;
     Some(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
 }
 
@@ -120,14 +132,8 @@ pub fn descriptors(pid: Pid) -> Option<impl Iterator<Item = i32>> {
 /// Reads `/proc/PID/fdinfo/FD`; at most the first 4096 bytes of it, some 50 descriptors.
 pub fn epoll_interest(pid: Pid, fd: i32) -> Vec<(i32, u32)> {
     let mut buffer = [0; 4096];
-    let path = format!("/proc/{pid}/fdinfo/{fd}");
-    if refuse_foreign(&path).is_err() {
-        return Vec::new();
-    }
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Vec::new() };
-    let n = rustix::io::read(file, &mut buffer).unwrap_or(0);
-    parse_epoll(&buffer[..n])
+    let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer);
+    text.map_or_else(|_| Vec::new(), parse_epoll)
 }
 
 /// Returns the device that descriptor `fd` of process `pid` is: its two numbers, and whether it is

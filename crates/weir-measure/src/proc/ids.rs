@@ -42,6 +42,32 @@ pub fn identity(id: Pid) -> Option<ProcessIdentity> {
     Some(ProcessIdentity { pid: number("Tgid")?, parent: number("PPid")?, name })
 }
 
+/// Returns the name of a process, as the process chose it, so not safe for a terminal: at most 15
+/// bytes, and more for a thread of the kernel. `None` when it is gone or hidden.
+pub fn name(pid: Pid) -> Option<String> {
+    let mut buffer = [0; 128];
+    let text = read_small(&format!("/proc/{pid}/comm"), &mut buffer).ok()?;
+    Some(String::from_utf8_lossy(text).trim_end_matches('\n').to_owned())
+}
+
+/// Returns the effective user of a process; `None` when it is gone or hidden.
+pub fn uid(pid: Pid) -> Option<u32> {
+    effective(pid, "Uid")
+}
+
+/// Returns the effective group of a process; `None` when it is gone or hidden.
+pub fn gid(pid: Pid) -> Option<u32> {
+    effective(pid, "Gid")
+}
+
+/// Returns the second number of a line of `/proc/PID/status`: the effective one.
+fn effective(pid: Pid, field_name: &str) -> Option<u32> {
+    let mut buffer = [0; 4096];
+    let text = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
+    let text = String::from_utf8_lossy(text);
+    field(&text, field_name)?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// Whether this id is in use, hidden or not.
 pub fn is_taken(id: Pid) -> bool {
     rustix::process::Pid::from_raw(id).is_some_and(|id| {
@@ -79,6 +105,15 @@ mod tests {
         assert!(!tasks(me).is_empty());
         assert_eq!(identity(me).expect("known").pid, me);
         assert!(is_taken(me) && is_taken(1) && !is_taken(Pid::MAX));
+    }
+
+    #[test]
+    fn a_process_has_a_name_a_user_and_a_group() {
+        let me = std::process::id() as Pid;
+        assert_eq!(name(me), identity(me).map(|me| me.name));
+        assert_eq!(uid(me), Some(rustix::process::geteuid().as_raw()));
+        assert_eq!(gid(me), Some(rustix::process::getegid().as_raw()));
+        assert_eq!((name(Pid::MAX), uid(Pid::MAX), gid(Pid::MAX)), (None, None, None));
     }
 
     #[test]

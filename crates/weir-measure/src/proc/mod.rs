@@ -10,8 +10,10 @@ mod syscall;
 pub use elf::may_move_uncounted;
 pub use fd::{
     Descriptor, FileKind, access, borrow, descriptor, descriptors, epoll_interest,
-    is_anonymous_pipe, pidfd, position, special,
+    is_anonymous_pipe, link, pidfd, position, special,
 };
-pub use ids::{ProcessIdentity, children, identity, is_child, is_taken, largest_id, last_id};
-pub use io::{field, number, parse_io, peak_rss_bytes, read_whole};
+pub use ids::{
+    ProcessIdentity, children, gid, identity, is_child, is_taken, largest_id, last_id, name, uid,
+};
+pub use io::{field, number, parse_io, peak_rss_bytes, read_whole, words, words_in};
 pub use syscall::Blocked;

@@ -19,7 +19,7 @@ use weir_doctor::partition::Sums;
 use weir_doctor::programs::is_relay;
 use weir_measure_sys::wait::{Reaped, reap};
 use weir_sys::Pid;
-use weir_sys::proc::{ProcFile, Sched, Stat, is_own, read_small};
+use weir_sys::proc::{ProcFile, Sched, Stat, is_own};
 
 /// Why a stage could not be started: the status that a shell would give it, and a sentence.
 pub struct StartFailure {
@@ -124,8 +124,7 @@ impl LiveStage {
         let sched =
             files.sched.as_ref().and_then(|file| Sched::parse(file.read(&mut buffer).ok()?));
         let io = files.io.as_ref().and_then(|file| parse_io(file.read(&mut buffer).ok()?));
-        let stat = read_small(&format!("/proc/{}/stat", files.pid), &mut buffer).ok();
-        let had_children = stat.and_then(Stat::parse).is_some_and(|stat| stat.waited_ticks > 0);
+        let had_children = Stat::of(files.pid).is_some_and(|stat| stat.waited_ticks > 0);
         sampler.end_group(files.group, now_ns);
         let ended = FinalCounters {
             group: files.group,

@@ -14,7 +14,6 @@ mod programs;
 pub use account::{Now, Span};
 
 use crate::attribution::calls::Call;
-use crate::clock::monotonic_ns;
 use account::Account;
 use btf::Types;
 use programs::{LONG, Layout, Maps, ONLY_CHILDREN, SHORT, TRACED, kind};
@@ -25,6 +24,7 @@ use std::io;
 use weir_doctor::facts::Traced;
 use weir_measure_sys::bpf;
 use weir_sys::Pid;
+use weir_sys::cpu::monotonic_ns;
 
 /// Most tasks traced at once.
 const TASKS: u32 = 16_384;

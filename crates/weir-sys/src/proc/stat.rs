@@ -1,12 +1,23 @@
 //! Parsers of `stat` and `schedstat`.
 
+use super::read_small;
+use crate::Pid;
+use std::str::{FromStr, SplitAsciiWhitespace};
+
+/// The flag of a thread of the kernel (`PF_KTHREAD`).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
 /// The fields of `/proc/PID/stat` that weir uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// State letter: `R`, `S`, `D`, `T`, `Z`, ...
     pub state: u8,
     /// Parent process.
-    pub parent: i32,
+    pub parent: Pid,
+    /// Flags of the kernel (`PF_*`).
+    pub flags: u64,
+    /// Minor page faults of the children that it waited for: they change with every such child.
+    pub waited_faults: u64,
     /// CPU time of this process in clock ticks, user and system together, dead threads included.
     pub own_ticks: u64,
     /// System part of `own_ticks`.
@@ -20,27 +31,86 @@ pub struct Stat {
     /// When it started, in clock ticks since the machine started. This tells it from earlier and
     /// later processes with its number.
     pub started_ticks: u64,
+    /// The CPU on which it ran last.
+    pub cpu: Option<usize>,
+    /// The status with which it ended, or in which it is stopped, as waitpid(2) has it. The kernel
+    /// shows 0 to those who may not inspect it.
+    pub exit_status: Option<i32>,
 }
 
 impl Stat {
+    /// Reads that of process `pid`; `None` where there is none, or it is hidden.
+    pub fn of(pid: Pid) -> Option<Stat> {
+        Stat::read(&format!("/proc/{pid}/stat"))
+    }
+
+    /// Reads that of this process, as far as `/proc` shows it: even if it shows another pid
+    /// namespace, `/proc/self` is this process.
+    pub fn own() -> Option<Stat> {
+        Stat::read("/proc/self/stat")
+    }
+
+    pub(crate) fn read(path: &str) -> Option<Stat> {
+        let mut buffer = [0; 1024];
+        Stat::parse(read_small(path, &mut buffer).ok()?)
+    }
+
+    /// Whether it has ended, even if nobody has waited for it yet.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X')
+    }
+
+    /// Whether it is the process that started at this time, and has not ended.
+    pub fn is_still(&self, started_ticks: u64) -> bool {
+        self.started_ticks == started_ticks && !self.has_ended()
+    }
+
+    /// Whether it is a thread of the kernel.
+    pub fn is_of_kernel(&self) -> bool {
+        self.flags & KERNEL_THREAD != 0
+    }
+
     /// Parses the contents of `/proc/PID/stat`.
     pub fn parse(text: &[u8]) -> Option<Stat> {
         // The command name stands in parentheses and may hold any byte, `)` included.
         let after = text.iter().rposition(|&b| b == b')')? + 1;
         let rest = std::str::from_utf8(text.get(after..)?).ok()?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // Field 3 of proc(5) is fields[0] here.
-        let number = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
+        let mut fields = Fields { rest: rest.split_ascii_whitespace(), next: 3 };
+        let state = u8::try_from(fields.take::<char>(3)?).ok()?;
+        let parent = fields.take(4)?;
+        let (flags, waited_faults) = (fields.take(9)?, fields.take(11)?);
+        let (user_ticks, system_ticks) = (fields.take::<u64>(14)?, fields.take(15)?);
+        let (waited_user_ticks, waited_system_ticks) = (fields.take::<u64>(16)?, fields.take(17)?);
         Some(Stat {
-            state: *fields.first()?.as_bytes().first()?,
-            parent: fields.get(1)?.parse().ok()?,
-            own_ticks: number(14)? + number(15)?,
-            system_ticks: number(15)?,
-            waited_ticks: number(16)? + number(17)?,
-            waited_system_ticks: number(17)?,
-            threads: number(20)?,
-            started_ticks: number(22)?,
+            state,
+            parent,
+            flags,
+            waited_faults,
+            own_ticks: user_ticks + system_ticks,
+            system_ticks,
+            waited_ticks: waited_user_ticks + waited_system_ticks,
+            waited_system_ticks,
+            threads: fields.take(20)?,
+            started_ticks: fields.take(22)?,
+            cpu: fields.take(39),
+            exit_status: fields.take(52),
         })
+    }
+}
+
+/// The fields behind the name, which are taken in their order: this needs no list of them.
+struct Fields<'t> {
+    rest: SplitAsciiWhitespace<'t>,
+    /// The number that proc(5) gives the next one.
+    next: usize,
+}
+
+impl Fields<'_> {
+    /// Parses the field with this number, and skips those before it.
+    fn take<T: FromStr>(&mut self, number: usize) -> Option<T> {
+        let skipped = number - self.next;
+        self.next = number + 1;
+        self.rest.nth(skipped)?.parse().ok()
     }
 }
 
@@ -94,14 +164,37 @@ mod tests {
         assert_eq!((stat.state, stat.parent), (b'S', 7));
         assert_eq!((stat.own_ticks, stat.waited_ticks, stat.threads), (30, 70, 5));
         assert_eq!((stat.system_ticks, stat.waited_system_ticks), (20, 40));
+        assert_eq!((stat.flags, stat.waited_faults, stat.started_ticks), (0, 2, 99));
+        assert_eq!((stat.cpu, stat.exit_status), (None, None), "the line ends before them");
+    }
+
+    #[test]
+    fn the_last_fields_are_taken_by_their_numbers() {
+        let numbers = (5..=52).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
+        let stat = Stat::parse(format!("1 (x) S 4 {numbers}\n").as_bytes()).expect("a stat line");
+        assert_eq!((stat.parent, stat.flags, stat.waited_faults), (4, 9, 11));
+        assert_eq!((stat.own_ticks, stat.waited_ticks), (14 + 15, 16 + 17));
+        assert_eq!((stat.threads, stat.started_ticks), (20, 22));
+        assert_eq!((stat.cpu, stat.exit_status), (Some(39), Some(52)));
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_start_until_it_ends() {
+        let me = Stat::of(std::process::id() as Pid).expect("this process");
+        assert_eq!(Stat::own().map(|own| own.started_ticks), Some(me.started_ticks));
+        assert!(me.is_still(me.started_ticks) && !me.is_still(me.started_ticks + 1));
+        assert!(!me.has_ended() && !me.is_of_kernel());
+        let ended = Stat { state: b'Z', ..me };
+        assert!(ended.has_ended() && !ended.is_still(ended.started_ticks));
+        assert_eq!(Stat::of(0), None);
     }
 
     #[test]
     fn reads_the_kernel_s_own_files() {
         let mut buffer = [0; 4096];
-        let text = crate::proc::read_small("/proc/thread-self/stat", &mut buffer).expect("stat");
-        assert_eq!(Stat::parse(text).expect("parses").state, b'R');
-        let text = crate::proc::read_small("/proc/self/schedstat", &mut buffer).expect("sched");
+        let stat = Stat::read("/proc/thread-self/stat").expect("stat");
+        assert!(stat.state == b'R' && stat.cpu.is_some() && stat.exit_status.is_some());
+        let text = read_small("/proc/self/schedstat", &mut buffer).expect("sched");
         assert!(Sched::parse(text).expect("parses").cpu_ns > 0);
     }
 

@@ -7,7 +7,6 @@ use super::rates::{Progress, moved_bytes};
 use crate::report::cut;
 use crate::units;
 use std::cmp::Reverse;
-use std::fs::{read_link, read_to_string};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use unicode_width::UnicodeWidthStr;
 use weir_doctor::sort;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
+use weir_measure::proc::{descriptors, link, position};
 use weir_sys::Pid;
 
 /// The smallest file for which a time left is shown.
@@ -188,29 +188,24 @@ struct Input {
 
 /// Returns the largest regular file that a process has open for reading and has read from.
 fn largest_input(pid: Pid) -> Option<Input> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    let inputs = entries.flatten().take(FILES).filter_map(|entry| {
-        let found = std::fs::metadata(entry.path()).ok()?;
-        if !found.is_file() || found.len() < FILE_BYTES {
-            return None;
-        }
-        let number = entry.file_name();
-        let info = read_to_string(format!("/proc/{pid}/fdinfo/{}", number.to_string_lossy()));
-        let position = reading_position(&info.ok()?)?;
-        let path = read_link(entry.path()).unwrap_or_default();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned())?;
-        Some(Input { name, inode: found.ino(), bytes: found.len(), position })
-    });
-    inputs.max_by_key(|input| input.bytes)
+    let all = descriptors(pid)?.take(FILES);
+    all.filter_map(|fd| input(pid, fd)).max_by_key(|input| input.bytes)
 }
 
-/// Returns, from `/proc/PID/fdinfo/FD`, where a file is read next, if it is open for reading only.
-fn reading_position(info: &str) -> Option<u64> {
-    const ACCESS: u32 = 3;
-    let field = |name| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let flags = u32::from_str_radix(field("flags:")?, 8).ok()?;
-    let position = field("pos:")?.parse().ok()?;
-    (flags & ACCESS == 0 && position > 0).then_some(position)
+/// Returns a large regular file that is open for reading only, if it has been read from.
+fn input(pid: Pid, fd: i32) -> Option<Input> {
+    // The link first: it refuses the processes of another pid namespace.
+    let path = link(pid, fd)?;
+    let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
+    if !found.is_file() || found.len() < FILE_BYTES {
+        return None;
+    }
+    let (position, only_reads) = position(pid, fd)?;
+    if !only_reads || position == 0 {
+        return None;
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned())?;
+    Some(Input { name, inode: found.ino(), bytes: found.len(), position })
 }
 
 /// A part of the line. Parts of low rank get room first.
@@ -269,9 +264,7 @@ fn clock(s: u64) -> String {
 pub fn prints_elsewhere(sampler: &Sampler, group: usize) -> bool {
     let mut pids = sampler.population.pids_of(group).peekable();
     pids.peek().is_some()
-        && pids.all(|pid| {
-            read_link(format!("/proc/{pid}/fd/1")).is_ok_and(|target| !is_terminal(&target))
-        })
+        && pids.all(|pid| link(pid, 1).is_some_and(|target| !is_terminal(&target)))
 }
 
 /// Returns whether an open file is a terminal.
@@ -284,6 +277,9 @@ pub fn is_terminal(target: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::OpenOptions;
+    use std::io::{Seek, SeekFrom};
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn what_matters_most_stands_longest() {
@@ -311,10 +307,19 @@ mod tests {
 
     #[test]
     fn only_files_open_for_reading_alone_are_inputs() {
-        assert_eq!(reading_position("pos:\t4096\nflags:\t0100000\nmnt_id:\t1\n"), Some(4096));
-        assert_eq!(reading_position("pos:\t4096\nflags:\t0100001\n"), None);
-        assert_eq!(reading_position("pos:\t4096\nflags:\t0100002\n"), None);
-        assert_eq!(reading_position("pos:\t0\nflags:\t0100000\n"), None);
-        assert_eq!(reading_position(""), None);
+        let named = tempfile::NamedTempFile::new().expect("a file");
+        named.as_file().set_len(FILE_BYTES).expect("long enough");
+        let position_of = |options: &OpenOptions, at: u64| {
+            let mut file = options.open(named.path()).expect("opened");
+            file.seek(SeekFrom::Start(at)).expect("a position");
+            let found = input(std::process::id() as Pid, file.as_raw_fd());
+            found.map(|found| (found.bytes, found.position))
+        };
+        let options = OpenOptions::new;
+        assert_eq!(position_of(options().read(true), 4096), Some((FILE_BYTES, 4096)));
+        assert_eq!(position_of(options().read(true), 0), None);
+        assert_eq!(position_of(options().write(true), 4096), None);
+        assert_eq!(position_of(options().read(true).write(true), 4096), None);
+        assert!(input(std::process::id() as Pid, 9_999).is_none());
     }
 }

@@ -28,9 +28,7 @@ impl Process {
             task.measure_on_cpu();
             task.before = task.last;
         }
-        let mut buffer = [0; 1024];
-        let stat = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok();
-        let stat = stat.and_then(Stat::parse);
+        let stat = Stat::of(pid);
         let ticks = |of: fn(&Stat) -> u64| stat.as_ref().map_or(0, of);
         let io = |path: String| {
             let mut buffer = [0; 1024];

@@ -1,5 +1,6 @@
 //! The arguments of a process, and the script that a shell among them names.
 
+use crate::proc::link;
 use std::path::PathBuf;
 use weir_doctor::programs::is_posix_shell;
 use weir_sys::Pid;
@@ -13,7 +14,7 @@ pub(super) fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
         let has = |flag: char| options().any(|word| !word.starts_with("--") && word.contains(flag));
         let plain = !has('c') && (has('s') || options().count() == rest.len());
         let is_shell = is_posix_shell(shell.rsplit('/').next()?.trim_start_matches('-'));
-        let input = std::fs::read_link(format!("/proc/{pid}/fd/0")).ok();
+        let input = link(pid, 0);
         return input.filter(|path| is_shell && plain && path.is_absolute() && path.is_file());
     };
     // A relative name is that from where the shell is.
@@ -38,11 +39,6 @@ fn script_word(words: &[String]) -> Option<&String> {
         }
     }
     None
-}
-
-pub(super) fn words_of(text: &[u8]) -> Vec<String> {
-    let words = text.split(|b| *b == 0).filter(|word| !word.is_empty());
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 #[cfg(test)]
