@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{WEIR, have};
+use common::{WEIR, bound, have};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -101,6 +101,31 @@ fn what_was_ignored_when_weir_started_stays_ignored() {
     let line = String::from_utf8_lossy(&output.stdout).into_owned();
     let mask = line.trim().rsplit('\t').next().map(|hex| u64::from_str_radix(hex, 16));
     assert_eq!(mask.expect("a mask").expect("hexadecimal") & 2, 2, "{line}");
+}
+
+/// What nohup starts once died of HUP, since weir listened to it although it was ignored.
+#[test]
+fn a_watch_goes_on_at_a_hangup_that_was_ignored_and_ends_at_an_interrupt() {
+    if !have(&["sh", "sleep"]) {
+        return;
+    }
+    let mut watched = Command::new("sleep").arg("100").spawn().expect("sleep starts");
+    let options = format!("{} --interval 20ms --json -", watched.id());
+    let script = format!("trap '' HUP; exec {WEIR} watch {options}");
+    let mut weir = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn();
+    let weir = weir.as_mut().expect("sh");
+    bound(weir);
+    let mut reports = BufReader::new(weir.stdout.take().expect("piped")).lines();
+    let mut is_reported = || reports.next().is_some_and(|report| report.is_ok());
+    assert!(is_reported(), "weir listens to signals before its first report");
+    kill_process(Pid::from_child(weir), Signal::HUP).expect("sent");
+    // At a signal that it heeds, weir writes the report at hand and ends.
+    let goes_on = (0..20).all(|_| is_reported());
+    kill_process(Pid::from_child(weir), Signal::INT).expect("sent");
+    while is_reported() {}
+    let status = weir.wait().expect("ends");
+    watched.kill().and_then(|()| watched.wait()).expect("it was there");
+    assert!(goes_on && status.success(), "{status}");
 }
 
 #[test]

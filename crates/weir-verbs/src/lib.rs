@@ -1,9 +1,10 @@
 //! The verbs of the `weir` command.
 //!
 //! Each verb has a file or folder: `run`, `bench`, `compare`, `history`, `stat`, `tune`, `port`,
-//! `buffer`, `net`, `model`, `why`, `top`, `pages` (completions and manual pages). They share `args`
-//! (the command line), `shell` (cuts a pipeline's text into stages), `report` (the report of a run), `json` and `output`
-//! (the output of all verbs), and `fault` (errors).
+//! `buffer`, `net`, `model`, `why`, `top`, `pages` (completions and manual pages). They share
+//! `args` (the command line), `shell` (cuts a pipeline's text into stages), `report` (the report of
+//! a run), `json` and `output` (the output of all verbs), `signals` (what ends a verb), `places`
+//! (paths, and files that are kept), and `fault` (errors).
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod port;
 mod report;
 mod run;
 mod shell;
+mod signals;
 mod stat;
 mod top;
 mod tune;

@@ -12,12 +12,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use serde::Serialize;
-use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_measure_sys::signals::is_ignored;
 use weir_policy::text::{printable, printable_lines};
 
 /// Writes text for people to standard output. If the reader has left, that is not an error.
@@ -108,15 +106,6 @@ impl Output {
     fn unwritable(&self, error: impl std::fmt::Display) -> Fault {
         Fault::unwritable(self.path.as_deref(), error)
     }
-}
-
-/// Handles signals in a separate thread, except those that were ignored when weir was started.
-pub fn hear_beside(all: &[i32], mut hear: impl FnMut(i32) + Send + 'static) -> Result<(), Fault> {
-    let cannot = Fault::cannot("listen for signals");
-    let mut signals =
-        Signals::new(all.iter().filter(|signal| !is_ignored(**signal))).map_err(&cannot)?;
-    let listen = move || signals.forever().for_each(&mut hear);
-    std::thread::Builder::new().name("signals".into()).spawn(listen).map(drop).map_err(cannot)
 }
 
 /// Creates a progress bar on standard error; it is hidden if it is not wanted or standard error is

@@ -35,7 +35,7 @@ fn read(name: &str) -> Figures {
 
 fn write(name: &str, known: &Figures) {
     if let (Some(path), Ok(text)) = (file(name), serde_json::to_vec_pretty(known)) {
-        let _ = crate::places::replace(&path, &text);
+        let _ = crate::places::keep(&path, &text);
     }
 }
 

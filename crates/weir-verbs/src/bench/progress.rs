@@ -3,6 +3,7 @@
 use super::list;
 use crate::fault::{Fault, INTERRUPTED, tell};
 use crate::output::progress_bar;
+use crate::signals::{Again, stop_flag};
 use indicatif::ProgressBar;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,14 +29,7 @@ impl BenchProgress {
     /// Prints what will be done, and listens for interrupts from here on. The first interrupt ends the
     /// run and keeps what it has measured. A second one ends the command.
     pub fn begin(&mut self, plan: &Plan) -> Result<(), Fault> {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        use signal_hook::flag;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let again = i32::from(INTERRUPTED);
-            flag::register_conditional_shutdown(signal, again, self.stop.clone())
-                .and_then(|_| flag::register(signal, self.stop.clone()))
-                .map_err(Fault::cannot("listen for signals"))?;
-        }
+        self.stop = stop_flag(Again::Exits(INTERRUPTED))?;
         self.begun = Instant::now();
         if !self.bar.is_hidden() {
             self.bar.println(format!(

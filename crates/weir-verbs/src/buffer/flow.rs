@@ -7,11 +7,12 @@
 use super::display::{Display, Shown};
 use super::ends::{BufferInput, BufferOutput, DescriptorKind, can_splice, move_on};
 use super::rate::Rate;
-use super::signals::Heard;
 use super::wait::{Each, wait_for};
 use crate::fault::Fault;
+use crate::signals::Heard;
 use rustix::event::{PollFlags, Timespec};
 use rustix::io::Errno;
+use signal_hook::consts::SIGUSR1;
 use std::time::{Duration, Instant};
 use weir::{BacklogReader, BacklogWriter, ErrorKind, Pool};
 
@@ -124,7 +125,7 @@ impl<'a> Flow<'a> {
     /// Passes on all input.
     pub fn run(&mut self) -> Result<BufferEnd, Fault> {
         loop {
-            if let Some(signal) = self.heard.came() {
+            if let Some(signal) = self.heard.end() {
                 return Ok(BufferEnd::Signal(signal));
             }
             self.look();
@@ -186,7 +187,7 @@ impl<'a> Flow<'a> {
 
     /// Shows the progress at its interval, and when a signal asks for it.
     fn look(&mut self) {
-        if self.heard.asks_for_report() {
+        if self.heard.take().has(SIGUSR1) {
             self.display.report(&self.shown());
         }
         let now = Instant::now();

@@ -3,35 +3,37 @@
 //! [`ends`] prepares standard input and output. [`flow`] carries the bytes from one to the other,
 //! within the bounds of [`rate`], and sleeps in [`wait`]. [`display`] shows the progress in a row of
 //! the terminal ([`rows`]), and [`stats`] prints the figures at the end, even if the buffer is
-//! interrupted ([`signals`]).
+//! interrupted ([`mod@crate::signals`]).
 
 mod display;
 mod ends;
 mod flow;
 mod rate;
 mod rows;
-mod signals;
 mod stats;
 mod wait;
 
 use crate::args::{BufferOptions, PoolFlags};
 use crate::fault::{Fault, die, tell};
 use crate::output::{Output, print_err};
+use crate::signals::{ENDS, Heard};
 use crate::units::{binary, capacity};
 use display::{Display, StreamFacts};
 use ends::{BufferInput, BufferOutput};
 use flow::{BufferEnd, Flow};
 use rate::Rate;
 use rustix::io::Errno;
-use signal_hook::consts::SIGPIPE;
-use signals::Heard;
+use signal_hook::consts::{SIGPIPE, SIGUSR1};
 use stats::Stats;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir::{ErrorKind, Pool, PoolOptions};
 use weir_cli_sys::sigpipe_was_ignored;
 use weir_measure_sys::usage::Usage;
+
+/// How long an interrupted buffer may take to print its figures.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.json.is_stdout() {
@@ -44,7 +46,8 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     let output_file = named(options.output.as_deref());
     ends::take_files(input_file, output_file)?;
     let (input, output) = (BufferInput::new(input_file)?, BufferOutput::new(output_file)?);
-    let heard = Heard::new()?;
+    // USR1 asks for a report.
+    let heard = Heard::start(&ENDS, &[SIGUSR1], PATIENCE, Display::end_line)?;
     let begun = Instant::now();
     let facts = StreamFacts {
         memory_bytes: options.pool.memory,

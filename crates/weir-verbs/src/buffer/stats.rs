@@ -100,7 +100,7 @@ impl Stats {
         let ended = if self.ended == "done" { "" } else { self.ended };
         let ended = if ended.is_empty() { String::new() } else { format!(" ({ended})") };
         let share = 100 * self.max_memory_bytes / self.memory_bytes.max(1);
-        let memory = format!("at most: {share}% of {}", capacity(self.memory_bytes));
+        let memory = format!("at most: {share} % of {}", capacity(self.memory_bytes));
         let row = |name: &str, count: u64, note: &str| {
             let line = format!("  {name:<10}{:>8}  {note}", bytes(count));
             format!("{}\n", line.trim_end())

@@ -1,7 +1,7 @@
 //! Waiting for input, output and the backlog at once.
 
-use super::signals::Heard;
 use crate::fault::Fault;
+use crate::signals::Heard;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::stdio::{stdin, stdout};

@@ -40,6 +40,8 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
-    tell(&format!("icmpd ends: {}", counts.join(", ")));
+    let counts =
+        if counts.is_empty() { String::from("nothing was received") } else { counts.join(", ") };
+    tell(&format!("icmpd ends: {counts}"));
     Ok(ExitCode::SUCCESS)
 }

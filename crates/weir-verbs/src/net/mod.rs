@@ -23,13 +23,12 @@ mod up;
 
 use crate::args::{NetCommand, NetVerb};
 use crate::fault::{Fault, tell};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use crate::signals::{self, Again};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use weir::Listener;
-use weir_measure_sys::signals::is_ignored;
 use weir_net::{Error, ErrorKind};
 
 pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
@@ -49,14 +48,9 @@ pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
     }
 }
 
-/// A flag that INT, TERM and HUP set, except those that were ignored before.
+/// A flag that INT, TERM and HUP set, however often they come.
 fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
-        let registered = signal_hook::flag::register(signal, stop.clone());
-        registered.map_err(Fault::cannot("listen for signals"))?;
-    }
-    Ok(stop)
+    signals::stop_flag(Again::AsFirst)
 }
 
 /// Publishes the profile of this process for `weir net profile`.

@@ -6,12 +6,11 @@ use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::{Outlet, progress_bar};
+use crate::signals::{Again, stop_flag};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_doctor::sort;
@@ -25,7 +24,7 @@ const PACKETS: (&str, &str) = ("switch", "ip.verify");
 const MOST_FILES: usize = 256;
 
 pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
-    let stop = interrupts()?;
+    let stop = stop_flag(Again::Kills)?;
     let mut outlet = Outlet::open(&options.json)?.in_lines(options.interval.is_some());
     let mut observed = open_all(options)?;
     let length = options.interval.unwrap_or(options.seconds);
@@ -45,17 +44,6 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
         }
         before = after;
     }
-}
-
-/// A flag that the first interrupt sets; the second interrupt kills.
-fn interrupts() -> Result<Arc<AtomicBool>, Fault> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(Fault::cannot("listen for signals"))?;
-    }
-    Ok(stop)
 }
 
 /// Opens the profiles that were asked for. If these are all of a switch, those that cannot be read

@@ -4,20 +4,17 @@ use super::asked;
 use crate::args::RelayOptions;
 use crate::fault::{Fault, tell};
 use crate::output::{Outlet, aligned, trimmed};
+use crate::signals::stop_pipe;
 use crate::units::count;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::fd::AsFd;
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
-use weir_measure_sys::signals::is_ignored;
 use weir_net::relay::{DirectionCounts, Impairments, Relay, RelayEnd};
 
 pub fn relay(options: &RelayOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
-    let stop = hear_signals().map_err(Fault::cannot("listen for signals"))?;
+    let stop = stop_pipe()?;
     let seed = options.seed.unwrap_or_else(seed_of_the_clock);
     let settings = settings(options, seed);
     let mut relay =
@@ -56,15 +53,6 @@ fn settings(options: &RelayOptions, seed: u64) -> Impairments {
 fn seed_of_the_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |time| time.as_nanos() as u64)
-}
-
-/// The read end of a pipe that becomes readable when a signal asks the relay to end.
-fn hear_signals() -> io::Result<OwnedFd> {
-    let (stop, signalled) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal)) {
-        signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
-    }
-    Ok(stop)
 }
 
 fn end(place: &RelayEnd) -> String {

@@ -4,6 +4,7 @@ use super::netns::Netns;
 use super::{asked, publish, stop_flag};
 use crate::args::NetUpOptions;
 use crate::fault::{Fault, tell};
+use crate::run::status::{exit_code, unstarted_code};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
@@ -161,9 +162,7 @@ impl Commanded {
                 Ok(status) => exit_code(status),
                 Err(error) => {
                     tell(&format!("cannot start '{object}': {error}"));
-                    // The statuses that shells give.
-                    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
-                    ExitCode::from(if is_missing { 127 } else { 126 })
+                    unstarted_code(&error)
                 }
             }
         });
@@ -188,11 +187,4 @@ impl Commanded {
         let status = self.waiting.map(|waiting| waiting.join().unwrap_or(ExitCode::FAILURE));
         status.unwrap_or(ExitCode::SUCCESS)
     }
-}
-
-/// The status that a shell would give for a command.
-fn exit_code(status: std::process::ExitStatus) -> ExitCode {
-    use std::os::unix::process::ExitStatusExt;
-    let of_signal = status.signal().map_or(1, |signal| 128 + signal as u8);
-    ExitCode::from(status.code().map_or(of_signal, |code| code as u8))
 }

@@ -5,14 +5,13 @@ use super::end::ReadingPort;
 use super::form::Form;
 use crate::args::PortReadOptions;
 use crate::fault::{Fault, die};
-use crate::output::{Output, hear_beside};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+use crate::output::Output;
+use crate::signals::{ENDS, Heard};
+use signal_hook::consts::SIGPIPE;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir::{Event, Received, Timeout};
-use weir_measure_sys::signals::die_of;
 
 /// Bytes that are gathered before they are printed, while more messages come.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -43,8 +42,6 @@ enum ReadEnd {
 #[derive(Default)]
 struct SharedPort {
     port: Mutex<Option<ReadingPort>>,
-    /// The signal that came, or 0.
-    came: AtomicI32,
 }
 
 impl SharedPort {
@@ -76,9 +73,9 @@ pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
     check_name(&options.name)?;
     let output = Output::of_records(&options.json)?;
     let shared = Arc::new(SharedPort::default());
-    hear_signals(&shared)?;
+    let heard = hear_signals(&shared)?;
     *shared.port() = Some(ReadingPort::create(options)?);
-    let end = PortPrinter::new(options, &shared, output).run();
+    let end = PortPrinter::new(options, (&shared, &heard), output).run();
     match &end {
         // Nobody reads the output any more, and that is no news.
         Ok(ReadEnd::Signal(SIGPIPE) | ReadEnd::Done) | Err(_) => {}
@@ -94,20 +91,15 @@ pub fn read(options: &PortReadOptions) -> Result<ExitCode, Fault> {
 /// Handles signals from now on, except those that were ignored when weir was started. The thread that
 /// prints ends at its next check. If it hangs because nobody reads its output, the signal thread
 /// closes the port and ends the process.
-fn hear_signals(shared: &Arc<SharedPort>) -> Result<(), Fault> {
+fn hear_signals(shared: &Arc<SharedPort>) -> Result<Arc<Heard>, Fault> {
     let shared = Arc::clone(shared);
-    let hear = move |signal| {
-        shared.came.store(signal, Ordering::Relaxed);
-        std::thread::sleep(PATIENCE);
-        shared.close_soon();
-        let _ = die_of(signal);
-    };
-    hear_beside(&[SIGHUP, SIGINT, SIGTERM], hear)
+    Heard::start(&ENDS, &[], PATIENCE, move || shared.close_soon())
 }
 
 struct PortPrinter<'a> {
     options: &'a PortReadOptions,
     shared: &'a SharedPort,
+    heard: &'a Heard,
     form: Form,
     buffer: Vec<u8>,
     out: Vec<u8>,
@@ -121,12 +113,13 @@ struct PortPrinter<'a> {
 impl<'a> PortPrinter<'a> {
     fn new(
         options: &'a PortReadOptions,
-        shared: &'a SharedPort,
+        (shared, heard): (&'a SharedPort, &'a Heard),
         output: Output,
     ) -> PortPrinter<'a> {
         PortPrinter {
             options,
             shared,
+            heard,
             form: Form::new(options),
             buffer: vec![0; MESSAGE_BYTES],
             out: Vec::new(),
@@ -138,9 +131,9 @@ impl<'a> PortPrinter<'a> {
 
     fn run(&mut self) -> Result<ReadEnd, Fault> {
         loop {
-            let came = self.shared.came.load(Ordering::Relaxed);
+            let came = self.heard.end();
             let over = self.is_over()?;
-            let more = came == 0 && !over && self.take(Duration::ZERO)?;
+            let more = came.is_none() && !over && self.take(Duration::ZERO)?;
             if more && self.out.len() < BLOCK_BYTES {
                 continue;
             }
@@ -149,9 +142,9 @@ impl<'a> PortPrinter<'a> {
             }
             self.shared.port().iter_mut().for_each(ReadingPort::tell_of_trouble);
             match (came, over) {
-                (0, false) => {}
-                (0, true) => return Ok(ReadEnd::Done),
-                _ => return Ok(ReadEnd::Signal(came)),
+                (None, false) => {}
+                (None, true) => return Ok(ReadEnd::Done),
+                (Some(signal), _) => return Ok(ReadEnd::Signal(signal)),
             }
             if more || self.take(self.patience())? {
                 continue;

@@ -131,8 +131,8 @@ pub fn pipeline_key(text: &str) -> String {
 /// Returns whether weir can read this file, if there is one, and replace it.
 pub fn is_usable(path: &Path) -> bool {
     let usable = !matches!(read(path), Err(Trouble::Newer(_) | Trouble::Io(_)));
+    // The last ancestor of a relative path is empty, and does not exist.
     let there = path.ancestors().skip(1).find(|directory| directory.exists());
-    let there = there.filter(|directory| !directory.as_os_str().is_empty());
     let directory = there.unwrap_or(Path::new("."));
     usable && rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
 }
@@ -232,7 +232,7 @@ pub fn now_unix_s() -> u64 {
 
 fn write(path: &Path, memory: &Memory) -> Result<(), Trouble> {
     let text = serde_json::to_vec_pretty(memory).map_err(std::io::Error::other)?;
-    Ok(crate::places::replace(path, &text)?)
+    Ok(crate::places::keep(path, &text)?)
 }
 
 #[cfg(test)]

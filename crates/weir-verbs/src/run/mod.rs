@@ -19,7 +19,7 @@ mod rounds;
 mod sentinel;
 mod several;
 mod sh;
-mod status;
+pub mod status;
 mod watch;
 mod watching;
 

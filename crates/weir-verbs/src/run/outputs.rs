@@ -4,14 +4,13 @@ use crate::args::RunOptions;
 use crate::fault::tell;
 use crate::output::print_json;
 use crate::report::{self, Detail, Look, Report};
+use crate::signals::survive_size_limit;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
 use weir_cli_sys::closed_standard_descriptors;
 
 /// Where the report goes. The files are opened before the run, so that weir reports a bad name at once,
@@ -115,9 +114,7 @@ impl Target {
     }
 
     fn write(&self, text: &str) {
-        // A file at its size limit (`ulimit -f`) is an error and must not kill weir. The signal is
-        // handled only now: the stages would inherit that it is ignored.
-        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+        survive_size_limit();
         let (result, name) = match self {
             Target::Stdout => return print_json(text).unwrap_or_else(|fault| fault.tell()),
             Target::Stderr => (io::stderr().lock().write_all(text.as_bytes()), "standard error"),

@@ -5,14 +5,13 @@
 
 use crate::args::LookInside;
 use crate::fault::tell;
+use crate::places::{directory_of, replace};
 use crate::report::{Report, chrome_trace, html};
+use crate::signals::survive_size_limit;
 use rustix::fs::{Access, access};
-use signal_hook::consts::SIGXFSZ;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The files that were asked for and can be written.
 #[derive(Debug, Default)]
@@ -51,23 +50,16 @@ impl Pages {
     }
 }
 
-/// Returns the directory in which a file stands.
-fn directory(path: &Path) -> &Path {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    directory.unwrap_or(Path::new("."))
-}
-
 fn writable(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),
         Ok(found) if !found.is_file() => Ok(access(path, Access::WRITE_OK)?),
-        _ => Ok(access(directory(path), Access::WRITE_OK)?),
+        _ => Ok(access(directory_of(path), Access::WRITE_OK)?),
     }
 }
 
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    // A file at its size limit (`ulimit -f`) is an error and must not kill weir.
-    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    survive_size_limit();
     // What a link points to is replaced, and not the link.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
@@ -75,11 +67,7 @@ fn write(path: &Path, text: &[u8]) -> io::Result<()> {
         return File::options().write(true).open(&path)?.write_all(text);
     }
     // As for any new file, the mask decides who may read it.
-    let mut builder = tempfile::Builder::new();
-    builder.permissions(std::fs::Permissions::from_mode(0o666));
-    let mut new = builder.tempfile_in(directory(&path))?;
-    new.write_all(text)?;
-    new.persist(&path).map(drop).map_err(|error| error.error)
+    replace(&path, text, 0o666)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::outputs::Outputs;
 use super::sentinel::Sentinel;
+use super::status::{shell_code, unstarted_code};
 use super::watch::Watch;
 use super::{judge, runner};
 use crate::args::{LiveView, PIPE_BYTES, SAMPLE_MS};
@@ -12,16 +13,17 @@ use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use weir_cli_sys::{closed_standard_descriptors, sigpipe_was_ignored};
 use weir_doctor::ending::Ending;
 use weir_measure::attribution::Sampler;
+use weir_measure::proc::words;
 use weir_measure::runner::{Forward, Job, Launch, StageSpec, Watcher};
 use weir_measure_sys::spawn::{Differences, exec_with};
-use weir_sys::proc::{Stat, is_own, read_small};
+use weir_sys::Pid;
+use weir_sys::proc::{Stat, is_own};
 
 const BASH: &str = "bash";
 /// The variable that names the `weir sh` that reports: its process, and when that started.
@@ -42,7 +44,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         let differences = Differences { closed, file_limit, pipe_ignored };
         let error = exec_with(Command::new(BASH).args(words), differences);
         tell(&format!("cannot start bash: {error}"));
-        ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+        unstarted_code(&error)
     };
     if is_inner() || is_below_run() || is_interactive(&words) {
         return Ok(become_bash(&words));
@@ -79,11 +81,7 @@ pub fn sh(words: Vec<OsString>) -> Result<ExitCode, Fault> {
         return Ok(become_bash(&words));
     }
     let ending = run.ending.unwrap_or(Ending::Code(1));
-    let status = match ending {
-        Ending::Code(code) => code,
-        Ending::Signal(signal) => 128 + signal,
-    };
-    outputs.append(&judge(run, &label, job.closed, status));
+    outputs.append(&judge(run, &label, job.closed, shell_code(ending)));
     Ok(match ending {
         Ending::Code(code) => ExitCode::from(code as u8),
         Ending::Signal(signal) => die(signal),
@@ -132,21 +130,20 @@ impl Watcher for ShWatch {
 /// Returns the process and the time at which it started. Another process may get the same number later.
 fn own_name() -> String {
     let pid = std::process::id();
-    format!("{pid}:{}", started_ticks(pid).unwrap_or(0))
+    format!("{pid}:{}", Stat::of(pid as Pid).map_or(0, |stat| stat.started_ticks))
 }
 
-fn started_ticks(pid: u32) -> Option<u64> {
-    let mut buffer = [0; 1024];
-    let stat = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok().and_then(Stat::parse)?;
-    (stat.state != b'Z').then_some(stat.started_ticks)
+/// Whether the process runs that had this number and started at this time.
+fn still_runs(pid: Pid, started_ticks: u64) -> bool {
+    Stat::of(pid).is_some_and(|stat| stat.is_still(started_ticks))
 }
 
 /// Returns whether a running `weir sh` reports what this process starts. A `weir sh` that has ended does not.
 fn is_inner() -> bool {
     let Some(named) = std::env::var(REPORTING).ok() else { return false };
     let Some((pid, started)) = named.split_once(':') else { return false };
-    let (Ok(pid), Ok(started)) = (pid.parse::<u32>(), started.parse::<u64>()) else { return false };
-    started_ticks(pid) == Some(started) || (started == 0 && started_ticks(1).is_none())
+    let (Ok(pid), Ok(started)) = (pid.parse(), started.parse()) else { return false };
+    still_runs(pid, started) || (started == 0 && Stat::of(1).is_none())
 }
 
 /// Returns whether a `weir run` is an ancestor of this process, and so reports what this process starts. It
@@ -156,25 +153,16 @@ fn is_below_run() -> bool {
     if !is_own() {
         return false;
     }
-    let parent = |pid: &u32| {
-        let mut buffer = [0; 1024];
-        let stat = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok()?;
-        u32::try_from(Stat::parse(stat)?.parent).ok().filter(|parent| *parent > 0)
-    };
-    std::iter::successors(parent(&std::process::id()), parent).take(MOST_ABOVE).any(is_run)
+    let parent = |pid: &Pid| Some(Stat::of(*pid)?.parent).filter(|parent| *parent > 0);
+    let first = parent(&(std::process::id() as Pid));
+    std::iter::successors(first, parent).take(MOST_ABOVE).any(is_run)
 }
 
 /// Returns whether a process is a `weir run`, from the words that started it.
-fn is_run(pid: u32) -> bool {
-    const LENGTH: u64 = 4096;
-    let mut text = Vec::new();
-    let file = File::open(format!("/proc/{pid}/cmdline"));
-    if file.and_then(|file| file.take(LENGTH).read_to_end(&mut text)).is_err() {
-        return false;
-    }
-    let mut words = text.split(|byte| *byte == 0);
-    let program = words.next().and_then(|word| word.rsplit(|byte| *byte == b'/').next());
-    program == Some(b"weir") && words.next() == Some(b"run")
+fn is_run(pid: Pid) -> bool {
+    let words = words(pid, 4096);
+    let program = words.first().and_then(|word| word.rsplit('/').next());
+    program == Some("weir") && words.get(1).is_some_and(|word| word == "run")
 }
 
 /// Returns whether bash will be interactive, by bash's own rules.
@@ -230,7 +218,8 @@ mod tests {
     fn a_name_of_a_process_that_has_ended_does_not_count() {
         let me = own_name();
         let (pid, started) = me.split_once(':').expect("two numbers");
-        assert_eq!(started_ticks(pid.parse().expect("a number")), started.parse().ok());
-        assert_eq!(started_ticks(u32::MAX), None);
+        let started = started.parse().expect("a number");
+        assert!(still_runs(pid.parse().expect("a number"), started));
+        assert!(!still_runs(Pid::MAX, started) && !still_runs(1, started));
     }
 }

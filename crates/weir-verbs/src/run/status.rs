@@ -2,7 +2,9 @@
 
 use crate::fault::die;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use std::process::ExitCode;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
 use weir_doctor::ending::Ending;
 use weir_doctor::facts::{Run, Stage};
 
@@ -57,11 +59,24 @@ pub fn lossy_buffers(run: &Run) -> impl Iterator<Item = usize> {
     stages.filter(move |(_, stage)| failed(stage)).map(|(position, _)| position)
 }
 
-fn shell_code(ending: Ending) -> i32 {
+/// Returns the status that a shell gives for a program that ended so.
+pub fn shell_code(ending: Ending) -> i32 {
     match ending {
         Ending::Code(code) => code,
         Ending::Signal(signal) => 128 + signal,
     }
+}
+
+/// Returns the code to exit with in place of a program that ended with this status.
+pub fn exit_code(status: ExitStatus) -> ExitCode {
+    let died = status.signal().map(Ending::Signal);
+    let ending = died.unwrap_or(Ending::Code(status.code().unwrap_or(1)));
+    ExitCode::from(shell_code(ending) as u8)
+}
+
+/// Returns the code that shells exit with for a program that could not be started.
+pub fn unstarted_code(error: &io::Error) -> ExitCode {
+    ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
 impl Status {

@@ -6,6 +6,7 @@ use super::live::{Live, is_terminal, prints_elsewhere};
 use crate::args::LiveView;
 use crate::fault::tell;
 use crate::report::look::stderr_columns;
+use crate::signals::heeded;
 use crate::units::rows;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io::{self, IsTerminal, Write};
@@ -13,8 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
+use weir_measure::proc::{descriptors, link};
 use weir_measure::runner::{Job, Watcher};
-use weir_measure_sys::signals::{is_ignored, restore_default};
+use weir_measure_sys::signals::restore_default;
 
 /// Signals that weir handles itself while stages run. The stages would inherit an ignored signal;
 /// exec resets a handled one to its default action.
@@ -57,7 +59,7 @@ impl Watch {
     /// under a shell.
     pub fn new(view: LiveView, job: &Job, signals: &[i32]) -> Watch {
         let mut came = Vec::new();
-        for signal in signals.iter().copied().filter(|signal| !is_ignored(*signal)) {
+        for signal in heeded(signals) {
             let count = Arc::new(AtomicUsize::new(0));
             if signal_hook::flag::register_usize(signal, Arc::clone(&count), 1).is_ok() {
                 came.push((signal, count));
@@ -157,11 +159,9 @@ impl Watcher for Watch {
 /// Whether a stage has a terminal open besides its standard descriptors. Programs that draw on the
 /// screen do (less, fzf), and a line of progress would spoil it.
 fn uses_terminal(group: &Group) -> bool {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{}/fd", group.root)) else { return false };
-    entries.flatten().any(|entry| {
-        let number = entry.file_name().to_string_lossy().parse::<u32>().unwrap_or(0);
-        let target = std::fs::read_link(entry.path()).unwrap_or_default();
-        is_terminal(&target)
-            && (number > 2 || number == 0 && group.now == Some(TaskState::BlockedIn))
-    })
+    let on_terminal = |fd: i32| {
+        link(group.root, fd).is_some_and(|target| is_terminal(&target))
+            && (fd > 2 || fd == 0 && group.now == Some(TaskState::BlockedIn))
+    };
+    descriptors(group.root).is_some_and(|mut all| all.any(on_terminal))
 }

@@ -7,11 +7,10 @@ use crate::args::{SAMPLE_MS, WatchOptions};
 use crate::fault::Fault;
 use crate::output::{Output, print};
 use crate::report::{self, Detail, Look};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use crate::signals::{Again, stop_flag};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use weir_doctor::facts::{Run, Watched};
 use weir_measure::proc::identity;
@@ -26,11 +25,7 @@ const GROUPS: &str = "/sys/fs/cgroup";
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
     let (pids, name) = targets(options)?;
     let mut output = Output::open(&options.json)?;
-    let over = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let cannot = Fault::cannot("listen for signals");
-        signal_hook::flag::register(signal, Arc::clone(&over)).map_err(cannot)?;
-    }
+    let over = stop_flag(Again::AsFirst)?;
     // Relaxed: no other memory depends on it.
     let is_over = || over.load(Ordering::Relaxed);
     let grow_bytes = options.grow.unwrap_or(0);

@@ -3,16 +3,18 @@
 use super::app::{Action, App, Line, Style};
 use super::keys::Keys;
 use super::rows::Collector;
-use super::screen::{Heard, Screen, restore};
+use super::screen::{Screen, restore};
 use super::table::View;
 use crate::fault::Fault;
 use crate::report::look::wants_colour;
+use crate::signals::Heard;
 use crate::why;
 use anstyle::{AnsiColor, Effects};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,6 +24,12 @@ use weir_measure_sys::signals::die_of;
 const FIRST: Duration = Duration::from_millis(300);
 /// How long the rest of a sequence of a key may take.
 const REST_OF_KEY: Duration = Duration::from_millis(50);
+/// How long the loop may take to end by a signal.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The signals that end the command.
+const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// The signals after which the loop draws anew.
+const HEEDED: [i32; 3] = [SIGTSTP, SIGCONT, SIGWINCH];
 
 /// What the loop is to do next.
 enum Next {
@@ -50,7 +58,7 @@ pub fn live(
     interval: Duration,
     (output, input): (OwnedFd, OwnedFd),
 ) -> Result<ExitCode, Fault> {
-    let heard = Heard::new()?;
+    let heard = Heard::start(&ENDS, &HEEDED, PATIENCE, restore)?;
     let screen = Screen::enter(output)?;
     let colour = wants_colour(true);
     let (mut collector, mut app, mut keys) = (Collector::new(), App::new(view), Keys::default());
@@ -69,13 +77,13 @@ pub fn live(
             Waited::Nothing => keys.settle().into_iter().collect(),
             Waited::Signal => Vec::new(),
         };
-        let asked = heard.take();
-        if let Some(signal) = asked.ends {
+        let came = heard.take();
+        if let Some(signal) = heard.end() {
             restore();
             let _ = die_of(signal);
         }
-        if asked.stops && screen.stop(false).is_err() || asked.continues && screen.resume().is_err()
-        {
+        let (stops, continues) = (came.has(SIGTSTP), came.has(SIGCONT));
+        if stops && screen.stop(false).is_err() || continues && screen.resume().is_err() {
             return Ok(ExitCode::SUCCESS);
         }
         for event in events {

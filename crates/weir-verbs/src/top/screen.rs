@@ -1,28 +1,20 @@
 //! The terminal as a whole screen, and its return to what it was, however the command ends.
 
 use crate::fault::Fault;
-use crate::output::hear_beside;
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::getppid;
 use rustix::termios::{
     OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
 };
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGWINCH};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once};
-use std::time::Duration;
+use signal_hook::consts::SIGSTOP;
+use std::sync::{Mutex, Once};
 use weir_measure::proc::identity;
 use weir_measure_sys::Pid;
-use weir_measure_sys::signals::{die_of, group_of, send, session_of};
+use weir_measure_sys::signals::{group_of, send, session_of};
 
 /// The other screen, no cursor, no wrapping of long lines, reports of the mouse (xterm's ctlseqs).
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?1000h\x1b[?1006h";
 const LEAVE: &[u8] = b"\x1b[?1006l\x1b[?1000l\x1b[?7h\x1b[0m\x1b[?25h\x1b[?1049l";
-/// How long the loop may take to end by a signal.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The signals that end the command.
-const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
 /// The terminal in use, with its settings from before.
 static IN_USE: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
@@ -137,68 +129,6 @@ fn is_orphaned() -> bool {
 
 fn own_parent() -> Pid {
     getppid().map_or(0, |parent| parent.as_raw_nonzero().get())
-}
-
-/// The signals that came.
-#[derive(Debug)]
-pub struct Heard {
-    came: AtomicU64,
-    /// Readable once one came.
-    bell: OwnedFd,
-}
-
-/// What signals ask for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// The signal that ends the command.
-    pub ends: Option<i32>,
-    /// To stop.
-    pub stops: bool,
-    /// To go on after a stop.
-    pub continues: bool,
-}
-
-impl Heard {
-    /// Starts to listen.
-    pub fn new() -> Result<Arc<Heard>, Fault> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = eventfd(0, flags).map_err(Fault::cannot("listen for signals"))?;
-        let heard = Arc::new(Heard { came: AtomicU64::new(0), bell });
-        let told = Arc::clone(&heard);
-        let hear = move |signal: i32| {
-            // Relaxed, here and below: the eventfd orders it.
-            told.came.fetch_or(1 << signal, Ordering::Relaxed);
-            let _ = rustix::io::write(&told.bell, &1_u64.to_ne_bytes());
-            if ENDS.contains(&signal) {
-                // sleep: the loop ends the process within this time, unless it hangs.
-                std::thread::sleep(PATIENCE);
-                restore();
-                let _ = die_of(signal);
-            }
-        };
-        let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCONT, SIGWINCH];
-        hear_beside(&all, hear)?;
-        Ok(heard)
-    }
-
-    /// The descriptor to poll.
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
-    }
-
-    /// Takes what came since the last call.
-    pub fn take(&self) -> Asked {
-        // The bell is reset before the signals, so that one that comes now rings again.
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        // Relaxed: as above.
-        let came = self.came.swap(0, Ordering::Relaxed);
-        let has = |signal: i32| came & (1 << signal) != 0;
-        Asked {
-            ends: ENDS.into_iter().find(|signal| has(*signal)),
-            stops: has(SIGTSTP),
-            continues: has(SIGCONT),
-        }
-    }
 }
 
 #[cfg(test)]
