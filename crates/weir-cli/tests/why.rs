@@ -256,6 +256,29 @@ fn a_shell_waits_for_its_child() {
 }
 
 #[test]
+fn a_shell_that_waits_for_weir_is_in_no_circle() {
+    // The shell keeps the FIFO open, as does what it starts, and cat is a child of it too.
+    let ask = format!("'{WEIR}' why $! --json - > said");
+    for ask in [ask.clone(), format!("bash -c \"{ask}; true\"")] {
+        let ask = ask.replace("$!", "$cat");
+        let text = format!(
+            "mkfifo ff; exec 8<>ff; cat ff & export cat=$!; touch said
+             until grep -q pipe-in said; do {ask}; done; mv said done; sleep 1000; :"
+        );
+        let directory = directory();
+        let _staged = Staged::bash(directory.path(), &text);
+        let done = directory.path().join("done");
+        until("an answer", || done.exists());
+        let seen = schema::check_text("weir.why/1", &std::fs::read(done).expect("read"));
+        let chain = seen["chain"].as_array().expect("a chain");
+        let last = chain.last().expect("a link");
+        assert!(seen["circle_from"].is_null(), "{seen:#}");
+        assert!(chain.iter().all(|link| link["command"] != "weir"), "{seen:#}");
+        assert_eq!(last["text"], "waits for the end of a child, most likely of weir itself");
+    }
+}
+
+#[test]
 fn a_socket_names_the_process_behind_it() {
     let text = "import os, socket, time\na, b = socket.socketpair()\nchild = os.fork()\n\
         if child == 0: b.close(); a.recv(1)\n\
@@ -398,6 +421,8 @@ fn bad_ids_are_clear_errors() {
     for bad in ["0", "-3", "x", "99999999999"] {
         assert_eq!(run(bad).0, Some(2), "{bad}");
     }
+    let (_, said) = run("abc");
+    assert!(said.contains("'abc' is no process id"), "{said}");
 }
 
 #[test]

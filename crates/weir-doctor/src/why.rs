@@ -5,6 +5,7 @@
 
 use crate::facts::{FileWait, HotStage, Peer, PeerKind};
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -12,6 +13,8 @@ use alloc::vec::Vec;
 const MOST_LINKS: usize = 12;
 /// Most processes that are looked at for one link.
 const MOST_CANDIDATES: usize = 16;
+/// Most processes that are followed in search of a way out of circles.
+const MOST_FOLLOWED: usize = 32;
 
 /// A process and its command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub enum Cause {
     Child {
         /// Its children.
         children: Vec<i32>,
+        /// Whether the process that looks is one of them: then the others say nothing.
+        looker: bool,
     },
     /// A socket.
     Socket {
@@ -125,6 +130,8 @@ pub struct PipeWait {
     pub others: Vec<i32>,
     /// Whether the process has that end open itself.
     pub own: bool,
+    /// Whether the process that looks has it open, which is not among the others.
+    pub looker: bool,
     /// Whether processes that could not be inspected may have it open.
     pub unseen: bool,
 }
@@ -169,7 +176,7 @@ impl Cause {
     pub fn others(&self) -> Vec<i32> {
         match self {
             Cause::Pipe(pipe) => pipe.others.clone(),
-            Cause::Child { children } => children.clone(),
+            Cause::Child { children, .. } => children.clone(),
             Cause::Lock { holders, .. } => holders.clone(),
             Cause::Ended { parent } => parent.iter().copied().collect(),
             Cause::Stopped(Stop::Debugger(pid)) => Vec::from([*pid]),
@@ -188,6 +195,8 @@ impl Cause {
             Cause::Computes { .. } => 13,
             Cause::Cpu { .. } | Cause::Quota { .. } | Cause::Frozen => 12,
             Cause::File(_) | Cause::Open { .. } => 11,
+            // Who reads what the looker writes says nothing about others.
+            Cause::Pipe(pipe) if pipe.looker && pipe.others.is_empty() => 1,
             Cause::Pipe(_) => 10,
             Cause::Lock { .. } => 9,
             Cause::Socket { .. } => 8,
@@ -205,42 +214,99 @@ impl Cause {
 
 /// Follows the waits from process `start`. `look` returns the facts about a process, or `None` when
 /// it has ended.
-pub fn walk(start: i32, mut look: impl FnMut(i32) -> Option<WhyLink>) -> Option<Why> {
-    let mut links = Vec::from([look(start)?]);
+///
+/// Any of several processes can end most waits. So a circle counts as one only when each way out of
+/// it was followed and led back into it.
+pub fn walk(start: i32, look: impl FnMut(i32) -> Option<WhyLink>) -> Option<Why> {
+    let mut looks = Looks { look, known: BTreeMap::new() };
+    let mut chain = Chain { links: Vec::from([looks.at(start)?]), followed: BTreeSet::new() };
+    chain.followed.insert(start);
+    let mut circle: Option<(Why, usize)> = None;
     loop {
-        let last = &links[links.len() - 1];
-        let others = last.wait.others();
-        let in_chain = |pid: i32| links.iter().position(|link| link.named.pid == pid);
-        // Who waits in a circle waits for nothing else, unless another can end the wait.
-        let known = others.iter().find_map(|pid| in_chain(*pid));
-        let new = others.iter().filter(|pid| in_chain(**pid).is_none()).take(MOST_CANDIDATES);
-        let found: Vec<WhyLink> = new.filter_map(|pid| look(*pid)).collect();
-        // The first of equals: later ones are more often only helpers.
-        let best = found
-            .into_iter()
-            .reduce(|best, one| if one.wait.rank() > best.wait.rank() { one } else { best });
-        match (best, known) {
-            (Some(best), None) => links.push(best),
-            (Some(best), Some(_)) if can_end_it(&best.wait) => links.push(best),
-            (_, Some(at)) => return Some(Why { links, circle: Some(at), cut: false }),
-            (None, None) => return Some(Why { links, circle: None, cut: false }),
+        if let Some(next) = chain.next(chain.links.len() - 1, &mut looks) {
+            chain.followed.insert(next.named.pid);
+            chain.links.push(next);
+            let cut = chain.links.len() >= MOST_LINKS || chain.followed.len() >= MOST_FOLLOWED;
+            match cut {
+                true => return Some(Why { links: chain.links, circle: None, cut }),
+                false => continue,
+            }
         }
-        if links.len() >= MOST_LINKS {
-            return Some(Why { links, circle: None, cut: true });
-        }
+        let back = chain.back();
+        let (first, from) = match (circle, back) {
+            (None, Some(at)) => (Why { links: chain.links.clone(), circle: back, cut: false }, at),
+            (Some((first, from)), _) if back.is_some() || chain.is_dead_end() => {
+                (first, from.min(back.unwrap_or(from)))
+            }
+            _ => return Some(Why { links: chain.links, circle: None, cut: false }),
+        };
+        let last = chain.links.len() - 1;
+        let Some(way_out) = (from..last).rev().find(|at| chain.next(*at, &mut looks).is_some())
+        else {
+            return Some(first);
+        };
+        chain.links.truncate(way_out + 1);
+        circle = Some((first, from));
     }
 }
 
-/// Whether a process in this state may go on by itself.
-fn can_end_it(wait: &Cause) -> bool {
-    matches!(
-        wait,
-        Cause::Computes { .. }
-            | Cause::Cpu { .. }
-            | Cause::Quota { .. }
-            | Cause::Sleep { .. }
-            | Cause::File(_)
-    )
+/// The facts about the processes that were looked at, so that each is looked at once.
+struct Looks<L> {
+    look: L,
+    known: BTreeMap<i32, Option<WhyLink>>,
+}
+
+impl<L: FnMut(i32) -> Option<WhyLink>> Looks<L> {
+    fn at(&mut self, pid: i32) -> Option<WhyLink> {
+        self.known.entry(pid).or_insert_with(|| (self.look)(pid)).clone()
+    }
+}
+
+/// The chain so far.
+struct Chain {
+    links: Vec<WhyLink>,
+    /// The processes that are in it, or were before it turned back.
+    followed: BTreeSet<i32>,
+}
+
+impl Chain {
+    fn position(&self, pid: i32) -> Option<usize> {
+        self.links.iter().position(|link| link.named.pid == pid)
+    }
+
+    /// Returns the position of the link for which the last one waits, if it waits for one.
+    fn back(&self) -> Option<usize> {
+        let others = self.links.last()?.wait.others();
+        others.iter().find_map(|pid| self.position(*pid))
+    }
+
+    /// Whether the last link waits for a process that was followed before, in vain.
+    fn is_dead_end(&self) -> bool {
+        let others = self.links.last().map(|last| last.wait.others()).unwrap_or_default();
+        others.iter().any(|pid| self.followed.contains(pid))
+    }
+
+    /// Returns the process with which the chain goes on from a link: of those that were not
+    /// followed yet, the one that says most.
+    fn next(
+        &self,
+        at: usize,
+        looks: &mut Looks<impl FnMut(i32) -> Option<WhyLink>>,
+    ) -> Option<WhyLink> {
+        let wait = &self.links[at].wait;
+        let others = wait.others();
+        let tried = others.iter().any(|pid| self.followed.contains(pid));
+        // All who hold a lock must let go of it, so one of them in a circle is enough.
+        if tried && matches!(wait, Cause::Lock { .. }) {
+            return None;
+        }
+        let new = others.iter().filter(|pid| !self.followed.contains(pid)).take(MOST_CANDIDATES);
+        let found = new.filter_map(|pid| looks.at(*pid));
+        // Who has ended ends no wait of others.
+        let found = found.filter(|one| !tried || !matches!(one.wait, Cause::Ended { .. }));
+        // The first of equals: later ones are more often only helpers.
+        found.reduce(|best, one| if one.wait.rank() > best.wait.rank() { one } else { best })
+    }
 }
 
 /// Returns what decides for a process of several threads, from what each waits for, the first one

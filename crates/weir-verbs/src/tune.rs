@@ -8,6 +8,7 @@ use crate::port::asked;
 use crate::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
+use std::path::Path;
 use std::process::ExitCode;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
 
@@ -194,7 +195,7 @@ fn show(outlet: &mut Outlet, settings: &Settings) -> Result<(), Fault> {
         habits.wake_ns,
         if measured { "measured" } else { "not measured, see weir tune --calibrate" }
     );
-    if let Some(kept) = &kept {
+    if let Some(kept) = kept.as_ref().filter(|kept| Path::new(kept).exists()) {
         text += &format!("saved in {kept}\n");
     }
     outlet.say(SCHEMA, body, || text).map(drop)

@@ -12,6 +12,10 @@ fn writes(others: &[i32]) -> Cause {
     Cause::Pipe(PipeWait { writes: true, others: others.to_vec(), ..PipeWait::default() })
 }
 
+fn waits(children: &[i32]) -> Cause {
+    Cause::Child { children: children.to_vec(), looker: false }
+}
+
 /// Walks from process 1 through processes with these waits, counted from 1.
 fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
     let look = |pid: i32| {
@@ -33,7 +37,7 @@ fn a_chain_ends_at_who_waits_for_no_process() {
 
 #[test]
 fn of_several_the_one_that_works_counts_and_a_shell_that_waits_comes_last() {
-    let shell = Cause::Child { children: vec![3] };
+    let shell = waits(&[3]);
     let computes = Cause::Computes { cpus: 0.9 };
     assert_eq!(walked(&[reads(&[2, 3]), shell, computes]), (vec![1, 3], None, false));
     assert_eq!(walked(&[reads(&[2, 3]), SLEEP, SLEEP]).0, [1, 2], "the first of equals");
@@ -50,7 +54,63 @@ fn who_can_end_a_wait_is_no_circle() {
     let computes = Cause::Computes { cpus: 0.9 };
     assert_eq!(walked(&[reads(&[2]), reads(&[1, 3]), computes]), (vec![1, 2, 3], None, false));
     let blocked = reads(&[]);
-    assert_eq!(walked(&[reads(&[2]), reads(&[1, 3]), blocked]), (vec![1, 2], Some(0), false));
+    assert_eq!(walked(&[reads(&[2]), reads(&[1, 3]), blocked]), (vec![1, 2, 3], None, false));
+}
+
+#[test]
+fn a_parent_with_another_child_is_no_circle() {
+    // `exec 8<>ff; cat ff & other` in a shell: it has the FIFO open, and waits for the other child.
+    let other = Cause::Unknown { kernel: None };
+    assert_eq!(walked(&[reads(&[2]), waits(&[1, 3]), other]), (vec![1, 2, 3], None, false));
+    let nested = waits(&[4]);
+    let shells = [reads(&[2]), waits(&[1, 3]), nested, SLEEP];
+    assert_eq!(walked(&shells), (vec![1, 2, 3, 4], None, false));
+}
+
+#[test]
+fn a_parent_of_none_but_who_waits_for_it_is_a_circle() {
+    assert_eq!(walked(&[reads(&[2]), waits(&[1])]), (vec![1, 2], Some(0), false));
+    // Process 9 has ended, and process 3 is a zombie.
+    let gone = Cause::Ended { parent: Some(2) };
+    assert_eq!(walked(&[reads(&[2]), waits(&[1, 9, 3]), gone]), (vec![1, 2], Some(0), false));
+    let both = [reads(&[2]), waits(&[1, 3]), reads(&[2])];
+    assert_eq!(walked(&both), (vec![1, 2, 3], Some(1), false), "both children wait for it");
+}
+
+#[test]
+fn a_pipe_with_another_holder_is_no_circle() {
+    let listens = Cause::Events { of: vec![] };
+    assert_eq!(walked(&[reads(&[2]), reads(&[1, 3]), listens]), (vec![1, 2, 3], None, false));
+    // The holder that says more leads back, the other does not.
+    let holders = [reads(&[2]), reads(&[3, 4]), writes(&[1]), SLEEP];
+    assert_eq!(walked(&holders), (vec![1, 2, 4], None, false));
+    let all_wait = [reads(&[2]), reads(&[3, 4]), writes(&[1]), writes(&[3])];
+    assert_eq!(walked(&all_wait), (vec![1, 2, 3], Some(0), false));
+}
+
+#[test]
+fn who_waits_for_the_looker_comes_after_a_shell() {
+    let looker = Cause::Pipe(PipeWait { looker: true, ..PipeWait::default() });
+    let shell = Cause::Child { children: vec![], looker: true };
+    assert_eq!(walked(&[reads(&[2, 3]), looker, shell]), (vec![1, 3], None, false));
+}
+
+#[test]
+fn one_holder_of_a_lock_makes_a_circle() {
+    let lock = |holders: &[i32]| Cause::Lock { path: None, holders: holders.to_vec() };
+    assert_eq!(walked(&[lock(&[2]), lock(&[1, 3]), SLEEP]), (vec![1, 2], Some(0), false));
+}
+
+#[test]
+fn a_circle_is_not_claimed_before_all_were_followed() {
+    let around = |count: i32| {
+        let all: Vec<i32> = (2..=count).collect();
+        let center = core::iter::once(reads(&all));
+        walked(&center.chain(all.iter().map(|_| reads(&[1]))).collect::<Vec<_>>())
+    };
+    assert_eq!(around(20), (vec![1, 2], Some(0), false));
+    let (links, circle, cut) = around(200);
+    assert_eq!((links.len(), circle, cut), (2, None, true));
 }
 
 #[test]

@@ -11,11 +11,11 @@
 
 mod held;
 mod open;
-pub(crate) mod stopped;
+mod stopped;
 mod task;
 
 use crate::hot::Profiler;
-use crate::proc::{field, identity};
+use crate::proc::{identity, words};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -35,8 +35,8 @@ const COMPUTES: f64 = 0.05;
 const WAITS: f64 = 0.3;
 /// Most characters of a command.
 const MOST_CHARACTERS: usize = 60;
-/// The bit of a thread of the kernel in the flags of `/proc/PID/stat` (`PF_KTHREAD`).
-pub(crate) const KERNEL_THREAD: u64 = 0x0020_0000;
+/// Most bytes read of a command: the program may stand in a long directory.
+const COMMAND_BYTES: usize = 16_384;
 
 /// Finds out why process `pid` does not go on; `None` when there is no such process. Takes
 /// [`WINDOW`] and the time of some reads.
@@ -87,17 +87,14 @@ struct Used {
 
 impl Looker {
     fn look(&self, pid: Pid) -> Option<WhyLink> {
-        let mut buffer = [0; 1024];
-        let text = read_small(&format!("/proc/{pid}/stat"), &mut buffer).ok()?;
-        let stat = Stat::parse(text)?;
-        let numbers = stopped::numbers(text);
+        let stat = Stat::of(pid)?;
         let parent = identity(stat.parent).map(|parent| named(parent.pid, &parent.name));
         let name = identity(pid).map(|identity| identity.name).unwrap_or_default();
         let wait = match stat.state {
             b'Z' | b'X' => Cause::Ended { parent: parent.as_ref().map(|parent| parent.pid) },
-            b'T' => Cause::Stopped(Stop::Signal(stopped::signal(&numbers))),
+            b'T' => Cause::Stopped(Stop::Signal(stopped::signal(&stat))),
             b't' => Cause::Stopped(stopped::debugger(pid)),
-            _ if stopped::flags(&numbers) & KERNEL_THREAD != 0 => Cause::Kernel,
+            _ if stat.is_of_kernel() => Cause::Kernel,
             _ if stopped::is_frozen(pid) => Cause::Frozen,
             _ => self.working(pid).unwrap_or_else(|| waiting(pid)),
         };
@@ -150,8 +147,7 @@ fn sched(pid: Pid) -> Sched {
 
 /// Returns a process with its command: its words, or its name in brackets where it has none.
 fn named(pid: Pid, name: &str) -> Named {
-    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ");
+    let words = words(pid, COMMAND_BYTES).join(" ");
     let command = match words.trim() {
         "" => format!("[{name}]"),
         // Text of a script may have several lines.
@@ -167,12 +163,4 @@ fn without_directory(command: &str) -> String {
     let end = command.find(' ').unwrap_or(command.len());
     let start = command[..end].rfind('/').map_or(0, |slash| slash + 1);
     command[start..].to_owned()
-}
-
-/// Returns the user of a process, from its status.
-fn uid(pid: Pid) -> Option<u32> {
-    let mut buffer = [0; 4096];
-    let text = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
-    let text = String::from_utf8_lossy(text);
-    field(&text, "Uid")?.split_ascii_whitespace().nth(1)?.parse().ok()
 }

@@ -6,25 +6,12 @@ use crate::quota;
 use weir_doctor::facts::Quota;
 use weir_doctor::why::Stop;
 use weir_sys::Pid;
-use weir_sys::proc::read_small;
-
-/// Returns the numbers behind the state in `/proc/PID/stat`: the first is field 4 of proc(5).
-pub fn numbers(text: &[u8]) -> Vec<i64> {
-    let after = text.iter().rposition(|byte| *byte == b')').map_or(text.len(), |at| at + 1);
-    let rest = String::from_utf8_lossy(&text[after..]);
-    // Addresses are larger than any of the numbers that are asked for.
-    rest.split_ascii_whitespace().skip(1).map(|number| number.parse().unwrap_or(0)).collect()
-}
-
-/// Returns the flags of the process (field 9).
-pub fn flags(numbers: &[i64]) -> u64 {
-    numbers.get(5).map_or(0, |flags| *flags as u64)
-}
+use weir_sys::proc::{Stat, read_small};
 
 /// Returns the signal that stopped the process. The kernel shows it as the status with which the
-/// process would have ended (field 52), to those who may inspect it; older kernels show 0.
-pub fn signal(numbers: &[i64]) -> Option<i32> {
-    let status = *numbers.get(48)? as i32;
+/// process would have ended, to those who may inspect it; older kernels show 0.
+pub fn signal(stat: &Stat) -> Option<i32> {
+    let status = stat.exit_status?;
     // Status words as waitpid(2) has them keep the signal in the second byte.
     let signal = if status > 0xff { status >> 8 } else { status };
     (1..=64).contains(&signal).then_some(signal)

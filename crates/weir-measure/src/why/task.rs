@@ -1,12 +1,13 @@
 //! What one thread waits for.
 
-use super::{open, uid};
+use super::open;
 use crate::attribution::calls::Call;
 use crate::attribution::classify::{Awaited, set_of};
 use crate::attribution::files::{Files, function, path_in};
 use crate::attribution::peers::find;
 use crate::proc::{
-    Blocked, Descriptor, FileKind, borrow, children, descriptor, identity, is_anonymous_pipe,
+    Blocked, Descriptor, FileKind, borrow, children, descriptor, identity, is_anonymous_pipe, link,
+    uid,
 };
 use rustix::io::{Errno, ioctl_fionread};
 use std::os::unix::fs::FileTypeExt;
@@ -65,7 +66,7 @@ fn in_call(pid: Pid, call: Call, args: &[u64; 6]) -> Option<Cause> {
         Call::Poll { .. } | Call::Select { .. } | Call::Epoll(_) => Some(any_of(pid, call)),
         Call::FileLock => file_lock(pid, args[0] as u32 as i32),
         Call::Futex => Some(futex(pid, args)),
-        Call::Child => Some(Cause::Child { children: children(pid) }),
+        Call::Child => Some(child(pid)),
         Call::Sleep => Some(Cause::Sleep { asked_ns: asked(pid, args) }),
         Call::Storage(fd) => file(pid, TaskState::Disk, Awaited::File(fd)),
         Call::Control(fd) => file(pid, TaskState::Device, Awaited::File(fd)),
@@ -86,8 +87,8 @@ fn on(pid: Pid, fd: i32, writes: bool) -> Option<Cause> {
         FileKind::Device | FileKind::PtyMaster => file(pid, TaskState::Device, Awaited::File(fd)),
         FileKind::Storage => file(pid, TaskState::Disk, Awaited::File(fd)),
         FileKind::Anonymous => {
-            let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
-            Some(Cause::Events { of: vec![event(&link.to_string_lossy()).to_owned()] })
+            let name = link(pid, fd)?;
+            Some(Cause::Events { of: vec![event(&name.to_string_lossy()).to_owned()] })
         }
     }
 }
@@ -112,8 +113,8 @@ fn pipe(pid: Pid, fd: i32, what: &Descriptor, writes: bool) -> PipeWait {
     others.dedup();
     let own = others.contains(&pid);
     others.retain(|other| *other != pid);
-    let link = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok();
-    let path = link.filter(|_| !is_anonymous_pipe(what));
+    let looker = open::openings_of(open::own(), what).unwrap_or_default();
+    let path = link(pid, fd).filter(|_| !is_anonymous_pipe(what));
     let filled = borrow(pid, fd).and_then(|end| ioctl_fionread(end).ok());
     PipeWait {
         writes,
@@ -121,6 +122,7 @@ fn pipe(pid: Pid, fd: i32, what: &Descriptor, writes: bool) -> PipeWait {
         filled_bytes: filled,
         others,
         own,
+        looker: looker.iter().any(|one| other_end(&one)),
         unseen,
     }
 }
@@ -167,11 +169,22 @@ fn fifo(pid: Pid, path: u64) -> Option<Cause> {
     is.then_some(Cause::Open { path })
 }
 
+/// Returns the wait for a child. A shell that has this process as a child waits for the command
+/// that it runs, which is this one: the others are in its background.
+fn child(pid: Pid) -> Cause {
+    let mut children = children(pid);
+    let looker = children.contains(&open::own());
+    if looker {
+        children.clear();
+    }
+    Cause::Child { children, looker }
+}
+
 fn file_lock(pid: Pid, fd: i32) -> Option<Cause> {
     let what = descriptor(pid, fd)?;
     let mut holders = open::lock_holders(&what);
     holders.retain(|holder| *holder != pid);
-    let path = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok();
+    let path = link(pid, fd);
     Some(Cause::Lock { path: path.map(|path| path.to_string_lossy().into_owned()), holders })
 }
 
@@ -216,4 +229,15 @@ fn asked(pid: Pid, args: &[u64; 6]) -> Option<u64> {
     let long = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
     let (seconds, ns) = (long(0), long(8));
     (ns < 1_000_000_000).then(|| seconds.saturating_mul(1_000_000_000).saturating_add(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_of_who_looks_waits_for_no_other_child() {
+        let parent = std::os::unix::process::parent_id() as Pid;
+        assert_eq!(child(parent), Cause::Child { children: Vec::new(), looker: true });
+    }
 }

@@ -107,7 +107,8 @@ pub enum Verb {
     Buffer(BufferOptions),
     /// Run a network host in user space: a packet switch on a TUN device, a log, profiles
     Net(NetCommand),
-    /// Repeat published experiments in virtual time, and test decisions under faults
+    /// Repeat published experiments in virtual time, and say what other pipes or CPUs would do to
+    /// a run
     Model(ModelOptions),
     /// Print a completion script for a shell
     Completions(CompletionsOptions),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[command(mut_arg("json", |arg| arg.help("Write the outcome as JSON (schema weir.model/1; of whatif weir.model.whatif/1) to FILE; - is standard output")))]
 #[command(after_help = EXAMPLES)]
 pub struct ModelOptions {
-    /// An experiment (weir model list), or: all, list, machines, predictions, speed, storm, whatif
+    /// An experiment, or one of the words that are listed below
     #[arg(value_name = "WHAT")]
     pub what: String,
     /// For whatif: a report that weir run --json has written; - is standard input
@@ -53,7 +53,17 @@ fn faster(text: &str) -> Result<(usize, f64), String> {
     }
 }
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+WHAT, if it is no experiment:
+  list           name the experiments, with the machine of each and what it repeats
+  all            run every experiment, and print how far the model is from what was published
+  machines       print each constant of each machine, and where it is from
+  predictions    write the model's figures for published tables into the folder of --out
+  speed          measure how many events of the model this host computes in a second
+  storm          run random loads and faults over weir's own decisions: no promise may break
+  whatif         say what the pipeline of REPORT would take with other pipes, CPUs or stages
+
+Examples:
   weir model all                               the score of every experiment
   weir model bbn-pipe --html bbn.html          published and modelled figures, as a page
   weir model storm --seeds 10000               faults over weir's own decisions

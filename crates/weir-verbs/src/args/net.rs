@@ -295,7 +295,7 @@ Kinds: transactions, errors, dumps-in, dumps-out, drops, stations, flows, local-
 foreign-requests.
 
 Examples:
-  weir net log                                    print the log of the switch on weir0
+  weir net log                                    print the log of the switch that is up
   weir net log -f --kinds drops,errors            what goes wrong, as it happens
   weir net log --set all                          log whole packets too, from now on
   weir net log --pcap --since-start -f | tcpdump -r -

@@ -95,6 +95,7 @@ pub enum NetTftpVerb {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |arg| arg.help(LIST_JSON)))]
 pub struct NetTftpListOptions {
     /// Device of the switch that tftpd is attached to [default: the only one that is up, else weir0]
     #[arg(long, value_name = "DEVICE", conflicts_with = "socket")]
@@ -166,7 +167,7 @@ pub struct TransferOptions {
           value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
 
-    /// Have the tftpd of this host do it that waits for requests at this port [default: 69]
+    /// Let the tftpd that runs on this host, at this port, do the transfer [default: 69]
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
           default_missing_value = "69", value_parser = clap::value_parser!(u16).range(1..))]
     pub daemon: Option<u16>,
@@ -279,6 +280,9 @@ pub struct NetTelnetOptions {
     #[arg(long)]
     pub binary: bool,
 }
+
+const LIST_JSON: &str = "\
+Write the transfers as JSON (schema weir.net.tftp.list/1) to FILE; - is standard output";
 
 const TFTPD_EXAMPLES: &str = "\
 Only files that all users may read are served, and nothing is written unless --write or --replace

@@ -1,16 +1,17 @@
 //! Options of `weir watch`.
 
 use super::{JsonOption, LookInside};
-use crate::units::parse::{budget, size};
+use crate::units::parse::{budget, process_id, size};
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("target").required(true), after_help = WATCH_EXAMPLES)]
+#[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct WatchOptions {
     /// The processes; what they started and what shares their pipes is watched too
-    #[arg(value_name = "PID", group = "target", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", group = "target", value_parser = process_id)]
     pub pids: Vec<i32>,
 
     /// Watch all processes of this name
@@ -48,6 +49,10 @@ pub struct WatchOptions {
     #[command(flatten)]
     pub json: JsonOption,
 }
+
+const JSON: &str = "\
+Write the report as JSON (schema weir.run/1) to FILE, with --interval one line each time; - is \
+standard output";
 
 const WATCH_EXAMPLES: &str = "\
 weir watch reports of processes that run already what weir run reports of its own. It stops nobody and

@@ -5,14 +5,17 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = WHY_EXAMPLES)]
+#[command(mut_arg("json", |arg| arg.help(JSON)))]
 pub struct WhyOptions {
     /// The process
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", value_parser = crate::units::parse::process_id)]
     pub pid: i32,
 
     #[command(flatten)]
     pub json: JsonOption,
 }
+
+const JSON: &str = "Write the answer as JSON (schema weir.why/1) to FILE; - is standard output";
 
 const WHY_EXAMPLES: &str = "\
 weir why looks from outside: it stops nobody, and needs no root for processes of your own. It follows

@@ -133,7 +133,7 @@ fn print(text: &str) -> Result<ExitCode, Fault> {
 
 fn list() -> String {
     let lines =
-        EXPERIMENTS.iter().map(|of| format!("{:<15} {:<9} {}\n", of.name, of.machine, of.about));
+        EXPERIMENTS.iter().map(|of| format!("{:<15} {:<13} {}\n", of.name, of.machine, of.about));
     lines.collect()
 }
 

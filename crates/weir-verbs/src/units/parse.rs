@@ -10,6 +10,12 @@ pub fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| String::from("not a size; write 65536, 64K, 1.5G or 2T"))
 }
 
+/// Parses the id of a process.
+pub fn process_id(text: &str) -> Result<i32, String> {
+    let id = text.parse().ok().filter(|id| *id > 0);
+    id.ok_or_else(|| format!("'{text}' is no process id"))
+}
+
 /// Makes a parser of bytes a second: at least `least`; `why` is the error of fewer.
 pub fn rate(least: u64, why: &'static str) -> impl Fn(&str) -> Result<u64, String> + Clone {
     move |text| match size(text)? {
@@ -108,6 +114,14 @@ mod tests {
         let part = |text| percent(0.0..=100.0, "no share")(text);
         assert_eq!(["2.5%", "5 %", "0"].map(part), [Ok(2.5), Ok(5.0), Ok(0.0)]);
         assert!(part("NaN").is_err() && part("100.1").is_err());
+    }
+
+    #[test]
+    fn process_ids() {
+        assert_eq!(process_id("4711"), Ok(4711));
+        for wrong in ["abc", "", "0", "-3", "99999999999", "4711 "] {
+            assert_eq!(process_id(wrong), Err(format!("'{wrong}' is no process id")));
+        }
     }
 
     #[test]

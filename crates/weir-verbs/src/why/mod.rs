@@ -87,3 +87,6 @@ fn kind(wait: &Cause) -> &'static str {
         Cause::Hidden { .. } => "hidden",
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -97,7 +97,7 @@ fn help(found: &WhyLink) -> Option<String> {
             Some(String::from("bring it to the foreground of its terminal with fg"))
         }
         Cause::Stopped(Stop::Signal(_)) => Some(format!("kill -CONT {pid} lets it go on")),
-        Cause::Pipe(PipeWait { unseen: true, others, .. }) if others.is_empty() => {
+        Cause::Pipe(PipeWait { unseen: true, looker: false, others, .. }) if others.is_empty() => {
             Some(String::from(
                 "not all processes could be inspected: one of another user may have the other end (root sees all)",
             ))
@@ -153,20 +153,23 @@ fn clause(why: &Why, at: usize) -> String {
             Some(parent) => {
                 format!("has ended (a zombie): its status was not collected by its parent {parent}")
             }
-            None => String::from("has ended (a zombie), and nobody collects its status"),
+            None if found.wait.others().is_empty() => {
+                String::from("has ended (a zombie), and nobody collects its status")
+            }
+            None => String::from("has ended (a zombie): its parent has not collected its status"),
         },
         Cause::Stopped(stop) => stopped(stop, next),
         Cause::Pipe(pipe) => self::pipe(pipe, next),
         Cause::Open { path } => {
             format!("waits until another process opens the other end of the FIFO {path}")
         }
-        Cause::Lock { path, .. } => lock(path.as_deref(), next),
+        Cause::Lock { path, holders } => lock(path.as_deref(), holders, next),
         Cause::Threads => {
             String::from("waits for another thread of its own (a lock or a condition)")
         }
         Cause::Child { .. } => match next {
             Some(child) => format!("waits for the end of its child {child}"),
-            None => String::from("waits for the end of a child, and has none"),
+            None => String::from(a_child(&found.wait)),
         },
         Cause::Socket { peer, writes } => socket(peer, *writes, next),
         Cause::File(wait) => file(wait),
@@ -228,14 +231,25 @@ fn pipe(pipe: &PipeWait, next: Option<String>) -> String {
     let more = pipe.others.len().saturating_sub(1);
     let others = match more {
         0 => String::new(),
+        1 => String::from(" (1 more has it open)"),
         more => format!(" ({more} more have it open)"),
     };
     match (pipe.writes, next) {
+        // Who is known but not named here is in the list beside this text.
+        (false, None) if !pipe.others.is_empty() => {
+            format!("waits for data or the end of file from {what}")
+        }
+        (true, None) if !pipe.others.is_empty() => {
+            format!("waits for room in {what}, which is full")
+        }
         (false, None) if pipe.own => format!(
             "waits for data from {what} whose writing end it has open itself, so the end of file never comes"
         ),
         (false, Some(next)) => {
             format!("waits for data or the end of file from {what}{others} of {next}")
+        }
+        (false, None) if pipe.looker => {
+            format!("waits for data or the end of file from {what} of weir itself")
         }
         (false, None) => format!("waits for data from {what} whose writer cannot be seen"),
         (true, Some(next)) => {
@@ -244,19 +258,36 @@ fn pipe(pipe: &PipeWait, next: Option<String>) -> String {
         (true, None) if pipe.own => {
             format!("waits for room in {what}, which is full and which only it could read")
         }
+        (true, None) if pipe.looker => {
+            format!("waits for room in {what}, which is full: it is read by weir itself")
+        }
         (true, None) => {
             format!("waits for room in {what}, which is full and whose reader cannot be seen")
         }
     }
 }
 
-fn lock(path: Option<&str>, next: Option<String>) -> String {
+/// The wait for a child that is not named.
+fn a_child(wait: &Cause) -> &'static str {
+    match wait {
+        Cause::Child { looker: true, .. } => {
+            "waits for the end of a child, most likely of weir itself"
+        }
+        Cause::Child { children, .. } if children.is_empty() => {
+            "waits for the end of a child, and has none"
+        }
+        _ => "waits for the end of a child",
+    }
+}
+
+fn lock(path: Option<&str>, holders: &[i32], next: Option<String>) -> String {
     let what = path.map_or_else(
         || String::from("a lock in shared memory"),
         |path| format!("the lock on {path}"),
     );
     match next {
         Some(holder) => format!("waits for {what}, held by {holder}"),
+        None if !holders.is_empty() => format!("waits for {what}"),
         None if path.is_some() => format!("waits for {what}; who holds it cannot be seen"),
         None => String::from("waits for a word in shared memory that another process must change"),
     }

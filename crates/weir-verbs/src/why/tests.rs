@@ -1,0 +1,82 @@
+//! What a link says where it stands alone, and in an answer.
+
+use super::*;
+use weir_doctor::why::{Named, PipeWait};
+
+fn process(pid: i32, wait: Cause) -> WhyLink {
+    let named = Named { pid, command: format!("p{pid}") };
+    WhyLink { named, parent: None, wait, held_back: None, hot: None }
+}
+
+fn pipe(writes: bool, others: &[i32]) -> Cause {
+    Cause::Pipe(PipeWait { writes, others: others.to_vec(), ..PipeWait::default() })
+}
+
+fn child(children: &[i32], looker: bool) -> Cause {
+    Cause::Child { children: children.to_vec(), looker }
+}
+
+fn lock(path: Option<&str>, holders: &[i32]) -> Cause {
+    Cause::Lock { path: path.map(str::to_owned), holders: holders.to_vec() }
+}
+
+/// The text and the processes beside it, as JSON has them.
+fn alone(wait: Cause) -> (String, Vec<i64>) {
+    let link = link(&process(1, wait));
+    let pids = link["waits_for_pids"].as_array().expect("a list").iter();
+    let text = link["text"].as_str().expect("a text").to_owned();
+    (text, pids.filter_map(Value::as_i64).collect())
+}
+
+#[test]
+fn a_text_beside_known_processes_calls_nobody_unseen() {
+    let cases = [
+        (pipe(false, &[7, 8]), "waits for data or the end of file from a pipe"),
+        (pipe(true, &[7, 8]), "waits for room in a pipe, which is full"),
+        (child(&[7, 8], false), "waits for the end of a child"),
+        (lock(Some("/a"), &[7, 8]), "waits for the lock on /a"),
+        (lock(None, &[7, 8]), "waits for a lock in shared memory"),
+    ];
+    for (wait, text) in cases.clone() {
+        assert_eq!(alone(wait), (text.to_owned(), vec![7, 8]));
+    }
+    for (writes, text) in [(false, cases[0].1), (true, cases[1].1)] {
+        let own = PipeWait { writes, own: true, others: vec![7], ..PipeWait::default() };
+        assert_eq!(alone(Cause::Pipe(own)).0, text);
+    }
+    let ended = alone(Cause::Ended { parent: Some(7) });
+    let text = "has ended (a zombie): its parent has not collected its status";
+    assert_eq!(ended, (text.to_owned(), vec![7]));
+}
+
+#[test]
+fn a_text_beside_no_process_says_that_none_is_known() {
+    let cases = [
+        (pipe(false, &[]), "waits for data from a pipe whose writer cannot be seen"),
+        (
+            pipe(true, &[]),
+            "waits for room in a pipe, which is full and whose reader cannot be seen",
+        ),
+        (
+            Cause::Pipe(PipeWait { looker: true, ..PipeWait::default() }),
+            "waits for data or the end of file from a pipe of weir itself",
+        ),
+        (child(&[], true), "waits for the end of a child, most likely of weir itself"),
+        (lock(Some("/a"), &[]), "waits for the lock on /a; who holds it cannot be seen"),
+    ];
+    for (wait, text) in cases {
+        assert_eq!(alone(wait), (text.to_owned(), vec![]));
+    }
+}
+
+#[test]
+fn one_more_has_a_pipe_open_and_two_more_have() {
+    let said = |others: &[i32]| {
+        let links = vec![process(1, pipe(false, others)), process(2, pipe(false, &[]))];
+        words::answer(&Why { links, circle: None, cut: false })
+    };
+    assert!(said(&[2]).contains("from a pipe of 2 (p2)"), "{}", said(&[2]));
+    assert!(said(&[2, 3]).contains("a pipe (1 more has it open) of 2"), "{}", said(&[2, 3]));
+    let three = said(&[2, 3, 4]);
+    assert!(three.contains("a pipe (2 more have it open) of 2"), "{three}");
+}
