@@ -18,9 +18,8 @@ pub struct OtherSide {
     pub line: Lifeline,
     pub identity: Identity,
     map: Arc<LinkMap>,
-    /// The participant at this side, and which side it is.
+    /// The participant at this side.
     home: ParticipantHome,
-    side: LinkSide,
     /// At a peer: the place to notify the owner, once the owner has sent it.
     owner: Option<BoardSlot>,
     /// Whether the barriers of the other side are known to reach this process.
@@ -34,8 +33,7 @@ impl OtherSide {
         home: ParticipantHome,
         identity: Identity,
     ) -> OtherSide {
-        let side = home.side();
-        OtherSide { line, identity, map, home, side, owner: None, reached: false }
+        OtherSide { line, identity, map, home, owner: None, reached: false }
     }
 
     /// Whether it is known to look at a lane, of which this is its word, so that nothing is left to do.
@@ -47,7 +45,8 @@ impl OtherSide {
     /// Notifies it of what was published on a channel, if it does not look.
     #[inline(never)]
     pub fn notify_if_away(&mut self, number: u32) {
-        let attention = attention_to(&*self.map, LaneId { writer: self.side, channel: number });
+        let attention =
+            attention_to(&*self.map, LaneId { writer: self.home.side(), channel: number });
         if !self.reached && is_looking_with_barrier(attention) {
             self.reached = barrier::reaches_here();
         }
@@ -59,10 +58,10 @@ impl OtherSide {
     /// Notifies it that a channel has something, or has room.
     #[cold]
     pub fn notify(&mut self, number: u32) {
-        let board = self.map.board(self.side.other());
+        let board = self.map.board(self.home.side().other());
         board.set(number);
         let mut woken = false;
-        if self.side == LinkSide::Owner {
+        if self.home.side() == LinkSide::Owner {
             woken = self.line.wake_if_wanted(&board.sleep.word);
         } else if must_notify(&self.map.header().side(LinkSide::Owner).attention, false) {
             // The owner sent its place before it looked away from the link.
@@ -78,7 +77,7 @@ impl OtherSide {
 
     /// Has it empty a lane that it reads, if it is elastic.
     pub fn say_full(&mut self) {
-        if self.side == LinkSide::Owner {
+        if self.home.side() == LinkSide::Owner {
             return drain::say_full(&self.map.board(LinkSide::Peer).sleep);
         }
         if let Some((owner, _)) = self.owner() {
@@ -104,7 +103,7 @@ impl OtherSide {
 
     /// The CPU on which it ran last, plus one, as it reports that. 0 if it has not reported any.
     pub fn cpu(&self) -> u32 {
-        match self.side {
+        match self.home.side() {
             LinkSide::Owner => self.map.board(LinkSide::Peer).sleep.cpu.load(Ordering::Relaxed),
             LinkSide::Peer => self.owner.as_ref().map_or(0, BoardSlot::reader_cpu),
         }
@@ -118,6 +117,6 @@ impl OtherSide {
     /// Whether it has closed the link.
     pub fn has_closed(&self) -> bool {
         // Acquire pairs with the release in `LinkEnd::close`.
-        self.map.header().side(self.side.other()).closed.load(Ordering::Acquire) != 0
+        self.map.header().side(self.home.side().other()).closed.load(Ordering::Acquire) != 0
     }
 }

@@ -173,7 +173,6 @@ impl ChannelTurn<'_, '_> {
             }
             self.delivery.work.does(1);
             match self.step()? {
-                _ if self.delivery.has_forked() => {}
                 FrameStep::Done(bytes) => {
                     came = true;
                     self.channel().turn.serve(bytes as u64);
