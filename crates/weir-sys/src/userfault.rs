@@ -15,6 +15,7 @@ use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 // linux/userfaultfd.h and linux/fs.h; the C library has none of it.
 const API: u64 = 0xaa;
@@ -155,19 +156,47 @@ unsafe fn register(descriptor: RawFd, start: *mut u8, bytes: usize) -> io::Resul
     check(unsafe { libc::ioctl(descriptor, IOC_REGISTER, &raw mut call) }).map(drop)
 }
 
+/// Whether the kernel reads faults without waiting when it is asked to (`userfaultfd_new` in
+/// fs/userfaultfd.c sets `FMODE_NOWAIT`).
+static READS_NOW: AtomicBool = AtomicBool::new(true);
+
+/// Reads messages that are there; returns how many bytes they are.
+///
+/// Whether a descriptor waits is a property of its description, which a member shares and can
+/// change at any instant. So each read says that it does not wait. A kernel that cannot do that
+/// reads as the description says.
+fn read_now(descriptor: RawFd, messages: &mut [Message; MESSAGES]) -> io::Result<usize> {
+    let bytes = size_of_val(messages);
+    // Relaxed: a flag that stands for nothing else.
+    if READS_NOW.load(Ordering::Relaxed) {
+        let whole = libc::iovec { iov_base: messages.as_mut_ptr().cast(), iov_len: bytes };
+        // SAFETY: the buffer is a live local of the caller, of this many bytes, of integers only.
+        let read = unsafe { libc::preadv2(descriptor, &whole, 1, -1, libc::RWF_NOWAIT) };
+        match check_count(read) {
+            Err(cause) if matches!(cause.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+                READS_NOW.store(false, Ordering::Relaxed);
+            }
+            result => return result,
+        }
+    }
+    // SAFETY: as above.
+    check_count(unsafe { libc::read(descriptor, messages.as_mut_ptr().cast(), bytes) })
+}
+
+fn check_count(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
 /// Calls `each` with the faults that wait, if any do.
 fn take(descriptor: RawFd, page_bytes: usize, each: &mut dyn FnMut(UserFault)) -> io::Result<()> {
     let none = Message { event: 0, reserved: [0; 7], flags: 0, address: 0, thread: 0, padding: 0 };
     let mut messages = [none; MESSAGES];
-    let bytes = size_of_val(&messages);
-    // SAFETY: the buffer is a live local of this many bytes, of integers only.
-    let read = unsafe { libc::read(descriptor, messages.as_mut_ptr().cast(), bytes) };
-    if read < 0 {
-        let cause = io::Error::last_os_error();
-        let later = matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
-        return if later { Ok(()) } else { Err(cause) };
-    }
-    let count = (read as usize / size_of::<Message>()).min(MESSAGES);
+    let read = match read_now(descriptor, &mut messages) {
+        Ok(bytes) => bytes,
+        Err(cause) if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => 0,
+        Err(cause) => return Err(cause),
+    };
+    let count = (read / size_of::<Message>()).min(MESSAGES);
     for message in messages[..count].iter().filter(|message| message.event == EVENT_PAGEFAULT) {
         let address = message.address as usize;
         each(UserFault {

@@ -25,6 +25,8 @@ const FEATURES: [(u64, &str); 6] = [
     (1 << 12, "WP_HUGETLBFS_SHMEM"),
     (1 << 14, "POISON"),
 ];
+/// The kernel's own mark of a descriptor whose features are fixed (`UFFD_FEATURE_INITIALIZED`).
+const INITIALIZED: u64 = 1 << 31;
 /// The name of such a descriptor in /proc.
 const LINK: &str = "anon_inode:[userfaultfd]";
 
@@ -84,12 +86,17 @@ pub struct ServedFaults {
 impl ServedFaults {
     /// Takes a descriptor that a member sent.
     ///
+    /// Its features are fixed, and they are those of [`MemberFaults`]. One that also tells of forks
+    /// would give this process a descriptor for each fork of the member, and while it has told of
+    /// something that nobody has read, the kernel refuses to map or protect pages.
+    ///
     /// # Errors
-    /// It is no descriptor of faults.
+    /// It is no descriptor of faults, or one of other features.
     pub fn received(descriptor: ParentOnly) -> io::Result<ServedFaults> {
         let number = descriptor.here()?.as_raw_fd();
         let name = std::fs::read_link(format!("/proc/self/fd/{number}"))?;
-        if name.as_os_str() != LINK {
+        let wanted = FEATURES.iter().fold(0, |all, (bit, _)| all | bit);
+        if name.as_os_str() != LINK || features_of(number)? & !INITIALIZED != wanted {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it serves no faults"));
         }
         // The one who reads does not wait.
@@ -147,6 +154,15 @@ impl ServedFaults {
     }
 }
 
+/// The features that a descriptor of faults was made to have (`userfaultfd_show_fdinfo` in
+/// fs/userfaultfd.c). None before its API was agreed upon.
+fn features_of(descriptor: RawFd) -> io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"))?;
+    let api = text.lines().find_map(|line| line.strip_prefix("API:"));
+    let features = api.and_then(|api| api.split(':').nth(1));
+    Ok(features.and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0))
+}
+
 fn protect(descriptor: RawFd, start: u64, bytes: u64, protects: bool) -> io::Result<()> {
     loop {
         // Without protection it wakes who waits.
@@ -158,5 +174,57 @@ fn protect(descriptor: RawFd, start: u64, bytes: u64, protects: bool) -> io::Res
             Err(cause) if cause.raw_os_error() == Some(libc::EAGAIN) => {}
             result => return result.map(drop),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::userfault::READS_NOW;
+    use rustix::fs::{OFlags, fcntl_setfl};
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    /// Opens a descriptor of these features, as a member might that does not keep to the protocol.
+    fn open_with(features: Option<u64>) -> Option<ParentOnly> {
+        let (descriptor, _) = open().map_err(|why| println!("SKIPPED: {why}")).ok()?;
+        if let Some(bits) = features {
+            let number = descriptor.here().expect("here").as_raw_fd();
+            agree(number, &[(bits, "asked for")])
+                .map_err(|why| println!("SKIPPED: {why}"))
+                .ok()?;
+        }
+        Some(descriptor)
+    }
+
+    /// A descriptor that tells of forks gave the owner one more descriptor for each fork of the
+    /// member, until it had none left; and one that had told of a fork held up all members.
+    #[test]
+    fn a_descriptor_of_other_features_is_refused() {
+        const EVENT_FORK: u64 = 1 << 1;
+        let wanted = FEATURES.iter().fold(0, |all, (bit, _)| all | bit);
+        for features in [None, Some(0), Some(EVENT_FORK), Some(wanted | EVENT_FORK)] {
+            let Some(descriptor) = open_with(features) else { return };
+            let refused = ServedFaults::received(descriptor).expect_err("other features");
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{features:?}");
+        }
+        let Some(descriptor) = open_with(Some(wanted)) else { return };
+        ServedFaults::received(descriptor).expect("those of a member");
+    }
+
+    /// A member can make the description wait at any instant, also between poll(2) and read(2).
+    #[test]
+    fn a_read_does_not_wait_though_the_description_does() {
+        let wanted = FEATURES.iter().fold(0, |all, (bit, _)| all | bit);
+        let Some(descriptor) = open_with(Some(wanted)) else { return };
+        let served = ServedFaults::received(descriptor).expect("served");
+        served.take(&mut |_| panic!("no fault")).expect("read");
+        if !READS_NOW.load(Ordering::Relaxed) {
+            return println!("SKIPPED: this kernel's reads of faults cannot do without waiting");
+        }
+        fcntl_setfl(served.descriptor().expect("here"), OFlags::empty()).expect("waits");
+        let (says, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || says.send(served.take(&mut |_| panic!("no fault")).is_ok()));
+        assert!(heard.recv_timeout(Duration::from_secs(20)).expect("it does not wait"));
     }
 }
