@@ -21,7 +21,7 @@ pub use gate::hold_off;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Descriptors in one block of the table.
 const BLOCK: usize = 256;
@@ -32,7 +32,7 @@ const RESERVED: RawFd = -2;
 /// How many forks lie between this process and the first that used this module.
 static EPOCH: AtomicU32 = AtomicU32::new(0);
 static TABLE: TableBlock = TableBlock::new();
-static HANDLER: OnceLock<Result<(), i32>> = OnceLock::new();
+static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// A further function of this crate that runs in a child.
 static IN_CHILD: OnceLock<fn()> = OnceLock::new();
 
@@ -178,17 +178,24 @@ pub fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     cell.get().expect("it was set just now, or before")
 }
 
-/// Sees to it that forked children know that they are. (A child that another thread forks during the
-/// first such call of its process may not call this again.)
+/// Sees to it that forked children know that they are.
+///
+/// Nobody waits here for another thread, which a child might not have. So threads that come at the
+/// same time may all install the handlers, which do no harm if they run twice.
 pub(crate) fn install() -> io::Result<()> {
-    let installed = HANDLER.get_or_init(|| {
-        // SAFETY: the handlers are functions of this module that do what is allowed around a fork.
-        let error = unsafe {
-            libc::pthread_atfork(Some(before_the_fork), Some(in_the_parent), Some(in_the_child))
-        };
-        if error == 0 { Ok(()) } else { Err(error) }
-    });
-    installed.map_err(io::Error::from_raw_os_error)
+    // Acquire pairs with the release below: who sees it may rely on the handlers.
+    if INSTALLED.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    // SAFETY: the handlers are functions of this module that do what is allowed around a fork.
+    let error = unsafe {
+        libc::pthread_atfork(Some(before_the_fork), Some(in_the_parent), Some(in_the_child))
+    };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    INSTALLED.store(true, Ordering::Release);
+    Ok(())
 }
 
 /// A number that differs between a process and its forked children.
@@ -391,7 +398,6 @@ mod tests {
         }
         use rustix::event::{EventfdFlags, eventfd};
         use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-        use std::sync::atomic::AtomicBool;
         let before = count_kept();
         let stops = AtomicBool::new(false);
         let counter = || eventfd(0, EventfdFlags::empty()).map_err(io::Error::from);
@@ -432,6 +438,34 @@ mod tests {
         });
         assert_eq!(kept, 0, "children of 1000 have one");
         assert!(made >= 100, "only {made} were made meanwhile: forks keep makers out");
+    }
+
+    /// A child that was forked while another thread installed the handlers found a lock that nobody
+    /// would open, and could make nothing. So threads install them without a lock, each for itself
+    /// if they come together.
+    #[test]
+    fn handlers_that_are_installed_twice_do_what_they_do_once() {
+        if !is_alone("forks::tests::handlers_that_are_installed_twice_do_what_they_do_once") {
+            return;
+        }
+        install().expect("installed");
+        INSTALLED.store(false, Ordering::Relaxed);
+        let (_read, write) = io::pipe().expect("a pipe");
+        let kept = ParentOnly::new(OwnedFd::from(write)).expect("installed again");
+        // SAFETY: the child makes system calls and allocates, which it may with this C library, and
+        // ends by a system call.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_right = kept.get().is_none() && hold_off(|| true) && hold_off(|| true);
+            // SAFETY: ends the child without running what the parent's exit would run.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child above; the pointer is to a live local.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0, "the child has it not, and its gate is open");
+        assert!(kept.get().is_some());
+        assert_eq!(hold_off(|| 9), 9, "the parent's gate is open");
     }
 
     #[test]

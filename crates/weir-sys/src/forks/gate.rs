@@ -68,10 +68,11 @@ pub fn hold_off<R>(step: impl FnOnce() -> R) -> R {
     step()
 }
 
-/// Enters the gate before a fork.
+/// Enters the gate before a fork. Does no more if it is called for the same fork again, as the two
+/// below do.
 pub(super) fn enter_to_fork() {
     // A signal handler that forks while its thread is in a step would wait for itself.
-    if DEPTH.get() == 0 {
+    if DEPTH.get() == 0 && !FORKS.get() {
         enter();
         FORKS.set(true);
     }
