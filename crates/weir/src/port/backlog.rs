@@ -113,7 +113,7 @@ impl SlotBacklog {
         }
         let (end, ring) = reader.parts()?;
         ring.copy_out(&*end.map, to.len(), 0, to);
-        ring.consume(&*end.map, to.len(), end.dirties);
+        ring.consume(&*end.map, to.len(), end.dirtying.now());
         reader.settle(1, to.len())
     }
 

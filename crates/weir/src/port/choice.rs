@@ -224,7 +224,7 @@ impl Choice {
                         TurnPace::Busy => slot.turn.begin_long(slot.share, long_turn),
                     }
                     if slot.turn.goes_on() {
-                        slot.reader.parts()?.0.shares_cpu(shares_cpu);
+                        slot.reader.parts()?.0.dirtying.shares_cpu(shares_cpu);
                         (self.current, self.last) = (Some(place), Some(place));
                         return Ok(Some(place));
                     }

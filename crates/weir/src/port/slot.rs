@@ -296,7 +296,7 @@ impl WriterSlot {
             }
             // What was called may have forked.
             end.check_here()?;
-            ring.consume(&*end.map, bytes, end.dirties);
+            ring.consume(&*end.map, bytes, end.dirtying.now());
             // Room must be given back well within a lap of the ring. Until then the records that
             // were read still lie there and look as if they had been sent again.
             let owes_much = ring.owes_much();

@@ -7,7 +7,7 @@ use crate::park::{HeadStart, Parked, QuickLooks, Spinner, Until, barrier};
 use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::{Connection, Role};
 use crate::pipe::handle::{Half, Handle, forked_meanwhile};
-use crate::pipe::options::{Dirties, EndOptions, Resolved};
+use crate::pipe::options::{EndOptions, Resolved};
 use crate::pipe::storage::{corrupt, open_kind, open_next};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::cell::Cell;
@@ -20,10 +20,12 @@ use weir_ring::primitive::{AtomicU32, Ordering};
 use weir_ring::{Area, RingMemory, sleep};
 use weir_sys::forks::ParentOnly;
 
+mod dirtying;
 pub mod drain;
 mod fences;
 mod tuning;
 
+use dirtying::Dirtying;
 use drain::SpillReports;
 use fences::Fences;
 use tuning::Tuning;
@@ -49,12 +51,7 @@ pub struct End {
     pub life: Connection,
     pub shape: PipeShape,
     pub head_start: HeadStart,
-    /// Whether this end stores to the lines that it has read, as of its last wait, ...
-    pub dirties: bool,
-    /// ... whether it does in this ring while the other end runs on another CPU, ...
-    is_dirtied: bool,
-    /// ... and in which rings it does.
-    dirtying: Dirties,
+    pub dirtying: Dirtying,
     role: Role,
     /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory
     /// from coming twice.
@@ -110,9 +107,7 @@ impl End {
         let mut end = End {
             shape: resolved.shape,
             head_start: HeadStart::new(resolved.waiting, resolved.levers.backoff_ns),
-            dirties: false,
-            is_dirtied: false,
-            dirtying: resolved.dirties,
+            dirtying: Dirtying::new(resolved.dirties),
             role: life.role(),
             file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,
             spinner: Spinner::new(resolved.waiting, resolved.levers.wake_ns),
@@ -130,16 +125,9 @@ impl End {
         Ok(end)
     }
 
-    /// Notes whether the other end runs on this CPU, where lines stay where they are.
-    #[inline]
-    pub fn shares_cpu(&mut self, shares_cpu: bool) {
-        self.dirties = self.is_dirtied && !shares_cpu;
-    }
-
     /// Publishes what the other end and `weir stat` look for in a memory.
     fn introduce(&mut self) {
-        self.is_dirtied = self.dirtying.in_ring(self.map.extent().ring_bytes);
-        self.shares_cpu(self.spinner.shares_cpu());
+        self.dirtying.enter(self.map.extent().ring_bytes, self.spinner.shares_cpu());
         self.take_up_tuning();
         if self.role == Role::Writer {
             self.tuning.say_wishes(self.map.header());
@@ -361,7 +349,7 @@ impl End {
             self.head_start.give(!self.spinner.shares_cpu());
             self.head_start.moved(1);
         }
-        self.shares_cpu(self.spinner.shares_cpu());
+        self.dirtying.shares_cpu(self.spinner.shares_cpu());
         let moved_bytes = self.account_line().bytes.load(Ordering::Relaxed);
         self.spinner.quick_looks(moved_bytes)
     }

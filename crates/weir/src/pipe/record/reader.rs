@@ -144,7 +144,7 @@ impl Endpoint<record::RecordReader> {
         if bytes > buffer.len() {
             return Err(too_small(end, bytes, buffer.len()));
         }
-        take(ring, &end.here()?, &mut buffer[..bytes], end.dirties);
+        take(ring, &end.here()?, &mut buffer[..bytes], end.dirtying.now());
         settle(end, ring, 1, bytes);
         Ok(Some(bytes))
     }
@@ -172,7 +172,7 @@ impl Endpoint<record::RecordReader> {
         }
         let mut map = end.here()?;
         loop {
-            take(ring, &map, &mut buffer[..next], end.dirties);
+            take(ring, &map, &mut buffer[..next], end.dirtying.now());
             records += 1;
             bytes += next;
             see(&buffer[..next]);

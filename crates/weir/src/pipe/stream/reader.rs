@@ -97,7 +97,7 @@ impl Endpoint<StreamReader> {
             let step = shape.read_step_bytes(rest.len() as u64) as usize;
             let (now, later) = std::mem::take(&mut rest).split_at_mut(step);
             rest = later;
-            ring.take(map, now, end.dirties);
+            ring.take(map, now, end.dirtying.now());
             ring.publish(map);
             let position = ring.position();
             end.wake_other(|header| {

@@ -181,7 +181,7 @@ impl RecordBacklog {
             moving.done += step;
         }
         self.moving = None;
-        ring.consume(&*end.map, bytes, end.dirties);
+        ring.consume(&*end.map, bytes, end.dirtying.now());
         Ok(Move::Record(bytes))
     }
 
@@ -238,7 +238,7 @@ impl RecordBacklog {
         let has = self.gathered.len();
         self.gathered.resize(moving.bytes, 0);
         ring.copy_out(&*end.map, moving.bytes, has, &mut self.gathered[has..]);
-        ring.consume(&*end.map, moving.bytes, end.dirties);
+        ring.consume(&*end.map, moving.bytes, end.dirtying.now());
         settle(end, ring, 1, moving.bytes);
         First::Record(moving.bytes, moving.header)
     }
