@@ -23,6 +23,7 @@ pub struct Sequential {
 /// Writes a spill file of `clusters` clusters past the page cache and reads it, with up to
 /// `in_flight` transfers at once, by the best engine available.
 ///
+/// # Errors
 /// `Unsupported` if the page cache cannot be avoided; otherwise those of the file and of transfers,
 /// or if the bytes read are not those written.
 pub fn measure_sequential(

@@ -10,6 +10,7 @@ use std::path::Path;
 /// Makes a file that can be swapped to (as mkswap(8) does). Only its owner can read it, and it is
 /// written in full, since a swap file must not have holes.
 ///
+/// # Errors
 /// The file exists already, or there is no space.
 pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
     let page = rustix::param::page_size();
@@ -42,6 +43,7 @@ pub fn on(path: &Path) -> io::Result<()> {
 
 /// Stops swapping to a file.
 ///
+/// # Errors
 /// `EINVAL` if it is not in use; `ENOMEM` if its content does not fit into memory.
 pub fn off(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;

@@ -8,9 +8,11 @@ use crate::output::progress_bar;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::hash::Hasher;
+use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
 use std::time::{SystemTime, UNIX_EPOCH};
+use twox_hash::XxHash3_64;
 use weir_measure::pairs::{Comparison, PairOrder};
 use weir_measure::runner::{self, Job};
 
@@ -133,25 +135,22 @@ impl Standard {
     }
 }
 
+/// A file without a name, to whose end everybody writes.
 fn unnamed_file() -> std::io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC | OFlags::APPEND;
-    let mode = Mode::RUSR | Mode::WUSR;
-    Ok(rustix::fs::open(std::env::temp_dir(), flags, mode)?.into())
+    let file = tempfile::tempfile()?;
+    rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::APPEND)?;
+    Ok(file)
 }
 
 fn sum(file: &mut File) -> std::io::Result<Digest> {
-    file.seek(SeekFrom::Start(0))?;
-    let (mut buffer, mut bytes, mut sum) = (vec![0; 1 << 16], 0, 0);
+    file.rewind()?;
+    let (mut buffer, mut bytes, mut sum) = (vec![0; 1 << 16], 0, XxHash3_64::new());
     loop {
         let n = file.read(&mut buffer)?;
         if n == 0 {
-            return Ok((bytes, sum));
+            return Ok((bytes, sum.finish()));
         }
         bytes += n as u64;
-        // FNV-1a, which any reader can repeat.
-        sum = buffer[..n]
-            .iter()
-            .fold(sum, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        sum.write(&buffer[..n]);
     }
 }
