@@ -94,9 +94,17 @@ impl PoolPolicy {
             PoolEvent::Abandon(stream) => self.abandon(stream),
             PoolEvent::Close(stream) => self.close(stream),
         }
+        self.settle(now_ns);
+    }
+
+    /// Uses what an event has changed: for writers, for the file, and for readers.
+    fn settle(&mut self, now_ns: u64) {
         self.grant(now_ns);
         self.balance(now_ns);
         self.serve_readers(now_ns);
+        while self.stock.streams.writers_wait() && !self.has_spare() && self.relieve(now_ns) {
+            self.grant(now_ns);
+        }
     }
 
     /// Takes the next thing to do from the queue.
@@ -115,7 +123,7 @@ impl PoolPolicy {
         [self.retry_ns(), self.reader_deadline_ns()].into_iter().flatten().min()
     }
 
-    /// Returns when a reader that waits for a frame gets that of another, who does not come.
+    /// Returns when one who waits for a frame gets that of a reader who does not come.
     pub fn reader_deadline_ns(&self) -> Option<u64> {
         self.starving.then(|| self.stock.streams.first_ready_until_ns()).flatten()
     }
@@ -182,13 +190,29 @@ impl PoolPolicy {
     /// Gives frames to waiting writers, in their order.
     fn grant(&mut self, now_ns: u64) {
         while self.stock.streams.writers_wait() {
-            let spare = self.stock.frames.available() > self.settings.reserve();
-            if !spare || self.laundry.holds_writers() {
+            if !self.has_spare() || self.laundry.holds_writers() {
                 break;
             }
             let Some((stream, frame)) = self.stock.append(now_ns) else { return };
             self.actions.push_back(Action::Grant { stream, frame });
         }
+    }
+
+    /// Whether there are more frames than those that are kept for readers.
+    fn has_spare(&self) -> bool {
+        self.stock.frames.available() > self.settings.reserve()
+    }
+
+    /// Frees a frame that was read ahead for a reader that rests, if nothing else will free one: no
+    /// block is to be written, and no transfer is under way. Returns whether it did.
+    fn relieve(&mut self, now_ns: u64) -> bool {
+        if self.laundry.count() > 0 || self.transfers.under_way() > 0 {
+            return false;
+        }
+        let frame = self.stock.frames.steal(&mut self.stock.streams, now_ns);
+        // Those that are left belong to readers that are about to come: this is tried again later.
+        self.starving |= frame.is_none();
+        frame.map(|frame| self.stock.frames.give_back(frame)).is_some()
     }
 
     /// Puts blocks on the laundry list or takes them off, and begins to write, as frames run short
@@ -375,10 +399,15 @@ impl PoolPolicy {
     /// Lends up to `most` frames, by calling `each` with each. If there are fewer, blocks are
     /// written earlier from now on, as for a writer that waits.
     pub fn lend(&mut self, now_ns: u64, most: u32, mut each: impl FnMut(u32)) {
+        let kept = self.settings.reserve().max(1);
         for _ in 0..most {
             // Writers that wait come first.
-            let spare = !self.stock.streams.writers_wait()
-                && self.stock.frames.available() > self.settings.reserve().max(1);
+            let mut spare = !self.stock.streams.writers_wait();
+            while spare && self.stock.frames.available() <= kept {
+                // Only what is not in the file yet can be written.
+                self.balance(now_ns);
+                spare = self.relieve(now_ns);
+            }
             let Some(frame) = spare.then(|| self.stock.take_frame()).flatten() else {
                 self.laundry.press();
                 break;
@@ -393,9 +422,7 @@ impl PoolPolicy {
     pub fn take_back(&mut self, now_ns: u64, frame: u32) {
         self.lent -= 1;
         self.stock.frames.give_back(frame);
-        self.grant(now_ns);
-        self.balance(now_ns);
-        self.serve_readers(now_ns);
+        self.settle(now_ns);
     }
 
     /// Returns how many frames are lent.

@@ -295,6 +295,41 @@ fn a_reader_that_does_not_come_holds_up_nobody() {
     table.read(0, 1);
 }
 
+/// A pool whose readers rested after they had read a little kept all frames for them: nothing was left
+/// to be written, so nothing freed a frame, and all writers waited for ever while the file was nearly
+/// empty.
+#[test]
+fn readers_that_rest_hold_up_no_writer() {
+    let settings =
+        PoolSettings { frames: 16, slots: 1000, cluster: 4, transfers: 32, rule: Rule::default() };
+    let rested = || {
+        let mut table = Table::with(settings, 2);
+        for _ in 0..120 {
+            table.write(0, 1);
+            table.settle();
+        }
+        table.read(0, 40);
+        table.settle();
+        table
+    };
+    let mut table = rested();
+    table.granted.clear();
+    for _ in 0..40 {
+        table.write(1, 1);
+        table.settle();
+    }
+    assert_eq!(table.granted, [1; 40], "the writer goes on");
+    // The reader comes back, and is served.
+    table.read(0, 80);
+    table.read(1, 40);
+    // So does a region that begins.
+    let mut table = rested();
+    let mut lent = 0;
+    table.pool.lend(table.now_ns, 4, |_| lent += 1);
+    assert_eq!(lent, 4);
+    table.read(0, 80);
+}
+
 #[test]
 fn a_stream_without_a_reader_keeps_its_last_block_only() {
     let mut table = Table::new(Rule::default(), 1);
