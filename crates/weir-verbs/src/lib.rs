@@ -3,8 +3,8 @@
 //! Each verb has a file or folder: `run`, `bench`, `compare`, `history`, `stat`, `tune`, `port`,
 //! `buffer`, `net`, `model`, `why`, `top`, `pages` (completions and manual pages). They share
 //! `args` (the command line), `shell` (cuts a pipeline's text into stages), `report` (the report of
-//! a run), `json` and `output` (the output of all verbs), `signals` (what ends a verb), `places`
-//! (paths, and files that are kept), and `fault` (errors).
+//! a run), `html` (what their pages share), `json` and `output` (the output of all verbs), `signals`
+//! (what ends a verb), `places` (paths, and files that are kept), and `fault` (errors).
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod buffer;
 mod compare;
 mod fault;
 mod history;
+mod html;
 mod json;
 mod model;
 mod net;

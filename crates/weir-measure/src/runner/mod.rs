@@ -4,9 +4,10 @@
 //! One thread does all of it, in a loop that sleeps until a stage ends or the next tick is due. It
 //! relays no bytes: plain pipes join the stages, and this process keeps no end of them.
 //!
-//! In the order of flow: `start` makes pipes and processes, this file has the loop, `finish` reads
-//! the kernel's final counters of each stage, `found` and `script` turn found processes into groups
-//! of stages.
+//! In the order of flow: `start` makes pipes and processes, this file has the loop, `looks` says
+//! when it samples and what that does, `finish` reads the kernel's final counters of each stage,
+//! `found` and `script` turn found processes into groups of stages. `watch` has the loop for
+//! processes that run already.
 
 mod around;
 mod bytes;
@@ -14,6 +15,7 @@ mod finish;
 mod found;
 mod job;
 mod look_costs;
+mod looks;
 mod row;
 mod script;
 mod start;
@@ -31,10 +33,9 @@ use crate::hot::Profiler;
 use crate::lives::Lives;
 use crate::machine;
 use crate::oom;
-use crate::random::Random;
 use around::RunSurroundings;
 use finish::LiveStage;
-use look_costs::LookCosts;
+use looks::Looks;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, setrlimit, waitid};
 use std::time::Duration;
@@ -44,16 +45,6 @@ use weir_doctor::facts::{History, Run};
 use weir_doctor::sizing::Sizing;
 use weir_measure_sys::signals;
 
-/// At the start the ticks are closer together: their interval is this share (1/32) of the time that
-/// has passed, so short runs have samples too, and no more than a longer one needs.
-const CLOSE_SHIFT: u32 = 5;
-/// The shortest interval.
-const CLOSE_TICK_NS: u64 = 1_000_000;
-/// Sampling may take this share of one CPU (1/64); the interval grows when it takes more, as far as
-/// [`LookCosts`] counts it.
-const COST_SHIFT: u32 = 6;
-/// Most ticks that one sample may represent, however long this process had no CPU.
-const LONGEST_TICKS: u64 = 20;
 const PROGRESS_NS: u64 = 100_000_000;
 
 /// Runs the job to its end.
@@ -110,14 +101,12 @@ struct RunningJob {
 impl RunningJob {
     /// Waits for all stages, sampling meanwhile.
     fn attend(&mut self, job: &Job, watcher: &mut dyn Watcher) {
-        let mut random = Random::new(0x77e1);
-        let mut last_ns = self.clock.now_ns();
-        let mut due_ns = last_ns;
+        let mut shown_ns = self.clock.now_ns();
+        let mut looks = Looks::new(0x77e1, job.tick_ns, shown_ns);
         // The job may have been stopped while it was being started.
         let mut taken_ns = 1;
         let mut stops = Stops::default();
-        let mut shown_ns = last_ns;
-        let (mut woken, mut costs) = (true, LookCosts::default());
+        let mut woken = true;
         loop {
             let before_ns = self.clock.now_ns();
             let (here, there) = self.take_events(watcher, woken);
@@ -129,30 +118,19 @@ impl RunningJob {
                 self.clock.leave_out(now_ns.saturating_sub(taken_ns));
             }
             taken_ns = before_ns.min(self.clock.now_ns());
-            last_ns = last_ns.min(taken_ns);
-            due_ns = due_ns.min(taken_ns + job.tick_ns * 2);
+            looks.turn_back(taken_ns);
             if self.live.iter().all(LiveStage::has_ended) {
                 return;
             }
             let now_ns = self.clock.now_ns();
-            if now_ns >= due_ns {
-                let weight_ns = now_ns.saturating_sub(last_ns).min(job.tick_ns * LONGEST_TICKS);
-                let begun_ns = self.sampler.tracer.look_ns();
-                self.sampler.tick(now_ns, weight_ns);
-                if let Some(profiler) = &mut self.profiler {
-                    profiler.take();
-                }
-                last_ns = now_ns;
-                // Not by the clock: a job stopped just here would not be sampled for minutes.
-                let cost_ns = self.sampler.tracer.look_ns().saturating_sub(begun_ns);
-                costs.add(cost_ns, self.sampler.looked_at);
-                due_ns = now_ns + pause_ns(now_ns, job.tick_ns, costs.usual_ns(), &mut random);
+            if now_ns >= looks.due_ns() {
+                looks.look(now_ns, &mut self.sampler, self.profiler.as_mut());
             }
             if now_ns >= shown_ns + PROGRESS_NS {
                 watcher.progress(now_ns, &self.sampler);
                 shown_ns = now_ns;
             }
-            woken = self.sleep_until(stops.look_by(due_ns, self.clock.now_ns()));
+            woken = self.sleep_until(stops.look_by(looks.due_ns(), self.clock.now_ns()));
         }
     }
 
@@ -262,14 +240,6 @@ impl RunningJob {
     fn sizing(&self, job: &Job) -> Option<Sizing> {
         job.pipe_auto.then(|| Sizing::new(self.limit_bytes))
     }
-}
-
-/// Returns the time to the next tick.
-fn pause_ns(now_ns: u64, tick_ns: u64, cost_ns: u64, random: &mut Random) -> u64 {
-    let close_ns = (now_ns >> CLOSE_SHIFT).max(CLOSE_TICK_NS);
-    let tick_ns = tick_ns.min(close_ns).max(cost_ns << COST_SHIFT);
-    // Jitter keeps the ticks out of step with periodic work in the stages.
-    tick_ns / 2 + random.below(tick_ns)
 }
 
 /// Whether some child of this process has changed: one call in place of two for each stage.

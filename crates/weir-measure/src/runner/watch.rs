@@ -2,15 +2,14 @@
 
 use super::around::RunSurroundings;
 use super::job::Job;
-use super::look_costs::LookCosts;
-use super::{LONGEST_TICKS, allow_all_files, pause_ns, script};
+use super::looks::Looks;
+use super::{allow_all_files, script};
 use crate::attribution::{Group, Grouping, PipeWatch, Sampler};
 use crate::clock::Clock;
 use crate::hot::Profiler;
 use crate::machine;
 use crate::oom;
 use crate::proc::{Descriptor, ProcessIdentity, descriptor, identity};
-use crate::random::Random;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use weir_doctor::backlog::{Activity, Trend};
@@ -124,19 +123,11 @@ fn sample(
     is_over: &mut dyn FnMut() -> bool,
 ) -> (Vec<Trend>, bool) {
     let end_ns = aim.time.map_or(u64::MAX, |time| time.as_nanos() as u64);
-    let mut random = Random::new(0x3a7c);
+    let mut looks = Looks::new(0x3a7c, aim.tick_ns, 0);
     let mut trends: Vec<Trend> = Vec::new();
-    let (mut last_ns, mut costs) = (0, LookCosts::default());
     loop {
         let now_ns = clock.now_ns();
-        let begun_ns = sampler.tracer.look_ns();
-        sampler.tick(now_ns, (now_ns - last_ns).min(aim.tick_ns * LONGEST_TICKS));
-        if let Some(profiler) = profiler {
-            profiler.take();
-        }
-        last_ns = now_ns;
-        let cost_ns = sampler.tracer.look_ns().saturating_sub(begun_ns);
-        costs.add(cost_ns, sampler.looked_at);
+        looks.look(now_ns, sampler, profiler.as_mut());
         trends.resize_with(sampler.pipes.len(), Trend::default);
         for (trend, fill) in trends.iter_mut().zip(sampler.pipes.iter().map(|pipe| pipe.now)) {
             if let Some(fill) = fill {
@@ -145,8 +136,7 @@ fn sample(
             }
         }
         let has_ended = sampler.population.groups.iter().all(|group| group.ended);
-        let due_ns = now_ns + pause_ns(now_ns, aim.tick_ns, costs.usual_ns(), &mut random);
-        let due_ns = due_ns.min(end_ns);
+        let due_ns = looks.due_ns().min(end_ns);
         while !has_ended && !is_over() && clock.now_ns() < due_ns {
             let rest_ns = due_ns.saturating_sub(clock.now_ns());
             std::thread::sleep(Duration::from_nanos(rest_ns.min(LOOK_NS)));

@@ -1,8 +1,10 @@
 //! Outcomes of experiments as one HTML page, drawn as the page of `weir bench` is.
 
-use crate::bench::page::draw::{DrawError, document, escape, section};
+use crate::bench::page::draw::DrawError;
 use crate::bench::page::ratios;
 use crate::fault::Fault;
+use crate::html::Column::{Figures, Words};
+use crate::html::{self, Table, document, escape, section};
 use std::fmt::Write;
 use weir_model::catalogue::Experiment;
 use weir_model::outcome::{Cell, Outcome, Scoring, figure};
@@ -46,23 +48,24 @@ fn drawn(outcome: &Outcome) -> Result<String, DrawError> {
 }
 
 fn table(outcome: &Outcome) -> String {
-    let mut rows = String::new();
+    let mut table = Table::new(&[
+        Words("row"),
+        Words("column"),
+        Figures("published"),
+        Figures("model"),
+        Figures("error"),
+    ]);
     for cell in &outcome.cells {
         let published = cell.published.map_or_else(|| String::from("-"), figure);
         let error =
             cell.error().map_or_else(String::new, |error| format!("{:+.1} %", error * 100.0));
-        let _ = writeln!(
-            rows,
-            "<tr><td>{}</td><td>{}</td><td>{published}</td><td>{}</td><td>{error}</td></tr>",
-            escape(&cell.row),
-            escape(&cell.column),
-            figure(cell.model)
-        );
+        let cells = [&cell.row, &cell.column, &published, &figure(cell.model), &error];
+        table.row(cells.map(html::Cell::text));
     }
     format!(
-        "<details>\n<summary>All figures ({}, in {})</summary>\n<div class=\"draw\"><table>\n<tr><th>row</th>\
-         <th>column</th><th>published</th><th>model</th><th>error</th></tr>\n{rows}</table></div>\n</details>\n",
+        "<details>\n<summary>All figures ({}, in {})</summary>\n{}</details>\n",
         escape(&outcome.machine),
-        escape(&outcome.unit)
+        escape(&outcome.unit),
+        table.finish()
     )
 }

@@ -1,5 +1,6 @@
 //! Syntax errors of a pipeline's text: the message, the line, and a caret under the place.
 
+use super::token::{Token, TokenKind};
 use std::fmt;
 
 /// A text that the shell would refuse, and the place of the error.
@@ -36,6 +37,31 @@ pub(super) enum ScanStop {
 impl ScanStop {
     pub fn fault(at: usize, message: impl Into<String>) -> ScanStop {
         ScanStop::Fault(FaultPlace { at, message: message.into() })
+    }
+
+    /// Nothing like `token` may stand where it does.
+    pub fn unexpected(token: Token) -> ScanStop {
+        if token.kind == TokenKind::End {
+            return ScanStop::fault(token.start, "the text ends too soon");
+        }
+        ScanStop::fault(token.start, format!("unexpected {}", token.shown()))
+    }
+
+    /// A command or a file name is wanted where `found` stands, because of `after`.
+    pub fn missing(after: Option<Token>, found: Token) -> ScanStop {
+        match (after, found.kind) {
+            (Some(after), TokenKind::End) => {
+                ScanStop::fault(after.start, format!("nothing after {}", after.shown()))
+            }
+            (Some(after), _) => {
+                let message = format!("nothing between {} and {}", after.shown(), found.shown());
+                ScanStop::fault(found.start, message)
+            }
+            (None, TokenKind::Op("|" | "|&" | "&&" | "||" | ";" | "&")) => {
+                ScanStop::fault(found.start, format!("nothing before {}", found.shown()))
+            }
+            (None, _) => ScanStop::unexpected(found),
+        }
     }
 }
 

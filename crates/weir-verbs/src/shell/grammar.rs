@@ -5,8 +5,9 @@
 //! pipelines, a pipeline reads commands, a compound command reads lists again.
 
 use super::fault::ScanStop;
-use super::scan::{MAX_DESCRIPTOR_DIGITS, Scanner, Token, TokenKind, is_name};
+use super::scan::Scanner;
 use super::span::{PipelineSpan, Shape, StageSpan};
+use super::token::{Token, TokenKind, is_name};
 
 /// Words that end a list when they stand where a command would.
 const CLOSERS: [&str; 8] = ["}", "then", "else", "elif", "fi", "do", "done", "esac"];
@@ -28,12 +29,12 @@ pub(super) fn read(text: &str) -> Result<(CommandList, bool), ScanStop> {
     let list = scanner.list()?;
     let end = scanner.next()?;
     if end.kind != TokenKind::End {
-        return Err(scanner.unexpected(end));
+        return Err(ScanStop::unexpected(end));
     }
     Ok((list, scanner.own_process))
 }
 
-impl Scanner<'_> {
+impl<'a> Scanner<'a> {
     /// Reads up to whatever ends a list; the caller checks that it is its own ending.
     pub fn list(&mut self) -> Result<CommandList, ScanStop> {
         let mut list = CommandList::default();
@@ -48,7 +49,7 @@ impl Scanner<'_> {
                 TokenKind::Op(";" | "\n") => {}
                 TokenKind::Op("&") => list.background = true,
                 _ if self.at_list_end()? => return Ok(list),
-                _ => return Err(self.unexpected(token)),
+                _ => return Err(ScanStop::unexpected(token)),
             }
             self.next()?;
         }
@@ -68,11 +69,11 @@ impl Scanner<'_> {
         }
     }
 
-    fn pipeline(&mut self, mut after: Option<Token>) -> Result<PipelineSpan, ScanStop> {
+    fn pipeline(&mut self, mut after: Option<Token<'a>>) -> Result<PipelineSpan, ScanStop> {
         let mut pipeline = PipelineSpan::default();
         loop {
             let token = self.peek()?;
-            match self.reserved(token) {
+            match token.reserved() {
                 "!" => pipeline.negations += 1,
                 "time" => pipeline.timed = true,
                 "-p" | "--" if pipeline.timed => {}
@@ -96,7 +97,7 @@ impl Scanner<'_> {
                 self.pipelines.push(pipeline.clone());
                 return Ok(pipeline);
             };
-            stage.pipe_end = Some(pipe.end);
+            stage.pipe_end = Some(pipe.end());
             stage.with_stderr = op == "|&";
             pipeline.stages.push(stage);
             after = Some(self.next()?);
@@ -110,8 +111,8 @@ impl Scanner<'_> {
         match token.kind {
             TokenKind::Op("(") => self.parenthesis()?,
             TokenKind::Op(op) if is_redirection(op) => return self.simple(),
-            TokenKind::Op(_) | TokenKind::End => return Err(self.missing(after, token)),
-            TokenKind::Word => match self.reserved(token) {
+            TokenKind::Op(_) | TokenKind::End => return Err(ScanStop::missing(after, token)),
+            TokenKind::Word => match token.reserved() {
                 "{" => {
                     self.next()?;
                     self.block(token, &["}"])?;
@@ -128,8 +129,8 @@ impl Scanner<'_> {
                 "function" => return self.function_command(),
                 // It hands variables back to the shell that reads the rest of the text.
                 "coproc" => return Err(ScanStop::Whole),
-                "!" | "]]" => return Err(self.unexpected(token)),
-                word if CLOSERS.contains(&word) => return Err(self.unexpected(token)),
+                "!" | "]]" => return Err(ScanStop::unexpected(token)),
+                word if CLOSERS.contains(&word) => return Err(ScanStop::unexpected(token)),
                 _ => return self.simple(),
             },
         }
@@ -146,15 +147,14 @@ impl Scanner<'_> {
                 TokenKind::Word => {
                     self.next()?;
                     words += 1;
-                    self.check_number(token)?;
-                    let word = &self.text[token.start..token.end];
+                    let word = token.text;
                     if assignable && has_odd_subscript(word) {
                         return Err(ScanStop::Whole);
                     }
                     // In `2>f a`, the `2` is not the command.
                     assignable &= word.contains('=')
                         || DECLARATIONS.contains(&word)
-                        || matches!(self.byte(), Some(b'<' | b'>'));
+                        || matches!(self.cursor.byte(), Some(b'<' | b'>'));
                 }
                 TokenKind::Op(op) if is_redirection(op) => {
                     self.redirection()?;
@@ -164,25 +164,12 @@ impl Scanner<'_> {
                     self.next()?;
                     let close = self.next()?;
                     if close.kind != TokenKind::Op(")") {
-                        return Err(self.unexpected(token));
+                        return Err(ScanStop::unexpected(token));
                     }
                     return self.function_body(close);
                 }
                 _ => return Ok(Shape::Simple),
             }
-        }
-    }
-
-    /// A descriptor such as `99999999999>` overflows in brush-parser 0.4, which panics; to bash
-    /// it is a word.
-    fn check_number(&self, word: Token) -> Result<(), ScanStop> {
-        let digits = &self.text[word.start..word.end];
-        let number =
-            digits.len() > MAX_DESCRIPTOR_DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
-        if number && matches!(self.byte(), Some(b'<' | b'>')) {
-            Err(ScanStop::Whole)
-        } else {
-            Ok(())
         }
     }
 
@@ -192,15 +179,14 @@ impl Scanner<'_> {
             match token.kind {
                 TokenKind::Op(op) if is_redirection(op) => self.redirection()?,
                 // `2>file` or `{name}>file`: the word belongs to the operator it touches.
-                TokenKind::Word if matches!(self.byte(), Some(b'<' | b'>')) => {
-                    let word = &self.text[token.start..token.end];
+                TokenKind::Word if matches!(self.cursor.byte(), Some(b'<' | b'>')) => {
+                    let word = token.text;
                     let number = word.bytes().all(|b| b.is_ascii_digit());
                     let variable = word.starts_with('{') && word.ends_with('}');
                     if !number && !variable {
                         return Ok(());
                     }
                     self.next()?;
-                    self.check_number(token)?;
                 }
                 _ => return Ok(()),
             }
@@ -211,7 +197,7 @@ impl Scanner<'_> {
         let op = self.next()?;
         let target = self.peek()?;
         if target.kind != TokenKind::Word {
-            return Err(self.missing(Some(op), target));
+            return Err(ScanStop::missing(Some(op), target));
         }
         self.next()?;
         Ok(())
@@ -219,8 +205,7 @@ impl Scanner<'_> {
 
     fn parenthesis(&mut self) -> Result<(), ScanStop> {
         let open = self.next()?;
-        if self.byte() == Some(b'(') {
-            self.pos += 1;
+        if self.cursor.take(b'(') {
             return self.arithmetic(open.start, "((");
         }
         self.block(open, &[")"])?;
@@ -229,21 +214,20 @@ impl Scanner<'_> {
 
     /// A list that must hold something, up to one of `endings`. The first ending is the one
     /// named when none is found.
-    fn block(&mut self, opener: Token, endings: &[&str]) -> Result<Token, ScanStop> {
+    fn block(&mut self, opener: Token, endings: &[&str]) -> Result<Token<'a>, ScanStop> {
         self.enter()?;
         let list = self.list()?;
         let end = self.next()?;
-        let found = endings.contains(&&self.text[end.start..end.end]);
+        let found = endings.contains(&end.text);
         if end.kind == TokenKind::End {
-            let opener_text = &self.text[opener.start..opener.end];
-            let message = match opener_text {
-                "(" | "{" => format!("'{opener_text}' is never closed"),
-                _ => format!("'{opener_text}' without '{}'", endings[0]),
+            let message = match opener.text {
+                "(" | "{" => format!("'{}' is never closed", opener.text),
+                _ => format!("'{}' without '{}'", opener.text, endings[0]),
             };
             return Err(ScanStop::fault(opener.start, message));
         }
         if !found || list.pipelines == 0 {
-            return Err(self.unexpected(end));
+            return Err(ScanStop::unexpected(end));
         }
         self.leave();
         Ok(end)
@@ -254,7 +238,7 @@ impl Scanner<'_> {
         self.block(opener, &["then"])?;
         loop {
             let end = self.block(opener, &["fi", "else", "elif"])?;
-            match &self.text[end.start..end.end] {
+            match end.text {
                 "elif" => self.block(opener, &["then"])?,
                 "else" => {
                     self.block(opener, &["fi"])?;
@@ -268,17 +252,16 @@ impl Scanner<'_> {
     fn for_command(&mut self) -> Result<(), ScanStop> {
         let opener = self.next()?;
         let name = self.next()?;
-        if name.kind == TokenKind::Op("(") && self.byte() == Some(b'(') {
-            self.pos += 1;
+        if name.kind == TokenKind::Op("(") && self.cursor.take(b'(') {
             self.arithmetic(name.start, "((")?;
         } else if name.kind != TokenKind::Word {
-            return Err(self.missing(Some(opener), name));
+            return Err(ScanStop::missing(Some(opener), name));
         }
         if self.peek()?.kind == TokenKind::Op("\n") {
             self.newlines()?;
         }
         let token = self.peek()?;
-        if self.reserved(token) == "in" {
+        if token.reserved() == "in" {
             while self.next()?.kind == TokenKind::Word && self.peek()?.kind == TokenKind::Word {}
         }
         if self.peek()?.kind == TokenKind::Op(";") {
@@ -286,14 +269,14 @@ impl Scanner<'_> {
         }
         self.newlines()?;
         let body = self.next()?;
-        match self.reserved(body) {
+        match body.reserved() {
             "do" => self.block(opener, &["done"])?,
             "{" => self.block(body, &["}"])?,
             _ if body.kind == TokenKind::End => {
-                let name = &self.text[opener.start..opener.end];
-                return Err(ScanStop::fault(opener.start, format!("'{name}' without 'do'")));
+                let message = format!("'{}' without 'do'", opener.text);
+                return Err(ScanStop::fault(opener.start, message));
             }
-            _ => return Err(self.unexpected(body)),
+            _ => return Err(ScanStop::unexpected(body)),
         };
         Ok(())
     }
@@ -303,17 +286,17 @@ impl Scanner<'_> {
         self.enter()?;
         let subject = self.next()?;
         if subject.kind != TokenKind::Word {
-            return Err(self.missing(Some(opener), subject));
+            return Err(ScanStop::missing(Some(opener), subject));
         }
         self.newlines()?;
         let word = self.next()?;
-        if self.reserved(word) != "in" {
-            return Err(self.unclosed_case(opener, word, "in"));
+        if word.reserved() != "in" {
+            return Err(unclosed_case(opener, word, "in"));
         }
         loop {
             self.newlines()?;
             let token = self.next()?;
-            if self.reserved(token) == "esac" {
+            if token.reserved() == "esac" {
                 break;
             }
             self.case_patterns(opener, token)?;
@@ -323,8 +306,8 @@ impl Scanner<'_> {
                 TokenKind::Op(";;" | ";&" | ";;&") => {
                     self.next()?;
                 }
-                _ if self.reserved(end) == "esac" => {}
-                _ => return Err(self.unclosed_case(opener, end, "esac")),
+                _ if end.reserved() == "esac" => {}
+                _ => return Err(unclosed_case(opener, end, "esac")),
             }
         }
         self.leave();
@@ -336,22 +319,14 @@ impl Scanner<'_> {
         let mut pattern = if first.kind == TokenKind::Op("(") { self.next()? } else { first };
         loop {
             if pattern.kind != TokenKind::Word {
-                return Err(self.unclosed_case(opener, pattern, "esac"));
+                return Err(unclosed_case(opener, pattern, "esac"));
             }
             let token = self.next()?;
             match token.kind {
                 TokenKind::Op(")") => return Ok(()),
                 TokenKind::Op("|") => pattern = self.next()?,
-                _ => return Err(self.unclosed_case(opener, token, "esac")),
+                _ => return Err(unclosed_case(opener, token, "esac")),
             }
-        }
-    }
-
-    fn unclosed_case(&self, opener: Token, found: Token, wanted: &str) -> ScanStop {
-        if found.kind == TokenKind::End {
-            ScanStop::fault(opener.start, format!("'case' without '{wanted}'"))
-        } else {
-            self.unexpected(found)
         }
     }
 
@@ -359,21 +334,21 @@ impl Scanner<'_> {
     fn condition(&mut self) -> Result<(), ScanStop> {
         let opener = self.next()?;
         loop {
-            match self.byte() {
+            match self.cursor.byte() {
                 None => return Err(ScanStop::fault(opener.start, "'[[' is never closed")),
                 Some(b' ' | b'\t' | b'\n' | b'(' | b')' | b'<' | b'>' | b'&' | b'|') => {
-                    self.pos += 1;
+                    self.cursor.pos += 1;
                 }
                 // A comment or a pattern, by context; and `;` is an error only a parser can tell.
                 Some(b'#' | b';') => return Err(ScanStop::Whole),
                 Some(_) => {
                     let word = self.word()?;
-                    if word.plain && &self.text[word.start..word.end] == "]]" {
+                    if word.plain && word.text == "]]" {
                         // bash 5.2 stops reading at `[[ ]]`, and says nothing.
-                        if self.text[opener.end..word.start].trim().is_empty() {
+                        if self.cursor.text[opener.end()..word.start].trim().is_empty() {
                             return Err(ScanStop::Whole);
                         }
-                        self.last_end = word.end;
+                        self.last_end = word.end();
                         return Ok(());
                     }
                 }
@@ -385,9 +360,9 @@ impl Scanner<'_> {
         let keyword = self.next()?;
         let mut last = self.next()?;
         if last.kind != TokenKind::Word {
-            return Err(self.missing(Some(keyword), last));
+            return Err(ScanStop::missing(Some(keyword), last));
         }
-        if self.peek()?.kind == TokenKind::Op("(") && self.byte() == Some(b')') {
+        if self.peek()?.kind == TokenKind::Op("(") && self.cursor.byte() == Some(b')') {
             self.next()?;
             last = self.next()?;
         }
@@ -400,7 +375,7 @@ impl Scanner<'_> {
         let token = self.peek()?;
         let shape = self.command(Some(after))?;
         if shape != Shape::Compound {
-            return Err(self.unexpected(token));
+            return Err(ScanStop::unexpected(token));
         }
         self.leave();
         Ok(Shape::Function)
@@ -416,22 +391,21 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// The text of a word that may be reserved, or nothing.
-    fn reserved(&self, token: Token) -> &str {
-        if token.kind == TokenKind::Word && token.plain {
-            &self.text[token.start..token.end]
-        } else {
-            ""
-        }
-    }
-
     fn at_list_end(&mut self) -> Result<bool, ScanStop> {
         let token = self.peek()?;
         Ok(match token.kind {
             TokenKind::End | TokenKind::Op(")" | ";;" | ";&" | ";;&") => true,
             TokenKind::Op(_) => false,
-            TokenKind::Word => CLOSERS.contains(&self.reserved(token)),
+            TokenKind::Word => CLOSERS.contains(&token.reserved()),
         })
+    }
+}
+
+fn unclosed_case(opener: Token, found: Token, wanted: &str) -> ScanStop {
+    if found.kind == TokenKind::End {
+        ScanStop::fault(opener.start, format!("'case' without '{wanted}'"))
+    } else {
+        ScanStop::unexpected(found)
     }
 }
 

@@ -6,11 +6,12 @@
 //! out, the whole text runs under the shell, and weir finds the processes from outside. So a wrong
 //! guess makes the report less detailed, never the result wrong.
 //!
-//! Flow: grammar.rs reads the text (with scan.rs for its tokens), second.rs has brush-parser
-//! read it again, words.rs looks for the stages that need no shell, replace.rs for those in whose
-//! place a shell can put itself.
+//! Flow: grammar.rs reads the text (with scan.rs for its tokens, which moves a cursor.rs over it),
+//! second.rs has brush-parser read it again, words.rs looks for the stages that need no shell,
+//! replace.rs for those in whose place a shell can put itself.
 
 mod builtins;
+mod cursor;
 mod fault;
 mod grammar;
 mod replace;
@@ -20,6 +21,7 @@ mod second;
 mod span;
 #[cfg(test)]
 mod tests;
+mod token;
 mod words;
 
 pub use fault::SyntaxError;

@@ -6,7 +6,7 @@
 //! what follows: `exec` changes nothing about arguments and redirections.
 
 use super::builtins::{is_plain_variable, is_shell_word};
-use super::scan::is_name;
+use super::token::is_name;
 
 /// The same command with `exec` before it, and its name.
 pub(super) fn replaced(

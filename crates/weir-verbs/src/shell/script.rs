@@ -6,8 +6,9 @@
 //! line. If a line is not found, the report lacks its number and nothing else.
 
 use super::fault::ScanStop;
-use super::scan::{Scanner, TokenKind};
+use super::scan::Scanner;
 use super::span::{PipelineSpan, Shape};
+use super::token::{Token, TokenKind, is_name};
 use weir_doctor::graph::{Piece, ScriptCommand, ScriptPipeline};
 use weir_doctor::sort;
 
@@ -39,7 +40,7 @@ pub fn pipelines(text: &str) -> Vec<ScriptPipeline> {
         if found.len() > MOST_PIPELINES || searched > MOST_SEARCHED {
             return Vec::new();
         }
-        from += after(rest, scanner.pos, &mut searched);
+        from += after(rest, scanner.cursor.pos, &mut searched);
     }
     sort::by_key(&mut found, |(at, _)| *at);
     found.dedup_by_key(|(at, _)| *at);
@@ -111,33 +112,32 @@ fn words(source: &str) -> Option<ScriptCommand> {
     let mut begun = false;
     loop {
         let token = scanner.next().map_err(|_: ScanStop| ()).ok()?;
-        let word = source.get(token.start..token.end)?;
         match token.kind {
             TokenKind::End => break,
             TokenKind::Op(_) => {
                 scanner.next().map_err(|_: ScanStop| ()).ok()?;
             }
-            TokenKind::Word if is_number_of_redirection(source, token.end, word) => {}
-            TokenKind::Word if !begun && is_assignment(word) => {}
+            TokenKind::Word if is_number_of_redirection(source, token) => {}
+            TokenKind::Word if !begun && is_assignment(token.text) => {}
             TokenKind::Word => {
                 if begun {
                     push(&mut pieces, ' ');
                 }
                 begun = true;
-                expand(word, &mut pieces);
+                expand(token.text, &mut pieces);
             }
         }
     }
     begun.then_some(ScriptCommand::Simple(pieces))
 }
 
-fn is_number_of_redirection(source: &str, end: usize, word: &str) -> bool {
-    let touches = matches!(source.as_bytes().get(end), Some(b'<' | b'>'));
-    touches && word.bytes().all(|b| b.is_ascii_digit())
+fn is_number_of_redirection(source: &str, word: Token) -> bool {
+    let touches = matches!(source.as_bytes().get(word.end()), Some(b'<' | b'>'));
+    touches && word.text.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn is_assignment(word: &str) -> bool {
-    word.split_once('=').is_some_and(|(name, _)| super::scan::is_name(name))
+    word.split_once('=').is_some_and(|(name, _)| is_name(name))
 }
 
 fn push(pieces: &mut Vec<Piece>, c: char) {

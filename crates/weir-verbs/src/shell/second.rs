@@ -7,12 +7,15 @@
 
 use brush_parser::{ParserOptions, SourceInfo, Token, TokenizerOptions, ast};
 
-use super::scan::MAX_DESCRIPTOR_DIGITS;
 use super::span::{Shape, StageSpan};
 
 /// Openings a wrong text may hold and still be shown to brush-parser. Its grammar backtracks,
 /// and takes time exponential in the depth of what is never closed (`<(<(<(`).
 const MAX_OPENINGS: usize = 8;
+
+/// Digits of a file descriptor that surely fit. brush-parser panics on `99999999999>`, where bash
+/// reads a word.
+const MAX_DESCRIPTOR_DIGITS: usize = 9;
 
 /// Whether brush-parser accepts a text that our scanner refuses, or cannot be asked.
 pub(super) fn accepts(text: &str) -> bool {
@@ -21,13 +24,10 @@ pub(super) fn accepts(text: &str) -> bool {
         .split(|c: char| !c.is_ascii_alphabetic())
         .filter(|word| matches!(*word, "if" | "case" | "for" | "while" | "until" | "select"))
         .count();
-    // A descriptor too large for 32 bits makes it panic; grammar.rs sees to that in other texts.
-    let mut digits = text.split(|c: char| !c.is_ascii_digit());
-    let large = digits.any(|number| number.len() > MAX_DESCRIPTOR_DIGITS);
     // brush-parser reads a here-document without a name in a `$(...)` at the end of the text
     // forever and takes all memory. So a wrong text with a here-document is left to the shell.
     let has_here_document = text.replace("<<<", "").contains("<<");
-    has_here_document || brackets + words <= MAX_OPENINGS && !large && parse(text).is_some()
+    has_here_document || brackets + words <= MAX_OPENINGS && parse(text).is_some()
 }
 
 /// Whether brush-parser finds the same stages, of the same shape, cut at the same places.
@@ -62,11 +62,21 @@ fn single_pipeline(text: &str, negated: bool) -> Option<(Vec<Token>, Vec<Shape>)
 }
 
 fn parse(text: &str) -> Option<(Vec<Token>, ast::Program)> {
+    if has_large_descriptor(text) {
+        return None;
+    }
     // The cached form of this call keeps a global table, of no use to a program that asks once.
     let tokens = brush_parser::uncached_tokenize_str(text, &TokenizerOptions::default()).ok()?;
     let source = SourceInfo::default();
     let program = brush_parser::parse_tokens(&tokens, &ParserOptions::default(), &source).ok()?;
     Some((tokens, program))
+}
+
+fn has_large_descriptor(text: &str) -> bool {
+    // A continued line may lie between the number and its operator.
+    let joined = text.replace("\\\n", "");
+    let digits = |at: usize| joined[..at].bytes().rev().take_while(u8::is_ascii_digit).count();
+    joined.match_indices(['<', '>']).any(|(at, _)| digits(at) > MAX_DESCRIPTOR_DIGITS)
 }
 
 fn shape(command: &ast::Command) -> Shape {

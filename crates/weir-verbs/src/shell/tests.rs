@@ -163,6 +163,7 @@ const WHOLE: &[&str] = &[
     "echo \"${x:-'}'}\" | a",
     "{ a; } 99999999999999999999>b | c",
     "a 99999999999999999999>b | c",
+    "a 99999999999999999999>(b) | c",
     "ls @(a|b) | c",
     // To bash this is one word, with a subscript.
     "a[1 | 2]=3 | c",

@@ -1,5 +1,6 @@
 //! Colours, texts and helpers that the drawings share.
 
+use crate::html::escape;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::Pos;
@@ -68,33 +69,6 @@ pub fn drawing(
 /// A style for text of this size, placed relative to its point.
 pub fn text_style<'a>(canvas: &Canvas<'_>, size: u32, x: HPos, y: VPos) -> TextStyle<'a> {
     ("sans-serif", size).into_text_style(canvas).pos(Pos::new(x, y))
-}
-
-const STYLE: &str = include_str!("style.css");
-
-/// A page with its styles, and with further ones.
-pub fn document(title: &str, further: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>\n{STYLE}{further}</style>\n</head>\n<body>\n<main>\n{body}\
-         </main>\n</body>\n</html>\n",
-        escape(title)
-    )
-}
-
-/// Escapes text for HTML.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// A section of the page; empty if it has no content.
-pub fn section(title: &str, why: &str, inside: String) -> String {
-    if inside.is_empty() {
-        return inside;
-    }
-    let why = if why.is_empty() { String::new() } else { format!("<p class=\"why\">{why}</p>\n") };
-    format!("<section>\n<h2>{title}</h2>\n{why}{inside}</section>\n")
 }
 
 /// Gives the elements of this name in a drawing their titles, in order. Browsers show a title at the

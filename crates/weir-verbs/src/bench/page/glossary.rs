@@ -1,7 +1,7 @@
 //! The page in a sentence, and a glossary for those who read it first.
 
-use super::draw::{escape, section};
 use super::ratios::asks_the_same;
+use crate::html::{escape, section};
 use std::fmt::Write;
 use weir_doctor::sort;
 use weir_measure::bench::record::{ComparisonRecord, Report};

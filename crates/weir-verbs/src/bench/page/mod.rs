@@ -20,8 +20,8 @@ mod tables;
 pub(super) mod tests;
 
 use crate::fault::Fault;
+use crate::html::{document, escape, section};
 use crate::units::{figure as nice, utc};
-use draw::{document, escape, section};
 use weir_measure::bench::record::Report;
 
 /// Writes the page.

@@ -1,10 +1,10 @@
 //! Two bars: the parts of a system call as Joy measured them in 1980, and the phases on this host.
 
 use super::draw::{
-    Canvas, DrawError, FULL, HPos, OTHERS, SERIES, VPos, drawing, escape, key, scrolled,
-    text_style, titled,
+    Canvas, DrawError, FULL, HPos, OTHERS, SERIES, VPos, drawing, key, scrolled, text_style, titled,
 };
 use crate::bench::beside::{first, in_read, is_phase, phase_name};
+use crate::html::escape;
 use plotters::prelude::*;
 use weir_bench::published::{JOY_SYSCALL, lines};
 use weir_measure::bench::record::Report;

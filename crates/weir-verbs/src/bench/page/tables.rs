@@ -1,7 +1,8 @@
 //! All figures as tables, what was left out, and the host.
 
 use super::super::table::{estimate, interval, is_shown, labels, not_shown, place};
-use super::draw::escape;
+use crate::html::Column::{Figures, Words};
+use crate::html::{Cell, Column, Table, escape};
 use crate::units::figure as nice;
 use std::fmt::Write;
 use weir_measure::bench::record::{CaseRecord, Report};
@@ -10,43 +11,51 @@ use weir_measure::host_cpu::HostUse;
 /// An interval is marked when it is wider than this on each side, as a fraction.
 const WIDE: f64 = 0.15;
 
+const COLUMNS: [Column; 8] = [
+    Words("case"),
+    Words("place"),
+    Figures("estimate"),
+    Figures("interval"),
+    Figures("as timed"),
+    Figures("n"),
+    Figures("line"),
+    Words("notes"),
+];
+
 /// A table for each suite.
 pub fn tables(report: &Report) -> String {
     let mut html = String::new();
     for cases in report.cases.chunk_by(|a, b| a.suite == b.suite) {
-        let shown = cases.iter().filter(|case| is_shown(case, report));
-        let rows: String = shown.map(row).collect();
-        let _ = write!(
-            html,
-            "<h3 id=\"{0}\">{0}</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>case</th><th>place</th>\
-             <th class=\"r\">estimate</th><th class=\"r\">interval</th>\
-             <th class=\"r\">as timed</th><th class=\"r\">n</th><th class=\"r\">line</th>\
-             <th>notes</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n",
-            escape(&cases[0].suite)
-        );
+        let mut table = Table::new(&COLUMNS);
+        for case in cases.iter().filter(|case| is_shown(case, report)) {
+            let params = serde_json::to_string(&case.params).unwrap_or_default();
+            table.titled_row(&params, cells(case));
+        }
+        let suite = escape(&cases[0].suite);
+        let _ = write!(html, "<h3 id=\"{suite}\">{suite}</h3>\n{}", table.finish());
     }
     html
 }
 
-fn row(case: &CaseRecord) -> String {
-    let params = serde_json::to_string(&case.params).unwrap_or_default();
+fn cells(case: &CaseRecord) -> [Cell; 8] {
     let half = case.relative_width() / 2.0;
-    format!(
-        "<tr title=\"{}\"><td>{}</td><td>{}</td><td class=\"r\">{}</td>\
-         <td class=\"r{}\">{}</td><td class=\"r n\">{}</td><td class=\"r n\">{}x{}</td>\
-         <td class=\"r n\">{}</td><td class=\"n\">{}</td></tr>\n",
-        escape(&params),
-        escape(&case.case),
-        place(case),
-        escape(&estimate(case)),
-        if half > WIDE && !case.below_resolution { " wideint" } else { "" },
-        interval(case).replace("+-", "&plusmn;"),
-        nice(case.as_timed, case.unit),
-        case.batches / case.processes.max(1),
-        case.processes,
-        case.line_rtt_ns.map_or(String::new(), |ns| format!("{ns:.0} ns")),
-        escape(&labels(case))
-    )
+    let is_wide = half > WIDE && !case.below_resolution;
+    let batches = format!("{}x{}", case.batches / case.processes.max(1), case.processes);
+    let line = case.line_rtt_ns.map_or(String::new(), |ns| format!("{ns:.0} ns"));
+    [
+        Cell::text(&case.case),
+        Cell::text(place(case)),
+        Cell::text(estimate(case)),
+        Cell::text(interval(case).replace("+-", "\u{b1}")).with_class(if is_wide {
+            "wideint"
+        } else {
+            ""
+        }),
+        Cell::text(nice(case.as_timed, case.unit)).with_class("n"),
+        Cell::text(batches).with_class("n"),
+        Cell::text(line).with_class("n"),
+        Cell::text(labels(case)).with_class("n"),
+    ]
 }
 
 /// What was left out.
@@ -113,13 +122,11 @@ pub fn host(report: &Report) -> String {
     for (name, state) in &host.mitigations {
         rows.push((name.replace('_', " "), state.clone()));
     }
-    let rows: String = rows
-        .iter()
-        .map(|(name, value)| {
-            format!("<tr><td class=\"n\">{}</td><td>{}</td></tr>\n", escape(name), escape(value))
-        })
-        .collect();
-    format!("<details>\n<summary>The host</summary>\n<table>\n{rows}</table>\n</details>\n")
+    let mut table = Table::new(&[Words(""), Words("")]);
+    for (name, value) in &rows {
+        table.row([Cell::text(name).with_class("n"), Cell::text(value)]);
+    }
+    format!("<details>\n<summary>The host</summary>\n{}</details>\n", table.finish())
 }
 
 fn seen(seen: Option<&HostUse>) -> String {

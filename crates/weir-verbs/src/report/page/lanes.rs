@@ -1,6 +1,7 @@
 //! Bands over time: the states of the stages, and the fills of the pipes.
 
-use crate::bench::page::draw::{FULL, escape, key, scrolled, trim};
+use crate::bench::page::draw::{FULL, key, scrolled, trim};
+use crate::html::escape;
 use crate::report::layout::cut;
 use crate::units::{bytes, capacity, percent, seconds};
 use plotters::style::RGBColor;

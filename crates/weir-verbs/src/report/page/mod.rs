@@ -9,7 +9,8 @@ mod lanes;
 use super::layout::cut;
 use super::words::{gain, phase_names};
 use super::{Report, fine, hot};
-use crate::bench::page::draw::{document, escape, section};
+use crate::html::Column::{Figures, Words};
+use crate::html::{Cell, Table, document, escape, section, shown};
 use crate::units::{bytes, capacity, ending, percent, seconds};
 use std::fmt::Write as _;
 use weir_doctor::facts::{Evidence, Run};
@@ -52,11 +53,6 @@ pub fn html(report: &Report) -> String {
     }
     let title = format!("{}: {}", verb(report), printable(&cut(&report.command, 80)));
     document(&title, STYLE, &body)
-}
-
-/// Text that others chose.
-fn shown(text: &str) -> String {
-    escape(&printable(text))
 }
 
 /// The verb that made the report.
@@ -102,24 +98,6 @@ fn head(report: &Report) -> String {
     )
 }
 
-/// A table: a head, whose columns but the named ones are figures, and rows.
-fn table(head: &[&str], words: &[usize], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let class = |at: usize| if words.contains(&at) { "" } else { " class=\"r\"" };
-    let mut text = String::from("<div class=\"wide\"><table>\n<thead><tr>");
-    for (at, name) in head.iter().enumerate() {
-        let _ = write!(text, "<th{}>{name}</th>", class(at));
-    }
-    text += "</tr></thead>\n<tbody>\n";
-    for row in rows {
-        text += "<tr>";
-        for (at, cell) in row.iter().enumerate() {
-            let _ = write!(text, "<td{}>{}</td>", class(at), shown(cell));
-        }
-        text += "</tr>\n";
-    }
-    text + "</tbody></table></div>\n"
-}
-
 fn stages(run: &Run) -> String {
     let row = |(at, stage): (usize, &weir_doctor::facts::Stage)| {
         let times = &stage.times;
@@ -131,7 +109,7 @@ fn stages(run: &Run) -> String {
             Evidence::LowerBound => "at least ",
             _ => "about ",
         };
-        vec![
+        [
             (at + 1).to_string(),
             stage.label.clone(),
             seconds(stage.wall_ns),
@@ -148,26 +126,27 @@ fn stages(run: &Run) -> String {
     if run.stages.is_empty() {
         return String::new();
     }
-    let head = [
-        "",
-        "stage",
-        "wall",
-        "busy",
-        "on a CPU",
-        "waits for a CPU",
-        "for input",
-        "for output",
-        "other",
-        "bytes",
-        "exit",
-    ];
-    table(&head, &[1, 10], run.stages.iter().enumerate().map(row))
+    let mut table = Table::new(&[
+        Figures(""),
+        Words("stage"),
+        Figures("wall"),
+        Figures("busy"),
+        Figures("on a CPU"),
+        Figures("waits for a CPU"),
+        Figures("for input"),
+        Figures("for output"),
+        Figures("other"),
+        Figures("bytes"),
+        Words("exit"),
+    ]);
+    run.stages.iter().enumerate().for_each(|stage| table.row(row(stage).map(Cell::text)));
+    table.finish()
 }
 
 fn pipes(run: &Run) -> String {
     let row = |pipe: &weir_doctor::facts::Pipe| {
         let most = pipe.max_bytes as f64 / pipe.capacity_bytes.max(1) as f64;
-        vec![
+        [
             format!("{} to {}", pipe.from + 1, pipe.to + 1),
             capacity(pipe.capacity_bytes),
             percent(pipe.mean_fill),
@@ -179,8 +158,16 @@ fn pipes(run: &Run) -> String {
     if run.pipes.is_empty() {
         return String::new();
     }
-    let head = ["pipe", "size", "mean fill", "largest fill", "time full", "time empty"];
-    table(&head, &[0], run.pipes.iter().map(row))
+    let mut table = Table::new(&[
+        Words("pipe"),
+        Figures("size"),
+        Figures("mean fill"),
+        Figures("largest fill"),
+        Figures("time full"),
+        Figures("time empty"),
+    ]);
+    run.pipes.iter().for_each(|pipe| table.row(row(pipe).map(Cell::text)));
+    table.finish()
 }
 
 /// The functions of each stage, with a bar for the share.
@@ -190,27 +177,30 @@ fn functions(run: &Run) -> String {
     for one in code.stages.iter().filter(|one| one.samples > 0) {
         let _ = writeln!(
             text,
-            "<h3>{}</h3>\n<p class=\"soft\">n = {} samples, {} for each second of CPU time</p>\n\
-             <div class=\"wide\"><table class=\"hot\">\n<thead><tr><th>function</th><th>in</th>\
-             <th class=\"r\">samples</th><th class=\"r\">share</th><th></th></tr></thead>\n<tbody>",
+            "<h3>{}</h3>\n<p class=\"soft\">n = {} samples, {} for each second of CPU time</p>",
             shown(&hot::subject(run, one)),
             one.samples,
             code.samples_per_s
         );
+        let mut table = Table::new(&[
+            Words("function"),
+            Words("in"),
+            Figures("samples"),
+            Figures("share"),
+            Words(""),
+        ]);
         for function in one.functions.iter().take(FUNCTIONS) {
             let share = one.share(function);
-            let _ = writeln!(
-                text,
-                "<tr><td><code>{}</code></td><td>{}</td><td class=\"r\">{}</td><td class=\"r\">{}</td>\
-                 <td class=\"bar\"><i style=\"width:{:.1}%\"></i></td></tr>",
-                shown(hot::name(function)),
-                shown(&function.place),
-                function.samples,
-                escape(&percent(Some(share))),
-                share * 100.0
-            );
+            let bar = format!("<i style=\"width:{:.1}%\"></i>", share * 100.0);
+            table.row([
+                Cell::html(format!("<code>{}</code>", shown(hot::name(function)))),
+                Cell::text(&function.place),
+                Cell::text(function.samples.to_string()),
+                Cell::text(percent(Some(share))),
+                Cell::html(bar).with_class("bar"),
+            ]);
         }
-        text += "</tbody></table></div>\n";
+        text += &table.finish();
         let more = one.functions.len().saturating_sub(FUNCTIONS);
         if more > 0 {
             let _ = writeln!(text, "<p class=\"soft\">and {more} more</p>");
