@@ -5,13 +5,13 @@ mod common;
 
 use common::WEIR;
 use common::buffer::{Buffer, sample};
-use common::have;
 use common::port::{Place, refused, said};
 use common::schema;
 use common::until;
+use common::{bound, have};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write, pipe};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
@@ -48,6 +48,29 @@ fn an_interrupted_buffer_writes_its_figures_and_says_what_is_lost() {
     kill_process(Pid::from_child(&buffer.child), Signal::TERM).expect("sent");
     assert_eq!(buffer.end().1, "");
     assert_eq!(json(&place)["not_passed_on_bytes"], 0);
+}
+
+#[test]
+fn signals_that_were_ignored_when_it_began_cost_no_byte() {
+    let place = Place::new();
+    let (reader, input) = pipe().expect("a pipe");
+    let (output, writer) = pipe().expect("a pipe");
+    let mut command = place.command("sh");
+    command.args(["-c", "trap '' HUP INT TERM; exec \"$WEIR\" buffer --json json"]);
+    let child = command.stdin(reader).stdout(writer).spawn().expect("sh starts");
+    // It would keep the other ends of both pipes.
+    drop(command);
+    bound(&child);
+    let mut buffer = Buffer { child, input: Some(input), output: Some(output) };
+    let bytes = sample(3_000_000);
+    assert!(buffer.feed(bytes.clone()).all(), "all is taken before anything is read");
+    for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
+        kill_process(Pid::from_child(&buffer.child), signal).expect("sent");
+    }
+    assert!(buffer.read() == bytes);
+    let (status, said) = buffer.end();
+    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+    assert_eq!(json(&place)["ended"], "done");
 }
 
 #[test]

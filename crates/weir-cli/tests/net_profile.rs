@@ -129,6 +129,27 @@ fn an_interrupt_prints_what_was_counted() {
     });
 }
 
+/// What nohup starts once died of HUP, since weir listened to it although it was ignored.
+#[test]
+fn it_goes_on_at_a_hangup_that_was_ignored_and_ends_at_an_interrupt() {
+    let (_alone, place) = (alone(), Place::new());
+    let path = of_switch(&place).join("profile.switch.1");
+    let _published = weir_profile::publish(&path, "switch").expect("published");
+    switches_until(|| {
+        let script = "trap '' HUP; exec \"$WEIR\" net profile --interval 0.05 --json -";
+        let mut command = place.command("sh");
+        command.args(["-c", script]);
+        let mut lines = place.start(command);
+        assert!(!lines.line().is_empty(), "weir listens to signals before its first report");
+        lines.kill(Signal::HUP);
+        // At a signal that it heeds, weir prints the report at hand and ends.
+        let goes_on = (0..5).all(|_| !lines.line().is_empty());
+        lines.kill(Signal::INT);
+        ended(lines);
+        assert!(goes_on);
+    });
+}
+
 #[test]
 fn what_died_is_shown_as_it_was_and_what_is_no_profile_is_named() {
     let (_alone, place) = (alone(), Place::new());

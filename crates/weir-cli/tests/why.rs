@@ -289,6 +289,17 @@ fn a_socket_names_the_process_behind_it() {
     assert_eq!(seen["chain"][0]["kind"], "socket");
 }
 
+/// The process was once said to wait for itself, in a circle.
+#[test]
+fn who_has_both_ends_of_a_socket_is_not_its_own_peer() {
+    let text = "import os, socket\na, b = socket.socketpair()\n\
+        print(os.getpid(), flush=True)\na.recv(1)\n";
+    let (_staged, pid) = Staged::python(text);
+    let seen = says(pid, &["waits for data on a socket whose other end it has open itself"]);
+    assert!(seen["circle_from"].is_null(), "{seen:#}");
+    assert_eq!(seen["chain"][0]["waits_for_pids"], serde_json::json!([]));
+}
+
 #[test]
 fn a_server_that_nobody_asks() {
     let text = "import os, socket\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()\n\

@@ -160,6 +160,16 @@ pub struct WhyLink {
     pub hot: Option<HotStage>,
 }
 
+impl WhyLink {
+    /// Returns the other processes for which it waits. One that has both ends of a socket open, as
+    /// of a pair that it made, does not wait for itself.
+    pub fn others(&self) -> Vec<i32> {
+        let mut others = self.wait.others();
+        others.retain(|pid| *pid != self.named.pid);
+        others
+    }
+}
+
 /// The chain of waits from a process to the cause.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Why {
@@ -172,8 +182,8 @@ pub struct Why {
 }
 
 impl Cause {
-    /// Returns the processes for which it waits.
-    pub fn others(&self) -> Vec<i32> {
+    /// Returns the processes for which it waits, which may be the process itself.
+    fn others(&self) -> Vec<i32> {
         match self {
             Cause::Pipe(pipe) => pipe.others.clone(),
             Cause::Child { children, .. } => children.clone(),
@@ -276,13 +286,13 @@ impl Chain {
 
     /// Returns the position of the link for which the last one waits, if it waits for one.
     fn back(&self) -> Option<usize> {
-        let others = self.links.last()?.wait.others();
+        let others = self.links.last()?.others();
         others.iter().find_map(|pid| self.position(*pid))
     }
 
     /// Whether the last link waits for a process that was followed before, in vain.
     fn is_dead_end(&self) -> bool {
-        let others = self.links.last().map(|last| last.wait.others()).unwrap_or_default();
+        let others = self.links.last().map(WhyLink::others).unwrap_or_default();
         others.iter().any(|pid| self.followed.contains(pid))
     }
 
@@ -293,11 +303,11 @@ impl Chain {
         at: usize,
         looks: &mut Looks<impl FnMut(i32) -> Option<WhyLink>>,
     ) -> Option<WhyLink> {
-        let wait = &self.links[at].wait;
-        let others = wait.others();
+        let link = &self.links[at];
+        let others = link.others();
         let tried = others.iter().any(|pid| self.followed.contains(pid));
         // All who hold a lock must let go of it, so one of them in a circle is enough.
-        if tried && matches!(wait, Cause::Lock { .. }) {
+        if tried && matches!(link.wait, Cause::Lock { .. }) {
             return None;
         }
         let new = others.iter().filter(|pid| !self.followed.contains(pid)).take(MOST_CANDIDATES);

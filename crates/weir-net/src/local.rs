@@ -87,27 +87,37 @@ impl LocalChannel {
     }
 }
 
-/// A daemon that serves local programs.
-pub(crate) trait Serve: Sync {
-    /// Serves one program.
-    fn serve(&self, channel: RecordDuplex);
-
-    /// Returns how many are being served.
-    fn serving(&self) -> &AtomicUsize;
-
-    /// Returns the flag that is set when the daemon is to end.
-    fn stop(&self) -> &AtomicBool;
+/// Runs a daemon, and has `serve` serve local programs meanwhile, each in a thread of its own. Once
+/// the daemon has run, `stop` is set, which ends all of them.
+pub(crate) fn run_and_serve<R>(
+    listener: Option<&Listener>,
+    stop: &AtomicBool,
+    serve: &(dyn Fn(RecordDuplex) + Sync),
+    daemon: impl FnOnce() -> R,
+) -> R {
+    let serving = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        if let Some(listener) = listener {
+            let serving = &serving;
+            scope.spawn(move || take_requests(listener, stop, serving, scope, serve));
+        }
+        let ended = daemon();
+        // Relaxed: it only signals the end.
+        stop.store(true, Ordering::Relaxed);
+        ended
+    })
 }
 
 /// Takes requests until the daemon is to end; each is served in a thread of its own.
-pub(crate) fn take_requests<'scope>(
+fn take_requests<'scope>(
     listener: &Listener,
+    stop: &AtomicBool,
+    serving: &'scope AtomicUsize,
     scope: &'scope Scope<'scope, '_>,
-    daemon: &'scope dyn Serve,
+    serve: &'scope (dyn Fn(RecordDuplex) + Sync),
 ) {
-    let serving = daemon.serving();
     // Relaxed: it only signals the end.
-    while !daemon.stop().load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         // What is no channel of records, and nobody, are passed over.
         let Ok(channel) = listener.accept_timeout::<RecordDuplex>(LOOK) else { continue };
         // Relaxed: a bound, which needs no order.
@@ -117,7 +127,7 @@ pub(crate) fn take_requests<'scope>(
             continue;
         }
         scope.spawn(move || {
-            daemon.serve(channel);
+            serve(channel);
             serving.fetch_sub(1, Ordering::Relaxed);
         });
     }

@@ -134,8 +134,20 @@ fn a_thread_that_does_something_decides() {
     assert_eq!(decisive(vec![]), None);
 }
 
+fn socket(kind: PeerKind, pid: i32) -> Cause {
+    let peer = Peer { kind, pid: Some(pid), ..Peer::default() };
+    Cause::Socket { peer: Box::new(peer), writes: false }
+}
+
 #[test]
 fn a_listener_waits_for_no_process() {
-    let peer = Peer { kind: PeerKind::Listening, pid: Some(7), ..Peer::default() };
-    assert_eq!(Cause::Socket { peer: Box::new(peer), writes: false }.others(), Vec::<i32>::new());
+    assert_eq!(socket(PeerKind::Listening, 7).others(), Vec::<i32>::new());
+}
+
+#[test]
+fn who_has_both_ends_of_a_socket_does_not_wait_for_itself() {
+    assert_eq!(walked(&[socket(PeerKind::Unix, 1)]), (vec![1], None, false));
+    let behind = [reads(&[2]), socket(PeerKind::Unix, 2), SLEEP];
+    assert_eq!(walked(&behind), (vec![1, 2], None, false));
+    assert_eq!(walked(&[socket(PeerKind::Unix, 2), SLEEP]), (vec![1, 2], None, false));
 }

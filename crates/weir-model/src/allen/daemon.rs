@@ -3,7 +3,7 @@
 //! The daemon does not sleep until its packet is out, as the driver's test does: it takes the next
 //! packet, and sleeps only if it has to send again before.
 
-use super::{Costs, Net, Packet, Report, hand_over, wait_in, wait_out};
+use super::{Costs, DeviceReport, NetDriver, Packet, hand_over, wait_in, wait_out};
 use crate::kernel::{Pid, Script, Sim, Step, Sys};
 
 /// Bytes of a data packet of TFTP.
@@ -50,8 +50,8 @@ impl Daemon {
     }
 }
 
-impl Script<Net> for Daemon {
-    fn step(&mut self, sys: &mut Sys<Net>, _: Pid) -> Step {
+impl Script<NetDriver> for Daemon {
+    fn step(&mut self, sys: &mut Sys<NetDriver>, _: Pid) -> Step {
         let costs = sys.world.costs;
         loop {
             match self.at {
@@ -114,8 +114,8 @@ impl Script<Net> for Daemon {
 /// Packets of a run.
 const PACKETS: u64 = 4_000;
 
-fn start(costs: Costs, job: Job, log: u64, at: At) -> (Sim<Net>, Pid) {
-    let mut sim = Sim::new(Net::new(costs, 1), 1, costs.discipline());
+fn start(costs: Costs, job: Job, log: u64, at: At) -> (Sim<NetDriver>, Pid) {
+    let mut sim = Sim::new(NetDriver::new(costs, 1), 1, costs.discipline());
     let pid = sim.spawn(Daemon { job, log, logged: 0, packets: PACKETS, sent: 0, at });
     (sim, pid)
 }
@@ -131,7 +131,7 @@ pub(super) struct Took {
     pub(super) cpu_ms: [f64; 2],
 }
 
-fn took(sim: &Sim<Net>, pid: Pid, costs: Costs) -> Took {
+fn took(sim: &Sim<NetDriver>, pid: Pid, costs: Costs) -> Took {
     let proc = &sim.sys.procs[pid];
     let a_packet = |ms: f64| ms / PACKETS as f64;
     let ticks = |ticks: u64| a_packet(ticks as f64 * 1000.0 / costs.hz as f64);
@@ -155,7 +155,7 @@ pub(super) fn own(costs: Costs, log: u64, events: &mut u64) -> Took {
 fn keeps_up(costs: Costs, every_ns: u64, events: &mut u64) -> bool {
     let (mut sim, pid) = start(costs, Job::Foreign, 0, At::Wait);
     sim.sys.world.every_ns = Some(every_ns);
-    sim.sys.after(every_ns, Report::In(0));
+    sim.sys.after(every_ns, DeviceReport::In(0));
     sim.run(&[pid], u64::MAX / 4);
     *events += sim.sys.events();
     sim.sys.world.inbox[0] <= 100

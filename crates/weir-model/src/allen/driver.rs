@@ -1,6 +1,6 @@
 //! The driver's test: read the clock, send a packet to oneself, read it, receive, read it.
 
-use super::{Costs, Net, Packet, hand_over, wait_in, wait_out};
+use super::{Costs, NetDriver, Packet, hand_over, wait_in, wait_out};
 use crate::kernel::{Pid, Script, Sim, Step, Sys};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -37,7 +37,7 @@ struct Tester {
 
 impl Tester {
     /// Reads the clock at the end of a phase.
-    fn read_clock(&mut self, sys: &Sys<Net>, phase: usize) {
+    fn read_clock(&mut self, sys: &Sys<NetDriver>, phase: usize) {
         let tick_ns = 1_000_000_000 / sys.world.costs.hz;
         let mut sums = self.sums.get();
         sums.ticks[phase] += sys.now_ns / tick_ns - self.begun_ns / tick_ns;
@@ -47,8 +47,8 @@ impl Tester {
     }
 }
 
-impl Script<Net> for Tester {
-    fn step(&mut self, sys: &mut Sys<Net>, _: Pid) -> Step {
+impl Script<NetDriver> for Tester {
+    fn step(&mut self, sys: &mut Sys<NetDriver>, _: Pid) -> Step {
         let costs = sys.world.costs;
         loop {
             match self.at {
@@ -98,7 +98,7 @@ impl Script<Net> for Tester {
 /// Runs so many copies at once. Returns the sums of the first, for a packet, in milliseconds: by the
 /// clock's ticks, and as they are; and counts the events.
 pub(super) fn test(costs: Costs, copies: usize, events: &mut u64) -> ([f64; 2], [f64; 2]) {
-    let mut sim = Sim::new(Net::new(costs, copies), 1, costs.discipline());
+    let mut sim = Sim::new(NetDriver::new(costs, copies), 1, costs.discipline());
     let sums = Rc::new(Cell::new(Sums::default()));
     let pids: Vec<Pid> = (0..copies)
         .map(|station| {

@@ -10,7 +10,7 @@ mod tables;
 
 pub use tables::run;
 
-use crate::kernel::{Channel, Discipline, Step, Sys, V6, World};
+use crate::kernel::{Discipline, Step, Sys, V6, WaitChannel, World};
 use crate::machine::{Machine, MachineError};
 
 /// What things cost on the machine, in nanoseconds.
@@ -82,7 +82,7 @@ struct Packet {
 }
 
 /// What the device or the network reports.
-enum Report {
+enum DeviceReport {
     /// The packet in the device is out.
     Out,
     /// A packet has come from another host.
@@ -90,7 +90,7 @@ enum Report {
 }
 
 /// The driver with its device, and the inboxes of the processes.
-struct Net {
+struct NetDriver {
     queue: std::collections::VecDeque<Packet>,
     inbox: Vec<u64>,
     /// Packets that are out, by sender.
@@ -104,20 +104,20 @@ struct Net {
 }
 
 /// Inboxes and senders sleep on channels of their own.
-fn arrived(inbox: usize) -> Channel {
-    2 * inbox as Channel
+fn arrived(inbox: usize) -> WaitChannel {
+    2 * inbox as WaitChannel
 }
 
-fn is_out(sender: usize) -> Channel {
-    2 * sender as Channel + 1
+fn is_out(sender: usize) -> WaitChannel {
+    2 * sender as WaitChannel + 1
 }
 
 /// Priority of sleeping for the network.
 const PNET: i32 = 2;
 
-impl Net {
-    fn new(costs: Costs, stations: usize) -> Net {
-        Net {
+impl NetDriver {
+    fn new(costs: Costs, stations: usize) -> NetDriver {
+        NetDriver {
             queue: std::collections::VecDeque::new(),
             inbox: vec![0; stations],
             out: vec![0; stations],
@@ -129,16 +129,16 @@ impl Net {
     }
 }
 
-impl World for Net {
-    type Event = Report;
+impl World for NetDriver {
+    type Event = DeviceReport;
 
-    fn on(sys: &mut Sys<Net>, report: Report) -> u64 {
+    fn on(sys: &mut Sys<NetDriver>, report: DeviceReport) -> u64 {
         match report {
-            Report::Out => {
+            DeviceReport::Out => {
                 let Some(packet) = sys.world.queue.pop_front() else { return 0 };
                 if let Some(next) = sys.world.queue.front() {
                     let ns = next.takes_ns;
-                    sys.after(ns, Report::Out);
+                    sys.after(ns, DeviceReport::Out);
                 }
                 sys.world.out[packet.from] += 1;
                 sys.wake(is_out(packet.from));
@@ -147,15 +147,15 @@ impl World for Net {
                     None => {
                         sys.world.left += 1;
                         if let Some(ns) = sys.world.answers_ns {
-                            sys.after(ns, Report::In(0));
+                            sys.after(ns, DeviceReport::In(0));
                         }
                     }
                 }
             }
-            Report::In(inbox) => {
+            DeviceReport::In(inbox) => {
                 deliver(sys, inbox);
                 if let Some(ns) = sys.world.every_ns {
-                    sys.after(ns, Report::In(inbox));
+                    sys.after(ns, DeviceReport::In(inbox));
                 }
             }
         }
@@ -163,21 +163,21 @@ impl World for Net {
     }
 }
 
-fn deliver(sys: &mut Sys<Net>, inbox: usize) {
+fn deliver(sys: &mut Sys<NetDriver>, inbox: usize) {
     sys.world.inbox[inbox] += 1;
     sys.wake(arrived(inbox));
 }
 
 /// Gives a packet to the device.
-fn hand_over(sys: &mut Sys<Net>, packet: Packet) {
+fn hand_over(sys: &mut Sys<NetDriver>, packet: Packet) {
     sys.world.queue.push_back(packet);
     if sys.world.queue.len() == 1 {
-        sys.after(packet.takes_ns, Report::Out);
+        sys.after(packet.takes_ns, DeviceReport::Out);
     }
 }
 
 /// Returns the sleep of a sender whose packet is not out yet.
-fn wait_out(sys: &mut Sys<Net>, sender: usize) -> Option<Step> {
+fn wait_out(sys: &mut Sys<NetDriver>, sender: usize) -> Option<Step> {
     if sys.world.out[sender] == 0 {
         return Some(Step::Sleep(is_out(sender), PNET));
     }
@@ -186,7 +186,7 @@ fn wait_out(sys: &mut Sys<Net>, sender: usize) -> Option<Step> {
 }
 
 /// Returns the sleep of a receiver whose inbox is empty.
-fn wait_in(sys: &mut Sys<Net>, inbox: usize) -> Option<Step> {
+fn wait_in(sys: &mut Sys<NetDriver>, inbox: usize) -> Option<Step> {
     if sys.world.inbox[inbox] == 0 {
         return Some(Step::Sleep(arrived(inbox), PNET));
     }

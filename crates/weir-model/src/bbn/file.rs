@@ -8,7 +8,7 @@ use crate::kernel::{Step, Sys};
 pub const BLOCK: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum FileStep {
     Map,
     Get,
     Read(usize),
@@ -26,13 +26,13 @@ pub struct FileIo {
     writes: bool,
     offset: usize,
     left: usize,
-    stage: Stage,
+    stage: FileStep,
 }
 
 impl FileIo {
     /// Begins a transfer.
     pub fn new(file: usize, writes: bool, offset: usize, bytes: usize) -> FileIo {
-        FileIo { file, writes, offset, left: bytes, stage: Stage::Map }
+        FileIo { file, writes, offset, left: bytes, stage: FileStep::Map }
     }
 
     fn part(&self) -> usize {
@@ -45,33 +45,33 @@ impl FileIo {
         loop {
             let logical = self.offset / BLOCK;
             match self.stage {
-                Stage::Map => {
+                FileStep::Map => {
                     if self.left == 0 {
                         return None;
                     }
-                    self.stage = Stage::Get;
+                    self.stage = FileStep::Get;
                     return Some(Step::Kernel(costs.block_ns));
                 }
-                Stage::Get => {
+                FileStep::Get => {
                     let block = sys.world.pipes[self.file].blocks[logical];
                     match self.get(sys, block) {
                         Err(step) => return Some(step),
                         Ok(buffer) => self.stage = self.loaded(sys, buffer),
                     }
                 }
-                Stage::Read(buffer) => {
+                FileStep::Read(buffer) => {
                     // The read was started; read ahead, then wait for it.
-                    self.stage = Stage::Ahead(buffer);
+                    self.stage = FileStep::Ahead(buffer);
                     return Some(Step::Kernel(costs.disk_ns));
                 }
-                Stage::Ahead(buffer) => match self.ahead(sys, logical) {
-                    Some(block) => self.stage = Stage::AheadGet(buffer, block),
-                    None => self.stage = Stage::Loaded(buffer),
+                FileStep::Ahead(buffer) => match self.ahead(sys, logical) {
+                    Some(block) => self.stage = FileStep::AheadGet(buffer, block),
+                    None => self.stage = FileStep::Loaded(buffer),
                 },
-                Stage::AheadGet(buffer, block) => match self.get(sys, block) {
+                FileStep::AheadGet(buffer, block) => match self.get(sys, block) {
                     Err(step) => return Some(step),
                     Ok(other) => {
-                        self.stage = Stage::Loaded(buffer);
+                        self.stage = FileStep::Loaded(buffer);
                         if sys.world.cache.buffers[other].done {
                             sys.release(other);
                         } else {
@@ -80,16 +80,16 @@ impl FileIo {
                         }
                     }
                 },
-                Stage::Loaded(buffer) => {
+                FileStep::Loaded(buffer) => {
                     if !sys.world.cache.buffers[buffer].done {
                         return Some(Step::Sleep(Channels::buffer(buffer), PRIBIO));
                     }
-                    self.stage = Stage::Copied(buffer);
+                    self.stage = FileStep::Copied(buffer);
                     return Some(Step::Kernel(costs.byte_ns * self.part() as u64));
                 }
-                Stage::Copied(buffer) => return Some(self.copied(sys, buffer, logical)),
-                Stage::Next => {
-                    self.stage = Stage::Map;
+                FileStep::Copied(buffer) => return Some(self.copied(sys, buffer, logical)),
+                FileStep::Next => {
+                    self.stage = FileStep::Map;
                 }
             }
         }
@@ -108,17 +108,17 @@ impl FileIo {
     }
 
     /// Says what follows once the process has its buffer.
-    fn loaded(&mut self, sys: &mut Sys<Bbn>, buffer: usize) -> Stage {
+    fn loaded(&mut self, sys: &mut Sys<Bbn>, buffer: usize) -> FileStep {
         let fresh = sys.world.rules.detach && self.offset.is_multiple_of(BLOCK);
         let of = &mut sys.world.cache.buffers[buffer];
         if self.writes && (self.part() == BLOCK || fresh) {
             of.done = true;
         }
         if of.done {
-            return if self.writes { Stage::Loaded(buffer) } else { Stage::Ahead(buffer) };
+            return if self.writes { FileStep::Loaded(buffer) } else { FileStep::Ahead(buffer) };
         }
         sys.start(buffer, false, false);
-        if self.writes { Stage::Loaded(buffer) } else { Stage::Read(buffer) }
+        if self.writes { FileStep::Loaded(buffer) } else { FileStep::Read(buffer) }
     }
 
     /// `breada`: the block to read ahead, if the file is read in order and it is not in core. Block 0
@@ -135,7 +135,7 @@ impl FileIo {
         let part = self.part();
         self.offset += part;
         self.left -= part;
-        self.stage = Stage::Next;
+        self.stage = FileStep::Next;
         let costs = sys.world.costs;
         if !self.writes {
             sys.world.pipes[self.file].last_read = Some(logical);

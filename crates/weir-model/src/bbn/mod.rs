@@ -7,7 +7,7 @@ pub mod run;
 pub mod setup;
 pub mod tables;
 
-use crate::kernel::{Channel, Sys, World};
+use crate::kernel::{Sys, WaitChannel, World};
 use cache::{Cache, Rules};
 
 /// Priority of sleeping for a buffer.
@@ -45,32 +45,32 @@ pub struct Channels;
 
 impl Channels {
     /// Any buffer.
-    pub const FREE: Channel = 1;
+    pub const FREE: WaitChannel = 1;
 
     /// The lock of a pipe.
-    pub fn lock(pipe: usize) -> Channel {
-        1000 + 4 * pipe as Channel
+    pub fn lock(pipe: usize) -> WaitChannel {
+        1000 + 4 * pipe as WaitChannel
     }
 
     /// Room in a pipe.
-    pub fn room(pipe: usize) -> Channel {
-        1001 + 4 * pipe as Channel
+    pub fn room(pipe: usize) -> WaitChannel {
+        1001 + 4 * pipe as WaitChannel
     }
 
     /// Bytes in a pipe.
-    pub fn bytes(pipe: usize) -> Channel {
-        1002 + 4 * pipe as Channel
+    pub fn bytes(pipe: usize) -> WaitChannel {
+        1002 + 4 * pipe as WaitChannel
     }
 
     /// A buffer.
-    pub fn buffer(buffer: usize) -> Channel {
-        100 + buffer as Channel
+    pub fn buffer(buffer: usize) -> WaitChannel {
+        100 + buffer as WaitChannel
     }
 }
 
 /// A file: that of a pipe, or a plain one.
 #[derive(Clone, Debug, Default)]
-pub struct Pipe {
+pub struct PipeFile {
     /// Whether it is a plain file, whose writes are never delayed.
     pub plain: bool,
     /// Bytes in it; the reader sets this back to 0.
@@ -100,7 +100,7 @@ pub struct Bbn {
     /// The buffers and the disk.
     pub cache: Cache,
     /// The files.
-    pub pipes: Vec<Pipe>,
+    pub pipes: Vec<PipeFile>,
     /// What things cost.
     pub costs: Costs,
     /// What BBN changed.

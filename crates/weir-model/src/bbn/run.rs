@@ -2,7 +2,7 @@
 
 use super::cache::{Cache, Rules};
 use super::pipe::{Copier, Reader, Test, Writer};
-use super::{Bbn, Costs, Pipe};
+use super::{Bbn, Costs, PipeFile};
 use crate::disk::{Disk, Geometry};
 use crate::kernel::{Discipline, Proc, Sim};
 
@@ -40,7 +40,7 @@ pub struct Times {
 const MOST_NS: u64 = 36_000_000_000_000;
 
 /// Makes a world with a pipe for each list of blocks.
-fn world(setup: &Setup, rules: Rules, pipes: Vec<Pipe>) -> Sim<Bbn> {
+fn world(setup: &Setup, rules: Rules, pipes: Vec<PipeFile>) -> Sim<Bbn> {
     let cache = Cache::new(setup.buffers, Disk::new(&setup.disk), rules);
     Sim::new(Bbn { cache, pipes, costs: setup.costs, rules }, 1, setup.discipline.clone())
 }
@@ -60,7 +60,7 @@ fn times(setup: &Setup, sim: &Sim<Bbn>, pids: &[usize]) -> Times {
 
 /// Runs one test on an idle machine.
 pub fn run(setup: &Setup, rules: Rules, test: Test) -> Times {
-    let pipe = Pipe { blocks: setup.blocks.clone(), ..Pipe::default() };
+    let pipe = PipeFile { blocks: setup.blocks.clone(), ..PipeFile::default() };
     let mut sim = world(setup, rules, vec![pipe]);
     let pids = [sim.spawn(Writer::new(test)), sim.spawn(Reader::new(test))];
     sim.run(&pids, MOST_NS);
@@ -73,15 +73,15 @@ const COPIED: u64 = 600;
 /// Runs two tests at once beside a process that copies a file. Runs differ by the block at which the
 /// copying begins. Returns the times of each test.
 pub fn loaded(setup: &Setup, rules: Rules, test: Test, run: usize) -> [Times; 2] {
-    let shifted = |by: u64| Pipe {
+    let shifted = |by: u64| PipeFile {
         blocks: setup.blocks.iter().map(|block| block + by).collect(),
-        ..Pipe::default()
+        ..PipeFile::default()
     };
-    let plain = |first: u64| Pipe {
+    let plain = |first: u64| PipeFile {
         plain: true,
         blocks: (first..first + COPIED).collect(),
         allocated: COPIED as usize,
-        ..Pipe::default()
+        ..PipeFile::default()
     };
     let files = vec![shifted(0), shifted(5), plain(3000), plain(3800)];
     let mut sim = world(setup, rules, files);

@@ -7,9 +7,9 @@ use crate::outcome::{Cell, Outcome};
 use crate::published::{JOY_SYSCALL, Published};
 
 /// A phase: its name in the table, its old constant and procedures, its new ones.
-type Phase = (&'static str, &'static str, u64, &'static str, u64);
+type SyscallPhase = (&'static str, &'static str, u64, &'static str, u64);
 
-const PHASES: [Phase; 8] = [
+const PHASES: [SyscallPhase; 8] = [
     ("save registers and call trap", "enter_old", 1, "enter_new", 1),
     ("set up in trap for the call", "setup_old", 0, "setup_new", 0),
     ("fetch the arguments", "arguments_old", 2, "arguments_new", 1),

@@ -1,6 +1,6 @@
 //! Which process runs next: the rules of V6, of V6 with Joy's run queues, and of Linux 2.4.
 
-use super::{Cpu, Pid, Proc, State};
+use super::{Cpu, Pid, Proc, ProcState};
 use weir_policy::ready::ReadyQueue;
 
 /// How processes are chosen.
@@ -68,7 +68,7 @@ impl V6 {
         for step in 1..=count {
             let pid = (last + step) % count;
             let is_better = best.is_none_or(|best| procs[pid].priority < procs[best].priority);
-            if procs[pid].state == State::Ready && is_better {
+            if procs[pid].state == ProcState::Ready && is_better {
                 best = Some(pid);
             }
         }
@@ -131,7 +131,7 @@ impl Linux {
 
     fn choose(&self, cpu: usize, procs: &mut [Proc]) -> Option<(Pid, u64)> {
         let ready = |procs: &[Proc]| {
-            let pids = (0..procs.len()).filter(|&pid| procs[pid].state == State::Ready);
+            let pids = (0..procs.len()).filter(|&pid| procs[pid].state == ProcState::Ready);
             pids.collect::<Vec<_>>()
         };
         let pids = ready(procs);

@@ -1,6 +1,6 @@
 //! A script that goes through the same steps again and again.
 
-use super::{Channel, Pid, Script, Step, Sys, World};
+use super::{Pid, Script, Step, Sys, WaitChannel, World};
 
 /// A step of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,9 +8,9 @@ pub enum LoopStep {
     /// A step of the process.
     Do(Step),
     /// It sleeps on a channel unless it was woken since it last slept there.
-    Wait(Channel),
+    Wait(WaitChannel),
     /// It wakes a channel, and notes that for one who will only wait.
-    Wake(Channel),
+    Wake(WaitChannel),
 }
 
 /// Flags for [`Loop`]s: event flags that are set or not.

@@ -14,7 +14,7 @@ use crate::heap::EventHeap;
 /// The number of a process.
 pub type Pid = usize;
 /// What a process sleeps on.
-pub type Channel = u64;
+pub type WaitChannel = u64;
 
 /// What a process does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Step {
     /// It returns to user mode and spends this time there.
     User(u64),
     /// It sleeps until somebody wakes this channel; the priority holds when it is woken.
-    Sleep(Channel, i32),
+    Sleep(WaitChannel, i32),
     /// It gives up the CPU and stays ready to run.
     Yield,
     /// It ends.
@@ -47,13 +47,13 @@ pub trait World: Sized {
 
 /// Whether a process runs, can run or sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ProcState {
     /// On a CPU.
     Running(usize),
     /// Ready to run.
     Ready,
     /// Asleep.
-    Asleep(Channel),
+    Asleep(WaitChannel),
     /// Ended.
     Ended,
 }
@@ -62,7 +62,7 @@ pub enum State {
 #[derive(Clone, Debug)]
 pub struct Proc {
     /// Whether it runs.
-    pub state: State,
+    pub state: ProcState,
     /// Its priority: the least runs first.
     pub priority: i32,
     /// Recent use of the CPU, in ticks.
@@ -109,7 +109,7 @@ pub struct Cpu {
     idle_since_ns: u64,
 }
 
-enum What<E> {
+enum KernelEvent<E> {
     Burst { cpu: usize, turn: u64 },
     Rouse(usize),
     Tick,
@@ -128,7 +128,7 @@ pub struct Sys<W: World> {
     pub cpus: Vec<Cpu>,
     /// How a process is chosen.
     pub discipline: Discipline,
-    heap: EventHeap<What<W::Event>>,
+    heap: EventHeap<KernelEvent<W::Event>>,
     ticks: u64,
 }
 
@@ -142,14 +142,14 @@ pub struct Sim<W: World> {
 impl<W: World> Sys<W> {
     /// Has the world told of an event after this time.
     pub fn after(&mut self, ns: u64, event: W::Event) {
-        self.heap.push(self.now_ns + ns, What::Device(event));
+        self.heap.push(self.now_ns + ns, KernelEvent::Device(event));
     }
 
     /// Wakes all processes that sleep on a channel, and returns how many did.
-    pub fn wake(&mut self, channel: Channel) -> usize {
+    pub fn wake(&mut self, channel: WaitChannel) -> usize {
         let mut woken = 0;
         for pid in 0..self.procs.len() {
-            if self.procs[pid].state == State::Asleep(channel) {
+            if self.procs[pid].state == ProcState::Asleep(channel) {
                 self.ready(pid);
                 woken += 1;
             }
@@ -158,8 +158,8 @@ impl<W: World> Sys<W> {
     }
 
     /// Wakes one process that sleeps on a channel.
-    pub fn wake_one(&mut self, channel: Channel) -> bool {
-        let found = self.procs.iter().position(|proc| proc.state == State::Asleep(channel));
+    pub fn wake_one(&mut self, channel: WaitChannel) -> bool {
+        let found = self.procs.iter().position(|proc| proc.state == ProcState::Asleep(channel));
         if let Some(pid) = found {
             self.ready(pid);
         }
@@ -168,7 +168,7 @@ impl<W: World> Sys<W> {
 
     /// Lets a process wait for a CPU.
     fn queue(&mut self, pid: Pid) {
-        self.procs[pid].state = State::Ready;
+        self.procs[pid].state = ProcState::Ready;
         self.discipline.queue(pid, &self.procs);
     }
 
@@ -182,7 +182,7 @@ impl<W: World> Sys<W> {
     fn rouse(&mut self, cpu: usize, delay_ns: u64) {
         if self.cpus[cpu].current.is_none() && !self.cpus[cpu].roused {
             self.cpus[cpu].roused = true;
-            self.heap.push(self.now_ns + delay_ns, What::Rouse(cpu));
+            self.heap.push(self.now_ns + delay_ns, KernelEvent::Rouse(cpu));
         }
     }
 
@@ -196,7 +196,7 @@ impl<W: World> Sys<W> {
         let at = &mut self.cpus[cpu];
         (at.user, at.begun_ns, at.until_ns) = (user, now_ns, now_ns + ns);
         at.turn += 1;
-        self.heap.push(now_ns + ns, What::Burst { cpu, turn: at.turn });
+        self.heap.push(now_ns + ns, KernelEvent::Burst { cpu, turn: at.turn });
     }
 
     /// Ends the burst of a CPU, and accounts for it.
@@ -236,7 +236,7 @@ impl<W: World> Sys<W> {
         }
         self.discipline.tick(self.ticks, &mut self.procs, &mut self.cpus);
         let every_ns = self.discipline.tick_ns();
-        self.heap.push(self.now_ns + every_ns, What::Tick);
+        self.heap.push(self.now_ns + every_ns, KernelEvent::Tick);
     }
 }
 
@@ -244,7 +244,7 @@ impl<W: World> Sim<W> {
     /// Makes a kernel without processes.
     pub fn new(world: W, cpus: usize, discipline: Discipline) -> Sim<W> {
         let mut heap = EventHeap::default();
-        heap.push(discipline.tick_ns(), What::Tick);
+        heap.push(discipline.tick_ns(), KernelEvent::Tick);
         let cpus = vec![Cpu::default(); cpus.max(1)];
         let sys = Sys { now_ns: 0, world, procs: Vec::new(), cpus, discipline, heap, ticks: 0 };
         Sim { sys, scripts: Vec::new() }
@@ -255,7 +255,7 @@ impl<W: World> Sim<W> {
         let pid = self.sys.procs.len();
         let (priority, slice) = self.sys.discipline.first();
         self.sys.procs.push(Proc {
-            state: State::Ready,
+            state: ProcState::Ready,
             priority,
             recent: 0,
             slice,
@@ -275,7 +275,8 @@ impl<W: World> Sim<W> {
     /// Runs until all these processes have ended, or until this time, or until nothing can happen any
     /// more. Returns whether the processes have ended.
     pub fn run(&mut self, until: &[Pid], most_ns: u64) -> bool {
-        let ended = |sys: &Sys<W>| until.iter().all(|&pid| sys.procs[pid].state == State::Ended);
+        let ended =
+            |sys: &Sys<W>| until.iter().all(|&pid| sys.procs[pid].state == ProcState::Ended);
         while !ended(&self.sys) || until.is_empty() {
             let Some((at_ns, what)) = self.sys.heap.pop() else { return false };
             if at_ns > most_ns {
@@ -285,19 +286,21 @@ impl<W: World> Sim<W> {
             }
             self.sys.now_ns = at_ns;
             match what {
-                What::Burst { cpu, turn } if turn == self.sys.cpus[cpu].turn => self.burst(cpu),
-                What::Burst { .. } => {}
-                What::Rouse(cpu) => {
+                KernelEvent::Burst { cpu, turn } if turn == self.sys.cpus[cpu].turn => {
+                    self.burst(cpu)
+                }
+                KernelEvent::Burst { .. } => {}
+                KernelEvent::Rouse(cpu) => {
                     self.sys.cpus[cpu].roused = false;
                     if self.sys.cpus[cpu].current.is_none() {
                         self.dispatch(cpu);
                     }
                 }
-                What::Tick => {
+                KernelEvent::Tick => {
                     self.sys.tick();
                     self.preempt();
                 }
-                What::Device(event) => {
+                KernelEvent::Device(event) => {
                     let ns = W::on(&mut self.sys, event);
                     self.sys.interrupt(0, ns);
                     self.preempt();
@@ -357,7 +360,7 @@ impl<W: World> Sim<W> {
                 }
                 Step::Sleep(channel, priority) => {
                     let proc = &mut self.sys.procs[pid];
-                    (proc.state, proc.priority) = (State::Asleep(channel), priority);
+                    (proc.state, proc.priority) = (ProcState::Asleep(channel), priority);
                     self.scripts[pid] = Some(script);
                     return self.dispatch(cpu);
                 }
@@ -369,7 +372,7 @@ impl<W: World> Sim<W> {
                 Step::Exit => {
                     let now_ns = self.sys.now_ns;
                     let proc = &mut self.sys.procs[pid];
-                    (proc.state, proc.ended_ns) = (State::Ended, Some(now_ns));
+                    (proc.state, proc.ended_ns) = (ProcState::Ended, Some(now_ns));
                     return self.dispatch(cpu);
                 }
             }
@@ -394,7 +397,7 @@ impl<W: World> Sim<W> {
             return;
         };
         let proc = &mut sys.procs[pid];
-        proc.state = State::Running(cpu);
+        proc.state = ProcState::Running(cpu);
         proc.last_cpu = cpu;
         proc.dispatched += 1;
         let at = &mut sys.cpus[cpu];

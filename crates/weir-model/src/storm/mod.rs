@@ -60,11 +60,11 @@ impl<T: Debug> Trace<T> {
 /// The events of a storm, or why it failed and what happened last.
 type Ended = Result<u64, (String, Vec<String>)>;
 
-/// A storm over one kind of decisions.
-type Storm = fn(u64) -> Ended;
+/// A storm over one kind of decisions, with its name.
+type NamedStorm = (&'static str, fn(u64) -> Ended);
 
 /// The storms of a seed, by their names.
-const STORMS: [(&str, Storm); 5] = [
+const STORMS: [NamedStorm; 5] = [
     ("pool", pool::storm),
     ("paging", paging::storm),
     ("ready", ready::storm),

@@ -16,7 +16,7 @@ const TOUCHES: u64 = 100;
 /// A touch that has waited for so many transfers has waited for ever.
 const PATIENCE: u32 = 2000;
 
-struct Transfer {
+struct PageTransfer {
     run: Run,
     /// What is written; nothing for a read.
     versions: Option<Vec<u64>>,
@@ -41,7 +41,7 @@ struct Storm {
     mapped: Vec<Option<bool>>,
     file: Vec<u64>,
     expected: Vec<u64>,
-    transfers: Vec<Transfer>,
+    transfers: Vec<PageTransfer>,
     random: Random,
     version: u64,
     /// One transfer in so many fails; 0 for none.
@@ -138,14 +138,16 @@ impl Storm {
                     }
                     self.came(run, true);
                 }
-                PagingAction::Read(run) => self.transfers.push(Transfer { run, versions: None }),
+                PagingAction::Read(run) => {
+                    self.transfers.push(PageTransfer { run, versions: None })
+                }
                 PagingAction::Write(run) => {
                     let versions: Option<Vec<u64>> =
                         run.pages().map(|page| self.memory[page as usize]).collect();
                     if versions.is_none() {
                         return Err(format!("{run:?} is written, and not all of it is in memory"));
                     }
-                    self.transfers.push(Transfer { run, versions });
+                    self.transfers.push(PageTransfer { run, versions });
                 }
                 PagingAction::Look(run) => {
                     let mut written = 0;
@@ -190,7 +192,7 @@ impl Storm {
             return Ok(false);
         }
         let at = self.random.below(self.transfers.len() as u64) as usize;
-        let Transfer { run, versions } = self.transfers.swap_remove(at);
+        let PageTransfer { run, versions } = self.transfers.swap_remove(at);
         let fails = self.faulty > 0 && self.random.once_in(self.faulty);
         let writes = versions.is_some();
         self.trace.push(Traced::Ended { run, writes, fails });

@@ -18,7 +18,7 @@ const FAULT: i32 = 5;
 const STEPS: u64 = 400;
 
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum StormEvent {
     Writer(u32),
     Reader(u32),
     Transfer(u32),
@@ -26,7 +26,7 @@ enum What {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends {
+struct StreamEnds {
     /// Counts the streams that had this number.
     life: u32,
     alive: bool,
@@ -41,8 +41,8 @@ struct Storm {
     pool: PoolPolicy,
     frames: Vec<Content>,
     file: Vec<Content>,
-    ends: Vec<Ends>,
-    heap: EventHeap<What>,
+    ends: Vec<StreamEnds>,
+    heap: EventHeap<StormEvent>,
     random: Random,
     now_ns: u64,
     left: u64,
@@ -56,7 +56,7 @@ struct Storm {
 #[derive(Clone, Copy, Debug)]
 #[expect(dead_code, reason = "it is read by being printed")]
 enum Traced {
-    Event(u64, What),
+    Event(u64, StormEvent),
     Action(Action),
 }
 
@@ -88,9 +88,9 @@ impl Storm {
         let mut ends = Vec::new();
         for _ in 0..streams {
             let stream = pool.open(0);
-            heap.push(random.below(1000), What::Writer(stream));
-            heap.push(random.below(100_000), What::Reader(stream));
-            ends.push(Ends { alive: true, ..Ends::default() });
+            heap.push(random.below(1000), StormEvent::Writer(stream));
+            heap.push(random.below(100_000), StormEvent::Reader(stream));
+            ends.push(StreamEnds { alive: true, ..StreamEnds::default() });
         }
         Storm {
             frames: vec![None; pool.settings().frames as usize],
@@ -116,10 +116,10 @@ impl Storm {
             self.now_ns = self.now_ns.max(at_ns) + jump_ns;
             self.trace.push(Traced::Event(self.now_ns, what));
             match what {
-                What::Writer(stream) => self.write(stream)?,
-                What::Reader(stream) => self.read(stream)?,
-                What::Transfer(transfer) => self.transfer(transfer)?,
-                What::Tick => self.on(PoolEvent::Tick)?,
+                StormEvent::Writer(stream) => self.write(stream)?,
+                StormEvent::Reader(stream) => self.read(stream)?,
+                StormEvent::Transfer(transfer) => self.transfer(transfer)?,
+                StormEvent::Tick => self.on(PoolEvent::Tick)?,
             }
             if self.handled > 100 * STEPS {
                 return Err(String::from("no end: the same happens again and again"));
@@ -171,11 +171,11 @@ impl Storm {
             let opened = self.pool.open(self.now_ns);
             let life = self.ends.get(opened as usize).map_or(0, |ends| ends.life);
             if opened as usize >= self.ends.len() {
-                self.ends.push(Ends::default());
+                self.ends.push(StreamEnds::default());
             }
-            self.ends[opened as usize] = Ends { life, alive: true, ..Ends::default() };
-            self.heap.push(self.now_ns + 10, What::Writer(opened));
-            self.heap.push(self.now_ns + 1000, What::Reader(opened));
+            self.ends[opened as usize] = StreamEnds { life, alive: true, ..StreamEnds::default() };
+            self.heap.push(self.now_ns + 10, StormEvent::Writer(opened));
+            self.heap.push(self.now_ns + 1000, StormEvent::Reader(opened));
             return Ok(());
         }
         if ends.read < ends.written && !ends.wanting {
@@ -183,7 +183,7 @@ impl Storm {
             self.on(PoolEvent::Want(stream))?;
         } else if self.left > 0 && !ends.wanting {
             let later_ns = 1 + self.random.below(200_000);
-            self.heap.push(self.now_ns + later_ns, What::Reader(stream));
+            self.heap.push(self.now_ns + later_ns, StormEvent::Reader(stream));
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Storm {
             return Err(format!("{used} frames of {budget} are in use, {most} were"));
         }
         if let Some(at_ns) = self.pool.deadline_ns() {
-            self.heap.push(at_ns.max(self.now_ns + 1_000_000), What::Tick);
+            self.heap.push(at_ns.max(self.now_ns + 1_000_000), StormEvent::Tick);
         }
         Ok(())
     }
@@ -233,9 +233,9 @@ impl Storm {
                 ends.appending = false;
                 self.pool.on(self.now_ns, PoolEvent::Seal(stream));
                 let pause_ns = 1 + self.random.below(30_000);
-                self.heap.push(self.now_ns + pause_ns, What::Writer(stream));
+                self.heap.push(self.now_ns + pause_ns, StormEvent::Writer(stream));
                 if !self.ends[stream as usize].wanting {
-                    self.heap.push(self.now_ns + 2 * pause_ns, What::Reader(stream));
+                    self.heap.push(self.now_ns + 2 * pause_ns, StormEvent::Reader(stream));
                 }
             }
             Action::Show { stream, frame, .. } => {
@@ -249,26 +249,29 @@ impl Storm {
                 self.frames[frame as usize] = None;
                 self.pool.on(self.now_ns, PoolEvent::Consumed(stream));
                 let pause_ns = 1 + self.random.below(60_000);
-                self.heap.push(self.now_ns + pause_ns, What::Reader(stream));
+                self.heap.push(self.now_ns + pause_ns, StormEvent::Reader(stream));
             }
             Action::Ready(stream) => {
                 // Some readers come at once, some late or only when they are asked.
                 self.ends[stream as usize].wanting = false;
                 let pause_ns = if self.random.once_in(8) { 200_000_000 } else { 2_000 };
-                self.heap.push(self.now_ns + 1 + self.random.below(pause_ns), What::Reader(stream));
+                self.heap.push(
+                    self.now_ns + 1 + self.random.below(pause_ns),
+                    StormEvent::Reader(stream),
+                );
             }
             Action::Begin(transfer) => {
                 // Some come late, and so out of order.
                 let slow = if self.random.once_in(10) { 100 } else { 1 };
                 let takes_ns = slow * (1000 + self.random.below(50_000));
-                self.heap.push(self.now_ns + takes_ns, What::Transfer(transfer));
+                self.heap.push(self.now_ns + takes_ns, StormEvent::Transfer(transfer));
             }
             Action::Fail { stream, fault } => {
                 if fault != FAULT {
                     return Err(format!("stream {stream} failed with {fault}"));
                 }
                 self.ends[stream as usize].wanting = false;
-                self.heap.push(self.now_ns + 1000, What::Reader(stream));
+                self.heap.push(self.now_ns + 1000, StormEvent::Reader(stream));
             }
             Action::Trouble(fault) if fault != FAULT => {
                 return Err(format!("the pool reports error {fault}"));

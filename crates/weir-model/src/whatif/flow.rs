@@ -6,7 +6,7 @@ mod worker;
 pub(super) use plan::{Plan, Stage};
 
 use super::Shares;
-use crate::kernel::{Channel, Discipline, Linux, Sim, Sys, World};
+use crate::kernel::{Discipline, Linux, Sim, Sys, WaitChannel, World};
 use worker::{Hog, Worker};
 
 /// A page: a writer that sleeps is woken for room of one.
@@ -32,7 +32,7 @@ struct Pipe {
 
 /// What the workers of a stage share.
 #[derive(Clone, Debug, Default)]
-struct Progress {
+struct StageProgress {
     /// Workers that have not ended.
     alive: usize,
     /// Workers that still read, or compute what comes after the last byte.
@@ -48,27 +48,27 @@ struct Progress {
 /// What the stages share.
 struct Flow {
     pipes: Vec<Pipe>,
-    stages: Vec<Progress>,
+    stages: Vec<StageProgress>,
     costs: Costs,
 }
 
 /// The channels: bytes and room of the pipes; and one for each process that waits for time.
-fn bytes(pipe: usize) -> Channel {
-    2 * pipe as Channel
+fn bytes(pipe: usize) -> WaitChannel {
+    2 * pipe as WaitChannel
 }
 
-fn room(pipe: usize) -> Channel {
-    2 * pipe as Channel + 1
+fn room(pipe: usize) -> WaitChannel {
+    2 * pipe as WaitChannel + 1
 }
 
-fn timer(pid: usize) -> Channel {
-    1_000_000 + pid as Channel
+fn timer(pid: usize) -> WaitChannel {
+    1_000_000 + pid as WaitChannel
 }
 
 impl World for Flow {
-    type Event = Channel;
+    type Event = WaitChannel;
 
-    fn on(sys: &mut Sys<Flow>, channel: Channel) -> u64 {
+    fn on(sys: &mut Sys<Flow>, channel: WaitChannel) -> u64 {
         sys.wake(channel);
         0
     }
@@ -88,11 +88,11 @@ impl Plan {
     /// Runs the pipeline.
     pub(super) fn run(&self) -> Ran {
         let pipes = self.pipes.iter().map(|&capacity| Pipe { capacity, ..Pipe::default() });
-        let progress = self.stages.iter().map(|stage| Progress {
+        let progress = self.stages.iter().map(|stage| StageProgress {
             alive: stage.workers,
             reading: stage.workers,
             left: stage.todo,
-            ..Progress::default()
+            ..StageProgress::default()
         });
         let world = Flow { pipes: pipes.collect(), stages: progress.collect(), costs: self.costs };
         let discipline = Discipline::Linux(Linux { scan_ns: 0, ..self.linux.clone() });

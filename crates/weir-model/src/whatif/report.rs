@@ -13,16 +13,16 @@ pub(super) struct Report {
     mode: String,
     pub(super) wall_s: f64,
     pub(super) cpus: f64,
-    pub(super) stages: Vec<Stage>,
+    pub(super) stages: Vec<MeasuredStage>,
     #[serde(default)]
-    pub(super) pipes: Vec<Pipe>,
+    pub(super) pipes: Vec<MeasuredPipe>,
     #[serde(default)]
     host: Option<Host>,
 }
 
 /// A stage.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Stage {
+pub(super) struct MeasuredStage {
     pub(super) index: usize,
     pub(super) command: String,
     #[serde(default)]
@@ -70,7 +70,7 @@ impl Other {
 
 /// A pipe.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Pipe {
+pub(super) struct MeasuredPipe {
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) capacity_bytes: Option<u64>,

@@ -7,9 +7,7 @@
 //! switch tells them.
 
 use crate::error::{ErrorKind, Result};
-use crate::local::{
-    LOOK, LocalChannel, PATIENCE, Serve, refuse, refuse_nonsense, request, take_requests,
-};
+use crate::local::{LOOK, LocalChannel, PATIENCE, refuse, refuse_nonsense, request, run_and_serve};
 use crate::log::{Asker, Log, RequestEvent};
 use crate::message::{MOST_MESSAGE_BYTES, Want};
 use crate::outgoing::Outgoing;
@@ -22,8 +20,7 @@ use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
-use std::thread::Scope;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 use weir::{ErrorKind as ChannelError, Listener, RecordDuplex};
 
@@ -93,7 +90,6 @@ pub struct LocalService<'a> {
     has_ggp: bool,
     log: Option<Log>,
     stop: &'a AtomicBool,
-    serving: AtomicUsize,
     next_id: AtomicU16,
 }
 
@@ -112,33 +108,17 @@ impl LocalService<'_> {
             has_ggp,
             log,
             stop,
-            serving: AtomicUsize::new(0),
             next_id: AtomicU16::new(std::process::id() as u16),
         }
     }
 
-    /// Takes requests until the daemon is to end; each is served in a thread of its own.
-    pub fn run<'scope>(&'scope self, listener: &Listener, scope: &'scope Scope<'scope, '_>) {
-        take_requests(listener, scope, self);
+    /// Runs the daemon, and serves meanwhile the programs that come to `listener`. Then the daemon
+    /// is to end.
+    pub fn run_beside<R>(&self, listener: Option<&Listener>, daemon: impl FnOnce() -> R) -> R {
+        run_and_serve(listener, self.stop, &|channel| self.serve(channel), daemon)
     }
 
-    /// Attaches a station for a protocol, by an identifier that nobody else has.
-    fn attach(&self, protocol: u8) -> Result<(Station, u16)> {
-        let mut tries = 0;
-        loop {
-            // Relaxed: only uniqueness matters.
-            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-            let wants = [Want { protocol, port: Some(id) }];
-            tries += 1;
-            match Station::attach(&self.switch, &self.directory, &wants) {
-                Err(error) if error.kind() == ErrorKind::Refused && tries < MOST_TRIES => {}
-                attached => return Ok((attached?, id)),
-            }
-        }
-    }
-}
-
-impl Serve for LocalService<'_> {
+    /// Serves one program.
     fn serve(&self, channel: RecordDuplex) {
         let Some((mut channel, terms, rest)) = request(channel) else { return };
         let Some(mut asked) = Asked::check(&terms).filter(|_| rest.is_empty()) else {
@@ -159,12 +139,19 @@ impl Serve for LocalService<'_> {
         }
     }
 
-    fn serving(&self) -> &AtomicUsize {
-        &self.serving
-    }
-
-    fn stop(&self) -> &AtomicBool {
-        self.stop
+    /// Attaches a station for a protocol, by an identifier that nobody else has.
+    fn attach(&self, protocol: u8) -> Result<(Station, u16)> {
+        let mut tries = 0;
+        loop {
+            // Relaxed: only uniqueness matters.
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+            let wants = [Want { protocol, port: Some(id) }];
+            tries += 1;
+            match Station::attach(&self.switch, &self.directory, &wants) {
+                Err(error) if error.kind() == ErrorKind::Refused && tries < MOST_TRIES => {}
+                attached => return Ok((attached?, id)),
+            }
+        }
     }
 }
 

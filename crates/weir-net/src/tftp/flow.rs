@@ -115,12 +115,12 @@ impl TransferCounts {
 
 /// What happened within a transfer since that was asked for, for a log.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct TransferChanges {
     pub again: Option<u64>,
     pub stalled: Option<WaitedSide>,
 }
 
-impl Changes {
+impl TransferChanges {
     /// Returns the next change.
     pub fn take(&mut self) -> Option<FlowChange> {
         let again = self.again.take().map(|from| FlowChange::Again { from });
@@ -134,7 +134,7 @@ impl Changes {
 pub struct TransferFlow {
     pub(super) timer: ResendTimer,
     pub(super) clock: WaitClock,
-    pub(super) changes: Changes,
+    pub(super) changes: TransferChanges,
     pub(super) counts: TransferCounts,
 }
 
@@ -143,7 +143,7 @@ impl TransferFlow {
         TransferFlow {
             timer: ResendTimer::new(patience, now_ns),
             clock: WaitClock::new(now_ns),
-            changes: Changes::default(),
+            changes: TransferChanges::default(),
             counts: TransferCounts::default(),
         }
     }

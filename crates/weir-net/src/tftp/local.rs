@@ -12,8 +12,7 @@ use super::packet::Mode;
 use crate::error::{ErrorKind, Result};
 use crate::jail;
 use crate::local::{
-    LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, Serve, refuse_nonsense, request,
-    take_requests,
+    LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, refuse_nonsense, request, run_and_serve,
 };
 use crate::log::Log;
 use serde_json::{Value, json};
@@ -21,8 +20,7 @@ use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::Scope;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{Listener, RecordDuplex};
 
@@ -143,9 +141,9 @@ impl LocalDaemon {
     }
 }
 
-/// What requests of local programs need.
+/// What transfers for local programs need.
 #[derive(Debug)]
-pub struct LocalService<'a, F> {
+pub struct TransferService<'a, F> {
     /// Where the transfers are shown.
     pub board: TransferBoard,
     /// The log of the switch, if there is one.
@@ -154,14 +152,25 @@ pub struct LocalService<'a, F> {
     pub stop: &'a AtomicBool,
     /// Makes the ports of a transfer with this server.
     pub make: F,
-    /// How many requests are being served.
-    pub serving: AtomicUsize,
 }
 
-impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> LocalService<'_, F> {
-    /// Takes requests until the daemon is to end; each is served in a thread of its own.
-    pub fn run<'scope>(&'scope self, listener: &Listener, scope: &'scope Scope<'scope, '_>) {
-        take_requests(listener, scope, self);
+impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> TransferService<'_, F> {
+    /// Runs the daemon, and serves meanwhile the programs that come to `listener`. Then the daemon
+    /// is to end.
+    pub fn run_beside<R>(&self, listener: Option<&Listener>, daemon: impl FnOnce() -> R) -> R {
+        run_and_serve(listener, self.stop, &|channel| self.serve(channel), daemon)
+    }
+
+    /// Serves one program.
+    fn serve(&self, channel: RecordDuplex) {
+        let Some((channel, terms, names)) = request(channel) else { return };
+        if terms["lists"] == true {
+            return self.list(channel);
+        }
+        match LocalRequest::check(&terms, &names) {
+            Some((request, pid)) => self.transfer(channel, &request, pid),
+            None => refuse_nonsense(channel),
+        }
     }
 
     fn list(&self, mut channel: RecordDuplex) {
@@ -228,27 +237,6 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> LocalService<'_, F>
             let (file, size_bytes) = jail::plain_file(request.local)?;
             client.put(request.remote, &mut FileSource::new(file), size_bytes, &over, &mut see)
         }
-    }
-}
-
-impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> Serve for LocalService<'_, F> {
-    fn serve(&self, channel: RecordDuplex) {
-        let Some((channel, terms, names)) = request(channel) else { return };
-        if terms["lists"] == true {
-            return self.list(channel);
-        }
-        match LocalRequest::check(&terms, &names) {
-            Some((request, pid)) => self.transfer(channel, &request, pid),
-            None => refuse_nonsense(channel),
-        }
-    }
-
-    fn serving(&self) -> &AtomicUsize {
-        &self.serving
-    }
-
-    fn stop(&self) -> &AtomicBool {
-        self.stop
     }
 }
 

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use transfer::{State, Transfer};
+use transfer::{Transfer, TransferPhase};
 
 /// Most packets of one transfer before the others get a turn.
 const MOST_AT_ONCE: usize = 64;
@@ -160,7 +160,7 @@ impl TftpServer {
             return Ok(());
         }
         for (client, transfer) in &self.transfers {
-            if transfer.state() == State::Runs {
+            if transfer.state() == TransferPhase::Runs {
                 self.board.show(transfer.number, transfer.report(*client, now_ns));
             }
         }
@@ -281,7 +281,7 @@ impl TftpServer {
                 board.end(transfer.number, report.clone());
                 reports.push(report);
             }
-            if transfer.state() == State::Ended {
+            if transfer.state() == TransferPhase::Ended {
                 over.push(*client);
             }
         }

@@ -1,8 +1,9 @@
 //! `weir net connect`: a TCP connection from the host behind a switch, between standard input and
 //! standard output.
 
+use super::stop_flag;
+use super::switch::NamedSwitch;
 use super::telnet::TelnetTalk;
-use super::{device, not_attached, stop_flag, switch_of};
 use crate::args::{NetConnectOptions, NetTelnetOptions};
 use crate::fault::Fault;
 use crate::output::Output;
@@ -41,10 +42,9 @@ fn talk(
     telnet: Option<TelnetTalk>,
 ) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
-    let tun = device(tun)?;
-    let (switch, directory) = switch_of(&tun)?;
-    let attached = TcpEndpoint::dynamic(&switch, &directory);
-    let mut endpoint = attached.map_err(|error| not_attached(&tun, error))?;
+    let switch = NamedSwitch::find(tun)?;
+    let attached = TcpEndpoint::dynamic(&switch.port, &switch.directory);
+    let mut endpoint = switch.attached(attached)?;
     let Some(id) = endpoint.connect(to) else {
         let why = "no connection can be made to that address";
         return Err(Fault::failed(format!("cannot connect to {to}: {why}")));

@@ -1,6 +1,7 @@
 //! `weir net log`: prints and follows the log of a switch, and chooses what is logged.
 
-use super::{asked, cost, device, those_up};
+use super::switch::{device, those_up};
+use super::{asked, cost};
 use crate::args::NetLogOptions;
 use crate::fault::{Fault, tell};
 use crate::json;

@@ -4,6 +4,7 @@
 //! shows the counters of the switch, [`log`] prints and follows their common log, and [`cost`] measures
 //! what logging costs. [`profile`] shows where CPU time goes. [`relay`] impairs packets on purpose.
 //! [`tftpd`] and [`mod@tftp`] move files by TFTP; [`serve`] and [`connect`] have TCP and, by [`mod@telnet`], Telnet.
+//! [`switch`] finds the switch for all of them.
 
 mod connect;
 mod cost;
@@ -15,6 +16,7 @@ mod profile;
 mod relay;
 mod serve;
 mod stat;
+mod switch;
 mod telnet;
 mod tftp;
 mod tftp_list;
@@ -69,52 +71,6 @@ fn listener(path: weir_net::Result<PathBuf>, who: &str) -> Option<Listener> {
         tell(&format!("{who} takes no requests of local programs: {why}"));
     }
     listening.ok()
-}
-
-/// The default device, if several switches or none are up.
-const USUAL: &str = "weir0";
-
-/// Chooses the device of the switch: the one that was named, or else the only one that is up.
-fn device(named: Option<&str>) -> Result<String, Fault> {
-    if let Some(name) = named {
-        weir_net::names::check(name).map_err(asked)?;
-        return Ok(name.to_owned());
-    }
-    let mut up = weir_net::names::up().map_err(asked)?;
-    match up.len() {
-        1 => Ok(up.remove(0)),
-        0 => Ok(USUAL.to_owned()),
-        _ if up.iter().any(|name| name == USUAL) => Ok(USUAL.to_owned()),
-        _ => {
-            let up = up.join(", ");
-            Err(Fault::usage(format!("several switches are up ({up}): name one with --tun")))
-        }
-    }
-}
-
-/// Which switches are up, for the end of a message that one is not.
-fn those_up() -> String {
-    match weir_net::names::up() {
-        Ok(up) if !up.is_empty() => format!(" (up: {})", up.join(", ")),
-        _ => String::from(" (none is up; weir net up starts one)"),
-    }
-}
-
-/// Finds the port of the switch on a device, and the directory of its stations.
-fn switch_of(tun: &str) -> Result<(PathBuf, PathBuf), Fault> {
-    let directory = weir_net::names::find(tun).map_err(|error| not_attached(tun, error))?;
-    Ok((directory.join("switch"), directory))
-}
-
-/// Converts an error of attaching. If no switch is up, the message names the device.
-fn not_attached(tun: &str, error: Error) -> Fault {
-    match error.kind() {
-        ErrorKind::NoSwitch => {
-            let up = those_up();
-            Fault::failed(format!("cannot attach to the switch of '{tun}': it is not up{up}"))
-        }
-        _ => asked(error),
-    }
 }
 
 /// Converts an error about what the user asked for: what is invalid is wrong usage.

@@ -1,7 +1,8 @@
 //! `weir net ping`: asks a host for an echo or the time of day, from the host behind a switch, by a
 //! station of its own or by the running icmpd.
 
-use super::{asked, device, not_attached, stop_flag, switch_of};
+use super::switch::NamedSwitch;
+use super::{asked, stop_flag};
 use crate::args::NetPingOptions;
 use crate::fault::Fault;
 use crate::output::Outlet;
@@ -26,14 +27,13 @@ const LOOK: Duration = Duration::from_millis(100);
 pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     let outlet = Outlet::open(&options.json)?;
     let stop = stop_flag()?;
-    let tun = device(options.tun.as_deref())?;
     let data_bytes = usize::from(options.size);
     let probe = match (options.timestamp, options.ggp) {
         (true, _) => Probe::Timestamp,
         (false, true) => Probe::GgpEcho { data_bytes },
         (false, false) => Probe::Echo { data_bytes },
     };
-    let (way, id) = Way::open(options, &tun, probe)?;
+    let (way, id) = Way::open(options, probe)?;
     let late_ns = u64::try_from(options.wait.as_nanos()).unwrap_or(u64::MAX);
     let mut asking = Asking {
         options,
@@ -77,18 +77,18 @@ enum Way {
 
 impl Way {
     /// Opens it; returns the identifier of the requests too.
-    fn open(options: &NetPingOptions, tun: &str, probe: Probe) -> Result<(Way, u16), Fault> {
-        let (switch, directory) = switch_of(tun)?;
+    fn open(options: &NetPingOptions, probe: Probe) -> Result<(Way, u16), Fault> {
+        let switch = NamedSwitch::find(options.tun.as_deref())?;
         if options.by_daemon {
-            let path = names::icmpd(tun).map_err(asked)?;
+            let path = names::icmpd(&switch.tun).map_err(asked)?;
             let daemon = LocalIcmp::connect(&path, options.destination, options.ggp)?;
             let id = daemon.id();
             return Ok((Way::Daemon(Box::new(daemon)), id));
         }
         let id = std::process::id() as u16;
         let wants = [Want { protocol: probe.protocol(), port: Some(id) }];
-        let attached = Station::attach(&switch, &directory, &wants);
-        let station = attached.map_err(|error| not_attached(tun, error))?;
+        let attached = Station::attach(&switch.port, &switch.directory, &wants);
+        let station = switch.attached(attached)?;
         Ok((Way::Station(Box::new(station)), id))
     }
 

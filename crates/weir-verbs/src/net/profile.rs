@@ -1,7 +1,7 @@
 //! `weir net profile`: switches on the profiles of a switch's processes, waits, and prints what a
 //! packet costs, and where.
 
-use super::{device, not_attached};
+use super::switch::{NamedSwitch, device};
 use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
@@ -14,7 +14,6 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_doctor::sort;
-use weir_net::names;
 use weir_profile::{LEASE, Observation, Observed, ProfileReport};
 
 const SCHEMA: &str = "weir.net.profile/2";
@@ -71,18 +70,18 @@ fn cannot(verb: &str, path: &Path, error: &std::io::Error) -> String {
 
 fn files(options: &NetProfileOptions) -> Result<Vec<PathBuf>, Fault> {
     if options.which.is_empty() {
-        return published(&device(options.tun.as_deref())?, |_| true);
+        return published(&NamedSwitch::find(options.tun.as_deref())?, |_| true);
     }
     let mut files = Vec::new();
     for which in &options.which {
         match pid(which) {
             None => files.push(PathBuf::from(which)),
             Some(pid) => {
-                let tun = device(options.tun.as_deref())?;
+                let switch = NamedSwitch::find(options.tun.as_deref())?;
                 let end = format!(".{pid}");
-                let found = published(&tun, |name| name.ends_with(&end))?;
+                let found = published(&switch, |name| name.ends_with(&end))?;
                 if found.is_empty() {
-                    let of = format!("process {pid} of '{tun}'");
+                    let of = format!("process {pid} of '{}'", switch.tun);
                     return Err(Fault::failed(format!("cannot find a profile of {of}")));
                 }
                 files.extend(found);
@@ -98,12 +97,12 @@ fn pid(which: &OsStr) -> Option<u32> {
 }
 
 /// Lists the files of profiles in the directory of a switch.
-fn published(tun: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Fault> {
-    let directory = names::find(tun).map_err(|error| not_attached(tun, error))?;
+fn published(switch: &NamedSwitch, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Fault> {
+    let directory = &switch.directory;
     let what = format!("read directory '{}'", directory.display());
     let read = Fault::cannot(&what);
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(&directory).map_err(&read)? {
+    for entry in std::fs::read_dir(directory).map_err(&read)? {
         let name = entry.map_err(&read)?.file_name();
         let of_profile = |name: &&str| name.starts_with("profile.") && wanted(name);
         if name.to_str().as_ref().is_some_and(of_profile) {

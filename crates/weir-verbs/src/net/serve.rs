@@ -1,6 +1,7 @@
 //! `weir net serve`: echo, discard, chargen, HTTP and Telnet over TCP, on the host behind a switch.
 
-use super::{asked, device, not_attached, publish, stop_flag, switch_of};
+use super::switch::NamedSwitch;
+use super::{asked, stop_flag};
 use crate::args::NetServeOptions;
 use crate::fault::{Fault, tell};
 use crate::units;
@@ -9,8 +10,6 @@ use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use weir_doctor::sort;
 use weir_net::jail::Jail;
-use weir_net::log::Log;
-use weir_net::names;
 use weir_net::tcp::endpoint::TcpEndpoint;
 use weir_net::tcp::service::{Answered, Service, ServiceEvent, TcpServer, TelnetService};
 
@@ -42,11 +41,10 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     }
     let mut ports: Vec<u16> = services.keys().copied().collect();
     sort::by_key(&mut ports, |port| *port);
-    let tun = device(options.tun.as_deref())?;
-    let (switch, directory) = switch_of(&tun)?;
-    let attached = TcpEndpoint::listen(&switch, &directory, &ports);
-    let endpoint = attached.map_err(|error| not_attached(&tun, error))?;
-    let _published = publish(&tun, "serve")?;
+    let switch = NamedSwitch::find(options.tun.as_deref())?;
+    let attached = TcpEndpoint::listen(&switch.port, &switch.directory, &ports);
+    let endpoint = switch.attached(attached)?;
+    let _published = switch.publish("serve")?;
     let named: Vec<String> =
         ports.iter().map(|port| format!("{} on port {port}", services[port].as_str())).collect();
     let address = endpoint.address();
@@ -56,10 +54,7 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
         }
     }
     let mut server = TcpServer::new(endpoint, services);
-    // The switch creates the log. Without one, nothing is logged.
-    if let Ok(log) = Log::open(directory.join(names::LOG)) {
-        server.log_to(log);
-    }
+    switch.log().into_iter().for_each(|log| server.log_to(log));
     tell(&format!("serve is up at {address}: {}", named.join(", ")));
     let ran = server.run(&stop, |event| {
         if !options.quiet {

@@ -1,6 +1,7 @@
 //! `weir net stat`: shows the counters of a switch.
 
-use super::{device, not_attached, switch_of, tftp_list};
+use super::switch::NamedSwitch;
+use super::tftp_list;
 use crate::args::NetStatOptions;
 use crate::fault::Fault;
 use crate::json;
@@ -17,17 +18,17 @@ const MOST_WANTS: usize = 4;
 
 pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
-    let tun = device(options.tun.as_deref())?;
-    let (switch, directory) = switch_of(&tun)?;
-    let attached = Station::attach(&switch, &directory, &[]);
-    let mut station = attached.map_err(|error| not_attached(&tun, error))?;
+    let switch = NamedSwitch::find(options.tun.as_deref())?;
+    let attached = Station::attach(&switch.port, &switch.directory, &[]);
+    let mut station = switch.attached(attached)?;
     let text = station.statistics()?;
+    let tun = &switch.tun;
     let mut body = understood(&text).ok_or_else(|| {
         let why = format!("its answer is not of schema {STATISTICS_SCHEMA}");
         Fault::failed(format!("cannot understand the switch of '{tun}': {why}"))
     })?;
     leave_out_this_process(&mut body);
-    body["transfers"] = tftp_list::behind(&tun).into();
+    body["transfers"] = tftp_list::behind(tun).into();
     outlet.say(STATISTICS_SCHEMA, || named(&body), || table(&body))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,9 @@
 //! `weir net tftp`: fetches or sends a file by TFTP, over the switch or the kernel's sockets.
 
+use super::switch::NamedSwitch;
 use super::tftp_list::{self, BAR, local_of, proposal, remote_of};
 use super::tftpd::summary;
-use super::{asked, device, not_attached, stop_flag, switch_of};
+use super::{asked, stop_flag};
 use crate::args::{
     NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions, NetTftpVerb, TransferOptions,
 };
@@ -17,7 +18,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use weir_net::jail::{self, PartFile};
 use weir_net::log::Log;
-use weir_net::names;
 use weir_net::tftp::client::{Client, Progress};
 use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
 use weir_net::tftp::files::FileSource;
@@ -46,13 +46,10 @@ pub fn tftp(command: &NetTftpCommand) -> Result<ExitCode, Fault> {
     if transfer.socket {
         return run(command, transfer, &mut Sockets::client_of(server), server, None);
     }
-    let tun = device(transfer.tun.as_deref())?;
-    let (switch, directory) = switch_of(&tun)?;
-    let bound = UdpEndpoint::bind(&switch, &directory, &[], 1);
-    let endpoint = bound.map_err(|error| not_attached(&tun, error))?;
-    // The switch creates the log. Without one, nothing is logged.
-    let log = Log::open(directory.join(names::LOG)).ok();
-    run(command, transfer, &mut SwitchPorts::new(endpoint, 0), server, log)
+    let switch = NamedSwitch::find(transfer.tun.as_deref())?;
+    let bound = UdpEndpoint::bind(&switch.port, &switch.directory, &[], 1);
+    let endpoint = switch.attached(bound)?;
+    run(command, transfer, &mut SwitchPorts::new(endpoint, 0), server, switch.log())
 }
 
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, Fault> {

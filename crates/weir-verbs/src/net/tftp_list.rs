@@ -1,7 +1,8 @@
 //! Requests of `weir net tftp` to a `weir net tftpd` that runs: a transfer, and its list of transfers.
 
+use super::switch::NamedSwitch;
 use super::tftpd::summary;
-use super::{asked, device, stop_flag, switch_of};
+use super::{asked, stop_flag};
 use crate::args::{
     NetTftpCommand, NetTftpGetOptions, NetTftpListOptions, NetTftpPutOptions, NetTftpVerb,
     TransferMode, TransferOptions,
@@ -60,9 +61,8 @@ fn place(socket: bool, tun: Option<&str>, port: u16) -> Result<PathBuf, Fault> {
     if socket {
         return names::tftpd(None, port).map_err(asked);
     }
-    let tun = device(tun)?;
-    switch_of(&tun)?;
-    names::tftpd(Some(&tun), port).map_err(asked)
+    let switch = NamedSwitch::find(tun)?;
+    names::tftpd(Some(&switch.tun), port).map_err(asked)
 }
 
 /// Has the tftpd at `port` fetch or send a file.

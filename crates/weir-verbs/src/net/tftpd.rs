@@ -1,14 +1,15 @@
 //! `weir net tftpd`: serves a directory by TFTP, on the switch or on the kernel's sockets, and fetches
 //! and sends files for local programs.
 
-use super::{asked, device, listener, not_attached, publish, stop_flag, switch_of};
+use super::switch::NamedSwitch;
+use super::{asked, listener, stop_flag};
 use crate::args::NetTftpdOptions;
 use crate::fault::{Fault, tell};
 use crate::units;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use weir_net::icmp::{TokenBucket, TokenRate};
 use weir_net::jail::Jail;
@@ -16,7 +17,7 @@ use weir_net::log::{EventReason, FailureEvent, Log};
 use weir_net::names;
 use weir_net::tftp::Patience;
 use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
-use weir_net::tftp::local::LocalService;
+use weir_net::tftp::local::TransferService;
 use weir_net::tftp::server::{TftpServer, TransferReport, TransferRules};
 use weir_net::tftp::waits::Waits;
 use weir_net::udp::UdpEndpoint;
@@ -51,24 +52,20 @@ pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
         let said = format!("tftpd serves '{place}' at {at}");
         return daemon.run(&stop, names::tftpd(None, port), make, &said);
     }
-    let tun = device(options.tun.as_deref())?;
-    let (switch, directory) = switch_of(&tun)?;
-    let bound = UdpEndpoint::bind(&switch, &directory, &[port], TRANSFER_PORTS);
-    let mut endpoint = bound.map_err(|error| not_attached(&tun, error))?;
-    // The switch creates the log. Without one, nothing is logged.
-    let log = Log::open(directory.join(names::LOG)).ok();
+    let switch = NamedSwitch::find(options.tun.as_deref())?;
+    let bind =
+        |ports: &[u16], most| UdpEndpoint::bind(&switch.port, &switch.directory, ports, most);
+    let mut endpoint = switch.attached(bind(&[port], TRANSFER_PORTS))?;
+    let log = switch.log();
     log.iter().for_each(|log| endpoint.log_to(log.clone()));
-    let _published = publish(&tun, "tftpd")?;
+    let _published = switch.publish("tftpd")?;
     let address = endpoint.address();
     let mut server = TftpServer::new(Box::new(SwitchPorts::new(endpoint, 1)), port, jail, rules);
     log.iter().for_each(|log| server.log_to(log.clone()));
     let daemon = TftpDaemon { server, quiet: options.quiet, log, address: Some(address) };
-    let make = |_| {
-        let endpoint = UdpEndpoint::bind(&switch, &directory, &[], 1)?;
-        Ok(Box::new(SwitchPorts::new(endpoint, 0)) as Box<dyn Datagrams>)
-    };
+    let make = |_| Ok(Box::new(SwitchPorts::new(bind(&[], 1)?, 0)) as Box<dyn Datagrams>);
     let said = format!("tftpd serves '{place}' at {address}:{port}");
-    daemon.run(&stop, names::tftpd(Some(&tun), port), make, &said)
+    daemon.run(&stop, names::tftpd(Some(&switch.tun), port), make, &said)
 }
 
 /// The server, and what it says about its transfers.
@@ -90,18 +87,10 @@ impl TftpDaemon {
         said: &str,
     ) -> Result<ExitCode, Fault> {
         let (board, log) = (self.server.board(), self.log.clone());
-        let service = LocalService { board, log, stop, make, serving: AtomicUsize::new(0) };
+        let service = TransferService { board, log, stop, make };
         let listener = listener(path, "tftpd");
         tell(said);
-        std::thread::scope(|scope| {
-            if let Some(listener) = &listener {
-                scope.spawn(|| service.run(listener, scope));
-            }
-            let ended = self.serve(stop);
-            // Relaxed: it only signals the end.
-            stop.store(true, Ordering::Relaxed);
-            ended
-        })
+        service.run_beside(listener.as_ref(), || self.serve(stop))
     }
 
     fn serve(mut self, stop: &AtomicBool) -> Result<ExitCode, Fault> {

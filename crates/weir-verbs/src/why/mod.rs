@@ -57,7 +57,7 @@ fn link(found: &WhyLink) -> Value {
             "parent_pid": found.parent.as_ref().map(|parent| parent.pid),
             "kind": kind(&found.wait),
             "text": words::alone(found),
-            "waits_for_pids": found.wait.others(),
+            "waits_for_pids": found.others(),
             "held_back_bytes": held,
             "hot": found.hot.as_ref().map(report::hot::stage_json),
         }),

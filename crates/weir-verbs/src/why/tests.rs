@@ -1,6 +1,7 @@
 //! What a link says where it stands alone, and in an answer.
 
 use super::*;
+use weir_doctor::facts::Peer;
 use weir_doctor::why::{Named, PipeWait};
 
 fn process(pid: i32, wait: Cause) -> WhyLink {
@@ -67,6 +68,17 @@ fn a_text_beside_no_process_says_that_none_is_known() {
     for (wait, text) in cases {
         assert_eq!(alone(wait), (text.to_owned(), vec![]));
     }
+}
+
+#[test]
+fn who_has_the_other_end_of_a_socket_itself_waits_for_no_process() {
+    let said = |pid: i32| {
+        let peer = Box::new(Peer { pid: Some(pid), ..Peer::default() });
+        alone(Cause::Socket { peer, writes: false })
+    };
+    let own = "waits for data on a socket whose other end it has open itself";
+    assert_eq!(said(1), (own.to_owned(), vec![]));
+    assert_eq!(said(7), (String::from("waits for data on a socket"), vec![7]));
 }
 
 #[test]

@@ -39,7 +39,6 @@ pub fn answer(why: &Why) -> String {
             &format!("; behind {between} more, {} {}", name(&last.named), clause(why, count - 1));
     }
     match why.circle {
-        Some(at) if at + 1 == count => sentence += ": it waits for itself",
         Some(_) => sentence += ": they wait in a circle, and none of them can go on",
         None if why.cut => sentence += ", and so on",
         None => {}
@@ -153,7 +152,7 @@ fn clause(why: &Why, at: usize) -> String {
             Some(parent) => {
                 format!("has ended (a zombie): its status was not collected by its parent {parent}")
             }
-            None if found.wait.others().is_empty() => {
+            None if found.others().is_empty() => {
                 String::from("has ended (a zombie), and nobody collects its status")
             }
             None => String::from("has ended (a zombie): its parent has not collected its status"),
@@ -171,7 +170,10 @@ fn clause(why: &Why, at: usize) -> String {
             Some(child) => format!("waits for the end of its child {child}"),
             None => String::from(a_child(&found.wait)),
         },
-        Cause::Socket { peer, writes } => socket(peer, *writes, next),
+        Cause::Socket { peer, writes } => {
+            let own = peer.pid == Some(found.named.pid);
+            socket(peer, *writes, own, next)
+        }
         Cause::File(wait) => file(wait),
         Cause::Sleep { asked_ns: Some(ns) } => format!("sleeps: it asked for {}", seconds(*ns)),
         Cause::Sleep { asked_ns: None } => String::from("sleeps until a time or a signal"),
@@ -293,7 +295,12 @@ fn lock(path: Option<&str>, holders: &[i32], next: Option<String>) -> String {
     }
 }
 
-fn socket(peer: &weir_doctor::facts::Peer, writes: bool, next: Option<String>) -> String {
+fn socket(
+    peer: &weir_doctor::facts::Peer,
+    writes: bool,
+    own: bool,
+    next: Option<String>,
+) -> String {
     let what = if writes { "room to send" } else { "data" };
     let far = outside::peer_name(peer);
     match (peer.kind, next) {
@@ -304,6 +311,9 @@ fn socket(peer: &weir_doctor::facts::Peer, writes: bool, next: Option<String>) -
             }
             None => format!("waits for {what} on a socket of {next}"),
         },
+        (_, None) if own => {
+            format!("waits for {what} on a socket whose other end it has open itself")
+        }
         (PeerKind::Remote, None) => format!("waits for {what} from the other host {far}"),
         (_, None) => format!("waits for {what} on {far}"),
     }

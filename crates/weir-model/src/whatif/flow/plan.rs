@@ -3,7 +3,7 @@
 use super::Costs;
 use crate::kernel::Linux;
 use crate::machine::Machine;
-use crate::whatif::report::{self, Report};
+use crate::whatif::report::{MeasuredPipe, MeasuredStage, Report};
 use crate::whatif::{Changes, WhatIfError};
 
 /// Chunks that are simulated at most: a longer run is scaled down.
@@ -167,16 +167,16 @@ impl Plan {
 }
 
 /// Returns the bytes that went through a pipe.
-fn through(report: &Report, pipe: &report::Pipe) -> Option<u64> {
+fn through(report: &Report, pipe: &MeasuredPipe) -> Option<u64> {
     let stage = |index: usize| report.stages.iter().find(|stage| stage.index == index);
     let (from, to) = (stage(pipe.from)?, stage(pipe.to)?);
     from.pipe_bytes_out.or(to.pipe_bytes_in).or(from.bytes_out).or(to.bytes_in)
 }
 
-fn stage(report: &Report, of: &report::Stage) -> Result<Stage, WhatIfError> {
+fn stage(report: &Report, of: &MeasuredStage) -> Result<Stage, WhatIfError> {
     let input = report.pipes.iter().find(|pipe| pipe.to == of.index);
     let output = report.pipes.iter().find(|pipe| pipe.from == of.index);
-    let bytes = |pipe: Option<&report::Pipe>| match pipe {
+    let bytes = |pipe: Option<&MeasuredPipe>| match pipe {
         None => Ok(None),
         Some(pipe) => through(report, pipe).map(Some).ok_or_else(|| {
             let (from, to) = (pipe.from, pipe.to);
@@ -218,8 +218,8 @@ fn stage(report: &Report, of: &report::Stage) -> Result<Stage, WhatIfError> {
 /// Whether a stage wrote nothing before its input had ended.
 fn writes_at_the_end(
     report: &Report,
-    of: &report::Stage,
-    output: &report::Pipe,
+    of: &MeasuredStage,
+    output: &MeasuredPipe,
     upstream_s: f64,
 ) -> bool {
     if BARRIERS.contains(&of.program.as_str()) {
@@ -240,8 +240,8 @@ fn writes_at_the_end(
 /// Divides the CPU time of a stage that writes at the end: while it reads, between, while it writes.
 fn divide(
     stage: &mut Stage,
-    of: &report::Stage,
-    output: &report::Pipe,
+    of: &MeasuredStage,
+    output: &MeasuredPipe,
     upstream_s: f64,
     bytes_out: u64,
 ) {

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 
 /// Whether a transfer goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum TransferPhase {
     /// It goes on.
     Runs,
     /// The file is complete, and the last acknowledgement may have to be sent again.
@@ -108,11 +108,11 @@ impl Transfer {
     }
 
     /// Returns whether it goes on.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> TransferPhase {
         match (self.over, self.lingers_until_ns) {
-            (true, _) => State::Ended,
-            (false, Some(_)) => State::Lingers,
-            (false, None) => State::Runs,
+            (true, _) => TransferPhase::Ended,
+            (false, Some(_)) => TransferPhase::Lingers,
+            (false, None) => TransferPhase::Runs,
         }
     }
 
@@ -242,7 +242,8 @@ impl Transfer {
 
     /// Returns how it ended, the first time after its end.
     pub fn ended(&mut self, client: SocketAddr, now_ns: u64) -> Option<TransferReport> {
-        let is_new = self.state() != State::Runs && !std::mem::replace(&mut self.is_reported, true);
+        let is_new =
+            self.state() != TransferPhase::Runs && !std::mem::replace(&mut self.is_reported, true);
         is_new.then(|| self.report(client, now_ns))
     }
 
@@ -250,7 +251,7 @@ impl Transfer {
     pub fn report(&self, client: SocketAddr, now_ns: u64) -> TransferReport {
         let flow = self.flow();
         let state = match (self.state(), &self.failure) {
-            (State::Runs, _) => TransferState::Running,
+            (TransferPhase::Runs, _) => TransferState::Running,
             (_, None) => TransferState::Completed,
             (_, Some(_)) => TransferState::Failed,
         };
