@@ -4,6 +4,7 @@
 mod common;
 
 use common::hogs::Hogs;
+use common::port::{self, said};
 use common::{WEIR, alone, have, schema};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -20,18 +21,8 @@ fn bench(args: &[&str]) -> Output {
     command.arg("bench").args(args).stdin(Stdio::null()).output().expect("weir starts")
 }
 
-fn said(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    for word in ["panicked", "RUST_", "unwrap"] {
-        assert!(!text.contains(word), "not for a user's eyes: {text}");
-    }
-    text
-}
-
 fn refused(args: &[&str], status: i32, expected: &str) {
-    let output = bench(args);
-    assert_eq!(output.status.code(), Some(status), "{args:?}: {}", said(&output));
-    assert!(said(&output).contains(expected), "{args:?}: {}", said(&output));
+    port::refused(&bench(args), status, expected);
 }
 
 /// A quick run of a small suite.
@@ -254,6 +245,29 @@ fn interrupted_later_it_keeps_what_was_measured() {
     assert_eq!(json["interrupted"], true);
     let cases = json["cases"].as_array().expect("cases");
     assert!(!cases.is_empty() && cases.iter().all(|case| case["processes"].as_u64() >= Some(2)));
+}
+
+/// What nohup starts once ended at HUP, since weir listened to it although it was ignored.
+#[test]
+fn at_a_hangup_that_was_ignored_it_goes_on_and_the_next_interrupt_is_the_first() {
+    let _alone = alone();
+    let script = format!("trap '' HUP; exec '{WEIR}' bench joy-syscall/read --budget 60s");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut weir = command.spawn().expect("sh starts");
+    let mut seen = std::collections::BTreeSet::new();
+    for (signal, cells) in [(1, 5), (2, 8)] {
+        wait_until("more cells have been there", || {
+            seen.extend(children(weir.id()));
+            assert_eq!(weir.try_wait().expect("looked"), None, "it has ended");
+            seen.len() > cells
+        });
+        weir_measure_sys::signals::send(weir.id() as i32, signal).expect("sent");
+    }
+    let output = weir.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    assert!(said(&output).contains("weir: interrupted: the report holds what was measured"));
 }
 
 /// Two hogs use the CPUs: the report must not say "load none" and a quiet host, but a busy one.

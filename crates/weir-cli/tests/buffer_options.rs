@@ -2,18 +2,11 @@
 
 mod common;
 
-use common::buffer::{Buffer, sample, with_mounts};
+use common::buffer::{Buffer, json, sample, with_mounts};
 use common::port::{Place, refused, said, sent};
-use common::schema;
 use common::until;
 use common::{WEIR, have};
-use serde_json::Value;
 use std::time::{Duration, Instant};
-
-fn json(place: &Place) -> Value {
-    let text = std::fs::read_to_string(place.directory.path().join("json")).expect("written");
-    schema::check_text("weir.buffer/2", text.as_bytes())
-}
 
 #[test]
 fn wrong_usage_is_refused() {

@@ -2,20 +2,13 @@
 
 mod common;
 
-use common::buffer::{Buffer, sample, with_mounts};
+use common::buffer::{Buffer, json, sample, with_mounts};
 use common::have;
 use common::port::{Place, said, sent};
-use common::schema;
 use common::until;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-
-fn json(place: &Place) -> Value {
-    let text = std::fs::read_to_string(place.directory.path().join("json")).expect("written");
-    schema::check_text("weir.buffer/2", text.as_bytes())
-}
 
 #[test]
 fn a_writer_goes_on_though_nobody_reads() {

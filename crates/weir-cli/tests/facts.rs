@@ -3,24 +3,15 @@
 
 mod common;
 
+use common::killed::Killed;
 use common::{Ran, WEIR, alone, have, pipeline, quota, weir_run_in};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Computes until it has used this much CPU time, and then writes a line.
 fn work(cpu_s: f64) -> String {
     format!("perl -e 'while((times)[0]+(times)[1]<{cpu_s}){{$x++ for 1..1000}}print \"done\\n\"'")
-}
-
-/// A command that is killed when the test is over.
-struct Beside(Child);
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn evidence<'a>(ran: &'a Ran, index: usize, name: &str) -> &'a str {
@@ -219,7 +210,7 @@ fn processes_that_a_loop_starts_are_counted() {
 fn what_others_use_is_measured() {
     let _alone = alone();
     let hog = Command::new("perl").args(["-e", "1 while 1"]).spawn().expect("perl");
-    let _hog = Beside(hog);
+    let _hog = Killed(hog);
     let ran = pipeline("sleep 0.7 | cat");
     let host = &ran.json["host"];
     if host["others_cpus"].is_null() {

@@ -3,30 +3,19 @@
 
 mod common;
 
+use common::killed::Killed;
 use common::net::{Bed, HOST, Process, python};
 use common::{Ran, WEIR, alone, have, pipeline, schema, until};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-/// A process that is killed when the test is over.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Server {
-    /// Starts a server that creates the file `ready` once it listens.
-    fn start(command: &mut Command, ready: &Path) -> Server {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
-        let server = Server(child);
-        until("the server listens", || ready.exists());
-        server
-    }
+/// Starts a server that creates the file `ready` once it listens.
+fn start(command: &mut Command, ready: &Path) -> Killed {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+    let server = Killed(child);
+    until("the server listens", || ready.exists());
+    server
 }
 
 /// What a server does between the question and the answer. weir needs to see a peer 8 times to say what
@@ -37,7 +26,7 @@ const SLEEPS: &str = "\n    time.sleep(2)";
 
 /// A server in Python: on the socket at this place it accepts one connection, does its work, and
 /// sends 100 bytes.
-fn serve(directory: &Path, family: &str, place: &str, work: &str) -> (Server, String) {
+fn serve(directory: &Path, family: &str, place: &str, work: &str) -> (Killed, String) {
     let text = format!(
         "import socket, time\n\
          s = socket.socket(socket.{family})\n\
@@ -50,7 +39,7 @@ fn serve(directory: &Path, family: &str, place: &str, work: &str) -> (Server, St
     std::fs::write(directory.join("server.py"), text).expect("written");
     let ready = directory.join("ready");
     let mut command = Command::new(python());
-    let server = Server::start(command.arg("server.py").current_dir(directory), &ready);
+    let server = start(command.arg("server.py").current_dir(directory), &ready);
     (server, std::fs::read_to_string(ready).expect("said"))
 }
 

@@ -3,21 +3,12 @@
 
 mod common;
 
+use common::killed::Killed;
 use common::net::python;
 use common::{Ran, alone, have, pipeline, until};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-/// A server that is killed when the test is over.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Stdio};
 
 fn verdict(ran: &Ran) -> &str {
     ran.json["verdict"]["text"].as_str().unwrap_or_default()
@@ -39,7 +30,7 @@ fn works(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> bool {
 }
 
 /// An sshd on loopback, and the words that run a command there.
-fn sshd(directory: &Path) -> Option<(Server, String)> {
+fn sshd(directory: &Path) -> Option<(Killed, String)> {
     let sshd = Path::new("/usr/sbin/sshd");
     if !have(&["ssh", "ssh-keygen"]) || !sshd.is_file() || !is_root() {
         eprintln!("SKIPPED: no sshd");
@@ -64,7 +55,7 @@ fn sshd(directory: &Path) -> Option<(Server, String)> {
     std::fs::write(directory.join("config"), config).expect("written");
     let mut command = Command::new(sshd);
     command.args(["-D", "-e", "-f", &path("config")]).stderr(Stdio::null()).stdin(Stdio::null());
-    let server = Server(command.spawn().expect("it starts"));
+    let server = Killed(command.spawn().expect("it starts"));
     until("sshd listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
     let ssh = format!(
         "ssh -F none -i {} -o BatchMode=yes -o StrictHostKeyChecking=no -o LogLevel=ERROR \

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::port::{refused, said};
 use common::{WEIR, schema};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
@@ -28,19 +29,6 @@ impl Place {
         assert!(output.status.success(), "{}", said(&output));
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
-}
-
-fn said(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    for word in ["panicked", "RUST_", "unwrap"] {
-        assert!(!text.contains(word), "not for a user's eyes: {text}");
-    }
-    text
-}
-
-fn refused(output: &Output, status: i32, expected: &str) {
-    assert_eq!(output.status.code(), Some(status), "{}", said(output));
-    assert!(said(output).contains(expected), "{}", said(output));
 }
 
 #[test]

@@ -7,26 +7,16 @@ mod raw;
 #[path = "../../weir/tests/common/words.rs"]
 mod words;
 
+use common::WEIR;
+use common::killed::Killed;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use weir::{PortWriter, PortWriterOptions};
 use words::{FIRST, Words};
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-/// Ends what a test has started, even if the test fails.
-struct Reading(Child);
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 #[test]
 fn a_flood_keeps_no_line_from_being_printed_and_no_reader_from_ending() {
@@ -34,7 +24,7 @@ fn a_flood_keeps_no_line_from_being_printed_and_no_reader_from_ending() {
     let name = directory.path().join("flooded");
     let mut command = Command::new(WEIR);
     command.args(["port", "read"]).arg(&name).stdout(Stdio::piped());
-    let mut reading = Reading(command.spawn().expect("weir starts"));
+    let mut reading = Killed(command.spawn().expect("weir starts"));
     let output = reading.0.stdout.take().expect("piped");
     let (printed, prints) = channel();
     std::thread::spawn(move || {

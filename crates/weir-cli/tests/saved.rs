@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::port::{refused, said};
 use common::{WEIR, alone, schema};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -38,21 +39,8 @@ impl Place {
     }
 }
 
-fn said(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    for word in ["panicked", "RUST_", "unwrap"] {
-        assert!(!text.contains(word), "not for a user's eyes: {text}");
-    }
-    text
-}
-
 fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn refused(output: &Output, status: i32, expected: &str) {
-    assert_eq!(output.status.code(), Some(status), "{}", said(output));
-    assert!(said(output).contains(expected), "{}", said(output));
 }
 
 /// A report of ten processes a case, each within one percent of the given time.

@@ -2,26 +2,17 @@
 
 mod common;
 
+use common::killed::Killed;
 use common::{WEIR, bound, schema, until};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-/// A program that is killed with the test.
-struct Staged(Child);
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn staged(command: &mut Command) -> Staged {
+fn staged(command: &mut Command) -> Killed {
     let child = command.spawn().expect("it starts");
     bound(&child);
-    Staged(child)
+    Killed(child)
 }
 
 fn watch(args: &[&str]) -> Value {
@@ -31,12 +22,12 @@ fn watch(args: &[&str]) -> Value {
     schema::check_text("weir.run/1", &output.stdout)
 }
 
-fn id(staged: &Staged) -> String {
+fn id(staged: &Killed) -> String {
     staged.0.id().to_string()
 }
 
 /// A writer and a reader joined by a pipe, which this process does not keep.
-fn joined(writer: &mut Command, reader: &mut Command) -> (Staged, Staged) {
+fn joined(writer: &mut Command, reader: &mut Command) -> (Killed, Killed) {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let writer = staged(writer.stdin(Stdio::null()).stdout(write));
     (writer, staged(reader.stdin(read).stdout(Stdio::null())))
@@ -209,7 +200,7 @@ fn who_becomes_another_program_or_ends_meanwhile_is_reported() {
             staged(shell.args(["-c", text]).stdin(Stdio::piped()).stdout(Stdio::null()));
         let args = ["watch", &id(&shell), "--for", "3s", "--interval", "500ms", "--json", "-"];
         let weir = Command::new(WEIR).args(args).stdout(Stdio::piped()).spawn().expect("weir");
-        let mut weir = Staged(weir);
+        let mut weir = Killed(weir);
         bound(&weir.0);
         let mut lines = BufReader::new(weir.0.stdout.take().expect("piped")).lines();
         // The first report proves that it is being watched.

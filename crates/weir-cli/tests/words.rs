@@ -2,15 +2,12 @@
 
 mod common;
 
+use common::port::said;
 use common::{WEIR, weir_run};
 use std::process::{Command, Output, Stdio};
 
 fn weir(args: &[&str]) -> Output {
     Command::new(WEIR).args(args).stdin(Stdio::null()).output().expect("weir starts")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub mod graph;
 pub mod groups;
 mod limits;
 mod load;
+#[cfg(test)]
+mod made;
 pub mod outside;
 pub mod partition;
 pub mod phases;

@@ -1,5 +1,8 @@
 //! Reassembly, case by case: what is put together, what is dropped and why, and what gives way.
 
+mod datagrams;
+
+use datagrams::{FIRST, LAST, bytes, datagram};
 use std::net::Ipv4Addr;
 use weir_net::reassembly::{
     LEAST_BUDGET_BYTES, Reassembled, Reassembly, ReassemblyCounts, ReassemblyLimits, Rejection,
@@ -7,20 +10,6 @@ use weir_net::reassembly::{
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// A user datagram of 68 bytes in two fragments, as Linux sends it through an MTU of 68.
-const FIRST: [u8; 68] = [
-    0x45, 0x00, 0x00, 0x44, 0xb8, 0x0c, 0x20, 0x00, 0x40, 0x11, 0x1e, 0x99, 0xc0, 0x00, 0x02, 0x01,
-    0xc0, 0x00, 0x02, 0x02, 0x82, 0x35, 0x00, 0x45, 0x00, 0x44, 0xe9, 0xba, 0x41, 0x42, 0x43, 0x44,
-    0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x4b, 0x4c, 0x4d, 0x4e, 0x4f, 0x50, 0x51, 0x52, 0x53, 0x54,
-    0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x5b, 0x5c, 0x5d, 0x5e, 0x5f, 0x60, 0x61, 0x62, 0x63, 0x64,
-    0x65, 0x66, 0x67, 0x68,
-];
-const LAST: [u8; 40] = [
-    0x45, 0x00, 0x00, 0x28, 0xb8, 0x0c, 0x00, 0x06, 0x40, 0x11, 0x3e, 0xaf, 0xc0, 0x00, 0x02, 0x01,
-    0xc0, 0x00, 0x02, 0x02, 0x69, 0x6a, 0x6b, 0x6c, 0x6d, 0x6e, 0x6f, 0x70, 0x71, 0x72, 0x73, 0x74,
-    0x75, 0x76, 0x77, 0x78, 0x79, 0x7a, 0x7b, 0x7c,
-];
 
 /// What became of a fragment, by value.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,18 +28,7 @@ fn take(reassembly: &mut Reassembly, bytes: &[u8], now_ns: u64) -> Became {
 }
 
 fn header() -> Header {
-    Header {
-        tos: 0,
-        total_bytes: 0,
-        id: 7,
-        dont_fragment: false,
-        more_fragments: false,
-        offset_bytes: 0,
-        ttl: 64,
-        protocol: protocol::UDP,
-        source: Ipv4Addr::new(10, 0, 0, 1),
-        destination: Ipv4Addr::new(10, 0, 0, 2),
-    }
+    datagrams::header(7, protocol::UDP, [10, 0, 0, 1], [10, 0, 0, 2])
 }
 
 /// The byte at a place of a payload, unless a test says otherwise.
@@ -58,19 +36,10 @@ fn byte(at: usize) -> u8 {
     (at as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]
 }
 
-fn written(header: Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
-    let header_bytes = 20 + options.len().next_multiple_of(4);
-    let mut bytes = vec![0; header_bytes];
-    let header = Header { total_bytes: (header_bytes + payload.len()) as u16, ..header };
-    header.emit(options, &mut bytes).unwrap();
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
 /// A fragment of `header`'s datagram from `start` to `end`.
 fn piece(header: Header, start: usize, end: usize, more_fragments: bool) -> Vec<u8> {
     let header = Header { offset_bytes: start as u16, more_fragments, ..header };
-    written(header, &[], &(start..end).map(byte).collect::<Vec<_>>())
+    datagram(header, &[], &(start..end).map(byte).collect::<Vec<_>>())
 }
 
 /// All fragments of a datagram with this many bytes of payload, in order.
@@ -85,7 +54,7 @@ fn pieces(header: Header, payload_bytes: usize, piece_bytes: usize) -> Vec<Vec<u
 }
 
 fn whole(header: Header, payload_bytes: usize) -> Became {
-    Became::Whole(written(header, &[], &(0..payload_bytes).map(byte).collect::<Vec<_>>()))
+    Became::Whole(datagram(header, &[], &(0..payload_bytes).map(byte).collect::<Vec<_>>()))
 }
 
 fn default() -> Reassembly {
@@ -95,13 +64,14 @@ fn default() -> Reassembly {
 #[test]
 fn fragments_that_linux_made_are_put_together_in_either_order() {
     let mut reassembly = default();
-    for [one, other] in [[&FIRST[..], &LAST[..]], [&LAST[..], &FIRST[..]]] {
+    let (first, last) = (bytes(FIRST), bytes(LAST));
+    for [one, other] in [[&first, &last], [&last, &first]] {
         assert_eq!(take(&mut reassembly, one, 0), Became::Waiting);
         let Became::Whole(bytes) = take(&mut reassembly, other, 0) else { panic!("not whole") };
         let datagram = Datagram::check(&bytes).expect("its header is right");
         assert!(!datagram.is_fragment());
-        assert_eq!(datagram.payload(), [&FIRST[20..], &LAST[20..]].concat());
-        let first = Datagram::check(&FIRST).unwrap().header();
+        assert_eq!(datagram.payload(), [&first[20..], &last[20..]].concat());
+        let first = Datagram::check(&first).unwrap().header();
         assert_eq!(datagram.header(), Header { total_bytes: 88, more_fragments: false, ..first });
         // The checksum of the user datagram covers all of its 68 bytes.
         let (from, to) = (first.source, first.destination);
@@ -147,11 +117,11 @@ fn options_and_marks_are_those_of_the_first_fragment() {
     let mut reassembly = default();
     let route = [148, 4, 0, 0, 7, 7, 4, 0, 0, 0, 0];
     let head = Header { tos: 0x10, ttl: 3, ..header() };
-    let first = written(Header { more_fragments: true, ..head }, &route, &[1; 16]);
+    let first = datagram(Header { more_fragments: true, ..head }, &route, &[1; 16]);
     let last = Header { offset_bytes: 16, tos: 0x20, ttl: 9, ..header() };
-    let last = written(last, &[148, 4, 0, 0], &[2; 3]);
+    let last = datagram(last, &[148, 4, 0, 0], &[2; 3]);
     assert_eq!(take(&mut reassembly, &last, 0), Became::Waiting);
-    let expected = written(head, &route, &[[1; 16].as_slice(), &[2; 3]].concat());
+    let expected = datagram(head, &route, &[[1; 16].as_slice(), &[2; 3]].concat());
     assert_eq!(take(&mut reassembly, &first, 0), Became::Whole(expected));
 }
 
@@ -252,13 +222,13 @@ fn forged_bytes_in_the_place_of_a_fragment_drop_the_datagram() {
 #[test]
 fn what_would_be_too_long_with_its_header_is_dropped() {
     let options = [7, 39, 4].into_iter().chain([0; 36]).collect::<Vec<_>>();
-    let first = written(Header { more_fragments: true, ..header() }, &options, &[0; 8]);
+    let first = datagram(Header { more_fragments: true, ..header() }, &options, &[0; 8]);
     let end = 65_535 - 60;
     // The last byte that is possible, and one more.
     for (last_end, fits) in [(end, true), (end + 1, false)] {
         let mut last = header();
         last.offset_bytes = 65_400;
-        let last = written(last, &[], &vec![0; last_end - 65_400]);
+        let last = datagram(last, &[], &vec![0; last_end - 65_400]);
         for order in [[&first, &last], [&last, &first]] {
             let mut reassembly = default();
             assert_eq!(take(&mut reassembly, order[0], 0), Became::Waiting);

@@ -1,9 +1,11 @@
 //! Reassembly beside a naive one that keeps a map of bytes for each datagram, on any fragments in
 //! any order; and what holds of budgets, whatever comes.
 
+mod datagrams;
+
+use datagrams::{datagram, header};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
 use weir_net::fragment::Pieces;
 use weir_net::reassembly::{
     LEAST_BUDGET_BYTES, Reassembled, Reassembly, ReassemblyLimits, Rejection,
@@ -46,24 +48,15 @@ impl Fragment {
     }
 
     fn written(&self) -> Vec<u8> {
-        let options = [1; 40];
-        let options = &options[..usize::from(self.options)];
-        let mut bytes = vec![0; 20 + options.len().next_multiple_of(4)];
+        let to = [10, 0, 1, 1];
         let header = Header {
             tos: self.tos,
-            total_bytes: (bytes.len() + usize::from(self.bytes)) as u16,
-            id: u16::from(self.id),
-            dont_fragment: false,
             more_fragments: self.more,
             offset_bytes: self.unit * 8,
             ttl: 9,
-            protocol: self.protocol,
-            source: Ipv4Addr::new(10, 0, 0, self.source),
-            destination: Ipv4Addr::new(10, 0, 1, 1),
+            ..header(self.id.into(), self.protocol, [10, 0, 0, self.source], to)
         };
-        header.emit(options, &mut bytes).unwrap();
-        bytes.extend(self.payload());
-        bytes
+        datagram(header, &[1; 40][..usize::from(self.options)], &self.payload())
     }
 }
 
@@ -262,22 +255,9 @@ struct Honest {
 fn honest(source: u8, id: u16, payload_bytes: usize, mtu: usize, options: &[u8]) -> Honest {
     let header_bytes = 20 + options.len().next_multiple_of(4);
     let payload_bytes = payload_bytes.min(65_535 - header_bytes);
-    let header = Header {
-        tos: 0,
-        total_bytes: (header_bytes + payload_bytes) as u16,
-        id,
-        dont_fragment: false,
-        more_fragments: false,
-        offset_bytes: 0,
-        ttl: 64,
-        protocol: 17,
-        source: Ipv4Addr::new(10, 0, 2, source),
-        destination: Ipv4Addr::new(10, 0, 1, 1),
-    };
+    let header = header(id, 17, [10, 0, 2, source], [10, 0, 1, 1]);
     let payload: Vec<u8> = (0..payload_bytes).map(|at| (at * 7 + at / 251) as u8).collect();
-    let mut whole = vec![0; header_bytes];
-    header.emit(options, &mut whole).unwrap();
-    whole.extend_from_slice(&payload);
+    let whole = datagram(header, options, &payload);
     let fragments = Pieces::new(header, options, payload_bytes, mtu)
         .unwrap()
         .map(|piece| {

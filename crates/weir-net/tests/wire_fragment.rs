@@ -1,33 +1,13 @@
 //! Datagrams into fragments: as Linux makes them, and what is refused.
 
-use std::net::Ipv4Addr;
+mod datagrams;
+
+use datagrams::{FIRST, LAST, bytes};
 use weir_net::fragment::{FragmentError, Pieces};
 use weir_net::wire::ipv4::{Datagram, Header, protocol};
 
-/// A user datagram of 60 bytes of letters in two fragments, as Linux sends it through an MTU of 68.
-const FIRST: &str = "45000044b80c200040111e99c0000201c0000202823500450044e9ba414243444546\
-                     4748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f606162636465666768";
-const LAST: &str = "45000028b80c000640113eafc0000201c0000202696a6b6c6d6e6f70717273747576\
-                    7778797a7b7c";
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-    (0..hex.len()).step_by(2).map(digit).collect()
-}
-
 fn header() -> Header {
-    Header {
-        tos: 0,
-        total_bytes: 0,
-        id: 0xb80c,
-        dont_fragment: false,
-        more_fragments: false,
-        offset_bytes: 0,
-        ttl: 64,
-        protocol: protocol::UDP,
-        source: Ipv4Addr::new(192, 0, 2, 1),
-        destination: Ipv4Addr::new(192, 0, 2, 2),
-    }
+    datagrams::header(0xb80c, protocol::UDP, [192, 0, 2, 1], [192, 0, 2, 2])
 }
 
 fn refused(

@@ -2,8 +2,10 @@
 //! not there, and what was accepted can be written again.
 
 mod any_packet;
+mod datagrams;
 
 use any_packet::{read_all, read_options};
+use datagrams::datagram;
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use weir_net::wire::ipv4::{Datagram, Header, MOST_OPTION_BYTES};
@@ -47,16 +49,6 @@ fn any_header() -> impl Strategy<Value = Header> {
     })
 }
 
-/// A packet that is valid, except for its options and for being an impossible fragment.
-fn packet(header: Header, list: &[u8], payload: &[u8]) -> Vec<u8> {
-    let header_bytes = 20 + list.len().next_multiple_of(4);
-    let mut bytes = vec![0; header_bytes];
-    let header = Header { total_bytes: (header_bytes + payload.len()) as u16, ..header };
-    assert_eq!(header.emit(list, &mut bytes), Some(header_bytes));
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 8192,
@@ -84,7 +76,7 @@ proptest! {
         is_cut in prop::bool::weighted(0.2),
         is_repaired in prop::bool::weighted(0.9),
     ) {
-        let mut bytes = packet(header, &list, &payload);
+        let mut bytes = datagram(header, &list, &payload);
         for (at, value) in touches {
             // Most changes hit the header.
             let within = if value & 1 == 0 { bytes.len() } else { bytes.len().min(24) };
@@ -110,7 +102,7 @@ proptest! {
         padding in 0usize..50,
     ) {
         let header = Header { more_fragments: false, offset_bytes: 0, ..header };
-        let mut bytes = packet(header, &list, &payload);
+        let mut bytes = datagram(header, &list, &payload);
         let total_bytes = bytes.len();
         bytes.resize(total_bytes + padding, 0xee);
         let datagram = Datagram::check(&bytes).unwrap();

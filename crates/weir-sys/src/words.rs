@@ -7,7 +7,7 @@
 use crate::mapping::Mapping;
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 /// The mapping of a file, in words of 8 bytes.
 #[derive(Debug)]
@@ -72,33 +72,6 @@ impl Words {
         crate::check(unsafe { libc::madvise(place, bytes, libc::MADV_POPULATE_WRITE) }).map(drop)
     }
 
-    /// Stores bytes from word `index` on, and fills the last word up with zeros.
-    ///
-    /// # Panics
-    /// If they reach beyond the end.
-    #[inline]
-    pub fn store_bytes(&self, index: usize, bytes: &[u8]) {
-        for (at, chunk) in bytes.chunks(8).enumerate() {
-            let mut whole = [0; 8];
-            whole[..chunk.len()].copy_from_slice(chunk);
-            // Relaxed: a word that the user stores afterwards with Release publishes it.
-            self.word(index + at).store(u64::from_ne_bytes(whole), Ordering::Relaxed);
-        }
-    }
-
-    /// Loads bytes from word `index` on.
-    ///
-    /// # Panics
-    /// If they reach beyond the end.
-    #[inline]
-    pub fn load_bytes(&self, index: usize, bytes: &mut [u8]) {
-        for (at, chunk) in bytes.chunks_mut(8).enumerate() {
-            // Relaxed: ordered by a word that the user loaded before with Acquire.
-            let word = self.word(index + at).load(Ordering::Relaxed).to_ne_bytes();
-            chunk.copy_from_slice(&word[..chunk.len()]);
-        }
-    }
-
     /// Waits until the words from `from` up to `to` are on the disk.
     ///
     /// # Errors
@@ -123,6 +96,7 @@ mod tests {
     use super::*;
     use crate::mapping::Sharing;
     use std::os::unix::fs::FileExt;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn what_is_stored_is_in_the_file() {
@@ -134,18 +108,16 @@ mod tests {
         assert!(Words::of_file(&file, 64).is_err(), "it is empty");
         file.set_len(4096).expect("made longer");
         let words = Words::of_file(&file, 4096).expect("mapped");
-        words.store_bytes(2, b"plumbing!");
+        words.word(2).store(u64::from_ne_bytes(*b"plumbing"), Ordering::Relaxed);
         words.word(8).store(7, Ordering::Relaxed);
         // A kernel before 5.14 cannot bring pages in, and changes nothing either.
         let _ = words.bring_in(0, 512);
         words.sync(0, 9).expect("synchronised");
         let mut read = [0; 72];
         file.read_exact_at(&mut read, 0).expect("read");
-        assert_eq!((&read[16..25], read[64]), (&b"plumbing!"[..], 7));
+        assert_eq!((&read[16..24], read[64]), (&b"plumbing"[..], 7));
         file.write_all_at(b"W", 16).expect("written");
-        let mut back = [0; 9];
-        words.load_bytes(2, &mut back);
-        assert_eq!(&back, b"Wlumbing!");
+        assert_eq!(&words.word(2).load(Ordering::Relaxed).to_ne_bytes(), b"Wlumbing");
     }
 
     #[test]

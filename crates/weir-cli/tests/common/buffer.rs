@@ -1,7 +1,8 @@
 //! What the tests of `weir buffer` share: a buffer between two ends that the test holds.
 
 use super::port::Place;
-use super::{WEIR, bound, bounded_bash};
+use super::{WEIR, bound, bounded_bash, schema};
+use serde_json::Value;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -107,6 +108,12 @@ impl Fed {
     pub fn all(self) -> bool {
         self.thread.join().expect("no panic")
     }
+}
+
+/// The report that `--json json` wrote.
+pub fn json(place: &Place) -> Value {
+    let text = std::fs::read_to_string(place.directory.path().join("json")).expect("written");
+    schema::check_text("weir.buffer/2", text.as_bytes())
 }
 
 /// Runs a bash script in a mount namespace of its own, which ends with the script. Returns `None`

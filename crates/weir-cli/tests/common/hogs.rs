@@ -1,10 +1,11 @@
 //! Other work on the host.
 
-use std::process::{Child, Command, Stdio};
+use super::killed::Killed;
+use std::process::{Command, Stdio};
 
 /// Programs that compute, each on a CPU of its own while there are enough. Dropping this kills
 /// them.
-pub struct Hogs(Vec<Child>);
+pub struct Hogs(Vec<Killed>);
 
 impl Hogs {
     /// Starts this many of them. They end by themselves after a minute, so a killed test leaves
@@ -13,17 +14,8 @@ impl Hogs {
         let one = |_| {
             let mut command = Command::new("perl");
             command.args(["-e", "$t=time+60;1 while time<$t"]).stdin(Stdio::null());
-            command.spawn().expect("perl starts")
+            Killed(command.spawn().expect("perl starts"))
         };
         Hogs((0..count).map(one).collect())
-    }
-}
-
-impl Drop for Hogs {
-    fn drop(&mut self) {
-        for hog in &mut self.0 {
-            let _ = hog.kill();
-            let _ = hog.wait();
-        }
     }
 }

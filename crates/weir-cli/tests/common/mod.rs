@@ -4,6 +4,7 @@
 
 pub mod buffer;
 pub mod hogs;
+pub mod killed;
 pub mod net;
 pub mod port;
 pub mod quota;
@@ -18,6 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use weir_measure::programs::find_program;
 
 /// The command under test.
 pub const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -124,16 +126,12 @@ pub fn pipeline(text: &str) -> Ran {
 
 /// Whether the programs are installed. If not, prints that the test is skipped.
 pub fn have(programs: &[&str]) -> bool {
-    let missing: Vec<_> = programs.iter().filter(|program| !in_path(program)).collect();
+    let lacks = |program: &&&str| find_program(Path::new(**program)).is_none();
+    let missing: Vec<_> = programs.iter().filter(lacks).collect();
     if !missing.is_empty() {
         eprintln!("SKIPPED: {missing:?} not installed");
     }
     missing.is_empty()
-}
-
-fn in_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
 impl Ran {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::facts::{Evidence, Host, Pipe, Program, Quota, Stage, Started};
+use crate::made::{self, MS, in_kernel, reads, stage, writes};
 use crate::partition::Times;
 use crate::verdict::{Busy, Finding, judge};
 use alloc::string::{String, ToString};
@@ -9,46 +10,11 @@ use alloc::vec;
 
 mod tools;
 
-const MS: u64 = 1_000_000;
-
-/// A stage by milliseconds: on CPU, queue, input, output.
-fn stage(label: &str, [cpu, queue, input, output]: [u64; 4]) -> Stage {
-    let times = Times {
-        cpu_ns: cpu * MS,
-        queue_ns: queue * MS,
-        input_ns: input * MS,
-        output_ns: output * MS,
-        ..Times::default()
-    };
-    let program = label.split(' ').next().unwrap_or("").to_string();
-    let (wall_ns, user_ns) = (1000 * MS, cpu * MS);
-    let label = label.to_string();
-    let single_task = true;
-    Stage { label, program, wall_ns, times, user_ns, single_task, samples: 200, ..Stage::default() }
-}
-
-/// Gives a stage this many read calls that moved these bytes.
-fn reads(stage: &mut Stage, calls: u64, bytes: u64) {
-    let io = stage.io.get_or_insert_default();
-    (io.read_calls, io.read_bytes) = (calls, bytes);
-}
-
-/// Gives a stage this many write calls that moved these bytes.
-fn writes(stage: &mut Stage, calls: u64, bytes: u64) {
-    let io = stage.io.get_or_insert_default();
-    (io.write_calls, io.write_bytes) = (calls, bytes);
-}
-
-/// Lets this much of a stage's CPU time be the kernel's.
-fn in_kernel(stage: &mut Stage, system_ns: u64) {
-    (stage.user_ns, stage.system_ns) = (stage.cpu_sum_ns() - system_ns, system_ns);
-}
-
 fn run(stages: Vec<Stage>) -> Run {
     let used: u64 = stages.iter().map(Stage::cpu_sum_ns).sum();
     let idle_cpus = Some((2.0 - used as f64 / 1e9).max(0.0));
     let host = Host { cpus: 2, online_cpus: 2, idle_cpus, ..Host::default() };
-    Run { wall_ns: 1000 * MS, cpus: 2.0, stages, host, ..Run::default() }
+    Run { host, ..made::run(stages) }
 }
 
 fn advice(run: &Run) -> Vec<Advice> {

@@ -3,26 +3,12 @@
 use super::*;
 use crate::facts::{Holder, Pipe, Spread, Stage};
 use crate::graph::WallSpan;
-use crate::partition::Times;
-use alloc::string::ToString;
+use crate::made::{self, MS};
 use alloc::vec;
 
-const MS: u64 = 1_000_000;
-
 fn stage(label: &str, wall_ms: u64, cpu_ms: u64) -> Stage {
-    let times =
-        Times { cpu_ns: cpu_ms * MS, input_ns: (wall_ms - cpu_ms) * MS, ..Times::default() };
-    Stage {
-        label: label.to_string(),
-        program: label.split(' ').next().unwrap_or_default().to_string(),
-        processes: 1,
-        wall_ns: wall_ms * MS,
-        times,
-        single_task: true,
-        user_ns: cpu_ms * MS,
-        samples: 500,
-        ..Stage::default()
-    }
+    let stage = made::stage(label, [cpu_ms, 0, wall_ms - cpu_ms]);
+    Stage { processes: 1, wall_ns: wall_ms * MS, samples: 500, ..stage }
 }
 
 /// A run of groups one after the other.

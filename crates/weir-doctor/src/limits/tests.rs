@@ -2,37 +2,12 @@
 
 use super::*;
 use crate::facts::{Pipe, Quota};
-use crate::partition::Times;
+use crate::made::{self, MS, in_kernel, reads, run};
 use alloc::string::String;
 use alloc::vec;
-use alloc::vec::Vec;
-
-const MS: u64 = 1_000_000;
 
 fn stage(cpu_ms: u64, sleep_ms: u64) -> Stage {
-    let times = Times { cpu_ns: cpu_ms * MS, sleep_ns: sleep_ms * MS, ..Times::default() };
-    Stage {
-        times,
-        user_ns: times.cpu_ns,
-        single_task: true,
-        wall_ns: 1000 * MS,
-        ..Stage::default()
-    }
-}
-
-/// Gives a stage this many read calls that moved these bytes.
-fn reads(stage: &mut Stage, calls: u64, bytes: u64) {
-    let io = stage.io.get_or_insert_default();
-    (io.read_calls, io.read_bytes) = (calls, bytes);
-}
-
-/// Lets this much of a stage's CPU time be the kernel's.
-fn in_kernel(stage: &mut Stage, system_ns: u64) {
-    (stage.user_ns, stage.system_ns) = (stage.cpu_sum_ns() - system_ns, system_ns);
-}
-
-fn run(stages: Vec<Stage>) -> Run {
-    Run { wall_ns: 1000 * MS, cpus: 2.0, stages, ..Run::default() }
+    made::stage("", [cpu_ms, 0, 0, 0, sleep_ms])
 }
 
 fn is(found: f64, expected: f64) -> bool {

@@ -2,36 +2,9 @@
 
 use super::*;
 use crate::facts::{Host, Pipe, Program, Quota, Started};
+use crate::made::{MS, run, stage};
 use alloc::string::String;
 use alloc::vec;
-
-const MS: u64 = 1_000_000;
-
-/// A stage by milliseconds: on CPU, queue, input, output, asleep.
-fn stage(label: &str, [cpu, queue, input, output, sleep]: [u64; 5]) -> Stage {
-    let times = Times {
-        cpu_ns: cpu * MS,
-        queue_ns: queue * MS,
-        input_ns: input * MS,
-        output_ns: output * MS,
-        sleep_ns: sleep * MS,
-        ..Times::default()
-    };
-    Stage {
-        label: String::from(label),
-        program: String::from(label.split(' ').next().unwrap_or("")),
-        wall_ns: 1000 * MS,
-        times,
-        user_ns: cpu * MS,
-        single_task: true,
-        samples: 200,
-        ..Stage::default()
-    }
-}
-
-fn run(stages: Vec<Stage>) -> Run {
-    Run { wall_ns: 1000 * MS, cpus: 2.0, stages, ..Run::default() }
-}
 
 #[test]
 fn a_cpu_bound_middle_is_named_with_the_next_limit() {

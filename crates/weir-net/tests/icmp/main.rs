@@ -1,5 +1,7 @@
 //! What the ICMP and GGP engine promises: parsers, answers, errors, redirects, limits, ping.
 
+#[path = "../datagrams/mod.rs"]
+mod datagrams;
 mod echo;
 mod errors;
 mod gateways;
@@ -11,6 +13,7 @@ mod ping;
 mod received;
 mod wire;
 
+use datagrams::datagram;
 use std::net::Ipv4Addr;
 use weir_net::icmp::{Answers, Engine, IcmpCounts, IcmpSettings, Notice, Undeliverable};
 use weir_net::outgoing::Outgoing;
@@ -136,29 +139,7 @@ impl Default for World {
 
 /// The header of an ICMP datagram from the peer to us.
 fn header() -> Header {
-    Header {
-        tos: 0,
-        total_bytes: 0,
-        id: 77,
-        dont_fragment: false,
-        more_fragments: false,
-        offset_bytes: 0,
-        ttl: 64,
-        protocol: protocol::ICMP,
-        source: PEER,
-        destination: US,
-    }
-}
-
-/// The datagram with this payload, its length filled in.
-fn datagram(header: Header, options: &[u8], payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0; 60 + payload.len()];
-    let option_bytes = options.len().next_multiple_of(4);
-    let total_bytes = u16::try_from(20 + option_bytes + payload.len()).expect("a short one");
-    let written = Header { total_bytes, ..header }.emit(options, &mut bytes).expect("a header");
-    bytes[written..written + payload.len()].copy_from_slice(payload);
-    bytes.truncate(written + payload.len());
-    bytes
+    datagrams::header(77, protocol::ICMP, PEER, US)
 }
 
 /// The bytes of a message.

@@ -1,6 +1,8 @@
 //! Datagrams that Linux 6.18, iputils ping and hping3 sent over a pair of virtual Ethernets,
 //! between 10.9.0.1, which asks, and 10.9.0.2, which answers.
 
+pub use crate::datagrams::bytes;
+
 /// `ping -c1`: an echo request of 56 bytes of data.
 pub const PING: &str = "45000054f48540004001320f0a0900010a090002\
     0800966b1fb800014325026b000000003c78010000000000\
@@ -39,16 +41,6 @@ pub const UNREACHABLE: &str = "45d000417cc700004001e9100a0900020a090001\
     030320d900000000\
     45110025354f40004011f1530a0900010a090002\
     c1d51e6100111437776569722061736b73";
-
-/// The bytes.
-pub fn bytes(hex: &str) -> Vec<u8> {
-    let digits: Vec<u8> = hex.bytes().filter(|digit| !digit.is_ascii_whitespace()).collect();
-    let byte = |pair: &[u8]| {
-        let text = std::str::from_utf8(pair).expect("digits");
-        u8::from_str_radix(text, 16).expect("hexadecimal")
-    };
-    digits.chunks(2).map(byte).collect()
-}
 
 /// The payload of the datagram.
 pub fn payload(hex: &str) -> Vec<u8> {
