@@ -135,6 +135,13 @@ impl Error {
         Error { cause, ..Error::new(ErrorKind::Os, operation, object, "") }
     }
 
+    /// The error of a call in a forked child that only the parent may make.
+    #[cold]
+    pub(crate) fn forked(operation: &'static str, object: impl Into<Text>) -> Error {
+        let why = "it belongs to the process that this one was forked from";
+        Error::new(ErrorKind::Forked, operation, object, why)
+    }
+
     /// The error number of the cause, if the kernel gave one.
     pub(crate) fn os_code(&self) -> Option<i32> {
         self.cause.as_ref().and_then(io::Error::raw_os_error)

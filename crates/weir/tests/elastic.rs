@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Random, hear, kill, receive_handle, say, start};
+use common::{
+    Random, body, goes_well, hear_and_kill, pool_soon_full, receive_handle, say, say_outcome, start,
+};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use weir::{ErrorKind, Handle, Options, Pool, PoolOptions, Reader, Wait, Writer, pipe};
@@ -22,13 +24,6 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes as u64).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
 }
 
-/// What the write of a number writes: the number, and bytes that are computed from it.
-fn body(number: u64) -> Vec<u8> {
-    let mut bytes = number.to_le_bytes().to_vec();
-    bytes.resize(8 + (number * 37 % 3000) as usize, number as u8);
-    bytes
-}
-
 #[test]
 fn in_a_role() {
     let Some(role) = common::role() else { return };
@@ -43,21 +38,9 @@ fn in_a_role() {
             }
         }
         // A file system that is soon full, and that only this process sees.
-        "full" => match full_device() {
-            Ok(()) => _ = say(&input, b"well"),
-            Err(why) => _ = say(&input, why.as_bytes()),
-        },
+        "full" => say_outcome(full_device()),
         _ => panic!("no such role"),
     }
-}
-
-/// The last number that a killed writer reported.
-fn last_said(socket: &std::os::fd::OwnedFd) -> Option<u64> {
-    let mut last = None;
-    while let Ok(bytes) = <[u8; 8]>::try_from(hear(socket).as_slice()) {
-        last = Some(u64::from_le_bytes(bytes));
-    }
-    last
 }
 
 #[test]
@@ -70,11 +53,7 @@ fn what_a_killed_writer_wrote_is_read() {
         let (mut child, socket) = start("writer");
         writer.send(socket.as_fd()).expect("sent");
         // By then a part is in the backlog and in the file.
-        let rests = 1 + random.below(400);
-        let heard = (0..rests).take_while(|_| hear(&socket).len() == 8).count() as u64;
-        assert_eq!(heard, rests, "round {round}: the writer stopped while nobody read");
-        kill(&mut child);
-        let said = last_said(&socket).unwrap_or(rests - 1);
+        let said = hear_and_kill(&mut child, &socket, 1 + random.below(400));
         let all = read_all(&mut reader);
         let (mut at, mut number) = (0, 0);
         while at < all.len() {
@@ -91,14 +70,7 @@ fn what_a_killed_writer_wrote_is_read() {
 /// Writes into an elastic pipe until nothing can be spilled, and reads all of it.
 fn full_device() -> Result<(), String> {
     let fail = |what: &str, why: &dyn std::fmt::Display| format!("{what}: {why}");
-    weir_sys::namespace::new_mounts().map_err(|why| fail("SKIPPED", &why))?;
-    let directory = tempfile::tempdir().map_err(|why| fail("directory", &why))?;
-    let flags = rustix::mount::MountFlags::empty();
-    let limit = c"size=1m";
-    rustix::mount::mount("tmpfs", directory.path(), "tmpfs", flags, limit)
-        .map_err(|why| fail("SKIPPED", &why))?;
-    let options = PoolOptions::new().memory_bytes(1 << 20).spill_directory(directory.path());
-    let pool = Pool::new(&options).map_err(|why| fail("pool", &why))?;
+    let (_directory, pool) = pool_soon_full()?;
     let (mut writer, reader) = pipe(&small()).map_err(|why| fail("pipe", &why))?;
     let mut reader = reader.elastic(&pool).map_err(|why| fail("elastic", &why))?;
     let data = pattern(4 << 20);
@@ -130,14 +102,7 @@ fn full_device() -> Result<(), String> {
 
 #[test]
 fn the_writer_learns_of_a_full_device() {
-    let (mut child, socket) = start("full");
-    let said = hear(&socket);
-    let _ = child.wait();
-    match String::from_utf8_lossy(&said).as_ref() {
-        "well" => {}
-        why if why.starts_with("SKIPPED") => eprintln!("{why}"),
-        why => panic!("{why}"),
-    }
+    goes_well("full");
 }
 
 fn read_all(reader: &mut weir::ElasticReader) -> Vec<u8> {

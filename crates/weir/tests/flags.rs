@@ -1,5 +1,7 @@
 //! The promises of docs/contracts/event-flags.md.
 
+mod common;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 use weir::{ErrorKind, Flags, Timeout, Waiting};
@@ -125,18 +127,10 @@ fn a_ping_pong_loses_no_wake_up() {
 /// Runs in a thread with a filter: the kernel kills the process at the first futex call.
 #[test]
 fn no_call_when_nobody_sleeps() {
-    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
     let [local, shared] = [Flags::local(), Flags::shared().expect("made")];
     let futexes = [libc::SYS_futex, libc::SYS_futex_waitv];
-    let filter = SeccompFilter::new(
-        futexes.map(|call| (call, Vec::new())).into(),
-        SeccompAction::Allow,
-        SeccompAction::KillProcess,
-        std::env::consts::ARCH.try_into().expect("an architecture"),
-    );
-    let program: BpfProgram = filter.and_then(|filter| filter.try_into()).expect("a filter");
     let guarded = std::thread::spawn(move || {
-        seccompiler::apply_filter(&program).expect("filtered");
+        common::answer(&futexes, seccompiler::SeccompAction::KillProcess);
         for flags in [&local, &shared] {
             for number in 0..1_000 {
                 flags.set(1 << (number % 64));

@@ -240,3 +240,21 @@ fn what_comes_in_place_of_the_next_memory_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("not a file that can be sealed"), "{error}");
 }
+
+/// Memory whose maker chose nearly the last number: the one after the last one overflowed.
+#[test]
+fn memories_cannot_be_numbered_beyond_the_last_number() {
+    use std::mem::offset_of;
+    use weir_ring::layout::PipeHeader;
+    let (writer, _reader) = Handle::stream_pair(&options()).expect("a pipe");
+    let (memory, socket) = writer.into_descriptors();
+    let number = offset_of!(PipeHeader, fixed.generation) as u64;
+    rustix::io::pwrite(&memory, &(u64::MAX - 1).to_ne_bytes(), number).expect("written");
+    // Its reader follows.
+    let pid = offset_of!(PipeHeader, reader_account.pid) as u64;
+    rustix::io::pwrite(&memory, &1_u32.to_ne_bytes(), pid).expect("written");
+    let mut writer = Writer::open(Handle::writer(memory, socket)).expect("opened");
+    let error = writer.resize(16_384).expect_err("there is no further number");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    writer.try_write(b"it goes on").expect("written");
+}

@@ -5,25 +5,13 @@
 
 mod common;
 
-use common::{Random, alone, hear, kill, receive_handle, say, start};
+use common::{Random, alone, body, hear, kill, kills, last_said, receive_handle, say, start};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use weir::{ErrorKind, Handle, Options, Reader, RecordReader, RecordWriter, Writer};
 
-fn kills() -> u64 {
-    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000)
-}
-
 fn options() -> Options {
     Options::new().capacity_bytes(16_384)
-}
-
-/// The record or write of a number: the number, and bytes that are computed from it.
-fn body(number: u64) -> Vec<u8> {
-    let count = 8 + (number * 37 % 3000) as usize;
-    let mut bytes = number.to_le_bytes().to_vec();
-    bytes.resize(count, number as u8);
-    bytes
 }
 
 fn check(number: u64, bytes: &[u8]) {
@@ -64,17 +52,6 @@ fn in_a_role() {
     }
 }
 
-/// The last number that a killed writer reported as written, of those that still arrive.
-fn last_said(socket: &impl AsFd) -> Option<u64> {
-    let mut last = None;
-    loop {
-        match <[u8; 8]>::try_from(hear(socket).as_slice()) {
-            Ok(bytes) => last = Some(u64::from_le_bytes(bytes)),
-            Err(_) => return last,
-        }
-    }
-}
-
 /// Reads `first` numbers, kills the writer, and reads the rest. Returns how many there were.
 fn drain(first: u64, mut next: impl FnMut(u64) -> bool, mut kill_it: impl FnMut()) -> u64 {
     let mut number = 0;
@@ -112,7 +89,7 @@ fn listen(socket: std::os::fd::OwnedFd) -> std::thread::JoinHandle<Option<u64>> 
 fn a_killed_writer_loses_no_returned_write() {
     let _alone = alone();
     let mut random = Random(0x5eed_0001);
-    for round in 0..kills() / 4 {
+    for round in 0..kills(1000) / 4 {
         let first = random.below(400);
         let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
         let (mut child, socket) = start("stream-writer");
@@ -132,7 +109,7 @@ fn a_killed_writer_loses_no_returned_record() {
     let _alone = alone();
     let mut random = Random(0x5eed_0002);
     let mut buffer = vec![0; 5000];
-    for round in 0..kills() / 4 {
+    for round in 0..kills(1000) / 4 {
         let first = random.below(400);
         let (writer, reader) = Handle::record_pair(&options()).expect("a pipe");
         let (mut child, socket) = start("record-writer");
@@ -157,7 +134,7 @@ fn a_killed_writer_loses_no_returned_record() {
 fn the_writer_learns_that_its_reader_was_killed() {
     let _alone = alone();
     let mut random = Random(0x5eed_0003);
-    for _ in 0..kills() / 4 {
+    for _ in 0..kills(1000) / 4 {
         let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
         let (mut child, socket) = start("stream-reader");
         reader.send(socket.as_fd()).expect("sent");
@@ -175,7 +152,7 @@ fn the_writer_learns_that_its_reader_was_killed() {
 fn the_sender_learns_that_its_reader_was_killed() {
     let _alone = alone();
     let mut random = Random(0x5eed_0004);
-    for _ in 0..kills() / 4 {
+    for _ in 0..kills(1000) / 4 {
         let (writer, reader) = Handle::record_pair(&options()).expect("a pipe");
         let (mut child, socket) = start("record-reader");
         reader.send(socket.as_fd()).expect("sent");

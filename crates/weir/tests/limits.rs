@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::{hear, say, start};
-use rustix::process::{Resource, Rlimit, setrlimit};
-use weir::{ErrorKind, Handle, Options, Reader, RecordWriter, Writer, pipe, records};
+use common::{goes_well, hear, say, say_outcome, start};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use weir::{
+    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordWriter, Writer, pipe, records,
+};
 
 fn large() -> Options {
     Options::new().capacity_bytes(64 << 20)
@@ -74,14 +76,73 @@ fn a_lack_of_memory_is_an_error_when_the_pipe_is_made() {
     assert!(under("few-files").starts_with("Too many open files"), "{}", under("few-files"));
 }
 
+fn limit(resource: Resource, at_most: u64) {
+    let wanted = Rlimit { current: Some(at_most), maximum: Some(at_most) };
+    setrlimit(resource, wanted).expect("limited");
+}
+
+/// A reader took the pipe's next memory, could not map it, and dropped it: all that was in it was lost,
+/// though memory lacked only for a moment.
+#[test]
+fn a_lack_of_memory_for_now_does_not_end_a_pipe() {
+    goes_well("next-memory");
+}
+
+fn next_memory() -> Result<(), String> {
+    let failed = |error: weir::Error| error.to_string();
+    let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).map_err(failed)?;
+    writer.resize(64 << 20).map_err(failed)?;
+    writer.write(b"in the new memory").map_err(failed)?;
+    let now = getrlimit(Resource::As);
+    let of_this = std::fs::read_to_string("/proc/self/statm").map_err(|why| why.to_string())?;
+    let pages: u64 = of_this.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let little = Rlimit { current: Some(pages * 4096 + (32 << 20)), ..now };
+    setrlimit(Resource::As, little).map_err(|why| why.to_string())?;
+    let mut buffer = [0; 64];
+    let first = reader.try_read(&mut buffer);
+    setrlimit(Resource::As, now).map_err(|why| why.to_string())?;
+    let first = first.expect_err("there is no memory").kind();
+    let second = reader.try_read(&mut buffer).map_err(failed)?;
+    match (first, &buffer[..second]) {
+        (ErrorKind::Os, b"in the new memory") => Ok(()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// The trait says that an error means that nothing was written. A writer whose reader could not spill
+/// got that error behind bytes that it had written, and wrote them again.
+#[test]
+fn an_error_of_the_trait_write_means_that_nothing_was_written() {
+    goes_well("trait-write");
+}
+
+fn trait_write() -> Result<(), String> {
+    let failed = |error: weir::Error| error.to_string();
+    let (mut writer, reader) = pipe(&Options::new().capacity_bytes(64 << 10)).map_err(failed)?;
+    let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20)).map_err(failed)?;
+    let mut reader = reader.elastic(&pool).map_err(failed)?;
+    limit(Resource::Fsize, 0);
+    let bytes = vec![7; 4 << 20];
+    let first = std::io::Write::write(&mut writer, &bytes).map_err(|why| why.to_string())?;
+    let error = std::io::Write::write(&mut writer, &bytes[first..]);
+    let error = error.expect_err("it cannot spill").to_string();
+    drop(writer);
+    let (mut came, mut buffer) = (0, vec![0; 1 << 20]);
+    while let count @ 1.. = reader.read(&mut buffer).map_err(failed)? {
+        came += count;
+    }
+    match came == first && error.starts_with("cannot spill the backlog of the pipe") {
+        true => Ok(()),
+        false => Err(format!("{first} were written, {came} came; {error}")),
+    }
+}
+
 #[test]
 fn in_a_role() {
     let Some(role) = common::role() else { return };
-    let limit = |resource, at_most| {
-        let wanted = Rlimit { current: Some(at_most), maximum: Some(at_most) };
-        setrlimit(resource, wanted).expect("limited");
-    };
     match role.as_str() {
+        "next-memory" => return say_outcome(next_memory()),
+        "trait-write" => return say_outcome(trait_write()),
         "little-space" => limit(Resource::As, 600 << 20),
         "short-files" => limit(Resource::Fsize, 1 << 20),
         _ => limit(Resource::Nofile, 12),

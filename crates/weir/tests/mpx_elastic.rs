@@ -4,7 +4,7 @@ mod common;
 #[path = "common/exchange.rs"]
 mod exchange;
 
-use common::{Random, hear, kill, patterned, say, start, until};
+use common::{Random, hear_and_kill, patterned, say, start, until};
 use exchange::{Kept, LONG, kept};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -261,15 +261,7 @@ fn what_a_killed_sender_sent_is_received() {
         let mut elastic = elastic(&pool);
         let (mut child, socket) = start(&format!("count {}", elastic.name.display()));
         elastic.accept(1 << 30);
-        let mut said = 0;
-        for _ in 0..1 + random.below(300) {
-            let word = <[u8; 8]>::try_from(hear(&socket).as_slice()).expect("it goes on");
-            said = u64::from_le_bytes(word);
-        }
-        kill(&mut child);
-        while let Ok(word) = <[u8; 8]>::try_from(hear(&socket).as_slice()) {
-            said = u64::from_le_bytes(word);
-        }
+        let said = hear_and_kill(&mut child, &socket, 1 + random.below(300));
         let mut came = Came::default();
         while came.ending.is_none() {
             let records = elastic.next();

@@ -7,17 +7,13 @@ mod common;
 #[path = "common/exchange.rs"]
 mod exchange;
 
-use common::{Random, alone, fork_within, hear, kill, say, start};
+use common::{Random, alone, fork_within, hear, kill, kills, say, start};
 use exchange::{Exchange, LONG, drain, exchange, kinds, receive};
 use std::collections::HashMap;
 use std::process::Child;
 use std::time::Duration;
 use weir::mpx::{ChannelId, Participant, RecordKind};
 use weir::{Ending, ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout};
-
-fn kills() -> u64 {
-    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
-}
 
 /// The record of a number: the number, and bytes that are computed from it.
 fn body(number: u32) -> Vec<u8> {
@@ -152,7 +148,7 @@ fn killed_peers_hold_nobody_up_and_close_once() {
     let mut honest = exchange.peer();
     let (here, there) = exchange.open(&mut honest, "honest");
     let (mut random, mut seen) = (Random(0x5eed_0003), Seen::default());
-    for round in 0..kills() {
+    for round in 0..kills(200) {
         let (mut child, _socket) = start_in("peer", &exchange);
         for _ in 0..random.below(60) {
             seen.receive(&mut exchange, here);
@@ -178,7 +174,7 @@ fn peers_of_a_killed_owner_hear_of_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("exchange");
     let mut random = Random(0x5eed_0004);
-    for _ in 0..kills() / 10 {
+    for _ in 0..kills(200) / 10 {
         let (mut child, socket) = start(&format!("owner:{}", name.display()));
         assert_eq!(hear(&socket), b"up");
         let error = Mpx::create(&name, &MpxOptions::new()).expect_err("taken");

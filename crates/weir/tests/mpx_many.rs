@@ -4,7 +4,7 @@ mod common;
 #[path = "common/exchange.rs"]
 mod exchange;
 
-use common::alone;
+use common::{alone, private_bytes};
 use exchange::{LONG, drain, exchange};
 use std::collections::HashMap;
 use weir::mpx::RecordKind;
@@ -25,14 +25,6 @@ fn accept_all(owner: &mut Mpx, count: usize) {
         accepted += asked.len();
         asked.iter().for_each(|channel| owner.accept(*channel).expect("accepted"));
     }
-}
-
-/// The bytes of this process's heap, and of the rest of its private memory.
-fn private_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/status").expect("there");
-    let line = text.lines().find(|line| line.starts_with("RssAnon:")).expect("told");
-    let number = line.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<usize>().ok());
-    number.expect("a number") * 1024
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rustix::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir::mpx::RecordKind;
-use weir::{ErrorKind, MpxPeer, MpxPeerOptions, Timeout, Wait, Waitable};
+use weir::{ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout, Wait, Waitable};
 
 #[test]
 fn a_ping_pong_loses_no_wake_up() {
@@ -236,4 +236,28 @@ fn both_sides_can_be_polled() {
     assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [RecordKind::Close(weir::Ending::Closed)]);
     assert!(drain(&mut exchange.owner).is_empty());
     assert!(!readable(exchange.owner.poll_descriptor().expect("one"), 0));
+}
+
+/// A wait counted the words of an mpx when it came and again when it went. One to which another mpx
+/// had been joined meanwhile took away more than it had brought.
+#[test]
+fn an_mpx_that_was_joined_to_in_a_wait_leaves_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let make = |name: String| Mpx::create(directory.path().join(name), &MpxOptions::new());
+    let mut wait = Wait::new();
+    let keys: Vec<_> = (0..4)
+        .map(|number| wait.add(number, make(format!("{number}")).expect("made")).expect("added"))
+        .collect();
+    for (number, key) in keys.iter().enumerate() {
+        for inner in 0..32 {
+            let inner = make(format!("{number}-{inner}")).expect("made");
+            wait[*key].join(inner, 5).expect("joined");
+        }
+    }
+    // More words than futex_waitv(2) takes.
+    let error = wait.wait_timeout(&mut Vec::new(), Duration::from_millis(20));
+    assert_eq!(error.expect_err("nothing is there").kind(), ErrorKind::TimedOut);
+    for key in keys {
+        wait.remove(key).expect("it is given back");
+    }
 }

@@ -424,3 +424,31 @@ fn a_reader_looks_at_a_block_that_grows() {
     assert_eq!(reader.peek().expect("the end"), b"");
     at_rest(&pool);
 }
+
+/// The reader of a pool had read a little, and rested. All memory held what was read ahead for it, and
+/// the writers of other backlogs waited for ever.
+#[test]
+fn readers_that_rest_hold_up_no_writer() {
+    const FRAME: u64 = 64 << 10;
+    let directory = tempfile::tempdir().expect("directory");
+    let options = PoolOptions::new()
+        .frame_bytes(FRAME)
+        .cluster_bytes(4 * FRAME)
+        .memory_bytes(16 * FRAME)
+        .spill_directory(directory.path());
+    let pool = Pool::new(&options).expect("pool");
+    let (mut writer, mut reader) = pool.backlog().expect("backlog");
+    fill(&mut writer, 0, 128 * FRAME, 8192);
+    let mut buffer = vec![0; 48 * FRAME as usize];
+    let mut done = 0;
+    while done < buffer.len() {
+        done += reader.read_timeout(&mut buffer[done..], PATIENCE).expect("take");
+    }
+    assert!(is_pattern(0, &buffer));
+    let at = done as u64;
+    let (mut other, mut other_reader) = pool.backlog().expect("backlog");
+    fill(&mut other, 7, 40 * FRAME, 8192);
+    drop((writer, other));
+    assert_eq!(drain(&mut reader, at, 8192), 128 * FRAME - at);
+    assert_eq!(drain(&mut other_reader, 7, 8192), 40 * FRAME);
+}

@@ -2,6 +2,7 @@
 //! runs in a process of its own, which is this program again.
 
 use common::until;
+use seccompiler::SeccompAction;
 use std::process::Command;
 use std::time::Duration;
 use weir::{Pool, PoolOptions};
@@ -196,15 +197,8 @@ fn nothing_is_left_of_a_pool() {
 }
 
 fn without_io_uring() {
-    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
-    let filter = SeccompFilter::new(
-        [(libc::SYS_io_uring_setup, Vec::new())].into(),
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::EPERM as u32),
-        std::env::consts::ARCH.try_into().expect("an architecture"),
-    );
-    let program: BpfProgram = filter.and_then(|filter| filter.try_into()).expect("a filter");
-    seccompiler::apply_filter(&program).expect("filtered");
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    common::answer(&[libc::SYS_io_uring_setup], refuse);
     let said = engine();
     assert!(said.starts_with("threads, "), "{said}");
     assert!(said.contains("; no io_uring: Operation not permitted"), "{said}");

@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::{Random, hear, kill, place, say, start, until};
+use common::{
+    Random, goes_well, hear, hear_and_kill, kill, place, pool_soon_full, say, say_outcome, start,
+    until,
+};
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
@@ -107,10 +110,7 @@ fn in_a_role() {
             drop(port);
         }
         // A file system that is soon full, and that only this process sees.
-        ["full"] => match full_device() {
-            Ok(()) => _ = say(&input, b"well"),
-            Err(why) => _ = say(&input, why.as_bytes()),
-        },
+        ["full"] => say_outcome(full_device()),
         _ => panic!("no role: {role}"),
     }
 }
@@ -166,16 +166,7 @@ fn what_a_killed_writer_sent_is_received() {
         let (_directory, name) = place();
         let mut port = elastic(&name, &pool(256 << 10));
         let (mut child, socket) = start(&format!("count {}", name.display()));
-        let rests = 1 + random.below(300);
-        let mut said = 0;
-        for _ in 0..rests {
-            let word = <[u8; 8]>::try_from(hear(&socket).as_slice()).expect("it goes on");
-            said = u64::from_le_bytes(word);
-        }
-        kill(&mut child);
-        while let Ok(word) = <[u8; 8]>::try_from(hear(&socket).as_slice()) {
-            said = u64::from_le_bytes(word);
-        }
+        let said = hear_and_kill(&mut child, &socket, 1 + random.below(300));
         let mut came = Came::default();
         came.until_closed(&mut port, 1);
         assert_eq!(came.endings, [Ending::Died]);
@@ -337,14 +328,7 @@ fn one_without_a_name_ends_after_its_backlogs() {
 
 /// Sends until memory and device are full; all of it is received, and more.
 fn full_device() -> Result<(), String> {
-    let fail = |what: &str, why: &dyn std::fmt::Display| format!("{what}: {why}");
-    weir_sys::namespace::new_mounts().map_err(|why| fail("SKIPPED", &why))?;
-    let directory = tempfile::tempdir().map_err(|why| fail("directory", &why))?;
-    let flags = rustix::mount::MountFlags::empty();
-    rustix::mount::mount("tmpfs", directory.path(), "tmpfs", flags, c"size=1m")
-        .map_err(|why| fail("SKIPPED", &why))?;
-    let options = PoolOptions::new().memory_bytes(1 << 20).spill_directory(directory.path());
-    let pool = Pool::new(&options).map_err(|why| fail("pool", &why))?;
+    let (_directory, pool) = pool_soon_full()?;
     let (_place, name) = place();
     let mut port = elastic(&name, &pool);
     let mut writer = writer(&name);
@@ -376,12 +360,5 @@ fn full_device() -> Result<(), String> {
 
 #[test]
 fn a_full_device_makes_writers_wait_and_loses_nothing() {
-    let (mut child, socket) = start("full");
-    let said = hear(&socket);
-    let _ = child.wait();
-    match String::from_utf8_lossy(&said).as_ref() {
-        "well" => {}
-        why if why.starts_with("SKIPPED") => eprintln!("{why}"),
-        why => panic!("{why}"),
-    }
+    goes_well("full");
 }

@@ -102,13 +102,13 @@ fn one_that_spoils_the_board_holds_up_nobody_for_long() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let (mut random, zeros) = (Random(4711), [0; 4096 - 256]);
+            let mut random = Random(4711);
             while !stop.load(Ordering::Relaxed) {
                 // Mostly it clears all bits, and the word that says that the reader sleeps.
                 if random.below(4) == 0 {
                     scribble(&board, &mut random, 256);
                 } else {
-                    board.store_bytes(32, &zeros);
+                    (32..512).for_each(|at| board.word(at).store(0, Ordering::Relaxed));
                 }
             }
         });
@@ -124,12 +124,9 @@ fn nonsense_shuts_its_writer_out() {
     let options = PortOptions::new().most_message_bytes(500);
     let mut port = Port::create(&name, &options).expect("a port");
     // At the beginning of the ring, after the header page: the word of a record and its header.
-    let page = rustix::param::page_size() as u64;
-    let record = |bytes: u32, header: [u8; 4]| {
-        let mut words = (0x8000_0000 | bytes).to_le_bytes().to_vec();
-        words.extend_from_slice(&header);
-        words
-    };
+    let page = rustix::param::page_size();
+    let record =
+        |bytes: u64, header| u64::from(u32::from_le_bytes(header)) << 32 | 0x8000_0000 | bytes;
     let nonsense = [
         record(8, [0, 3, 0, 0]),
         record(8, [2, 3, 0, 0]),
@@ -138,14 +135,14 @@ fn nonsense_shuts_its_writer_out() {
         record(8, [1, 2, 0, 0]),
         record(600, [1, 3, 0, 0]),
         record(600, [1, 1, 0, 0]),
-        0x4000_0008_u32.to_le_bytes().to_vec(),
+        0x4000_0008,
     ];
-    for words in nonsense {
+    for word in nonsense {
         let hostile = Words::enter(&name, &mut port, 8192);
-        hostile.mapped.store_bytes(page as usize / 8, &words);
+        hostile.mapped.word(page / 8).store(word, Ordering::Relaxed);
         let received =
             port.receive_timeout(&mut [0; 1024], Duration::from_secs(10)).expect("an end");
-        assert_eq!(received.event, Event::Closed(Ending::ShutOut), "{words:?}");
+        assert_eq!(received.event, Event::Closed(Ending::ShutOut), "{word:#x}");
         assert_eq!(port.writers().expect("mine").len(), 0);
         say(&hostile.socket, b"b");
     }

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{Random, hear, kill, place, say, start};
+use common::{Random, hear, kill, kills, place, say, start};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,10 +17,6 @@ use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOp
 
 /// Writers at work at any time.
 const WRITERS: usize = 8;
-
-fn kills() -> u64 {
-    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(200)
-}
 
 /// The message of a number: the number, and bytes that are computed from it. Some are longer than a
 /// piece of a ring of 16 KiB.
@@ -116,7 +112,7 @@ fn killed_writers_lose_nothing_and_hold_up_nobody() {
     let (mut random, mut seen) = (Random(0x5eed_0005), Seen::default());
     let mut buffer = vec![0; 1 << 16];
     let mut writing: Vec<Writing> = Vec::new();
-    for round in 0..kills() {
+    for round in 0..kills(200) {
         while writing.len() < WRITERS {
             let number = round * 16 + writing.len() as u64;
             writing.push(start_writer(&name, directory.path(), number));
@@ -150,7 +146,7 @@ fn killed_writers_lose_nothing_and_hold_up_nobody() {
 fn writers_learn_that_their_reader_was_killed() {
     let (_directory, name) = place();
     let mut random = Random(0x5eed_0006);
-    for _ in 0..kills() / 8 {
+    for _ in 0..kills(200) / 8 {
         let (mut child, socket) = start(&format!("read {}", name.display()));
         assert_eq!(hear(&socket), b"up");
         let sending: Vec<_> = (0..3)

@@ -162,6 +162,21 @@ fn foreign_files_are_left_alone() {
     assert!(kind == ErrorKind::Taken && text.contains("another program"), "{text}");
     assert!(socketed.exists());
 
+    // Nor are the sockets of those that are not listening yet, or that were left by them.
+    for kind in [SocketType::SEQPACKET, SocketType::STREAM, SocketType::DGRAM] {
+        let dead = directory.path().join("dead");
+        let theirs = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+        let theirs = theirs.expect("a socket");
+        bind(&theirs, &SocketAddrUnix::new(&dead).expect("short")).expect("bound");
+        for left in [Some(theirs), None] {
+            let (kind, text) = failure(port(&dead));
+            assert!(kind == ErrorKind::Taken && text.contains("another program"), "{text}");
+            assert!(dead.exists() && !directory.path().join("dead.lock").exists());
+            drop(left);
+        }
+        std::fs::remove_file(&dead).expect("there");
+    }
+
     let locked = directory.path().join("locked");
     std::fs::write(directory.path().join("locked.lock"), "a lock of another's").expect("a file");
     let (kind, text) = failure(port(&locked));

@@ -7,21 +7,13 @@ mod raw;
 #[path = "common/words.rs"]
 mod words;
 
-use common::{alone, patterned};
+use common::{alone, patterned, private_bytes};
 use std::time::{Duration, Instant};
 use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 use words::{FIRST, INLINE_BYTES, Words};
 
 const MIB: usize = 1 << 20;
 const TIME: Duration = Duration::from_millis(20);
-
-/// The private memory of this process, in bytes.
-fn private_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/status").expect("there");
-    let line = text.lines().find(|line| line.starts_with("RssAnon:")).expect("told");
-    let number = line.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<usize>().ok());
-    number.expect("a number") * 1024
-}
 
 fn is_nothing(error: &weir::Error) -> bool {
     matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Random, hear, kill, receive_handle, say, start};
+use common::{Random, hear_and_kill, receive_handle, say, start};
 use std::os::fd::AsFd;
 use std::time::Duration;
 use weir::{
@@ -106,15 +106,7 @@ fn what_a_killed_writer_sent_is_received() {
         let mut reader = reader.elastic(&pool()).expect("elastic");
         let (mut child, socket) = start("writer");
         writer.send(socket.as_fd()).expect("sent");
-        let mut said = 0;
-        for _ in 0..1 + random.below(400) {
-            let word = <[u8; 8]>::try_from(hear(&socket).as_slice()).expect("it goes on");
-            said = u64::from_le_bytes(word);
-        }
-        kill(&mut child);
-        while let Ok(word) = <[u8; 8]>::try_from(hear(&socket).as_slice()) {
-            said = u64::from_le_bytes(word);
-        }
+        let said = hear_and_kill(&mut child, &socket, 1 + random.below(400));
         let came = receive_all(&mut reader, 0);
         assert!(came > said, "round {round}: {said} was sent, {came} came");
     }

@@ -1,8 +1,14 @@
 //! What a shared region promises: all processes see the same bytes, whoever dies, and the owner's end
 //! is an error.
 
-use common::{Random, kill, say, start, until};
+use common::{Random, hear, kill, say, start, until};
 use rustix::fd::OwnedFd;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::os::unix::net::UnixStream;
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir::{ErrorKind, RegionOptions, SharedRegion, SharedRegionMember};
 
@@ -44,6 +50,9 @@ fn in_a_role() {
         loop {
             std::thread::park();
         }
+    }
+    if role == "unmapped" {
+        return touch_what_is_not_the_regions();
     }
     let region = SharedRegionMember::join(std::io::stdin().as_fd_copy()).expect("joined");
     if let Some(done) = role.strip_prefix("blocking ") {
@@ -199,18 +208,68 @@ fn what_members_write_reaches_the_file() {
 #[test]
 fn strangers_are_refused() {
     let region = SharedRegion::new(BYTES, &options()).expect("made");
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
     say(&theirs, b"weir-region 1 4096");
     let refused = region.admit(ours).expect_err("no descriptor");
     assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
     drop(theirs);
     assert!(region.admit(ours).is_err());
-    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
     say(&theirs, b"hello");
     let refused = SharedRegionMember::join(ours).expect_err("no owner");
     assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     assert_eq!(region.members(), 0);
+}
+
+/// How often the handler was called.
+static HANDLED: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn count(_: libc::c_int) {
+    // Relaxed: a count.
+    HANDLED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Sends a thread a hundred signals, each once it has handled the one before. Whatever it waits for,
+/// most of them come while it waits.
+fn disturb<T>(thread: &JoinHandle<T>) {
+    for _ in 0..100 {
+        let before = HANDLED.load(Ordering::Relaxed);
+        // SAFETY: the thread is not joined yet.
+        assert_eq!(unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR1) }, 0);
+        until("it is handled", || {
+            assert!(!thread.is_finished(), "a signal ended the wait");
+            HANDLED.load(Ordering::Relaxed) != before
+        });
+    }
+}
+
+/// A signal ends a poll, whatever its handler's flags are. Each of the two was an error then.
+#[test]
+fn signals_end_no_wait_for_the_other_side() {
+    if !is_here() {
+        return;
+    }
+    // SAFETY: the handler does what a handler may do.
+    unsafe { libc::signal(libc::SIGUSR1, count as *const () as libc::sighandler_t) };
+    let region = std::sync::Arc::new(SharedRegion::new(BYTES, &options()).expect("made"));
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    let owner = std::thread::spawn({
+        let region = region.clone();
+        move || region.admit(ours)
+    });
+    disturb(&owner);
+    let first = SharedRegionMember::join(theirs).expect("joined");
+    owner.join().expect("no panic").expect("admitted");
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    let member = std::thread::spawn(|| SharedRegionMember::join(theirs));
+    disturb(&member);
+    region.admit(ours).expect("admitted");
+    let second = member.join().expect("no panic").expect("joined");
+    first.write_at(0, b"abc").expect("written");
+    let mut found = [0; 3];
+    second.read_at(0, &mut found).expect("read");
+    assert_eq!(&found, b"abc");
 }
 
 /// A member can make its faults blocking again, since the owner reads from the same description. The
@@ -227,20 +286,73 @@ fn a_member_that_makes_its_faults_blocking_holds_nobody_up() {
     admit(&region, &socket);
     until("its faults are blocking", || done.exists());
     let (says, heard) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
-        let other = std::thread::scope(|scope| {
-            let joins = scope.spawn(|| SharedRegionMember::join(theirs));
-            region.admit(ours).expect("admitted");
-            joins.join().expect("no panic").expect("joined")
-        });
-        let mut word = [0; 8];
-        (0..PAGES).for_each(|page| other.read_at(page * PAGE, &mut word).expect("read"));
-        drop(region);
-        says.send(()).expect("heard");
-    });
+    std::thread::spawn(move || says.send(reads_all_and_ends(region)));
     heard.recv_timeout(Duration::from_secs(20)).expect("neither the other nor the end hangs");
     kill(&mut hostile);
+}
+
+/// Joins with memory that is not the region's, and touches it in many threads.
+fn touch_what_is_not_the_regions() {
+    let socket = std::io::stdin().as_fd_copy();
+    hear(&socket);
+    let bytes = BYTES as usize;
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+    let file = rustix::fs::memfd_create("other", rustix::fs::MemfdFlags::CLOEXEC).expect("made");
+    rustix::fs::ftruncate(&file, BYTES).expect("length");
+    // SAFETY: a new mapping, which stays until the process ends.
+    let map = unsafe { mmap(std::ptr::null_mut(), bytes, access, flags, &file, 0) };
+    let map = map.expect("mapped");
+    let faults = weir_sys::userfault::shared::MemberFaults::open().expect("faults");
+    // SAFETY: it is a mapping of a memory file, which stays.
+    unsafe { faults.register(map.cast(), bytes) }.expect("registered");
+    let at = map.expose_provenance();
+    let text = format!("weir-region 1 {at}");
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let files = [faults.here().expect("here")];
+    control.push(SendAncillaryMessage::ScmRights(&files));
+    let text = [std::io::IoSlice::new(text.as_bytes())];
+    sendmsg(&socket, &text, &mut control, SendFlags::empty()).expect("sent");
+    for number in 0..100 {
+        let page = at + number * PAGE as usize;
+        std::thread::spawn(move || {
+            // SAFETY: inside of the mapping.
+            unsafe { std::ptr::with_exposed_provenance::<u8>(page).read_volatile() }
+        });
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// The owner tried for a second to show what such a member touched, for each of its threads, as if the
+/// file were at fault. All others waited meanwhile.
+#[test]
+fn a_member_that_touches_what_is_not_the_regions_holds_nobody_up() {
+    if !is_here() {
+        return;
+    }
+    let region = SharedRegion::new(BYTES, &options()).expect("made");
+    let (mut hostile, socket) = start("unmapped");
+    admit(&region, &socket);
+    until("it is shut out", || region.members() == 0);
+    let (says, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || says.send(reads_all_and_ends(region)));
+    heard.recv_timeout(Duration::from_secs(20)).expect("neither the other nor the end hangs");
+    kill(&mut hostile);
+}
+
+/// Has another member read all of a region, and ends it.
+fn reads_all_and_ends(region: SharedRegion) -> u64 {
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    let other = std::thread::scope(|scope| {
+        let joins = scope.spawn(|| SharedRegionMember::join(theirs));
+        region.admit(ours).expect("admitted");
+        joins.join().expect("no panic").expect("joined")
+    });
+    let mut word = [0; 8];
+    (0..PAGES).for_each(|page| other.read_at(page * PAGE, &mut word).expect("read"));
+    PAGES
 }
 
 /// Copies of the descriptors of faults that this process has.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::memory::errno_of;
 use rustix::event::epoll;
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recv,
@@ -152,10 +152,6 @@ fn has_message(socket: BorrowedFd) -> bool {
     let _ = sockopt::set_socket_passcred(socket, true);
     let (mut text, flags) = ([0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
     let (mut parts, mut none) = ([IoSliceMut::new(&mut text)], RecvAncillaryBuffer::default());
-    loop {
-        match recvmsg(socket, &mut parts, &mut none, flags) {
-            Err(Errno::INTR) => {}
-            got => return got.is_ok_and(|got| got.flags.contains(ReturnFlags::CTRUNC)),
-        }
-    }
+    let got = retry_on_intr(|| recvmsg(socket, &mut parts, &mut none, flags));
+    got.is_ok_and(|got| got.flags.contains(ReturnFlags::CTRUNC))
 }

@@ -4,7 +4,7 @@ use super::mapping::{MapAccess, Mapping, page_bytes};
 use super::sealed::{SEALS, refused};
 use crate::error::{Error, Result};
 use rustix::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_policy::paging::Run;
 use weir_sys::forks::ParentOnly;
@@ -198,6 +198,8 @@ impl MemberMemory {
         // of this process that share a region keep apart what they write, as its users promise by
         // the lock of `SharedRegionMember`; others are processes of their own.
         unsafe { super::copy::copy(from, to.as_mut_ptr(), to.len()) };
+        // The copy comes before the look: zeros that were copied come with the loss.
+        fence(Ordering::Acquire);
         !self.is_lost()
     }
 

@@ -41,16 +41,6 @@ pub enum Kept {
     Nothing,
 }
 
-/// The result of moving frames.
-pub enum Moved {
-    /// Nothing is left that could be moved.
-    All,
-    /// There is more, but somebody else has a turn first.
-    Part,
-    /// The pool has no room, and this is where to wait for some.
-    Full(Arc<Backlog>),
-}
-
 #[derive(Debug)]
 pub struct FrameBacklog {
     writer: BacklogWriter,
@@ -61,8 +51,7 @@ pub struct FrameBacklog {
 impl FrameBacklog {
     /// Makes a backlog in a pool. The bell rings when something was read back.
     pub fn new(pool: &Pool, bell: &Arc<OwnedFd>) -> Result<FrameBacklog> {
-        let (writer, reader) = pool.backlog()?;
-        reader.ring_also(bell.clone());
+        let (writer, reader) = pool.backlog_with(bell)?;
         Ok(FrameBacklog { writer, reader, begun: None })
     }
 
@@ -83,14 +72,7 @@ impl FrameBacklog {
         (reader, map): (&mut LaneReader, &LinkMap),
         frame: &LaneFrame,
     ) -> Result<Option<usize>> {
-        let space = match self.writer.reserve() {
-            Ok(space) => space,
-            // The pool says by itself why it cannot spill.
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Os) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
+        let Some(space) = self.writer.try_reserve()? else { return Ok(None) };
         let least = if frame.kind == FrameKind::Data { frame.left.min(1) } else { frame.left };
         if space.len() < HEAD_BYTES + least {
             // A frame begins in the next block.
@@ -117,7 +99,7 @@ impl FrameBacklog {
     pub fn look(&mut self) -> Result<Kept> {
         loop {
             if let Some(frame) = self.begun {
-                return Ok(Kept::Frame(frame));
+                return self.look_at(frame);
             }
             let has_bytes = self.reader.backlog_bytes() > 0;
             let bytes = match self.reader.peek() {
@@ -147,6 +129,16 @@ impl FrameBacklog {
             if left == 0 {
                 return Ok(Kept::Frame(KeptFrame { kind, more, is_cut, left }));
             }
+        }
+    }
+
+    /// Looks at a frame whose head was taken. Its block may have gone to others since.
+    fn look_at(&mut self, frame: KeptFrame) -> Result<Kept> {
+        match self.reader.peek() {
+            _ if frame.left == 0 => Ok(Kept::Frame(frame)),
+            Ok(bytes) if !bytes.is_empty() => Ok(Kept::Frame(frame)),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(Kept::Waiting),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::errno_of;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, major, minor, open};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketType, recv, send, shutdown, sockopt};
 use std::io;
 use weir_sys::forks::ParentOnly;
@@ -121,15 +121,9 @@ impl ChannelDescriptor {
         mut call: impl FnMut(BorrowedFd<'_>) -> rustix::io::Result<usize>,
     ) -> rustix::io::Result<usize> {
         let file = self.file.here()?;
-        loop {
-            match call(file) {
-                Err(Errno::INTR) => {}
-                done => {
-                    self.may &= done != Err(Errno::AGAIN);
-                    return done;
-                }
-            }
-        }
+        let done = retry_on_intr(|| call(file));
+        self.may &= done != Err(Errno::AGAIN);
+        done
     }
 }
 

@@ -4,7 +4,6 @@
 //! thread in the process of the receiver, which moves the frames of that lane to the receiver's
 //! pool. Frames of a backlog are received before those in the lane, so their order stays.
 
-use super::backlog::Moved;
 use super::channels::{ChannelEntry, ChannelState};
 use super::home::ParticipantHome;
 use super::multiplexer::LOOK_AT_ALL;
@@ -14,18 +13,15 @@ use super::sides::{Owner, Participant, Peer};
 use super::table::ChannelTable;
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Slept, Timeout, Until, WaitSource, sleep_on};
+use crate::park::{Timeout, Until, WaitSource, sleep_on};
 use crate::pool::Pool;
-use crate::pool::elastic::{Drainable, Draining, Pass, Turns};
+use crate::pool::elastic::{Drainable, Drained, Draining, Pass, Turns};
 use crate::port::Bell;
 use rustix::fd::BorrowedFd;
 use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 use std::time::Duration;
 use weir_ring::layout::{SleepLine, WaitCounts};
-
-/// The most backlogs without room that the thread waits for at once.
-const MOST_FULL: usize = 64;
 
 /// A side of an mpx with a pool, made by [`Participant::elastic`]. What comes on a channel of
 /// [`ElasticParticipant::accumulate`] while its lane is full goes to the pool.
@@ -140,15 +136,15 @@ fn overflow(
     index: u32,
     pool: &Pool,
     stops: impl Fn() -> bool,
-) -> Result<(bool, Moved)> {
+) -> Result<(bool, Drained)> {
     let ChannelEntry { link: at, number, state, .. } = table.channels[index];
     let ChannelTable { links, overflows, home, .. } = table;
     let (Some(overflows), Some(Some(link))) = (overflows, links.get_mut(at as usize)) else {
-        return Ok((false, Moved::All));
+        return Ok((false, Drained::Done));
     };
     overflows.count(index, home);
     if state != ChannelState::Open || link.ending.is_some() || !link.is_pressed(number) {
-        return Ok((false, Moved::All));
+        return Ok((false, Drained::Done));
     }
     let drained = overflows.drain((index, number), link, (pool, home), stops)?;
     if drained.0 {
@@ -160,6 +156,8 @@ fn overflow(
 impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
     type Memory = ParticipantHome;
     const OBJECT: &'static str = "an elastic mpx";
+    /// A connection whose peer has not yet sent its memory rings no bell.
+    const MOST_SLEEP: Option<Duration> = Some(LOOK_AT_ALL);
 
     fn line(home: &ParticipantHome) -> &SleepLine {
         home.sleep()
@@ -176,24 +174,23 @@ impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
                 pass.more = true;
                 break;
             }
-            let Ok((moved, left)) =
+            let Ok((moved, drained)) =
                 overflow(&mut inner.table, index, &turns.pool, || turns.leaves())
             else {
                 // Without a backlog its sender waits for the reader.
                 continue;
             };
             acted |= moved;
-            match left {
-                Moved::All => {}
-                Moved::Part => pass.more = true,
-                Moved::Full(backlog) if pass.full.len() < MOST_FULL => pass.full.push(backlog),
-                Moved::Full(_) => {}
-            }
+            pass.add(drained);
         }
         if acted {
             inner.acted();
         }
         Ok(pass)
+    }
+
+    fn is_ready(&mut self, _: &Turns<Participant<R>>) -> Result<bool> {
+        Ok(!self.inner.looks_once_more()?)
     }
 
     fn waiting(&mut self) -> Result<&WaitCounts> {
@@ -273,7 +270,7 @@ impl<R: std::fmt::Debug + Send + 'static> ElasticParticipant<R> {
                 let why = "nothing came in time";
                 return Err(Error::new(ErrorKind::TimedOut, "read from", "the mpx", why));
             }
-            if sleep_on(self, until)?.is_some() && std::mem::take(&mut is_first) {
+            if sleep_on(&mut self.inner, until)?.is_some() && std::mem::take(&mut is_first) {
                 self.inner.count_wait();
             }
         }
@@ -296,35 +293,10 @@ impl<R: std::fmt::Debug + Send + 'static> ElasticParticipant<R> {
 
 impl<R: std::fmt::Debug + Send + 'static> Waitable for ElasticParticipant<R> {
     fn source(&mut self) -> &mut dyn WaitSource {
-        self
+        &mut self.inner
     }
 
     fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
         self.poll_descriptor()
-    }
-}
-
-/// It waits by its descriptor, because the thread may have the channels meanwhile.
-impl<R: std::fmt::Debug + Send + 'static> WaitSource for ElasticParticipant<R> {
-    fn is_ready(&mut self, _: u64) -> Result<bool> {
-        self.poll_descriptor()?;
-        Ok(!self.inner.enter()?.inner.looks_once_more()?)
-    }
-
-    fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
-        self.poll_descriptor().map(Some)
-    }
-
-    fn count_wait(&self) {
-        self.inner.count_wait();
-    }
-
-    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
-        self.inner.count_sleep(slept)
-    }
-
-    /// A connection whose peer has not yet sent its memory rings no bell.
-    fn most_sleep(&self) -> Option<Duration> {
-        Some(LOOK_AT_ALL)
     }
 }

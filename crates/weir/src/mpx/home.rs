@@ -22,10 +22,7 @@ impl ParticipantHome {
     pub fn introduce(&self, path: &Path) {
         let account = self.account();
         account.pid.store(std::process::id(), Ordering::Relaxed);
-        if let Some((device, inode)) = name::socket_id(path) {
-            account.socket_device.store(device, Ordering::Relaxed);
-            account.socket_inode.store(inode, Ordering::Relaxed);
-        }
+        name::publish_socket_id(path, &account.socket_device, &account.socket_inode);
     }
 
     #[inline]

@@ -56,6 +56,7 @@ impl Multiplexer {
             looked: Instant::now(),
             calls: 0,
             announced: 0,
+            serving: None,
             idle: Idle::new(waiting),
             epoch: forks::epoch(),
         }
@@ -106,6 +107,10 @@ impl Multiplexer {
     }
 
     fn collect(&mut self, work: &mut WorkBudget) {
+        if let Some(index) = self.serving.take() {
+            // What was called may have panicked the last time.
+            self.table.wake(index);
+        }
         if self.inbox.has_news() {
             work.does(self.let_in());
         }
@@ -159,8 +164,10 @@ impl Multiplexer {
             count += self.table.look_at_descriptors();
         }
         for at in news.gone {
+            // A new link may have the number of one that is gone.
+            let gone = self.table.link(at).filter(|link| link.other.line.is_dead());
             if let (Some(doorbell), Some(_)) = (&self.doorbell, &self.listener)
-                && let Some(socket) = self.table.link(at).and_then(|link| link.other.line.socket())
+                && let Some(socket) = gone.and_then(|link| link.other.line.socket())
             {
                 doorbell.remove(socket);
             }
@@ -205,11 +212,17 @@ impl Multiplexer {
     fn serve_one(&mut self, delivery: &mut RecordDelivery) -> bool {
         let Some((index, _)) = self.table.ready.pop() else { return false };
         delivery.work.does(1);
+        self.serving = Some(index);
+        self.serve_channel(index, delivery);
+        self.serving = None;
+        true
+    }
+
+    fn serve_channel(&mut self, index: u32, delivery: &mut RecordDelivery) {
         let entry = &self.table.channels[index];
         if entry.state != ChannelState::Joined {
             self.idle.served(entry.link);
-            turn::serve(&mut self.table, index, delivery);
-            return true;
+            return turn::serve(&mut self.table, index, delivery);
         }
         let id = self.table.channels.id(index);
         if let Some(child) = self.child(index) {
@@ -220,7 +233,6 @@ impl Multiplexer {
                 self.table.wake(index);
             }
         }
-        true
     }
 
     pub fn is_ready(&mut self) -> Result<bool> {
@@ -404,8 +416,7 @@ impl Drop for Multiplexer {
 
 #[cold]
 fn elsewhere() -> Error {
-    let why = "it belongs to the process this one was forked from";
-    Error::new(ErrorKind::Forked, "use", OBJECT, why)
+    Error::forked("use", OBJECT)
 }
 
 /// Whether something has come for this one, or for one that was joined to it.

@@ -1,10 +1,11 @@
 //! The channels of one participant that have a backlog in its pool while their lanes are full.
 
-use super::backlog::{FrameBacklog, Kept, Moved};
+use super::backlog::{FrameBacklog, Kept};
 use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
 use crate::error::Result;
 use crate::pool::Pool;
+use crate::pool::elastic::Drained;
 use crate::port::Bell;
 use std::collections::HashMap;
 use weir_ring::account::add;
@@ -84,19 +85,19 @@ impl Overflows {
         link: &mut LinkEnd,
         (pool, home): (&Pool, &ParticipantHome),
         stops: impl Fn() -> bool,
-    ) -> Result<(bool, Moved)> {
-        let Some(overflow) = self.of.get_mut(&index) else { return Ok((false, Moved::All)) };
+    ) -> Result<(bool, Drained)> {
+        let Some(overflow) = self.of.get_mut(&index) else { return Ok((false, Drained::Done)) };
         let mut bytes = 0;
-        let moved = loop {
+        let drained = loop {
             // The reader finds what is invalid there.
             let (reader, map, lane) = link.reading(number);
-            let Ok(Some(frame)) = reader.look(map, lane) else { break Moved::All };
+            let Ok(Some(frame)) = reader.look(map, lane) else { break Drained::Done };
             let kept = overflow.backlog.as_ref().map_or(0, FrameBacklog::bytes);
             if !FrameBacklog::keeps(&frame) || kept >= overflow.most_bytes {
-                break Moved::All;
+                break Drained::Done;
             }
             if bytes >= TURN_BYTES || stops() {
-                break Moved::Part;
+                break Drained::More;
             }
             let backlog = match &mut overflow.backlog {
                 Some(backlog) => backlog,
@@ -104,14 +105,14 @@ impl Overflows {
             };
             match backlog.put((reader, map), &frame)? {
                 Some(put) => bytes += put,
-                None => break Moved::Full(backlog.shared()),
+                None => break Drained::Full(backlog.shared()),
             }
         };
         overflow.count(home);
         if bytes > 0 {
             link.give_back(number);
         }
-        Ok((bytes > 0, moved))
+        Ok((bytes > 0, drained))
     }
 
     /// Adds what a channel's backlog has counted since to the account.

@@ -129,6 +129,8 @@ pub struct Multiplexer {
     pub(super) calls: u32,
     /// The value of its sleep word when it announced its sleep.
     pub(super) announced: u32,
+    /// The channel whose turn it is.
+    pub(super) serving: Option<u32>,
     pub(super) idle: Idle,
     pub(super) epoch: u32,
 }

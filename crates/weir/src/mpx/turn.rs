@@ -440,25 +440,26 @@ impl ChannelTurn<'_, '_> {
     /// shown, and answers the other side's last frame with this side's.
     fn end_channel(&mut self, ending: Ending) {
         let state = self.channel().state;
-        match (state, &self.table.refusal) {
+        let last = match (state, &self.table.refusal) {
             // The user must still answer the open, unless the peer was shut out.
             (ChannelState::Asked, _) if ending != Ending::ShutOut => return,
             (ChannelState::Opening, Some(why)) => {
                 let count = why.len().min(LABEL_BYTES);
                 self.delivery.buffer[..count].copy_from_slice(&why.as_bytes()[..count]);
-                self.shown(RecordKind::Refused, count);
+                Some((RecordKind::Refused, count))
             }
             (ChannelState::Open | ChannelState::Opening | ChannelState::Asked, _) => {
-                self.shown(RecordKind::Close(ending), 0);
+                Some((RecordKind::Close(ending), 0))
             }
-            _ => {}
-        }
-        if self.delivery.has_forked() {
-            return;
-        }
+            _ => None,
+        };
         if state == ChannelState::Open && ending == Ending::Closed {
             self.table.finish(self.index, FrameKind::Close, &[]);
         }
+        // Before the caller sees it, who may panic or fork.
         self.table.leave(self.index);
+        if let Some((kind, count)) = last {
+            self.shown(kind, count);
+        }
     }
 }

@@ -26,6 +26,8 @@ pub fn wait(word: &AtomicU32, expected: u32, time: Option<Duration>) -> bool {
 static IS_ONE_AT_A_TIME: AtomicBool = AtomicBool::new(false);
 /// The first and the longest pause between two looks at the other words in that case.
 const FIRST_SLICE: Duration = Duration::from_micros(500);
+/// The most words of one futex_waitv(2) (`FUTEX_WAITV_MAX`).
+const MOST_WORDS: usize = 128;
 const LONGEST_SLICE: Duration = Duration::from_millis(10);
 
 /// Sleeps while every word is as expected, for at most `time` if given. A sleep may also end
@@ -36,7 +38,7 @@ pub fn wait_any(words: &[(&AtomicU32, u32)], time: Option<Duration>) -> rustix::
         return Ok(());
     }
     // Relaxed: a thread that misses the store tries the call itself.
-    if !words.is_empty() && !IS_ONE_AT_A_TIME.load(Ordering::Relaxed) {
+    if (1..=MOST_WORDS).contains(&words.len()) && !IS_ONE_AT_A_TIME.load(Ordering::Relaxed) {
         match wait_on_all(words, time) {
             Err(Errno::NOSYS | Errno::PERM) => IS_ONE_AT_A_TIME.store(true, Ordering::Relaxed),
             Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => return Ok(()),

@@ -28,6 +28,11 @@ impl Role {
         if self == Role::Writer { Role::Reader } else { Role::Writer }
     }
 
+    /// What this end does with the pipe, in errors.
+    pub fn operation(self) -> &'static str {
+        if self == Role::Writer { "write to" } else { "read from" }
+    }
+
     /// The words on which this end sleeps.
     pub fn sleep(self, header: &PipeHeader) -> &SleepLine {
         if self == Role::Writer { &header.writer_sleep } else { &header.reader_sleep }

@@ -64,6 +64,6 @@ pub fn say_shape(header: &PipeHeader, shape: PipeShape) {
 /// The error of an end that found an impossible value in its memory.
 #[cold]
 pub fn corrupt(role: Role, corrupt: Corrupt) -> Error {
-    let operation = if role == Role::Writer { "write to" } else { "read from" };
-    Error::new(ErrorKind::Corrupt, operation, "the pipe", format!("{} is invalid", corrupt.0))
+    let why = format!("{} is invalid", corrupt.0);
+    Error::new(ErrorKind::Corrupt, role.operation(), "the pipe", why)
 }

@@ -188,8 +188,7 @@ impl Core {
         if self.frames.is_here() {
             return Ok(());
         }
-        let why = "it belongs to the process this one was forked from";
-        Err(Error::new(ErrorKind::Forked, operation, "the backlog", why))
+        Err(Error::forked(operation, "the backlog"))
     }
 
     pub fn open(&self) -> Arc<Backlog> {

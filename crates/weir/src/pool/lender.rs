@@ -31,8 +31,12 @@ const RESTS_AFTER: u32 = 20;
 pub fn join(core: &Arc<Core>, pager: &Arc<Pager>, state: &Arc<ShareState>) -> Result<()> {
     if core.lending.add(pager, state) {
         let of = Arc::clone(core);
-        weir_sys::threads::start("weir-lending", move || Lender::new(&of).run())
-            .map_err(|cause| Error::os("start", "the thread of a pool's regions", cause))?;
+        let started = weir_sys::threads::start("weir-lending", move || Lender::new(&of).run());
+        started.map_err(|cause| {
+            // The next region tries again.
+            core.lending.not_started();
+            Error::os("start", "the thread of a pool's regions", cause)
+        })?;
     }
     Ok(())
 }

@@ -87,6 +87,11 @@ impl Lending {
         !std::mem::replace(&mut wishes.started, true)
     }
 
+    /// Takes back that the thread was to be started.
+    pub fn not_started(&self) {
+        self.lock().started = false;
+    }
+
     /// How many regions wait until they can begin.
     pub fn waiting(&self) -> u32 {
         self.lock().joining

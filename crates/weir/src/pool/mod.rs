@@ -26,6 +26,7 @@ pub use writer::BacklogWriter;
 use self::core::{Core, Spill};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{FrameTransfers, Frames};
+use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_policy::pool::PoolSettings;
@@ -112,6 +113,16 @@ impl Pool {
         let shared = self.core().open();
         let writer = BacklogWriter::new(self.clone(), shared.clone());
         Ok((writer, BacklogReader::new(self.clone(), shared)))
+    }
+
+    /// Opens a stream as [`Pool::backlog`] does. The bell rings too when something was read back.
+    pub(crate) fn backlog_with(
+        &self,
+        bell: &Arc<OwnedFd>,
+    ) -> Result<(BacklogWriter, BacklogReader)> {
+        let ends = self.backlog()?;
+        ends.1.ring_also(bell.clone());
+        Ok(ends)
     }
 
     /// The account: the counts of all its streams, and the bytes in memory and in the file. It is

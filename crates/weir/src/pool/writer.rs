@@ -54,6 +54,15 @@ impl BacklogWriter {
         }
     }
 
+    /// Reserves room as [`BacklogWriter::reserve`] does; `None` if there is none now. The pool says by
+    /// itself why it cannot spill.
+    pub(crate) fn try_reserve(&mut self) -> Result<Option<&mut [u8]>> {
+        match self.reserve() {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Os) => Ok(None),
+            reserved => reserved.map(Some),
+        }
+    }
+
     /// Gets a frame if the writer holds none.
     fn ready(&mut self) -> Result<()> {
         self.core().check_here("write to")?;

@@ -7,13 +7,11 @@ use super::slot::{WriterSlot, WriterSlots};
 use super::unfinished::Unfinished;
 use super::{Ending, PortOptions, WriterId, WriterStat};
 use crate::connect::acceptor::Arrival;
-use crate::connect::name;
 use crate::connect::passing::{refuse, turn_away};
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
 use crate::pipe::options::Resolved;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{Rotation, TurnPace, Usual};
@@ -104,15 +102,6 @@ impl Choice {
 
     pub fn id_at(&self, place: u32) -> Option<WriterId> {
         Some(self.slots.get(place as usize)?.as_ref()?.id)
-    }
-
-    /// Writes to the board which socket is the port's, for `weir stat`.
-    pub fn publish_socket(&self, path: &Path) {
-        if let Some((device, inode)) = name::socket_id(path) {
-            let account = &self.board().account;
-            account.socket_device.store(device, Ordering::Relaxed);
-            account.socket_inode.store(inode, Ordering::Relaxed);
-        }
     }
 
     pub fn len(&self) -> usize {

@@ -10,17 +10,14 @@ use super::{Port, PortCounts, Received, WriterId, WriterStat};
 use crate::connect::wait::Waitable;
 use crate::error::{ErrorKind, Result};
 use crate::memory::SharedPage;
-use crate::park::{Slept, Timeout, WaitSource};
+use crate::park::{Timeout, WaitSource};
 use crate::pool::Pool;
-use crate::pool::elastic::{Drainable, Drained, Draining, Pass, Turns};
+use crate::pool::elastic::{Drainable, Draining, Pass, Turns};
 use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_ring::board::Board;
 use weir_ring::layout::{SleepLine, WaitCounts};
-
-/// The most backlogs without room that the thread waits for at once.
-const MOST_FULL: usize = 64;
 
 /// A port whose writers do not wait for its reader, made by [`Port::elastic`]. What a writer sends
 /// while its ring is full goes to a pool. Dropping it closes the port and discards what is left.
@@ -98,18 +95,27 @@ impl Drainable for Port {
                 continue;
             };
             acted |= records > 0;
-            match drained {
-                Drained::Done => {}
-                Drained::More => pass.more = true,
-                Drained::Full(backlog) if pass.full.len() < MOST_FULL => pass.full.push(backlog),
-                Drained::Full(_) => {}
-            }
+            pass.add(drained);
         }
         if acted {
             // What made the descriptor readable may be gone, but there may be something to receive.
             rings.acted();
         }
         Ok(pass)
+    }
+
+    fn is_ready(&mut self, _: &Turns<Port>) -> Result<bool> {
+        if self.rings.is_ready()? {
+            return Ok(true);
+        }
+        match self.rings.look_once_more() {
+            Ok(_) => Ok(true),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock => Ok(false),
+                ErrorKind::Closed => Ok(true),
+                _ => Err(error),
+            },
+        }
     }
 
     fn waiting(&mut self) -> Result<&WaitCounts> {
@@ -229,41 +235,10 @@ impl ElasticPort {
 
 impl Waitable for ElasticPort {
     fn source(&mut self) -> &mut dyn WaitSource {
-        self
+        &mut self.port
     }
 
     fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
         self.poll_descriptor()
-    }
-}
-
-/// It waits by its descriptor, because the thread may have the port meanwhile.
-impl WaitSource for ElasticPort {
-    fn is_ready(&mut self, _: u64) -> Result<bool> {
-        self.poll_descriptor()?;
-        let rings = &mut self.port.enter()?.rings;
-        if rings.is_ready()? {
-            return Ok(true);
-        }
-        match rings.look_once_more() {
-            Ok(_) => Ok(true),
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => Ok(false),
-                ErrorKind::Closed => Ok(true),
-                _ => Err(error),
-            },
-        }
-    }
-
-    fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
-        self.poll_descriptor().map(Some)
-    }
-
-    fn count_wait(&self) {
-        self.port.count_wait();
-    }
-
-    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
-        self.port.count_sleep(slept)
     }
 }

@@ -5,7 +5,7 @@ use super::choice::{Choice, LOOK_AT_ALL};
 use super::watched::{Bell, HandleWatch};
 use super::{HELLO, PortOptions, READ};
 use crate::connect::acceptor::Acceptor;
-use crate::connect::name::Subject;
+use crate::connect::name::{self, Subject};
 use crate::connect::site::ParkSite;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::doorbell::Doorbell;
@@ -62,7 +62,8 @@ impl Rings {
         options.check()?;
         let choice = Choice::new(options)?;
         let acceptor = Acceptor::new(what, path, options.mode_bits(), HELLO, choice.inbox())?;
-        choice.publish_socket(path);
+        let account = &choice.board().account;
+        name::publish_socket_id(path, &account.socket_device, &account.socket_inode);
         Ok(Rings::over(acceptor, None, choice, options))
     }
 
@@ -107,8 +108,7 @@ impl Rings {
         if self.acceptor.socket().is_some() {
             return Ok(());
         }
-        let why = "it belongs to the process this one was forked from";
-        Err(READ.error(ErrorKind::Forked, self.path(), why))
+        Err(Error::forked(READ.operation, READ.object(self.path())))
     }
 
     /// Finds the next writer for a call that may already have looked at others in vain.

@@ -207,9 +207,16 @@ impl WriterSlot {
     ) -> Result<SlotStep> {
         self.take_into(buffer, bytes)?;
         self.partial.in_message = true;
-        let mut done = bytes;
+        let (mut done, mut ended) = (bytes, Ok(()));
         for _ in 1..MOST_PIECES {
-            let Front::Record { bytes, first: false, last } = self.front()? else { break };
+            let (bytes, last) = match self.front() {
+                Ok(Front::Record { bytes, first: false, last }) => (bytes, last),
+                // What has come is put away, also if the next piece cannot be read.
+                front => {
+                    ended = front.map(drop);
+                    break;
+                }
+            };
             let whole = done + bytes;
             if whole > buffer.len()
                 || whole as u64 > limits.most_message_bytes
@@ -226,7 +233,7 @@ impl WriterSlot {
             }
         }
         self.partial.put_away(&buffer[..done], limits.room_bytes);
-        Ok(SlotStep::PutAway(done))
+        ended.map(|()| SlotStep::PutAway(done))
     }
 
     #[inline]

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_ring::account::Account;
 use weir_ring::layout::MESSAGE;
-use weir_ring::primitive::Ordering;
 
 const CONNECT: Subject = Subject { operation: "open", noun: "port" };
 const WRITE: Subject = Subject { operation: "write to", noun: "port" };
@@ -76,10 +75,8 @@ impl PortWriter {
         let heard = socket.get().is_some_and(|over| wait(over).is_ok_and(|heard| heard));
         let connection = Connection::of_port_writer(socket, &map)?;
         let end = End::new(Some(file), map, connection, &resolved)?;
-        if let Some((device, inode)) = name::socket_id(&path) {
-            end.account_line().port_device.store(device, Ordering::Relaxed);
-            end.account_line().port_inode.store(inode, Ordering::Relaxed);
-        }
+        let account = end.account_line();
+        name::publish_socket_id(&path, &account.port_device, &account.port_inode);
         if heard {
             end.life.take_messages();
         }
@@ -299,6 +296,7 @@ impl Waitable for PortWriter {
 mod tests {
     use super::*;
     use crate::port::{Port, PortOptions};
+    use weir_ring::primitive::Ordering;
 
     /// A record whose turn it was to look around went another way, which found nothing to do.
     #[test]

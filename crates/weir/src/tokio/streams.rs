@@ -104,7 +104,11 @@ impl AsyncWrite for StreamWriter {
     ) -> Poll<io::Result<usize>> {
         let StreamWriter { registered, end } = self.get_mut();
         let end = end.as_mut().ok_or_else(|| closed("write to", "the pipe"))?;
-        registered.poll(context, || end.try_write(bytes)).map_err(io::Error::from)
+        let mut write = || {
+            let written = end.try_write(bytes);
+            end.bytes_first(written)
+        };
+        registered.poll(context, &mut write).map_err(io::Error::from)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

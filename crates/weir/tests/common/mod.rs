@@ -2,13 +2,14 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir::Handle;
+use weir::{Handle, Pool, PoolOptions};
 
 /// The name of the test that plays a role, in each program that has roles.
 pub const ROLE_TEST: &str = "in_a_role";
@@ -102,10 +103,24 @@ pub fn hears(socket: impl AsFd) -> Option<Vec<u8>> {
     Some(text[..count].to_vec())
 }
 
+/// The last number that a killed writer reported as written, of those that still arrive.
+pub fn last_said(socket: impl AsFd) -> Option<u64> {
+    let words = std::iter::from_fn(|| <[u8; 8]>::try_from(hear(&socket)).ok());
+    words.last().map(u64::from_le_bytes)
+}
+
 /// Kills a child and waits for it.
 pub fn kill(child: &mut Child) {
     child.kill().expect("killed");
     child.wait().expect("reaped");
+}
+
+/// Hears so many numbers of a writer, then kills it. Returns the last that it said.
+pub fn hear_and_kill(child: &mut Child, socket: &OwnedFd, numbers: u64) -> u64 {
+    let number = |_| <[u8; 8]>::try_from(hear(socket)).map(u64::from_le_bytes).expect("it goes on");
+    let said = (0..numbers).map(number).fold(0, |_, number| number);
+    kill(child);
+    last_said(socket).unwrap_or(said)
 }
 
 /// A directory for the name of a port, removed on drop.
@@ -113,6 +128,62 @@ pub fn place() -> (tempfile::TempDir, std::path::PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let name = directory.path().join("port");
     (directory, name)
+}
+
+/// Tells the process that started this one how its role went.
+pub fn say_outcome(outcome: Result<(), String>) {
+    say(std::io::stdin(), outcome.err().as_deref().unwrap_or("well").as_bytes());
+}
+
+/// Starts a role, and fails unless it goes well, or cannot be played here.
+pub fn goes_well(role: &str) {
+    let (mut child, socket) = start(role);
+    let said = hear(&socket);
+    let _ = child.wait();
+    match String::from_utf8_lossy(&said).as_ref() {
+        "well" => {}
+        why if why.starts_with("SKIPPED") => eprintln!("{why}"),
+        why => panic!("{why}"),
+    }
+}
+
+/// A pool of little memory, and its directory: a file system that is soon full, and that only this
+/// thread and those that it starts see.
+pub fn pool_soon_full() -> Result<(tempfile::TempDir, Pool), String> {
+    let fail = |what: &str, why: &dyn std::fmt::Display| format!("{what}: {why}");
+    weir_sys::namespace::new_mounts().map_err(|why| fail("SKIPPED", &why))?;
+    let directory = tempfile::tempdir().map_err(|why| fail("directory", &why))?;
+    let flags = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", directory.path(), "tmpfs", flags, c"size=1m")
+        .map_err(|why| fail("SKIPPED", &why))?;
+    let options = PoolOptions::new().memory_bytes(1 << 20).spill_directory(directory.path());
+    let pool = Pool::new(&options).map_err(|why| fail("pool", &why))?;
+    Ok((directory, pool))
+}
+
+/// From here on these calls of this thread get this answer.
+pub fn answer(calls: &[i64], answer: SeccompAction) {
+    let filter = SeccompFilter::new(
+        calls.iter().map(|call| (*call, Vec::new())).collect(),
+        SeccompAction::Allow,
+        answer,
+        std::env::consts::ARCH.try_into().expect("an architecture"),
+    );
+    let program: BpfProgram = filter.and_then(|filter| filter.try_into()).expect("a filter");
+    seccompiler::apply_filter(&program).expect("filtered");
+}
+
+/// How many processes a test kills: as many as usual, or what `WEIR_KILLS` says.
+pub fn kills(usual: u64) -> u64 {
+    std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// The bytes of this process's heap, and of the rest of its private memory.
+pub fn private_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").expect("there");
+    let line = text.lines().find(|line| line.starts_with("RssAnon:")).expect("told");
+    let number = line.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<usize>().ok());
+    number.expect("a number") * 1024
 }
 
 /// Lines of a pipe's memory that hold nothing but 0xff, as they were written, and those to whose first
@@ -181,6 +252,14 @@ pub fn stop(pid: rustix::process::Pid) {
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The record or write of a number: the number, and bytes that are computed from it.
+pub fn body(number: u64) -> Vec<u8> {
+    let count = 8 + (number * 37 % 3000) as usize;
+    let mut bytes = number.to_le_bytes().to_vec();
+    bytes.resize(count, number as u8);
+    bytes
 }
 
 /// Bytes that depend on the seed and on their position.

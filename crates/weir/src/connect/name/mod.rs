@@ -19,7 +19,7 @@ use holder::{is_locked, open};
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
@@ -27,6 +27,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use weir_ring::primitive::{AtomicU64, Ordering};
 use weir_sys::forks::ParentOnly;
 
 /// Tries for a lock that others take and release meanwhile.
@@ -93,8 +94,8 @@ pub struct BoundName {
 impl BoundName {
     /// Takes a name. `mode` says who may connect, if the directory lets them.
     pub fn new(what: &Subject, path: &Path, mode: Mode, backlog: i32) -> Result<BoundName> {
-        let Lock { file: lock, orphaned } = take_lock(what, path)?;
-        let made = BoundName::listen_at(what, path, mode, backlog, orphaned);
+        let Lock { file: lock, before } = take_lock(what, path)?;
+        let made = BoundName::listen_at(what, path, mode, backlog, before);
         let socket = made.inspect_err(|_| {
             // The lock is held and this process's: do not leave it behind without a socket.
             let _ = rustix::fs::unlink(lock_path(path));
@@ -107,10 +108,10 @@ impl BoundName {
         path: &Path,
         mode: Mode,
         backlog: i32,
-        orphaned: bool,
+        before: Before,
     ) -> Result<ParentOnly> {
         let failed = |cause: Errno| what.os(path, cause);
-        make_way(what, path, orphaned)?;
+        make_way(what, path, before)?;
         let (made, address) = unix_socket(what, path)?;
         let socket = made.here().map_err(failed)?;
         // At the bind the socket's file gets this mode less the umask, and then what is missing: it
@@ -167,15 +168,25 @@ pub fn lock_path(path: &Path) -> PathBuf {
 
 struct Lock {
     file: ParentOnly,
-    /// A child of a dead holder had kept the lock, and may have kept the socket.
-    orphaned: bool,
+    before: Before,
+}
+
+/// Who had a name before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// Nobody: a socket at the path is another program's.
+    Nobody,
+    /// A holder that is gone. It may have left its socket.
+    Holder,
+    /// One whose child kept the lock, and may have kept the socket.
+    Parent,
 }
 
 /// Takes the lock of a name, or returns an error that names its holder.
 fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
     let failed = |cause: Errno| what.os(path, cause);
     let beside = lock_path(path);
-    let mut orphaned = false;
+    let mut is_orphaned = false;
     for tried in 0..TRIES {
         let how = LOCK_FLAGS | OFlags::RDWR | OFlags::CREATE | OFlags::NOCTTY;
         let file = open(&beside, how, Mode::RUSR | Mode::WUSR).map_err(|cause| match cause {
@@ -188,7 +199,12 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
             // The locked file may have been removed or replaced meanwhile.
             if is_at(lock, &beside) {
                 NameHolder::record_own(lock).map_err(failed)?;
-                return Ok(Lock { file, orphaned });
+                let before = match holder {
+                    _ if is_orphaned => Before::Parent,
+                    Some(_) => Before::Holder,
+                    None => Before::Nobody,
+                };
+                return Ok(Lock { file, before });
             }
             continue;
         }
@@ -203,7 +219,7 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
             }
             Some(_) => {
                 replace_lock(&beside).map_err(failed)?;
-                orphaned = true;
+                is_orphaned = true;
             }
         }
     }
@@ -242,7 +258,7 @@ fn is_at(file: BorrowedFd, path: &Path) -> bool {
 }
 
 /// Removes the socket of a former holder, and nothing else, from the path.
-fn make_way(what: &Subject, path: &Path, orphaned: bool) -> Result<()> {
+fn make_way(what: &Subject, path: &Path, before: Before) -> Result<()> {
     let found = match rustix::fs::lstat(path) {
         Err(Errno::NOENT) => return Ok(()),
         found => found.map_err(|cause| what.os(path, cause))?,
@@ -252,9 +268,16 @@ fn make_way(what: &Subject, path: &Path, orphaned: bool) -> Result<()> {
         return Err(what.error(ErrorKind::Taken, path, why));
     }
     let (socket, address) = unix_socket(what, path)?;
-    let connected = || connect(socket.here()?, &address);
-    // An orphaned socket may still listen, but nobody reads it.
-    if !orphaned && connected() != Err(Errno::CONNREFUSED) {
+    let is_left = match before {
+        Before::Nobody => false,
+        Before::Holder => {
+            connect(socket.here().map_err(|cause| what.os(path, cause))?, &address)
+                == Err(Errno::CONNREFUSED)
+        }
+        // It may still listen, but nobody reads it.
+        Before::Parent => true,
+    };
+    if !is_left {
         let why = "the socket of another program has the name";
         return Err(what.error(ErrorKind::Taken, path, why));
     }
@@ -322,12 +345,7 @@ fn connect_in_time(
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let time = left.unwrap_or_default().max(QUEUE_PATIENCE);
     set_socket_timeout(socket, Timeout::Send, Some(time))?;
-    loop {
-        match connect(socket, address) {
-            Err(Errno::INTR) => {}
-            connected => break connected?,
-        }
-    }
+    retry_on_intr(|| connect(socket, address))?;
     set_socket_timeout(socket, Timeout::Send, None)
 }
 
@@ -365,10 +383,19 @@ pub fn remove(what: &Subject, path: &Path) -> Result<()> {
         }
     }
     let lock = take_lock(what, path)?;
-    make_way(what, path, lock.orphaned)?;
+    make_way(what, path, lock.before)?;
     rustix::fs::unlink(lock_path(path)).map_err(|cause| what.os(path, cause))?;
     drop(lock);
     Ok(())
+}
+
+/// Publishes which socket lies at a path, in the words for its device and its inode.
+pub fn publish_socket_id(path: &Path, device: &AtomicU64, inode: &AtomicU64) {
+    if let Some(id) = socket_id(path) {
+        // Relaxed: numbers for `weir stat`.
+        device.store(id.0, Ordering::Relaxed);
+        inode.store(id.1, Ordering::Relaxed);
+    }
 }
 
 /// The device and inode of the socket at a path.

@@ -89,6 +89,19 @@ pub struct WaitEntry<'a, T> {
     pub said: Option<u32>,
     /// The copy of its descriptor that the epoll knows, if the source has one.
     pub polled: Option<OwnedFd>,
+    /// How many words it had when it was added; an mpx has more once another is joined to it.
+    pub words: usize,
+}
+
+impl<'a, T> WaitEntry<'a, T> {
+    pub fn new(id: u64, token: T, waited: Waited<'a>) -> WaitEntry<'a, T> {
+        WaitEntry { id, token, waited, wanted: Some(1), said: None, polled: None, words: 0 }
+    }
+
+    /// Adds what it takes of the wait's room.
+    pub fn counted(self, polled: Option<OwnedFd>, words: usize) -> WaitEntry<'a, T> {
+        WaitEntry { polled, words, ..self }
+    }
 }
 
 /// The epoll of a wait, and the word that the watcher counts up when it is ready.

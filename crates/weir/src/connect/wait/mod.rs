@@ -214,17 +214,13 @@ impl<'a, T: Clone> Wait<'a, T> {
         let id = next_id();
         let is_polled = self.poll()?.add(&file, id, events)?;
         self.descriptors += 1;
-        self.enter(
-            id,
-            token,
-            Waited::Descriptor { file, events, is_ready: !is_polled, is_polled },
-            None,
-        )
+        let waited = Waited::Descriptor { file, events, is_ready: !is_polled, is_polled };
+        self.enter(WaitEntry::new(id, token, waited))
     }
 
     pub(crate) fn hold<E>(&mut self, token: T, mut held: Box<dyn WaitItem + 'a>) -> Result<Key<E>> {
         let id = next_id();
-        let mut polled = None;
+        let (mut polled, mut words) = (None, 0);
         if let Some(descriptor) = held.source().descriptor()? {
             self.check_room(0, 1)?;
             let copy = copy_of(descriptor)?;
@@ -232,21 +228,16 @@ impl<'a, T: Clone> Wait<'a, T> {
             self.descriptors += 1;
             polled = Some(copy);
         } else {
-            let words = held.source().word_count();
+            words = held.source().word_count();
             self.check_room(words, 0)?;
             self.words += words;
         }
-        self.enter(id, token, Waited::Item(held), polled)
+        self.enter(WaitEntry::new(id, token, Waited::Item(held)).counted(polled, words))
     }
 
-    fn enter<E>(
-        &mut self,
-        id: u64,
-        token: T,
-        waited: Waited<'a>,
-        polled: Option<OwnedFd>,
-    ) -> Result<Key<E>> {
-        self.entries.push(WaitEntry { id, token, waited, wanted: Some(1), said: None, polled });
+    fn enter<E>(&mut self, entry: WaitEntry<'a, T>) -> Result<Key<E>> {
+        let id = entry.id;
+        self.entries.push(entry);
         Ok(Key { id, end: PhantomData })
     }
 
@@ -309,12 +300,9 @@ impl<'a, T: Clone> Wait<'a, T> {
             poll.remove(polled);
             self.descriptors -= 1;
         }
+        self.words -= entry.words;
         let end = match entry.waited {
-            Waited::Item(mut held) => {
-                let is_slept_on = entry.polled.is_none();
-                self.words -= if is_slept_on { held.source().word_count() } else { 0 };
-                held.into_end()
-            }
+            Waited::Item(held) => held.into_end(),
             Waited::Descriptor { file, .. } => Some(Box::new(file) as Box<dyn Any>),
         };
         end?.downcast().ok().map(|end| *end)

@@ -227,6 +227,11 @@ impl End {
         })
     }
 
+    /// Makes the last such error new again.
+    pub fn tell_trouble_again(&mut self) {
+        self.spill_reports = SpillReports::default();
+    }
+
     pub fn sleep_word(&self) -> &AtomicU32 {
         &self.role.sleep(self.header()).word
     }
@@ -250,13 +255,11 @@ impl End {
     #[cold]
     #[inline(never)]
     fn elsewhere(&self) -> Error {
-        let why = "it belongs to the process that this one was forked from";
-        self.error(ErrorKind::Forked, why)
+        Error::forked(self.role.operation(), "the pipe")
     }
 
     pub(crate) fn error(&self, kind: ErrorKind, reason: impl Into<Text>) -> Error {
-        let operation = if self.role == Role::Writer { "write to" } else { "read from" };
-        Error::new(kind, operation, "the pipe", reason)
+        Error::new(kind, self.role.operation(), "the pipe", reason)
     }
 
     /// The error of a writer whose reader is gone.
@@ -415,8 +418,14 @@ impl End {
             true => wrong("its new memory is not a file that can be sealed"),
             false => wrong("its new memory did not come"),
         })?;
-        let (map, shape) = open_next(&file, kind, &self.map)?;
-        Ok((file, map, shape))
+        match open_next(&file, kind, &self.map) {
+            Ok((map, shape)) => Ok((file, map, shape)),
+            Err(error) => {
+                // What is in it is not lost: it may be that only memory lacks, and only for now.
+                self.arrived = Some(file);
+                Err(error)
+            }
+        }
     }
 
     pub fn memory(&self) -> Result<BorrowedFd<'_>> {

@@ -85,6 +85,18 @@ impl Endpoint<StreamWriter> {
         Ok(done)
     }
 
+    /// What a trait's call returns, whose error means that nothing was written: if something was,
+    /// the error comes again with the next call.
+    pub(crate) fn bytes_first(&mut self, written: Result<usize>) -> Result<usize> {
+        match written {
+            Err(error) if error.written_bytes().is_some_and(|bytes| bytes > 0) => {
+                self.end.tell_trouble_again();
+                Ok(error.written_bytes().unwrap_or_default())
+            }
+            written => written,
+        }
+    }
+
     fn none(&self, until: Until) -> Error {
         match until {
             Until::Now => self.end.error(ErrorKind::WouldBlock, "it is full"),
@@ -173,7 +185,9 @@ impl Endpoint<StreamWriter> {
         if !end.is_followed() {
             return Err(end.error(ErrorKind::WouldBlock, "the reader has not followed yet"));
         }
-        let generation = old.extent().generation + 1;
+        // A reader takes no memory of the last number, and it may come from another process.
+        let next = old.extent().generation.checked_add(1).filter(|next| *next < u64::MAX);
+        let generation = next.ok_or_else(|| fail(Corrupt("the number of its memory")))?;
         let (ring_bytes, arena_bytes) = (shape.capacity_bytes(), 0);
         let (file, new) =
             memory::create(Extent { kind: STREAM, ring_bytes, arena_bytes, generation })?;
@@ -242,7 +256,8 @@ impl Ring for StreamWriter {
 
 impl io::Write for Endpoint<StreamWriter> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(Writer::write(self, bytes)?)
+        let written = Writer::write(self, bytes);
+        Ok(self.bytes_first(written)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -10,9 +10,9 @@ mod record_backlog;
 mod records;
 mod turns;
 
-pub(crate) use record_backlog::{Drained, First, RecordBacklog};
+pub(crate) use record_backlog::{First, RecordBacklog};
 pub use records::ElasticRecordReader;
-pub(crate) use turns::{Drainable, Draining, Nested, Pass, Turns};
+pub(crate) use turns::{Drainable, Drained, Draining, Nested, Pass, Turns};
 
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};

@@ -5,6 +5,7 @@
 //! stop a move in the middle of a record. Then that record stays in the ring as well, and its rest
 //! comes from there if the reader gets that far first.
 
+use super::Drained;
 use crate::error::{ErrorKind, Result};
 use crate::pipe::end::End;
 use crate::pipe::record::{RecordReader as Reader, give_back, settle};
@@ -23,17 +24,6 @@ const KEPT_BYTES: usize = 64 << 10;
 
 /// One pass moves this many times a ring's capacity before somebody else has a turn.
 const ROUNDS: u64 = 4;
-
-/// How the draining of a ring ended.
-#[derive(Debug)]
-pub enum Drained {
-    /// Nothing is left to move.
-    Done,
-    /// The ring may hold more, but somebody else has a turn first.
-    More,
-    /// The pool has no room, and this is where to wait for some.
-    Full(Arc<Backlog>),
-}
 
 /// A record of the ring whose first bytes are in the backlog.
 #[derive(Clone, Copy, Debug)]
@@ -141,8 +131,7 @@ impl RecordBacklog {
 
     /// Makes a backlog in a pool. The bell rings when something was read back.
     fn new(pool: &Pool, bell: &Arc<OwnedFd>) -> Result<RecordBacklog> {
-        let (writer, reader) = pool.backlog()?;
-        reader.ring_also(bell.clone());
+        let (writer, reader) = pool.backlog_with(bell)?;
         let (head, gathered) = ([0; HEAD_BYTES], Vec::new());
         Ok(RecordBacklog { writer, reader, moving: None, head, head_bytes: 0, gathered })
     }
@@ -160,13 +149,8 @@ impl RecordBacklog {
         }
         let head = moving.head();
         while moving.done < HEAD_BYTES + bytes {
-            let space = match self.writer.reserve() {
-                Ok(space) => space,
-                // The pool says by itself why it cannot spill.
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Os) => {
-                    return Ok(Move::Full(self.writer.shared()));
-                }
-                Err(error) => return Err(error),
+            let Some(space) = self.writer.try_reserve()? else {
+                return Ok(Move::Full(self.writer.shared()));
             };
             let step;
             if moving.done < HEAD_BYTES {

@@ -1,12 +1,12 @@
 //! A record pipe whose reader has a backlog larger than the ring. It works as an elastic stream
 //! does; see the module above.
 
-use super::{Drainable, Drained, Draining, First, Pass, RecordBacklog, Turns};
+use super::{Drainable, Draining, First, Pass, RecordBacklog, Turns};
 use super::{came_in_time, sleep_until_read_back};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Map;
-use crate::park::{Slept, Timeout, Until, WaitSource};
+use crate::park::{Timeout, Until, WaitSource};
 use crate::pipe::connection::Role;
 use crate::pipe::record::RecordReader;
 use crate::pipe::storage::corrupt;
@@ -77,15 +77,23 @@ impl Drainable for Sides {
     fn pass(&mut self, turns: &Turns<Sides>) -> Result<Pass> {
         let Sides { reader, backlog } = self;
         reader.parts()?;
-        if !RecordBacklog::is_pressed(reader) {
-            return Ok(Pass::default());
+        let mut pass = Pass::default();
+        if RecordBacklog::is_pressed(reader) {
+            let to = (&turns.pool, &turns.bell);
+            pass.add(RecordBacklog::drain(backlog, reader, to, || turns.leaves())?.1);
         }
-        let to = (&turns.pool, &turns.bell);
-        Ok(match RecordBacklog::drain(backlog, reader, to, || turns.leaves())?.1 {
-            Drained::Done => Pass::default(),
-            Drained::More => Pass { more: true, full: Vec::new() },
-            Drained::Full(backlog) => Pass { more: false, full: vec![backlog] },
-        })
+        Ok(pass)
+    }
+
+    fn is_ready(&mut self, turns: &Turns<Sides>) -> Result<bool> {
+        bell::clear(turns.bell.as_fd());
+        let first = self.first()?;
+        if matches!(first, First::Record(..) | First::Nonsense) {
+            return Ok(true);
+        }
+        self.reader.parts()?.0.arm();
+        // Look once more after announcing: records that came before rang no doorbell.
+        Ok(first == First::None && self.reader.is_ready(0)?)
     }
 
     fn waiting(&mut self) -> Result<&WaitCounts> {
@@ -150,7 +158,7 @@ impl ElasticRecordReader {
         loop {
             let mut sides = self.ring.enter()?;
             if self.ring.is_polled() {
-                self.clear_bell();
+                bell::clear(self.ring.bell.as_fd());
             }
             match sides.first()? {
                 First::None => return sides.reader.receive_timeout(buffer, until.timeout()),
@@ -169,7 +177,11 @@ impl ElasticRecordReader {
                     return Ok(Some(bytes));
                 }
                 First::Waiting => {
-                    let backlog = self.waiting(&mut sides)?;
+                    if self.ring.is_polled() {
+                        // Only what is read back from here on, or the writer, makes it readable.
+                        sides.reader.parts()?.0.arm();
+                    }
+                    let backlog = sides.backlog.as_ref().map(RecordBacklog::shared);
                     drop(sides);
                     self.wait_for(backlog, until)?;
                 }
@@ -177,25 +189,11 @@ impl ElasticRecordReader {
         }
     }
 
-    /// Ends that the descriptor is readable because something was read back.
-    fn clear_bell(&self) {
-        bell::clear(self.ring.bell.as_fd());
-    }
-
-    /// Makes the descriptor readable only by what was read back since, or by the writer. Returns
-    /// where to wait for the former.
-    fn waiting(&self, sides: &mut Sides) -> Result<Option<Arc<Backlog>>> {
-        if self.ring.is_polled() {
-            sides.reader.parts()?.0.arm();
-        }
-        Ok(sides.backlog.as_ref().map(RecordBacklog::shared))
-    }
-
-    fn wait_for(&self, backlog: Option<Arc<Backlog>>, until: Until) -> Result<()> {
+    fn wait_for(&mut self, backlog: Option<Arc<Backlog>>, until: Until) -> Result<()> {
         let Some(backlog) = backlog else { return Ok(()) };
         let slept = sleep_until_read_back(&backlog.reader, until)?;
         self.ring.count_wait();
-        self.ring.count_sleep(slept)?;
+        self.ring.after_sleep(slept)?;
         came_in_time(slept)
     }
 
@@ -233,40 +231,10 @@ impl ElasticRecordReader {
 
 impl Waitable for ElasticRecordReader {
     fn source(&mut self) -> &mut dyn WaitSource {
-        self
+        &mut self.ring
     }
 
     fn descriptor_to_poll(&mut self) -> Result<BorrowedFd<'_>> {
         self.poll_descriptor()
-    }
-}
-
-/// It waits by its descriptor, because its records may come to the ring or to the backlog.
-impl WaitSource for ElasticRecordReader {
-    fn is_ready(&mut self, _: u64) -> Result<bool> {
-        self.poll_descriptor()?;
-        let mut sides = self.ring.enter()?;
-        self.clear_bell();
-        match sides.first()? {
-            First::Record(..) | First::Nonsense => Ok(true),
-            First::Waiting => self.waiting(&mut sides).map(|_| false),
-            First::None => {
-                sides.reader.parts()?.0.arm();
-                // Look once more after announcing: records that came before rang no doorbell.
-                sides.reader.is_ready(0)
-            }
-        }
-    }
-
-    fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
-        self.poll_descriptor().map(Some)
-    }
-
-    fn count_wait(&self) {
-        self.ring.count_wait();
-    }
-
-    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
-        self.ring.count_sleep(slept)
     }
 }

@@ -1,7 +1,7 @@
 //! What an elastic reader of records shares with the thread that drains its rings.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Slept, futex};
+use crate::error::{Error, Result};
+use crate::park::{Slept, WaitSource, futex};
 use crate::pipe::end::drain;
 use crate::pool::{Backlog, Pool};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -18,6 +18,8 @@ use weir_sys::threads::OwnedThread;
 /// The longest sleep of the thread. New writers have not heard yet how to wake it, and any writer
 /// may have spoiled the word that it sleeps on.
 const LOOK: Duration = Duration::from_millis(100);
+/// The most backlogs without room that the thread waits for at once.
+const MOST_FULL: usize = 64;
 
 /// Rings that are drained while nobody reads them.
 pub trait Drainable: Send + Sized + 'static {
@@ -25,6 +27,8 @@ pub trait Drainable: Send + Sized + 'static {
     type Memory: std::fmt::Debug + Send + Sync;
     /// What a user calls it, in errors.
     const OBJECT: &'static str;
+    /// The longest sleep of the reader.
+    const MOST_SLEEP: Option<Duration> = None;
 
     /// Returns the line on which writers wake the thread.
     fn line(memory: &Self::Memory) -> &SleepLine;
@@ -32,11 +36,25 @@ pub trait Drainable: Send + Sized + 'static {
     /// Moves what is in full rings to the backlogs, until [`Turns::leaves`] says so.
     fn pass(&mut self, turns: &Turns<Self>) -> Result<Pass>;
 
+    /// Whether the reader finds something. If not, the descriptor becomes readable by what comes.
+    fn is_ready(&mut self, turns: &Turns<Self>) -> Result<bool>;
+
     /// Returns where the reader counts how it waited.
     fn waiting(&mut self) -> Result<&WaitCounts>;
 
     /// Returns a descriptor that is readable once a ring has something.
     fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>>;
+}
+
+/// How the draining of a ring ended.
+#[derive(Debug)]
+pub enum Drained {
+    /// Nothing is left to move.
+    Done,
+    /// The ring may hold more, but somebody else has a turn first.
+    More,
+    /// The pool has no room, and this is where to wait for some.
+    Full(Arc<Backlog>),
 }
 
 /// What is left after a look at all rings.
@@ -46,6 +64,17 @@ pub struct Pass {
     pub more: bool,
     /// Backlogs without room.
     pub full: Vec<Arc<Backlog>>,
+}
+
+impl Pass {
+    /// Adds how the draining of one ring ended.
+    pub fn add(&mut self, drained: Drained) {
+        match drained {
+            Drained::More => self.more = true,
+            Drained::Full(backlog) if self.full.len() < MOST_FULL => self.full.push(backlog),
+            Drained::Done | Drained::Full(_) => {}
+        }
+    }
 }
 
 /// The rings, which the reader and the draining thread use in turn.
@@ -67,8 +96,7 @@ impl<D: Drainable> Turns<D> {
     pub fn enter(&self) -> Result<MutexGuard<'_, D>> {
         if !self.pool.is_here() {
             // The thread may have had the lock at the fork, and then nobody releases it here.
-            let why = "it belongs to the process this one was forked from";
-            return Err(Error::new(ErrorKind::Forked, "read from", D::OBJECT, why));
+            return Err(Error::forked("read from", D::OBJECT));
         }
         // Relaxed, both: a hint, which makes the thread leave the rings soon.
         self.wants.fetch_add(1, Ordering::Relaxed);
@@ -144,21 +172,6 @@ impl<D: Drainable> Draining<D> {
         self.nested.0.is_some()
     }
 
-    /// Counts a wait of the reader.
-    pub fn count_wait(&self) {
-        if let Ok(mut rings) = self.turns.enter()
-            && let Ok(waiting) = rings.waiting()
-        {
-            add(&waiting.waits, 1);
-        }
-    }
-
-    /// Counts a sleep of the reader.
-    pub fn count_sleep(&self, slept: Slept) -> Result<()> {
-        self.turns.enter()?.waiting()?.count_sleep(slept.ns, slept.woken);
-        Ok(())
-    }
-
     /// Returns a descriptor that is readable once a ring has something, or the bell rang.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         let Draining { turns, nested, .. } = self;
@@ -166,6 +179,35 @@ impl<D: Drainable> Draining<D> {
             add(turns.bell.as_fd())?;
             add(turns.enter()?.poll_descriptor()?)
         })
+    }
+}
+
+/// It waits by its descriptor, because the thread may have the rings meanwhile.
+impl<D: Drainable> WaitSource for Draining<D> {
+    fn is_ready(&mut self, _: u64) -> Result<bool> {
+        self.poll_descriptor()?;
+        self.enter()?.is_ready(&self.turns)
+    }
+
+    fn descriptor(&mut self) -> Result<Option<BorrowedFd<'_>>> {
+        self.poll_descriptor().map(Some)
+    }
+
+    fn most_sleep(&self) -> Option<Duration> {
+        D::MOST_SLEEP
+    }
+
+    fn count_wait(&self) {
+        if let Ok(mut rings) = self.enter()
+            && let Ok(waiting) = rings.waiting()
+        {
+            add(&waiting.waits, 1);
+        }
+    }
+
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
+        self.enter()?.waiting()?.count_sleep(slept.ns, slept.woken);
+        Ok(())
     }
 }
 

@@ -3,22 +3,19 @@
 use super::join::join;
 use super::pager::{Pager, Shown, ShownHere};
 use super::share::ShareState;
-use super::{RegionAccount, RegionAdvice, RegionOptions, pages};
-use crate::error::{Error, ErrorKind, Result};
+use super::thread::{Kick, RegionThread};
+use super::{RegionAccount, RegionAdvice, RegionOptions, check_range, pages};
+use crate::error::{Error, Result};
 use crate::memory::{
     ExclusiveFile, FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
     page_bytes,
 };
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, OwnedFd};
 use rustix::mm::Advice as KernelAdvice;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weir_sys::bell;
-use weir_sys::threads::OwnedThread;
 
 /// The variable that lets the kernel page a region, if it is `kernel`.
 const WANTED: &str = "WEIR_REGION_PAGING";
@@ -56,24 +53,16 @@ pub struct MappedRegion {
 
 #[derive(Debug)]
 enum Paged {
-    Served { bytes: FrontBytes, server: Server },
+    Served { bytes: FrontBytes, server: RegionThread<Shared> },
     Kernel { map: KernelPaged, why: String },
 }
 
-/// The thread that serves the faults, and what it shares.
-#[derive(Debug)]
-struct Server {
-    shared: Arc<Shared>,
-    thread: OwnedThread,
-}
-
+/// What the thread that serves the faults shares.
 #[derive(Debug)]
 struct Shared {
     pager: Arc<Mutex<Pager>>,
     share: Option<Arc<ShareState>>,
     front: Arc<RegionFront>,
-    kick: OwnedFd,
-    stops: AtomicBool,
 }
 
 impl Shared {
@@ -89,10 +78,10 @@ impl MappedRegion {
     /// [`ErrorKind::Invalid`]: a size is out of its range. [`ErrorKind::Os`]: the directory of the
     /// file cannot be used, or there are no addresses or threads left.
     pub fn new(bytes: usize, options: &RegionOptions) -> Result<MappedRegion> {
-        let reserved = (bytes as u64).next_multiple_of(page_bytes());
         options.settings(bytes as u64, true, false)?;
+        let reserved = (bytes as u64).next_multiple_of(page_bytes());
         let wanted = std::env::var_os(WANTED).filter(|word| word == "kernel");
-        let memory = RegionMemory::new(options.reserved(bytes as u64).map(|_| reserved as usize)?)?;
+        let memory = RegionMemory::new(reserved as usize)?;
         let front = match wanted {
             Some(_) => Err(format!("{WANTED} asks for it")),
             None => RegionFront::new(&memory).map_err(|why| why.to_string()),
@@ -139,27 +128,17 @@ impl MappedRegion {
         let front = Arc::new(front);
         let shown = ShownHere::new(Arc::clone(&front), settings.pages as usize);
         let shown = Shown::Here(shown);
-        let kick = bell::make(0).map_err(|cause| Error::os("make", "a region", cause))?;
         let pager = Pager::new(memory, settings, transfers, Some(shown))?;
         let (pager, share) = join(options.shared_pool(), pager)?;
-        let shared = Arc::new(Shared { pager, share, front, kick, stops: AtomicBool::new(false) });
-        let serving = Arc::clone(&shared);
-        let thread = OwnedThread::start("weir-region", move || serve(&serving))
-            .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
-        let server = Server { shared, thread };
+        let server = RegionThread::start("weir-region", Shared { pager, share, front }, serve)?;
         Ok(MappedRegion { paged: Paged::Served { bytes: slice, server }, bytes, writes_back: over })
     }
 
     fn pager(&self, operation: &'static str) -> Result<Option<MutexGuard<'_, Pager>>> {
         match &self.paged {
-            Paged::Served { server, .. } if server.shared.front.is_here() => {
-                Ok(Some(server.shared.lock()))
-            }
+            Paged::Served { server, .. } if server.front.is_here() => Ok(Some(server.lock())),
             Paged::Kernel { map, .. } if map.is_here() => Ok(None),
-            _ => {
-                let why = "it belongs to the process this one was forked from";
-                Err(Error::new(ErrorKind::Forked, operation, "the region", why))
-            }
+            _ => Err(Error::forked(operation, "the region")),
         }
     }
 
@@ -168,7 +147,7 @@ impl MappedRegion {
     /// mode only.
     pub fn serves_calls(&self) -> bool {
         match &self.paged {
-            Paged::Served { server, .. } => server.shared.front.serves_calls(),
+            Paged::Served { server, .. } => server.front.serves_calls(),
             Paged::Kernel { .. } => true,
         }
     }
@@ -191,25 +170,16 @@ impl MappedRegion {
         Ok(())
     }
 
-    fn check_range(&self, operation: &'static str, at: usize, bytes: usize) -> Result<()> {
-        if at.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
-            return Ok(());
-        }
-        let why = format!("{bytes} bytes at {at} reach beyond its {} bytes", self.bytes);
-        Err(Error::new(ErrorKind::Invalid, operation, "the region", why))
-    }
-
     /// Brings bytes in before they are touched, as far as memory is free.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: they reach beyond the end. [`ErrorKind::Forked`]: this is a forked
     /// child.
     pub fn will_need(&self, at: usize, bytes: usize) -> Result<()> {
-        self.check_range("read ahead in", at, bytes)?;
+        let (at, bytes) = (at as u64, bytes as u64);
+        check_range("read ahead in", (at, bytes), self.bytes as u64)?;
         match self.pager("read ahead in")? {
-            Some(mut pager) => {
-                super::will_need(&mut pager, pages(at as u64, bytes as u64, page_bytes()))
-            }
+            Some(mut pager) => super::will_need(&mut pager, pages(at, bytes, page_bytes())),
             None => Ok(()),
         }
     }
@@ -243,9 +213,10 @@ impl MappedRegion {
     /// # Errors
     /// As [`MappedRegion::will_need`].
     pub fn dont_need(&self, at: usize, bytes: usize) -> Result<()> {
-        self.check_range("let go of", at, bytes)?;
+        let (at, bytes) = (at as u64, bytes as u64);
+        check_range("let go of", (at, bytes), self.bytes as u64)?;
         if let Some(mut pager) = self.pager("let go of")? {
-            pager.policy().let_go(pages(at as u64, bytes as u64, page_bytes()));
+            pager.policy().let_go(pages(at, bytes, page_bytes()));
         }
         Ok(())
     }
@@ -306,22 +277,11 @@ impl Drop for MappedRegion {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.thread.end(|| {
-            // Release: pairs with the Acquire in `wait`, and with the one in `bring`.
-            self.shared.stops.store(true, Ordering::Release);
-            bell::ring(self.shared.kick.as_fd());
-        });
-    }
-}
-
 /// Serves faults until the region ends.
-fn serve(shared: &Shared) {
-    weir_sys::signals::block_all();
+fn serve(shared: &Shared, kick: &Kick) {
     let mut faults = Vec::with_capacity(16);
     let (mut served, mut here) = (0, None);
-    while wait(shared) {
+    while wait(shared, kick) {
         let taken =
             shared.front.take(&mut |page, writes, thread| faults.push((page, writes, thread)));
         if taken.is_err() {
@@ -335,25 +295,25 @@ fn serve(shared: &Shared) {
         }
         // What fails here is tried again for the next fault.
         let _ = shared.lock().complete();
-        faults.drain(..).for_each(|(page, writes, _)| bring(shared, page, writes));
+        faults.drain(..).for_each(|(page, writes, _)| bring((shared, kick), page, writes));
     }
 }
 
 /// Waits for a fault, for the end of a transfer, or for the end of the region: whether to go on.
-fn wait(shared: &Shared) -> bool {
-    let Some(faults) = shared.front.descriptor() else { return false };
+fn wait(shared: &Shared, kick: &Kick) -> bool {
+    let (Some(faults), Some(bell)) = (shared.front.descriptor(), kick.bell()) else {
+        return false;
+    };
     let mut descriptors =
-        [PollFd::from_borrowed_fd(faults, PollFlags::IN), PollFd::new(&shared.kick, PollFlags::IN)];
+        [faults, bell].map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
     let _ = poll(&mut descriptors, None);
-    // Acquire: pairs with the Release in `Server::drop`.
-    !shared.stops.load(Ordering::Acquire)
+    !kick.stops()
 }
 
 /// Brings a page in, or lets touches of it end in SIGBUS.
-fn bring(shared: &Shared, page: u32, writes: bool) {
+fn bring((shared, kick): (&Shared, &Kick), page: u32, writes: bool) {
     if let Some(share) = &shared.share {
-        // Acquire: pairs with the Release in `Server::drop`.
-        share.wait_until_in(|| shared.stops.load(Ordering::Acquire));
+        share.wait_until_in(|| kick.stops());
     }
     bring_or(|| shared.lock().fetch(page, writes), || drop(shared.front.poison(page)));
 }

@@ -17,6 +17,7 @@ pub(super) mod share;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod thread;
 
 pub use account::RegionAccount;
 pub use mapped::MappedRegion;
@@ -151,48 +152,24 @@ impl Region {
 
     fn lock(&self, operation: &'static str) -> Result<MutexGuard<'_, Pager>> {
         if self.epoch != weir_sys::forks::epoch() {
-            let why = "it belongs to the process this one was forked from";
-            return Err(Error::new(ErrorKind::Forked, operation, "the region", why));
+            return Err(Error::forked(operation, "the region"));
         }
         Ok(self.pager.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn check_range(&self, operation: &'static str, at: u64, bytes: u64) -> Result<()> {
-        let length = self.len();
-        if at.checked_add(bytes).is_some_and(|end| end <= length) {
-            return Ok(());
-        }
-        let why = format!("{bytes} bytes at {at} reach beyond its {length} bytes");
-        Err(Error::new(ErrorKind::Invalid, operation, "the region", why))
-    }
-
-    /// Calls `each` with every part of a range that lies in one page, once the page is in memory.
     fn each_page(
         &self,
         operation: &'static str,
         (at, bytes): (u64, usize),
         writes: bool,
-        mut each: impl FnMut(&RegionMemory, usize, Range<usize>),
+        each: impl FnMut(&RegionMemory, usize, Range<usize>),
     ) -> Result<()> {
-        self.check_range(operation, at, bytes as u64)?;
+        check_range(operation, (at, bytes as u64), self.len())?;
         if let Some(share) = self.share.as_ref().filter(|_| self.epoch == weir_sys::forks::epoch())
         {
             share.wait_until_in(|| false);
         }
-        let mut pager = self.lock(operation)?;
-        let mut done = 0;
-        while done < bytes {
-            let start = at + done as u64;
-            let page = (start / self.page_bytes) as u32;
-            let left = (self.page_bytes - start % self.page_bytes) as usize;
-            let part = left.min(bytes - done);
-            if !pager.policy().is_hot(page, writes) {
-                pager.fetch(page, writes)?;
-            }
-            each(pager.memory(), start as usize, done..done + part);
-            done += part;
-        }
-        Ok(())
+        each_page(&mut *self.lock(operation)?, (at, bytes), writes, each)
     }
 
     /// Reads bytes.
@@ -257,7 +234,7 @@ impl Region {
     /// # Errors
     /// Those of [`Region::read_at`].
     pub fn will_need(&self, at: u64, bytes: u64) -> Result<()> {
-        self.check_range("read ahead in", at, bytes)?;
+        check_range("read ahead in", (at, bytes), self.len())?;
         will_need(&mut *self.lock("read ahead in")?, pages(at, bytes, self.page_bytes))
     }
 
@@ -289,7 +266,7 @@ impl Region {
     /// [`ErrorKind::Invalid`]: they reach beyond the end. [`ErrorKind::Forked`]: this is a forked
     /// child.
     pub fn dont_need(&self, at: u64, bytes: u64) -> Result<()> {
-        self.check_range("let go of", at, bytes)?;
+        check_range("let go of", (at, bytes), self.len())?;
         self.lock("let go of")?.policy().let_go(pages(at, bytes, self.page_bytes));
         Ok(())
     }
@@ -321,6 +298,36 @@ impl Drop for Region {
             let _ = self.flush();
         }
     }
+}
+
+/// Fails if a range reaches beyond the length of a region.
+fn check_range(operation: &'static str, (at, bytes): (u64, u64), length: u64) -> Result<()> {
+    if at.checked_add(bytes).is_some_and(|end| end <= length) {
+        return Ok(());
+    }
+    let why = format!("{bytes} bytes at {at} reach beyond its {length} bytes");
+    Err(Error::new(ErrorKind::Invalid, operation, "the region", why))
+}
+
+/// Calls `each` with every part of a range that lies in one page, once the page is in memory.
+fn each_page(
+    pager: &mut Pager,
+    (at, bytes): (u64, usize),
+    writes: bool,
+    mut each: impl FnMut(&RegionMemory, usize, Range<usize>),
+) -> Result<()> {
+    let (mut done, page_bytes) = (0, pager.memory().page_bytes() as u64);
+    while done < bytes {
+        let start = at + done as u64;
+        let page = (start / page_bytes) as u32;
+        let part = ((page_bytes - start % page_bytes) as usize).min(bytes - done);
+        if !pager.policy().is_hot(page, writes) {
+            pager.fetch(page, writes)?;
+        }
+        each(pager.memory(), start as usize, done..done + part);
+        done += part;
+    }
+    Ok(())
 }
 
 fn places(runs: &[Run], page_bytes: u64, length: u64) -> Vec<(u64, u64)> {

@@ -106,7 +106,8 @@ impl RegionOptions {
         let wanted = bytes.max(self.most_bytes);
         if bytes == 0 || wanted > most_pages * page {
             let most = page * most_pages;
-            let why = format!("{bytes} bytes are out of range: 1 to {most}");
+            let wrong = if bytes == 0 { bytes } else { wanted };
+            let why = format!("{wrong} bytes are out of range: 1 to {most}");
             return Err(Error::new(ErrorKind::Invalid, "make", "a region", why));
         }
         Ok(wanted.next_multiple_of(page))

@@ -38,7 +38,7 @@ impl Shown {
         match self {
             Shown::Here(here) => here.show(run),
             Shown::Shared { toucher, .. } => {
-                toucher.as_ref().map_or(Ok(()), |member| member.show(run, false))
+                toucher.as_ref().map_or(Ok(()), |member| show_in(member, run, false))
             }
         }
     }
@@ -53,7 +53,7 @@ impl Shown {
                 if writes {
                     fronts.note(page);
                 }
-                member.show(run, writes)
+                show_in(member, run, writes)
             }
         }
     }
@@ -64,6 +64,12 @@ impl Shown {
             Shown::Shared { fronts, .. } => Ok(fronts.hide(run)),
         }
     }
+}
+
+/// Shows pages to a member. One in which that fails has died, or touched what it has not mapped: the
+/// file is not at fault, and nobody waits for it.
+fn show_in(member: &MemberFront, run: Run, writes: bool) -> std::io::Result<()> {
+    member.show(run, writes).inspect_err(|_| member.end())
 }
 
 /// The program's side, and which pages touches reach there.

@@ -3,27 +3,30 @@
 use super::heard::Heard;
 use super::join::join;
 use super::pager::{Pager, Shown};
-use super::{RegionAccount, RegionOptions, bring_or};
+use super::thread::{Kick, RegionThread};
+use super::{RegionAccount, RegionOptions, bring_or, check_range, each_page};
 use crate::connect::passing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
     MemberFront, MemberMemory, PageTransfers, RegionMemory, SharedFronts, file_bytes, page_bytes,
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::park::Until;
+use crate::park::ready::wait_ready;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 use weir_sys::bell;
 use weir_sys::forks::ParentOnly;
-use weir_sys::threads::OwnedThread;
 
 /// The first word of both messages, and the version of what they say.
 const WORD: &str = "weir-region 1";
 /// What the owner says to a member that it serves from now on.
 const SERVED: &[u8] = b"weir-region served";
 /// How long each side waits for the other's message.
-const ANSWERS_WITHIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Bytes in a budget of memory with a file behind it, which several processes share. This process
 /// owns it: it has the file and the budget, and serves the faults of the others.
@@ -48,8 +51,7 @@ const ANSWERS_WITHIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// ```
 #[derive(Debug)]
 pub struct SharedRegion {
-    shared: Arc<Owned>,
-    thread: OwnedThread,
+    shared: RegionThread<Owned>,
     bytes: u64,
     writes_back: bool,
 }
@@ -61,8 +63,6 @@ struct Owned {
     fronts: Arc<SharedFronts>,
     /// The members' sockets, which end with the members.
     sockets: Mutex<Vec<(Arc<MemberFront>, Arc<ParentOnly>)>>,
-    kick: ParentOnly,
-    stops: AtomicBool,
     epoch: u32,
 }
 
@@ -74,23 +74,6 @@ impl Owned {
     fn sockets(&self) -> MutexGuard<'_, Vec<(Arc<MemberFront>, Arc<ParentOnly>)>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn kick() -> Result<ParentOnly> {
-    bell::make_own().map_err(|cause| Error::os("make", "a region", cause))
-}
-
-fn forked(operation: &'static str) -> Error {
-    let why = "it belongs to the process this one was forked from";
-    Error::new(ErrorKind::Forked, operation, "the region", why)
-}
-
-fn check_range(operation: &'static str, (at, bytes): (u64, usize), length: u64) -> Result<()> {
-    if at.checked_add(bytes as u64).is_some_and(|end| end <= length) {
-        return Ok(());
-    }
-    let why = format!("{bytes} bytes at {at} reach beyond its {length} bytes");
-    Err(Error::new(ErrorKind::Invalid, operation, "the region", why))
 }
 
 impl SharedRegion {
@@ -130,23 +113,15 @@ impl SharedRegion {
         let shown = Shown::Shared { fronts: Arc::clone(&fronts), toucher: None };
         let pager = Pager::new(memory, settings, transfers, Some(shown))?;
         let (pager, _) = join(options.shared_pool(), pager)?;
-        let shared = Arc::new(Owned {
-            pager,
-            fronts,
-            sockets: Mutex::new(Vec::new()),
-            kick: kick()?,
-            stops: AtomicBool::new(false),
-            epoch: weir_sys::forks::epoch(),
-        });
-        let serving = Arc::clone(&shared);
-        let thread = OwnedThread::start("weir-region", move || serve(&serving))
-            .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
-        Ok(SharedRegion { shared, thread, bytes, writes_back: over })
+        let epoch = weir_sys::forks::epoch();
+        let owned = Owned { pager, fronts, sockets: Mutex::new(Vec::new()), epoch };
+        let shared = RegionThread::start("weir-region", owned, serve)?;
+        Ok(SharedRegion { shared, bytes, writes_back: over })
     }
 
     fn check_here(&self, operation: &'static str) -> Result<()> {
         let is_here = self.shared.epoch == weir_sys::forks::epoch();
-        if is_here { Ok(()) } else { Err(forked(operation)) }
+        if is_here { Ok(()) } else { Err(Error::forked(operation, "the region")) }
     }
 
     /// Lets the process on the other side of a Unix socket join, which calls
@@ -183,7 +158,7 @@ impl SharedRegion {
         self.shared.fronts.add(Arc::clone(&member));
         let socket = Arc::new(socket);
         self.shared.sockets().push((member, Arc::clone(&socket)));
-        bell::ring(self.shared.kick.get());
+        self.shared.kick();
         let number = socket.here().map_err(|cause| failed(cause.into()))?;
         passing::send(number, SERVED, &[]).map_err(|cause| failed(cause.into()))
     }
@@ -208,20 +183,11 @@ impl SharedRegion {
         operation: &'static str,
         (at, bytes): (u64, usize),
         writes: bool,
-        mut each: impl FnMut(&RegionMemory, usize, std::ops::Range<usize>),
+        each: impl FnMut(&RegionMemory, usize, Range<usize>),
     ) -> Result<()> {
         self.check_here(operation)?;
-        check_range(operation, (at, bytes), self.bytes)?;
-        let mut pager = self.shared.lock();
-        let (mut done, page_bytes) = (0, page_bytes());
-        while done < bytes {
-            let start = at + done as u64;
-            let part = ((page_bytes - start % page_bytes) as usize).min(bytes - done);
-            pager.fetch((start / page_bytes) as u32, writes)?;
-            each(pager.memory(), start as usize, done..done + part);
-            done += part;
-        }
-        Ok(())
+        check_range(operation, (at, bytes as u64), self.bytes)?;
+        each_page(&mut self.shared.lock(), (at, bytes), writes, each)
     }
 
     /// Reads bytes, which members may write meanwhile.
@@ -262,11 +228,8 @@ impl SharedRegion {
 
 impl Drop for SharedRegion {
     fn drop(&mut self) {
-        self.thread.end(|| {
-            // Release: pairs with the Acquire in `serve`.
-            self.shared.stops.store(true, Ordering::Release);
-            bell::ring(self.shared.kick.get());
-        });
+        // Before the last flush, since members can write as long as it serves them.
+        self.shared.end();
         if self.writes_back {
             let _ = self.flush();
         }
@@ -276,10 +239,13 @@ impl Drop for SharedRegion {
 /// Waits for a message and the descriptor that comes with it.
 fn hear(socket: BorrowedFd, operation: &'static str) -> Result<(String, Option<OwnedFd>)> {
     let failed = |cause| Error::os(operation, "the region", cause);
-    let ready = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::IN)], Some(&ANSWERS_WITHIN));
-    if ready.map_err(failed)? == 0 {
-        let why = "the process on the other side says nothing";
-        return Err(Error::new(ErrorKind::TimedOut, operation, "the region", why));
+    let until = Until::after(ANSWERS_WITHIN);
+    // A signal ends a wait too.
+    while !wait_ready(socket, PollFlags::IN, until.left()).map_err(failed)? {
+        if until.is_over() {
+            let why = "the process on the other side says nothing";
+            return Err(Error::new(ErrorKind::TimedOut, operation, "the region", why));
+        }
     }
     let mut text = [0; 64];
     let (count, files) = passing::receive_two(socket, &mut text).map_err(failed)?;
@@ -288,17 +254,15 @@ fn hear(socket: BorrowedFd, operation: &'static str) -> Result<(String, Option<O
 }
 
 /// Serves the faults of the members until the region ends.
-fn serve(shared: &Owned) {
-    weir_sys::signals::block_all();
+fn serve(shared: &Owned, kick: &Kick) {
     let mut faults = Vec::new();
-    // Acquire: pairs with the Release in `SharedRegion::drop`.
-    while !shared.stops.load(Ordering::Acquire) {
+    while !kick.stops() {
         let members = {
             let mut sockets = shared.sockets();
             sockets.retain(|(member, _)| !member.is_gone());
             sockets.clone()
         };
-        let heard = wait(shared, &members);
+        let heard = wait(kick, &members);
         for ((member, _), heard) in members.iter().zip(heard) {
             let goes_on = match heard {
                 Heard::Nothing => true,
@@ -325,7 +289,7 @@ fn serve(shared: &Owned) {
 }
 
 /// Waits for a fault of a member, and says what was heard of each.
-fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<Heard> {
+fn wait(kick: &Kick, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<Heard> {
     let mut descriptors = Vec::with_capacity(2 * members.len() + 1);
     for (member, socket) in members {
         let (Some(faults), Some(socket)) = (member.descriptor(), socket.get()) else {
@@ -334,7 +298,7 @@ fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<
         descriptors.push(PollFd::from_borrowed_fd(faults, PollFlags::IN));
         descriptors.push(PollFd::from_borrowed_fd(socket, PollFlags::IN | PollFlags::RDHUP));
     }
-    let Some(kick) = shared.kick.get() else { return Vec::new() };
+    let Some(kick) = kick.bell() else { return Vec::new() };
     descriptors.push(PollFd::from_borrowed_fd(kick, PollFlags::IN));
     let _ = poll(&mut descriptors, None);
     if descriptors.last().is_some_and(|kicked| !kicked.revents().is_empty()) {
@@ -355,8 +319,7 @@ fn wait(shared: &Owned, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<
 /// ```
 #[derive(Debug)]
 pub struct SharedRegionMember {
-    shared: Arc<Joined>,
-    thread: OwnedThread,
+    shared: RegionThread<Joined>,
     /// Threads of this process do not read what another one writes.
     copies: RwLock<()>,
 }
@@ -365,8 +328,6 @@ pub struct SharedRegionMember {
 struct Joined {
     memory: MemberMemory,
     socket: ParentOnly,
-    kick: ParentOnly,
-    stops: AtomicBool,
 }
 
 impl SharedRegionMember {
@@ -396,12 +357,8 @@ impl SharedRegionMember {
             let why = "its owner refused, or ended";
             return Err(Error::new(ErrorKind::Refused, "join", "the region", why));
         }
-        let stops = AtomicBool::new(false);
-        let shared = Arc::new(Joined { memory, socket, kick: kick()?, stops });
-        let watching = Arc::clone(&shared);
-        let thread = OwnedThread::start("weir-member", move || watch(&watching))
-            .map_err(|cause| Error::os("start", "the thread of a region", cause))?;
-        Ok(SharedRegionMember { shared, thread, copies: RwLock::new(()) })
+        let shared = RegionThread::start("weir-member", Joined { memory, socket }, watch)?;
+        Ok(SharedRegionMember { shared, copies: RwLock::new(()) })
     }
 
     /// The length.
@@ -421,9 +378,9 @@ impl SharedRegionMember {
 
     fn check(&self, operation: &'static str, at: u64, bytes: usize) -> Result<()> {
         if !self.shared.memory.is_here() {
-            return Err(forked(operation));
+            return Err(Error::forked(operation, "the region"));
         }
-        check_range(operation, (at, bytes), self.len())
+        check_range(operation, (at, bytes as u64), self.len())
     }
 
     fn outcome(operation: &'static str, copied: bool) -> Result<()> {
@@ -462,27 +419,15 @@ impl SharedRegionMember {
     }
 }
 
-impl Drop for SharedRegionMember {
-    fn drop(&mut self) {
-        self.thread.end(|| {
-            // Release: pairs with the Acquire in `watch`.
-            self.shared.stops.store(true, Ordering::Release);
-            bell::ring(self.shared.kick.get());
-        });
-    }
-}
-
 /// Waits for the end of the owner, or of the member.
-fn watch(shared: &Joined) {
-    weir_sys::signals::block_all();
-    let (Some(socket), Some(kick)) = (shared.socket.get(), shared.kick.get()) else { return };
+fn watch(shared: &Joined, kick: &Kick) {
+    let (Some(socket), Some(bell)) = (shared.socket.get(), kick.bell()) else { return };
     let events = PollFlags::IN | PollFlags::RDHUP;
     let mut descriptors =
-        [PollFd::from_borrowed_fd(socket, events), PollFd::new(&kick, PollFlags::IN)];
+        [PollFd::from_borrowed_fd(socket, events), PollFd::new(&bell, PollFlags::IN)];
     loop {
         let _ = poll(&mut descriptors, None);
-        // Acquire: pairs with the Release in `SharedRegionMember::drop`.
-        if shared.stops.load(Ordering::Acquire) {
+        if kick.stops() {
             return;
         }
         // The owner says nothing more: whatever comes is its end.
