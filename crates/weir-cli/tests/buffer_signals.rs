@@ -4,21 +4,14 @@
 mod common;
 
 use common::WEIR;
-use common::buffer::{Buffer, sample};
+use common::buffer::{Buffer, json, sample};
 use common::port::{Place, refused, said};
-use common::schema;
 use common::until;
 use common::{bound, have};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write, pipe};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
-
-fn json(place: &Place) -> Value {
-    let text = std::fs::read_to_string(place.directory.path().join("json")).expect("written");
-    schema::check_text("weir.buffer/2", text.as_bytes())
-}
 
 #[test]
 fn an_interrupted_buffer_writes_its_figures_and_says_what_is_lost() {
@@ -137,6 +130,35 @@ fn too_little_address_space_names_the_option_that_helps() {
         refused(&output, 1, "ask for less than 1024 MiB with --memory");
         assert!(!said(&output).contains("--spill"), "{}", said(&output));
     }
+}
+
+/// The descriptor to wait at was made when it was first needed: with one too few, a buffer failed after
+/// it had taken bytes, which were lost.
+#[test]
+fn too_few_descriptors_fail_it_before_it_takes_a_byte() {
+    let place = Place::new();
+    let bytes = sample(3_000_000);
+    let mut failed = 0;
+    for most in 5..16 {
+        let mut command = place.command("sh");
+        command.args(["-c", &format!("ulimit -n {most}; exec \"$WEIR\" buffer --memory 1M")]);
+        let mut buffer = Buffer::start_by(command);
+        let fed = buffer.feed(bytes.clone());
+        until("it takes all or ends", || {
+            fed.bytes() >= 3_000_000 || matches!(buffer.child.try_wait(), Ok(Some(_)))
+        });
+        let came = buffer.read();
+        let (status, said) = buffer.end();
+        match status.code() {
+            Some(0) => assert!(came == bytes, "{} of {} with {most}", came.len(), bytes.len()),
+            code => {
+                assert_eq!((code, came.len()), (Some(1), 0), "{said} with {most}");
+                failed += 1;
+            }
+        }
+        fed.all();
+    }
+    assert!(0 < failed && failed < 11, "{failed}");
 }
 
 #[test]

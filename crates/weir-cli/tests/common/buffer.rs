@@ -33,10 +33,16 @@ pub struct Buffer {
 impl Buffer {
     /// `weir buffer ARGS`, between two pipes.
     pub fn start(place: &Place, args: &str) -> Buffer {
+        let mut command = place.command(WEIR);
+        command.arg("buffer").args(args.split_whitespace());
+        Buffer::start_by(command)
+    }
+
+    /// A command that becomes a buffer, between two pipes.
+    pub fn start_by(mut command: Command) -> Buffer {
         let (reader, input) = pipe().expect("a pipe");
         let (output, writer) = pipe().expect("a pipe");
-        let mut command = place.command(WEIR);
-        command.arg("buffer").args(args.split_whitespace()).stdin(reader).stdout(writer);
+        command.stdin(reader).stdout(writer);
         let child = command.spawn().expect("weir starts");
         bound(&child);
         Buffer { child, input: Some(input), output: Some(output) }

@@ -7,7 +7,7 @@
 use super::display::{Display, Shown};
 use super::ends::{BufferInput, BufferOutput, DescriptorKind, can_splice, move_on};
 use super::rate::Rate;
-use super::wait::{Each, wait_for};
+use super::wait::{Each, make_pollable, wait_for};
 use crate::fault::Fault;
 use crate::signals::Heard;
 use rustix::event::{PollFlags, Timespec};
@@ -89,7 +89,8 @@ impl<'a> Flow<'a> {
         (rate, start_bytes): (Option<Rate>, u64),
         (display, heard): (Display<'a>, &'a Heard),
     ) -> Result<Flow<'a>, Fault> {
-        let (writer, reader) = pool.backlog()?;
+        let (mut writer, mut reader) = pool.backlog()?;
+        make_pollable(&mut writer, &mut reader)?;
         let moves = can_splice(&input, &output);
         let asks = input.must_ask() || moves && input.must_ask_to_splice();
         let begun = Instant::now();

@@ -40,6 +40,13 @@ impl Each<bool> {
     }
 }
 
+/// Makes the descriptors that [`wait_for`] polls. Where the kernel has none left, a buffer fails here,
+/// before it has read a byte.
+pub fn make_pollable(writer: &mut BacklogWriter, reader: &mut BacklogReader) -> weir::Result<()> {
+    writer.poll_descriptor()?;
+    reader.poll_descriptor().map(drop)
+}
+
 /// Waits for what is wanted, an error of the output, a signal, or the timeout.
 pub fn wait_for(
     want: Each<bool>,

@@ -55,7 +55,7 @@ fn check(options: &ModelOptions) -> Result<(), Fault> {
     let named = EXPERIMENTS.iter().any(|known| known.name == what) || what == "all";
     let changes = options.pipe_size.is_some() || options.cpus.is_some();
     let refused = [
-        (options.report.is_some() && what != "whatif", "a report"),
+        (options.report.is_some() && what != "whatif", "report"),
         ((changes || !options.faster.is_empty()) && what != "whatif", "what-if options"),
         (options.html.is_some() && !named, "--html"),
         (options.json.file.is_some() && !named && what != "whatif", "--json"),
