@@ -118,14 +118,32 @@ fn http_refuses_what_it_should() {
          -o b2 http://{HOST}:8080/index.html"
     ));
     assert!(two == "10" || two == "11", "{two}");
-    let mut nc = bed.command("nc");
-    nc.args(["-N", "-w", "20", HOST, "8080"]);
-    let nonsense = run_with(nc, b"\0\x01\x02 nonsense\r\n\r\n");
-    assert!(both(&nonsense).starts_with("HTTP/1.1 400 Bad Request"), "{}", both(&nonsense));
-    let mut nc = bed.command("nc");
-    nc.args(["-N", "-w", "20", HOST, "8080"]);
+    let answer = |request: &[u8]| {
+        let mut nc = bed.command("nc");
+        nc.args(["-N", "-w", "20", HOST, "8080"]);
+        both(&run_with(nc, request))
+    };
+    let nonsense = answer(b"\0\x01\x02 nonsense\r\n\r\n");
+    assert!(nonsense.starts_with("HTTP/1.1 400 Bad Request"), "{nonsense}");
     let long = [b"GET / HTTP/1.1\r\nx: ".as_slice(), &[b'a'; 20_000]].concat();
-    assert!(both(&run_with(nc, &long)).starts_with("HTTP/1.1 431"));
+    assert!(answer(&long).starts_with("HTTP/1.1 431"));
+    // So many fields that they are taken, one more, and as many as make a long head.
+    for (fields, status) in [(64, "200"), (65, "431"), (6_000, "431")] {
+        let head = format!("GET / HTTP/1.1\r\n{}\r\n", "x: 12345\r\n".repeat(fields));
+        let told = answer(head.as_bytes());
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{fields} fields: {told}");
+    }
+    // Who speaks HTTP/1.0 is told whether the connection stays, which others take for granted.
+    for (asked, connection) in [
+        ("1.0\r\nConnection: keep-alive", Some("keep-alive")),
+        ("1.0", Some("close")),
+        ("1.1", None),
+        ("1.1\r\nConnection: close", Some("close")),
+    ] {
+        let told = answer(format!("GET / HTTP/{asked}\r\n\r\n").as_bytes());
+        let said = told.lines().find_map(|line| line.strip_prefix("Connection: "));
+        assert_eq!(said, connection, "{asked}: {told}");
+    }
     server.end();
     switch.end();
 }
@@ -144,6 +162,9 @@ fn echo_discard_and_chargen_do_what_their_documents_say() {
     assert!(run_with(nc("7"), &sent).stdout == sent, "the echo differs");
     assert!(run_with(nc("99"), &sent).stdout.is_empty());
     server.said("has left discard: 5");
+    let log = bed.ok(&format!("{WEIR} net log --tun weir0 --kinds flows"));
+    let ended = log.lines().filter(|line| line.contains(": ended, ")).count();
+    assert_eq!((ended, log.contains("failed")), (2, false), "{log}");
     let lines = bed.ok(&format!("sh -c nc${{IFS}}-d${{IFS}}{HOST}${{IFS}}19|head${{IFS}}-c7030"));
     let lines: Vec<&str> = lines.split("\r\n").collect();
     assert_eq!((lines.len(), lines[0].len()), (96, 72));

@@ -127,3 +127,32 @@ fn wget_and_many_streams_of_curl_get_every_byte_and_nothing_is_malformed() {
     server.end();
     host.end_with_checksums_of_tcp();
 }
+
+/// Such connections stayed for ever, with the memory of their terminals, until nobody was served.
+#[test]
+fn clients_that_reset_with_bytes_unread_leave_nothing_behind() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let directory = bed.directory.path().join("served");
+    fs::create_dir(&directory).expect("made");
+    let large = directory.join("large");
+    fs::write(&large, vec![b'x'; 1 << 20]).expect("written");
+    fs::set_permissions(&large, fs::Permissions::from_mode(0o644)).expect("opened to all");
+    let mut switch = bed.switch("--inline");
+    let services = format!("--echo --http {} --telnet sleep${{IFS}}1000", directory.display());
+    let mut server = bed.net(&format!("serve {services} --quiet --tun weir0"));
+    server.said("serve is up at");
+    let mut accepted = 0;
+    for (service, clients) in [("echo", 40), ("http", 40), ("telnet", 5)] {
+        let left = bed.script(&format!("gone.py {service} {clients}"));
+        assert_eq!(left["left"], clients, "{left}");
+        accepted += clients;
+        until(&format!("all clients of {service} are forgotten"), || {
+            let told = figures(&bed);
+            told["connections"] == accepted && told["running"] == 0
+        });
+    }
+    let children = format!("/proc/{0}/task/{0}/children", server.pid());
+    assert_eq!(fs::read_to_string(children).unwrap_or_default(), "", "their commands have ended");
+    server.end();
+    switch.end();
+}

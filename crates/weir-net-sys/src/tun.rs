@@ -71,13 +71,12 @@ impl Tun {
         self.vnet_header && set() == 0
     }
 
-    /// Sets whether reading and writing wait.
+    /// From now on reading and writing do not wait.
     ///
     /// # Errors
     /// Those of fcntl(2).
-    pub fn set_waiting(&self, waits: bool) -> io::Result<()> {
-        let flags = if waits { OFlags::RDWR } else { OFlags::RDWR | OFlags::NONBLOCK };
-        Ok(rustix::fs::fcntl_setfl(&self.file, flags)?)
+    pub fn dont_wait(&self) -> io::Result<()> {
+        Ok(rustix::fs::fcntl_setfl(&self.file, OFlags::RDWR | OFlags::NONBLOCK)?)
     }
 }
 

@@ -20,11 +20,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
+use weir_profile::Span;
 
 /// Schema name of the statistics.
 pub const STATISTICS_SCHEMA: &str = "weir.net.stat/2";
 /// How long attaching may take.
 const ATTACH_TIME: Duration = Duration::from_secs(5);
+/// The first of the ports that are for anybody's short use (RFC 6335, 6).
+const FIRST_DYNAMIC_PORT: u16 = 49_152;
+/// How often other dynamic ports are tried when one is taken.
+const MOST_TRIES: usize = 8;
 /// Capacity for datagrams that the switch has not sent yet; none is ever split in it.
 const RING_BYTES: u64 = 1 << 20;
 
@@ -105,6 +110,34 @@ impl Station {
             station.headers = Some(HeaderFiller::new(host, seed));
         }
         Ok(station)
+    }
+
+    /// Attaches as [`Station::attach`] for the ports `named` of a protocol, and for `dynamic` further
+    /// ones of any number. Returns all of them, in this order.
+    pub(crate) fn attach_ports(
+        switch: &Path,
+        directory: &Path,
+        protocol: u8,
+        named: &[u16],
+        dynamic: usize,
+    ) -> Result<(Station, Vec<u16>)> {
+        let mut tries = if dynamic == 0 { 1 } else { MOST_TRIES };
+        loop {
+            let mut ports = named.to_vec();
+            while ports.len() < named.len() + dynamic {
+                let port = fastrand::u16(FIRST_DYNAMIC_PORT..);
+                if !ports.contains(&port) {
+                    ports.push(port);
+                }
+            }
+            let want = |port: &u16| Want { protocol, port: Some(*port) };
+            let wants: Vec<Want> = ports.iter().map(want).collect();
+            tries -= 1;
+            match Station::attach(switch, directory, &wants) {
+                Err(error) if error.kind() == ErrorKind::Refused && tries > 0 => {}
+                station => return Ok((station?, ports)),
+            }
+        }
     }
 
     fn ask(&mut self, wants: Vec<Want>, path: PathBuf) -> Result<()> {
@@ -299,16 +332,17 @@ impl Sender<'_> {
             drop(span);
             if let Some(header_bytes) = filled {
                 let head = &head[..FROM_STATION_BYTES + header_bytes];
-                return self.put_parts(&[head, front, rest]);
+                // It follows directly on the header.
+                return self.put_parts(spans::SEND.enter_next(), &[head, front, rest]);
             }
         }
         let mut head = [0; MOST_SEND_HEAD_BYTES];
         let head_bytes = message::put_send_head(out, &mut head);
-        self.put_parts(&[&head[..head_bytes], front, rest]);
+        self.put_parts(spans::SEND.enter(), &[&head[..head_bytes], front, rest]);
     }
 
-    fn put_parts(&mut self, parts: &[&[u8]]) {
-        if let Err(error) = spans::SEND.run(|| self.writer.send_parts(parts)) {
+    fn put_parts(&mut self, _span: Span, parts: &[&[u8]]) {
+        if let Err(error) = self.writer.send_parts(parts) {
             self.failure.get_or_insert(error);
         }
     }

@@ -129,6 +129,9 @@ pub trait Stack {
     /// Returns where a connection stands.
     fn phase(&self, id: ConnectionId) -> Phase;
 
+    /// Whether neither side sends any more on a connection; bytes that came before may be unread.
+    fn is_over(&self, id: ConnectionId) -> bool;
+
     /// Shows received bytes where they lie; `see` says how many of them it took. Returns that.
     fn receive(&mut self, id: ConnectionId, see: &mut dyn FnMut(&[u8]) -> usize) -> usize;
 
@@ -141,7 +144,7 @@ pub trait Stack {
     /// Sends no more on a connection.
     fn close(&mut self, id: ConnectionId);
 
-    /// Ends a connection at once, with a reset.
+    /// Ends a connection at once, with a reset unless it is over. What came and is unread is lost.
     fn abort(&mut self, id: ConnectionId);
 
     /// Forgets a connection. One that is not over ends by itself.

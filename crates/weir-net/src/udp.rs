@@ -6,7 +6,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::icmp::Notice;
 use crate::log::{EventReason, FailureEvent, Log};
-use crate::message::{Checksum, MOST_WANTS, Want};
+use crate::message::{Checksum, MOST_WANTS};
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
 use crate::station::{Station, StationMessage};
@@ -16,11 +16,6 @@ use rustix::fd::BorrowedFd;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
-
-/// The first of the ports that are for anybody's short use (RFC 6335, 6).
-const FIRST_DYNAMIC_PORT: u16 = 49_152;
-/// How often other dynamic ports are tried when one is taken.
-const MOST_TRIES: usize = 8;
 
 /// A received message.
 #[derive(Debug)]
@@ -84,26 +79,9 @@ impl UdpEndpoint {
             let why = format!("an endpoint has 1 to {MOST_WANTS} ports, and none is 0");
             return Err(Error::new(ErrorKind::Invalid, "take", "these ports", why));
         }
-        let mut tries = if dynamic == 0 { 1 } else { MOST_TRIES };
-        loop {
-            let mut ports = named.to_vec();
-            while ports.len() < named.len() + dynamic {
-                let port = fastrand::u16(FIRST_DYNAMIC_PORT..);
-                if !ports.contains(&port) {
-                    ports.push(port);
-                }
-            }
-            let want = |port: &u16| Want { protocol: protocol::UDP, port: Some(*port) };
-            let wants: Vec<Want> = ports.iter().map(want).collect();
-            tries -= 1;
-            match Station::attach(switch, directory, &wants) {
-                Err(error) if error.kind() == ErrorKind::Refused && tries > 0 => {}
-                station => {
-                    let (log, counts) = (None, UdpCounts::default());
-                    return Ok(UdpEndpoint { station: station?, ports, log, counts });
-                }
-            }
-        }
+        let bound = Station::attach_ports(switch, directory, protocol::UDP, named, dynamic);
+        let (station, ports) = bound?;
+        Ok(UdpEndpoint { station, ports, log: None, counts: UdpCounts::default() })
     }
 
     /// Writes dropped datagrams and reported errors to this log from now on.

@@ -87,6 +87,29 @@ fn a_reset_right_behind_its_data_is_believed() {
 }
 
 #[test]
+fn what_is_unread_outlives_a_reset_and_not_an_abort() {
+    let mut game = opened(2);
+    for client in 0..2 {
+        let known = game.clients[client];
+        let (sequence, acknowledgement) = (known.expected, known.sent_end);
+        let (flags, window, data_bytes) = (ACK, u16::MAX, 1000);
+        let data = Sent { flags, sequence, acknowledgement, window, data_bytes, ..Sent::default() };
+        game.segment(client, data);
+        game.poll();
+    }
+    forge(&mut game, RST, 0, 0, 0);
+    assert_eq!((game.open(), game.over()), (2, 1));
+    assert_eq!(game.read(0, 400), 400);
+    for connection in 0..2 {
+        game.end(connection, 2);
+    }
+    assert_eq!((game.open(), game.over()), (0, 2));
+    assert_eq!((game.read(0, 1000), game.read(1, 1000)), (0, 0));
+    game.poll();
+    assert_eq!((game.clients[0].resets, game.clients[1].resets), (0, 1));
+}
+
+#[test]
 fn a_flood_of_forged_resets_and_requests_costs_one_answer_a_second() {
     let mut game = opened(1);
     let before = game.clients[0].segments;

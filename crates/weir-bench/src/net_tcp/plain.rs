@@ -81,7 +81,7 @@ pub fn serve(
     buffer_bytes: usize,
     ports: (u16, u16),
 ) -> Result<Infallible, CaseError> {
-    tun.set_waiting(false)?;
+    tun.dont_wait()?;
     let mut device = PlainDevice { tun, mtu: usize::from(mtu) };
     let mut interface =
         Interface::new(Config::new(HardwareAddress::Ip), &mut device, Instant::now());

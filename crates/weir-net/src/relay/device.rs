@@ -184,7 +184,7 @@ fn open(place: &RelayEnd, mtu: u16) -> Result<Tun> {
         let device = Tun::open(&place.device, false).map_err(cannot)?;
         let named = || format!("TUN device {}", quoted(&place.device));
         let cannot = |error| Error::os("configure", named(), error);
-        device.set_waiting(false).map_err(cannot)?;
+        device.dont_wait().map_err(cannot)?;
         tun::configure(&place.device, place.address, place.prefix_bits, mtu).map_err(cannot)?;
         Ok(device)
     };

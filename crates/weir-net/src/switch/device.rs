@@ -57,7 +57,7 @@ impl Device {
 
     /// Makes reads return at once when there is no packet.
     pub fn poll_reads(&self) -> Result<()> {
-        self.tun.set_waiting(false).map_err(|cause| Error::os("read from", self.object(), cause))
+        self.tun.dont_wait().map_err(|cause| Error::os("read from", self.object(), cause))
     }
 
     /// Whether the device puts a header before each packet.

@@ -14,16 +14,13 @@ use crate::outgoing::{Offload, Outgoing};
 use crate::routes::{NextHop, Routes};
 use crate::spans;
 use crate::wire::ipv4::{self, Header, LEAST_HEADER_BYTES, MOST_HEADER_BYTES};
+use crate::wire::ports::{LEAST_TCP_BYTES, TCP_CHECKSUM_AT};
 use rustix::fd::AsFd;
 use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_net_sys::tun::{VNET_HEADER_BYTES, vnet_header};
-
-/// Bytes of a header of TCP without options, and where its checksum lies.
-const TCP_HEADER_BYTES: usize = 20;
-const TCP_CHECKSUM_AT: u16 = 16;
 
 /// The result of sending a datagram.
 pub enum SendResult {
@@ -215,7 +212,7 @@ impl Transmitter {
             Offload::Checksum => 0,
             Offload::Segments(bytes) => bytes,
         };
-        let mut tcp = [0; TCP_HEADER_BYTES];
+        let mut tcp = [0; LEAST_TCP_BYTES];
         if payload.len() < tcp.len() {
             return Err(DropReason::BadMessage);
         }
@@ -229,7 +226,7 @@ impl Transmitter {
         if usize::from(ip_bytes + tcp_bytes) + data_bytes > self.mtu {
             return Err(DropReason::TooBig);
         }
-        Ok(vnet_header(ip_bytes, TCP_CHECKSUM_AT, ip_bytes + tcp_bytes, segment_bytes))
+        Ok(vnet_header(ip_bytes, TCP_CHECKSUM_AT as u16, ip_bytes + tcp_bytes, segment_bytes))
     }
 
     /// Writes one packet: a header, and a part of the payload from where it lies.

@@ -2,9 +2,10 @@
 //! it sends goes to an [`Outlet`] at once, so that no packet waits here and none costs an allocation.
 
 use super::flows::{Challenge, Ends, Flows};
-use super::segment::{ACK, CHECKSUM_AT, LEAST_HEADER_BYTES, Segment};
-use crate::wire::checksum::RunningSum;
-use crate::wire::ipv4::{self, Datagram, Header, protocol};
+use super::segment::{ACK, Segment};
+use crate::outgoing::DEFAULT_TTL;
+use crate::wire::ipv4::{self, Datagram, Header, protocol, pseudo_sum};
+use crate::wire::ports::{LEAST_TCP_BYTES, TCP_CHECKSUM_AT};
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium, PacketMeta};
 use smoltcp::time::Instant;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -12,9 +13,6 @@ use std::num::NonZeroUsize;
 
 /// Longest segment, with its header, that a device cuts.
 const MOST_SEGMENT_BYTES: NonZeroUsize = NonZeroUsize::new(65_535).unwrap();
-
-/// Hops that an acknowledgement made here may take.
-const TTL: u8 = 64;
 
 /// Where packets go.
 pub trait Outlet {
@@ -35,7 +33,7 @@ pub struct DeviceKind {
 impl DeviceKind {
     /// Returns the most data of a segment that is not cut.
     pub fn segment_bytes(&self) -> u16 {
-        self.mtu.saturating_sub((ipv4::LEAST_HEADER_BYTES + LEAST_HEADER_BYTES) as u16)
+        self.mtu.saturating_sub((ipv4::LEAST_HEADER_BYTES + LEAST_TCP_BYTES) as u16)
     }
 }
 
@@ -107,8 +105,9 @@ fn note_sent(flows: &mut Flows, packet: &[u8], segment_bytes: Option<u16>) {
 fn put_pseudo_checksum(packet: &mut [u8]) {
     let Ok(datagram) = Datagram::check(packet) else { return };
     let (header, begin) = (datagram.header(), datagram.header_bytes());
-    let sum = !pseudo_sum(header.source, header.destination, datagram.payload().len()).finish();
-    if let Some(to) = packet.get_mut(begin + CHECKSUM_AT..begin + CHECKSUM_AT + 2) {
+    let bytes = datagram.payload().len();
+    let sum = !pseudo_sum(protocol::TCP, header.source, header.destination, bytes).finish();
+    if let Some(to) = packet.get_mut(begin + TCP_CHECKSUM_AT..begin + TCP_CHECKSUM_AT + 2) {
         to.copy_from_slice(&sum.to_be_bytes());
     }
 }
@@ -121,14 +120,14 @@ pub fn acknowledge(
     kind: DeviceKind,
     outlet: &mut dyn Outlet,
 ) {
-    let mut segment = [0; LEAST_HEADER_BYTES];
+    let mut segment = [0; LEAST_TCP_BYTES];
     segment[..2].copy_from_slice(&port.to_be_bytes());
     segment[2..4].copy_from_slice(&remote.port().to_be_bytes());
     segment[4..8].copy_from_slice(&challenge.sequence.to_be_bytes());
     segment[8..12].copy_from_slice(&challenge.acknowledgement.to_be_bytes());
-    (segment[12], segment[13]) = (((LEAST_HEADER_BYTES / 4) << 4) as u8, ACK);
+    (segment[12], segment[13]) = (((LEAST_TCP_BYTES / 4) << 4) as u8, ACK);
     segment[14..16].copy_from_slice(&challenge.window.to_be_bytes());
-    let mut sum = pseudo_sum(address, *remote.ip(), segment.len());
+    let mut sum = pseudo_sum(protocol::TCP, address, *remote.ip(), segment.len());
     let checksum = if kind.offloads {
         // The device adds the rest.
         !sum.finish()
@@ -136,7 +135,7 @@ pub fn acknowledge(
         sum.add(&segment);
         sum.finish()
     };
-    segment[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+    segment[TCP_CHECKSUM_AT..TCP_CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
     let total_bytes = ipv4::LEAST_HEADER_BYTES + segment.len();
     let header = Header {
         tos: 0,
@@ -145,7 +144,7 @@ pub fn acknowledge(
         dont_fragment: false,
         more_fragments: false,
         offset_bytes: 0,
-        ttl: TTL,
+        ttl: DEFAULT_TTL,
         protocol: protocol::TCP,
         source: address,
         destination: *remote.ip(),
@@ -155,17 +154,6 @@ pub fn acknowledge(
             packet[bytes..].copy_from_slice(&segment);
         }
     });
-}
-
-/// Returns the sum of the pseudo-header of a segment of this length (RFC 9293, 3.1).
-pub fn pseudo_sum(source: Ipv4Addr, destination: Ipv4Addr, segment_bytes: usize) -> RunningSum {
-    let mut sum = RunningSum::new();
-    sum.add(&source.octets());
-    sum.add(&destination.octets());
-    sum.add_word(u16::from(protocol::TCP));
-    // Fits: a datagram has at most 65,535 bytes.
-    sum.add_word(segment_bytes as u16);
-    sum
 }
 
 impl phy::Device for PacketDevice<'_> {

@@ -15,10 +15,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The first of the ports that are for anybody's short use (RFC 6335, 6).
-const FIRST_DYNAMIC_PORT: u16 = 49_152;
-/// How often other dynamic ports are tried when one is taken.
-const MOST_TRIES: usize = 8;
 /// Most messages taken before the stack gets its turn.
 const MOST_AT_ONCE: usize = 256;
 
@@ -67,16 +63,8 @@ impl TcpEndpoint {
     /// # Errors
     /// Those of [`Station::attach`].
     pub fn dynamic(switch: &Path, directory: &Path) -> Result<TcpEndpoint> {
-        let mut tries = MOST_TRIES;
-        loop {
-            let port = fastrand::u16(FIRST_DYNAMIC_PORT..);
-            let want = Want { protocol: protocol::TCP, port: Some(port) };
-            tries -= 1;
-            match Station::attach(switch, directory, &[want]) {
-                Err(error) if error.kind() == ErrorKind::Refused && tries > 0 => {}
-                station => return Ok(TcpEndpoint::over(station?, port)),
-            }
-        }
+        let (station, ports) = Station::attach_ports(switch, directory, protocol::TCP, &[], 1)?;
+        Ok(TcpEndpoint::over(station, ports[0]))
     }
 
     fn over(station: Station, dynamic_port: u16) -> TcpEndpoint {

@@ -142,13 +142,14 @@ impl HttpConnection {
                 let method = request.method.unwrap_or_default();
                 let path = request.path.unwrap_or_default();
                 let told = format!("{method} {path}");
-                let closes = closes(&request);
-                let (status, answer) = respond(jail, method, path, closes);
+                let (status, answer) = respond(jail, method, path, afterwards(&request));
                 (answer, told, status, taken)
             }
-            partial => {
-                let status = if partial.is_ok() { 431 } else { 400 };
-                (refusal(status, true), String::from("(no request)"), status, self.received.len())
+            other => {
+                let is_long = matches!(other, Ok(_) | Err(httparse::Error::TooManyHeaders));
+                let status = if is_long { 431 } else { 400 };
+                let answer = refusal(status, Afterwards::Closes);
+                (answer, String::from("(no request)"), status, self.received.len())
             }
         };
         let bytes = answer.body.as_ref().map_or(0, |body| body.end);
@@ -158,9 +159,29 @@ impl HttpConnection {
     }
 }
 
-/// Whether the client wants no further answer on the connection, or must not get one: a body of a
-/// request would be taken for the next request.
-fn closes(request: &httparse::Request<'_, '_>) -> bool {
+/// What becomes of the connection after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Afterwards {
+    Closes,
+    Stays,
+    /// It stays, and a client of HTTP/1.0 has to be told (RFC 9112, C.2.2).
+    StaysAsAsked,
+}
+
+impl Afterwards {
+    /// Returns the field of a head that says so.
+    fn field(self) -> &'static str {
+        match self {
+            Afterwards::Closes => "Connection: close\r\n",
+            Afterwards::Stays => "",
+            Afterwards::StaysAsAsked => "Connection: keep-alive\r\n",
+        }
+    }
+}
+
+/// Returns what becomes of the connection. It closes where the client wants no further answer, or
+/// must not get one: a body of a request would be taken for the next request.
+fn afterwards(request: &httparse::Request<'_, '_>) -> Afterwards {
     let has = |name| fields(request, name);
     let words = |value: &[u8], word: &str| {
         let value = String::from_utf8_lossy(value).to_ascii_lowercase();
@@ -170,7 +191,12 @@ fn closes(request: &httparse::Request<'_, '_>) -> bool {
     let kept = has("connection").any(|field| words(field.value, "keep-alive"));
     let has_body = has("transfer-encoding").next().is_some()
         || has("content-length").any(|field| field.value != b"0");
-    asked || has_body || (request.version == Some(0) && !kept)
+    match request.version {
+        _ if asked || has_body => Afterwards::Closes,
+        Some(0) if kept => Afterwards::StaysAsAsked,
+        Some(0) => Afterwards::Closes,
+        _ => Afterwards::Stays,
+    }
 }
 
 fn fields<'a>(
@@ -180,12 +206,14 @@ fn fields<'a>(
     request.headers.iter().filter(move |field| field.name.eq_ignore_ascii_case(name))
 }
 
-fn respond(jail: &Jail, method: &str, path: &str, closes: bool) -> (u16, Answer) {
+fn respond(jail: &Jail, method: &str, path: &str, afterwards: Afterwards) -> (u16, Answer) {
     if !matches!(method, "GET" | "HEAD") {
-        return (405, refusal(405, true));
+        return (405, refusal(405, Afterwards::Closes));
     }
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    let Some(name) = path.strip_prefix('/') else { return (400, refusal(400, true)) };
+    let Some(name) = path.strip_prefix('/') else {
+        return (400, refusal(400, Afterwards::Closes));
+    };
     let mut name: Vec<u8> = percent_decode(name.as_bytes()).collect();
     if name.is_empty() || name.ends_with(b"/") {
         name.extend_from_slice(b"index.html");
@@ -195,9 +223,9 @@ fn respond(jail: &Jail, method: &str, path: &str, closes: bool) -> (u16, Answer)
     match opened {
         Ok((file, size)) => {
             let kind = content_type(&name);
-            let head = head(200, size, kind, closes);
+            let head = head(200, size, kind, afterwards);
             let body = (method == "GET").then_some(Body { file, offset: 0, end: size });
-            (200, Answer { head, sent: 0, body, closes })
+            (200, Answer { head, sent: 0, body, closes: afterwards == Afterwards::Closes })
         }
         Err(refused) => {
             let status = match refused {
@@ -205,7 +233,7 @@ fn respond(jail: &Jail, method: &str, path: &str, closes: bool) -> (u16, Answer)
                 Refusal::Access | Refusal::Exists => 403,
                 Refusal::Full | Refusal::Trouble => 503,
             };
-            let mut answer = refusal(status, closes);
+            let mut answer = refusal(status, afterwards);
             if method == "HEAD" {
                 let end = answer.head.windows(4).position(|four| four == b"\r\n\r\n");
                 answer.head.truncate(end.map_or(usize::MAX, |at| at + 4));
@@ -215,9 +243,9 @@ fn respond(jail: &Jail, method: &str, path: &str, closes: bool) -> (u16, Answer)
     }
 }
 
-fn head(status: u16, length_bytes: u64, kind: &str, closes: bool) -> Vec<u8> {
+fn head(status: u16, length_bytes: u64, kind: &str, afterwards: Afterwards) -> Vec<u8> {
     let reason = reason(status);
-    let connection = if closes { "Connection: close\r\n" } else { "" };
+    let connection = afterwards.field();
     let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
     format!(
         "HTTP/1.1 {status} {reason}\r\nServer: weir\r\nContent-Type: {kind}\r\n\
@@ -226,11 +254,11 @@ fn head(status: u16, length_bytes: u64, kind: &str, closes: bool) -> Vec<u8> {
     .into_bytes()
 }
 
-fn refusal(status: u16, closes: bool) -> Answer {
+fn refusal(status: u16, afterwards: Afterwards) -> Answer {
     let text = format!("{status} {}\n", reason(status));
-    let mut head = head(status, text.len() as u64, "text/plain", closes);
+    let mut head = head(status, text.len() as u64, "text/plain", afterwards);
     head.extend_from_slice(text.as_bytes());
-    Answer { head, sent: 0, body: None, closes }
+    Answer { head, sent: 0, body: None, closes: afterwards == Afterwards::Closes }
 }
 
 fn reason(status: u16) -> &'static str {

@@ -1,9 +1,7 @@
 //! The header of a segment of TCP (RFC 9293, 3.1), as far as this side looks at it.
 
-/// Bytes of a header without options.
-pub const LEAST_HEADER_BYTES: usize = 20;
-/// Where the checksum lies in a header.
-pub const CHECKSUM_AT: usize = 16;
+use crate::wire::ports::LEAST_TCP_BYTES;
+
 /// Flags.
 pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;
@@ -36,8 +34,8 @@ pub struct Segment {
 impl Segment {
     /// Looks at the payload of an IP datagram; `None` where that is shorter than its header.
     pub fn of(payload: &[u8]) -> Option<Segment> {
-        let header = payload.first_chunk::<LEAST_HEADER_BYTES>()?;
-        let header_bytes = (usize::from(header[12] >> 4) * 4).max(LEAST_HEADER_BYTES);
+        let header = payload.first_chunk::<LEAST_TCP_BYTES>()?;
+        let header_bytes = (usize::from(header[12] >> 4) * 4).max(LEAST_TCP_BYTES);
         let data_bytes = payload.len().checked_sub(header_bytes)?;
         let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let long = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
@@ -68,7 +66,7 @@ impl Segment {
     /// Returns by how many bits its sender shifts windows, if the options of `payload`, which it was
     /// made of, say so.
     pub fn window_shift(&self, payload: &[u8]) -> Option<u8> {
-        let mut options = payload.get(LEAST_HEADER_BYTES..self.header_bytes)?;
+        let mut options = payload.get(LEAST_TCP_BYTES..self.header_bytes)?;
         loop {
             match *options {
                 [1, ref rest @ ..] => options = rest,
@@ -92,8 +90,8 @@ mod tests {
     use super::*;
 
     fn with_options(options: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0; LEAST_HEADER_BYTES];
-        bytes[12] = ((LEAST_HEADER_BYTES + options.len()) as u8 / 4) << 4;
+        let mut bytes = vec![0; LEAST_TCP_BYTES];
+        bytes[12] = ((LEAST_TCP_BYTES + options.len()) as u8 / 4) << 4;
         bytes.extend_from_slice(options);
         bytes
     }

@@ -252,10 +252,12 @@ impl TcpServer {
             }
             more |= moved >= TURN_BYTES;
             let idle_ns = if connection.terminal.is_some() { IDLE_TERMINAL_NS } else { IDLE_NS };
-            if now_ns.saturating_sub(connection.active_ns) >= idle_ns {
+            let is_idle = now_ns.saturating_sub(connection.active_ns) >= idle_ns;
+            // What came before a reset is still served, unless nobody takes it.
+            if is_idle || (moved == 0 && stack.is_over(*id)) {
                 stack.abort(*id);
             }
-            let phase = stack.phase(*id);
+            let mut phase = stack.phase(*id);
             // The last bytes of a client came in this turn: the next one, at once, ends this.
             more |= matches!(phase, Phase::Open { receives: false, .. }) && moved > 0;
             if matches!(phase, Phase::Open { receives: false, sends: true }) && moved == 0 {
@@ -264,6 +266,7 @@ impl TcpServer {
                     || connection.http.is_idle()
                 {
                     stack.close(*id);
+                    phase = stack.phase(*id);
                 }
             }
             let is_over = matches!(phase, Phase::Closed | Phase::Finished)

@@ -4,14 +4,14 @@
 //! listening on each port while there is room, and gives up connections that are never completed, so
 //! that a flood of SYNs does not keep out those who mean it.
 
-use super::device::{self, DeviceKind, Outlet, PacketDevice, pseudo_sum};
+use super::device::{self, DeviceKind, Outlet, PacketDevice};
 use super::flows::{Ends, Flow, Flows, Verdict};
 use super::segment::{ACK, RST, SYN, Segment, is_before};
 use super::stalls::{Held, StallClock, waits_for};
 use super::{Accepted, ConnectionFigures, ConnectionId, Phase, Stack, TcpCounts};
 use crate::log::FlowChange;
 use crate::message::Attached;
-use crate::wire::ipv4::Datagram;
+use crate::wire::ipv4::{Datagram, protocol, pseudo_sum};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::{Duration, Instant};
@@ -311,7 +311,7 @@ fn instant(now_ns: u64) -> Instant {
 /// Whether the checksum of a segment is right.
 fn is_sound(datagram: &Datagram<'_>) -> bool {
     let (header, payload) = (datagram.header(), datagram.payload());
-    let mut sum = pseudo_sum(header.source, header.destination, payload.len());
+    let mut sum = pseudo_sum(protocol::TCP, header.source, header.destination, payload.len());
     sum.add(payload);
     sum.finish() == 0
 }
@@ -411,6 +411,10 @@ impl Stack for SmolStack {
         }
     }
 
+    fn is_over(&self, id: ConnectionId) -> bool {
+        self.socket(id).is_none_or(|socket| socket.state() == State::Closed)
+    }
+
     fn receive(&mut self, id: ConnectionId, see: &mut dyn FnMut(&[u8]) -> usize) -> usize {
         let Some(socket) = self.socket_mut(id) else { return 0 };
         let seen = socket.recv(|bytes| {
@@ -444,6 +448,8 @@ impl Stack for SmolStack {
     fn abort(&mut self, id: ConnectionId) {
         if let Some(socket) = self.socket_mut(id) {
             socket.abort();
+            // The buffer is a ring, which shows its bytes in two pieces at most.
+            while socket.recv(|bytes| (bytes.len(), bytes.len())).is_ok_and(|bytes| bytes > 0) {}
         }
     }
 

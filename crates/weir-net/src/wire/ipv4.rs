@@ -1,6 +1,7 @@
 //! Headers of the Internet Protocol (RFC 791 3.1): a checked view of a datagram, and a writer.
 
-use super::{address, checksum, word};
+use super::checksum::{self, RunningSum};
+use super::{address, word};
 use std::net::Ipv4Addr;
 
 /// Most bytes of a datagram, its header included.
@@ -111,6 +112,23 @@ impl Header {
             destination: address(bytes, 16),
         }
     }
+}
+
+/// Sums the pseudo-header, which the checksums of TCP and UDP cover beside a payload of `bytes` bytes
+/// (RFC 768; RFC 9293, 3.1).
+pub(crate) fn pseudo_sum(
+    protocol: u8,
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    bytes: usize,
+) -> RunningSum {
+    let mut sum = RunningSum::new();
+    sum.add(&source.octets());
+    sum.add(&destination.octets());
+    sum.add_word(u16::from(protocol));
+    // Fits: a datagram has at most 65,535 bytes.
+    sum.add_word(bytes as u16);
+    sum
 }
 
 /// Reads the header of a whole datagram of `bytes` bytes, whatever its checksum, addresses and

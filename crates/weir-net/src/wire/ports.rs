@@ -2,12 +2,14 @@
 
 use super::ipv4::protocol;
 
-/// Bytes of the TCP header that a first fragment must have: all but its options.
+/// Bytes of the TCP header without its options. A first fragment must have them.
 ///
 /// RFC 1858 3.1 wants the fields that decide about a segment in one fragment, and names 16 bytes as
 /// an example; here the checksum and the urgent pointer count too. No link makes such fragments:
 /// the smallest MTU, 68 bytes, leaves 48 bytes after a header without options.
 pub const LEAST_TCP_BYTES: usize = 20;
+/// Where the checksum lies in the TCP header.
+pub const TCP_CHECKSUM_AT: usize = 16;
 
 /// Source and destination port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

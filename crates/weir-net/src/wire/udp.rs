@@ -1,7 +1,6 @@
 //! The User Datagram Protocol (RFC 768): a checked view, and a writer.
 
-use super::checksum::RunningSum;
-use super::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol};
+use super::ipv4::{LEAST_HEADER_BYTES, MOST_BYTES, protocol, pseudo_sum};
 use super::word;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -41,7 +40,7 @@ impl<'a> UdpDatagram<'a> {
     ) -> Result<UdpDatagram<'a>, Malformed> {
         let datagram = UdpDatagram::check_length(payload)?;
         if datagram.has_checksum() {
-            let mut sum = pseudo_header(source, destination, word(payload, 4));
+            let mut sum = pseudo_sum(protocol::UDP, source, destination, datagram.bytes.len());
             sum.add(datagram.bytes);
             if sum.finish() != 0 {
                 return Err(Malformed::Checksum);
@@ -131,26 +130,16 @@ pub fn header(
     if payload.len() > MOST_PAYLOAD_BYTES {
         return None;
     }
-    let bytes = (HEADER_BYTES + payload.len()) as u16;
+    let bytes = HEADER_BYTES + payload.len();
     let mut header = [0; HEADER_BYTES];
     header[0..2].copy_from_slice(&source.port().to_be_bytes());
     header[2..4].copy_from_slice(&destination.port().to_be_bytes());
-    header[4..6].copy_from_slice(&bytes.to_be_bytes());
-    let mut sum = pseudo_header(*source.ip(), *destination.ip(), bytes);
+    header[4..6].copy_from_slice(&(bytes as u16).to_be_bytes());
+    let mut sum = pseudo_sum(protocol::UDP, *source.ip(), *destination.ip(), bytes);
     sum.add(&header);
     sum.add(payload);
     // 0 means no checksum; all ones is the same number.
     let checksum = if sum.finish() == 0 { 0xffff } else { sum.finish() };
     header[6..8].copy_from_slice(&checksum.to_be_bytes());
     Some(header)
-}
-
-/// Sums the pseudo-header, which the checksum covers beside the user datagram.
-fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, length: u16) -> RunningSum {
-    let mut sum = RunningSum::new();
-    sum.add(&source.octets());
-    sum.add(&destination.octets());
-    sum.add_word(u16::from(protocol::UDP));
-    sum.add_word(length);
-    sum
 }

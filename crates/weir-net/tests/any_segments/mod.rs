@@ -205,6 +205,11 @@ impl Game {
         self.connections.iter().filter(open).count()
     }
 
+    /// Connections on which neither side sends any more.
+    pub fn over(&self) -> usize {
+        self.connections.iter().filter(|it| self.stack.is_over(it.id)).count()
+    }
+
     /// Connections that were accepted so far.
     pub fn connections(&self) -> usize {
         self.connections.len()
