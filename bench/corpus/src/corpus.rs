@@ -5,6 +5,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use weir_measure::programs::find_program;
 
 /// The corpus as `pipelines.toml` lists it.
 #[derive(Debug, Deserialize)]
@@ -110,9 +111,8 @@ impl Pipeline {
 
 /// Finds a program in PATH, or where Debian puts those of administrators.
 pub fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let own = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(own).map(|dir| dir.join(program)).find(|file| file.is_file())
+    let names = ["", "/usr/sbin", "/sbin"].map(|directory| Path::new(directory).join(program));
+    names.iter().find_map(|name| find_program(name))
 }
 
 #[cfg(test)]

@@ -42,6 +42,25 @@ fn what_cannot_be_executed_is_126() {
     assert!(ran.stderr().contains("is a directory"), "{}", ran.stderr());
 }
 
+/// Shells pass over directories where they search for a command. exec(2) does not: it says that it
+/// is not permitted.
+#[test]
+fn a_directory_that_is_named_without_a_slash_is_no_command() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(directory.path().join("tool")).expect("made");
+    let path = format!("{}:/usr/bin:/bin", directory.path().display());
+    for name in ["..", "tool"] {
+        for program in [&[WEIR, "run"][..], &["bash", "-c"]] {
+            let mut command = Command::new(program[0]);
+            let output = command.args(&program[1..]).arg(name).env("PATH", &path).output();
+            let output = output.expect("it starts");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(127), "{program:?} {name}: {said}");
+            assert!(said.contains("command not found"), "{program:?} {name}: {said}");
+        }
+    }
+}
+
 #[test]
 fn a_script_without_a_first_line_is_the_shell_s() {
     let directory = tempfile::tempdir().expect("a directory");

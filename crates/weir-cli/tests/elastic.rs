@@ -120,6 +120,18 @@ fn a_directory_that_is_missing_costs_a_line_and_no_bytes() {
     assert!(said.ends_with("using memory only\n"), "{said}");
 }
 
+/// To the kernel, memory with a descriptor is a file.
+#[test]
+fn a_limit_on_the_size_of_files_below_the_buffer_s_memory_fails_it_with_the_reason() {
+    let run = "$WEIR run -q --elastic=1 'head -c 3000000 /dev/zero | wc -c'";
+    let output = Place::new().bash(&format!("ulimit -f 100; {run}"));
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("File too large") && said.contains("bytes may be lost"), "{said}");
+    let output = Place::new().bash(&format!("ulimit -f 300000; {run}"));
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"3000000\n"[..]));
+}
+
 #[test]
 fn what_a_run_has_shown_is_used_by_the_next() {
     truth(|| {

@@ -34,6 +34,18 @@ fn what_a_stage_read_is_not_what_came_through_its_pipe() {
     assert!(ran.json["stages"][1]["pipe_bytes_out"].is_null());
 }
 
+/// The verdict can only say that no stage was busy: the process that its reader waits for is none.
+#[test]
+fn a_note_says_that_a_process_left_running_has_the_pipe_open() {
+    let noted = |text: &str| {
+        let notes = pipeline(text).json["notes"].to_string();
+        notes.contains("still had pipe 1->2 open; stage 2 ended")
+    };
+    assert!(noted("bash -c 'sleep 1.5 & echo hi' | cat"));
+    assert!(!noted("bash -c 'sleep 1.5 > /dev/null & echo hi' | cat"));
+    assert!(!noted("bash -c 'sleep 1; echo hi' | cat"));
+}
+
 #[test]
 fn what_tee_writes_into_a_file_counts() {
     let directory = tempfile::tempdir().expect("a directory");

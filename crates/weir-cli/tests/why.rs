@@ -1,5 +1,7 @@
 //! `weir why`: what a process waits for, staged case by case (docs/contracts/why.md).
 
+#[path = "why/calls.rs"]
+mod calls;
 mod common;
 
 use common::{WEIR, bound, have, quota, schema, until};
@@ -287,6 +289,17 @@ fn a_socket_names_the_process_behind_it() {
     let seen = says(child, &["waits for data on", "sleeps"]);
     assert_eq!(seen["chain"][1]["pid"].as_i64(), Some(staged.id().into()));
     assert_eq!(seen["chain"][0]["kind"], "socket");
+}
+
+/// The child was once said to wait for itself, since its parent has both ends too.
+#[test]
+fn of_two_that_have_both_ends_of_a_socket_the_other_one_is_the_peer() {
+    let text = "import os, socket, time\na, b = socket.socketpair()\nchild = os.fork()\n\
+        if child == 0: a.recv(1)\n\
+        print(child, flush=True)\ntime.sleep(1000)\n";
+    let (staged, child) = Staged::python(text);
+    let seen = says(child, &["waits for data on", "sleeps"]);
+    assert_eq!(seen["chain"][1]["pid"].as_i64(), Some(staged.id().into()));
 }
 
 /// The process was once said to wait for itself, in a circle.

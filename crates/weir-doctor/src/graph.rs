@@ -276,4 +276,6 @@ impl Sets {
 #[cfg(test)]
 mod function_tests;
 #[cfg(test)]
+mod line_tests;
+#[cfg(test)]
 mod tests;

@@ -63,17 +63,50 @@ pub enum Cause {
     Lock {
         /// The file that is locked; `None` for a lock in memory.
         path: Option<String>,
-        /// The processes that hold it.
+        /// The other processes that hold it.
         holders: Vec<i32>,
+        /// Whether the process holds it itself.
+        own: bool,
     },
-    /// A lock or a condition of another thread of its own.
-    Threads,
+    /// A semaphore of System V, which any process that may use it can raise.
+    Semaphore,
+    /// A message queue.
+    Queue {
+        /// Its name, of a queue of POSIX.
+        path: Option<String>,
+        /// Whether it waits for room, and not for a message.
+        writes: bool,
+    },
+    /// A lock or a condition in its own memory.
+    Threads {
+        /// Whether it has no other thread.
+        alone: bool,
+        /// Whether it waits for a limited time.
+        timed: bool,
+    },
     /// The end of a child.
     Child {
         /// Its children.
         children: Vec<i32>,
         /// Whether the process that looks is one of them: then the others say nothing.
         looker: bool,
+    },
+    /// The end, or the `exec`, of a child that uses its memory until then (`vfork`).
+    Vfork {
+        /// The child.
+        child: Option<i32>,
+    },
+    /// The end of any of these processes, which need not be its children.
+    Ends {
+        /// The processes.
+        of: Vec<i32>,
+    },
+    /// A connection that it asked for.
+    Connect {
+        /// To what.
+        peer: Box<Peer>,
+        /// The processes that listen there and have taken no connection for a while.
+        listeners: Vec<i32>,
     },
     /// A socket.
     Socket {
@@ -83,7 +116,17 @@ pub enum Cause {
         writes: bool,
     },
     /// A file, a disk, a terminal or a device.
-    File(FileWait),
+    File {
+        /// Which.
+        wait: FileWait,
+        /// Whether it waits for room to write; `None` where it neither reads nor writes.
+        writes: Option<bool>,
+    },
+    /// A signal.
+    Signal {
+        /// How long it waits at most.
+        most_ns: Option<u64>,
+    },
     /// The time that it asked for.
     Sleep {
         /// How long it wanted to sleep in all.
@@ -187,6 +230,9 @@ impl Cause {
         match self {
             Cause::Pipe(pipe) => pipe.others.clone(),
             Cause::Child { children, .. } => children.clone(),
+            Cause::Vfork { child } => child.iter().copied().collect(),
+            Cause::Ends { of } => of.clone(),
+            Cause::Connect { listeners, .. } => listeners.clone(),
             Cause::Lock { holders, .. } => holders.clone(),
             Cause::Ended { parent } => parent.iter().copied().collect(),
             Cause::Stopped(Stop::Debugger(pid)) => Vec::from([*pid]),
@@ -204,18 +250,19 @@ impl Cause {
         match self {
             Cause::Computes { .. } => 13,
             Cause::Cpu { .. } | Cause::Quota { .. } | Cause::Frozen => 12,
-            Cause::File(_) | Cause::Open { .. } => 11,
+            Cause::File { .. } | Cause::Open { .. } => 11,
             // Who reads what the looker writes says nothing about others.
             Cause::Pipe(pipe) if pipe.looker && pipe.others.is_empty() => 1,
             Cause::Pipe(_) => 10,
             Cause::Lock { .. } => 9,
-            Cause::Socket { .. } => 8,
+            Cause::Socket { .. } | Cause::Connect { .. } => 8,
+            Cause::Semaphore | Cause::Queue { .. } => 8,
             Cause::Stopped(_) => 7,
             Cause::Sleep { .. } => 6,
-            Cause::Events { .. } => 5,
-            Cause::Threads => 4,
+            Cause::Events { .. } | Cause::Signal { .. } => 5,
+            Cause::Threads { .. } => 4,
             Cause::Unknown { .. } => 3,
-            Cause::Child { .. } => 2,
+            Cause::Child { .. } | Cause::Vfork { .. } | Cause::Ends { .. } => 2,
             Cause::Hidden { .. } | Cause::Kernel => 1,
             Cause::Ended { .. } => 0,
         }

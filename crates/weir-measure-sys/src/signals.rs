@@ -3,6 +3,7 @@
 use crate::check;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether this process ignores `signal` at present.
 pub fn is_ignored(signal: i32) -> bool {
@@ -18,6 +19,39 @@ pub fn is_ignored(signal: i32) -> bool {
 pub fn restore_default(signal: i32) -> bool {
     // SAFETY: installing the default action runs no code of ours.
     unsafe { libc::signal(signal, libc::SIG_DFL) != libc::SIG_ERR }
+}
+
+/// Whether a child has been stopped since somebody asked.
+static CHILD_STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Hears of changes of children from now on: each interrupts a wait of this process. Children
+/// leave a status, also where this process inherited SIGCHLD as ignored.
+///
+/// # Errors
+/// Those of sigaction(2).
+pub fn hear_of_children() -> io::Result<()> {
+    extern "C" fn note(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        // SAFETY: for a handler with SA_SIGINFO the kernel passes a live siginfo_t.
+        if unsafe { (*info).si_code } == libc::CLD_STOPPED {
+            // Relaxed: no other memory depends on it.
+            CHILD_STOPPED.store(true, Ordering::Relaxed);
+        }
+    }
+    // SAFETY: `sigaction` holds integers and pointers; all-zero bytes are a valid value, with an
+    // empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = note;
+    action.sa_sigaction = handler as libc::sighandler_t;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+    // SAFETY: the pointer is to a live action, whose handler only stores to an atomic; a null old
+    // action is not written.
+    check(unsafe { libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut()) }).map(drop)
+}
+
+/// Whether a child of this process has been stopped since the last call: the kernel tells that even
+/// if the child has ended since.
+pub fn take_child_stopped() -> bool {
+    CHILD_STOPPED.swap(false, Ordering::Relaxed)
 }
 
 /// Restores the default action of `signal` and sends it to this process, so that the parent sees how

@@ -1,5 +1,6 @@
 //! The control groups of a process, of version 1 and of version 2.
 
+use crate::proc::Mount;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -24,6 +25,13 @@ pub fn directories_of(pid: Pid, controller: &str) -> Vec<PathBuf> {
     texts.map_or_else(Vec::new, |(mounts, groups)| directories_in(&mounts, &groups, controller))
 }
 
+/// Returns the groups in the text of `/proc/PID/cgroup`, each with the controllers of its
+/// hierarchy: none for version 2.
+pub fn list(groups: &str) -> impl Iterator<Item = (&str, &str)> {
+    // HIERARCHY:CONTROLLERS:PATH
+    groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'))
+}
+
 fn read(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
@@ -31,10 +39,7 @@ fn read(path: &str) -> Option<String> {
 /// Finds them in the texts of `/proc/PID/mountinfo` and `/proc/PID/cgroup`.
 fn directories_in(mounts: &str, groups: &str, controller: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for line in groups.lines() {
-        // HIERARCHY:CONTROLLERS:PATH; version 2 has no controllers there.
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+    for (controllers, path) in list(groups) {
         let second = controllers.is_empty();
         if !second && !has(controllers, controller) {
             continue;
@@ -45,7 +50,7 @@ fn directories_in(mounts: &str, groups: &str, controller: &str) -> Vec<PathBuf> 
             false => mount.kind == "cgroup" && has(mount.options, controller),
         });
         let Some(mount) = fitting.next() else { continue };
-        let own = mount.directory(path);
+        let own = directory(&mount, path);
         let above = own.ancestors().take_while(|directory| directory.starts_with(&mount.point));
         found.extend(above.map(Path::to_owned));
     }
@@ -56,40 +61,19 @@ fn has(list: &str, word: &str) -> bool {
     list.split(',').any(|entry| entry == word)
 }
 
-/// Parses a line of `mountinfo`; see proc_pid_mountinfo(5).
-struct Mount<'a> {
-    root: &'a str,
-    point: PathBuf,
-    kind: &'a str,
-    options: &'a str,
-}
-
-impl Mount<'_> {
-    fn parse(line: &str) -> Option<Mount<'_>> {
-        let (first, last) = line.split_once(" - ")?;
-        let mut first = first.split(' ').skip(3);
-        let (root, point) = (first.next()?, first.next()?);
-        let mut last = last.split(' ');
-        let (kind, options) = (last.next()?, last.nth(1)?);
-        // Blanks and similar characters in a path are written as octal numbers.
-        let point = PathBuf::from(point.replace("\\040", " ").replace("\\011", "\t"));
-        Some(Mount { root, point, kind, options })
+/// Returns where the group `path` lies below this mount. A container may see only a part of the
+/// hierarchy: its mount starts at `root`, and everything above that is hidden.
+fn directory(mount: &Mount, path: &str) -> PathBuf {
+    let inside = match mount.root {
+        "/" => Some(path),
+        root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')),
+    };
+    let parts = inside.unwrap_or("").split('/').filter(|part| !part.is_empty());
+    // Dots stand for a group outside of the namespace's own.
+    if parts.clone().any(|part| part == "..") {
+        return mount.point.clone();
     }
-
-    /// Returns where the group `path` lies below this mount. A container may see only a part of the
-    /// hierarchy: its mount starts at `root`, and everything above that is hidden.
-    fn directory(&self, path: &str) -> PathBuf {
-        let inside = match self.root {
-            "/" => Some(path),
-            root => path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/')),
-        };
-        let parts = inside.unwrap_or("").split('/').filter(|part| !part.is_empty());
-        // Dots stand for a group outside of the namespace's own.
-        if parts.clone().any(|part| part == "..") {
-            return self.point.clone();
-        }
-        parts.fold(self.point.clone(), |directory, part| directory.join(part))
-    }
+    parts.fold(mount.point.clone(), |directory, part| directory.join(part))
 }
 
 #[cfg(test)]

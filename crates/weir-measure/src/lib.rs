@@ -14,12 +14,14 @@
 //! - [`mod@why`]: what a process waits for, and for whom.
 //! - `lives`: the processes of a run, as the kernel's events tell them.
 //! - `trace`: every switch of the CPUs from and to the tasks of a run.
-//! - [`clock`], [`machine`], [`random`]: time, limits of the host, repeatable random numbers.
+//! - [`clock`], [`machine`], [`programs`], [`random`]: time, limits of the host, what is installed,
+//!   repeatable random numbers.
 
 #![forbid(unsafe_code)]
 
 pub mod attribution;
 pub mod bench;
+mod bytes;
 pub mod cgroup;
 pub mod clock;
 pub mod host_cpu;
@@ -27,9 +29,11 @@ pub mod host_pipes;
 pub mod hot;
 mod lives;
 pub mod machine;
+mod netlink;
 pub mod oom;
 pub mod pairs;
 pub mod proc;
+pub mod programs;
 pub mod quota;
 pub mod random;
 pub mod runner;

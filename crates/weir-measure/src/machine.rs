@@ -18,10 +18,15 @@ pub fn allowed_cpus() -> Vec<usize> {
     mask.map_or_else(Vec::new, |set| (0..most).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// Returns the CPUs of the host that are online; at least 1.
-pub fn online_cpus() -> u32 {
+/// Returns the CPUs of the host that are online; none where the kernel does not tell.
+pub fn online() -> BTreeSet<usize> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    cpu_list(&text).len().max(1) as u32
+    cpu_list(&text)
+}
+
+/// Returns the number of CPUs of the host that are online; at least 1.
+pub fn online_cpus() -> u32 {
+    online().len().max(1) as u32
 }
 
 /// Returns the CPUs in a kernel list such as `0-3,8`; impossible ranges are left out.

@@ -1,5 +1,6 @@
 //! A small generator of pseudo-random numbers (splitmix64, Steele and others 2014): repeatable
-//! from its seed, good enough for jitter and for orders.
+//! from its seed, good enough for jitter and for orders. It is our own: data that are made by seed
+//! must be the same bytes, whatever the version of a library.
 
 /// The generator.
 #[derive(Clone, Debug)]

@@ -1,21 +1,9 @@
-//! Paths of programs, and of the files that weir keeps from one run to the next.
+//! Paths of the files that weir keeps from one run to the next.
 
 use std::fs::Permissions;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-/// Finds the file that a shell would start for a name.
-pub fn find_program(name: &Path) -> Option<PathBuf> {
-    let usable = |path: &PathBuf| {
-        path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
-    };
-    if name.components().count() > 1 || name.is_absolute() {
-        return Some(name.to_owned()).filter(usable);
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(usable)
-}
 
 /// The path of a file that weir keeps: the value of the variable, or else a path below
 /// `XDG_STATE_HOME` or `~/.local/state`. `None` if there is no home.

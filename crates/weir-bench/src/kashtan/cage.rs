@@ -110,7 +110,7 @@ impl Cage {
         let _ = rustix::process::setsid();
         // The guard must not hold the parent's output open.
         let _ = rustix::stdio::dup2_stdout(watched);
-        while matches!(rustix::io::read(watched, &mut [0; 1]), Err(rustix::io::Errno::INTR)) {}
+        let _ = rustix::io::retry_on_intr(|| rustix::io::read(watched, &mut [0; 1]));
         if let Some(read_ahead) = &self.read_ahead {
             read_ahead.set_back();
         }

@@ -1,8 +1,8 @@
 //! The paths of programs that cases start.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use weir_measure::bench::case::CaseError;
+use weir_measure::programs::find_program;
 
 /// Returns this program if it is weir; otherwise the one that `WEIR_BIN` names, or the one that is
 /// installed.
@@ -15,26 +15,17 @@ pub fn weir() -> Result<PathBuf, CaseError> {
         return Ok("/proc/self/exe".into());
     }
     match std::env::var_os("WEIR_BIN") {
-        Some(path) if is_program(Path::new(&path)) => Ok(path.into()),
-        Some(path) => {
-            Err(CaseError::left_out(format!("WEIR_BIN: {} is not a program", path.display())))
-        }
+        Some(path) => find_program(Path::new(&path)).ok_or_else(|| {
+            CaseError::left_out(format!("WEIR_BIN: {} is not a program", path.display()))
+        }),
         None => find("weir"),
     }
 }
 
 /// Finds a program in `PATH`.
 pub fn find(name: &str) -> Result<PathBuf, CaseError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|directory| directory.join(name))
-        .find(|candidate| is_program(candidate))
+    find_program(Path::new(name))
         .ok_or_else(|| CaseError::left_out(format!("{name} is not installed")))
-}
-
-fn is_program(path: &Path) -> bool {
-    std::fs::metadata(path)
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
@@ -45,6 +36,6 @@ mod tests {
     fn what_is_missing_is_left_out_with_its_name() {
         let trouble = find("no-such-program").expect_err("missing");
         assert!(trouble.left_out && trouble.text == "no-such-program is not installed");
-        assert!(is_program(&find("sh").expect("a shell")));
+        assert!(find("sh").expect("a shell").is_file());
     }
 }

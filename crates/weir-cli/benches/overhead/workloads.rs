@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use weir_measure::programs::find_program;
 use weir_measure::random::Random;
 
 /// A pipeline of any size.
@@ -92,11 +93,8 @@ impl Workload {
 
     /// Returns a program that the pipeline needs and that is missing.
     pub fn missing(&self) -> Option<&'static str> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let have = |program: &&&str| {
-            std::env::split_paths(&path).any(|directory| directory.join(**program).is_file())
-        };
-        self.needs.iter().find(|program| !have(program)).copied()
+        let lacks = |program: &&&str| find_program(Path::new(**program)).is_none();
+        self.needs.iter().find(lacks).copied()
     }
 
     /// Makes the data that the pipeline needs and that is not there yet.

@@ -161,7 +161,8 @@ pub fn classes(
         let commands: Vec<&str> =
             class.rows.iter().map(|row| seen[row[0]].executed.as_str()).collect();
         let script = script_of(instance.members[0]).filter(|at| *at < scripts.len());
-        let line = script.and_then(|at| Some((at, line_of(&scripts[at], &commands)?)));
+        let partial = instance.partial;
+        let line = script.and_then(|at| Some((at, line_of(&scripts[at], &commands, partial)?)));
         let key = match line {
             Some(line) => Key::Line(line),
             None => {

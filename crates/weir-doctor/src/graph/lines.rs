@@ -17,8 +17,14 @@ pub enum Piece {
 pub enum ScriptCommand {
     /// A simple command; its words are joined by single blanks.
     Simple(Vec<Piece>),
-    /// A loop, a subshell or the like: whatever it starts.
+    /// A loop, a subshell, a function or the like: whatever it starts.
     Compound,
+    /// What the shell does itself: no program is executed.
+    Builtin,
+    /// A text that may be run, or that was not read: whatever is named in it.
+    Unread(String),
+    /// Whatever: the script does not show it (`source`, `eval "$x"`).
+    Hidden,
 }
 
 /// A pipeline of a script, or a single command.
@@ -31,39 +37,156 @@ pub struct ScriptPipeline {
 }
 
 /// Finds the pipeline of a script that these executed commands are, or are the visible part of.
-/// `None` unless exactly one fits best: a line that may be wrong is not told.
-pub fn line_of(script: &[ScriptPipeline], executed: &[&str]) -> Option<usize> {
-    let fitting = |whole: bool| {
-        let mut fits = script.iter().enumerate().filter(move |(_, pipeline)| {
-            let complete = pipeline.commands.len() == executed.len();
-            (complete || !whole) && fits(&pipeline.commands, executed)
-        });
-        let first = fits.next();
-        (first, fits.next().is_some())
+/// `None` unless exactly one fits best, and no other could have executed them: a line that may be
+/// wrong is not told. `partial` says that some commands of the pipeline may not have been seen.
+pub fn line_of(script: &[ScriptPipeline], executed: &[&str], partial: bool) -> Option<usize> {
+    let fits = |pipeline: &ScriptPipeline| fits(&pipeline.commands, executed, is_command);
+    let whole = |pipeline: &ScriptPipeline| pipeline.programs() == executed.len();
+    let one = |whole_only: bool| {
+        let mut found = script
+            .iter()
+            .enumerate()
+            .filter(|(_, pipeline)| (!whole_only || whole(pipeline)) && fits(pipeline));
+        let first = found.next();
+        (first.map(|(at, _)| at), found.next().is_some())
     };
-    match fitting(true) {
-        (Some((at, _)), false) => Some(at),
-        (Some(_), true) => None,
-        (None, _) => match fitting(false) {
-            (Some((at, _)), false) => Some(at),
-            _ => None,
-        },
+    let at = match if partial { one(false) } else { one(true) } {
+        (Some(at), false) => at,
+        (Some(_), true) => return None,
+        (None, _) => one(false).0.filter(|_| !one(false).1)?,
+    };
+    let others = || script.iter().enumerate().filter(move |(other, _)| *other != at);
+    let rival = |pipeline: &ScriptPipeline| !fits(pipeline) && may_be(pipeline, executed);
+    let composed = others().any(|(_, pipeline)| pipeline.composes()) && executed.len() > 1;
+    let elsewhere =
+        |text: &&str| others().any(|(_, other)| other.commands.iter().any(|it| may_run(it, text)));
+    let sure = !others().any(|(_, pipeline)| rival(pipeline));
+    (sure && !(composed && executed.iter().all(elsewhere))).then_some(at)
+}
+
+impl ScriptPipeline {
+    /// Returns how many of its commands are programs: these are seen.
+    fn programs(&self) -> usize {
+        let is_program = |command: &&ScriptCommand| matches!(command, ScriptCommand::Simple(_));
+        self.commands.iter().filter(is_program).count()
     }
+
+    /// Whether it makes a pipeline of what stands elsewhere: `f | wc`, where `f` is a function of
+    /// `a | b`.
+    fn composes(&self) -> bool {
+        let inner = |command: &ScriptCommand| match command {
+            ScriptCommand::Compound => true,
+            ScriptCommand::Simple(pieces) => is_unknown(pieces),
+            _ => false,
+        };
+        self.commands.len() > 1 && self.commands.iter().any(inner)
+    }
+}
+
+/// Whether a pipeline that does not fit may yet have executed these commands, or a part of it has.
+fn may_be(pipeline: &ScriptPipeline, executed: &[&str]) -> bool {
+    match pipeline.commands.as_slice() {
+        [ScriptCommand::Hidden] => true,
+        // `"$@"` may be an eval.
+        [ScriptCommand::Simple(pieces)] if is_unknown(pieces) => true,
+        [command @ ScriptCommand::Unread(_)] => executed.iter().all(|text| may_run(command, text)),
+        commands => fits(commands, executed, may_execute),
+    }
+}
+
+/// Whether a command may have executed this one, perhaps through another program.
+fn may_run(command: &ScriptCommand, executed: &str) -> bool {
+    match command {
+        ScriptCommand::Simple(pieces) => may_execute(pieces, executed),
+        ScriptCommand::Unread(text) => text.contains(program(executed)),
+        ScriptCommand::Hidden => true,
+        ScriptCommand::Compound | ScriptCommand::Builtin => false,
+    }
+}
+
+/// Returns the name of the program of an executed command, without its directory.
+fn program(executed: &str) -> &str {
+    let first = executed.split(' ').next().unwrap_or_default();
+    first.rsplit('/').next().unwrap_or_default()
+}
+
+/// Whether nothing of a command is known.
+fn is_unknown(pieces: &[Piece]) -> bool {
+    let blank = |piece: &Piece| matches!(piece, Piece::Text(text) if !text.trim().is_empty());
+    !pieces.iter().any(blank)
+}
+
+/// Whether a simple command may have executed this text: itself, or through a program that becomes
+/// another one, whichever that is. So each of its words may begin it.
+fn may_execute(pieces: &[Piece], executed: &str) -> bool {
+    if is_unknown(pieces) || is_command(pieces, executed) {
+        return true;
+    }
+    // What only the shell knew may be a word, a part of one, several or none.
+    let open =
+        |pieces: &[Piece]| is_unknown(pieces) || matches(pieces, &alloc::format!(" {executed}"));
+    let starts_open = matches!(pieces.first(), Some(Piece::Any)).then_some(pieces);
+    if starts_open.or_else(|| behind_runner(pieces)).is_some_and(open) {
+        return true;
+    }
+    let behind = executed.split_once(' ').map_or("", |(_, behind)| behind);
+    let names = [program(executed), program(behind)];
+    let from = |at: usize, rest: &str| {
+        // Most words are told apart by a look.
+        let cut = at + 1 < pieces.len() && !rest.contains(' ');
+        if rest.is_empty() || !(cut || names.contains(&program(rest))) {
+            return false;
+        }
+        let mut left = Vec::from([Piece::Text(String::from(rest))]);
+        left.extend_from_slice(&pieces[at + 1..]);
+        is_command(&left, executed)
+    };
+    pieces.iter().enumerate().any(|(at, piece)| {
+        let Piece::Text(text) = piece else { return false };
+        let mut words = text.match_indices(' ').map(|(blank, _)| &text[blank + 1..]);
+        words.any(|rest| from(at, rest))
+    })
+}
+
+/// Programs that become the command behind them, and words of the shell that run it. What others
+/// run has another parent than the shell.
+const RUNNERS: [&str; 17] = [
+    "builtin", "chroot", "chrt", "command", "env", "exec", "ionice", "nice", "nohup", "numactl",
+    "prlimit", "setarch", "setpriv", "setsid", "stdbuf", "taskset", "unshare",
+];
+
+/// Returns what a command runs that runs another, where only the shell knew that one.
+fn behind_runner(pieces: &[Piece]) -> Option<&[Piece]> {
+    let Some(Piece::Text(text)) = pieces.first() else { return None };
+    // The first that only the shell knew is the command if nothing but options stands before it.
+    let ends = pieces.len() > 1 && text.ends_with(' ');
+    let is_option = |word: &str| {
+        word.starts_with(['-', '+']) || word.contains('=') || word.starts_with(char::is_numeric)
+    };
+    let runs = |word: &str| RUNNERS.contains(&program(word));
+    let mut words = text.split(' ').filter(|word| !word.is_empty());
+    let first = words.next().is_some_and(runs);
+    (ends && first && words.all(|word| is_option(word) || runs(word))).then(|| &pieces[1..])
 }
 
 /// Returns the place of an executed command in a pipeline; the last one where it is not there.
 pub(super) fn place_of(pipeline: &ScriptPipeline, executed: &str) -> usize {
-    let is_it = |command: &ScriptCommand| fits(core::slice::from_ref(command), &[executed]);
+    let is_it =
+        |command: &ScriptCommand| fits(core::slice::from_ref(command), &[executed], is_command);
     pipeline.commands.iter().position(is_it).unwrap_or(usize::MAX)
 }
 
 /// Whether the executed commands are those of the pipeline, some of which may not have been seen.
-fn fits(commands: &[ScriptCommand], executed: &[&str]) -> bool {
+fn fits(
+    commands: &[ScriptCommand],
+    executed: &[&str],
+    fits_one: fn(&[Piece], &str) -> bool,
+) -> bool {
     let mut commands = commands.iter();
     executed.iter().all(|executed| {
         commands.any(|command| match command {
-            ScriptCommand::Simple(pieces) => is_command(pieces, executed),
-            ScriptCommand::Compound => false,
+            ScriptCommand::Simple(pieces) => fits_one(pieces, executed),
+            _ => false,
         })
     })
 }
@@ -71,7 +194,7 @@ fn fits(commands: &[ScriptCommand], executed: &[&str]) -> bool {
 /// Whether a command may have been executed as this text. A script is executed as its interpreter
 /// with the script behind it.
 fn is_command(pieces: &[Piece], executed: &str) -> bool {
-    // A command that only the shell knew fits anything.
+    // A command that only the shell knew fits anything, and so nothing for sure.
     let Some(Piece::Text(_)) = pieces.first() else { return false };
     let behind = executed.split_once(' ').map(|(_, behind)| behind);
     let base = executed.split(' ').next().and_then(|first| first.rsplit_once('/'));

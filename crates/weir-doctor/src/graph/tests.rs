@@ -151,7 +151,7 @@ fn a_fifo_joins_only_those_that_live_at_the_same_time() {
 }
 
 /// A loop of pipelines over files, of which some were seen only in part.
-fn looped() -> Vec<SeenProcess> {
+pub(super) fn looped() -> Vec<SeenProcess> {
     let mut all = vec![process(None, "bash x", (0, 1000))];
     for n in 0..30 {
         let ms = (n as u64 * 10, n as u64 * 10 + 8 + n as u64 % 3);
@@ -245,57 +245,6 @@ fn two_that_differ_stay_two_and_a_single_command_is_no_part_of_a_pipeline() {
         process(Some(0), "sort", (161, 200)),
     ];
     assert_eq!(classed(&seen, &[]).len(), 3);
-}
-
-fn simple(text: &str) -> ScriptCommand {
-    let mut pieces = Vec::new();
-    for (at, part) in text.split('*').enumerate() {
-        if at > 0 {
-            pieces.push(Piece::Any);
-        }
-        if !part.is_empty() {
-            pieces.push(Piece::Text(part.to_string()));
-        }
-    }
-    ScriptCommand::Simple(pieces)
-}
-
-fn line(line: usize, commands: &[&str]) -> ScriptPipeline {
-    ScriptPipeline { line, commands: commands.iter().map(|text| simple(text)).collect() }
-}
-
-#[test]
-fn a_line_is_told_only_where_one_alone_fits() {
-    let script = [
-        line(2, &["cut -f1 *", "sort"]),
-        line(5, &["cut -f2 *", "sort"]),
-        line(7, &["sort"]),
-        line(9, &["./clean.sh *", "wc -l"]),
-    ];
-    assert_eq!(line_of(&script, &["cut -f2 a b", "sort"]), Some(1));
-    assert_eq!(line_of(&script, &["cut -f2 a b"]), Some(1));
-    assert_eq!(line_of(&script, &["sort"]), Some(2), "the complete one before a part");
-    assert_eq!(line_of(&script, &["/bin/sh ./clean.sh a", "wc -l"]), Some(3));
-    assert_eq!(line_of(&script, &["/usr/bin/sort"]), Some(2));
-    assert_eq!(line_of(&script, &["uniq"]), None);
-    let twice = [line(2, &["sort *"]), line(3, &["sort *"])];
-    assert_eq!(line_of(&twice, &["sort a"]), None);
-    assert_eq!(line_of(&[line(1, &["* a"])], &["sort a"]), None, "a command that nobody knows");
-    // The lines tell apart what otherwise looks like one loop.
-    let seen = looped();
-    let apart =
-        classed(&seen, &[line(1, &["cut -f1 f7*", "sort"]), line(2, &["cut -f1 *2*", "sort"])]);
-    assert!(apart.len() > 1, "{apart:?}");
-}
-
-#[test]
-fn an_expansion_fits_anything_but_what_stands_around_it_stays() {
-    let fits = |pattern: &str, text: &str| line_of(&[line(1, &[pattern])], &[text]).is_some();
-    assert!(fits("cut -d, -f1 *.csv", "cut -d, -f1 /tmp/a b.csv"));
-    assert!(!fits("cut -d, -f1 *.csv", "cut -d, -f1 a.txt"));
-    assert!(fits("gzip * a * b", "gzip -9 a x b"));
-    assert!(!fits("gzip *", "bzip2 x"));
-    assert!(fits("sort *", "sort "));
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
 }
 
 const SLEEP: Cause = Cause::Sleep { asked_ns: None };
+const THREADS: Cause = Cause::Threads { alone: false, timed: false };
 
 #[test]
 fn a_chain_ends_at_who_waits_for_no_process() {
@@ -97,7 +98,7 @@ fn who_waits_for_the_looker_comes_after_a_shell() {
 
 #[test]
 fn one_holder_of_a_lock_makes_a_circle() {
-    let lock = |holders: &[i32]| Cause::Lock { path: None, holders: holders.to_vec() };
+    let lock = |holders: &[i32]| Cause::Lock { path: None, holders: holders.to_vec(), own: false };
     assert_eq!(walked(&[lock(&[2]), lock(&[1, 3]), SLEEP]), (vec![1, 2], Some(0), false));
 }
 
@@ -128,9 +129,9 @@ fn a_chain_has_an_end() {
 
 #[test]
 fn a_thread_that_does_something_decides() {
-    let waits = vec![Cause::Threads, reads(&[2]), SLEEP];
+    let waits = vec![THREADS, reads(&[2]), SLEEP];
     assert_eq!(decisive(waits), Some(reads(&[2])));
-    assert_eq!(decisive(vec![Cause::Threads, Cause::Threads]), Some(Cause::Threads));
+    assert_eq!(decisive(vec![THREADS, THREADS]), Some(THREADS));
     assert_eq!(decisive(vec![]), None);
 }
 

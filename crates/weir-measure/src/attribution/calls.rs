@@ -41,14 +41,46 @@ pub enum Call {
     Epoll(i32),
     /// A record or whole-file lock: `flock`, or `fcntl` that waits.
     FileLock,
-    /// `futex`, a semaphore or a message queue: another thread or process.
+    /// `futex`: another thread or process.
     Futex,
+    /// `futex_waitv`: any of `count` words, which `address` lists.
+    Futexes {
+        /// Where the `struct futex_waitv` array is in the caller's memory.
+        address: u64,
+        /// Number of entries.
+        count: u64,
+    },
+    /// A semaphore of System V: another process.
+    Semaphore,
+    /// A message queue: its descriptor, for one of POSIX, and whether the wait is for room.
+    Queue {
+        /// The descriptor; `None` for a queue of System V.
+        fd: Option<i32>,
+        /// Whether the caller sends.
+        writes: bool,
+    },
     /// `wait4` or `waitid`: a child.
     Child,
-    /// A timer or a signal: `nanosleep`, `pause`, `sigsuspend`.
+    /// `vfork`, and what starts programs as that does: the child's `exec` or end.
+    Vfork,
+    /// A timer: `nanosleep`.
     Sleep,
-    /// A socket: `recv*`, `accept`, `connect`.
+    /// A signal: `pause`, `sigsuspend`, `sigtimedwait`.
+    Signal {
+        /// Where the longest time is in the caller's memory (0: none).
+        most: u64,
+    },
+    /// A socket: `recv*`, `accept`.
     Network(i32),
+    /// A connection of a socket: `connect`.
+    Connect {
+        /// The descriptor of the socket.
+        fd: i32,
+        /// Where the address is in the caller's memory.
+        address: u64,
+        /// Bytes of the address.
+        length: u64,
+    },
     /// Room in a socket: `send*`.
     Send(i32),
     /// Storage that is synchronised or changed: `fsync`, `ftruncate`.
@@ -97,16 +129,17 @@ impl Call {
 
     fn decode_rest(nr: c_long, args: &[u64; 6]) -> Call {
         match nr {
-            libc::SYS_nanosleep
-            | libc::SYS_clock_nanosleep
-            | libc::SYS_rt_sigtimedwait
-            | libc::SYS_rt_sigsuspend => Call::Sleep,
+            libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Call::Sleep,
+            libc::SYS_rt_sigtimedwait => Call::Signal { most: args[2] },
+            libc::SYS_rt_sigsuspend => Call::Signal { most: 0 },
             libc::SYS_recvfrom
             | libc::SYS_recvmsg
             | libc::SYS_recvmmsg
             | libc::SYS_accept
-            | libc::SYS_accept4
-            | libc::SYS_connect => Call::Network(args[0] as u32 as i32),
+            | libc::SYS_accept4 => Call::Network(args[0] as u32 as i32),
+            libc::SYS_connect => {
+                Call::Connect { fd: args[0] as u32 as i32, address: args[1], length: args[2] }
+            }
             libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_sendmmsg => {
                 Call::Send(args[0] as u32 as i32)
             }
@@ -126,12 +159,18 @@ impl Call {
             | libc::SYS_statx
             | libc::SYS_unlinkat
             | libc::SYS_renameat2 => Call::Lookup { path: args[1] },
-            libc::SYS_semop
-            | libc::SYS_semtimedop
-            | libc::SYS_msgrcv
-            | libc::SYS_msgsnd
-            | libc::SYS_mq_timedreceive
-            | libc::SYS_mq_timedsend => Call::Futex,
+            libc::SYS_futex_waitv => Call::Futexes { address: args[0], count: args[1] },
+            libc::SYS_semop | libc::SYS_semtimedop => Call::Semaphore,
+            libc::SYS_msgrcv | libc::SYS_msgsnd => {
+                Call::Queue { fd: None, writes: nr == libc::SYS_msgsnd }
+            }
+            libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => Call::Queue {
+                fd: Some(args[0] as u32 as i32),
+                writes: nr == libc::SYS_mq_timedsend,
+            },
+            libc::SYS_clone if args[0] & libc::CLONE_VFORK as u64 != 0 => Call::Vfork,
+            // Its flags stand in memory, but without that one there is little to wait for.
+            libc::SYS_clone3 => Call::Vfork,
             libc::SYS_io_uring_enter | libc::SYS_io_getevents => Call::Completion,
             _ => old_calls(nr, args).unwrap_or(Call::Other(nr)),
         }
@@ -139,7 +178,8 @@ impl Call {
 
     /// Whether bytes moved by this call are missing from `rchar` and `wchar` of `/proc/PID/io`.
     pub fn moves_uncounted(&self) -> bool {
-        matches!(self, Call::Move { .. } | Call::Completion | Call::Network(_) | Call::Send(_))
+        let socket = matches!(self, Call::Network(_) | Call::Send(_) | Call::Connect { .. });
+        socket || matches!(self, Call::Move { .. } | Call::Completion)
     }
 }
 
@@ -157,7 +197,8 @@ fn old_calls(nr: c_long, args: &[u64; 6]) -> Option<Call> {
         libc::SYS_poll => Call::Poll { address: args[0], count: args[1] },
         libc::SYS_select => Call::Select { count: args[0], read: args[1], write: args[2] },
         libc::SYS_epoll_wait => Call::Epoll(args[0] as u32 as i32),
-        libc::SYS_pause => Call::Sleep,
+        libc::SYS_pause => Call::Signal { most: 0 },
+        libc::SYS_vfork => Call::Vfork,
         libc::SYS_open | libc::SYS_stat | libc::SYS_lstat | libc::SYS_unlink => {
             Call::Lookup { path: args[0] }
         }
@@ -185,6 +226,19 @@ mod tests {
         assert_eq!(Call::decode(libc::SYS_openat, &args), Call::Lookup { path: 4 });
         assert_eq!(Call::decode(libc::SYS_ioctl, &args), Call::Control(3));
         assert_eq!(Call::decode(99_999, &args), Call::Other(99_999));
+    }
+
+    /// The set of signals was once read as a time, and a message queue as a lock.
+    #[test]
+    fn signals_and_queues_are_no_sleeps_and_no_locks() {
+        let args = [3, 4, 5, 0, 0, 0];
+        let call = |number| Call::decode(number, &args);
+        assert_eq!(call(libc::SYS_rt_sigtimedwait), Call::Signal { most: 5 });
+        assert_eq!(call(libc::SYS_rt_sigsuspend), Call::Signal { most: 0 });
+        assert_eq!(call(libc::SYS_msgsnd), Call::Queue { fd: None, writes: true });
+        assert_eq!(call(libc::SYS_mq_timedreceive), Call::Queue { fd: Some(3), writes: false });
+        assert_eq!(call(libc::SYS_semop), Call::Semaphore);
+        assert_eq!(call(libc::SYS_connect), Call::Connect { fd: 3, address: 4, length: 5 });
     }
 
     #[test]

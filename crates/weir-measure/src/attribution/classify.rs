@@ -35,28 +35,23 @@ pub struct Hints {
 
 /// Most entries of a `poll` set that are read.
 const POLL_ENTRIES: usize = 64;
-const POLLIN: u32 = 0x1;
-const POLLOUT: u32 = 0x4;
 
 /// Returns the state of a task of process `pid` that is blocked in `call`.
 pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> TaskState {
     match call {
-        Call::Read(fd) => waits_for(pid, fd, POLLIN, ends),
-        Call::Write(fd) => waits_for(pid, fd, POLLOUT, ends),
-        Call::Move { from, to } => strongest(pid, &[(from, POLLIN), (to, POLLOUT)], ends, hints),
-        Call::Poll { address, count } => {
-            strongest(pid, &poll_set(pid, address, count), ends, hints)
+        Call::Read(fd) => waits_for(pid, fd, false, ends),
+        Call::Write(fd) => waits_for(pid, fd, true, ends),
+        Call::Move { .. } | Call::Poll { .. } | Call::Select { .. } | Call::Epoll(_) => {
+            strongest(pid, &set_of(pid, call), ends, hints)
         }
-        Call::Select { count, read, write } => {
-            strongest(pid, &select_sets(pid, count, read, write), ends, hints)
-        }
-        Call::Epoll(fd) => strongest(pid, &epoll_interest(pid, fd), ends, hints),
-        Call::FileLock | Call::Futex => TaskState::Lock,
-        Call::Child => TaskState::Child,
-        Call::Sleep => TaskState::Sleep,
-        Call::Network(_) | Call::Send(_) => TaskState::Network,
+        Call::FileLock | Call::Futex | Call::Futexes { .. } => TaskState::Lock,
+        Call::Semaphore | Call::Queue { .. } => TaskState::Lock,
+        Call::Child | Call::Vfork => TaskState::Child,
+        Call::Sleep | Call::Signal { .. } => TaskState::Sleep,
+        Call::Network(_) | Call::Send(_) | Call::Connect { .. } => TaskState::Network,
         Call::Storage(_) | Call::Lookup { .. } | Call::Completion => TaskState::Disk,
-        Call::Control(fd) => match waits_for(pid, fd, 0, ends) {
+        // It waits for neither side.
+        Call::Control(fd) => match waits_for(pid, fd, false, &Endpoints::default()) {
             state @ (TaskState::Device | TaskState::Disk) => state,
             _ => TaskState::Unknown,
         },
@@ -102,10 +97,9 @@ pub fn awaited(
             Call::Storage(fd) | Call::Control(fd) if fd >= 0 => Awaited::File(fd),
             Call::Lookup { path } => Awaited::Path(path),
             call => {
-                let of = |(fd, events): &(i32, u32)| {
-                    let event = if events & POLLIN != 0 { POLLIN } else { POLLOUT };
+                let of = |(fd, writes): &(i32, bool)| {
                     // Whether a wait for storage is one shows only later.
-                    let found = waits_for(pid, *fd, event, ends);
+                    let found = waits_for(pid, *fd, *writes, ends);
                     found == state || found == TaskState::Disk && state == TaskState::File
                 };
                 let found = set_of(pid, call).into_iter().find(of);
@@ -120,31 +114,43 @@ fn socket(pid: Pid, call: Call) -> Option<Awaited> {
     let is_socket = |fd: i32| descriptor(pid, fd).is_some_and(|file| file.is_socket());
     let set = set_of(pid, call).into_iter();
     let mut sockets = set.filter(|(fd, _)| is_socket(*fd) && !is_own_socket(pid, *fd));
-    let (fd, events) = sockets.next()?;
-    let alone = sockets.next().is_none();
-    Some(Awaited::Socket { fd, writes: events & POLLOUT != 0, alone })
+    let (fd, mut writes) = sockets.next()?;
+    let mut alone = true;
+    for (other, also_writes) in sockets {
+        alone &= other == fd;
+        writes |= other == fd && also_writes;
+    }
+    Some(Awaited::Socket { fd, writes, alone })
 }
 
-/// Returns the descriptors for which a call waits, each with its events.
-pub fn set_of(pid: Pid, call: Call) -> Vec<(i32, u32)> {
+/// Returns the waits of a call: descriptors, each with whether the wait is for room to write. A
+/// descriptor for which it waits in both directions is there twice.
+pub fn set_of(pid: Pid, call: Call) -> Vec<(i32, bool)> {
     match call {
-        Call::Network(fd) | Call::Read(fd) => vec![(fd, POLLIN)],
-        Call::Send(fd) | Call::Write(fd) => vec![(fd, POLLOUT)],
-        Call::Move { from, to } => vec![(from, POLLIN), (to, POLLOUT)],
+        Call::Network(fd) | Call::Connect { fd, .. } | Call::Read(fd) => vec![(fd, false)],
+        Call::Send(fd) | Call::Write(fd) => vec![(fd, true)],
+        Call::Move { from, to } => vec![(from, false), (to, true)],
         Call::Poll { address, count } => poll_set(pid, address, count),
         Call::Select { count, read, write } => select_sets(pid, count, read, write),
-        Call::Epoll(fd) => epoll_interest(pid, fd),
+        Call::Epoll(fd) => epoll_interest(pid, fd).into_iter().flat_map(ways).collect(),
         _ => Vec::new(),
     }
 }
 
-/// Returns the state of a task that waits for one event of one descriptor.
-fn waits_for(pid: Pid, fd: i32, event: u32, ends: &Endpoints) -> TaskState {
+/// Returns the waits for these events of a descriptor.
+fn ways((fd, events): (i32, u32)) -> impl Iterator<Item = (i32, bool)> {
+    let ways = [(libc::POLLIN, false), (libc::POLLOUT, true)];
+    let asked = ways.into_iter().filter(move |(event, _)| events & *event as u32 != 0);
+    asked.map(move |(_, writes)| (fd, writes))
+}
+
+/// Returns the state of a task that waits for data from one descriptor, or for room in it.
+fn waits_for(pid: Pid, fd: i32, writes: bool, ends: &Endpoints) -> TaskState {
     let Some(file) = descriptor(pid, fd) else { return TaskState::Unknown };
     match file.kind {
         FileKind::Storage => TaskState::Disk,
-        _ if event == POLLIN && ends.input == Some(file) => TaskState::BlockedIn,
-        _ if event == POLLOUT && ends.output == Some(file) => TaskState::BlockedOut,
+        _ if !writes && ends.input == Some(file) => TaskState::BlockedIn,
+        _ if writes && ends.output == Some(file) => TaskState::BlockedOut,
         // An anonymous pipe that is neither input nor output joins processes of the stage.
         FileKind::Pipe if is_anonymous_pipe(&file) => TaskState::Child,
         FileKind::Pipe => TaskState::File,
@@ -157,18 +163,14 @@ fn waits_for(pid: Pid, fd: i32, event: u32, ends: &Endpoints) -> TaskState {
     }
 }
 
-/// Returns the state of a task that waits for any of several events.
-fn strongest(pid: Pid, set: &[(i32, u32)], ends: &Endpoints, hints: Hints) -> TaskState {
-    let mut states = Vec::new();
-    for (fd, events) in set {
-        for event in [POLLIN, POLLOUT] {
-            if events & event != 0 {
-                let state = waits_for(pid, *fd, event, ends);
-                let wakes_itself = state == TaskState::Network && is_own_socket(pid, *fd);
-                states.push(if wakes_itself { TaskState::Sleep } else { state });
-            }
-        }
-    }
+/// Returns the state of a task that waits for any of several descriptors.
+fn strongest(pid: Pid, set: &[(i32, bool)], ends: &Endpoints, hints: Hints) -> TaskState {
+    let state = |(fd, writes): &(i32, bool)| {
+        let state = waits_for(pid, *fd, *writes, ends);
+        let wakes_itself = state == TaskState::Network && is_own_socket(pid, *fd);
+        if wakes_itself { TaskState::Sleep } else { state }
+    };
+    let states: Vec<TaskState> = set.iter().map(state).collect();
     let has = |state| states.contains(&state);
     let typed = |file: Descriptor| file.kind == FileKind::Device;
     if has(TaskState::Network) && !has(TaskState::BlockedOut) && ends.input.is_some_and(typed) {
@@ -194,8 +196,8 @@ fn is_own_socket(pid: Pid, fd: i32) -> bool {
         && socket_peercred(&socket).is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == pid)
 }
 
-/// Reads the entries of a `struct pollfd` array: descriptor and events.
-fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, u32)> {
+/// Reads the waits in a `struct pollfd` array.
+fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, bool)> {
     let mut bytes = [0; POLL_ENTRIES * 8];
     let wanted = (count as usize).min(POLL_ENTRIES) * 8;
     let Ok(got) = read_remote(pid, address, &mut bytes[..wanted]) else { return Vec::new() };
@@ -204,13 +206,14 @@ fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, u32)> {
         (fd, u32::from(u16::from_ne_bytes([b[4], b[5]])))
     };
     // A negative descriptor is an entry that poll(2) ignores.
-    bytes[..got].chunks_exact(8).map(entry).filter(|(fd, _)| *fd >= 0).collect()
+    let entries = bytes[..got].chunks_exact(8).map(entry).filter(|(fd, _)| *fd >= 0);
+    entries.flat_map(ways).collect()
 }
 
 /// Reads the descriptors of the two sets of `select`.
-fn select_sets(pid: Pid, count: u64, read: u64, write: u64) -> Vec<(i32, u32)> {
+fn select_sets(pid: Pid, count: u64, read: u64, write: u64) -> Vec<(i32, bool)> {
     let mut set = Vec::new();
-    for (address, event) in [(read, POLLIN), (write, POLLOUT)] {
+    for (address, writes) in [(read, false), (write, true)] {
         let mut bits = [0; 128];
         let wanted = (count as usize).div_ceil(8).min(bits.len());
         if address == 0 {
@@ -218,7 +221,7 @@ fn select_sets(pid: Pid, count: u64, read: u64, write: u64) -> Vec<(i32, u32)> {
         }
         let Ok(got) = read_remote(pid, address, &mut bits[..wanted]) else { continue };
         let fds = (0..got * 8).filter(|fd| bits[fd / 8] & (1 << (fd % 8)) != 0);
-        set.extend(fds.map(|fd| (fd as i32, event)));
+        set.extend(fds.map(|fd| (fd as i32, writes)));
     }
     set
 }

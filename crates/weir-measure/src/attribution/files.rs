@@ -1,7 +1,7 @@
 //! The files and devices for which a group waited.
 
 use super::classify::Awaited;
-use crate::proc::{Descriptor, descriptor, field, link, read_whole, special};
+use crate::proc::{Descriptor, Mount, descriptor, field, link, read_whole, special};
 use std::path::Path;
 use weir_doctor::facts::{FileWait, FileWaitKind};
 use weir_doctor::sort;
@@ -153,12 +153,10 @@ fn mount_of(pid: Pid, fd: i32) -> Option<String> {
     mount_in(&String::from_utf8_lossy(&table), &id)
 }
 
-/// Searches the text of `mountinfo`: after `-` stand the type and the source.
+/// Searches the text of `mountinfo`.
 fn mount_in(table: &str, id: &str) -> Option<String> {
-    let line = table.lines().find(|line| line.split(' ').next() == Some(id))?;
-    let (_, rest) = line.split_once(" - ")?;
-    let mut fields = rest.split(' ');
-    let (kind, source) = (fields.next()?, fields.next()?);
+    let mount = table.lines().filter_map(Mount::parse).find(|mount| mount.id == id)?;
+    let Mount { kind, source, .. } = mount;
     // Without a device, the source only repeats the type.
     Some(match source.strip_prefix("/dev/") {
         Some(device) => format!("{kind} on {device}"),

@@ -35,9 +35,13 @@ pub struct Found {
 }
 
 impl Found {
-    /// A socket of this host, with the processes that have it open.
-    fn here(kind: PeerKind, address: Option<String>, inode: Option<u64>) -> Found {
+    /// A socket of this host, with the processes that have it open. Process `near` has the other
+    /// end, and this one too where it made or inherited both: it is the peer only if nobody else is.
+    fn here(near: Pid, kind: PeerKind, address: Option<String>, inode: Option<u64>) -> Found {
         let mut owners = inode.map(owners_of).unwrap_or_default();
+        if owners.iter().any(|pid| *pid != near) {
+            owners.retain(|pid| *pid != near);
+        }
         // A child that a server started works for this connection; its parent only keeps it open.
         let parents: Vec<Pid> =
             owners.iter().filter_map(|pid| Some(identity(*pid)?.parent)).collect();
@@ -75,7 +79,7 @@ fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Found> {
         return Some(Peer { kind: PeerKind::Listening, address, ..Peer::default() }.into());
     }
     if let Ok(own) = SocketAddrUnix::try_from(own.clone()) {
-        return Some(of_unix(socket, &own));
+        return Some(of_unix(pid, socket, &own));
     }
     let own = InetAddr::try_from(own).ok()?;
     let far = InetAddr::try_from(getpeername(socket).ok()??).ok()?;
@@ -84,14 +88,14 @@ fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Found> {
     if !is_of_this_host(far.ip(), own.ip()) {
         return Some(Peer { kind: PeerKind::Remote, address, ..Peer::default() }.into());
     }
-    Some(Found::here(PeerKind::Local, address, inode_of(pid, far, own)))
+    Some(Found::here(pid, PeerKind::Local, address, inode_of(&rows(pid), far, own)))
 }
 
-fn of_unix(socket: &OwnedFd, own: &SocketAddrUnix) -> Found {
+fn of_unix(near: Pid, socket: &OwnedFd, own: &SocketAddrUnix) -> Found {
     let address = getpeername(socket).ok().flatten().and_then(|peer| text_of(&peer));
     let address = address.or_else(|| path_of(own));
     let inode = rustix::fs::fstat(socket).ok().and_then(|stat| unix_peer(stat.st_ino));
-    let mut found = Found::here(PeerKind::Unix, address, inode);
+    let mut found = Found::here(near, PeerKind::Unix, address, inode);
     if found.peer.pid.is_none() {
         // Hidden, or not accepted yet: then whoever listens is known, and no more.
         let peer = socket_peercred(socket).ok().map(|peer| peer.pid.as_raw_nonzero().get());
@@ -117,33 +121,58 @@ fn path_of(address: &SocketAddrUnix) -> Option<String> {
 }
 
 /// Converts an IPv4 address written as IPv6 (`::ffff:127.0.0.1`).
-fn plain(address: InetAddr) -> InetAddr {
+pub fn plain(address: InetAddr) -> InetAddr {
     InetAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// Whether a peer's address is this host's: a loopback address, or the socket's own address.
-fn is_of_this_host(far: IpAddr, own: IpAddr) -> bool {
+pub fn is_of_this_host(far: IpAddr, own: IpAddr) -> bool {
     far.is_loopback() || far == own
 }
 
-/// Finds the inode of the socket with own address `far` and peer `own` in the tables of the network
-/// namespace of process `pid`.
-fn inode_of(pid: Pid, far: InetAddr, own: InetAddr) -> Option<u64> {
-    ["tcp", "tcp6"].into_iter().find_map(|table| {
-        let text = read_whole(&format!("/proc/{pid}/net/{table}"), TABLE_BYTES)?;
-        find_connection(&String::from_utf8_lossy(&text), far, own)
-    })
+/// A socket in the tables of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its own address.
+    pub local: InetAddr,
+    /// The address of the other end.
+    pub remote: InetAddr,
+    /// Its state (kernel: `tcp_states.h`).
+    pub state: u8,
+    /// Bytes that it received and nobody read; of one that listens, connections that nobody took.
+    pub received: u64,
+    /// Its inode.
+    pub inode: u64,
 }
 
-/// Searches the text of `/proc/net/tcp` or `tcp6` for a connection.
-fn find_connection(table: &str, local: InetAddr, remote: InetAddr) -> Option<u64> {
-    let mut lines = table.lines().skip(1).map(|line| {
+impl Row {
+    fn parse(line: &str) -> Option<Row> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let address = |n: usize| fields.get(n).and_then(|text| parse_address(text));
-        Some((address(1)?, address(2)?, fields.get(9)?.parse::<u64>().ok()?))
-    });
-    let found = lines.find_map(|line| line.filter(|(l, r, _)| (*l, *r) == (local, remote)));
-    found.map(|(.., inode)| inode).filter(|inode| *inode != 0)
+        Some(Row {
+            local: address(1)?,
+            remote: address(2)?,
+            state: u8::from_str_radix(fields.get(3)?, 16).ok()?,
+            received: u64::from_str_radix(fields.get(4)?.split_once(':')?.1, 16).ok()?,
+            inode: fields.get(9)?.parse().ok()?,
+        })
+    }
+}
+
+/// Returns the sockets of TCP in the network namespace of process `pid`.
+pub fn rows(pid: Pid) -> Vec<Row> {
+    let rows = |table: &str| {
+        let text = read_whole(&format!("/proc/{pid}/net/{table}"), TABLE_BYTES).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        text.lines().skip(1).filter_map(Row::parse).collect::<Vec<_>>()
+    };
+    ["tcp", "tcp6"].into_iter().flat_map(rows).collect()
+}
+
+/// Finds the inode of the socket with own address `far` and peer `own`.
+fn inode_of(rows: &[Row], far: InetAddr, own: InetAddr) -> Option<u64> {
+    let found = rows.iter().find(|row| (row.local, row.remote) == (far, own));
+    found.map(|row| row.inode).filter(|inode| *inode != 0)
 }
 
 /// Formats an address as in those tables: words of 32 bits in the host's order, then the port.
@@ -169,7 +198,7 @@ fn parse_address(text: &str) -> Option<InetAddr> {
 }
 
 /// Finds the processes that have the socket with this inode, among the accessible ones.
-fn owners_of(inode: u64) -> Vec<Pid> {
+pub fn owners_of(inode: u64) -> Vec<Pid> {
     let all = processes().into_iter().take(MOST_PROCESSES);
     all.filter(|pid| holds(*pid, inode)).take(MOST_OWNERS).collect()
 }
@@ -198,14 +227,16 @@ mod tests {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
             0: 0100007F:A426 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 41 1 0 100 0 0 10 0\n   \
             1: 0100007F:A426 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0\n";
+        let rows: Vec<Row> = table.lines().filter_map(Row::parse).collect();
         let address = |text: &str| text.parse::<InetAddr>().expect("an address");
         let (far, own) = (address("127.0.0.1:42022"), address("127.0.0.1:50000"));
         if cfg!(target_endian = "little") {
-            assert_eq!(find_connection(table, far, own), Some(4711));
+            assert_eq!(inode_of(&rows, far, own), Some(4711));
+            assert_eq!((rows[0].state, rows[0].inode), (10, 41));
             let mapped = parse_address("0000000000000000FFFF00000100007F:A426");
             assert_eq!(mapped, Some(far));
         }
-        assert_eq!(find_connection(table, own, far), None);
+        assert_eq!(inode_of(&rows, own, far), None);
         for nonsense in ["", "x", "0100007F", "0100007F:x", "01:1", "\u{e9}\u{e9}\u{e9}\u{e9}:1"] {
             assert_eq!(parse_address(nonsense), None);
         }

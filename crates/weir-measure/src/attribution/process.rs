@@ -379,7 +379,7 @@ impl Task {
                 classify(pid, call, ends, hints)
             }
             Some(Blocked::NotInCall) => TaskState::Disk,
-            None => {
+            Some(Blocked::Hidden) | None => {
                 look.hidden = true;
                 TaskState::Unknown
             }

@@ -1,5 +1,6 @@
 //! Parser of the kernel's figures on a TCP connection (`struct tcp_info`).
 
+use crate::bytes;
 use std::os::fd::OwnedFd;
 use weir_doctor::facts::TcpLook;
 use weir_measure_sys::socket::tcp_info;
@@ -12,14 +13,8 @@ pub fn look(socket: &OwnedFd) -> Option<TcpLook> {
 
 /// Parses the structure. Its later fields are missing in older kernels and then 0.
 fn parse(info: &[u8]) -> Option<TcpLook> {
-    let word = |at: usize| {
-        let bytes = info.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-        u64::from(bytes.map_or(0, u32::from_ne_bytes))
-    };
-    let long = |at: usize| {
-        let bytes = info.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
-        bytes.map_or(0, u64::from_ne_bytes)
-    };
+    let word = |at: usize| bytes::word(info, at).map_or(0, u64::from);
+    let long = |at: usize| bytes::long(info, at).unwrap_or(0);
     let (us, ms) = (1_000, 1_000_000);
     // The last field that every kernel since Linux 4.9 has.
     const LEAST_BYTES: usize = 168;

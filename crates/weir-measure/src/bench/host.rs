@@ -1,6 +1,6 @@
 //! The host's fingerprint, and its present activity.
 
-use super::place::Topology;
+use super::place::{self, Topology};
 use super::record::{Host, HostState, Rates};
 use crate::proc::{field, number, parse_io};
 use std::collections::BTreeMap;
@@ -63,21 +63,17 @@ fn memory_bytes() -> u64 {
 }
 
 fn caches(cpu: usize) -> Vec<String> {
-    let mut caches = Vec::new();
-    for index in 0..8 {
-        let base = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
-        let (level, size) = (line(&format!("{base}/level")), line(&format!("{base}/size")));
-        if level.is_empty() || size.is_empty() {
-            continue;
-        }
-        let kind = match line(&format!("{base}/type")).as_str() {
+    let cache = |(level, path): (u32, String)| {
+        let size = line(&format!("{path}/size"));
+        let kind = match line(&format!("{path}/type")).as_str() {
             "Data" => "d",
             "Instruction" => "i",
             _ => "",
         };
-        caches.push(format!("L{level}{kind} {}", size.replace('K', " KiB")));
-    }
-    caches
+        let shown = format!("L{level}{kind} {}", size.replace('K', " KiB"));
+        (!size.is_empty()).then_some(shown)
+    };
+    place::caches(cpu).filter_map(cache).collect()
 }
 
 /// Measures the time-stamp counter against the monotonic clock for 50 ms; 0 without one.

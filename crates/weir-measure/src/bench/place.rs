@@ -18,14 +18,18 @@ impl Topology {
     /// Reads `/sys/devices/system/cpu`; a CPU without an entry counts as alone.
     pub fn read() -> Topology {
         let allowed = allowed_cpus();
-        let list = |cpu: usize, file: &str| {
-            let path = format!("/sys/devices/system/cpu/cpu{cpu}/{file}");
+        let list = |cpu: usize, path: String| {
             let text = std::fs::read_to_string(path).ok();
             text.map_or_else(|| sort::set([cpu]), |text| cpu_list(&text))
         };
-        let siblings = |cpu: &usize| list(*cpu, "topology/thread_siblings_list");
-        let cached =
-            |cpu: &usize| list(*cpu, &format!("cache/{}/shared_cpu_list", last_cache(*cpu)));
+        let siblings = |cpu: &usize| {
+            let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+            list(*cpu, path)
+        };
+        let cached = |cpu: &usize| {
+            let last = caches(*cpu).max_by_key(|(level, _)| *level);
+            list(*cpu, format!("{}/shared_cpu_list", last.unwrap_or_default().1))
+        };
         Topology {
             siblings: allowed.iter().map(siblings).collect(),
             cached: allowed.iter().map(cached).collect(),
@@ -73,14 +77,13 @@ impl Topology {
     }
 }
 
-/// Returns the directory name of a CPU's last data cache.
-fn last_cache(cpu: usize) -> String {
-    let level = |index: &usize| {
-        let base = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
-        std::fs::read_to_string(format!("{base}/level")).ok()?.trim().parse::<u32>().ok()
-    };
-    let last = (0..8).filter(|index| level(index).is_some()).max_by_key(level);
-    format!("index{}", last.unwrap_or(0))
+/// Returns the directories of a CPU's caches, each with its level.
+pub fn caches(cpu: usize) -> impl Iterator<Item = (u32, String)> {
+    (0..8).filter_map(move |index| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}");
+        let level = std::fs::read_to_string(format!("{path}/level")).ok()?;
+        Some((level.trim().parse().ok()?, path))
+    })
 }
 
 /// Puts this thread on one CPU.

@@ -4,16 +4,13 @@ use crate::attribution::calls::Call;
 use crate::attribution::classify::set_of;
 use crate::attribution::files::function;
 use crate::proc::{Blocked, Descriptor, descriptor};
-use rustix::io::Errno;
 use weir_sys::Pid;
-use weir_sys::proc::{read_small, tasks};
+use weir_sys::proc::tasks;
 
 /// Most threads of a process that are looked at.
 const MOST_TASKS: usize = 64;
-/// Most descriptors of a set that are looked at.
-const MOST_ENTRIES: usize = 64;
-const POLLIN: u32 = 0x1;
-const POLLOUT: u32 = 0x4;
+/// Most waits of a set that are looked at.
+const MOST_WAITS: usize = 128;
 
 /// What the threads of a process wait for.
 #[derive(Clone, Debug, Default)]
@@ -35,21 +32,15 @@ impl Waits {
     }
 
     fn add(&mut self, pid: Pid, task: Pid) {
-        let mut buffer = [0; 256];
-        match read_small(&format!("/proc/{pid}/task/{task}/syscall"), &mut buffer) {
-            Ok(text) => {
-                let Some(Blocked::Call(number, args)) = Blocked::parse(text) else { return };
+        match Blocked::of(pid, task) {
+            Some(Blocked::Call(number, args)) => {
                 let set = set_of(pid, Call::decode(number, &args));
-                for (fd, events) in set.into_iter().take(MOST_ENTRIES) {
-                    let ways = [(POLLIN, false), (POLLOUT, true)];
-                    let asked = ways.into_iter().filter(|(event, _)| events & event != 0);
-                    self.fds.extend(asked.map(|(_, writes)| (fd, writes)));
-                }
+                self.fds.extend(set.into_iter().take(MOST_WAITS));
             }
-            Err(Errno::PERM | Errno::ACCESS) => {
+            Some(Blocked::Hidden) => {
                 self.hidden.push(function(pid, task).as_deref().and_then(way));
             }
-            Err(_) => {}
+            _ => {}
         }
     }
 

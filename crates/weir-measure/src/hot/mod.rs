@@ -12,7 +12,7 @@ mod memory;
 mod records;
 mod symbols;
 
-use crate::machine::cpu_list;
+use crate::machine;
 use crate::proc::children;
 use lists::{kernel, written};
 use memory::Memory;
@@ -86,8 +86,7 @@ impl Default for Profiler {
 impl Profiler {
     /// Makes a profiler that samples nothing yet.
     pub fn new() -> Profiler {
-        let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-        let online = cpu_list(&online).into_iter().filter_map(|cpu| u32::try_from(cpu).ok());
+        let online = machine::online().into_iter().filter_map(|cpu| u32::try_from(cpu).ok());
         Profiler {
             group: Group::new(SAMPLES_PER_S, true),
             kernel: true,
@@ -311,7 +310,7 @@ impl Profiler {
                 let Place::File(_, offset) = place else { continue };
                 let name = file.as_ref().and_then(|file| {
                     let functions = functions.get_or_insert_with(|| file.functions());
-                    functions.at(file.address(*offset)?)
+                    functions.at(*offset)
                 });
                 names.insert(*place, (false, name, of.clone()));
             }

@@ -3,7 +3,7 @@
 //! They hold names that programs choose. A record that is too short for what it should hold is left
 //! out, and whatever follows a length that cannot be is left out too.
 
-use crate::proc::elf::{half, long, word};
+use crate::bytes::{half, long, word};
 use weir_sys::Pid;
 
 /// What the kernel reports.

@@ -4,52 +4,39 @@
 //! file has only the names that it shares with others; its table may lie in a file of its own, which
 //! its build id names.
 
-use crate::proc::elf::{half, long, read_at, word};
-use rustix::fs::{FileType, Mode, OFlags};
-use std::os::fd::OwnedFd;
+use crate::proc::elf::{self, Elf, Symbol};
+use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, SectionType};
+use object::read::elf::{ProgramHeader, Sym};
+use object::{NativeEndian as Native, ReadCache};
+use std::fs::File;
+use std::ops::Range;
 use weir_sys::Pid;
 use weir_sys::proc::refuse_foreign;
 
-/// Most bytes read of a section, and of the list of sections.
-const SECTION_BYTES: u64 = 64 << 20;
-const LIST_BYTES: usize = 1 << 16;
-const NOTE_BYTES: u64 = 1 << 12;
-/// Types of sections: all symbols, notes, and the symbols shared with others.
-const SYMBOLS: u32 = 2;
-const NOTES: u32 = 7;
-const SHARED_SYMBOLS: u32 = 11;
-/// Types of symbols: a function, and one that is chosen when the program is loaded.
-const FUNCTIONS: [u8; 2] = [2, 10];
-/// Length of a symbol, and of an entry of the list of loaded parts.
-const SYMBOL: usize = 24;
-const PART: usize = 56;
 /// Most characters of a name.
 const NAME: usize = 200;
 
 /// A program's or library's file.
 #[derive(Debug)]
-pub struct CodeFile {
-    file: OwnedFd,
-    head: Vec<u8>,
-}
+pub struct CodeFile(File);
 
-/// A table of functions, in order of their addresses.
+/// The functions of a file, in order of their addresses.
 #[derive(Debug, Default)]
 pub struct Functions {
+    /// What is loaded of the file, by places in it, and the addresses to which it is loaded.
+    loaded: Vec<(Range<u64>, u64)>,
+    table: Table,
+}
+
+#[derive(Debug, Default)]
+struct Table {
     symbols: Vec<Symbol>,
     names: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Symbol {
-    address: u64,
-    bytes: u64,
-    name: u32,
-}
-
 impl CodeFile {
     /// Opens the file that a process has mapped under this path; `None` where another file has
-    /// taken its place, or where it is no program of 64 bits.
+    /// taken its place.
     pub fn open(pid: Pid, path: &str, inode: u64) -> Option<CodeFile> {
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         let of_process = |path: String| {
@@ -62,80 +49,58 @@ impl CodeFile {
             .or_else(|| open(path, Some(inode)))
     }
 
-    /// Returns the address that the program's file gives to the byte at this offset.
-    pub fn address(&self, offset: u64) -> Option<u64> {
-        let list = usize::from(half(&self.head, 54)?) * usize::from(half(&self.head, 56)?);
-        let list = read_at(&self.file, long(&self.head, 32)?, list.min(LIST_BYTES))?;
-        list.chunks_exact(PART).find_map(|part| {
-            let loaded = word(part, 0)? == 1;
-            let within = offset.checked_sub(long(part, 8)?)?;
-            (loaded && within < long(part, 32)?).then_some(long(part, 16)?.checked_add(within)?)
-        })
-    }
-
-    /// Reads its functions, or else those of the file with its symbols.
+    /// Reads its functions, or else those of the file with its symbols; none if it is no program.
     pub fn functions(&self) -> Functions {
-        let own = self.table(SYMBOLS);
-        let apart = || self.build_id().and_then(|id| open(&debug_path(&id)?, None)?.table(SYMBOLS));
-        own.or_else(apart).or_else(|| self.table(SHARED_SYMBOLS)).unwrap_or_default()
-    }
-
-    fn sections(&self) -> Option<Vec<Vec<u8>>> {
-        let (size, count) = (usize::from(half(&self.head, 58)?), half(&self.head, 60)?);
-        let list = (size * usize::from(count)).min(LIST_BYTES);
-        let list = read_at(&self.file, long(&self.head, 40)?, list)?;
-        (size >= 64).then(|| list.chunks_exact(size).map(<[u8]>::to_vec).collect())
-    }
-
-    fn content(&self, section: &[u8], most: u64) -> Option<Vec<u8>> {
-        let bytes = long(section, 32)?.min(most);
-        let length = rustix::fs::fstat(&self.file).ok()?.st_size as u64;
-        // No memory for what the file does not have.
-        let fits = long(section, 24)?.checked_add(bytes).is_some_and(|end| end <= length);
-        fits.then(|| read_at(&self.file, long(section, 24)?, bytes as usize))?
-    }
-
-    fn table(&self, kind: u32) -> Option<Functions> {
-        let sections = self.sections()?;
-        let section = sections.iter().find(|section| word(section, 4) == Some(kind))?;
-        let names = sections.get(word(section, 40)? as usize)?;
-        let table = self.content(section, SECTION_BYTES)?;
-        let names = self.content(names, SECTION_BYTES)?;
-        let symbol = |entry: &[u8]| {
-            let is = FUNCTIONS.contains(&(entry.get(4)? & 0xf)) && half(entry, 6)? != 0;
-            let (address, bytes) = (long(entry, 8)?, long(entry, 16)?);
-            is.then_some(Symbol { address, bytes, name: word(entry, 0)? })
+        let text = ReadCache::new(&self.0);
+        let Some(own) = Elf::read(&text) else { return Functions::default() };
+        let apart = || {
+            let CodeFile(file) = open(&debug_path(own.build_id()?)?, None)?;
+            Table::read(&Elf::read(&ReadCache::new(&file))?, SHT_SYMTAB)
         };
-        let mut symbols: Vec<Symbol> = table.chunks_exact(SYMBOL).filter_map(symbol).collect();
-        weir_doctor::sort::by_key(&mut symbols, |symbol| (symbol.address, symbol.bytes));
-        (!symbols.is_empty()).then_some(Functions { symbols, names })
+        let table = Table::read(&own, SHT_SYMTAB).or_else(apart);
+        let loaded = own.loaded().map(|part| {
+            let (at, bytes) = part.file_range(Native);
+            (at..at.saturating_add(bytes), part.p_vaddr(Native))
+        });
+        Functions {
+            loaded: loaded.collect(),
+            table: table.or_else(|| Table::read(&own, SHT_DYNSYM)).unwrap_or_default(),
+        }
+    }
+}
+
+impl Table {
+    fn read(file: &Elf, of: SectionType) -> Option<Table> {
+        let (symbols, names) = file.symbols(of)?;
+        let is = |symbol: &&Symbol| {
+            [STT_FUNC, STT_GNU_IFUNC].contains(&symbol.st_type()) && !symbol.is_undefined(Native)
+        };
+        let mut symbols: Vec<Symbol> = symbols.iter().filter(is).copied().collect();
+        let place = |symbol: &Symbol| (symbol.st_value(Native), symbol.st_size(Native));
+        weir_doctor::sort::by_key(&mut symbols, place);
+        (!symbols.is_empty()).then(|| Table { symbols, names: names.to_vec() })
     }
 
-    /// Returns the number that names the file with the symbols.
-    fn build_id(&self) -> Option<Vec<u8>> {
-        let sections = self.sections()?;
-        let notes = sections.iter().filter(|section| word(section, 4) == Some(NOTES));
-        notes.filter_map(|section| self.content(section, NOTE_BYTES)).find_map(|note| {
-            // Length of the name, length of the number, type 3, name "GNU".
-            let gnu = word(&note, 0)? == 4 && word(&note, 8)? == 3 && note.get(12..16)? == b"GNU\0";
-            let bytes = word(&note, 4)? as usize;
-            gnu.then(|| note.get(16..16 + bytes.min(64)).map(<[u8]>::to_vec))?
-        })
+    fn at(&self, address: u64) -> Option<String> {
+        let after = self.symbols.partition_point(|symbol| symbol.st_value(Native) <= address);
+        let symbol = self.symbols[..after].last()?;
+        // One without a length, as assemblers write it, ends where the next begins.
+        let next = self.symbols.get(after).map_or(u64::MAX, |next| next.st_value(Native));
+        let end = match symbol.st_size(Native) {
+            0 => next,
+            bytes => symbol.st_value(Native).saturating_add(bytes),
+        };
+        let name = self.names.get(symbol.st_name(Native) as usize..).filter(|_| address < end)?;
+        let name = name.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
+        Some(readable(&String::from_utf8_lossy(&name[..name.len().min(4096)])))
     }
 }
 
 impl Functions {
-    /// Returns the name of the function at an address.
-    pub fn at(&self, address: u64) -> Option<String> {
-        let after = self.symbols.partition_point(|symbol| symbol.address <= address);
-        let symbol = self.symbols[..after].last()?;
-        // One without a length, as assemblers write it, ends where the next begins.
-        let next = self.symbols.get(after).map_or(u64::MAX, |next| next.address);
-        let end = symbol.address.saturating_add(symbol.bytes);
-        let within = if symbol.bytes == 0 { address < next } else { address < end };
-        let name = self.names.get(symbol.name as usize..).filter(|_| within)?;
-        let name = name.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
-        Some(readable(&String::from_utf8_lossy(&name[..name.len().min(4096)])))
+    /// Returns the name of the function of which the byte at this place of the file is a part.
+    pub fn at(&self, place: u64) -> Option<String> {
+        let (part, address) = self.loaded.iter().find(|(part, _)| part.contains(&place))?;
+        self.table.at(address.checked_add(place - part.start)?)
     }
 }
 
@@ -152,17 +117,8 @@ fn debug_path(id: &[u8]) -> Option<String> {
 }
 
 fn open(path: &str, inode: Option<u64>) -> Option<CodeFile> {
-    // Something else than a file may wait for ever.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if !is_file || inode.is_some_and(|inode| inode != stat.st_ino) {
-        return None;
-    }
-    let head = read_at(&file, 0, 64)?;
-    let is_program = head.get(..6)? == b"\x7fELF\x02\x01";
-    is_program.then_some(CodeFile { file, head })
+    let (file, stat) = elf::open(path)?;
+    inode.is_none_or(|inode| inode == stat.st_ino).then_some(CodeFile(file))
 }
 
 #[cfg(test)]
@@ -181,7 +137,7 @@ mod tests {
         let address = here() as u64 + 1;
         let part = memory.at(own, address).expect("mapped");
         let file = CodeFile::open(own, &part.path, part.inode).expect("this program");
-        let at = file.address(address - part.address + part.offset).expect("loaded");
+        let at = address - part.address + part.offset;
         let name = file.functions().at(at).expect("a name");
         assert!(name.ends_with("symbols::tests::here"), "{name}");
         assert!(CodeFile::open(own, &part.path, part.inode + 1).is_none());
@@ -198,7 +154,6 @@ mod tests {
             std::fs::write(file.path(), text).expect("written");
             let Some(file) = open(&file.path().to_string_lossy(), None) else { continue };
             assert_eq!(file.functions().at(0), None);
-            assert_eq!(file.address(0), None);
         }
     }
 }

@@ -4,14 +4,13 @@
 //! The connector is for everybody since Linux 6.6, and else for root; taskstats is for root. Both
 //! tell only processes of the first pid namespace.
 
+use crate::bytes::{half, long, word};
+use crate::netlink::{ACK, HEADER_BYTES, KIND, REQUEST, attribute, open, receive, send};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::netlink;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
-use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, sendto,
-    socket_with,
-};
+use rustix::net::{Protocol, SocketType};
 use weir_doctor::facts::Io;
 use weir_sys::Pid;
 
@@ -64,11 +63,10 @@ pub struct Feed {
 }
 
 const PROC_GROUP: u32 = 1;
-const CONNECTOR_HEADER: usize = 36;
+const CONNECTOR_HEADER: usize = HEADER_BYTES + 20;
+const GENERIC_HEADER: usize = HEADER_BYTES + 4;
 const DONE: u16 = 3;
 const ERROR: u16 = 2;
-const REQUEST: u16 = 1;
-const ACK: u16 = 4;
 const GENERIC_CONTROL: u16 = 16;
 /// What waits in a socket while this process has no CPU: some ten thousand events.
 const BUFFER_BYTES: usize = 16 << 20;
@@ -78,7 +76,7 @@ const MOST: usize = 4096;
 impl Feed {
     /// Begins to listen; `None` where the kernel does not allow it.
     pub fn open() -> Option<Feed> {
-        let events = open(SocketType::DGRAM, netlink::CONNECTOR, PROC_GROUP)?;
+        let events = open_wide(SocketType::DGRAM, netlink::CONNECTOR, PROC_GROUP)?;
         let mut text = Vec::new();
         [PROC_GROUP, 1, 0, 0].iter().for_each(|word| text.extend(word.to_ne_bytes()));
         text.extend(4_u16.to_ne_bytes());
@@ -86,7 +84,7 @@ impl Feed {
         const LISTEN: u32 = 1;
         text.extend(LISTEN.to_ne_bytes());
         send(&events, DONE, 0, &text)?;
-        // The answer is there before sendto(2) returns; events of others may be, too.
+        // Events of others may be there before the answer.
         let answered = (0..MOST).find_map(|_| match receive(&events) {
             Ok(Some(text)) => acknowledged(&text),
             Ok(None) => None,
@@ -129,46 +127,14 @@ fn drain(socket: &OwnedFd, most: usize, mut take: impl FnMut(&[u8])) -> bool {
     lost
 }
 
-fn open(kind: SocketType, protocol: Protocol, groups: u32) -> Option<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::NETLINK, kind, flags, Some(protocol)).ok()?;
-    bind(&socket, &SocketAddrNetlink::new(0, groups)).ok()?;
+/// Opens a socket with room for much.
+fn open_wide(kind: SocketType, protocol: Protocol, groups: u32) -> Option<OwnedFd> {
+    let socket = open(kind, protocol, groups)?;
     // Smaller where it is not allowed: then more may be lost, which is told.
     if set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).is_err() {
         let _ = set_socket_recv_buffer_size(&socket, BUFFER_BYTES);
     }
     Some(socket)
-}
-
-fn send(socket: &OwnedFd, kind: u16, flags: u16, body: &[u8]) -> Option<()> {
-    let mut text = Vec::with_capacity(16 + body.len());
-    text.extend((16 + body.len() as u32).to_ne_bytes());
-    text.extend(kind.to_ne_bytes());
-    text.extend(flags.to_ne_bytes());
-    text.extend([0; 8]);
-    text.extend(body);
-    sendto(socket, &text, SendFlags::empty(), &SocketAddrNetlink::new(0, 0)).ok().map(drop)
-}
-
-/// Receives a message; `None` for one that the kernel did not send.
-fn receive(socket: &OwnedFd) -> Result<Option<Vec<u8>>, Errno> {
-    let mut buffer = [0_u8; 2048];
-    let (_, length, from) = recvfrom(socket, &mut buffer[..], RecvFlags::DONTWAIT)?;
-    let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
-    let is_kernel = from.is_some_and(|from| from.pid() == 0);
-    Ok(is_kernel.then(|| buffer[..length.min(buffer.len())].to_vec()))
-}
-
-fn word(text: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(text.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn half(text: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(text.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn long(text: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(text.get(at..at + 8)?.try_into().ok()?))
 }
 
 /// Whether the kernel accepted that this socket listens; `None` for another message.
@@ -182,7 +148,7 @@ fn event(text: &[u8]) -> Option<ProcessEvent> {
     const FORK: u32 = 1;
     const EXEC: u32 = 2;
     const EXIT: u32 = 0x8000_0000;
-    if word(text, 16)? != PROC_GROUP {
+    if word(text, HEADER_BYTES)? != PROC_GROUP {
         return None;
     }
     let id = |at: usize| Pid::try_from(word(text, CONNECTOR_HEADER + at)?).ok();
@@ -198,15 +164,15 @@ fn event(text: &[u8]) -> Option<ProcessEvent> {
 
 /// Asks for the accounts of tasks that end on any CPU.
 fn accounts() -> Option<OwnedFd> {
-    let socket = open(SocketType::RAW, netlink::GENERIC, 0)?;
+    let socket = open_wide(SocketType::RAW, netlink::GENERIC, 0)?;
     const GET_FAMILY: u8 = 3;
     const FAMILY_NAME: u16 = 2;
     const FAMILY_ID: u16 = 1;
     send(&socket, GENERIC_CONTROL, REQUEST, &generic(GET_FAMILY, FAMILY_NAME, b"TASKSTATS\0"))?;
     let answer = receive(&socket).ok()??;
-    let is_answer = half(&answer, 4)? == GENERIC_CONTROL;
-    let family = attributes(answer.get(20..)?).find(|(kind, _)| *kind == FAMILY_ID)?;
-    let family = half(family.1, 0).filter(|_| is_answer)?;
+    let is_answer = half(&answer, KIND)? == GENERIC_CONTROL;
+    let family = attribute(answer.get(GENERIC_HEADER..)?, FAMILY_ID)?;
+    let family = half(family, 0).filter(|_| is_answer)?;
     let cpus = std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?;
     let cpus = format!("{}\0", cpus.trim());
     const GET: u8 = 1;
@@ -215,8 +181,8 @@ fn accounts() -> Option<OwnedFd> {
     // The answer comes first: nothing is sent before.
     for _ in 0..MOST {
         let answer = receive(&socket).ok()??;
-        if half(&answer, 4)? == ERROR {
-            return (word(&answer, 16)? == 0).then_some(socket);
+        if half(&answer, KIND)? == ERROR {
+            return (word(&answer, HEADER_BYTES)? == 0).then_some(socket);
         }
     }
     None
@@ -232,23 +198,11 @@ fn generic(command: u8, kind: u16, value: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Iterates over the attributes of a message.
-fn attributes(mut text: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length = usize::from(half(text, 0)?);
-        let (kind, value) = (half(text, 2)?, text.get(4..length)?);
-        text = text.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-        // The upper bits are flags.
-        Some((kind & 0x3fff, value))
-    })
-}
-
 /// Reads the account of a task.
 fn account(text: &[u8]) -> Option<TaskAccount> {
     const OF_TASK: u16 = 4;
     const STATS: u16 = 3;
-    let find = |text, wanted: u16| attributes(text).find(|(kind, _)| *kind == wanted);
-    let stats = find(find(text.get(20..)?, OF_TASK)?.1, STATS)?.1;
+    let stats = attribute(attribute(text.get(GENERIC_HEADER..)?, OF_TASK)?, STATS)?;
     let name = stats.get(80..112)?;
     let name = &name[..name.iter().position(|b| *b == 0).unwrap_or(name.len())];
     // The order of these fields has been the same since version 3; new ones come behind them.
@@ -296,7 +250,6 @@ mod tests {
             let _ = (event(&text), account(&text), acknowledged(&text));
         }
         assert_eq!((event(&[0; 600]), account(&[0; 600])), (None, None));
-        assert_eq!(attributes(&[2, 0, 0, 0, 0, 0]).count(), 0);
     }
 
     #[test]

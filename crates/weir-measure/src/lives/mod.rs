@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use weir_doctor::facts::Io;
 use weir_sys::Pid;
-use weir_sys::cpu::{monotonic_ns, thread_ns};
+use weir_sys::cpu::thread_ns;
 
 /// Most lives kept; later ones are not told, and the numbers are lower bounds.
 const MOST_LIVES: usize = 50_000;
@@ -99,6 +99,19 @@ impl Lives {
         self.feed.sockets().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN))
     }
 
+    /// Iterates over the processes of which no end was told, with their starts. Where some may have
+    /// been missed, there are none.
+    pub fn alive(&self) -> impl Iterator<Item = (Pid, u64)> {
+        let known = self.are_complete().then_some(&self.all).into_iter().flatten();
+        known.filter(|life| life.end_ns.is_none()).map(|life| (life.pid, life.start_ns))
+    }
+
+    /// Returns when the first process of a group ended, if the kernel has told it.
+    pub fn end_of(&self, root: Pid) -> Option<u64> {
+        let mut known = self.are_complete().then_some(&self.all).into_iter().flatten();
+        known.find(|life| life.parent.is_none() && life.pid == root)?.end_ns
+    }
+
     /// Takes what is left when all stages have ended. Others on the host go on.
     pub fn take_rest(&mut self, clock: &Clock) {
         const MOST: usize = 16;
@@ -108,11 +121,9 @@ impl Lives {
     /// Takes the events that have come; returns whether there were any.
     pub fn take(&mut self, clock: &Clock) -> bool {
         let (events, accounts) = self.feed.take();
-        let (now_ns, monotonic_ns) = (clock.now_ns(), monotonic_ns());
         let any = !events.is_empty() || !accounts.is_empty();
         for event in events {
-            let age_ns = monotonic_ns.saturating_sub(event.at_ns);
-            self.note(event, now_ns.saturating_sub(age_ns).max(1));
+            self.note(event, clock.at_ns(event.at_ns));
         }
         for account in accounts {
             self.settle(account);

@@ -1,138 +1,83 @@
-//! What a program's file shows of the calls it can make.
+//! Files of programs and libraries of 64 bits, read in part.
+//!
+//! They are other people's: whatever a file says of its sizes, no more of it is read than the
+//! limits here allow.
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::pread;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use weir_sys::Pid;
-use weir_sys::proc::refuse_foreign;
+use object::elf::{
+    ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID, PN_XNUM, PT_LOAD, ProgramHeader64, SHT_NOTE,
+    SectionHeader64, SectionType, Sym64,
+};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+use object::{NativeEndian as Native, ReadCache, ReadRef, pod};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use std::fs::File;
 
-/// Functions that move bytes through pipes without counting them, and `syscall`, which can make any
-/// call.
-const UNCOUNTED: [&[u8]; 6] =
-    [b"splice", b"tee", b"vmsplice", b"syscall", b"io_uring_setup", b"io_uring_queue_init"];
-/// Most bytes read of a table of sections, and of one of names.
-const TABLE_BYTES: usize = 1 << 16;
-const NAMES_BYTES: usize = 1 << 22;
-/// The type of a section that lists the symbols shared with libraries.
-const DYNAMIC_SYMBOLS: u32 = 11;
+/// Most bytes read of a table of symbols, of their names, and of notes.
+const SECTION_BYTES: u64 = 64 << 20;
+const NOTE_BYTES: u64 = 1 << 12;
 
-/// Whether the program of process `pid` can move bytes by calls that the kernel does not count:
-/// `true` where its file does not rule it out (it is linked statically, for example), `None` where
-/// the file cannot be read. With `libraries` those that it has mapped count too.
-pub fn may_move_uncounted(pid: Pid, libraries: bool) -> Option<bool> {
-    let path = format!("/proc/{pid}/exe");
-    refuse_foreign(&path).ok()?;
-    let may = file_may(&path)?;
-    if may || !libraries {
-        return Some(may);
-    }
-    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let in_library = |path: &str| file_may(&format!("/proc/{pid}/root{path}")) == Some(true);
-    Some(mapped(&String::from_utf8_lossy(&maps)).any(in_library))
+/// A symbol.
+pub type Symbol = Sym64<Native>;
+
+/// A file, of which parts are read when they are asked for, and kept.
+#[derive(Debug)]
+pub struct Elf<'f> {
+    text: &'f ReadCache<&'f File>,
+    head: &'f FileHeader64<Native>,
+    sections: &'f [SectionHeader64<Native>],
 }
 
-/// Returns the libraries that are mapped, without the one that offers these functions.
-fn mapped(maps: &str) -> impl Iterator<Item = &str> {
-    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let mut last = "";
-    maps.lines().filter_map(|line| Some(&line[line.find('/')?..])).filter(move |path| {
-        let is_new = *path != std::mem::replace(&mut last, path);
-        let name = name(path);
-        let offers = ["libc.", "libc-", "ld-", "ld.", "libpthread"];
-        is_new && name.contains(".so") && !offers.iter().any(|start| name.starts_with(start))
-    })
-}
-
-/// Whether what stands in a program or library can make such calls.
-fn file_may(path: &str) -> Option<bool> {
-    thread_local! {
-        static KNOWN: RefCell<BTreeMap<(u64, u64), bool>> = const { RefCell::new(BTreeMap::new()) };
-    }
+/// Opens a file; `None` for something else, which may wait for ever.
+pub fn open(path: &str) -> Option<(File, Stat)> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
-    let key = (stat.st_dev, stat.st_ino);
-    let known = KNOWN.with_borrow(|known| known.get(&key).copied());
-    Some(known.unwrap_or_else(|| {
-        let may = imports(&file).is_none_or(|names| can(&names));
-        KNOWN.with_borrow_mut(|known| known.insert(key, may));
-        may
-    }))
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    is_file.then(|| (File::from(file), stat))
 }
 
-fn can(names: &[u8]) -> bool {
-    names.split(|byte| *byte == 0).any(|name| UNCOUNTED.contains(&name))
-}
-
-/// Reads the names of the functions that a 64-bit program takes from libraries.
-fn imports(file: &OwnedFd) -> Option<Vec<u8>> {
-    let head = read_at(file, 0, 64)?;
-    if head.get(..5)? != b"\x7fELF\x02" {
-        return None;
-    }
-    let (size, count) = (usize::from(half(&head, 58)?), usize::from(half(&head, 60)?));
-    let table = read_at(file, long(&head, 40)?, (size * count).min(TABLE_BYTES))?;
-    let section = |at: usize| table.get(at.checked_mul(size)?..(at + 1).checked_mul(size)?);
-    let symbols =
-        (0..count).filter_map(section).find(|section| word(section, 4) == Some(DYNAMIC_SYMBOLS))?;
-    let names = section(word(symbols, 40)? as usize)?;
-    read_at(file, long(names, 24)?, usize::try_from(long(names, 32)?).ok()?.min(NAMES_BYTES))
-}
-
-pub(crate) fn read_at(file: &OwnedFd, mut at: u64, bytes: usize) -> Option<Vec<u8>> {
-    let (mut buffer, mut filled) = (vec![0; bytes], 0);
-    while filled < bytes {
-        match pread(file, &mut buffer[filled..], at).ok()? {
-            0 => return None,
-            n => (filled, at) = (filled + n, at + n as u64),
+impl<'f> Elf<'f> {
+    /// Reads the head and the list of sections; `None` for what is no such file.
+    pub fn read(text: &'f ReadCache<&'f File>) -> Option<Elf<'f>> {
+        let head = FileHeader64::<Native>::parse(text).ok()?;
+        let order = head.endian().ok()?;
+        // No program has so many parts that their count stands elsewhere.
+        if head.e_shnum(order) == 0 || head.e_phnum(order) == PN_XNUM {
+            return None;
         }
-    }
-    Some(buffer)
-}
-
-pub(crate) fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-pub(crate) fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(text: &[u8]) -> Option<Vec<u8>> {
-        let file = tempfile::tempfile().expect("a file");
-        std::os::unix::fs::FileExt::write_all_at(&file, text, 0).expect("written");
-        imports(&OwnedFd::from(file))
+        Some(Elf { text, head, sections: head.section_headers(order, text).ok()? })
     }
 
-    #[test]
-    fn a_program_that_calls_splice_is_told_from_one_that_cannot() {
-        // Rust's own library imports `syscall`.
-        assert_eq!(may_move_uncounted(std::process::id() as Pid, true), Some(true));
-        let mut sleep = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
-        let may = may_move_uncounted(sleep.id() as Pid, true);
-        sleep.kill().expect("killed");
-        sleep.wait().expect("waited");
-        let text = std::fs::read("/bin/sleep").expect("readable");
-        let rust = text.windows(9).any(|part| part == b"\0syscall\0");
-        assert_eq!(may, Some(rust));
-        assert!(can(b"\0read\0splice\0") && !can(b"\0read\0splice_it\0"));
+    /// Returns the parts that are loaded into memory.
+    pub fn loaded(&self) -> impl Iterator<Item = &'f ProgramHeader64<Native>> {
+        let parts = self.head.program_headers(Native, self.text).unwrap_or_default();
+        parts.iter().filter(|part| part.p_type(Native) == PT_LOAD)
     }
 
-    #[test]
-    fn what_is_no_program_rules_nothing_out() {
-        let mut huge = b"\x7fELF\x02".to_vec();
-        huge.resize(64, 0xff);
-        let texts: [&[u8]; 4] = [b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01", &huge];
-        texts.iter().for_each(|text| assert_eq!(of(text), None));
+    /// Returns the first table of symbols of this type, and their names.
+    pub fn symbols(&self, of: SectionType) -> Option<(&'f [Symbol], &'f [u8])> {
+        let table = self.sections.iter().find(|section| section.sh_type(Native) == of)?;
+        let names = self.sections.get(table.link(Native).0)?;
+        let symbols = self.content(table)?;
+        let count = symbols.len() / size_of::<Symbol>();
+        Some((pod::slice_from_bytes(symbols, count).ok()?.0, self.content(names)?))
+    }
+
+    fn content(&self, section: &SectionHeader64<Native>) -> Option<&'f [u8]> {
+        let (at, bytes) = section.file_range(Native)?;
+        self.text.read_bytes_at(at, bytes.min(SECTION_BYTES)).ok()
+    }
+
+    /// Returns the number that names the file with the symbols.
+    pub fn build_id(&self) -> Option<&'f [u8]> {
+        let of_notes = |section: &&SectionHeader64<Native>| {
+            section.sh_type(Native) == SHT_NOTE && section.sh_size(Native) <= NOTE_BYTES
+        };
+        self.sections.iter().filter(of_notes).find_map(|section| {
+            let mut notes = section.notes(Native, self.text).ok()??;
+            std::iter::from_fn(|| notes.next().ok()?)
+                .find(|note| note.name() == ELF_NOTE_GNU && note.n_type(Native) == NT_GNU_BUILD_ID)
+                .map(|note| note.desc())
+        })
     }
 }

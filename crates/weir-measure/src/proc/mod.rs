@@ -5,9 +5,10 @@ pub(crate) mod elf;
 mod fd;
 mod ids;
 mod io;
+mod mounts;
 mod syscall;
+mod uncounted;
 
-pub use elf::may_move_uncounted;
 pub use fd::{
     Descriptor, FileKind, access, borrow, descriptor, descriptors, epoll_interest,
     is_anonymous_pipe, link, pidfd, position, special,
@@ -16,4 +17,6 @@ pub use ids::{
     ProcessIdentity, children, gid, identity, is_child, is_taken, largest_id, last_id, name, uid,
 };
 pub use io::{field, number, parse_io, peak_rss_bytes, read_whole, words, words_in};
+pub use mounts::Mount;
 pub use syscall::Blocked;
+pub use uncounted::may_move_uncounted;

@@ -1,5 +1,9 @@
 //! Parser of `/proc/PID/syscall` (kernel: `proc_pid_syscall`).
 
+use rustix::io::Errno;
+use weir_sys::Pid;
+use weir_sys::proc::read_small;
+
 /// The activity of a task at the moment of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocked {
@@ -9,9 +13,21 @@ pub enum Blocked {
     NotInCall,
     /// Blocked in the system call of this number with these arguments.
     Call(i64, [u64; 6]),
+    /// This process may not see it.
+    Hidden,
 }
 
 impl Blocked {
+    /// Looks at a task of process `pid`; `None` where it has ended.
+    pub fn of(pid: Pid, task: Pid) -> Option<Blocked> {
+        let mut buffer = [0; 256];
+        match read_small(&format!("/proc/{pid}/task/{task}/syscall"), &mut buffer) {
+            Ok(text) => Blocked::parse(text),
+            Err(Errno::PERM | Errno::ACCESS) => Some(Blocked::Hidden),
+            Err(_) => None,
+        }
+    }
+
     /// Parses the contents of `/proc/PID/syscall`.
     pub fn parse(text: &[u8]) -> Option<Blocked> {
         let text = std::str::from_utf8(text).ok()?.trim_end();

@@ -34,6 +34,8 @@ pub(super) struct LiveStage {
     start_ns: u64,
     /// Whether it is stopped by job control.
     pub stopped: bool,
+    /// Whether somebody else had the pipe behind it open for writing when it ended.
+    pub left_open: bool,
     state: LiveState,
 }
 
@@ -43,6 +45,9 @@ enum LiveState {
     Ended(Box<FinalCounters>),
 }
 
+/// A reader whose writer has left the pipe open is told of if it goes on for this time, and for a
+/// tenth of the run.
+const LEFT_NS: u64 = 100_000_000;
 /// Least number of samples for a sampled peak to count.
 const ENOUGH_SAMPLES: u64 = 4;
 
@@ -71,8 +76,12 @@ struct FinalCounters {
 }
 
 impl LiveStage {
+    fn new(start_ns: u64, state: LiveState) -> LiveStage {
+        LiveStage { start_ns, stopped: false, left_open: false, state }
+    }
+
     pub fn failed(failure: StartFailure, start_ns: u64) -> LiveStage {
-        LiveStage { start_ns, stopped: false, state: LiveState::Failed(failure) }
+        LiveStage::new(start_ns, LiveState::Failed(failure))
     }
 
     pub fn started(pid: Pid, group: usize, start_ns: u64) -> LiveStage {
@@ -80,7 +89,7 @@ impl LiveStage {
         let (sched, io) = (open("schedstat"), open("io"));
         let (pidfd, inherited_rss_bytes) = (pidfd(pid), 0);
         let files = Files { pid, group, pidfd, sched, io, inherited_rss_bytes };
-        LiveStage { start_ns, stopped: false, state: LiveState::Running(files) }
+        LiveStage::new(start_ns, LiveState::Running(files))
     }
 
     /// Notes a peak of memory that its process may have begun with.
@@ -209,6 +218,7 @@ impl RunningJob {
             super::script::fill(&mut run, &self.sampler, self.limit_bytes, job);
         } else {
             run.stages = self.stages(job);
+            run.notes.extend(self.left_open(run.wall_ns));
             run.pipes = self.pipes();
             run.settle_unseen_waits();
             for (left, watch) in self.sampler.pipes.iter().enumerate() {
@@ -238,6 +248,24 @@ impl RunningJob {
         run.hot = self.profiler.take().map(Profiler::finish);
         run.history = self.history(job);
         run
+    }
+
+    /// Says where a stage left a process that had its pipe open while the next stage went on.
+    fn left_open(&self, wall_ns: u64) -> Vec<String> {
+        let pairs = self.live.windows(2).enumerate();
+        let note = |(left, pair): (usize, &[LiveStage])| {
+            let later_ns = pair[1].end_ns().saturating_sub(pair[0].end_ns());
+            let tells = pair[0].left_open && later_ns >= LEFT_NS.max(wall_ns / 10);
+            let (one, next) = (left + 1, left + 2);
+            tells.then(|| {
+                format!(
+                    "when stage {one} had ended, a process that it had started still had pipe \
+                     {one}->{next} open; stage {next} ended {:.2}s later",
+                    later_ns as f64 / 1e9
+                )
+            })
+        };
+        pairs.filter_map(note).collect()
     }
 
     /// Returns what the stages, or the processes of a script, did over time, if that was kept.

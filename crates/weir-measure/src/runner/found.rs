@@ -94,8 +94,11 @@ impl<'a> Processes<'a> {
         let inline = scripts.known.len().checked_sub(1);
         let mut files: HashMap<PathBuf, Option<usize>> = HashMap::new();
         for (place, process) in self.seen.iter().enumerate() {
-            let above = process.parent.filter(|parent| *parent < place);
-            let above = above.map_or(inline, |parent| scripts.of[parent]);
+            let above = match process.parent.filter(|parent| *parent < place) {
+                None => inline,
+                // Only a copy of a shell goes on with its script.
+                Some(parent) => scripts.of[parent].filter(|_| self.is_copy(place, parent)),
+            };
             let own = self.group(place).script.clone().map(|path| {
                 *files.entry(path).or_insert_with_key(|path| {
                     let short = std::fs::metadata(path)
@@ -112,6 +115,13 @@ impl<'a> Processes<'a> {
             scripts.of.push(own.unwrap_or(above));
         }
         scripts
+    }
+
+    /// Whether a process is a copy of the one that started it, and did not become another program.
+    fn is_copy(&self, place: usize, parent: usize) -> bool {
+        let (own, above) = (self.group(place), self.group(parent));
+        // The shell that reads a script may have become its last command meanwhile.
+        !own.command.is_empty() && (own.command == above.command || own.command == above.first.1)
     }
 
     /// Returns what is to be said of the scripts themselves.
@@ -144,9 +154,11 @@ impl<'a> Processes<'a> {
     }
 
     /// Whether the instances of a group are known one by one, if all processes are. Where some were
-    /// put together of parts, or seen by name only, no other group may have the same programs. Nor may
-    /// another group be this one without a row, unless both are different lines of a script: an
-    /// instance with a row that was taken for something else is such a group.
+    /// put together of parts, no other group may have the same programs. Nor may another group be
+    /// this one without a row, unless both are different lines of a script: an instance with a row
+    /// that was taken for something else is such a group. A process of which no more than the
+    /// program's name is known may have been another command of that program: only a group of
+    /// nothing else, which has that name, is sure of it.
     fn is_sure(&self, class: &Class, all: &[Class]) -> bool {
         let of = |row: &[usize]| (&self.seen[row[0]].program, self.seen[row[0]].parent);
         let has = |class: &Class, row: &[usize]| class.rows.iter().any(|mine| of(mine) == of(row));
@@ -159,7 +171,10 @@ impl<'a> Processes<'a> {
         let alone = rivals.len() == 1 || !rivals.iter().any(|class| is_blurred(class));
         let whole =
             !rivals.iter().any(|other| self.is_less(other, class) || self.is_less(class, other));
-        alone && whole && (even || !class.joined)
+        let known = || class.rows.iter().flatten().map(|at| self.seen[*at].known);
+        let by_name = class.rows.len() == 1 && !known().any(|known| known);
+        let named = by_name || known().all(|known| known);
+        named && alone && whole && (even || !class.joined)
     }
 
     /// Whether the programs of a group are those of another one with some left out.
@@ -265,7 +280,8 @@ impl<'a> Processes<'a> {
                     false => (seen.min(most as u64), Evidence::Estimated),
                 }
             }
-            _ if once == 0 => (seen, Evidence::Exact),
+            // What nobody saw may be one more.
+            _ if once == 0 && unseen == 0 => (seen, Evidence::Exact),
             Evidence::Estimated => {
                 let more = unseen as f64 / sampler.seen_once().max(1) as f64;
                 let of = |row: &Vec<usize>| {
@@ -411,57 +427,4 @@ fn seen(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn process(
-        parent: usize,
-        program: &str,
-        pipes: &[(usize, bool)],
-        start_ns: u64,
-    ) -> SeenProcess {
-        let end =
-            |(pipe, writes): &(usize, bool)| End { pipe: *pipe, writes: *writes, named: false };
-        SeenProcess {
-            parent: Some(parent),
-            program: program.to_owned(),
-            command: program.to_owned(),
-            executed: program.to_owned(),
-            known: true,
-            start_ns,
-            end_ns: start_ns + 50,
-            ends: pipes.iter().map(end).collect(),
-            ..SeenProcess::default()
-        }
-    }
-
-    /// A loop of six `(sleep; seq) | sort`. In the first, what became `seq` was taken for a shell that
-    /// waits: the group of the other five was called exact.
-    #[test]
-    fn a_group_beside_another_one_that_lacks_a_row_of_it_is_not_sure() {
-        let sure = |lacking: bool| {
-            let first = SeenProcess { end_ns: 1000, waits: true, ..SeenProcess::default() };
-            let mut seen = vec![first];
-            for n in 0..6 {
-                let start_ns = 100 * n as u64;
-                let shell = seen.len();
-                seen.push(process(0, "seq", &[(n, true)], start_ns));
-                seen[shell].waits = lacking && n == 0;
-                seen.push(process(shell, "sleep", &[(n, true)], start_ns));
-                seen.push(process(0, "sort", &[(n, false)], start_ns));
-            }
-            let all = classes(&seen, &instances(&seen), &[], &|_| None, &|_| false);
-            let processes = Processes {
-                groups: &[],
-                members: Vec::new(),
-                seen,
-                labels: Vec::new(),
-                pipes: &[],
-                scripts: Scripts::default(),
-            };
-            (all.len(), all.iter().any(|class| processes.is_sure(class, &all)))
-        };
-        assert_eq!(sure(false), (1, true));
-        assert_eq!(sure(true), (2, false));
-    }
-}
+mod tests;

@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
@@ -34,6 +34,8 @@ struct PipeEnds {
 impl RunningJob {
     /// Starts every stage of the job.
     pub(super) fn start(&mut self, job: &Job, watcher: &mut dyn Watcher) -> io::Result<()> {
+        // What came before does not concern the run.
+        let _ = self.hear(watcher);
         self.file_limit = allow_many_files(job.stages.len());
         let mut pipes = self.make_pipes(job)?;
         let outer = Endpoints {
@@ -60,6 +62,8 @@ impl RunningJob {
             let start_ns = self.clock.now_ns();
             let mut notes = Vec::new();
             let spawned = spawn(spec, job, stdin, stdout, differences, &mut notes);
+            let before = started.iter().filter_map(|(_, spawned, _)| Result::as_ref(spawned).ok());
+            self.leave_out_start(watcher, start_ns, before);
             started.push((start_ns, spawned, notes));
         }
         for (position, (start_ns, spawned, notes)) in started.into_iter().rev().enumerate() {
@@ -228,15 +232,24 @@ fn failure(program: &Path, error: &io::Error) -> StartFailure {
     const ENOENT: i32 = 2;
     const EACCES: i32 = 13;
     let by_path = program.as_os_str().as_encoded_bytes().contains(&b'/');
+    let not_found = || String::from("command not found");
     let (status, reason) = match error.raw_os_error() {
         Some(ENOENT) if by_path && let Some(why) = interpreter_fault(program) => (127, why),
-        Some(ENOENT) if !by_path => (127, String::from("command not found")),
+        Some(ENOENT) if !by_path => (127, not_found()),
+        Some(EACCES) if !by_path && !is_in_path(program) => (127, not_found()),
         Some(ENOENT) => (127, String::from("no such file or directory")),
         Some(EACCES) if program.is_dir() => (126, String::from("is a directory")),
         Some(EACCES) => (126, String::from("not executable: permission denied")),
         _ => (126, error.to_string()),
     };
     StartFailure { status, reason }
+}
+
+/// Whether a file of this name is in a directory of `PATH`. Shells pass over directories.
+fn is_in_path(name: &Path) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_file = |at: PathBuf| at.join(name).metadata().is_ok_and(|found| !found.is_dir());
+    std::env::split_paths(&path).any(is_file)
 }
 
 /// Returns why a script that is there cannot be run: the program that its first line names is not

@@ -1,6 +1,8 @@
 //! What the kernel says of its own types (BTF): where the members of a struct lie, and how many
 //! arguments a tracepoint has.
 
+use crate::bytes::{half, word};
+
 const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
 const POINTER: u32 = 2;
@@ -31,8 +33,7 @@ struct Type<'a> {
 impl<'a> Types<'a> {
     /// Takes the file apart; `None` if it is none.
     pub fn parse(bytes: &'a [u8]) -> Option<Types<'a>> {
-        let magic = bytes.get(..2)?;
-        if u16::from_ne_bytes([magic[0], magic[1]]) != MAGIC {
+        if half(bytes, 0)? != MAGIC {
             return None;
         }
         let header = word(bytes, 4)? as usize;
@@ -100,11 +101,6 @@ impl<'a> Types<'a> {
             Some(Type { name, kind, packed: info >> 31 != 0, refers, parts, rest })
         })
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
 #[cfg(test)]

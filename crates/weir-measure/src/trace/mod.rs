@@ -14,6 +14,7 @@ mod programs;
 pub use account::{Now, Span};
 
 use crate::attribution::calls::Call;
+use crate::bytes::{long, word};
 use account::Account;
 use btf::Types;
 use programs::{LONG, Layout, Maps, ONLY_CHILDREN, SHORT, TRACED, kind};
@@ -315,14 +316,8 @@ impl Now {
 
 impl Event {
     fn parse(record: &[u8]) -> Option<Event> {
-        let word = |at: usize| {
-            let bytes = record.get(at..at + 4)?;
-            Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-        };
-        let long = |at: usize| {
-            let bytes = record.get(at..at + 8)?;
-            Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-        };
+        let word = |at: usize| word(record, at);
+        let long = |at: usize| long(record, at);
         let mut registers = [u64::MAX; 9];
         if record.len() >= LONG {
             for (at, register) in registers.iter_mut().enumerate() {

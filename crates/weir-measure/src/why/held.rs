@@ -4,15 +4,19 @@
 //! there can be read from the process's memory: the structure `FILE` of glibc, whose first members
 //! have kept their places since 1997 (glibc: `libio/bits/types/struct_FILE.h`).
 
+use crate::bytes::{long, word};
+use crate::proc::elf::{self, Elf, Symbol};
 use crate::proc::{FileKind, descriptor, parse_io};
-use object::{Object, ObjectSymbol};
+use object::elf::SHT_DYNSYM;
+use object::read::elf::Sym;
+use object::{NativeEndian as Native, ReadCache};
 use weir_doctor::why::HeldBack;
 use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
 use weir_sys::proc::read_small;
 
-/// The symbol of the structure behind `stdout`.
-const STDOUT: &[u8] = b"_IO_2_1_stdout_";
+/// The symbol of the structure behind `stdout`, and the end of its name.
+const STDOUT: &[u8] = b"_IO_2_1_stdout_\0";
 /// The upper half of the flags of every `FILE`.
 const MAGIC: u32 = 0xfbad_0000;
 /// Places of members in `FILE`.
@@ -22,8 +26,6 @@ const WRITE_END: usize = 48;
 const DESCRIPTOR: usize = 112;
 /// More than this in a buffer is no buffer.
 const MOST_BYTES: u64 = 1 << 30;
-/// A C library is smaller than this.
-const LIBRARY_BYTES: u64 = 64 << 20;
 /// Programs whose run-time systems gather output themselves.
 const GATHERERS: [&str; 5] = ["python", "perl", "ruby", "node", "php"];
 
@@ -51,15 +53,16 @@ fn in_stdio(pid: Pid) -> Option<u64> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let (base, path) = maps.lines().find_map(library)?;
     let path = format!("/proc/{pid}/root{path}");
-    if std::fs::metadata(&path).ok()?.len() > LIBRARY_BYTES {
-        return None;
-    }
-    let text = std::fs::read(path).ok()?;
-    let file = object::File::parse(&*text).ok()?;
-    let mut symbols = file.dynamic_symbols();
-    let symbol = symbols.find(|symbol| symbol.name_bytes() == Ok(STDOUT))?;
+    let (file, _) = elf::open(&path)?;
+    let text = ReadCache::new(&file);
+    let (symbols, names) = Elf::read(&text)?.symbols(SHT_DYNSYM)?;
+    let is = |symbol: &&Symbol| {
+        let name = names.get(symbol.st_name(Native) as usize..);
+        name.is_some_and(|name| name.starts_with(STDOUT))
+    };
+    let address = base.checked_add(symbols.iter().find(is)?.st_value(Native))?;
     let mut bytes = [0; DESCRIPTOR + 4];
-    let got = read_remote(pid, base.checked_add(symbol.address())?, &mut bytes).ok()?;
+    let got = read_remote(pid, address, &mut bytes).ok()?;
     if got < bytes.len() {
         return None;
     }
@@ -82,10 +85,9 @@ fn library(line: &str) -> Option<(u64, &str)> {
 
 /// Returns what a `FILE` holds back; `None` for something else.
 fn pending(file: &[u8; DESCRIPTOR + 4]) -> Option<u64> {
-    let word = |at: usize| Some(u32::from_ne_bytes(file[at..at + 4].try_into().ok()?));
-    let long = |at: usize| Some(u64::from_ne_bytes(file[at..at + 8].try_into().ok()?));
+    let long = |at: usize| long(file, at);
     let (base, at, end) = (long(WRITE_BASE)?, long(WRITE_POINTER)?, long(WRITE_END)?);
-    let sound = word(0)? & 0xffff_0000 == MAGIC && word(DESCRIPTOR)? == 1 && base <= at;
+    let sound = word(file, 0)? & 0xffff_0000 == MAGIC && word(file, DESCRIPTOR)? == 1 && base <= at;
     // A stream that is buffered by line has its end at its beginning.
     let bounded = at <= end || end <= base;
     (sound && bounded).then(|| at - base).filter(|bytes| *bytes < MOST_BYTES)

@@ -6,10 +6,16 @@
 //!
 //! - `task`: what one thread waits for;
 //! - `open`: which processes have a file open, and how;
+//! - `locks`: who holds a lock;
+//! - `ends`: the children and other processes whose end it waits for;
+//! - `connect`: connections that it does not have yet;
 //! - `held`: output that a program keeps in its own buffer;
 //! - `stopped`: stopped, frozen and throttled processes.
 
+mod connect;
+mod ends;
 mod held;
+mod locks;
 mod open;
 mod stopped;
 mod task;
@@ -90,13 +96,16 @@ impl Looker {
         let stat = Stat::of(pid)?;
         let parent = identity(stat.parent).map(|parent| named(parent.pid, &parent.name));
         let name = identity(pid).map(|identity| identity.name).unwrap_or_default();
+        // Other threads may go on after the first one has ended.
+        let first = stat.has_ended().then(|| successor(pid)).flatten();
+        let (task, stat) = first.unwrap_or((pid, stat));
         let wait = match stat.state {
             b'Z' | b'X' => Cause::Ended { parent: parent.as_ref().map(|parent| parent.pid) },
             b'T' => Cause::Stopped(Stop::Signal(stopped::signal(&stat))),
-            b't' => Cause::Stopped(stopped::debugger(pid)),
+            b't' => Cause::Stopped(stopped::debugger(task)),
             _ if stat.is_of_kernel() => Cause::Kernel,
-            _ if stopped::is_frozen(pid) => Cause::Frozen,
-            _ => self.working(pid).unwrap_or_else(|| waiting(pid)),
+            _ if stopped::is_frozen(task) => Cause::Frozen,
+            _ => self.working(pid).unwrap_or_else(|| waiting(task)),
         };
         let held_back = held::back(pid, &name);
         Some(WhyLink { named: named(pid, &name), parent, wait, held_back, hot: None })
@@ -128,9 +137,18 @@ impl Looker {
     }
 }
 
-/// Returns what a process waits for that uses no CPU.
-fn waiting(pid: Pid) -> Cause {
-    let waits = tasks(pid).into_iter().take(MOST_TASKS).map(|task| task::wait(pid, task));
+/// Returns a thread that goes on, of a process whose first one has ended.
+fn successor(pid: Pid) -> Option<(Pid, Stat)> {
+    let lives = |task: Pid| Stat::of(task).filter(|stat| !stat.has_ended());
+    tasks(pid).into_iter().find_map(|task| Some((task, lives(task)?)))
+}
+
+/// Returns what a process waits for that uses no CPU, by the id of a thread that has not ended: what
+/// was open and in memory is the kernel's to tell of such a thread only.
+fn waiting(first: Pid) -> Cause {
+    let lives = |task: &Pid| *task == first || Stat::of(*task).is_some_and(|s| !s.has_ended());
+    let all = tasks(first).into_iter().take(MOST_TASKS).filter(lives);
+    let waits = all.map(|task| task::wait(first, task));
     decisive(waits.collect()).unwrap_or(Cause::Unknown { kernel: None })
 }
 

@@ -54,20 +54,6 @@ fn opening(pid: Pid, fd: i32, file: &Descriptor) -> Option<Opening> {
     Some(Opening { pid, fd, reads, writes })
 }
 
-/// Returns the processes that hold a lock on a file, as the `lock:` lines of their descriptors show.
-pub fn lock_holders(file: &Descriptor) -> Vec<Pid> {
-    let (openings, _) = openings(file);
-    let mut holders: Vec<Pid> =
-        openings.into_iter().filter(|one| holds_lock(one.pid, one.fd)).map(|one| one.pid).collect();
-    holders.dedup();
-    holders
-}
-
-fn holds_lock(pid: Pid, fd: i32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
-    text.lines().any(|line| line.starts_with("lock:") && !line.contains("->"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

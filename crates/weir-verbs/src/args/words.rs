@@ -9,10 +9,10 @@ use super::{
     Asked, BufferOptions, CommandLine, Elastic, NetCommand, PortCommand, RunOptions, Verb, elastic,
 };
 use crate::fault::Fault;
-use crate::places::find_program;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, FromArgMatches};
 use std::ffi::{OsStr, OsString};
+use weir_measure::programs::find_program;
 
 /// Reads the command line; help and most mistakes end the program here.
 pub fn parse() -> Result<CommandLine, Fault> {

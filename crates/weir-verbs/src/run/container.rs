@@ -7,6 +7,7 @@
 use serde_json::Value;
 use std::fs::{read, read_dir, read_to_string};
 use std::path::{Path, PathBuf};
+use weir_measure::cgroup;
 use weir_sys::Pid;
 use weir_sys::proc::processes;
 
@@ -84,8 +85,7 @@ fn of_podman(list: &Value, name: &str) -> Vec<String> {
 /// Whether a process with this text in `/proc/PID/cgroup` belongs to the container.
 fn is_in(groups: &str, name: &str, numbers: &[String]) -> bool {
     // 12:memory:/docker/NUMBER; 0::/system.slice/docker-NUMBER.scope
-    let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    let mut parts = paths.flat_map(|path| path.split('/'));
+    let mut parts = cgroup::list(groups).flat_map(|(_, path)| path.split('/'));
     parts.any(|part| {
         let bare = part.strip_suffix(".scope").or_else(|| part.strip_suffix(".service"));
         let bare = bare.unwrap_or(part);

@@ -25,7 +25,6 @@ mod watching;
 
 use crate::args::RunOptions;
 use crate::fault::{Fault, tell};
-use crate::places::find_program;
 use crate::report::{self, Report, Said, advice_text, groups_text, inside_text, verdict_text};
 use outputs::Outputs;
 use pages::Pages;
@@ -40,6 +39,7 @@ use weir_doctor::groups;
 use weir_doctor::programs::ALTERNATIVES;
 use weir_measure::machine;
 use weir_measure::proc::{Descriptor, FileKind};
+use weir_measure::programs::find_program;
 use weir_measure::runner;
 
 /// Runs the verb.
@@ -91,6 +91,7 @@ fn nothing(options: &RunOptions) -> ExitCode {
         ..Run::default()
     };
     outputs.write(&judge(run, "", [false; 3], 0), report::text, report::json);
+    pages::tell_none(&options.inside);
     ExitCode::SUCCESS
 }
 

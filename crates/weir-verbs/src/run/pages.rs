@@ -50,6 +50,15 @@ impl Pages {
     }
 }
 
+/// Says that files which were asked for are not written, since nothing ran.
+pub fn tell_none(options: &LookInside) {
+    for (path, what) in [(&options.html, "page"), (&options.chrome_trace, "trace")] {
+        if let Some(path) = path {
+            tell(&format!("no {what} was written to '{}': nothing ran", path.display()));
+        }
+    }
+}
+
 fn writable(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),

@@ -2,15 +2,17 @@
 
 use crate::args::{Asked, PIPE_BYTES, PipeSize, RunOptions};
 use crate::fault::Fault;
-use crate::places::find_program;
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use weir_cli_sys::closed_standard_descriptors;
 use weir_doctor::programs::is_posix_shell;
+use weir_measure::programs::find_program;
 use weir_measure::runner::{Job, Launch, StageSpec, files_needed, files_suffice};
 
 /// A command line that is ready to run.
@@ -120,12 +122,12 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     let shell = find_shell(options.shell.as_deref())?;
     let name = shell.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let known = is_posix_shell(&name);
-    // A file that every new bash reads may define a function of any name.
-    let any = std::env::var_os("BASH_ENV").is_some();
-    let exported = |name: &str| any || std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();
+    let exported = |name: &str| std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();
+    let changed = changed_by(&shell, &name);
     let plan = match text.to_str().map(|text| shell::plan(text, &exported)) {
         // Only the shell can read a text that is not UTF-8.
         None => Plan::Whole,
+        Some(Ok(_)) if changed.is_some() => Plan::Whole,
         Some(Ok(plan)) => plan,
         // A shell then does nothing and succeeds.
         Some(Err(PlanError::Empty)) => return Ok(Planned::default()),
@@ -148,13 +150,28 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
             Ok(Planned { job, negated: pipeline.negated, command })
         }
         plan => {
-            let whole_because = reason(text, &name, known, &plan);
+            let whole_because = match changed {
+                Some(variable) => format!("{variable} may change what {name} does"),
+                None => reason(text, &name, known, &plan),
+            };
             let launch = Launch::Shell(text.to_owned());
             let stages = vec![StageSpec { label: command.clone(), launch, inserted: false }];
             let script = true;
             let job = Job { stages, script, whole_because, shell, shell_options, ..job(options) };
             Ok(Planned { job, negated: false, command })
         }
+    }
+}
+
+/// Returns the variable of the environment that gives bash options, or a file to read before the
+/// text. Either may change what a pipeline means (`pipefail`), so that only bash can run it.
+fn changed_by(shell: &Path, name: &str) -> Option<&'static str> {
+    let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_bash = std::fs::canonicalize(shell).is_ok_and(|file| file.ends_with("bash"));
+    match () {
+        () if has("SHELLOPTS") && (is_bash || name == "bash") => Some("SHELLOPTS"),
+        () if has("BASH_ENV") && name == "bash" => Some("BASH_ENV"),
+        () => None,
     }
 }
 
@@ -189,13 +206,29 @@ fn spec(stage: StageText, replaces: bool) -> StageSpec {
     let text = replaced.map_or(stage.shell_text, |replaced| replaced.shell_text);
     let launch = match stage.direct {
         Some(Direct { env, argv }) => Launch::Exec {
-            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            env: directory()
+                .into_iter()
+                .chain(env.into_iter().map(|(name, value)| (name.into(), value.into())))
+                .collect(),
             argv: argv.into_iter().map(OsString::from).collect(),
             text: Some(text.into()),
         },
         None => Launch::Shell(text.into()),
     };
     StageSpec { label: stage.source, launch, inserted: false }
+}
+
+/// Returns `PWD` with the true directory where the environment has none, or a wrong one, as a shell
+/// sets it.
+fn directory() -> Option<(OsString, OsString)> {
+    let file = |path: &Path| {
+        std::fs::metadata(path).ok().map(|found: Metadata| (found.dev(), found.ino()))
+    };
+    let is_here = |path: &Path| path.is_absolute() && file(path) == file(Path::new("."));
+    if std::env::var_os("PWD").is_some_and(|path| is_here(Path::new(&path))) {
+        return None;
+    }
+    Some(("PWD".into(), std::env::current_dir().ok()?.into()))
 }
 
 /// Returns whether a program is sure to start once it is found. `exec` has error messages of its own, so the

@@ -7,7 +7,6 @@ use super::watch::Watch;
 use super::{judge, runner};
 use crate::args::{LiveView, PIPE_BYTES, SAMPLE_MS};
 use crate::fault::{Fault, die, tell};
-use crate::places::find_program;
 use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
@@ -20,6 +19,7 @@ use weir_cli_sys::{closed_standard_descriptors, sigpipe_was_ignored};
 use weir_doctor::ending::Ending;
 use weir_measure::attribution::Sampler;
 use weir_measure::proc::words;
+use weir_measure::programs::find_program;
 use weir_measure::runner::{Forward, Job, Launch, StageSpec, Watcher};
 use weir_measure_sys::spawn::{Differences, exec_with};
 use weir_sys::Pid;

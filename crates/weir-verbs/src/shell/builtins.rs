@@ -1,6 +1,6 @@
 //! The command words that mean something to a shell itself, so that a stage which starts with
 //! one is left to the shell. One list for all shells: a word too many costs a shell, a word too
-//! few changes what the stage does.
+//! few changes what the stage does. A directory as a command (`..`) is a shell's to refuse too.
 //!
 //! Sources: `compgen -b` and `compgen -k` of bash 5.2, the dash(1), ksh93(1), mksh(1) and
 //! zshbuiltins(1) manuals. The list omits builtins of ksh and mksh that only save a process
@@ -8,7 +8,7 @@
 
 /// Sorted by byte.
 pub(super) const SHELL_WORDS: &str = "\
-! (( . : [ [[ ]] alias autoload bg bind bindkey bool break builtin bye caller cap case cd chdir
+! (( . .. : [ [[ ]] alias autoload bg bind bindkey bool break builtin bye caller cap case cd chdir
 clone command comparguments compcall compctl compdescribe compfiles compgen compgroups complete
 compopt compound compquote comptags comptry compvalues continue coproc declare dirs disable
 disown do done echo echotc echoti elif else emulate enable end enum esac eval exec exit export

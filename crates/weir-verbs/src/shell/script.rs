@@ -2,9 +2,14 @@
 //! line that started what was seen.
 //!
 //! A text that is to be cut must be read as a whole. A script is read as far as possible: reading
-//! skips what the scanner gives up on (a here-document, `[[` with a comment) and goes on at the next
-//! line. If a line is not found, the report lacks its number and nothing else.
+//! skips what the scanner gives up on (a here-document, `[[` with a comment) and goes on at the
+//! next line. If a line is not found, the report lacks its number and nothing else. What was
+//! skipped, and what may hide commands (hidden.rs), is kept as such: a line that another place may
+//! have run is not told.
 
+mod hidden;
+
+use super::builtins::is_shell_word;
 use super::fault::ScanStop;
 use super::scan::Scanner;
 use super::span::{PipelineSpan, Shape};
@@ -40,10 +45,16 @@ pub fn pipelines(text: &str) -> Vec<ScriptPipeline> {
         if found.len() > MOST_PIPELINES || searched > MOST_SEARCHED {
             return Vec::new();
         }
-        from += after(rest, scanner.cursor.pos, &mut searched);
+        let next = after(rest, scanner.cursor.pos, &mut searched);
+        let read = &rest.as_bytes()[..next.min(scanner.cursor.pos)];
+        let begun = read.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        found.push((from + begun, vec![hidden::skipped(&rest[begun..next])]));
+        from += next;
     }
+    found.extend(hidden::backquoted(text));
     sort::by_key(&mut found, |(at, _)| *at);
-    found.dedup_by_key(|(at, _)| *at);
+    found.dedup();
+    hidden::call_functions(text, &mut found);
     if found.len() > MOST_PIPELINES {
         return Vec::new();
     }
@@ -103,13 +114,35 @@ fn described(
 
 /// The words of a simple command, without assignments before it and redirections.
 fn command(source: &str) -> ScriptCommand {
-    words(source).unwrap_or(ScriptCommand::Compound)
+    let Some(words) = words(source) else { return ScriptCommand::Compound };
+    if let Some(hidden) = hidden::command(&words) {
+        return hidden;
+    }
+    if let [Piece::Text(name)] = words[0].as_slice()
+        && is_shell_word(name)
+        && !hidden::RUNNING_WORDS.contains(&name.as_str())
+    {
+        return ScriptCommand::Builtin;
+    }
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (at, word) in words.into_iter().enumerate() {
+        if at > 0 {
+            push(&mut pieces, ' ');
+        }
+        for piece in word {
+            match piece {
+                Piece::Text(text) => text.chars().for_each(|c| push(&mut pieces, c)),
+                Piece::Any => any(&mut pieces),
+            }
+        }
+    }
+    ScriptCommand::Simple(pieces)
 }
 
-fn words(source: &str) -> Option<ScriptCommand> {
+/// The words, each in pieces; `None` where there are none.
+fn words(source: &str) -> Option<Vec<Vec<Piece>>> {
     let mut scanner = Scanner::new(source);
-    let mut pieces: Vec<Piece> = Vec::new();
-    let mut begun = false;
+    let mut words: Vec<Vec<Piece>> = Vec::new();
     loop {
         let token = scanner.next().map_err(|_: ScanStop| ()).ok()?;
         match token.kind {
@@ -118,17 +151,15 @@ fn words(source: &str) -> Option<ScriptCommand> {
                 scanner.next().map_err(|_: ScanStop| ()).ok()?;
             }
             TokenKind::Word if is_number_of_redirection(source, token) => {}
-            TokenKind::Word if !begun && is_assignment(token.text) => {}
+            TokenKind::Word if words.is_empty() && is_assignment(token.text) => {}
             TokenKind::Word => {
-                if begun {
-                    push(&mut pieces, ' ');
-                }
-                begun = true;
+                let mut pieces = Vec::new();
                 expand(token.text, &mut pieces);
+                words.push(pieces);
             }
         }
     }
-    begun.then_some(ScriptCommand::Simple(pieces))
+    (!words.is_empty()).then_some(words)
 }
 
 fn is_number_of_redirection(source: &str, word: Token) -> bool {
@@ -237,68 +268,4 @@ fn close(rest: &mut std::str::Chars, open: char, end: char) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use weir_doctor::graph::line_of;
-
-    const SCRIPT: &str = r#"#!/bin/bash
-set -e
-in=$1
-cut -d, -f1 "$in" | LC_ALL=C sort | uniq -c > names.txt
-for f in *.csv; do
-    gzip -c "$f" 2>>log | wc -c >> sizes
-done
-cat <<EOF | sort -r
-cut -d, -f1 x | sort | uniq -c
-EOF
-if [[ $x # odd
-then true; fi
-total=$(grep -c 'a b' "$in" | tail -1)
-{ head -1 a; tail +2 a; } | \
-    gzip > out
-"#;
-
-    fn line(executed: &[&str]) -> Option<usize> {
-        let pipelines = pipelines(SCRIPT);
-        line_of(&pipelines, executed).map(|at| pipelines[at].line)
-    }
-
-    #[test]
-    fn commands_are_found_by_what_was_executed() {
-        assert_eq!(line(&["cut -d, -f1 in.csv", "sort", "uniq -c"]), Some(4));
-        assert_eq!(line(&["gzip -c a b.csv", "wc -c"]), Some(6));
-        assert_eq!(line(&["grep -c a b in.csv", "tail -1"]), Some(13));
-        assert_eq!(line(&["tail +2 a"]), Some(14));
-        assert_eq!(line(&["tar c ."]), None);
-    }
-
-    #[test]
-    fn a_here_document_is_no_command() {
-        let pipelines = pipelines("cat <<-'A'\nsort x\n\tA\nsort y\n");
-        let found: Vec<usize> = pipelines.iter().map(|pipeline| pipeline.line).collect();
-        assert!(found.contains(&4) && !found.contains(&2), "{pipelines:?}");
-    }
-
-    #[test]
-    fn whatever_stands_there_the_reader_ends() {
-        for text in ["", "fi fi fi", "<<", "a <<\n", "((", "'", "a | | b\nc\n", "\u{e9}<<\u{e9}\n"]
-        {
-            let _ = pipelines(text);
-        }
-        let deep = "( ".repeat(5000);
-        let _ = pipelines(&deep);
-        let odd = "x=(\n".repeat(3000);
-        let _ = pipelines(&odd);
-    }
-
-    /// A script of half a million lines was counted again from its start for each of them, and one of
-    /// here-documents without an end was read again to its end for each of them. Both took hours.
-    #[test]
-    fn a_long_script_is_read_once() {
-        for line in [":\n", "cat <<E\n", "(<<E\n", "'<<E\n"] {
-            assert_eq!(pipelines(&line.repeat((1 << 20) / line.len())), [], "{line:?}");
-        }
-        let short = pipelines(&":\n".repeat(5000));
-        assert_eq!(short.iter().map(|one| one.line).collect::<Vec<_>>(), Vec::from_iter(1..=5000));
-    }
-}
+mod tests;

@@ -49,9 +49,13 @@ pub fn rough_count(value: u64) -> String {
     count((value + step / 2) / step * step)
 }
 
-/// Formats a count with its noun: `1 byte`, `24 bytes`.
+/// Formats a count with its noun: `1 byte`, `24 bytes`, `2 processes`.
 pub fn things(value: u64, noun: &str) -> String {
-    let plural = if value == 1 { "" } else { "s" };
+    let plural = match value {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{} {noun}{plural}", count(value))
 }
 
@@ -96,6 +100,10 @@ mod tests {
         assert_eq!(
             (things(1, "byte").as_str(), things(24, "byte").as_str()),
             ("1 byte", "24 bytes")
+        );
+        assert_eq!(
+            (things(1, "process").as_str(), things(57, "process").as_str()),
+            ("1 process", "57 processes")
         );
         assert_eq!([0, 7, 1480, 34_900].map(rough_count), ["0", "7", "1000", "30 k"]);
         assert_eq!(

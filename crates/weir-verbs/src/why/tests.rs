@@ -18,7 +18,7 @@ fn child(children: &[i32], looker: bool) -> Cause {
 }
 
 fn lock(path: Option<&str>, holders: &[i32]) -> Cause {
-    Cause::Lock { path: path.map(str::to_owned), holders: holders.to_vec() }
+    Cause::Lock { path: path.map(str::to_owned), holders: holders.to_vec(), own: false }
 }
 
 /// The text and the processes beside it, as JSON has them.
@@ -64,6 +64,23 @@ fn a_text_beside_no_process_says_that_none_is_known() {
         ),
         (child(&[], true), "waits for the end of a child, most likely of weir itself"),
         (lock(Some("/a"), &[]), "waits for the lock on /a; who holds it cannot be seen"),
+    ];
+    for (wait, text) in cases {
+        assert_eq!(alone(wait), (text.to_owned(), vec![]));
+    }
+}
+
+#[test]
+fn queues_and_starts_of_programs_say_what_is_missing() {
+    let queue = |path: Option<&str>, writes| Cause::Queue { path: path.map(str::to_owned), writes };
+    let cases = [
+        (queue(Some("/q"), true), "waits for room in the message queue /q, which is full"),
+        (queue(None, true), "waits for room in a message queue of System V, which is full"),
+        (Cause::Vfork { child: None }, "waits until a child starts a program or ends (vfork)"),
+        (
+            child(&[], false),
+            "waits for the end of a child, or of a process that it debugs, which cannot be seen",
+        ),
     ];
     for (wait, text) in cases {
         assert_eq!(alone(wait), (text.to_owned(), vec![]));

@@ -3,7 +3,7 @@
 use crate::report::outside;
 use crate::units::words::{cpus, percent, things};
 use crate::units::{bytes, seconds, signal_name};
-use weir_doctor::facts::{FileWait, FileWaitKind, HotStage, PeerKind};
+use weir_doctor::facts::{FileWait, FileWaitKind, HotStage, Peer, PeerKind};
 use weir_doctor::why::{Cause, HeldBack, Named, PipeWait, Stop, Why, WhyLink};
 
 /// Most processes of a chain in one sentence.
@@ -162,19 +162,20 @@ fn clause(why: &Why, at: usize) -> String {
         Cause::Open { path } => {
             format!("waits until another process opens the other end of the FIFO {path}")
         }
-        Cause::Lock { path, holders } => lock(path.as_deref(), holders, next),
-        Cause::Threads => {
-            String::from("waits for another thread of its own (a lock or a condition)")
+        Cause::Lock { .. } | Cause::Semaphore | Cause::Queue { .. } | Cause::Threads { .. } => {
+            lock(&found.wait, next)
         }
-        Cause::Child { .. } => match next {
-            Some(child) => format!("waits for the end of its child {child}"),
-            None => String::from(a_child(&found.wait)),
-        },
+        Cause::Child { .. } | Cause::Vfork { .. } | Cause::Ends { .. } => end(&found.wait, next),
+        Cause::Connect { peer, .. } => connection(peer, next),
         Cause::Socket { peer, writes } => {
             let own = peer.pid == Some(found.named.pid);
             socket(peer, *writes, own, next)
         }
-        Cause::File(wait) => file(wait),
+        Cause::File { wait, writes } => file(wait, *writes),
+        Cause::Signal { most_ns: Some(ns) } => {
+            format!("waits for a signal, for {} at most", seconds(*ns))
+        }
+        Cause::Signal { most_ns: None } => String::from("waits for a signal"),
         Cause::Sleep { asked_ns: Some(ns) } => format!("sleeps: it asked for {}", seconds(*ns)),
         Cause::Sleep { asked_ns: None } => String::from("sleeps until a time or a signal"),
         Cause::Events { of } => format!("waits for {}", of.join(" or ")),
@@ -269,38 +270,90 @@ fn pipe(pipe: &PipeWait, next: Option<String>) -> String {
     }
 }
 
-/// The wait for a child that is not named.
-fn a_child(wait: &Cause) -> &'static str {
-    match wait {
-        Cause::Child { looker: true, .. } => {
+/// The wait for the end of a process.
+fn end(wait: &Cause, next: Option<String>) -> String {
+    let said = match (wait, next) {
+        (Cause::Vfork { .. }, Some(child)) => {
+            return format!(
+                "waits for a program that is being started (vfork) by its child {child}"
+            );
+        }
+        (Cause::Vfork { .. }, None) => "waits until a child starts a program or ends (vfork)",
+        (Cause::Ends { .. }, Some(process)) => {
+            return format!("waits for the end of {process}");
+        }
+        (Cause::Ends { .. }, None) => "waits for the end of another process",
+        (_, Some(child)) => return format!("waits for the end of its child {child}"),
+        (Cause::Child { looker: true, .. }, None) => {
             "waits for the end of a child, most likely of weir itself"
         }
-        Cause::Child { children, .. } if children.is_empty() => {
-            "waits for the end of a child, and has none"
+        (Cause::Child { children, .. }, None) if children.is_empty() => {
+            "waits for the end of a child, or of a process that it debugs, which cannot be seen"
         }
         _ => "waits for the end of a child",
-    }
+    };
+    String::from(said)
 }
 
-fn lock(path: Option<&str>, holders: &[i32], next: Option<String>) -> String {
-    let what = path.map_or_else(
+/// The wait for a lock, or for another thing that a process or a thread must release.
+fn lock(wait: &Cause, next: Option<String>) -> String {
+    let said = match (wait, next) {
+        (Cause::Lock { path, .. }, Some(holder)) => {
+            return format!("waits for {}, held by {holder}", locked(path.as_deref()));
+        }
+        (Cause::Lock { path, holders, own }, None) => match (path, own) {
+            _ if !holders.is_empty() => return format!("waits for {}", locked(path.as_deref())),
+            (Some(path), true) => {
+                return format!(
+                    "waits for the lock on {path}, which it holds itself, by another open of the file"
+                );
+            }
+            (Some(path), false) => {
+                return format!("waits for the lock on {path}; who holds it cannot be seen");
+            }
+            (None, true) => "waits for a lock in memory that it holds itself",
+            (None, false) => "waits for a word in shared memory that another process must change",
+        },
+        (Cause::Queue { path: Some(path), writes: false }, _) => {
+            return format!("waits for a message in the queue {path}");
+        }
+        (Cause::Queue { path: Some(path), writes: true }, _) => {
+            return format!("waits for room in the message queue {path}, which is full");
+        }
+        (Cause::Queue { writes: false, .. }, _) => "waits for a message in a queue of System V",
+        (Cause::Queue { .. }, _) => "waits for room in a message queue of System V, which is full",
+        (Cause::Semaphore, _) => "waits for a semaphore of System V",
+        (Cause::Threads { alone: true, timed: false }, _) => {
+            "waits for a lock or a condition of its own, and has no other thread that could release it"
+        }
+        (Cause::Threads { alone: true, .. }, _) => {
+            "waits for a lock or a condition of its own, for a limited time: it has no other thread that \
+             could release it"
+        }
+        _ => "waits for another thread of its own (a lock or a condition)",
+    };
+    String::from(said)
+}
+
+fn locked(path: Option<&str>) -> String {
+    path.map_or_else(
         || String::from("a lock in shared memory"),
         |path| format!("the lock on {path}"),
-    );
+    )
+}
+
+/// The wait for a connection that a process asked for.
+fn connection(peer: &Peer, next: Option<String>) -> String {
+    let far = outside::peer_name(peer);
     match next {
-        Some(holder) => format!("waits for {what}, held by {holder}"),
-        None if !holders.is_empty() => format!("waits for {what}"),
-        None if path.is_some() => format!("waits for {what}; who holds it cannot be seen"),
-        None => String::from("waits for a word in shared memory that another process must change"),
+        Some(listener) => {
+            format!("waits to be connected to {far}, the listening socket of {listener}")
+        }
+        None => format!("waits to be connected to {far}"),
     }
 }
 
-fn socket(
-    peer: &weir_doctor::facts::Peer,
-    writes: bool,
-    own: bool,
-    next: Option<String>,
-) -> String {
+fn socket(peer: &Peer, writes: bool, own: bool, next: Option<String>) -> String {
     let what = if writes { "room to send" } else { "data" };
     let far = outside::peer_name(peer);
     match (peer.kind, next) {
@@ -319,11 +372,14 @@ fn socket(
     }
 }
 
-fn file(wait: &FileWait) -> String {
-    match (wait.kind, outside::file_name(wait)) {
-        (FileWaitKind::Device, terminal) if terminal.starts_with("the terminal") => {
-            format!("waits for {terminal}: somebody must type")
-        }
-        (_, file) => format!("waits for {file}"),
+fn file(wait: &FileWait, writes: Option<bool>) -> String {
+    let file = outside::file_name(wait);
+    let is_terminal = wait.kind == FileWaitKind::Device && file.starts_with("the terminal");
+    match writes.filter(|_| is_terminal) {
+        Some(false) => format!("waits for {file}: somebody must type"),
+        Some(true) => format!(
+            "waits for room in the output of {file}: it is stopped (Ctrl-S), or nobody reads its other end"
+        ),
+        None => format!("waits for {file}"),
     }
 }

@@ -1,0 +1,101 @@
+//! What a program's file shows of the calls it can make.
+
+use super::elf::{self, Elf};
+use object::ReadCache;
+use object::elf::SHT_DYNSYM;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use weir_sys::Pid;
+use weir_sys::proc::refuse_foreign;
+
+/// Functions that move bytes through pipes without counting them, and `syscall`, which can make any
+/// call.
+const UNCOUNTED: [&[u8]; 6] =
+    [b"splice", b"tee", b"vmsplice", b"syscall", b"io_uring_setup", b"io_uring_queue_init"];
+
+/// Whether the program of process `pid` can move bytes by calls that the kernel does not count:
+/// `true` where its file does not rule it out (it is linked statically, for example), `None` where
+/// the file cannot be read. With `libraries` those that it has mapped count too.
+pub fn may_move_uncounted(pid: Pid, libraries: bool) -> Option<bool> {
+    let path = format!("/proc/{pid}/exe");
+    refuse_foreign(&path).ok()?;
+    let may = file_may(&path)?;
+    if may || !libraries {
+        return Some(may);
+    }
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let in_library = |path: &str| file_may(&format!("/proc/{pid}/root{path}")) == Some(true);
+    Some(mapped(&String::from_utf8_lossy(&maps)).any(in_library))
+}
+
+/// Returns the libraries that are mapped, without the one that offers these functions.
+fn mapped(maps: &str) -> impl Iterator<Item = &str> {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut last = "";
+    maps.lines().filter_map(|line| Some(&line[line.find('/')?..])).filter(move |path| {
+        let is_new = *path != std::mem::replace(&mut last, path);
+        let name = name(path);
+        let offers = ["libc.", "libc-", "ld-", "ld.", "libpthread"];
+        is_new && name.contains(".so") && !offers.iter().any(|start| name.starts_with(start))
+    })
+}
+
+/// Whether what stands in a program or library can make such calls.
+fn file_may(path: &str) -> Option<bool> {
+    thread_local! {
+        static KNOWN: RefCell<BTreeMap<(u64, u64), bool>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    let (file, stat) = elf::open(path)?;
+    let key = (stat.st_dev, stat.st_ino);
+    let known = KNOWN.with_borrow(|known| known.get(&key).copied());
+    Some(known.unwrap_or_else(|| {
+        let may = names_uncounted(&file).unwrap_or(true);
+        KNOWN.with_borrow_mut(|known| known.insert(key, may));
+        may
+    }))
+}
+
+/// Whether a program shares one of these names with libraries; `None` where it tells no names.
+fn names_uncounted(file: &File) -> Option<bool> {
+    let text = ReadCache::new(file);
+    let (_, names) = Elf::read(&text)?.symbols(SHT_DYNSYM)?;
+    Some(can(names))
+}
+
+fn can(names: &[u8]) -> bool {
+    names.split(|byte| *byte == 0).any(|name| UNCOUNTED.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &[u8]) -> Option<bool> {
+        let file = tempfile::tempfile().expect("a file");
+        std::os::unix::fs::FileExt::write_all_at(&file, text, 0).expect("written");
+        names_uncounted(&file)
+    }
+
+    #[test]
+    fn a_program_that_calls_splice_is_told_from_one_that_cannot() {
+        // Rust's own library imports `syscall`.
+        assert_eq!(may_move_uncounted(std::process::id() as Pid, true), Some(true));
+        let mut sleep = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let may = may_move_uncounted(sleep.id() as Pid, true);
+        sleep.kill().expect("killed");
+        sleep.wait().expect("waited");
+        let text = std::fs::read("/bin/sleep").expect("readable");
+        let rust = text.windows(9).any(|part| part == b"\0syscall\0");
+        assert_eq!(may, Some(rust));
+        assert!(can(b"\0read\0splice\0") && !can(b"\0read\0splice_it\0"));
+    }
+
+    #[test]
+    fn what_is_no_program_rules_nothing_out() {
+        let mut huge = b"\x7fELF\x02".to_vec();
+        huge.resize(64, 0xff);
+        let texts: [&[u8]; 4] = [b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01", &huge];
+        texts.iter().for_each(|text| assert_eq!(of(text), None));
+    }
+}

@@ -1,0 +1,244 @@
+//! What happens to a running job: signals, stops, ends.
+//!
+//! In the order of flow: a turn of the loop takes signals and looks at the stages, leaves out the
+//! time of a stop that this shows, and only then gives instants: to ends, to the kernel's events,
+//! and to processes found where a signal is passed on.
+
+use super::finish::LiveStage;
+use super::job::{Forward, Watcher};
+use super::stops::Signs;
+use super::{RunningJob, SIGCONT};
+use crate::attribution::PipeWatch;
+use crate::proc::pidfd;
+use rustix::param::clock_ticks_per_second;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeSet;
+use std::process::Child;
+use weir_measure_sys::signals;
+use weir_sys::Pid;
+use weir_sys::cpu::monotonic_ns;
+use weir_sys::proc::Stat;
+
+/// Two times within which no process ends and another one starts with its id.
+const SAME_NS: u64 = 1_000_000_000;
+
+/// What woke the loop.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Woken {
+    /// A stage may have changed.
+    pub by_stage: bool,
+    /// The kernel told of processes.
+    pub by_event: bool,
+}
+
+/// What a turn found.
+#[derive(Debug, Default)]
+struct Turn {
+    /// Signals to this process, without SIGCONT.
+    signals: Vec<i32>,
+    signs: Signs,
+    /// Positions of the stages whose first process has ended.
+    ended: Vec<usize>,
+}
+
+impl RunningJob {
+    /// Handles signals to this process and changes of its children.
+    pub(super) fn take_turn(&mut self, watcher: &mut dyn Watcher, woken: Woken) {
+        let since_ns = self.heard_ns;
+        let was_stopped = self.all_stopped();
+        let turn = self.look_at_children(watcher, woken);
+        // What stopped all stages woke this process at that moment, and so did what ended the stop.
+        if was_stopped || turn.signs.show_stop() {
+            self.clock.leave_out_since(since_ns);
+            self.heard_ns = since_ns;
+        }
+        if let Some(lives) = self.sampler.lives.as_mut().filter(|_| woken.by_event) {
+            lives.take(&self.clock);
+        }
+        for signal in turn.signals {
+            match watcher.forward(signal) {
+                Forward::Nobody => {}
+                Forward::Stages => self.forward_to_stages(signal),
+                Forward::All => self.forward(signal),
+            }
+            self.signals.push(signal);
+        }
+        for position in turn.ended {
+            let end_ns = self.end_of(position);
+            self.live[position].left_open = self.is_open_behind(position);
+            self.live[position].harvest(end_ns, &mut self.sampler);
+        }
+    }
+
+    /// Returns when a stage ended, as the kernel told it; now, where it did not. This process may
+    /// have had no CPU meanwhile, or have been stopped alone.
+    fn end_of(&mut self, position: usize) -> u64 {
+        let now_ns = self.clock.now_ns();
+        let Some(lives) = &mut self.sampler.lives else { return now_ns };
+        lives.take(&self.clock);
+        let told = self.live[position].pid().and_then(|pid| lives.end_of(pid));
+        told.map_or(now_ns, |end_ns| end_ns.min(now_ns))
+    }
+
+    /// Whether somebody can still write into the pipe behind a stage whose first process has ended.
+    fn is_open_behind(&self, position: usize) -> bool {
+        // The pipes of a script are found, and not between stages.
+        let pipe = self.sampler.pipes.get(position).filter(|_| !self.sampler.population.is_each());
+        pipe.and_then(PipeWatch::has_writers) == Some(true)
+    }
+
+    /// Hears of signals; whether this process was continued.
+    pub(super) fn hear(&mut self, watcher: &mut dyn Watcher) -> bool {
+        self.heard_ns = self.clock.now_ns();
+        let before = self.heard.len();
+        self.heard.extend(watcher.signals());
+        let continued = self.heard[before..].contains(&SIGCONT);
+        self.heard.retain(|signal| *signal != SIGCONT);
+        continued
+    }
+
+    fn look_at_children(&mut self, watcher: &mut dyn Watcher, woken: Woken) -> Turn {
+        let mut turn = Turn::default();
+        let mut continued = self.hear(watcher);
+        let mut look = continued || woken.by_stage || child_changed();
+        // This process may have been stopped and continued between hearing and looking.
+        while look {
+            turn.signs.here |= continued;
+            for position in 0..self.live.len() {
+                self.take_changes(position, &mut turn);
+            }
+            continued = self.hear(watcher);
+            look = continued;
+        }
+        turn.signs.told |= signals::take_child_stopped();
+        turn.signals = std::mem::take(&mut self.heard);
+        turn
+    }
+
+    /// Takes the changes of one stage's first process.
+    fn take_changes(&mut self, position: usize, turn: &mut Turn) {
+        let live = &self.live[position];
+        let pid = live.pid().filter(|_| !turn.ended.contains(&position));
+        let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) else { return };
+        turn.signs.there |= take_continued(pid, |stopped| self.set_stopped(position, stopped));
+        // A zombie is only detected here: its files are read before it is reaped.
+        let end = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        // On an error another process has reaped it: how it ended stays unknown.
+        if !matches!(waitid(WaitId::Pid(pid), end), Ok(None)) {
+            turn.ended.push(position);
+            turn.signs.ended = true;
+            turn.signs.told |= self.live[position].stopped;
+        }
+    }
+
+    fn set_stopped(&mut self, position: usize, stopped: bool) {
+        let live = &mut self.live[position];
+        live.stopped = stopped;
+        if let Some(group) = live.group() {
+            self.sampler.population.groups[group].stopped = stopped;
+        }
+    }
+
+    fn all_stopped(&self) -> bool {
+        let mut alive = self.live.iter().filter(|live| !live.has_ended()).peekable();
+        alive.peek().is_some() && alive.all(|live| live.stopped)
+    }
+
+    /// Leaves out a stop since `since_ns`, while stages were being started. `children`: those that
+    /// had been started by then.
+    pub(super) fn leave_out_start<'a>(
+        &mut self,
+        watcher: &mut dyn Watcher,
+        since_ns: u64,
+        children: impl Iterator<Item = &'a Child>,
+    ) {
+        if !self.hear(watcher) {
+            return;
+        }
+        // Before there is a stage, this process is the whole job.
+        let mut stopped = signals::take_child_stopped();
+        let mut children = children.map(rustix::process::Pid::from_child).peekable();
+        stopped |= children.peek().is_none();
+        for pid in children {
+            stopped |= take_continued(pid, |_| ());
+        }
+        if stopped {
+            self.clock.leave_out_since(since_ns);
+            self.heard_ns = since_ns;
+        }
+    }
+
+    /// Forwards a signal to the first process of each stage.
+    fn forward_to_stages(&self, signal: i32) {
+        for pid in self.live.iter().filter_map(LiveStage::pid) {
+            // A process that has ended is not reaped before it counts as ended here.
+            let _ = signals::send(pid, signal);
+        }
+    }
+
+    /// Forwards a signal for the whole command to all known processes of the run.
+    fn forward(&mut self, signal: i32) {
+        // Twice, for processes that were just being started.
+        for _ in 0..2 {
+            self.sampler.find(self.clock.now_ns());
+            for pid in self.sampler.population.pids() {
+                // It may have ended just now.
+                let _ = signals::send(pid, signal);
+            }
+            self.forward_to_unseen(signal);
+        }
+    }
+
+    /// Forwards a signal to the processes of which the kernel told and which are not sampled: no
+    /// sample met them, or their stage has ended.
+    fn forward_to_unseen(&mut self, signal: i32) {
+        let Some(signal) = Signal::from_named_raw(signal) else { return };
+        // One that is held and is then found to have started at that time stays the same.
+        let held = |(pid, start_ns)| Some((pid, start_ns, pidfd(pid)?));
+        let mut held: Vec<_> = self.not_sampled().into_iter().filter_map(held).collect();
+        held.retain(|(pid, start_ns, _)| {
+            self.started_ns(*pid).is_some_and(|at| at.abs_diff(*start_ns) < SAME_NS)
+        });
+        let alive = self.not_sampled();
+        for (_, _, process) in held.iter().filter(|held| alive.contains(&(held.0, held.1))) {
+            let _ = pidfd_send_signal(process, signal);
+        }
+    }
+
+    /// Returns the processes that are not sampled and of which no end was told, with their starts.
+    fn not_sampled(&mut self) -> Vec<(Pid, u64)> {
+        let Some(lives) = &mut self.sampler.lives else { return Vec::new() };
+        lives.take(&self.clock);
+        let sampled: BTreeSet<Pid> = self.sampler.population.pids().collect();
+        lives.alive().filter(|(pid, _)| !sampled.contains(pid)).collect()
+    }
+
+    /// Returns when a process started, as the kernel shows it: to a clock tick.
+    fn started_ns(&self, pid: Pid) -> Option<u64> {
+        let tick_ns = 1_000_000_000 / clock_ticks_per_second().max(1);
+        let boot = clock_gettime(ClockId::Boottime);
+        let boot_ns = boot.tv_sec as u64 * 1_000_000_000 + boot.tv_nsec as u64;
+        let age_ns = boot_ns.saturating_sub(Stat::of(pid)?.started_ticks * tick_ns);
+        Some(self.clock.at_ns(monotonic_ns().saturating_sub(age_ns)))
+    }
+}
+
+/// Takes the stops and continuations of a child, in which `stopped` is told of each; whether it was
+/// continued.
+fn take_continued(pid: rustix::process::Pid, mut stopped: impl FnMut(bool)) -> bool {
+    let mut continued = false;
+    let halts = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
+    while let Ok(Some(status)) = waitid(WaitId::Pid(pid), halts) {
+        continued |= status.continued();
+        stopped(status.stopped());
+    }
+    continued
+}
+
+/// Whether some child of this process has changed: one call in place of two for each stage.
+fn child_changed() -> bool {
+    let any = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
+    let look = any | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::All, look), Ok(None))
+}

@@ -1,0 +1,221 @@
+//! Locks: on files, and in memory.
+
+use super::ends::{id_at, level};
+use super::open;
+use crate::bytes::{half, long, word};
+use crate::proc::{descriptor, identity, link};
+use weir_doctor::why::Cause;
+use weir_measure_sys::memory::read_remote;
+use weir_sys::Pid;
+use weir_sys::proc::{Stat, tasks};
+
+/// The bit of a futex that only one process uses.
+const FUTEX_PRIVATE: u64 = 128;
+/// A mutex that is locked and for which somebody waits (glibc: `lowlevellock.h`).
+const LOCKED: i32 = 2;
+/// The bits of a word that are its owner's id (`FUTEX_TID_MASK`).
+const FUTEX_OWNER: i32 = 0x3fff_ffff;
+/// Most words of a set that are looked at.
+const MOST_WORDS: usize = 128;
+
+/// A lock on a file for which a process waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wanted {
+    kind: Kind,
+    /// Whether it excludes locks that share.
+    exclusive: bool,
+    /// Its first and last byte.
+    range: (u64, u64),
+}
+
+/// Kinds of locks on files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// `flock`.
+    Flock,
+    /// `fcntl`, of the process.
+    Record,
+    /// `fcntl`, of the open file.
+    OpenRecord,
+}
+
+/// Returns the wait for a lock on a file, and who holds one that excludes it.
+pub fn on_file(pid: Pid, number: i64, args: &[u64; 6]) -> Option<Cause> {
+    let fd = args[0] as u32 as i32;
+    let what = descriptor(pid, fd)?;
+    let wanted = Wanted::decode(pid, number, args);
+    let (openings, _) = open::openings(&what);
+    let excludes = |one: &open::Opening| {
+        let own = (one.pid == pid).then_some(one.fd == fd);
+        let path = format!("/proc/{}/fdinfo/{}", one.pid, one.fd);
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().any(|line| wanted.is_excluded(line, own) == Some(true))
+    };
+    let mut holders: Vec<Pid> = openings.into_iter().filter(excludes).map(|one| one.pid).collect();
+    holders.dedup();
+    let own = holders.contains(&pid);
+    holders.retain(|holder| *holder != pid);
+    let path = link(pid, fd).map(|path| path.to_string_lossy().into_owned());
+    Some(Cause::Lock { path, holders, own })
+}
+
+impl Wanted {
+    fn decode(pid: Pid, number: i64, args: &[u64; 6]) -> Wanted {
+        let all = (0, u64::MAX);
+        if number == libc::SYS_flock {
+            let exclusive = args[1] as i32 & libc::LOCK_SH == 0;
+            return Wanted { kind: Kind::Flock, exclusive, range: all };
+        }
+        let kind = match args[1] as i32 {
+            libc::F_OFD_SETLKW => Kind::OpenRecord,
+            _ => Kind::Record,
+        };
+        // struct flock, as 64-bit kernels have it.
+        let mut lock = [0; 24];
+        if read_remote(pid, args[2], &mut lock).ok() != Some(lock.len()) {
+            return Wanted { kind, exclusive: true, range: all };
+        }
+        let exclusive = half(&lock, 0) != Some(libc::F_RDLCK as u16);
+        let whole = || {
+            let (start, length) = (long(&lock, 8)?.cast_signed(), long(&lock, 16)?.cast_signed());
+            (half(&lock, 2)? == libc::SEEK_SET as u16).then_some(())?;
+            let first = if length < 0 { start.checked_add(length)? } else { start };
+            let last = match length {
+                0 => u64::MAX,
+                _ => {
+                    u64::try_from(first.checked_add(length.checked_abs()?)?.checked_sub(1)?).ok()?
+                }
+            };
+            Some((u64::try_from(first).ok()?, last))
+        };
+        Wanted { kind, exclusive, range: whole().unwrap_or(all) }
+    }
+
+    /// Whether a line of `fdinfo` is a lock that excludes this one; `None` for any other line. `own`
+    /// tells of a descriptor of the process that waits whether it is the one of its call.
+    fn is_excluded(&self, line: &str, own: Option<bool>) -> Option<bool> {
+        // lock:	1: FLOCK  ADVISORY  WRITE 4711 fe:01:17 0 EOF
+        let fields: Vec<&str> = line.strip_prefix("lock:")?.split_ascii_whitespace().collect();
+        let [_, class, _, mode, _, _, start, end] = fields.as_slice() else { return None };
+        let alike = match self.kind {
+            Kind::Flock => *class == "FLOCK",
+            Kind::Record => *class == "OFDLCK" || *class == "POSIX" && own.is_none(),
+            Kind::OpenRecord => *class == "POSIX" || *class == "OFDLCK" && own != Some(true),
+        };
+        let end = if *end == "EOF" { u64::MAX } else { end.parse().ok()? };
+        let overlaps = start.parse::<u64>().ok()? <= self.range.1 && self.range.0 <= end;
+        Some(alike && overlaps && (self.exclusive || *mode == "WRITE"))
+    }
+}
+
+/// Whether only one of these threads has not ended.
+fn is_alone(tasks: &[Pid]) -> bool {
+    let lives = |task: &&Pid| Stat::of(**task).is_some_and(|stat| !stat.has_ended());
+    tasks.len() == 1 || tasks.iter().filter(lives).take(2).count() == 1
+}
+
+/// Returns the wait for a word in memory: the owner of a mutex stands beside it (glibc:
+/// `pthread_mutex_t`).
+pub fn futex(pid: Pid, args: &[u64; 6]) -> Cause {
+    let tasks = tasks(pid);
+    let alone = is_alone(&tasks);
+    let threads = Cause::Threads { alone, timed: args[3] != 0 };
+    let is_private = args[1] & FUTEX_PRIVATE != 0;
+    let mut bytes = [0; 12];
+    let known = read_remote(pid, args[0], &mut bytes).is_ok_and(|got| got == bytes.len());
+    let word = |at: usize| word(&bytes, at).filter(|_| known).map_or(0, u32::cast_signed);
+    // The words hold ids as the process knows them.
+    let is_own = |id: Pid| match level(pid).filter(|_| id > 0) {
+        Some(level) if level > 0 => {
+            tasks.iter().any(|task| id_at(*task, "NSpid", level) == Some(id))
+        }
+        _ => tasks.contains(&id),
+    };
+    let owner = match word(0) {
+        // Locked, and somebody waits: the owner stands behind word and count.
+        LOCKED if args[2] == LOCKED as u64 => word(8),
+        // Robust, or with priority inheritance: the word is the owner.
+        word if word < 0 => word & FUTEX_OWNER,
+        _ => 0,
+    };
+    let held = |holders: Vec<Pid>, own: bool| Cause::Lock { path: None, holders, own };
+    match owner {
+        owner if alone && is_own(owner) => held(Vec::new(), true),
+        // The end of a thread: the word is its id until then.
+        owner if is_private || is_own(owner) || is_own(word(0)) => threads,
+        owner => {
+            let is_known = owner > 1 && level(pid).is_none_or(|level| level == 0);
+            let holder = identity(owner).filter(|_| is_known);
+            held(holder.into_iter().map(|holder| holder.pid).collect(), false)
+        }
+    }
+}
+
+/// Returns the wait for any of several words.
+pub fn futexes(pid: Pid, address: u64, count: u64, timed: bool) -> Cause {
+    // struct futex_waitv: a value, an address, flags, nothing.
+    const ENTRY: usize = 24;
+    let mut bytes = [0; MOST_WORDS * ENTRY];
+    let wanted = (count as usize).min(MOST_WORDS) * ENTRY;
+    let got = read_remote(pid, address, &mut bytes[..wanted]).unwrap_or(0);
+    let is_private = |entry: &[u8]| word(entry, 16).map_or(0, u64::from) & FUTEX_PRIVATE != 0;
+    if bytes[..got].chunks_exact(ENTRY).all(is_private) {
+        return Cause::Threads { alone: is_alone(&tasks(pid)), timed };
+    }
+    Cause::Lock { path: None, holders: Vec::new(), own: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_excludes_those_of_its_kind_and_its_bytes() {
+        let line = |class: &str, mode: &str, bytes: &str| {
+            format!("lock:\t1: {class}  ADVISORY  {mode} 4711 fe:01:17 {bytes}")
+        };
+        let flock = Wanted { kind: Kind::Flock, exclusive: true, range: (0, u64::MAX) };
+        let shared = Wanted { exclusive: false, ..flock };
+        let record = Wanted { kind: Kind::Record, exclusive: true, range: (10, 19) };
+        let open = Wanted { kind: Kind::OpenRecord, ..record };
+        let (write, read) = (line("FLOCK", "WRITE", "0 EOF"), line("FLOCK", "READ", "0 EOF"));
+        assert_eq!(flock.is_excluded(&read, None), Some(true));
+        assert_eq!(shared.is_excluded(&read, None), Some(false));
+        assert_eq!(shared.is_excluded(&write, Some(false)), Some(true));
+        assert_eq!(record.is_excluded(&write, None), Some(false));
+        for (bytes, is) in [("0 9", false), ("0 10", true), ("19 EOF", true), ("20 EOF", false)] {
+            assert_eq!(record.is_excluded(&line("POSIX", "WRITE", bytes), None), Some(is));
+        }
+        let posix = line("POSIX", "WRITE", "0 EOF");
+        assert_eq!(record.is_excluded(&posix, Some(false)), Some(false), "its own");
+        assert_eq!(open.is_excluded(&posix, Some(true)), Some(true));
+        let ofd = line("OFDLCK", "WRITE", "0 EOF");
+        assert_eq!(open.is_excluded(&ofd, Some(true)), Some(false), "the same open file");
+        assert_eq!(open.is_excluded(&ofd, Some(false)), Some(true));
+        for other in ["pos:\t0", "lock:", "lock:\t1: -> FLOCK  ADVISORY  WRITE 4711 fe:01:17 0 EOF"]
+        {
+            assert_eq!(flock.is_excluded(other, None), None);
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_lock_are_read_from_memory() {
+        let me = std::process::id() as Pid;
+        let range = |whence: i32, start: i64, length: i64| {
+            let mut lock = [0_u8; 24];
+            lock[..2].copy_from_slice(&(libc::F_WRLCK as u16).to_ne_bytes());
+            lock[2..4].copy_from_slice(&(whence as u16).to_ne_bytes());
+            lock[8..16].copy_from_slice(&start.to_ne_bytes());
+            lock[16..].copy_from_slice(&length.to_ne_bytes());
+            let args = [3, libc::F_SETLKW as u64, lock.as_ptr() as u64, 0, 0, 0];
+            Wanted::decode(me, libc::SYS_fcntl, &args).range
+        };
+        assert_eq!(range(libc::SEEK_SET, 10, 5), (10, 14));
+        assert_eq!(range(libc::SEEK_SET, 10, -5), (5, 9));
+        assert_eq!(range(libc::SEEK_SET, 10, 0), (10, u64::MAX));
+        let all = (0, u64::MAX);
+        assert_eq!(range(libc::SEEK_END, 10, 5), all);
+        assert_eq!(range(libc::SEEK_SET, i64::MAX, i64::MAX), all);
+        assert_eq!(range(libc::SEEK_SET, 0, i64::MIN), all);
+    }
+}
