@@ -13,8 +13,8 @@ use crate::proc::pidfd;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::BTreeSet;
 use std::process::Child;
+use weir_doctor::sort;
 use weir_measure_sys::signals;
 use weir_sys::Pid;
 use weir_sys::cpu::monotonic_ns;
@@ -210,7 +210,7 @@ impl RunningJob {
     fn not_sampled(&mut self) -> Vec<(Pid, u64)> {
         let Some(lives) = &mut self.sampler.lives else { return Vec::new() };
         lives.take(&self.clock);
-        let sampled: BTreeSet<Pid> = self.sampler.population.pids().collect();
+        let sampled = sort::set(self.sampler.population.pids());
         lives.alive().filter(|(pid, _)| !sampled.contains(pid)).collect()
     }
 

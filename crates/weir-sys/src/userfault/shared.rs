@@ -190,9 +190,7 @@ mod tests {
         let (descriptor, _) = open().map_err(|why| println!("SKIPPED: {why}")).ok()?;
         if let Some(bits) = features {
             let number = descriptor.here().expect("here").as_raw_fd();
-            agree(number, &[(bits, "asked for")])
-                .map_err(|why| println!("SKIPPED: {why}"))
-                .ok()?;
+            agree(number, &[(bits, "asked for")]).map_err(|why| println!("SKIPPED: {why}")).ok()?;
         }
         Some(descriptor)
     }

@@ -75,8 +75,9 @@ impl MappedRegion {
     /// Makes a region of zeros, with a file without a name. Memory is taken when it is touched.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: a size is out of its range. [`ErrorKind::Os`]: the directory of the
-    /// file cannot be used, or there are no addresses or threads left.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): a size is out of its range.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): the directory of the file cannot be used, or there
+    /// are no addresses or threads left.
     pub fn new(bytes: usize, options: &RegionOptions) -> Result<MappedRegion> {
         options.settings(bytes as u64, true, false)?;
         let reserved = (bytes as u64).next_multiple_of(page_bytes());
@@ -105,8 +106,8 @@ impl MappedRegion {
     /// is as long as the file.
     ///
     /// # Errors
-    /// As [`Region::over`](super::Region::over). [`ErrorKind::Os`] also without userfaultfd, with
-    /// what is missing.
+    /// As [`Region::over`](super::Region::over). [`ErrorKind::Os`](crate::ErrorKind::Os) also
+    /// without userfaultfd, with what is missing.
     pub fn over(file: ExclusiveFile, options: &RegionOptions) -> Result<MappedRegion> {
         let ExclusiveFile(file) = file;
         let bytes = file_bytes(&file)?;
@@ -155,7 +156,7 @@ impl MappedRegion {
     /// Tells the region in which order it will be touched.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`]: this is a forked child.
+    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked): this is a forked child.
     pub fn advise(&self, advice: RegionAdvice) -> Result<()> {
         if let Some(mut pager) = self.pager("advise")? {
             super::advise(&mut pager, advice);
@@ -173,8 +174,8 @@ impl MappedRegion {
     /// Brings bytes in before they are touched, as far as memory is free.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: they reach beyond the end. [`ErrorKind::Forked`]: this is a forked
-    /// child.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): they reach beyond the end.
+    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked): this is a forked child.
     pub fn will_need(&self, at: usize, bytes: usize) -> Result<()> {
         let (at, bytes) = (at as u64, bytes as u64);
         check_range("read ahead in", (at, bytes), self.bytes as u64)?;
@@ -189,7 +190,7 @@ impl MappedRegion {
     /// It is empty where the kernel pages.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`]: this is a forked child.
+    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked): this is a forked child.
     pub fn working_set(&self) -> Result<Vec<(u64, u64)>> {
         let runs = self.pager("ask")?.map(|pager| pager.working_set()).unwrap_or_default();
         Ok(super::places(&runs, page_bytes(), self.bytes as u64))
@@ -199,8 +200,8 @@ impl MappedRegion {
     /// is free. Parts beyond the end are left out.
     ///
     /// # Errors
-    /// [`ErrorKind::Forked`]: this is a forked child. What cannot be read ends in SIGBUS when it is
-    /// touched.
+    /// [`ErrorKind::Forked`](crate::ErrorKind::Forked): this is a forked child. What cannot be read
+    /// ends in SIGBUS when it is touched.
     pub fn bring_back(&self, working_set: &[(u64, u64)]) -> Result<()> {
         if let Some(mut pager) = self.pager("read ahead in")? {
             pager.bring_back(&super::runs(working_set, page_bytes(), self.bytes as u64));
@@ -225,7 +226,7 @@ impl MappedRegion {
     /// synced.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`]: the cause of the last write that failed. Its pages stay in memory, dirty.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): the cause of the last write that failed. Its pages stay in memory, dirty.
     pub fn flush(&mut self) -> Result<()> {
         self.pager("flush")?.map_or(Ok(()), |mut pager| pager.flush())
     }
