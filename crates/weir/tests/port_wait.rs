@@ -112,14 +112,22 @@ fn a_port_stores_to_the_lines_it_has_read_unless_its_writer_shares_the_cpu() {
     }
     let (_directory, name) = place();
     let (mut port, mut buffer) = (port(&name), [0; 8192]);
-    let (message, mut writer) = ([0xff; 8192], writer(&name));
+    let here = rustix::thread::sched_getcpu();
+    // It says where it runs when it is made.
+    let made = std::thread::scope(|scope| {
+        let makes = || {
+            run_on(here);
+            writer(&name)
+        };
+        scope.spawn(makes).join()
+    });
+    let (message, mut writer) = ([0xff; 8192], made.expect("no panic"));
     writer.send(&message).expect("sent");
     port.receive(&mut buffer).expect("received");
     let ring = ring_of(&name);
     let lines = || lines_left_and_stored_to(ring.try_clone().expect("copied"));
     let (left, stored_to) = lines();
     assert!(left == 0 && stored_to >= 126, "{left} lines left, {stored_to} stored to");
-    let here = rustix::thread::sched_getcpu();
     std::thread::scope(|scope| {
         // This thread is the scope's own, so that no other test runs on one CPU.
         scope.spawn(|| {

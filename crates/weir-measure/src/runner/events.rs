@@ -14,6 +14,7 @@ use rustix::param::clock_ticks_per_second;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use rustix::time::{ClockId, clock_gettime};
 use std::process::Child;
+use std::time::Duration;
 use weir_doctor::sort;
 use weir_measure_sys::signals;
 use weir_sys::Pid;
@@ -22,6 +23,10 @@ use weir_sys::proc::Stat;
 
 /// Two times within which no process ends and another one starts with its id.
 const SAME_NS: u64 = 1_000_000_000;
+/// How often, and how long each time, a stage that was told to be stopped is waited for: it may die
+/// as it goes on.
+const DYING_WAITS: u32 = 100;
+const DYING_WAIT: Duration = Duration::from_millis(1);
 
 /// What woke the loop.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,14 +107,23 @@ impl RunningJob {
         let mut turn = Turn::default();
         let mut continued = self.hear(watcher);
         let mut look = continued || woken.by_stage || child_changed();
+        let mut waits = DYING_WAITS;
         // This process may have been stopped and continued between hearing and looking.
         while look {
             turn.signs.here |= continued;
             for position in 0..self.live.len() {
                 self.take_changes(position, &mut turn);
             }
+            turn.signs.told |= signals::take_child_stopped();
             continued = self.hear(watcher);
-            look = continued;
+            // A stage that dies as it goes on has lost the sign of that, and has not yet ended.
+            let may_die = turn.signs.here && turn.signs.told && !turn.signs.show_stop();
+            look = continued || may_die && waits > 0;
+            if may_die && look {
+                waits -= 1;
+                // sleep: the kernel tells of the end, and then it is looked at.
+                std::thread::sleep(DYING_WAIT);
+            }
         }
         turn.signs.told |= signals::take_child_stopped();
         turn.signals = std::mem::take(&mut self.heard);
