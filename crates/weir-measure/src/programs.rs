@@ -9,6 +9,12 @@ pub fn find_program(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 || name.is_absolute() {
         return Some(name.to_owned()).filter(usable);
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(usable)
+    in_path(name).find(usable)
+}
+
+/// Iterates over the places where a shell looks for a name without a slash.
+pub(crate) fn in_path(name: &Path) -> impl Iterator<Item = PathBuf> {
+    let path = std::env::var_os("PATH");
+    let directories: Vec<PathBuf> = path.iter().flat_map(std::env::split_paths).collect();
+    directories.into_iter().map(move |directory| directory.join(name))
 }

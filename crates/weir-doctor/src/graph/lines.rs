@@ -50,11 +50,11 @@ pub fn line_of(script: &[ScriptPipeline], executed: &[&str], partial: bool) -> O
         let first = found.next();
         (first.map(|(at, _)| at), found.next().is_some())
     };
-    let at = match if partial { one(false) } else { one(true) } {
-        (Some(at), false) => at,
-        (Some(_), true) => return None,
-        (None, _) => one(false).0.filter(|_| !one(false).1)?,
+    let found = match one(!partial) {
+        (None, _) => one(false),
+        found => found,
     };
+    let (Some(at), false) = found else { return None };
     let others = || script.iter().enumerate().filter(move |(other, _)| *other != at);
     let rival = |pipeline: &ScriptPipeline| !fits(pipeline) && may_be(pipeline, executed);
     let composed = others().any(|(_, pipeline)| pipeline.composes()) && executed.len() > 1;

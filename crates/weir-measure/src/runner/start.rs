@@ -10,6 +10,7 @@ use super::job::{Job, Launch, StageSpec, Watcher};
 use crate::attribution::{Endpoints, PipeTotals, PipeWatch};
 use crate::machine;
 use crate::proc::Descriptor;
+use crate::programs::in_path;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::ffi::OsStr;
@@ -18,7 +19,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
@@ -247,9 +248,7 @@ fn failure(program: &Path, error: &io::Error) -> StartFailure {
 
 /// Whether a file of this name is in a directory of `PATH`. Shells pass over directories.
 fn is_in_path(name: &Path) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_file = |at: PathBuf| at.join(name).metadata().is_ok_and(|found| !found.is_dir());
-    std::env::split_paths(&path).any(is_file)
+    in_path(name).any(|at| at.metadata().is_ok_and(|found| !found.is_dir()))
 }
 
 /// Returns why a script that is there cannot be run: the program that its first line names is not
