@@ -22,6 +22,13 @@ pub struct WallSpan {
     pub end_ns: u64,
 }
 
+impl WallSpan {
+    /// Returns how long it is.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
 /// A pipeline, with all times that it ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
@@ -117,7 +124,7 @@ impl Class {
 
     /// Returns how long an instance ran on average.
     fn mean_ns(&self) -> u64 {
-        let sum: u64 = self.spans.iter().map(|span| span.end_ns - span.start_ns).sum();
+        let sum: u64 = self.spans.iter().map(WallSpan::length_ns).sum();
         sum / self.spans.len().max(1) as u64
     }
 

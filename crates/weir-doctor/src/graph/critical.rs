@@ -113,7 +113,7 @@ fn last_before(
     among: &dyn Fn(usize) -> bool,
 ) -> Option<usize> {
     let fit = works.iter().copied().filter(|at| seen[*at].end_ns <= until_ns && among(*at));
-    fit.max_by_key(|at| (seen[*at].end_ns, seen[*at].end_ns - seen[*at].start_ns))
+    fit.max_by_key(|at| (seen[*at].end_ns, seen[*at].end_ns.saturating_sub(seen[*at].start_ns)))
 }
 
 /// Returns the process whose end the start of another followed.

@@ -131,6 +131,14 @@ impl Lives {
         any
     }
 
+    /// Follows a clock that has gone back to `now_ns`: nothing can have happened later.
+    pub fn turn_back(&mut self, now_ns: u64) {
+        for life in &mut self.all {
+            life.start_ns = life.start_ns.min(now_ns);
+            life.end_ns = life.end_ns.map(|end_ns| end_ns.min(now_ns));
+        }
+    }
+
     fn note(&mut self, event: ProcessEvent, at_ns: u64) {
         match event.kind {
             // A given process is known already.
@@ -274,5 +282,25 @@ mod tests {
         let births = lives.births(&|life| Some(life.group), 1);
         assert_eq!(births[0].processes(), 303);
         assert!(lives.all[1..].iter().all(|life| life.end_ns >= Some(life.start_ns)));
+    }
+
+    /// Events that were taken before anybody had heard of a stop have times within it or after it.
+    #[test]
+    fn what_came_before_a_stop_was_heard_of_is_not_after_it() {
+        let Some(mut lives) = Lives::open() else {
+            eprintln!("SKIPPED: the kernel tells no process events");
+            return;
+        };
+        let mut clock = Clock::start();
+        let heard_ns = clock.now_ns();
+        lives.add(std::process::id() as Pid, 0, heard_ns);
+        Command::new("true").status().expect("true");
+        lives.take_rest(&clock);
+        clock.leave_out_since(heard_ns);
+        lives.turn_back(heard_ns);
+        let ended: Vec<&Life> = lives.all.iter().filter(|life| life.end_ns.is_some()).collect();
+        assert!(!ended.is_empty());
+        assert!(ended.iter().all(|life| (life.start_ns, life.end_ns) == (heard_ns, Some(heard_ns))));
+        assert!(lives.all.iter().all(|life| life.start_ns <= clock.now_ns()));
     }
 }

@@ -57,6 +57,8 @@ impl RunningJob {
         if was_stopped || turn.signs.show_stop() {
             self.clock.leave_out_since(since_ns);
             self.heard_ns = since_ns;
+            // Some events of the turn before may have come after the stop began.
+            self.sampler.lives.iter_mut().for_each(|lives| lives.turn_back(since_ns));
         }
         if let Some(lives) = self.sampler.lives.as_mut().filter(|_| woken.by_event) {
             lives.take(&self.clock);
@@ -76,14 +78,13 @@ impl RunningJob {
         }
     }
 
-    /// Returns when a stage ended, as the kernel told it; now, where it did not. This process may
-    /// have had no CPU meanwhile, or have been stopped alone.
+    /// Returns when a stage ended, as the kernel told it; this turn, where it did not. This process
+    /// may have had no CPU meanwhile, or have been stopped alone.
     fn end_of(&mut self, position: usize) -> u64 {
-        let now_ns = self.clock.now_ns();
-        let Some(lives) = &mut self.sampler.lives else { return now_ns };
+        let Some(lives) = &mut self.sampler.lives else { return self.heard_ns };
         lives.take(&self.clock);
         let told = self.live[position].pid().and_then(|pid| lives.end_of(pid));
-        told.map_or(now_ns, |end_ns| end_ns.min(now_ns))
+        told.map_or(self.heard_ns, |end_ns| end_ns.min(self.heard_ns))
     }
 
     /// Whether somebody can still write into the pipe behind a stage whose first process has ended.
@@ -125,7 +126,6 @@ impl RunningJob {
                 std::thread::sleep(DYING_WAIT);
             }
         }
-        turn.signs.told |= signals::take_child_stopped();
         turn.signals = std::mem::take(&mut self.heard);
         turn
     }
@@ -195,7 +195,7 @@ impl RunningJob {
     fn forward(&mut self, signal: i32) {
         // Twice, for processes that were just being started.
         for _ in 0..2 {
-            self.sampler.find(self.clock.now_ns());
+            self.sampler.find(self.heard_ns);
             for pid in self.sampler.population.pids() {
                 // It may have ended just now.
                 let _ = signals::send(pid, signal);

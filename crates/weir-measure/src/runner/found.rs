@@ -229,7 +229,7 @@ impl<'a> Processes<'a> {
             end_ns: span.end_ns.saturating_sub(begun_ns),
         };
         let spans: Vec<WallSpan> = class.spans.iter().map(since).collect();
-        let lives = class.spans.iter().map(|span| span.end_ns - span.start_ns).collect();
+        let lives = class.spans.iter().map(WallSpan::length_ns).collect();
         let line = class.line.map(|(script, at)| {
             let (name, pipelines) = &self.scripts.known[script];
             Line { script: name.clone(), line: pipelines[at].line }

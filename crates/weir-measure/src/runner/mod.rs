@@ -93,7 +93,8 @@ struct RunningJob {
     signals: Vec<i32>,
     /// Signals that have not been handled yet.
     heard: Vec<i32>,
-    /// When this process last heard of signals: what it has not heard of came after that.
+    /// When this process last heard of signals: what it has not heard of came after that. All that
+    /// it then finds has this time.
     heard_ns: u64,
     limit_bytes: u64,
     notes: Vec<String>,
@@ -119,7 +120,8 @@ impl RunningJob {
             if self.live.iter().all(LiveStage::has_ended) {
                 return;
             }
-            let now_ns = self.clock.now_ns();
+            // By the clock now, it could be the time after a stop of which nobody has heard yet.
+            let now_ns = self.heard_ns;
             if now_ns >= looks.due_ns() {
                 looks.look(now_ns, &mut self.sampler, self.profiler.as_mut());
             }
