@@ -172,3 +172,34 @@ fn the_coreutils_of_today_are_told_truly() {
         }
     }
 }
+
+/// Perl splices its input to its output, which takes it two milliseconds or so.
+const QUICK: &str = "perl -e \"syscall(275, 0, 0, 1, 0, 1 << 20, 0) for 1..64\"";
+
+/// A shell that becomes a program in its last moments, or that starts one which is soon gone: no
+/// sample meets it, and the shell itself cannot splice. The count of nothing was once called exact.
+#[test]
+fn a_program_that_comes_late_and_is_soon_gone_is_known() {
+    if !have(&["perl"]) || cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let input = directory.path().join("zeros");
+    std::fs::write(&input, vec![0; 4 << 20]).expect("written");
+    for stage in [format!("sh -c 'sleep .2; exec {QUICK}'"), format!("{{ sleep .2; {QUICK}; }}")] {
+        let ran = pipeline(&format!("{stage} < {} | wc -c", input.display()));
+        if ran.json["started"]["evidence"] != "exact" {
+            eprintln!("SKIPPED: the kernel tells no process events");
+            return;
+        }
+        let moved: u64 = ran.stdout().trim().parse().expect("a number");
+        assert!(moved > 1 << 20, "{moved}: {}", ran.stderr());
+        is_true(&ran, 1, moved, moved);
+        assert_ne!(ran.json["stages"][0]["evidence"]["bytes"], "exact", "{}", ran.json);
+        // What it read is not known, so that it has no estimate.
+        let read = ran.stage(1, "bytes_in");
+        let is_bound = ran.json["stages"][0]["evidence"]["bytes"] == "lower bound";
+        assert!(is_bound || read + 1e6 > moved as f64, "{}", ran.json);
+    }
+}

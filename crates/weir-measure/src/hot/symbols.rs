@@ -90,8 +90,8 @@ impl Table {
             0 => next,
             bytes => symbol.st_value(Native).saturating_add(bytes),
         };
-        let name = self.names.get(symbol.st_name(Native) as usize..).filter(|_| address < end)?;
-        let name = name.split(|byte| *byte == 0).next().filter(|name| !name.is_empty())?;
+        let name =
+            elf::name_of(symbol, &self.names).filter(|name| address < end && !name.is_empty())?;
         Some(readable(&String::from_utf8_lossy(&name[..name.len().min(4096)])))
     }
 }

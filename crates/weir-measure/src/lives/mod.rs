@@ -11,13 +11,13 @@ pub use adopt::Adopted;
 
 use crate::attribution::{Births, Endpoints};
 use crate::clock::Clock;
-use crate::proc::{descriptor, words};
+use crate::proc::{descriptor, may_move_uncounted, words};
 use feed::{EventKind, Feed, ProcessEvent, TaskAccount};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use weir_doctor::facts::Io;
 use weir_sys::Pid;
-use weir_sys::cpu::thread_ns;
+use weir_sys::cpu::{monotonic_ns, thread_ns};
 
 /// Most lives kept; later ones are not told, and the numbers are lower bounds.
 const MOST_LIVES: usize = 50_000;
@@ -40,6 +40,9 @@ pub struct Life {
     pub end_ns: Option<u64>,
     /// Whether it became a program of its own.
     pub executed: bool,
+    /// Whether a program that it became can move bytes that the kernel does not count, as far as
+    /// anybody knows.
+    pub may_splice: bool,
     /// Name of its program, where the kernel told it.
     pub program: String,
     /// Its arguments, where they could be read in time.
@@ -55,6 +58,8 @@ pub struct Life {
     tasks: usize,
     /// Whether the kernel told of it.
     told: bool,
+    /// When it was given, by the monotonic clock: its program of then is known.
+    given_ns: u64,
 }
 
 /// The lives of a run's processes.
@@ -76,9 +81,10 @@ impl Lives {
         Some(Lives { feed, all: Vec::new(), of: BTreeMap::new(), cut: false, spent_ns: 0 })
     }
 
-    /// Adds the first process of a group.
-    pub fn add(&mut self, pid: Pid, group: usize, now_ns: u64) {
-        let life = Life { pid, group, start_ns: now_ns, tasks: 1, ..Life::default() };
+    /// Adds the first process of a group, which was started at `start_ns`.
+    pub fn add(&mut self, pid: Pid, group: usize, start_ns: u64) {
+        let (tasks, given_ns) = (1, monotonic_ns());
+        let life = Life { pid, group, start_ns, tasks, given_ns, ..Life::default() };
         self.of.insert(pid, self.all.len());
         self.all.push(life);
     }
@@ -170,7 +176,7 @@ impl Lives {
                 }
                 None => drop(self.of.remove(&event.task)),
             },
-            EventKind::Exec => self.look(event.pid, at_ns),
+            EventKind::Exec => self.look(event, at_ns),
             EventKind::Exit => {
                 if let Some(at) = self.of.get(&event.task) {
                     let life = &mut self.all[*at];
@@ -189,16 +195,27 @@ impl Lives {
     }
 
     /// Looks at a process that has just become another program. It may have ended already.
-    fn look(&mut self, pid: Pid, now_ns: u64) {
+    fn look(&mut self, event: ProcessEvent, now_ns: u64) {
+        let pid = event.pid;
         let Some(at) = self.of.get(&pid) else { return };
         let life = &mut self.all[*at];
         life.executed = true;
         (life.command, life.ends) = (String::new(), Endpoints::default());
-        // A given process is sampled anyway.
-        if life.parent.is_none() || self.spent_ns > COST_NS + (now_ns >> COST_SHIFT) {
+        if event.at_ns <= life.given_ns {
+            return;
+        }
+        if self.spent_ns > COST_NS + (now_ns >> COST_SHIFT) {
+            life.may_splice = true;
             return;
         }
         let begun_ns = thread_ns();
+        // Its libraries are not there yet. What has ended could have been any program.
+        life.may_splice |= may_move_uncounted(pid, false).unwrap_or(true);
+        // What else a given process is, samples tell.
+        if life.parent.is_none() {
+            self.spent_ns += thread_ns().saturating_sub(begun_ns);
+            return;
+        }
         let ends = Endpoints { input: descriptor(pid, 0), output: descriptor(pid, 1) };
         let mut words = words(pid, 4096);
         // What is known in part only would look like a command without pipes.
@@ -220,6 +237,12 @@ impl Lives {
         if account.task == life.pid {
             life.program = account.program;
         }
+    }
+
+    /// Whether a process of this group became a program that can move bytes uncounted, as far as
+    /// anybody knows.
+    pub fn may_splice(&self, group: usize) -> bool {
+        self.all.iter().any(|life| life.group == group && life.may_splice)
     }
 
     /// Counts the processes that were started, for each group that `of` gives for a life's starter.
@@ -300,7 +323,9 @@ mod tests {
         lives.turn_back(heard_ns);
         let ended: Vec<&Life> = lives.all.iter().filter(|life| life.end_ns.is_some()).collect();
         assert!(!ended.is_empty());
-        assert!(ended.iter().all(|life| (life.start_ns, life.end_ns) == (heard_ns, Some(heard_ns))));
+        assert!(
+            ended.iter().all(|life| (life.start_ns, life.end_ns) == (heard_ns, Some(heard_ns)))
+        );
         assert!(lives.all.iter().all(|life| life.start_ns <= clock.now_ns()));
     }
 }

@@ -7,7 +7,7 @@ use object::elf::{
     ELF_NOTE_GNU, FileHeader64, NT_GNU_BUILD_ID, PN_XNUM, PT_LOAD, ProgramHeader64, SHT_NOTE,
     SectionHeader64, SectionType, Sym64,
 };
-use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{NativeEndian as Native, ReadCache, ReadRef, pod};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use std::fs::File;
@@ -34,6 +34,12 @@ pub fn open(path: &str) -> Option<(File, Stat)> {
     let stat = rustix::fs::fstat(&file).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_file.then(|| (File::from(file), stat))
+}
+
+/// Returns the name of a symbol, of the names that came with it. A linker keeps one name within the
+/// end of another: `syscall` in `Perl_pp_syscall`.
+pub fn name_of<'n>(symbol: &Symbol, names: &'n [u8]) -> Option<&'n [u8]> {
+    names.get(symbol.st_name(Native) as usize..)?.split(|byte| *byte == 0).next()
 }
 
 impl<'f> Elf<'f> {

@@ -59,12 +59,9 @@ fn file_may(path: &str) -> Option<bool> {
 /// Whether a program shares one of these names with libraries; `None` where it tells no names.
 fn names_uncounted(file: &File) -> Option<bool> {
     let text = ReadCache::new(file);
-    let (_, names) = Elf::read(&text)?.symbols(SHT_DYNSYM)?;
-    Some(can(names))
-}
-
-fn can(names: &[u8]) -> bool {
-    names.split(|byte| *byte == 0).any(|name| UNCOUNTED.contains(&name))
+    let (symbols, names) = Elf::read(&text)?.symbols(SHT_DYNSYM)?;
+    let mut shared = symbols.iter().filter_map(|symbol| elf::name_of(symbol, names));
+    Some(shared.any(|name| UNCOUNTED.contains(&name)))
 }
 
 #[cfg(test)]
@@ -88,7 +85,24 @@ mod tests {
         let text = std::fs::read("/bin/sleep").expect("readable");
         let rust = text.windows(9).any(|part| part == b"\0syscall\0");
         assert_eq!(may, Some(rust));
-        assert!(can(b"\0read\0splice\0") && !can(b"\0read\0splice_it\0"));
+    }
+
+    /// Perl imports `syscall`, and has a `Perl_pp_syscall` of its own. Names like these were once
+    /// looked for whole, and perl was taken for a program that could not call `splice`.
+    #[test]
+    fn a_name_within_the_end_of_another_is_found() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let may = |name: &str| {
+            let text =
+                format!("extern int {name}(void); int my_{name}(void) {{ return {name}(); }}");
+            let (source, made) = (directory.path().join("a.c"), directory.path().join("a.so"));
+            std::fs::write(&source, text).expect("written");
+            let mut compile = std::process::Command::new("cc");
+            compile.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&made).arg(&source);
+            assert!(compile.status().expect("a C compiler, as Rust needs it").success());
+            of(&std::fs::read(&made).expect("made"))
+        };
+        assert_eq!((may("splice"), may("splice_it")), (Some(true), Some(false)));
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn is_unseen(stages: &[Stage], hints: &[Hint], at: usize) -> bool {
 
 /// Puts estimates in place of the counts of stages that moved more than they counted: what crossed
 /// the pipes beside them, and the position in the file that they read. Where what such a stage
-/// wrote is not known at all, its counts stay lower bounds.
+/// read or wrote is not known at all, its counts stay lower bounds.
 pub(super) fn estimate(stages: &mut [Stage], hints: &[Hint]) {
     let last = stages.len().saturating_sub(1);
     for (at, stage) in stages.iter_mut().enumerate().filter(|(_, stage)| stage.uncounted) {
@@ -154,9 +154,12 @@ pub(super) fn estimate(stages: &mut [Stage], hints: &[Hint]) {
         };
         let (into, out) = (known(stage.pipe_in_bytes), known(stage.pipe_out_bytes));
         let can_tell = out.is_some() || at == last && io.write_bytes > 0;
-        if can_tell && (at == 0 || into.is_some()) {
-            let read_bytes = io.read_bytes.max(hint.position_bytes).max(into.unwrap_or(0));
-            let write_bytes = io.write_bytes.max(out.unwrap_or(0));
+        let read_bytes = io.read_bytes.max(hint.position_bytes).max(into.unwrap_or(0));
+        let write_bytes = io.write_bytes.max(out.unwrap_or(0));
+        // What the first one wrote does not tell what it read: that may have been a file that was
+        // not watched, or its own memory.
+        let covered = hint.position_bytes > 0 || read_bytes + LOADING_BYTES >= write_bytes;
+        if can_tell && (into.is_some() || at == 0 && covered) {
             stage.io = Some(Io { read_bytes, write_bytes, ..io });
             stage.bytes_evidence = Evidence::Estimated;
         }

@@ -326,8 +326,9 @@ impl RunningJob {
         let hint = |live: &LiveStage| match &live.state {
             LiveState::Ended(ended) => {
                 let group = &self.sampler.population.groups[ended.group];
-                let (may_splice, position_bytes) = (group.may_splice, group.position_bytes);
-                Hint { may_splice, position_bytes }
+                let told = self.sampler.lives.as_ref();
+                let told = told.filter(|lives| lives.may_splice(ended.group)).map(|_| true);
+                Hint { may_splice: told.or(group.may_splice), position_bytes: group.position_bytes }
             }
             _ => Hint { may_splice: Some(false), position_bytes: 0 },
         };

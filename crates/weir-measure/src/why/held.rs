@@ -16,7 +16,7 @@ use weir_sys::Pid;
 use weir_sys::proc::read_small;
 
 /// The symbol of the structure behind `stdout`, and the end of its name.
-const STDOUT: &[u8] = b"_IO_2_1_stdout_\0";
+const STDOUT: &[u8] = b"_IO_2_1_stdout_";
 /// The upper half of the flags of every `FILE`.
 const MAGIC: u32 = 0xfbad_0000;
 /// Places of members in `FILE`.
@@ -56,10 +56,7 @@ fn in_stdio(pid: Pid) -> Option<u64> {
     let (file, _) = elf::open(&path)?;
     let text = ReadCache::new(&file);
     let (symbols, names) = Elf::read(&text)?.symbols(SHT_DYNSYM)?;
-    let is = |symbol: &&Symbol| {
-        let name = names.get(symbol.st_name(Native) as usize..);
-        name.is_some_and(|name| name.starts_with(STDOUT))
-    };
+    let is = |symbol: &&Symbol| elf::name_of(symbol, names) == Some(STDOUT);
     let address = base.checked_add(symbols.iter().find(is)?.st_value(Native))?;
     let mut bytes = [0; DESCRIPTOR + 4];
     let got = read_remote(pid, address, &mut bytes).ok()?;
