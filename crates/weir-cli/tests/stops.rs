@@ -10,11 +10,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the stops last. Nothing else that these tests do takes that long.
+/// How long the stops last. A job that sleeps for a second is sooner over.
 const STOP: Duration = Duration::from_secs(3);
 
 /// weir as the leader of its own process group, as an interactive shell starts it.
 struct Job {
+    begun: Instant,
     child: Child,
     output: BufReader<ChildStdout>,
     report: tempfile::NamedTempFile,
@@ -26,10 +27,11 @@ impl Job {
         let mut command = Command::new(WEIR);
         command.args(["run", "-q", "--json"]).arg(report.path()).arg(text).process_group(0);
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let begun = Instant::now();
         let mut child = command.spawn().expect("weir starts");
         bound(&child);
         let output = BufReader::new(child.stdout.take().expect("piped"));
-        Job { child, output, report }
+        Job { begun, child, output, report }
     }
 
     /// Starts a pipeline that prints a line once it runs.
@@ -54,11 +56,20 @@ impl Job {
         std::thread::sleep(STOP);
     }
 
-    fn end(mut self) -> (ExitStatus, Value) {
+    fn end(mut self) -> Ended {
         let status = self.child.wait().expect("ends");
+        let all = self.begun.elapsed();
         let text = std::fs::read_to_string(self.report.path()).unwrap_or_default();
-        (status, serde_json::from_str(&text).unwrap_or_default())
+        Ended { status, all, json: serde_json::from_str(&text).unwrap_or_default() }
     }
+}
+
+/// A job that has ended.
+struct Ended {
+    status: ExitStatus,
+    /// The time from before its start to after its end.
+    all: Duration,
+    json: Value,
 }
 
 /// The state of a process, as `/proc` shows it.
@@ -82,13 +93,18 @@ fn walls(json: &Value) -> Vec<f64> {
     stages.map(|stage| parts.iter().filter_map(|part| stage[part].as_f64()).sum()).collect()
 }
 
-/// Checks that the run was stopped for that long, and that no time has the stop in it.
-fn without_the_stop(json: &Value) {
-    let stopped = json["stopped_s"].as_f64().expect("a time");
-    assert!(stopped > STOP.as_secs_f64() * 0.9, "{stopped} s: {json}");
-    let whole = json["wall_s"].as_f64().expect("a time");
-    let all = walls(json).into_iter().chain([whole]);
-    assert!(all.into_iter().all(|wall| wall < STOP.as_secs_f64()), "{json}");
+impl Ended {
+    /// Checks that the run was stopped for that long, and that no time has the stop in it.
+    fn is_without_the_stop(&self) {
+        let json = &self.json;
+        let stopped = json["stopped_s"].as_f64().expect("a time");
+        assert!(stopped > STOP.as_secs_f64() * 0.9, "{stopped} s: {json}");
+        // The job's time and the stop passed one after the other.
+        let most = (self.all - STOP).as_secs_f64();
+        let whole = json["wall_s"].as_f64().expect("a time");
+        let mut all = walls(json).into_iter().chain([whole]);
+        assert!(all.all(|wall| wall <= most), "{most} s at most: {json}");
+    }
 }
 
 /// The first stage's time runs out while the job is stopped: it ends as the job goes on, and can no
@@ -100,9 +116,9 @@ fn a_stage_that_ends_as_the_job_goes_on_has_no_part_of_the_stop() {
     kill_process_group(job.pid(), Signal::STOP).expect("sent");
     job.rest();
     kill_process_group(job.pid(), Signal::CONT).expect("sent");
-    let (status, json) = job.end();
-    assert!(status.success(), "{status}");
-    without_the_stop(&json);
+    let ended = job.end();
+    assert!(ended.status.success(), "{}", ended.status);
+    ended.is_without_the_stop();
 }
 
 /// What a shell's `kill %1` does to a stopped job: all stages end before they go on.
@@ -116,9 +132,9 @@ fn a_job_that_is_killed_while_it_is_stopped_has_no_part_of_the_stop() {
         job.rest();
         kill_process_group(job.pid(), signal).expect("sent");
         kill_process_group(job.pid(), Signal::CONT).expect("sent");
-        let (status, json) = job.end();
-        assert_eq!(status.signal(), Some(signal.as_raw()), "{json}");
-        without_the_stop(&json);
+        let ended = job.end();
+        assert_eq!(ended.status.signal(), Some(signal.as_raw()), "{}", ended.json);
+        ended.is_without_the_stop();
     }
 }
 
@@ -130,11 +146,11 @@ fn a_job_that_is_stopped_while_it_is_started_keeps_its_times() {
     let job = Job::start(&format!("{works} | {works} | {{ kill -STOP 0; {works}; }}"));
     job.rest();
     kill_process_group(job.pid(), Signal::CONT).expect("sent");
-    let (status, json) = job.end();
-    assert!(status.success(), "{status}");
-    without_the_stop(&json);
+    let ended = job.end();
+    assert!(ended.status.success(), "{}", ended.status);
+    ended.is_without_the_stop();
     // No stage can have used more CPU time than its wall time.
-    assert!(walls(&json).into_iter().all(|wall| wall >= 0.28), "{json}");
+    assert!(walls(&ended.json).into_iter().all(|wall| wall >= 0.28), "{}", ended.json);
 }
 
 #[test]
@@ -143,7 +159,7 @@ fn a_stop_of_weir_alone_is_no_stop_of_the_job() {
     kill_process(job.pid(), Signal::STOP).expect("sent");
     job.rest();
     kill_process(job.pid(), Signal::CONT).expect("sent");
-    let (status, json) = job.end();
+    let Ended { status, json, .. } = job.end();
     assert!(status.success(), "{status}");
     assert_eq!(json["stopped_s"], 0.0, "{json}");
     // The kernel told when the stages ended, where it tells of processes.
@@ -162,7 +178,7 @@ fn a_termination_reaches_a_process_whose_parent_has_ended() {
         let sleeping = || pids(sleeper).next().is_some();
         await_that(sleeping, "it does not sleep");
         kill_process(job.pid(), Signal::TERM).expect("sent");
-        let (status, json) = job.end();
+        let Ended { status, json, .. } = job.end();
         assert_eq!(status.signal(), Some(15), "{json}");
         if json["started"]["evidence"] != "exact" {
             pids(sleeper).for_each(|pid| kill_process(pid, Signal::KILL).expect("sent"));
