@@ -133,6 +133,12 @@ fn http_refuses_what_it_should() {
         let told = answer(head.as_bytes());
         assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{fields} fields: {told}");
     }
+    // A target may be a whole address (RFC 9112, 3.2.2), as a proxy's clients write it.
+    assert_eq!(status(&format!("-x http://{HOST}:8080"), "/index.html"), "200:8:text/html");
+    for (target, status) in [("http://a", "200"), ("HTTP://a?/b", "200"), ("ftp://a/", "400")] {
+        let told = answer(format!("GET {target} HTTP/1.1\r\n\r\n").as_bytes());
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{target}: {told}");
+    }
     // Who speaks HTTP/1.0 is told whether the connection stays, which others take for granted.
     for (asked, connection) in [
         ("1.0\r\nConnection: keep-alive", Some("keep-alive")),

@@ -148,3 +148,42 @@ fn our_client_negotiates_and_passes_lines() {
     assert!(listening.wait().expect("ended").success());
     host.end();
 }
+
+/// The client once waited for ever: it heard nothing more until its answers were taken.
+#[test]
+fn a_client_whose_server_takes_no_answers_and_resets_ends() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let host = bed.host(common::net::Answers::Inline, "", "");
+    // Asks for what nobody has until the answers fill all there is, and resets once all of it came.
+    let server = "import array, fcntl, socket, struct, termios\n\
+                  l = socket.socket()\n\
+                  l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)\n\
+                  l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n\
+                  l.bind(('10.9.0.1', 2300))\n\
+                  l.listen()\n\
+                  print('listens', flush=True)\n\
+                  c, _ = l.accept()\n\
+                  c.settimeout(40)\n\
+                  c.sendall(b'\\xff\\xfd\\x63' * 185000)\n\
+                  left = array.array('i', [1])\n\
+                  while left[0]:\n\
+                  \x20   fcntl.ioctl(c, termios.TIOCOUTQ, left)\n\
+                  c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))\n\
+                  c.close()";
+    let mut listening = bed.command(python());
+    let mut listening =
+        listening.args(["-c", server]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines =
+        std::io::BufRead::lines(std::io::BufReader::new(listening.stdout.take().expect("piped")));
+    assert_eq!(lines.next().expect("a line").expect("read"), "listens");
+    let mut client = bed.command("timeout");
+    client.args(["50", WEIR, "net", "telnet", "--tun", "weir0", KERNEL, "2300"]);
+    let client = client.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut client = client.spawn().expect("it starts");
+    let mut said = String::new();
+    client.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert_eq!(client.wait().expect("ended").code(), Some(1), "{said}");
+    assert!(said.contains("lost the connection to 10.9.0.1:2300: it was reset"), "{said}");
+    assert!(listening.wait().expect("ended").success());
+    host.end();
+}

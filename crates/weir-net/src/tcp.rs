@@ -4,7 +4,7 @@
 //! - `device`: the packets between the stack and the station.
 //! - `segment`: the header of a segment; `flows`: what the segments of a connection say, and which
 //!   resets and requests are believed.
-//! - [`stalls`]: which side a connection waits for.
+//! - [`stalls`]: which side a connection waits for; `silence`: when it is given up.
 //! - [`endpoint`]: a stack over a station.
 //! - [`service`]: echo, discard, chargen, HTTP and Telnet; `http` reads requests and writes answers.
 //! - [`telnet`]: options of Telnet, and what is data; `terminal` gives a command a terminal.
@@ -15,6 +15,7 @@ mod flows;
 mod http;
 mod segment;
 pub mod service;
+mod silence;
 pub mod smol;
 pub mod stalls;
 pub mod telnet;

@@ -324,3 +324,66 @@ fn requests_that_end_at_once_leave_nothing_behind() {
     game.wait(20_000);
     assert_eq!(game.stack.kept(), (8, 0), "the sockets that listen, and nothing else");
 }
+
+/// A time limit of smoltcp's once ended such connections after a minute.
+#[test]
+fn a_connection_with_nothing_to_do_stays() {
+    let mut game = opened(2);
+    // The second has sent its last, and waits for ours.
+    let known = game.clients[1];
+    let (sequence, acknowledgement) = (known.expected, known.sent_end);
+    let last = Sent { flags: ACK | FIN, sequence, acknowledgement, ..Sent::default() };
+    game.segment(1, last);
+    for _ in 0..400 {
+        game.wait(1_000);
+    }
+    assert_eq!((game.open(), game.clients[0].resets, game.clients[1].resets), (2, 0, 0));
+    assert_eq!((game.write(0, 500), game.write(1, 500)), (500, 500));
+    game.poll();
+    forge(&mut game, ACK, 0, 0, 100);
+    assert_eq!(game.read(0, 1_000), 100);
+    // Now there is something to acknowledge, and nobody does.
+    let first = game.clients[0].first.expect("open");
+    assert_eq!(game.clients[0].sent_end.wrapping_sub(first), 500);
+    for second in 0..62 {
+        forge(&mut game, ACK, 0, 0, 0);
+        assert!(second > 58 || game.open() == 2, "after {second} s");
+        game.wait(1_000);
+    }
+    assert_eq!((game.open(), game.clients[1].resets), (1, 1), "the silent one is given up");
+}
+
+/// Such clients kept their sockets, of which there is a number, for as long as they liked.
+#[test]
+fn a_client_that_answers_and_takes_nothing_of_what_is_left_is_given_up() {
+    let mut game = opened(2);
+    for client in 0..2 {
+        assert_eq!(game.write(client, 200_000), 200_000);
+        game.end(client, 0);
+        game.end(client, 3);
+    }
+    let known = game.clients[0];
+    let (sequence, acknowledgement) = (known.expected, known.sent_end);
+    let sent = Sent { flags: ACK | FIN, sequence, acknowledgement, ..Sent::default() };
+    // Both have sent their last. The second takes a byte now and then.
+    for client in 0..2 {
+        game.segment(client, Sent { sequence: game.clients[client].expected, ..sent });
+    }
+    for second in 0..130_u32 {
+        for client in 0..2 {
+            if game.clients[client].resets > 0 {
+                continue;
+            }
+            let first = game.clients[client].first.expect("open");
+            let sequence = game.clients[client].expected;
+            let taken = if client == 1 { second / 50 } else { 0 };
+            let acknowledgement = first.wrapping_add(taken);
+            let window = u16::from(client == 1 && second % 50 == 49);
+            let answer = Sent { flags: ACK, sequence, acknowledgement, window, ..Sent::default() };
+            game.segment(client, answer);
+        }
+        game.wait(1_000);
+    }
+    assert!(game.over() == 1 && game.clients[0].resets > 0, "it answered all the time");
+    assert_eq!(game.clients[1].resets, 0, "it took bytes");
+}

@@ -296,6 +296,19 @@ fn a_file_that_changes_while_it_is_sent_is_not_sent_as_a_mixture() {
     assert_eq!(changed.expect_err("it differs").to_string(), "the file has changed");
 }
 
+/// Servers that send what is left of a file which becomes shorter once had it pass for the whole.
+#[test]
+fn fewer_bytes_than_were_announced_are_not_the_file() {
+    for (announced_bytes, is_whole) in [(0, true), (562, true), (563, false), (5_000, false)] {
+        let mut receiver = FileReceiver::new(terms(Mode::Octet, 512, 1), None, 0);
+        receiver.announce(announced_bytes);
+        let mut file = Vec::new();
+        receiver.take(1, &[1; 512], 0, &mut file).expect("a block");
+        let last = receiver.take(2, &[1; 50], 0, &mut file);
+        assert_eq!((last.is_ok(), receiver.is_done()), (is_whole, is_whole), "{announced_bytes}");
+    }
+}
+
 #[test]
 fn options_out_of_range_are_left_out_and_the_first_counts() {
     let request =
@@ -335,6 +348,26 @@ fn the_shares_of_a_wait_add_up_and_a_lost_packet_is_the_networks() {
         (waits.total_ns, waits.ours_ns(), waits.longest()),
         (2000, 593, WaitedSide::Network)
     );
+}
+
+/// It once counted as this side's until it ended, and for good where nothing came any more.
+#[test]
+fn a_wait_that_goes_on_counts_for_the_side_that_is_waited_for() {
+    let mut clock = WaitClock::new(0);
+    clock.wait(100);
+    clock.answered(150, true);
+    clock.wait(200);
+    let shares = |clock: &WaitClock, now_ns| {
+        let waits = clock.waits(now_ns);
+        (waits.ours_ns(), waits.network_ns, waits.other_ns)
+    };
+    assert_eq!(shares(&clock, 230), (150, 80, 0));
+    assert_eq!(shares(&clock, 1200), (150, 100, 950));
+    assert_eq!(shares(&clock, 1200), (150, 100, 950), "asking changes nothing");
+    clock.answered(1200, true);
+    assert_eq!(shares(&clock, 1300), (250, 100, 950));
+    clock.pause(1300);
+    assert_eq!(shares(&clock, 1400), (250, 200, 950), "a pause is the network's doing");
 }
 
 #[test]

@@ -68,6 +68,8 @@ pub struct Flow {
     /// Segments with data that was sent before.
     again: u64,
     challenged_ns: Option<u64>,
+    /// When a segment last came that the stack got.
+    heard_ns: u64,
 }
 
 /// How a connection stands, for reports.
@@ -91,6 +93,11 @@ impl Flow {
     /// Returns the number that the other side is to send next.
     pub fn expected(&self) -> Option<u32> {
         self.expected
+    }
+
+    /// Returns when the other side was last heard.
+    pub fn heard_ns(&self) -> u64 {
+        self.heard_ns
     }
 
     /// Returns how it stands.
@@ -207,6 +214,7 @@ impl Flows {
                 return Verdict::Drop;
             }
         }
+        flow.heard_ns = now_ns;
         flow.note(segment, payload);
         Verdict::Take
     }

@@ -210,7 +210,7 @@ fn respond(jail: &Jail, method: &str, path: &str, afterwards: Afterwards) -> (u1
     if !matches!(method, "GET" | "HEAD") {
         return (405, refusal(405, Afterwards::Closes));
     }
-    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let path = path_of(path.split(['?', '#']).next().unwrap_or_default());
     let Some(name) = path.strip_prefix('/') else {
         return (400, refusal(400, Afterwards::Closes));
     };
@@ -240,6 +240,16 @@ fn respond(jail: &Jail, method: &str, path: &str, afterwards: Afterwards) -> (u1
             }
             (status, answer)
         }
+    }
+}
+
+/// Returns the path of a target, which may be a whole address (RFC 9112, 3.2.2).
+fn path_of(target: &str) -> &str {
+    match target.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+            rest.find('/').map_or("/", |at| &rest[at..])
+        }
+        _ => target,
     }
 }
 

@@ -7,6 +7,7 @@
 use super::device::{self, DeviceKind, Outlet, PacketDevice};
 use super::flows::{Ends, Flow, Flows, Verdict};
 use super::segment::{ACK, RST, SYN, Segment, is_before};
+use super::silence::SilenceClock;
 use super::stalls::{Held, StallClock, waits_for};
 use super::{Accepted, ConnectionFigures, ConnectionId, Phase, Stack, TcpCounts};
 use crate::log::FlowChange;
@@ -14,7 +15,7 @@ use crate::message::Attached;
 use crate::wire::ipv4::{Datagram, protocol, pseudo_sum};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
-use smoltcp::time::{Duration, Instant};
+use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -27,8 +28,6 @@ const LISTENING: usize = 8;
 const MOST_SOCKETS: usize = 2048;
 /// How long a connection may be half open.
 const HALF_OPEN_NS: u64 = 10_000_000_000;
-/// How long data may stay unacknowledged.
-const SILENT: Duration = Duration::from_secs(60);
 
 /// A socket of smoltcp, and what it is for.
 #[derive(Debug)]
@@ -43,6 +42,7 @@ struct Known {
     /// Its ends, once it is a connection or is to be one.
     ends: Option<Ends>,
     stalls: StallClock,
+    silence: SilenceClock,
 }
 
 /// TCP by smoltcp.
@@ -124,8 +124,10 @@ impl SmolStack {
         let handle = self.sockets.add(socket);
         let id = self.next_id;
         self.next_id += 1;
-        let (forgotten, stalls) = (false, StallClock::default());
-        self.known.insert(id, Known { handle, listens, begun_ns, forgotten, ends, stalls });
+        let (stalls, silence) = (StallClock::default(), SilenceClock::new(begun_ns));
+        let forgotten = false;
+        self.known
+            .insert(id, Known { handle, listens, begun_ns, forgotten, ends, stalls, silence });
         id
     }
 
@@ -239,12 +241,16 @@ impl SmolStack {
         });
     }
 
-    /// Notes whom each connection waits for.
+    /// Notes whom each connection waits for, and gives up those that wait for nothing any more.
     fn look(&mut self, now_ns: u64) {
         let segment_bytes = self.kind.segment_bytes().into();
         for known in self.known.values_mut() {
             let Some(ends) = known.ends else { continue };
-            let socket = self.sockets.get::<Socket<'_>>(known.handle);
+            let socket = self.sockets.get_mut::<Socket<'_>>(known.handle);
+            let heard_ns = || self.flows.get(ends).map_or(0, Flow::heard_ns);
+            if known.silence.look(socket, known.forgotten, heard_ns, now_ns) {
+                socket.abort();
+            }
             let (to_send_bytes, unread_bytes) = (socket.send_queue(), socket.recv_queue());
             if to_send_bytes + unread_bytes == 0 && known.stalls.side().is_none() {
                 continue;
@@ -285,7 +291,6 @@ impl Outlet for Nowhere {
 fn new_socket() -> Socket<'static> {
     let buffer = || SocketBuffer::new(vec![0; BUFFER_BYTES]);
     let mut socket = Socket::new(buffer(), buffer());
-    socket.set_timeout(Some(SILENT));
     // Answers go out whole: each is put into the buffer at once.
     socket.set_nagle_enabled(false);
     socket.set_ack_delay(None);

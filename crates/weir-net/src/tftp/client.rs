@@ -443,6 +443,9 @@ impl Running<'_> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let has_block = matches!(packet, TftpPacket::Data { .. });
         let side = self.side.insert(file.begin(terms, has_block, now_ns));
+        if let (FileSide::Receives(receiver, _), Mode::Octet) = (&mut *side, self.mode) {
+            receiver.announce(options.size_bytes.unwrap_or(0));
+        }
         if has_block { side.take(packet, now_ns) } else { Ok(()) }
     }
 }

@@ -15,20 +15,20 @@ const READ_BYTES: usize = 32 << 10;
 #[derive(Debug)]
 pub struct FileSource {
     file: File,
+    /// Its length when it was opened.
+    size_bytes: u64,
     /// What was read last, and where that begins in the file.
     bytes: Vec<u8>,
     offset: u64,
 }
 
 impl FileSource {
-    /// Sends this file.
-    pub fn new(file: File) -> FileSource {
-        FileSource { file, bytes: Vec::new(), offset: 0 }
+    /// Sends this file, which had this length when it was opened.
+    pub fn new(file: File, size_bytes: u64) -> FileSource {
+        FileSource { file, size_bytes, bytes: Vec::new(), offset: 0 }
     }
-}
 
-impl Source for FileSource {
-    fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize> {
+    fn read_some(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize> {
         if to.len() >= READ_BYTES {
             return spans::FILE_READ.run(|| self.file.read_at(to, offset));
         }
@@ -45,6 +45,19 @@ impl Source for FileSource {
         let bytes = found.len().min(to.len());
         to[..bytes].copy_from_slice(&found[..bytes]);
         Ok(bytes)
+    }
+}
+
+impl Source for FileSource {
+    fn read_at(&mut self, offset: u64, to: &mut [u8]) -> io::Result<usize> {
+        let wants = !to.is_empty();
+        match self.read_some(offset, to)? {
+            // A short block would pass for the last one, and the part for the whole.
+            0 if wants && offset < self.size_bytes => {
+                Err(io::Error::other("the file has become shorter"))
+            }
+            bytes => Ok(bytes),
+        }
     }
 }
 
@@ -67,7 +80,8 @@ mod tests {
         let whole: Vec<u8> = (0..100_001_u32).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect();
         let place = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(place.path(), &whole).expect("written");
-        let mut source = FileSource::new(place.reopen().expect("opened"));
+        let size_bytes = whole.len() as u64;
+        let mut source = FileSource::new(place.reopen().expect("opened"), size_bytes);
         let mut random = fastrand::Rng::with_seed(20);
         for _ in 0..2000 {
             let offset = random.usize(0..110_000);
@@ -77,6 +91,23 @@ mod tests {
             assert_eq!(bytes == 0, rest.is_empty(), "at {offset}");
             assert!(to[..bytes] == rest[..bytes], "at {offset}");
         }
+    }
+
+    /// What was left of it was once sent as the whole file.
+    #[test]
+    fn a_file_that_becomes_shorter_is_an_error_and_no_end() {
+        let place = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(place.path(), [7; 100_000]).expect("written");
+        let mut source = FileSource::new(place.reopen().expect("opened"), 100_000);
+        let mut to = [0; 512];
+        assert_eq!(source.read_at(0, &mut to).expect("read"), 512);
+        place.as_file().set_len(40_000).expect("shorter");
+        assert_eq!(source.read_at(39_999, &mut to).expect("read"), 1);
+        for offset in [40_000, 99_999] {
+            let error = source.read_at(offset, &mut to).expect_err("it is shorter");
+            assert_eq!(error.to_string(), "the file has become shorter");
+        }
+        assert_eq!(source.read_at(100_000, &mut to).expect("the end"), 0);
     }
 
     #[test]

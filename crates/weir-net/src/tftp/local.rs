@@ -235,7 +235,8 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> TransferService<'_,
             client.get(request.remote, &mut file, &over, &mut see)
         } else {
             let (file, size_bytes) = jail::plain_file(request.local)?;
-            client.put(request.remote, &mut FileSource::new(file), size_bytes, &over, &mut see)
+            let mut source = FileSource::new(file, size_bytes);
+            client.put(request.remote, &mut source, size_bytes, &over, &mut see)
         }
     }
 }

@@ -61,6 +61,8 @@ pub struct FileReceiver {
     gap_is_told: bool,
     is_again: bool,
     is_done: bool,
+    /// The other side has announced so many bytes; fewer are not the whole file.
+    announced_bytes: u64,
     /// How it goes on.
     pub flow: TransferFlow,
     decoder: Decoder,
@@ -80,6 +82,7 @@ impl FileReceiver {
             gap_is_told: false,
             is_again: false,
             is_done: false,
+            announced_bytes: 0,
             flow: TransferFlow::new(terms.patience, now_ns),
             decoder: Decoder::default(),
             text: Vec::new(),
@@ -89,6 +92,11 @@ impl FileReceiver {
     /// Expects block 1, and has nothing to send before it: the other side sends it already.
     pub fn of_first_block(terms: TransferTerms, now_ns: u64) -> FileReceiver {
         FileReceiver { ack_is_due: false, ..FileReceiver::new(terms, None, now_ns) }
+    }
+
+    /// Notes how long the file is, by the other side's account: with fewer bytes it is not whole.
+    pub fn announce(&mut self, bytes: u64) {
+        self.announced_bytes = bytes;
     }
 
     /// Whether the whole file has come. The last acknowledgement may have to be sent again.
@@ -178,6 +186,9 @@ impl FileReceiver {
             }
             sink.write(&self.text)?;
             self.flow.counts.bytes += self.text.len() as u64;
+        }
+        if is_last && self.flow.counts.bytes < self.announced_bytes {
+            return Err(io::Error::other("it ended before all that was announced had come"));
         }
         if is_last { sink.finish() } else { Ok(()) }
     }

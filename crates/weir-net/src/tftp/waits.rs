@@ -170,8 +170,11 @@ impl WaitClock {
         }
     }
 
-    /// Returns the times so far.
+    /// Returns the times so far. What is waited for now counts as if it ended now.
     pub fn waits(&self, now_ns: u64) -> Waits {
-        Waits { total_ns: now_ns.saturating_sub(self.begun_ns), ..self.waits }
+        let mut ended = *self;
+        ended.resume(now_ns);
+        ended.answered(now_ns, false);
+        Waits { total_ns: now_ns.saturating_sub(self.begun_ns), ..ended.waits }
     }
 }

@@ -27,7 +27,7 @@ pub struct ModelOptions {
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
     /// What if all pipes had this capacity?
-    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::size, help_heading = "What if")]
+    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::rate(4096, NO_PIPE), help_heading = "What if")]
     pub pipe_size: Option<u64>,
     /// What if there were so many CPUs?
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "What if")]
@@ -41,6 +41,9 @@ pub struct ModelOptions {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 }
+
+/// The error of a pipe that no kernel makes; the model has none either.
+const NO_PIPE: &str = "too small: a pipe has a page, at least 4K";
 
 /// Parses a stage and how many times as fast it is: `2=3x`, `2=1.5`.
 fn faster(text: &str) -> Result<(usize, f64), String> {
@@ -72,7 +75,18 @@ Examples:
 
 #[cfg(test)]
 mod tests {
-    use super::faster;
+    use super::{ModelOptions, faster};
+    use clap::Args;
+
+    /// The model once took a page, and said that it had taken what was asked for.
+    #[test]
+    fn a_pipe_that_no_kernel_makes_is_no_question() {
+        for (size, is_one) in [("0", false), ("4095", false), ("4K", true), ("1M", true)] {
+            let words = ["model", "whatif", "r.json", "--pipe-size", size];
+            let command = ModelOptions::augment_args(clap::Command::new("model"));
+            assert_eq!(command.try_get_matches_from(words).is_ok(), is_one, "{size}");
+        }
+    }
 
     #[test]
     fn a_factor_is_a_number_with_or_without_its_x() {

@@ -22,6 +22,9 @@ use weir_net::tcp::{ConnectionId, Phase, Stack};
 const LOOK: Duration = Duration::from_millis(100);
 /// Most bytes of standard input that are read at once.
 const INPUT_BYTES: usize = 64 << 10;
+/// Most bytes that wait to be sent before no more is heard: Telnet doubles some of the input, and
+/// that alone must not stop it, since the other side may wait until it is heard.
+const MOST_WAITING_BYTES: usize = 3 * INPUT_BYTES;
 
 pub fn connect(options: &NetConnectOptions) -> Result<ExitCode, Fault> {
     let to = SocketAddrV4::new(options.host, options.port);
@@ -146,9 +149,13 @@ impl Talk {
         let Talk { endpoint, id, output, telnet, waiting, .. } = self;
         let mut written = Ok(true);
         loop {
-            // A side that only asks, and takes no answers, is not heard further.
-            if waiting.len() >= INPUT_BYTES {
-                return written;
+            if waiting.len() >= MOST_WAITING_BYTES {
+                // A side that only asks, and takes no answers, is not heard further.
+                if !endpoint.stack().is_over(*id) {
+                    return written;
+                }
+                // It takes none any more, and the rest of what it sent is still read.
+                waiting.clear();
             }
             let bytes = endpoint.stack().receive(*id, &mut |bytes| {
                 written = match telnet {

@@ -138,7 +138,7 @@ fn put(
 ) -> Result<Progress, Fault> {
     let stop = stop_flag()?;
     let (file, size_bytes) = jail::plain_file(&options.local)?;
-    let mut file = FileSource::new(file);
+    let mut file = FileSource::new(file, size_bytes);
     let name = remote_of(options);
     let see = &mut |progress: &Progress| show(bar, progress);
     client.put(name.as_bytes(), &mut file, size_bytes, &stop, see).map_err(asked)

@@ -111,7 +111,7 @@ impl TftpServer {
         let opening = opening(&accepted);
         Ok(Transfer::sending(
             name,
-            (FileSource::new(file), size),
+            (FileSource::new(file, size), size),
             terms,
             opening,
             local_port,
