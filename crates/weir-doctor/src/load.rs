@@ -1,6 +1,7 @@
 //! How much of the run each stage was busy, and how certain that is.
 
-use crate::facts::{Run, Stage};
+use crate::facts::{Run, Stage, Started};
+use crate::partition::Times;
 use crate::programs::{keeps_a_pace, starts_slowly};
 use lean::PipeSide;
 
@@ -83,7 +84,15 @@ fn ahead_ns(run: &Run, position: usize) -> u64 {
         };
         most_ns = most_ns.max(((share * open_ns) as u64).saturating_sub(waited_ns));
     }
-    most_ns
+    most_ns.min(hiding_ns(&run.stages[position].times))
+}
+
+/// Returns the time of the states that are stronger than a wait for a neighbour: only behind these
+/// can another task have waited for one and not been seen. While a stage slept, none of its tasks
+/// read or wrote.
+fn hiding_ns(times: &Times) -> u64 {
+    let outside_ns = times.disk_ns + times.network_ns + times.file_ns + times.device_ns;
+    times.cpu_ns + times.queue_ns + outside_ns
 }
 
 /// Whether a stage that keeps to a rate was limited by that rate and not by its reader: it slept,
@@ -130,6 +139,18 @@ pub(crate) fn starting_share(run: &Run, stage: &Stage) -> Option<f64> {
     let start_ns = if slow { SLOW_START_NS } else { START_NS };
     let starts = cpu_ns / started.likely_processes <= start_ns;
     let share = started.wall_share * run.share(stage.wall_ns);
-    let short = started.likely_life_ns() <= SHORT_LIFE_NS;
+    let short = started.likely_life_ns() <= SHORT_LIFE_NS && !they_idle(run, stage, started);
     (starts && short && share >= MUCH).then_some(share.min(1.0))
+}
+
+/// Whether the processes that a stage started waited for something else for most of their lives: a
+/// time, a lock, or an answer. Without a row of their own, their waits are the stage's.
+fn they_idle(run: &Run, stage: &Stage, started: &Started) -> bool {
+    if !run.script {
+        let alive_ns = started.wall_share * stage.wall_ns as f64;
+        return stage.times.idle_ns() as f64 * 2.0 > alive_ns;
+    }
+    let others = || run.stages.iter().filter(|other| !core::ptr::eq(*other, stage));
+    let idle_ns: u64 = others().map(|other| other.times.idle_ns()).sum();
+    idle_ns * 2 > others().map(|other| other.wall_ns).sum()
 }

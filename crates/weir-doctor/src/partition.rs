@@ -222,6 +222,12 @@ impl Times {
         self.cpu_ns + self.other_ns() - self.stage_child_ns
     }
 
+    /// Returns the time of waits that no program needs only to be started.
+    pub fn idle_ns(&self) -> u64 {
+        let outside_ns = self.network_ns + self.file_ns + self.device_ns;
+        outside_ns + self.sleep_ns + self.lock_ns + self.stopped_ns
+    }
+
     fn of(&mut self, state: TaskState) -> &mut u64 {
         match state {
             TaskState::Running => &mut self.cpu_ns,

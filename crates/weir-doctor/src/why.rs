@@ -197,6 +197,8 @@ pub struct WhyLink {
     pub parent: Option<Named>,
     /// What it waits for.
     pub wait: Cause,
+    /// Whether something else may let it go on: another thread, another descriptor, a time.
+    pub has_way_out: bool,
     /// Output that it has not written yet.
     pub held_back: Option<HeldBack>,
     /// The functions in which it computes, if it does and they could be sampled.
@@ -243,6 +245,19 @@ impl Cause {
         }
     }
 
+    /// Whether this wait of another thread, or for another descriptor, may end although what is
+    /// waited `beside` it for never comes.
+    pub fn is_way_out(&self, beside: &Cause) -> bool {
+        match self {
+            Cause::Threads { .. } => false,
+            Cause::Pipe(pipe) if pipe.own && pipe.others.is_empty() => false,
+            _ => {
+                let (own, same) = (self.others(), beside.others());
+                own.is_empty() || !own.iter().all(|pid| same.contains(pid))
+            }
+        }
+    }
+
     /// How much a wait says about why others wait for the process: of several, the one with the
     /// highest rank counts. A shell that waits for a child says least, since the child is among the
     /// others too, or has nothing to do with them.
@@ -253,6 +268,8 @@ impl Cause {
             Cause::File { .. } | Cause::Open { .. } => 11,
             // Who reads what the looker writes says nothing about others.
             Cause::Pipe(pipe) if pipe.looker && pipe.others.is_empty() => 1,
+            // So does a pipe to itself: a thread or a signal of its own writes to it.
+            Cause::Pipe(pipe) if pipe.own && pipe.others.is_empty() => 4,
             Cause::Pipe(_) => 10,
             Cause::Lock { .. } => 9,
             Cause::Socket { .. } | Cause::Connect { .. } => 8,
@@ -297,6 +314,9 @@ pub fn walk(start: i32, look: impl FnMut(i32) -> Option<WhyLink>) -> Option<Why>
             }
             _ => return Some(Why { links: chain.links, circle: None, cut: false }),
         };
+        if chain.links[from..].iter().any(|link| link.has_way_out) {
+            return Some(Why { links: chain.links, circle: None, cut: false });
+        }
         let last = chain.links.len() - 1;
         let Some(way_out) = (from..last).rev().find(|at| chain.next(*at, &mut looks).is_some())
         else {

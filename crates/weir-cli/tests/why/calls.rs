@@ -237,3 +237,162 @@ fn a_parent_waits_for_the_child_that_has_its_memory() {
     let seen = says(staged.id(), &texts);
     assert_eq!(seen["chain"][0]["kind"], "child");
 }
+
+/// A set of epoll in another one was "eventpoll", and who asks for no data seemed to sleep.
+#[test]
+fn sets_in_sets_and_hang_ups_are_what_they_wait_for() {
+    let child = "import os, select, time\nr, w = os.pipe()\nchild = os.fork()\n\
+        if child == 0:\n os.close(r); time.sleep(1000)\nos.close(w)\n";
+    let (staged, writer) = Staged::python(&format!(
+        "{child}a = select.epoll(); a.register(r, select.EPOLLIN)\n\
+         b = select.epoll(); b.register(a.fileno(), select.EPOLLIN)\n\
+         print(child, flush=True)\nb.poll()\n"
+    ));
+    let seen = says(staged.id(), &["waits for data or the end of file from a pipe of"]);
+    assert_eq!(second(&seen), Some(writer.into()), "{seen:#}");
+    for events in ["0", "select.POLLPRI"] {
+        let (staged, _) = Staged::python(&format!(
+            "{child}p = select.poll(); p.register(r, {events})\n\
+             print(child, flush=True)\np.poll()\n"
+        ));
+        let seen = says(staged.id(), &["waits for a hang-up or a special event"]);
+        assert_eq!(seen["chain"][0]["kind"], "events");
+    }
+}
+
+/// A page that another process has to bring, and a lease, were once waits for the disk.
+#[test]
+fn what_another_process_has_to_do_is_no_disk() {
+    // Flags: USER_MODE_ONLY, which needs no right. Then UFFDIO_API and UFFDIO_REGISTER.
+    let fault = "import fcntl, struct, sys\nf = c.syscall(323, 1)\n\
+        if f < 0: print(0, flush=True); sys.exit()\n\
+        fcntl.ioctl(f, 0xc018aa3f, bytearray(struct.pack('QQQ', 0xaa, 0, 0)))\n\
+        c.mmap.restype = ctypes.c_void_p\nsize = ctypes.c_size_t(1 << 20)\n\
+        at = c.mmap(None, size, 3, 0x22, -1, ctypes.c_long(0))\n\
+        fcntl.ioctl(f, 0xc020aa00, bytearray(struct.pack('QQQQ', at, 1 << 20, 1, 0)))\n\
+        print(os.getpid(), flush=True)\nctypes.string_at(at, 1)\n";
+    if cfg!(target_arch = "x86_64") {
+        let (_staged, pid) = Staged::python(&format!("{C}{fault}"));
+        match pid {
+            0 => eprintln!("SKIPPED: userfaultfd is not allowed here"),
+            pid => {
+                let seen = says(pid, &["waits for a page of its memory", "(userfaultfd)"]);
+                assert_eq!(seen["chain"][0]["kind"], "events");
+            }
+        }
+    }
+    let directory = directory();
+    let path = directory.path().join("leased");
+    std::fs::write(&path, "").expect("written");
+    let (staged, _) = Staged::python(&format!(
+        "import fcntl, os, signal, time\nr, w = os.pipe()\nchild = os.fork()\n\
+         if child == 0:\n signal.signal(signal.SIGIO, signal.SIG_IGN)\n \
+         f = os.open('{0}', os.O_RDWR); fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n \
+         os.write(w, b'x'); time.sleep(1000)\n\
+         os.read(r, 1); print(child, flush=True)\nopen('{0}')\n",
+        path.display()
+    ));
+    let seen = says(staged.id(), &["waits for /"]);
+    assert!(!seen["answer"].as_str().unwrap_or_default().contains("disk"), "{seen:#}");
+}
+
+/// A FIFO whose name counts from a directory that is open was once a file on a disk.
+#[test]
+fn a_fifo_in_a_directory_that_is_open_waits_for_its_other_end() {
+    let opens = ["os.open('f', os.O_RDONLY, dir_fd=d)", "c.syscall(437, d, b'f', bytes(24), 24)"];
+    for open in opens {
+        let (_staged, pid) = Staged::python(&format!(
+            "{C}import tempfile\nt = tempfile.TemporaryDirectory(); os.mkfifo(t.name + '/f')\n\
+             d = os.open(t.name, os.O_RDONLY)\nprint(os.getpid(), flush=True)\n{open}\n"
+        ));
+        let seen = says(pid, &["until another process opens the other end of the FIFO f"]);
+        assert_eq!(seen["chain"][0]["kind"], "open");
+    }
+}
+
+/// Whatever an event loop waited for, it was said to wait for the pipe by which it wakes itself.
+#[test]
+fn a_loop_does_not_wait_for_the_pipe_that_wakes_it() {
+    let python = "import os, select, socket, threading, time\nr, w = os.pipe()\n\
+        e = select.epoll(); e.register(r, select.EPOLLIN)\n";
+    let (staged, _) = Staged::python(&format!(
+        "{python}s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n\
+         e.register(s, select.EPOLLIN); print(os.getpid(), flush=True)\ne.poll()\n"
+    ));
+    says(staged.id(), &["waits for a connection to 127.0.0.1:", "nobody asks for its service"]);
+    let (staged, _) = Staged::python(&format!(
+        "{python}e.register(os.eventfd(0), select.EPOLLIN)\n\
+         print(os.getpid(), flush=True)\ne.poll()\n"
+    ));
+    says(staged.id(), &["waits for an event of another thread or process"]);
+    // Nor does a thread that reads from it decide for the others.
+    let (staged, _) = Staged::python(&format!(
+        "{python}s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n\
+         threading.Thread(target=lambda: os.read(r, 1)).start()\n\
+         print(os.getpid(), flush=True)\ns.accept()\n"
+    ));
+    says(staged.id(), &["waits for a connection to 127.0.0.1:", "nobody asks for its service"]);
+}
+
+/// After a stop a sleeper waited "in the kernel".
+#[test]
+fn a_sleep_goes_on_after_a_stop() {
+    let directory = directory();
+    let staged = Staged::bash(directory.path(), "exec sleep 1000");
+    says(staged.id(), &["sleeps: it asked for 1000s"]);
+    for signal in [rustix::process::Signal::STOP, rustix::process::Signal::CONT] {
+        let pid = rustix::process::Pid::from_raw(staged.id()).expect("an id");
+        rustix::process::kill_process(pid, signal).expect("sent");
+        let state = if signal == rustix::process::Signal::STOP { 'T' } else { 'S' };
+        until("it is so", || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", staged.id()));
+            stat.is_ok_and(|text| text.contains(&format!(") {state} ")))
+        });
+    }
+    says(staged.id(), &["sleeps: it asked for 1000s"]);
+}
+
+/// Two that waited for each other "could not go on", although one had a thread, a descriptor or a
+/// time that let it.
+#[test]
+fn who_has_a_way_out_is_in_no_circle() {
+    let poll = "p = select.poll(); p.register(b, 1)";
+    let waits = [
+        ("os.read(b, 1)".to_owned(), true),
+        (format!("{poll}; p.register(x, 4); p.poll()"), true),
+        (
+            "threading.Thread(target=lambda: time.sleep(1000)).start(); os.read(b, 1)".to_owned(),
+            false,
+        ),
+        (format!("{poll}; p.poll(1000000)"), false),
+        ("select.select([b], [], [], 1000)".to_owned(), false),
+        (format!("s = socket.socket(); s.listen(); {poll}; p.register(s, 1); p.poll()"), false),
+    ];
+    for (wait, circle) in waits {
+        let (staged, child) = Staged::python(&format!(
+            "import os, select, socket, threading, time\na, w = os.pipe(); b, x = os.pipe()\n\
+             z, x2 = os.pipe()\nos.set_blocking(x2, False)\n\
+             child = os.fork()\nif child == 0:\n os.close(a); os.close(x); os.close(z); x = x2\n \
+             try:\n  while True: os.write(x, b'x' * 65536)\n except BlockingIOError: pass\n \
+             {wait}\n time.sleep(1000)\n\
+             os.close(w); os.close(b); os.close(x2); print(child, flush=True)\nos.read(a, 1)\n"
+        ));
+        let mut texts =
+            vec![format!("of {child} (python3"), format!("of {} (python3", staged.id())];
+        texts.extend(circle.then(|| "they wait in a circle".to_owned()));
+        let seen = says(staged.id(), &texts.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(seen["circle_from"].is_null(), !circle, "{wait}: {seen:#}");
+    }
+}
+
+/// weir, which had borrowed the socket for its look, was named as the peer.
+#[test]
+fn a_socket_that_is_connected_to_itself_has_itself_as_its_peer() {
+    let (staged, _) = Staged::python(
+        "import os, socket\ns = socket.socket(); s.bind(('127.0.0.1', 0))\n\
+         s.connect(s.getsockname()); print(os.getpid(), flush=True)\ns.recv(1)\n",
+    );
+    let seen =
+        says(staged.id(), &["waits for data on a socket whose other end it has open itself"]);
+    assert_eq!(seen["chain"].as_array().map(Vec::len), Some(1), "{seen:#}");
+}

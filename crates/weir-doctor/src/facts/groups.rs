@@ -112,7 +112,8 @@ impl FoundGroup {
         let seen: u64 = self.run.stages.iter().map(|stage| stage.processes).sum();
         // From what is known of those that were seen.
         let cpu_ns = self.run.cpu_sum_ns() / seen.max(1);
-        processes >= OFTEN && each_ns <= BRIEF_NS && cpu_ns <= START_NS
+        let idles = self.run.stages.iter().any(|stage| stage.times.idle_ns() * 2 > stage.wall_ns);
+        processes >= OFTEN && each_ns <= BRIEF_NS && cpu_ns <= START_NS && !idles
     }
 
     /// Whether the times of its instances are known one by one.

@@ -322,6 +322,47 @@ fn a_shell_that_starts_thousands_of_programs_is_not_waiting_for_its_stages() {
     assert_eq!(verdict.finding, Finding::HeldUp(Busy::Starting(0.85)));
 }
 
+/// A writer was blamed that took three quarters of the run, beside a reader that slept for all of it.
+#[test]
+fn who_sleeps_before_it_reads_is_not_ahead_of_its_writer() {
+    let writer = stage("make-some", [300, 0, 0, 0, 450]);
+    let culprit = |reader| judge(&joined(writer.clone(), reader, 0.0, 0.9)).culprit;
+    let sleeps = culprit(threads("(sleep 1; cat)", [0, 0, 0, 0, 1000], 1)).expect("a culprit");
+    assert_eq!((sleeps.stage, sleeps.reason), (1, BusyReason::Sleep));
+    // Behind work a wait for data may have been hidden.
+    let works = culprit(threads("mlr cat", [1000, 0, 0, 0, 0], 1500)).expect("a culprit");
+    assert_eq!(works.stage, 0);
+}
+
+/// "Started 100 processes" was the reason where each of them slept for most of its life.
+#[test]
+fn processes_that_sleep_are_no_starts() {
+    let started = Started {
+        processes: 100,
+        likely_processes: 100,
+        mean_life_ns: 16 * MS,
+        wall_share: 0.99,
+        ..Started::default()
+    };
+    let mut calls = stage("xargs -n 1 sh -c 'sleep 0.01'", [100, 50, 0, 0, 0]);
+    (calls.times.sleep_ns, calls.single_task) = (850 * MS, false);
+    calls.started = Some(started.clone());
+    let reason = |run: &Run| judge(run).culprit.expect("a culprit").reason;
+    assert_eq!(reason(&run(vec![calls.clone()])), BusyReason::Sleep);
+    (calls.times.sleep_ns, calls.times.child_ns) = (0, 850 * MS);
+    assert_eq!(reason(&run(vec![calls])), BusyReason::Processes);
+    // In a script they have rows of their own.
+    let mut shell = stage("bash (the script itself)", [140, 0, 0, 0, 0]);
+    (shell.times.child_ns, shell.times.stage_child_ns) = (860 * MS, 860 * MS);
+    shell.started = Some(started);
+    let mut child = stage("sleep 0.01", [100, 0, 0, 0, 0]);
+    child.times.sleep_ns = 800 * MS;
+    let script = |child: &Stage| Run { script: true, ..run(vec![shell.clone(), child.clone()]) };
+    assert_eq!(reason(&script(&child)), BusyReason::Sleep);
+    child.times.sleep_ns = 0;
+    assert_eq!(reason(&script(&child)), BusyReason::Processes);
+}
+
 #[test]
 fn without_proc_nothing_is_said_of_time() {
     let blind = Run { blind: true, ..run(vec![stage("a", [10, 0, 0, 0, 0])]) };

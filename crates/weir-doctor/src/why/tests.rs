@@ -21,7 +21,8 @@ fn walked(waits: &[Cause]) -> (Vec<i32>, Option<usize>, bool) {
     let look = |pid: i32| {
         let wait = waits.get(pid as usize - 1)?.clone();
         let named = Named { pid, command: format!("p{pid}") };
-        Some(WhyLink { named, parent: None, wait, held_back: None, hot: None })
+        let has_way_out = false;
+        Some(WhyLink { named, parent: None, wait, has_way_out, held_back: None, hot: None })
     };
     let why = walk(1, look).expect("process 1 is there");
     (why.links.iter().map(|link| link.named.pid).collect(), why.circle, why.cut)
@@ -48,6 +49,25 @@ fn of_several_the_one_that_works_counts_and_a_shell_that_waits_comes_last() {
 fn two_that_write_to_each_other_are_a_circle() {
     assert_eq!(walked(&[writes(&[2]), writes(&[1])]), (vec![1, 2], Some(0), false));
     assert_eq!(walked(&[reads(&[2]), writes(&[3]), writes(&[2])]), (vec![1, 2, 3], Some(1), false));
+}
+
+/// Two that waited for each other "could not go on", though a thread of one of them only slept.
+#[test]
+fn a_thread_or_a_time_that_may_end_a_wait_makes_it_no_circle() {
+    let link = |pid: i32| WhyLink {
+        named: Named { pid, command: format!("p{pid}") },
+        parent: None,
+        wait: if pid == 1 { reads(&[2]) } else { reads(&[1]) },
+        has_way_out: pid == 2,
+        held_back: None,
+        hot: None,
+    };
+    let why = walk(1, |pid| Some(link(pid))).expect("process 1 is there");
+    assert_eq!((why.links.len(), why.circle), (2, None));
+    let beside = reads(&[2]);
+    assert!(SLEEP.is_way_out(&beside) && reads(&[3]).is_way_out(&beside));
+    let own = Cause::Pipe(PipeWait { own: true, ..PipeWait::default() });
+    assert!(![THREADS, own, writes(&[2])].iter().any(|other| other.is_way_out(&beside)));
 }
 
 #[test]

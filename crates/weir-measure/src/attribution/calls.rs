@@ -7,6 +7,9 @@
 
 use libc::c_long;
 
+/// The highest number of a clock (`MAX_CLOCKS`, less 1).
+const LAST_CLOCK: u64 = 15;
+
 /// What a blocked task's system call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
@@ -130,6 +133,9 @@ impl Call {
     fn decode_rest(nr: c_long, args: &[u64; 6]) -> Call {
         match nr {
             libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Call::Sleep,
+            // After a stop, `clock_nanosleep` goes on under this number: its first argument is the
+            // clock, those of the other calls that do so are addresses.
+            libc::SYS_restart_syscall if args[0] <= LAST_CLOCK => Call::Sleep,
             libc::SYS_rt_sigtimedwait => Call::Signal { most: args[2] },
             libc::SYS_rt_sigsuspend => Call::Signal { most: 0 },
             libc::SYS_recvfrom
@@ -155,6 +161,7 @@ impl Call {
             // These name no file.
             libc::SYS_sync | libc::SYS_msync => Call::Storage(-1),
             libc::SYS_openat
+            | libc::SYS_openat2
             | libc::SYS_newfstatat
             | libc::SYS_statx
             | libc::SYS_unlinkat
@@ -224,6 +231,7 @@ mod tests {
         assert_eq!(Call::decode(libc::SYS_sendto, &args), Call::Send(3));
         assert_eq!(Call::decode(libc::SYS_fsync, &args), Call::Storage(3));
         assert_eq!(Call::decode(libc::SYS_openat, &args), Call::Lookup { path: 4 });
+        assert_eq!(Call::decode(libc::SYS_openat2, &args), Call::Lookup { path: 4 });
         assert_eq!(Call::decode(libc::SYS_ioctl, &args), Call::Control(3));
         assert_eq!(Call::decode(99_999, &args), Call::Other(99_999));
     }
@@ -239,6 +247,14 @@ mod tests {
         assert_eq!(call(libc::SYS_mq_timedreceive), Call::Queue { fd: Some(3), writes: false });
         assert_eq!(call(libc::SYS_semop), Call::Semaphore);
         assert_eq!(call(libc::SYS_connect), Call::Connect { fd: 3, address: 4, length: 5 });
+    }
+
+    /// A sleeper that was stopped and continued waited for something unknown from then on.
+    #[test]
+    fn a_sleep_that_was_stopped_goes_on_as_one() {
+        let restarted = |args| Call::decode(libc::SYS_restart_syscall, &args);
+        assert_eq!(restarted([0, 0, 0x7ffe_0000, 0, 0, 0]), Call::Sleep);
+        assert!(matches!(restarted([0x7ffe_0000, 1, 5000, 0, 0, 0]), Call::Other(_)));
     }
 
     #[test]

@@ -7,7 +7,8 @@
 
 use crate::attribution::calls::Call;
 use crate::proc::{
-    Descriptor, FileKind, borrow, children, descriptor, epoll_interest, is_anonymous_pipe,
+    Descriptor, FileKind, behind_pidfd, borrow, children, descriptor, epoll_interest,
+    is_anonymous_pipe,
 };
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
@@ -35,6 +36,8 @@ pub struct Hints {
 
 /// Most entries of a `poll` set that are read.
 const POLL_ENTRIES: usize = 64;
+/// Sets of epoll may stand in others, this deep (kernel: `EP_MAX_NESTS`).
+const NESTED_SETS: usize = 4;
 
 /// Returns the state of a task of process `pid` that is blocked in `call`.
 pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> TaskState {
@@ -130,18 +133,58 @@ pub fn set_of(pid: Pid, call: Call) -> Vec<(i32, bool)> {
         Call::Network(fd) | Call::Connect { fd, .. } | Call::Read(fd) => vec![(fd, false)],
         Call::Send(fd) | Call::Write(fd) => vec![(fd, true)],
         Call::Move { from, to } => vec![(from, false), (to, true)],
+        Call::Select { count, read, write } => flat(pid, select_sets(pid, count, read, write)),
+        Call::Poll { .. } | Call::Epoll(_) => {
+            flat(pid, asked(pid, call).into_iter().flat_map(ways).collect())
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a call waits for descriptors, but for no data and no room: for hang-ups, that is.
+pub fn is_for_hang_ups(pid: Pid, call: Call) -> bool {
+    let all = asked(pid, call);
+    !all.is_empty() && all.into_iter().flat_map(ways).next().is_none()
+}
+
+/// Returns the descriptors of a `poll` or an `epoll_wait`, with the events that are asked for.
+fn asked(pid: Pid, call: Call) -> Vec<(i32, u32)> {
+    match call {
         Call::Poll { address, count } => poll_set(pid, address, count),
-        Call::Select { count, read, write } => select_sets(pid, count, read, write),
-        Call::Epoll(fd) => epoll_interest(pid, fd).into_iter().flat_map(ways).collect(),
+        Call::Epoll(fd) => epoll_interest(pid, fd),
         _ => Vec::new(),
     }
 }
 
 /// Returns the waits for these events of a descriptor.
 fn ways((fd, events): (i32, u32)) -> impl Iterator<Item = (i32, bool)> {
-    let ways = [(libc::POLLIN, false), (libc::POLLOUT, true)];
+    let data = libc::POLLIN | libc::POLLRDNORM;
+    let ways = [(data, false), (libc::POLLOUT | libc::POLLWRNORM, true)];
     let asked = ways.into_iter().filter(move |(event, _)| events & *event as u32 != 0);
     asked.map(move |(_, writes)| (fd, writes))
+}
+
+/// Puts what sets of epoll wait for in their place, where they stand in another set.
+fn flat(pid: Pid, mut set: Vec<(i32, bool)>) -> Vec<(i32, bool)> {
+    let is_other = |fd| descriptor(pid, fd).is_some_and(|file| file.kind == FileKind::Anonymous);
+    for _ in 0..NESTED_SETS {
+        let before = set.len();
+        let (others, mut next): (Vec<_>, Vec<_>) = set.into_iter().partition(|it| is_other(it.0));
+        let mut opened = false;
+        for (fd, writes) in others {
+            let inner = epoll_interest(pid, fd);
+            opened |= !inner.is_empty();
+            match inner.is_empty() {
+                true => next.push((fd, writes)),
+                false => next.extend(inner.into_iter().flat_map(ways)),
+            }
+        }
+        set = next;
+        if !opened || set.len() > before + POLL_ENTRIES {
+            break;
+        }
+    }
+    set
 }
 
 /// Returns the state of a task that waits for data from one descriptor, or for room in it.
@@ -158,6 +201,7 @@ fn waits_for(pid: Pid, fd: i32, writes: bool, ends: &Endpoints) -> TaskState {
         FileKind::PtyMaster if !children(pid).is_empty() => TaskState::Child,
         FileKind::Socket => TaskState::Network,
         FileKind::Device | FileKind::PtyMaster => TaskState::Device,
+        FileKind::Anonymous if behind_pidfd(pid, fd).is_some() => TaskState::Child,
         // eventfd, timerfd, inotify: some later event.
         FileKind::Anonymous => TaskState::Sleep,
     }
@@ -185,19 +229,29 @@ fn strongest(pid: Pid, set: &[(i32, bool)], ends: &Endpoints, hints: Hints) -> T
     // Among several descriptors the stage's own sides matter most; run-time systems add sockets and
     // timers of their own. A set without descriptors is how select(2) and poll(2) sleep.
     let side = [TaskState::BlockedIn, TaskState::BlockedOut].into_iter().find(|side| has(*side));
-    side.or_else(|| states.into_iter().max()).unwrap_or(TaskState::Sleep)
+    let most = states.iter().copied().max().unwrap_or(TaskState::Sleep);
+    // A timer, or what wakes its own loop, says less than the process for whose end it waits. (A
+    // pipe may be such a wake-up line too.)
+    let is_end = |(fd, _): &(i32, bool)| behind_pidfd(pid, *fd).is_some();
+    let is_for_end = most == TaskState::Sleep && has(TaskState::Child) && set.iter().any(is_end);
+    side.unwrap_or(if is_for_end { TaskState::Child } else { most })
 }
 
 /// Whether a socket's other end is in the same process: for waking its own threads or event loop,
-/// as asyncio does.
+/// as asyncio does. Events of the kernel come from nobody either.
 fn is_own_socket(pid: Pid, fd: i32) -> bool {
     let Some(socket) = borrow(pid, fd) else { return false };
-    socket_domain(&socket).is_ok_and(|domain| domain == AddressFamily::UNIX)
-        && socket_peercred(&socket).is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == pid)
+    match socket_domain(&socket) {
+        Ok(AddressFamily::UNIX) => {
+            socket_peercred(&socket).is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == pid)
+        }
+        Ok(domain) => domain == AddressFamily::NETLINK,
+        Err(_) => false,
+    }
 }
 
-/// Reads the waits in a `struct pollfd` array.
-fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, bool)> {
+/// Reads the descriptors and events in a `struct pollfd` array.
+fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, u32)> {
     let mut bytes = [0; POLL_ENTRIES * 8];
     let wanted = (count as usize).min(POLL_ENTRIES) * 8;
     let Ok(got) = read_remote(pid, address, &mut bytes[..wanted]) else { return Vec::new() };
@@ -206,8 +260,7 @@ fn poll_set(pid: Pid, address: u64, count: u64) -> Vec<(i32, bool)> {
         (fd, u32::from(u16::from_ne_bytes([b[4], b[5]])))
     };
     // A negative descriptor is an entry that poll(2) ignores.
-    let entries = bytes[..got].chunks_exact(8).map(entry).filter(|(fd, _)| *fd >= 0);
-    entries.flat_map(ways).collect()
+    bytes[..got].chunks_exact(8).map(entry).filter(|(fd, _)| *fd >= 0).collect()
 }
 
 /// Reads the descriptors of the two sets of `select`.
@@ -306,6 +359,53 @@ mod tests {
         };
         assert_eq!(waits(&[near.as_raw_fd(), reader.as_raw_fd()]), TaskState::BlockedIn);
         assert_eq!(waits(&[near.as_raw_fd()]), TaskState::Sleep);
+    }
+
+    /// The loop of a program that stands in the loop of another one seemed to sleep.
+    #[test]
+    fn a_set_within_a_set_waits_for_what_is_in_it() {
+        use rustix::event::epoll;
+        let (reader, _w) = rustix::pipe::pipe().expect("a pipe");
+        let set = || epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
+        let add = |set: &_, fd: &std::os::fd::OwnedFd| {
+            let data = epoll::EventData::new_u64(0);
+            epoll::add(set, fd, data, epoll::EventFlags::IN).expect("added");
+        };
+        let (inner, outer) = (set(), set());
+        add(&inner, &reader);
+        add(&outer, &inner);
+        let ends = Endpoints { input: Descriptor::of(&reader), output: None };
+        let call = Call::Epoll(outer.as_raw_fd());
+        assert_eq!(set_of(me(), call), [(reader.as_raw_fd(), false)]);
+        assert_eq!(classify(me(), call, &ends, Hints::default()), TaskState::BlockedIn);
+        let empty = Call::Epoll(set().as_raw_fd());
+        assert_eq!(classify(me(), empty, &ends, Hints::default()), TaskState::Sleep);
+    }
+
+    /// An event loop that waits for a child seemed to sleep.
+    #[test]
+    fn the_end_of_a_child_in_a_set_is_no_sleep() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
+        let end = crate::proc::pidfd(child.id() as Pid).expect("it lives");
+        let (near, _far) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let entry = |fd: i32| [fd.to_ne_bytes(), [1, 0, 0, 0]].concat();
+        let set = [entry(end.as_raw_fd()), entry(near.as_raw_fd())].concat();
+        let call = Call::Poll { address: set.as_ptr() as u64, count: 2 };
+        let state = classify(me(), call, &Endpoints::default(), Hints::default());
+        child.kill().and_then(|()| child.wait()).expect("it ends");
+        assert_eq!(state, TaskState::Child);
+    }
+
+    #[test]
+    fn who_asks_for_no_data_and_no_room_waits_for_a_hang_up() {
+        let (reader, _w) = rustix::pipe::pipe().expect("a pipe");
+        let is = |events: u8| {
+            let set = [reader.as_raw_fd().to_ne_bytes(), [events, 0, 0, 0]].concat();
+            is_for_hang_ups(me(), Call::Poll { address: set.as_ptr() as u64, count: 1 })
+        };
+        assert!(is(0) && is(libc::POLLPRI as u8));
+        assert!(!is(libc::POLLIN as u8) && !is(libc::POLLRDNORM as u8));
+        assert!(!is_for_hang_ups(me(), Call::Poll { address: 0, count: 0 }));
     }
 
     #[test]

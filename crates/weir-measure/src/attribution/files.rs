@@ -133,7 +133,8 @@ fn driver((major, minor, block): (u32, u32, bool)) -> Option<String> {
     last("device/driver").or_else(listed).or_else(|| last("subsystem"))
 }
 
-/// Searches the text of `/proc/devices` for the driver of a major number.
+/// Searches the text of `/proc/devices` for the driver of a major number; `None` where several
+/// share it, as `/dev/tty` and `/dev/ptmx` do.
 fn driver_of(text: &str, major: u32, block: bool) -> Option<String> {
     let (chars, blocks) = text.split_once("Block devices:").unwrap_or((text, ""));
     let lines = if block { blocks } else { chars }.lines();
@@ -141,7 +142,8 @@ fn driver_of(text: &str, major: u32, block: bool) -> Option<String> {
         let (number, name) = line.trim().split_once(' ')?;
         (number.parse() == Ok(major)).then(|| name.trim().to_owned())
     };
-    lines.filter_map(entry).next()
+    let mut found = lines.filter_map(entry);
+    found.next().filter(|_| found.next().is_none())
 }
 
 /// Returns the file system of a descriptor and what it lies on: `ext4 on vda1`.
@@ -189,10 +191,12 @@ mod tests {
 
     #[test]
     fn a_driver_is_found_by_its_number() {
-        let text = "Character devices:\n  1 mem\n195 nvidia-frontend\n\nBlock devices:\n  7 loop\n195 other\n";
+        let text = "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/ptmx\n195 nvidia-frontend\n\n\
+            Block devices:\n  7 loop\n195 other\n";
         assert_eq!(driver_of(text, 195, false).as_deref(), Some("nvidia-frontend"));
         assert_eq!(driver_of(text, 195, true).as_deref(), Some("other"));
         assert_eq!(driver_of(text, 7, false), None);
+        assert_eq!(driver_of(text, 5, false), None, "one of the two, and which is not told");
         assert_eq!(driver_of("nonsense", 7, true), None);
     }
 

@@ -42,6 +42,7 @@ pub use files::Files;
 pub use group::{Group, MoreEnd};
 pub use outside::Peers;
 pub use pipes::{Fill, PipeTotals, PipeWatch};
+pub(crate) use process::by_letter;
 pub use process::{Process, Unreaped};
 pub use rows::{Rows, is_named};
 pub use sampler::{Grouping, Sampler};

@@ -37,8 +37,20 @@ pub struct Found {
 impl Found {
     /// A socket of this host, with the processes that have it open. Process `near` has the other
     /// end, and this one too where it made or inherited both: it is the peer only if nobody else is.
-    fn here(near: Pid, kind: PeerKind, address: Option<String>, inode: Option<u64>) -> Found {
-        let mut owners = inode.map(owners_of).unwrap_or_default();
+    fn here(
+        near: (Pid, &OwnedFd),
+        kind: PeerKind,
+        address: Option<String>,
+        inode: Option<u64>,
+    ) -> Found {
+        let (near, socket) = near;
+        let mut owners = match inode {
+            // Connected to itself. This process has borrowed it, and has it open too.
+            Some(inode) if rustix::fs::fstat(socket).is_ok_and(|it| it.st_ino == inode) => {
+                vec![near]
+            }
+            inode => inode.map(owners_of).unwrap_or_default(),
+        };
         if owners.iter().any(|pid| *pid != near) {
             owners.retain(|pid| *pid != near);
         }
@@ -88,14 +100,14 @@ fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Found> {
     if !is_of_this_host(far.ip(), own.ip()) {
         return Some(Peer { kind: PeerKind::Remote, address, ..Peer::default() }.into());
     }
-    Some(Found::here(pid, PeerKind::Local, address, inode_of(&rows(pid), far, own)))
+    Some(Found::here((pid, socket), PeerKind::Local, address, inode_of(&rows(pid), far, own)))
 }
 
 fn of_unix(near: Pid, socket: &OwnedFd, own: &SocketAddrUnix) -> Found {
     let address = getpeername(socket).ok().flatten().and_then(|peer| text_of(&peer));
     let address = address.or_else(|| path_of(own));
     let inode = rustix::fs::fstat(socket).ok().and_then(|stat| unix_peer(stat.st_ino));
-    let mut found = Found::here(near, PeerKind::Unix, address, inode);
+    let mut found = Found::here((near, socket), PeerKind::Unix, address, inode);
     if found.peer.pid.is_none() {
         // Hidden, or not accepted yet: then whoever listens is known, and no more.
         let peer = socket_peercred(socket).ok().map(|peer| peer.pid.as_raw_nonzero().get());

@@ -136,6 +136,15 @@ pub fn epoll_interest(pid: Pid, fd: i32) -> Vec<(i32, u32)> {
     text.map_or_else(|_| Vec::new(), parse_epoll)
 }
 
+/// Returns the process that a pidfd of process `pid` refers to; `None` for another descriptor, and
+/// when that process has ended.
+pub fn behind_pidfd(pid: Pid, fd: i32) -> Option<Pid> {
+    let mut buffer = [0; 512];
+    let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer).ok()?;
+    let id = field(std::str::from_utf8(text).ok()?, "Pid")?.parse().ok()?;
+    (id > 0).then_some(id)
+}
+
 /// Returns the device that descriptor `fd` of process `pid` is: its two numbers, and whether it is
 /// one of blocks; `None` for anything else.
 pub fn special(pid: Pid, fd: i32) -> Option<(u32, u32, bool)> {

@@ -10,7 +10,7 @@ mod syscall;
 mod uncounted;
 
 pub use fd::{
-    Descriptor, FileKind, access, borrow, descriptor, descriptors, epoll_interest,
+    Descriptor, FileKind, access, behind_pidfd, borrow, descriptor, descriptors, epoll_interest,
     is_anonymous_pipe, link, pidfd, position, special,
 };
 pub use ids::{

@@ -3,7 +3,7 @@
 
 use super::open;
 use crate::bytes::long;
-use crate::proc::{children, field};
+use crate::proc::{behind_pidfd, children, field};
 use weir_doctor::why::Cause;
 use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
@@ -48,7 +48,7 @@ impl Which {
             return match args[0] as u32 {
                 libc::P_PID => Which::Id(id(1)),
                 libc::P_PGID => group(id(1)),
-                libc::P_PIDFD => behind(pid, id(1)).map_or(Which::Any, Which::Known),
+                libc::P_PIDFD => behind_pidfd(pid, id(1)).map_or(Which::Any, Which::Known),
                 _ => Which::Any,
             };
         }
@@ -69,15 +69,6 @@ impl Which {
             Which::Group(id) => seen("NSpgid").is_none_or(|group| group == id),
         }
     }
-}
-
-/// Returns the process that a pidfd of process `pid` refers to; `None` for another descriptor, and
-/// when that process has ended.
-pub fn behind(pid: Pid, fd: i32) -> Option<Pid> {
-    let mut buffer = [0; 512];
-    let text = read_small(&format!("/proc/{pid}/fdinfo/{fd}"), &mut buffer).ok()?;
-    let id = field(std::str::from_utf8(text).ok()?, "Pid")?.parse().ok()?;
-    (id > 0).then_some(id)
 }
 
 /// Returns the wait for the end of any of these processes.

@@ -99,16 +99,18 @@ impl Looker {
         // Other threads may go on after the first one has ended.
         let first = stat.has_ended().then(|| successor(pid)).flatten();
         let (task, stat) = first.unwrap_or((pid, stat));
-        let wait = match stat.state {
-            b'Z' | b'X' => Cause::Ended { parent: parent.as_ref().map(|parent| parent.pid) },
-            b'T' => Cause::Stopped(Stop::Signal(stopped::signal(&stat))),
-            b't' => Cause::Stopped(stopped::debugger(task)),
-            _ if stat.is_of_kernel() => Cause::Kernel,
-            _ if stopped::is_frozen(task) => Cause::Frozen,
-            _ => self.working(pid).unwrap_or_else(|| waiting(task)),
+        let alone = |wait: Cause| (wait, false);
+        let (wait, has_way_out) = match stat.state {
+            b'Z' | b'X' => alone(Cause::Ended { parent: parent.as_ref().map(|it| it.pid) }),
+            b'T' => alone(Cause::Stopped(Stop::Signal(stopped::signal(&stat)))),
+            b't' => alone(Cause::Stopped(stopped::debugger(task))),
+            _ if stat.is_of_kernel() => alone(Cause::Kernel),
+            _ if stopped::is_frozen(task) => alone(Cause::Frozen),
+            _ => self.working(pid).map_or_else(|| waiting(task), alone),
         };
         let held_back = held::back(pid, &name);
-        Some(WhyLink { named: named(pid, &name), parent, wait, held_back, hot: None })
+        let named = named(pid, &name);
+        Some(WhyLink { named, parent, wait, has_way_out, held_back, hot: None })
     }
 
     /// Returns what a process does with the CPUs, if it is that.
@@ -144,12 +146,17 @@ fn successor(pid: Pid) -> Option<(Pid, Stat)> {
 }
 
 /// Returns what a process waits for that uses no CPU, by the id of a thread that has not ended: what
-/// was open and in memory is the kernel's to tell of such a thread only.
-fn waiting(first: Pid) -> Cause {
+/// was open and in memory is the kernel's to tell of such a thread only. Also tells whether something
+/// else may let the process go on.
+fn waiting(first: Pid) -> (Cause, bool) {
     let lives = |task: &Pid| *task == first || Stat::of(*task).is_some_and(|s| !s.has_ended());
     let all = tasks(first).into_iter().take(MOST_TASKS).filter(lives);
-    let waits = all.map(|task| task::wait(first, task));
-    decisive(waits.collect()).unwrap_or(Cause::Unknown { kernel: None })
+    let all: Vec<(Cause, bool)> = all.map(|task| task::wait(first, task)).collect();
+    let waits = all.iter().map(|(wait, _)| wait.clone()).collect();
+    let wait = decisive(waits).unwrap_or(Cause::Unknown { kernel: None });
+    let is_out = |(other, has_way_out): &(Cause, bool)| *has_way_out || other.is_way_out(&wait);
+    let has_way_out = all.iter().any(is_out);
+    (wait, has_way_out)
 }
 
 /// Returns the CPU time of all threads.

@@ -127,7 +127,11 @@ fn function(hot: &HotStage) -> String {
 /// What the process at this place waits for; the next one is named last, so that a clause may
 /// follow.
 fn clause(why: &Why, at: usize) -> String {
-    let next = why.links.get(at + 1).or_else(|| why.links.get(why.circle?));
+    let before = || {
+        let others = why.links.get(at)?.others();
+        why.links.iter().find(|link| others.contains(&link.named.pid))
+    };
+    let next = why.links.get(at + 1).or_else(|| why.links.get(why.circle?)).or_else(before);
     let next = next.map(|found| match found.wait {
         // Whoever only sleeps was left there by somebody.
         Cause::Sleep { .. } => name_with_parent(found),
