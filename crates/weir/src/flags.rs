@@ -210,9 +210,7 @@ impl Flags {
     }
 
     fn wait(&self, mask: u64, timeout: Timeout, look: impl Fn() -> Option<u64>) -> Result<u64> {
-        if mask == 0 {
-            return Err(Error::new(ErrorKind::Invalid, "wait for", "flags", "the mask is empty"));
-        }
+        check_mask(mask)?;
         if self.waiting != Waiting::Sleep
             && let Some(found) = look_quickly(QuickLooks::default(), || false, &look)
         {
@@ -226,8 +224,8 @@ impl Flags {
             }
             if until.is_over() {
                 let (kind, why) = match timeout {
-                    Timeout::Now => (ErrorKind::WouldBlock, "none is set"),
-                    _ => (ErrorKind::TimedOut, "none was set in time"),
+                    Timeout::Now => (ErrorKind::WouldBlock, "they are not set"),
+                    _ => (ErrorKind::TimedOut, "they were not set in time"),
                 };
                 return Err(Error::new(kind, "wait for", "flags", why));
             }
@@ -237,6 +235,11 @@ impl Flags {
             counted.cluster.slept(std::mem::take(&mut first), ns, woken);
         }
     }
+}
+
+fn check_mask(mask: u64) -> Result<()> {
+    let refused = || Error::new(ErrorKind::Invalid, "wait for", "flags", "the mask is empty");
+    (mask != 0).then_some(()).ok_or_else(refused)
 }
 
 /// A waiter that is counted as asleep. Dropping it counts it out.
@@ -265,6 +268,11 @@ struct WantedFlags {
 }
 
 impl WantedFlags {
+    fn new(flags: &Flags, mask: u64, all: bool) -> Result<Box<WantedFlags>> {
+        check_mask(mask)?;
+        Ok(Box::new(WantedFlags { flags: flags.clone(), mask, all }))
+    }
+
     fn matching(&self) -> bool {
         matching(self.flags.read(), self.mask, self.all).is_some()
     }
@@ -315,16 +323,16 @@ impl<T: Clone> Wait<'_, T> {
     /// Adds flags to the wait, which then waits for any of `mask`.
     ///
     /// # Errors
-    /// Those of [`Wait::add`].
+    /// [`ErrorKind::Invalid`]: the mask is empty. Those of [`Wait::add`].
     pub fn add_flags(&mut self, token: T, flags: &Flags, mask: u64) -> Result<Key<Flags>> {
-        self.hold(token, Box::new(WantedFlags { flags: flags.clone(), mask, all: false }))
+        self.hold(token, WantedFlags::new(flags, mask, false)?)
     }
 
     /// Adds flags to the wait, which then waits until all of `mask` are set at once.
     ///
     /// # Errors
-    /// Those of [`Wait::add`].
+    /// [`ErrorKind::Invalid`]: the mask is empty. Those of [`Wait::add`].
     pub fn add_all_flags(&mut self, token: T, flags: &Flags, mask: u64) -> Result<Key<Flags>> {
-        self.hold(token, Box::new(WantedFlags { flags: flags.clone(), mask, all: true }))
+        self.hold(token, WantedFlags::new(flags, mask, true)?)
     }
 }

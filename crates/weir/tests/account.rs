@@ -40,6 +40,25 @@ fn counts_are_true() {
     assert!(reader.account().expect("here").wakes_given >= 1);
 }
 
+/// The bytes of a write that failed behind its first bytes were counted, and the call was not.
+#[test]
+fn a_write_that_moved_something_and_failed_is_counted() {
+    let (mut writer, reader) = pipe(&Options::new().capacity_bytes(4096)).expect("made");
+    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            common::until("it waits for room", || stat::read(&memory).expect("read").writer.waits);
+            drop(reader);
+        });
+        let error = writer.write(&[1; 5000]).expect_err("nobody reads the rest");
+        assert_eq!(error.written_bytes(), Some(4096));
+    });
+    let account = writer.account().expect("here");
+    assert_eq!((account.bytes, account.records), (4096, 1));
+    writer.write(&[1]).expect_err("nothing is moved");
+    assert_eq!(writer.account().expect("here").records, 1);
+}
+
 /// What an end slept in a wait for several things was in no account.
 #[test]
 fn a_sleep_in_a_wait_for_several_things_is_counted() {

@@ -24,10 +24,9 @@ fn waiting_does_not_clear() {
     assert_eq!(flags.wait_all(0b1001).expect("set"), 0b1001);
     assert_eq!(flags.read(), 0b1001);
     let time = Some(Duration::from_millis(2));
-    assert_eq!(
-        flags.wait_all_timeout(0b0011, time).expect_err("not all").kind(),
-        ErrorKind::TimedOut
-    );
+    let error = flags.wait_all_timeout(0b0011, time).expect_err("not all");
+    assert_eq!(error.to_string(), "cannot wait for flags: they were not set in time");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert_eq!(flags.wait_any_timeout(0, time).expect_err("nothing").kind(), ErrorKind::Invalid);
 }
 

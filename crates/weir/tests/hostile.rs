@@ -1,6 +1,8 @@
 //! A peer that writes anything anywhere: the other end gets wrong bytes or an error, and goes on.
 
 mod common;
+#[path = "common/raw.rs"]
+mod raw;
 
 use common::Random;
 use rustix::fd::{AsFd, OwnedFd};
@@ -221,6 +223,39 @@ fn no_wait_outlives_the_peer_whoever_scribbles_on() {
     }
 }
 
+/// The wait tells which end it is, and goes on with the others.
+#[test]
+fn a_corrupt_end_holds_up_no_other_in_a_wait() {
+    let (mut honest, reader) = weir::pipe(&options()).expect("a pipe");
+    let (_other, records) = Handle::record_pair(&options()).expect("a pipe");
+    let (writer, spoilt) = Handle::stream_pair(&options()).expect("a pipe");
+    let (memory, _socket) = writer.into_descriptors();
+    let mut wait = weir::Wait::new();
+    let records = wait.add(0, RecordReader::open(records).expect("opened")).expect("few");
+    let spoilt = wait.add(1, Reader::open(spoilt).expect("opened")).expect("few");
+    let reader = wait.add(2, reader).expect("few");
+    let mut ready = Vec::new();
+    wait.wait_timeout(&mut ready, Duration::from_millis(1)).expect_err("nothing came");
+    // The position of the writer, in its line: more than the ring holds.
+    rustix::io::pwrite(&memory, &(1_u64 << 40).to_ne_bytes(), 128).expect("written");
+    honest.write(b"comes").expect("written");
+    wait.wait_timeout(&mut ready, Duration::from_secs(20)).expect("two are ready");
+    assert_eq!(ready, [1, 2]);
+    assert_eq!(wait[reader].read(&mut [0; 10]).expect("read"), 5);
+    let error = wait[spoilt].read(&mut [0; 10]).expect_err("corrupt");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    wait.wait_timeout(&mut ready, Duration::from_secs(20)).expect("it is told again");
+    assert_eq!(ready, [1]);
+    drop(wait.remove(spoilt));
+    honest.write(b"more").expect("written");
+    wait.wait_timeout(&mut ready, Duration::from_secs(20)).expect("the other goes on");
+    assert_eq!(ready, [2]);
+    assert_eq!(
+        wait[records].try_receive(&mut [0; 10]).expect_err("none").kind(),
+        ErrorKind::WouldBlock
+    );
+}
+
 #[test]
 fn what_comes_in_place_of_the_next_memory_is_refused() {
     let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
@@ -257,4 +292,23 @@ fn memories_cannot_be_numbered_beyond_the_last_number() {
     let error = writer.resize(16_384).expect_err("there is no further number");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     writer.try_write(b"it goes on").expect("written");
+}
+
+#[test]
+fn what_is_no_handle_is_refused_as_such() {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("made");
+    let file = OwnedFd::from(std::fs::File::open("/dev/null").expect("opened"));
+    for count in [0, 1, 2, 3, 5] {
+        let files = vec![file.as_fd(); count];
+        for (text, is_of_port) in [("weir-writer", false), ("weir-port-handle", true)] {
+            raw::send(theirs.as_fd(), text.as_bytes(), &files);
+            let error = match is_of_port {
+                false => Handle::receive(&ours).map(drop),
+                true => weir::PortHandle::receive(&ours).map(drop),
+            };
+            // Two descriptors of any kind are a handle, until it is opened.
+            let Err(error) = error else { continue };
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{count} descriptors: {error}");
+        }
+    }
 }

@@ -137,12 +137,35 @@ fn trait_write() -> Result<(), String> {
     }
 }
 
+/// The first pipe of a process starts the thread that sees peers die. Where that found no descriptor, its
+/// error was kept, and the process could never make a pipe.
+#[test]
+fn a_lack_of_descriptors_for_now_does_not_keep_a_process_from_pipes() {
+    goes_well("few-files-at-first");
+}
+
+fn few_files_at_first() -> Result<(), String> {
+    let held = std::fs::read_dir("/proc/self/fd").map_err(|why| why.to_string())?.count() as u64;
+    let (all, mut last) = (getrlimit(Resource::Nofile), String::new());
+    for most in held..held + 20 {
+        let few = Rlimit { current: Some(most), ..all };
+        setrlimit(Resource::Nofile, few).map_err(|why| why.to_string())?;
+        match pipe(&Options::new().capacity_bytes(4096)) {
+            Ok(_) if last.is_empty() => return Err("there were descriptors from the start".into()),
+            Ok(_) => return Ok(()),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(format!("with 20 more descriptors: {last}"))
+}
+
 #[test]
 fn in_a_role() {
     let Some(role) = common::role() else { return };
     match role.as_str() {
         "next-memory" => return say_outcome(next_memory()),
         "trait-write" => return say_outcome(trait_write()),
+        "few-files-at-first" => return say_outcome(few_files_at_first()),
         "little-space" => limit(Resource::As, 600 << 20),
         "short-files" => limit(Resource::Fsize, 1 << 20),
         _ => limit(Resource::Nofile, 12),

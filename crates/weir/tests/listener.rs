@@ -5,9 +5,11 @@ mod common;
 mod raw;
 
 use rustix::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use weir::{Listener, Options};
+use weir::{ErrorKind, Listener, Options, Timeout};
 
 /// Clients that send nothing, and clients that send something else, hold up nobody behind them, and
 /// are disconnected in the end.
@@ -49,4 +51,74 @@ fn who_is_silent_holds_up_nobody() {
     assert!(begun.elapsed() < Duration::from_secs(60), "sent away after 5 s");
     let _writer = weir::RecordWriter::connect(&name, &Options::new()).expect("connected");
     accepting.join().expect("no panic");
+}
+
+/// Each of several threads that accept waits for as long as its own call says.
+#[test]
+fn who_waits_for_long_holds_up_no_other_thread() {
+    let (_directory, name) = common::place();
+    let listener = Arc::new(Listener::bind(&name).expect("bound"));
+    let (came, comes) = channel();
+    for _ in 0..2 {
+        let (listener, came) = (listener.clone(), came.clone());
+        std::thread::spawn(move || came.send(listener.accept::<weir::Reader>().map(drop)));
+    }
+    let (told, tells) = channel();
+    let impatient = listener.clone();
+    std::thread::spawn(move || {
+        let kind_after = |timeout: Timeout| {
+            let nobody = impatient.accept_timeout::<weir::Reader>(timeout).expect_err("nobody");
+            nobody.kind()
+        };
+        // The others have begun to wait before the last of these.
+        for _ in 0..100 {
+            assert_eq!(kind_after(Duration::from_millis(5).into()), ErrorKind::TimedOut);
+            assert_eq!(kind_after(Timeout::Now), ErrorKind::WouldBlock);
+        }
+        told.send(()).expect("heard");
+        let last = impatient.accept_timeout::<weir::Reader>(Duration::from_secs(20));
+        drop(last.expect("the third that comes"));
+        told.send(()).expect("heard");
+    });
+    tells.recv_timeout(Duration::from_secs(20)).expect("it waits for nobody else");
+    // Whoever of the three sleeps when these come, each thread gets one.
+    let connect = || weir::Writer::connect(&name, &Options::new()).expect("connected");
+    let _writers = [connect(), connect(), connect()];
+    for _ in 0..2 {
+        let got = comes.recv_timeout(Duration::from_secs(20)).expect("it accepts one");
+        got.expect("a reader");
+    }
+    tells.recv_timeout(Duration::from_secs(20)).expect("it accepts one");
+}
+
+/// Halves of channels whose other halves never come.
+#[test]
+fn who_sends_halves_for_ever_delays_no_call() {
+    let (_directory, name) = common::place();
+    let listener = Listener::bind(&name).expect("bound");
+    let (over, began) = (AtomicBool::new(false), Instant::now());
+    let is_over = || over.load(Ordering::Relaxed) || began.elapsed() > Duration::from_secs(30);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let small = Options::new().capacity_bytes(4096);
+                let (writer, _reader) = weir::Handle::stream_pair(&small).expect("made");
+                let (memory, _) = writer.into_descriptors();
+                for number in 0_u64.. {
+                    if is_over() {
+                        return;
+                    }
+                    let Ok(socket) = raw::try_dial(&name) else { continue };
+                    let text = [b"weir-open>".as_slice(), &number.to_le_bytes()].concat();
+                    raw::send(socket.as_fd(), &text, &[memory.as_fd()]);
+                }
+            });
+        }
+        for _ in 0..5 {
+            let none = listener.accept_timeout::<weir::StreamDuplex>(Duration::from_millis(100));
+            assert_eq!(none.expect_err("none is whole").kind(), ErrorKind::TimedOut);
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(began.elapsed() < Duration::from_secs(20));
+    });
 }

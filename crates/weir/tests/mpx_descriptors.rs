@@ -342,6 +342,40 @@ fn a_full_descriptor_holds_up_no_other_channel() {
     assert_eq!(receive(&mut exchange.owner, 1)[0].bytes, b"shown");
 }
 
+/// A reader that comes to a named pipe after it was joined, and reads nothing.
+#[test]
+fn an_output_that_nobody_reads_never_holds_up_its_owner() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (here, there) = exchange.open(&mut peer, "late");
+    let (_directory, name) = common::place();
+    let modes = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &name, rustix::fs::FileType::Fifo, modes, 0)
+        .expect("made");
+    let open = |flags: OFlags| rustix::fs::open(&name, flags | OFlags::CLOEXEC, modes);
+    let reading = open(OFlags::RDONLY | OFlags::NONBLOCK).expect("opened");
+    let writing = open(OFlags::WRONLY).expect("opened");
+    drop(reading);
+    exchange.owner.join_output(here, writing).expect("joined");
+    let _reading = open(OFlags::RDONLY | OFlags::NONBLOCK).expect("opened");
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let records = receive(&mut exchange.owner, 2);
+        told.send((exchange, records)).expect("heard");
+    });
+    // More than the pipe takes.
+    let (bytes, begun, mut sent) = (patterned(1_000_000, 3), Instant::now(), 0);
+    let (_exchange, records) = loop {
+        sent += peer.send(there, &bytes[sent..]).expect("sent");
+        drain(&mut peer);
+        if let Ok(seen) = heard.try_recv() {
+            break seen;
+        }
+        assert!(begun.elapsed() < LONG, "the owner is held up");
+    };
+    assert_eq!(kinds(&records)[..2], [RecordKind::Released, RecordKind::Data]);
+}
+
 #[test]
 fn what_cannot_be_joined_is_refused() {
     let mut exchange = exchange();

@@ -81,6 +81,19 @@ fn a_descriptor_follows_its_end() {
     );
 }
 
+/// Its reader had no news for it, so nothing made the descriptor readable.
+#[test]
+fn a_writer_that_gives_itself_room_is_readable() {
+    let (writer, _reader) = pipe(&Options::new().capacity_bytes(4096)).expect("made");
+    let mut writer = Pollable::new(writer).expect("a descriptor");
+    writer.get_mut().write(&[1; 4096]).expect("written");
+    let full = writer.get_mut().try_write(&[1]).expect_err("full");
+    assert_eq!((full.kind(), is_readable(&writer, 0)), (ErrorKind::WouldBlock, false));
+    writer.get_mut().resize(8192).expect("resized");
+    assert!(is_readable(&writer, 0), "there is room");
+    assert_eq!(writer.get_mut().try_write(&[1; 4096]).expect("written"), 4096);
+}
+
 #[test]
 fn a_descriptor_follows_a_port_and_an_mpx() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -330,6 +330,21 @@ fn calls_that_do_not_wait_say_so() {
     assert_eq!(message(&mut port).1, b"after");
 }
 
+/// Its bytes fit, but not with the heads of its pieces: it was put off again and again.
+#[test]
+fn a_message_whose_pieces_never_fit_at_once_is_refused() {
+    let (_directory, name) = place();
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let options = PortWriterOptions::new().capacity_bytes(4096);
+    let mut writer = PortWriter::connect(&name, &options).expect("a writer");
+    let error = writer.try_send(&[9; 4000]).expect_err("four pieces of 1088 bytes each");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    let sending = std::thread::spawn(move || writer.send(&[9; 4000]).expect("in pieces"));
+    let received = port.receive(&mut [0; 4096]).expect("received");
+    assert_eq!(received.event, Event::Message { bytes: 4000 });
+    sending.join().expect("no panic");
+}
+
 #[test]
 fn bounds_stay_true() {
     let (_directory, name) = place();

@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{hear, kill, place, say, start, start_as, until};
+use common::{goes_well, hear, kill, place, say, say_outcome, start, start_as, until};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Child;
@@ -53,6 +54,14 @@ fn in_a_role() {
             let error = writer(Path::new(name)).map(drop).err();
             say(&input, error.map_or("ok".into(), |error| error.to_string()).as_bytes());
         }
+        // Listens at a name, and may not write to any file.
+        ["no-space", name] => {
+            let none = Rlimit { current: Some(0), ..getrlimit(Resource::Fsize) };
+            setrlimit(Resource::Fsize, none).expect("limited");
+            let error = weir::Listener::bind(name).map(drop).expect_err("nothing can be written");
+            say(&input, error.to_string().as_bytes());
+        }
+        ["few-files", name] => say_outcome(with_few_files(Path::new(name))),
         _ => panic!("no role: {role}"),
     }
 }
@@ -82,6 +91,32 @@ fn names_are_checked_and_leave_nothing() {
     assert_eq!(weir::PortName::list(Some(directory.path())).expect("names").len(), 1);
     drop(open);
     assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
+}
+
+/// With one descriptor too few the socket was bound and left there, without a lock. All later readers
+/// took it for another program's.
+#[test]
+fn a_reader_that_lacks_descriptors_leaves_nothing() {
+    let (_directory, name) = place();
+    goes_well(&format!("few-files {}", name.display()));
+}
+
+fn with_few_files(name: &Path) -> Result<(), String> {
+    let held = std::fs::read_dir("/proc/self/fd").map_err(|why| why.to_string())?.count() as u64;
+    let all = getrlimit(Resource::Nofile);
+    for most in held..held + 20 {
+        let few = Rlimit { current: Some(most), ..all };
+        setrlimit(Resource::Nofile, few).map_err(|why| why.to_string())?;
+        match port(name) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Os => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        if name.exists() {
+            return Err(format!("with {} more descriptors its socket is left", most - held));
+        }
+    }
+    Err("it never had enough".into())
 }
 
 #[test]
@@ -116,6 +151,20 @@ fn what_a_dead_reader_left_is_replaced() {
     assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
 }
 
+/// One that could not record itself in the lock had emptied it before: then the socket beside it counted
+/// as another program's, for all who came later. It also died of SIGXFSZ.
+#[test]
+fn who_cannot_record_itself_leaves_a_dead_reader_recorded() {
+    let (_directory, name) = place();
+    let (mut child, _socket) = start_up(&format!("hold {}", name.display()));
+    kill(&mut child);
+    let (mut child, socket) = start(&format!("no-space {}", name.display()));
+    let said = String::from_utf8_lossy(&hear(&socket)).into_owned();
+    assert!(said.contains("File too large"), "'{said}'");
+    child.wait().expect("reaped");
+    port(&name).expect("replaced");
+}
+
 #[test]
 fn what_a_dead_reader_left_is_removed_when_asked() {
     let (directory, name) = place();
@@ -124,6 +173,43 @@ fn what_a_dead_reader_left_is_removed_when_asked() {
     weir::Port::remove(&name).expect("removed");
     assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
     assert_eq!(failure(weir::Port::remove(&name)).0, ErrorKind::Invalid);
+}
+
+/// The lock then named the process that had tried, though no port is there.
+#[test]
+fn a_lock_is_removed_alone_where_another_file_has_the_name() {
+    let (_directory, name) = place();
+    std::fs::write(&name, "mine").expect("a file");
+    let lock = format!("{}.lock", name.display());
+    std::fs::write(&lock, "weir 1 1\n").expect("of a dead reader");
+    let (kind, text) = failure(weir::Port::remove(&name));
+    assert!(kind == ErrorKind::Taken && text.ends_with("not a socket has the name"), "{text}");
+    let (kind, text) = failure(weir::Port::remove(&name));
+    assert!(kind == ErrorKind::Invalid && text.contains("there is no port"), "{text}");
+    assert!(!Path::new(&lock).exists());
+    assert_eq!(std::fs::read(&name).expect("left alone"), b"mine");
+}
+
+/// A program listens where a dead reader has left its lock, and accepts nobody. Its queue is full, and a
+/// connect to it waited for ever.
+#[test]
+fn a_program_that_accepts_nobody_holds_up_no_reader() {
+    let (_directory, name) = place();
+    std::fs::write(format!("{}.lock", name.display()), "weir 1 1\n").expect("of a dead reader");
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let socket = |flags| socket_with(AddressFamily::UNIX, kind, flags, None).expect("a socket");
+    let (listening, address) = (socket(flags), SocketAddrUnix::new(&name).expect("short"));
+    bind(&listening, &address).expect("bound");
+    listen(&listening, 1).expect("listens");
+    let waiting = std::iter::repeat_with(|| socket(flags | SocketFlags::NONBLOCK));
+    let waiting: Vec<_> =
+        waiting.take_while(|socket| connect(socket, &address).is_ok()).take(100).collect();
+    assert!(waiting.len() < 100, "its queue is full");
+    let (told, tells) = std::sync::mpsc::channel();
+    let theirs = name.clone();
+    std::thread::spawn(move || told.send(failure(port(&theirs))));
+    let (kind, text) = tells.recv_timeout(Duration::from_secs(30)).expect("it does not wait");
+    assert!(kind == ErrorKind::Taken && text.contains("another program"), "{text}");
 }
 
 /// A child forked without the handlers keeps lock, socket and connections of a reader that died.

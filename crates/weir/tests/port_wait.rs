@@ -92,6 +92,31 @@ fn ends_can_be_polled() {
     assert!(!readable(0));
 }
 
+/// There was room for the first piece, so the call armed nothing: the descriptor stayed readable, and
+/// who waits for a change of it (as tokio does) waited for ever.
+#[test]
+fn a_writer_is_polled_for_room_for_all_pieces_of_a_message() {
+    let (_directory, name) = place();
+    let (mut port, mut writer) = (port(&name), writer(&name));
+    let copy = writer.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
+    let readable = |time| {
+        let mut wait = Wait::new();
+        wait.add_descriptor((), &copy, Interest::Read).expect("few");
+        wait.wait_timeout(&mut Vec::new(), Duration::from_millis(time)).is_ok()
+    };
+    let (message, mut buffer) = (vec![7; 3 * writer.piece_bytes()], vec![0; 1 << 20]);
+    for round in 0..3 {
+        until("there is room for it", || writer.try_send(&message).is_ok());
+        assert!(readable(0), "round {round}: something was done");
+        let error = writer.try_send(&message).expect_err("there is room for one of its pieces");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert!(!readable(0), "round {round}: nothing can be done");
+        let received = port.receive(&mut buffer).expect("received");
+        assert_eq!(received.event, Event::Message { bytes: message.len() });
+        assert!(readable(10_000), "round {round}: it is told of the room");
+    }
+}
+
 /// The memory of the only ring of a port whose writer is in this process.
 fn ring_of(name: &Path) -> OwnedFd {
     let socket = std::fs::metadata(name).expect("there");

@@ -4,7 +4,7 @@ mod common;
 
 use common::patterned;
 use std::time::Duration;
-use weir::{ErrorKind, Options, Waiting, records};
+use weir::{ErrorKind, Options, Wait, Waiting, records};
 
 fn small() -> Options {
     Options::new().capacity_bytes(4096)
@@ -68,6 +68,28 @@ fn a_record_as_long_as_the_capacity_goes_and_a_longer_one_is_refused() {
         assert_eq!(writer.try_send(&[0; 4096]).expect_err("full").kind(), ErrorKind::WouldBlock);
         assert_eq!(reader.receive(&mut buffer).expect("received"), Some(4096));
         assert!(buffer[..] == patterned(4096, round));
+    }
+}
+
+/// The place that such a record takes has no length that is a number.
+#[test]
+fn a_record_as_long_as_no_memory_is_refused() {
+    let (mut writer, mut reader) = records(&small()).expect("made");
+    writer.send(b"a first one").expect("sent");
+    for bytes in [usize::MAX, usize::MAX - 62, usize::MAX / 2] {
+        let refused = writer.reserve(bytes).map(drop).expect_err("there is no such room");
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+        let mut wait = Wait::new();
+        let key = wait.add_borrowed((), &mut writer).expect("few");
+        wait.want(key, bytes).expect("its key");
+        let timeout = wait.wait_timeout(&mut Vec::new(), Duration::from_millis(1));
+        assert_eq!(timeout.expect_err("there is no such room").kind(), ErrorKind::TimedOut);
+    }
+    writer.send(b"and another").expect("sent");
+    for text in [b"a first one", b"and another"] {
+        let mut buffer = [0; 11];
+        assert_eq!(reader.receive(&mut buffer).expect("received"), Some(11));
+        assert_eq!(&buffer, text);
     }
 }
 

@@ -5,6 +5,7 @@ use common::{Random, hear, kill, say, start, until};
 use rustix::fd::OwnedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use slow::{in_time, send_slow};
 use std::os::unix::net::UnixStream;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +14,10 @@ use std::time::{Duration, Instant};
 use weir::{ErrorKind, RegionOptions, SharedRegion, SharedRegionMember};
 
 mod common;
+#[path = "common/raw.rs"]
+mod raw;
+#[path = "common/slow.rs"]
+mod slow;
 
 const PAGE: u64 = 4096;
 const PAGES: u64 = 512;
@@ -369,4 +374,38 @@ fn faults_here() -> Vec<OwnedFd> {
         rustix::process::pidfd_getfd(&me, number, rustix::process::PidfdGetfdFlags::empty())
     };
     faults.filter_map(|path| copy(number(path)?).ok()).collect()
+}
+
+/// Descriptors that take long to close come with a message, and behind it.
+#[test]
+fn what_a_stranger_or_a_member_sends_holds_up_no_region() {
+    let region = SharedRegion::new(BYTES, &options()).expect("made");
+    for (text, count) in [("hello", 2), ("weir-region 1 4096", 1), ("hello", 0)] {
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        let mut others = send_slow(&theirs, text.as_bytes(), count);
+        others.extend(send_slow(&theirs, b"and behind it", 1));
+        in_time("a refusal", || region.admit(ours)).expect_err("it is no member");
+    }
+    for (text, count) in [("hello", 2), ("weir-region 1 4096", 1), ("hello", 0)] {
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        let mut others = send_slow(&theirs, text.as_bytes(), count);
+        others.extend(send_slow(&theirs, b"and behind it", 1));
+        in_time("a refusal", || SharedRegionMember::join(ours)).expect_err("it owns no region");
+    }
+    let join = || {
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        let copy = theirs.try_clone().expect("a copy");
+        let joining = std::thread::spawn(move || SharedRegionMember::join(copy));
+        let admitted = region.admit(ours);
+        let joined = joining.join().expect("no panic");
+        admitted.and(joined).map(|member| (member, theirs))
+    };
+    let Ok((hostile, socket)) = join() else {
+        println!("SKIPPED: no process can be a member here");
+        return;
+    };
+    let _others = send_slow(&socket, b"more", 1);
+    drop((hostile, socket));
+    let (honest, _socket) = join().expect("joined");
+    in_time("a fault of another", || honest.read_at(0, &mut [0; 8])).expect("read");
 }

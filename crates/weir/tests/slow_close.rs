@@ -1,45 +1,34 @@
 //! Descriptors whose closing takes as long as their sender likes, sent where memory or nothing is
-//! expected. Nobody waits for them to be closed (docs/contracts/port.md, 16, 19; mpx.md, 15).
+//! expected. Nobody waits for them to be closed (docs/contracts/port.md, 16, 19; mpx.md, 15;
+//! pipe.md, 15).
 
 mod common;
 #[path = "common/raw.rs"]
 mod raw;
+#[path = "common/slow.rs"]
+mod slow;
 #[path = "common/words.rs"]
 mod words;
 
 use rustix::fd::{AsFd, OwnedFd};
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use slow::{BOUND, in_time, send_slow, slow};
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{
-    Ending, Event, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Port, PortOptions, PortWriter,
-    PortWriterOptions, Timeout, Wait, Waitable,
+    Ending, ErrorKind, Event, Handle, Listener, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options,
+    Port, PortOptions, PortWriter, PortWriterOptions, RecordDuplex, RecordReader, Timeout, Wait,
+    Waitable,
 };
 use words::Words;
 
-/// How long the closing takes, and how long a call may take that does not wait for it.
-const LINGER: Duration = Duration::from_secs(12);
-const BOUND: Duration = Duration::from_secs(4);
 const TIME: Duration = Duration::from_millis(50);
 
 fn wait_for(end: &mut impl Waitable) -> weir::Result<()> {
     let mut wait = Wait::new();
     wait.add_borrowed((), end)?;
     wait.wait_timeout(&mut Vec::new(), TIME)
-}
-
-/// A socket that takes long to close: the other side, which is kept, never reads what is in it.
-fn slow() -> (OwnedFd, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let mut slow = TcpStream::connect(listener.local_addr().expect("one")).expect("connected");
-    let (other, _) = listener.accept().expect("accepted");
-    rustix::net::sockopt::set_socket_linger(&slow, Some(LINGER)).expect("set");
-    slow.set_nonblocking(true).expect("set");
-    while slow.write(&[0; 65_536]).is_ok() {}
-    slow.set_nonblocking(false).expect("set");
-    (slow.into(), other)
 }
 
 /// How long closing takes for the last holder.
@@ -50,21 +39,6 @@ fn a_descriptor_that_is_slow_to_close_is() {
     let begun = Instant::now();
     drop(slow);
     assert!(begun.elapsed() >= Duration::from_secs(1), "or these tests test nothing");
-}
-
-fn in_time<T>(what: &str, call: impl FnOnce() -> T) -> T {
-    let begun = Instant::now();
-    let value = call();
-    assert!(begun.elapsed() < BOUND, "{what} took {:?}", begun.elapsed());
-    value
-}
-
-/// Sends a descriptor that is slow to close, and keeps no copy. Returns what keeps it slow.
-fn send_slow(socket: impl AsFd, text: &[u8], count: usize) -> Vec<TcpStream> {
-    let (files, others): (Vec<_>, Vec<_>) = (0..count).map(|_| slow()).unzip();
-    let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-    raw::send(socket.as_fd(), text, &borrowed);
-    others
 }
 
 /// Connects and hands over something other than memory, in each of these ways.
@@ -160,6 +134,35 @@ fn what_is_handed_over_to_an_mpx_holds_up_nobody() {
     assert_eq!(got.expect("it comes"), 1);
     let _more = come_to(&name, b"weir-mpx");
     in_time("the close", || drop(owner));
+}
+
+/// Connects to a listener as a pipe of bytes or as half a channel, and sends more behind that.
+fn come_to_listen(name: &Path, word: &[u8]) -> (OwnedFd, Vec<TcpStream>) {
+    let (memory, _) = Handle::stream_pair(&Options::new()).expect("made").0.into_descriptors();
+    let socket = raw::dial(name);
+    raw::send(socket.as_fd(), &[b"weir-open", word].concat(), &[memory.as_fd()]);
+    let others = send_slow(&socket, b"b", 1);
+    (socket, others)
+}
+
+/// A connection that was no end of the kind that was waited for was closed by who accepted.
+#[test]
+fn what_is_sent_behind_a_pipe_holds_up_no_listener() {
+    let (_directory, name) = common::place();
+    let listener = Listener::bind(&name).expect("bound");
+    let half = [&b">"[..], &[7; 8]].concat();
+    let _kept = [come_to_listen(&name, b""), come_to_listen(&name, b"")];
+    let error = in_time("a pipe of bytes", || listener.accept::<RecordReader>().map(drop));
+    assert_eq!(error.expect_err("no records").kind(), ErrorKind::Invalid);
+    let error = in_time("a pipe", || listener.accept::<RecordDuplex>().map(drop));
+    assert_eq!(error.expect_err("no channel").kind(), ErrorKind::Invalid);
+    let _kept = [come_to_listen(&name, &half), come_to_listen(&name, &half)];
+    let error = in_time("half a channel", || listener.accept::<RecordReader>().map(drop));
+    assert_eq!(error.expect_err("no pipe").kind(), ErrorKind::Invalid);
+    // The other half does not come.
+    let error = in_time("a wait", || listener.accept_timeout::<RecordDuplex>(TIME).map(drop));
+    assert_eq!(error.expect_err("nobody").kind(), ErrorKind::TimedOut);
+    in_time("the close", || drop(listener));
 }
 
 /// A reader that sends its writer something other than a board.

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use weir::{
-    Error, ErrorKind, Flags, Interest, Options, Reader, RecordWriter, Timeout, Wait, Waitable,
-    Writer, pipe, records,
+    Error, ErrorKind, Flags, Interest, Options, Pool, PoolOptions, Reader, RecordWriter, Timeout,
+    Wait, Waitable, Writer, pipe, records,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -83,6 +83,17 @@ fn everything_that_is_ready_is_told_in_order() {
     assert_eq!(wait.remove(first).expect("its own").read(), 1);
     wait.want(room, None).expect("its key");
     assert_eq!(ready(&mut wait, LONG).expect("ready"), [3]);
+}
+
+/// Any of no flags are never set, and all of them always are.
+#[test]
+fn no_flags_at_all_cannot_be_waited_for() {
+    let (flags, mut wait) = (Flags::local(), Wait::new());
+    let none = [wait.add_flags(0, &flags, 0), wait.add_all_flags(1, &flags, 0)];
+    for refused in none {
+        assert_eq!(refused.map(drop).expect_err("none").kind(), ErrorKind::Invalid);
+    }
+    assert!(ready(&mut wait, Timeout::Now).is_err(), "the wait has none of them");
 }
 
 /// A removed end is not reported, and what is not wanted just now does not keep the wait awake.
@@ -232,4 +243,22 @@ fn own_actions_do_not_wake() {
     assert_eq!(reader.read(&mut [0; 4096]).expect("read"), 4096);
     let empty = wait_for(&mut reader, 1, SHORT);
     assert_eq!(empty.expect_err("empty by its own reads").kind(), ErrorKind::TimedOut);
+}
+
+/// Nobody told the thread that drains an elastic reader's ring that a wait at the writer found too little
+/// room: the writer slept until the reader read.
+#[test]
+fn an_elastic_reader_makes_room_for_a_writer_that_waits_for_it() {
+    let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20).no_spill()).expect("a pool");
+    let (mut writer, reader) = pipe(&Options::new().capacity_bytes(65_536)).expect("a pipe");
+    let mut reader = reader.elastic(&pool).expect("elastic");
+    for bytes in [65_536, 40_000] {
+        // It fits, so the writer finds the ring full with its next call only.
+        assert_eq!(writer.write(&vec![7; bytes]).expect("written"), bytes);
+        assert_eq!(wait_for(&mut writer, 65_536, LONG).expect("the reader rests"), [0]);
+    }
+    let mut left = 65_536 + 40_000;
+    while left > 0 {
+        left -= reader.read(&mut [0; 4096]).expect("read");
+    }
 }

@@ -17,7 +17,8 @@ pub fn footprint(bytes: usize) -> (u64, u64) {
 #[inline]
 pub fn footprint_after(head: u64, bytes: usize) -> (u64, u64) {
     if bytes > INLINE_BYTES {
-        return (8, (bytes as u64).next_multiple_of(LINE_BYTES));
+        // No arena has room for a length that has no next multiple.
+        return (8, (bytes as u64).checked_next_multiple_of(LINE_BYTES).unwrap_or(u64::MAX));
     }
     let needed = (head + bytes as u64).max(8);
     let ring = if needed <= LINE_BYTES {

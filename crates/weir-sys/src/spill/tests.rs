@@ -157,6 +157,30 @@ fn a_file_that_must_have_a_name_has_it_no_longer() {
     assert_eq!(Errno::from_io_error(&error), Some(refusal), "what made it try this");
 }
 
+/// Otherwise one that a program blocks later, to wait for it, would kill the program here.
+#[test]
+fn the_threads_of_an_engine_take_no_signals() {
+    let _engine = threads::Threads::new(Arc::new(file(false))).expect("threads");
+    // Whether each thread with that name, in the text that the kernel has about it, blocks SIGTERM.
+    let block = || {
+        let tasks = std::fs::read_dir("/proc/self/task").expect("/proc").flatten();
+        let texts = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("status")));
+        let threads = texts.filter(|text| text.starts_with("Name:\tweir-spill\n"));
+        let blocked = threads.filter_map(|text| {
+            let set = text.lines().find_map(|line| line.strip_prefix("SigBlk:\t"))?;
+            Some(u64::from_str_radix(set, 16).ok()? >> (libc::SIGTERM - 1) & 1 == 1)
+        });
+        blocked.collect::<Vec<_>>()
+    };
+    let begun = std::time::Instant::now();
+    // They begin with what the thread that starts them has.
+    while block().contains(&false) {
+        assert!(begun.elapsed().as_secs() < 10, "none takes a signal: {:?}", block());
+        std::thread::yield_now();
+    }
+    assert!(block().len() >= 4, "all threads are found");
+}
+
 #[test]
 fn ground_is_taken_ahead_in_company_only() {
     let file = file(true).take_ahead(1 << 20);

@@ -60,6 +60,8 @@ impl ThreadShared {
     }
 
     fn work(&self) {
+        // A signal that the program's own threads block would otherwise come to this one.
+        crate::signals::block_all();
         while let Some(mut job) = self.next() {
             let result = loop {
                 let answer = self.call(&job);

@@ -294,16 +294,17 @@ pub fn hand_over(
 ) -> Result<ParentOnly> {
     loop {
         let made = name::dial(what, path, until)?;
-        let socket = made.here().map_err(|cause| what.os(path, cause))?;
-        match memory.here().and_then(|memory| passing::send(socket, hello, &[memory])) {
+        let here = made.here().and_then(|socket| Ok((socket, memory.here()?)));
+        let why = match here.and_then(|(socket, memory)| passing::send(socket, hello, &[memory])) {
             Ok(()) => return Ok(made),
             // The listener has refused it or is gone.
-            Err(Errno::PIPE | Errno::CONNRESET) => {}
-            Err(cause) => return Err(what.os(path, cause)),
-        }
-        let mut text = [0; 256];
-        let said = passing::receive(socket, &mut text).ok();
-        if let Some(why) = said.and_then(|(count, _)| passing::refusal_in(&text[..count])) {
+            Err(Errno::PIPE | Errno::CONNRESET) => last_words(made),
+            Err(cause) => {
+                passing::hang_up(made, None);
+                return Err(what.os(path, cause));
+            }
+        };
+        if let Some(why) = why {
             return Err(what.error(ErrorKind::Refused, path, why));
         }
         if until.is_none_or(|until| Instant::now() >= until) {
@@ -312,9 +313,49 @@ pub fn hand_over(
     }
 }
 
+/// Ends a connection that a listener has ended. Returns why, if it said that it refuses it.
+fn last_words(socket: ParentOnly) -> Option<String> {
+    let mut text = [0; 256];
+    let said = socket.here().and_then(|socket| passing::receive(socket, &mut text));
+    // Closing what else the listener has sent could take long.
+    passing::hang_up(socket, None);
+    passing::refusal_in(&text[..said.ok()?.0])
+}
+
 /// Accepts the next connection, which no forked child has.
 fn accept(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     ParentOnly::make(|| accept_with(listening, flags).map_err(std::io::Error::from))
         .map_err(|cause| errno_of(&cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    const LINGER: Duration = Duration::from_secs(12);
+
+    /// A listener sends a socket that takes long to close, keeps no copy, and hangs up.
+    #[test]
+    fn what_a_listener_sends_holds_up_nobody_whom_it_refuses() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut slow = TcpStream::connect(listener.local_addr().expect("one")).expect("connected");
+        let _never_reads = listener.accept().expect("accepted");
+        rustix::net::sockopt::set_socket_linger(&slow, Some(LINGER)).expect("set");
+        slow.set_nonblocking(true).expect("set");
+        while slow.write(&[0; 65_536]).is_ok() {}
+        slow.set_nonblocking(false).expect("set");
+        let (mut ours, mut theirs) = passing::sockets().expect("made");
+        let (ours, theirs) = (ours.take().expect("mine"), theirs.take().expect("mine"));
+        passing::refuse(theirs.as_fd(), "it is full");
+        passing::send(theirs.as_fd(), b"more", &[slow.as_fd()]).expect("sent");
+        drop((slow, theirs));
+        let begun = Instant::now();
+        let socket = ParentOnly::new(ours).expect("taken over");
+        assert_eq!(last_words(socket).as_deref(), Some("it is full"));
+        assert!(begun.elapsed() < LINGER / 3, "it took {:?}", begun.elapsed());
+    }
 }

@@ -4,7 +4,7 @@
 //! that can take as long as their sender likes. So each message is peeked at before it is taken,
 //! and descriptors that are not wanted are closed by [`super::closing`].
 
-use super::closing;
+pub use super::closing::close_later;
 use crate::error::{Error, Result};
 use crate::memory::errno_of;
 use rustix::event::epoll;
@@ -67,14 +67,15 @@ fn receive_up_to<const N: usize>(
     Ok((got.bytes, files, got.flags.contains(ReturnFlags::CTRUNC)))
 }
 
-/// Waits for a message with two descriptors, which forked children inherit. Fails with `MFILE` if
-/// this process has no room for them.
+/// Waits for a message with two descriptors, which forked children inherit; of a message with more
+/// it returns none. Fails with `MFILE` if this process has no room for them.
 pub fn receive_two(
     socket: BorrowedFd,
     text: &mut [u8],
 ) -> rustix::io::Result<(usize, [Option<OwnedFd>; 2])> {
     match receive_up_to(socket, text, RecvFlags::empty())? {
         (count, files, false) => Ok((count, files)),
+        (count, [Some(_), Some(_)], true) => Ok((count, [None, None])),
         _ => Err(Errno::MFILE),
     }
 }
@@ -103,7 +104,7 @@ pub fn receive(
     // Only memory files have seals, and closing one never waits.
     let is_memory = |file: &ParentOnly| file.here().and_then(rustix::fs::fcntl_get_seals).is_ok();
     if is_cut || count > 1 || !files.iter().flatten().all(is_memory) {
-        files.into_iter().flatten().for_each(closing::close_later);
+        files.into_iter().flatten().for_each(close_later);
         return Err(Errno::BADMSG);
     }
     // Taking the message closes its own copies only: `files` keeps the memory open.
@@ -142,7 +143,7 @@ pub fn leave(socket: ParentOnly, polled: Option<&OwnedFd>) {
     if let Some(polled) = polled {
         let _ = epoll::delete(polled, descriptor);
     }
-    closing::close_later(socket);
+    close_later(socket);
 }
 
 /// Whether any message is left in a socket that is about to be closed.

@@ -33,11 +33,13 @@ struct Watcher {
     next: AtomicU64,
 }
 
-static WATCHER: PerProcess<std::result::Result<Watcher, Errno>> = PerProcess::new();
+static WATCHER: PerProcess<Watcher> = PerProcess::new();
 
+/// The watcher of this process. One that could not be made, because descriptors or memory lacked at
+/// that moment, is made by a later call.
 fn current() -> Result<&'static Watcher> {
-    let watcher = WATCHER.get(Watcher::new).as_ref();
-    watcher.map_err(|cause| Error::os("start", "the watcher of peers", *cause))
+    let failed = |cause: Errno| Error::os("start", "the watcher of peers", cause);
+    WATCHER.get_or_try(Watcher::new).map_err(failed)
 }
 
 fn failed(cause: Errno) -> Error {

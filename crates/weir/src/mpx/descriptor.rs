@@ -5,7 +5,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::errno_of;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, major, minor, open};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketType, recv, send, shutdown, sockopt};
@@ -61,9 +61,19 @@ impl ChannelDescriptor {
             FileType::Socket if sockopt::socket_type(&given).ok() != Some(SocketType::STREAM) => {
                 return Err(refused("it is a socket, but no stream"));
             }
-            FileType::Fifo => again(given, direction).map_err(failed)?,
+            FileType::Fifo => match again(&given, direction) {
+                // Nobody reads it. Its descriptor may be one that waits, and a reader may come, so
+                // nothing must be written through it.
+                Err(Errno::NXIO) => {
+                    let mut made =
+                        ChannelDescriptor::of(own(given).map_err(failed)?, direction, false);
+                    made.at_end = true;
+                    return Ok(made);
+                }
+                opened => opened.map_err(failed)?,
+            },
             FileType::CharacterDevice if !is_multiplexer && rustix::termios::isatty(&given) => {
-                again(given, direction).map_err(failed)?
+                again(&given, direction).map_err(failed)?
             }
             FileType::CharacterDevice => {
                 fcntl_setfl(&given, flags | OFlags::NONBLOCK).map_err(failed)?;
@@ -150,14 +160,10 @@ fn own(given: OwnedFd) -> rustix::io::Result<ParentOnly> {
 }
 
 /// Opens the file of a descriptor anew, so that its flags are not shared with anybody.
-fn again(given: OwnedFd, direction: Direction) -> rustix::io::Result<ParentOnly> {
+fn again(given: &OwnedFd, direction: Direction) -> rustix::io::Result<ParentOnly> {
     let way = if direction == Direction::Input { OFlags::RDONLY } else { OFlags::WRONLY };
     let flags = way | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let path = format!("/proc/self/fd/{}", given.as_fd().as_raw_fd());
+    let path = format!("/proc/self/fd/{}", given.as_raw_fd());
     let open = || open(&*path, flags, Mode::empty()).map_err(io::Error::from);
-    match ParentOnly::make(open).map_err(|cause| errno_of(&cause)) {
-        // A pipe that nobody reads any more, which a write says as well.
-        Err(Errno::NXIO) => own(given),
-        made => made,
-    }
+    ParentOnly::make(open).map_err(|cause| errno_of(&cause))
 }

@@ -162,9 +162,10 @@ impl<W: Ring, R: Ring> Accept for Duplex<Endpoint<W>, Endpoint<R>> {
 
     fn accept(listener: &Listener, options: &Self::Options, until: Until) -> Result<Self> {
         let [there, back] = listener.next_pair(until)?;
-        let reader = End::open(there, R::KIND, Role::Reader, options.1.as_ref())?;
-        let writer = End::open(back, W::KIND, Role::Writer, options.0.as_ref())?;
-        Ok(Duplex { writer: Endpoint::over(writer)?, reader: Endpoint::over(reader)? })
+        let reader = End::open(there, R::KIND, Role::Reader, options.1.as_ref());
+        // Opened in any case, which ends its connection without waiting.
+        let writer = End::open(back, W::KIND, Role::Writer, options.0.as_ref());
+        Ok(Duplex { reader: Endpoint::over(reader?)?, writer: Endpoint::over(writer?)? })
     }
 }
 

@@ -49,6 +49,12 @@ impl Half {
             _ => Err(forked_meanwhile()),
         }
     }
+
+    /// Ends the connection, without closing here what its other end may have sent.
+    pub fn refused(self, error: Error) -> Error {
+        passing::hang_up(self.socket, None);
+        error
+    }
 }
 
 pub(crate) fn forked_meanwhile() -> Error {

@@ -54,7 +54,7 @@ impl Options {
         self
     }
 
-    /// Sets the longest write that appears whole, in bytes: from 1 to a segment.
+    /// Sets the longest write that appears whole, in bytes: from 1 to the capacity.
     pub fn atomic_bytes(mut self, bytes: u64) -> Options {
         self.atomic_bytes = Some(bytes);
         self

@@ -3,7 +3,7 @@
 
 use crate::connect::acceptor::{Acceptor, Arrival, HelloWord, hand_over};
 use crate::connect::name::Subject;
-use crate::connect::passing::turn_away;
+use crate::connect::passing::{hang_up, turn_away};
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Parked, Timeout, Until};
@@ -18,7 +18,7 @@ use crate::pipe::stream::{Reader, Writer};
 use rustix::fs::Mode;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_ring::layout::{self, SleepLine};
 use weir_sys::forks;
@@ -49,6 +49,8 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Listener {
     pending: Mutex<AcceptQueue>,
+    /// Notified when the thread that slept at `site` is awake. Only one thread sleeps there.
+    awake: Condvar,
     inbox: Arc<Inbox>,
     /// The place where it sleeps: in private memory.
     site: Arc<SleepLine>,
@@ -63,6 +65,32 @@ struct AcceptQueue {
     arrived: VecDeque<Arrival>,
     /// Directions of channels whose other direction has not come, and since when they wait.
     halves: Vec<(Arrival, Instant)>,
+    /// A thread sleeps until somebody connects. It looks after all connections when it wakes up.
+    is_watched: bool,
+}
+
+impl AcceptQueue {
+    fn take(&mut self, inbox: &Inbox) -> Option<Arrival> {
+        if !self.is_watched && (inbox.take().notified || self.acceptor.is_busy()) {
+            self.arrived.extend(self.acceptor.admit());
+        }
+        self.arrived.pop_front()
+    }
+
+    /// Ends what has waited too long for its other direction.
+    fn turn_old_away(&mut self) {
+        while self.halves.first().is_some_and(|(_, since)| since.elapsed() > PATIENCE) {
+            let why = "the other direction of the channel did not come in time";
+            turn_away(self.halves.remove(0).0.socket, why);
+        }
+    }
+}
+
+impl Drop for AcceptQueue {
+    fn drop(&mut self) {
+        let halves = self.halves.drain(..).map(|(half, _)| half);
+        halves.chain(self.arrived.drain(..)).for_each(|arrival| hang_up(arrival.socket, None));
+    }
 }
 
 /// What connects: a pipe, or a direction of a channel.
@@ -101,9 +129,10 @@ impl Listener {
         let inbox = Inbox::new(site.clone());
         let owner = Mode::RUSR | Mode::WUSR;
         let acceptor = Acceptor::new(&LISTEN, &path, owner, HELLO, &inbox)?.with_words();
-        let pending =
-            Mutex::new(AcceptQueue { acceptor, arrived: VecDeque::new(), halves: Vec::new() });
-        Ok(Listener { pending, inbox, site, path, epoch: forks::epoch() })
+        let (arrived, halves, is_watched) = (VecDeque::new(), Vec::new(), false);
+        let pending = Mutex::new(AcceptQueue { acceptor, arrived, halves, is_watched });
+        let awake = Condvar::new();
+        Ok(Listener { pending, awake, inbox, site, path, epoch: forks::epoch() })
     }
 
     /// Waits for the next connection, as long as it takes, and returns its end: a [`Reader`] for
@@ -151,11 +180,11 @@ impl Listener {
     /// Waits for both directions of a channel, first the one in which the connecting side writes.
     pub(crate) fn next_pair(&self, until: Until) -> Result<[Half; 2]> {
         self.check_here()?;
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let AcceptQueue { acceptor, arrived, halves } = &mut *pending;
+        let (mut pending, mut in_vain) = (self.pending(), 0);
         loop {
-            while let Some(arrival) = self.take_arrival(acceptor, arrived) {
+            while let Some(arrival) = pending.take(&self.inbox) {
                 if !matches!(arrival.word[0], b'>' | b'<') {
+                    hang_up(arrival.socket, None);
                     return Err(self.error(ErrorKind::Invalid, "it is a pipe, not a channel"));
                 }
                 let is_other = |(half, _): &(Arrival, Instant)| {
@@ -163,6 +192,7 @@ impl Listener {
                         && half.word[0] != arrival.word[0]
                         && half.word[1..] == arrival.word[1..]
                 };
+                let halves = &mut pending.halves;
                 if let Some(place) = halves.iter().position(is_other) {
                     let other = halves.remove(place).0;
                     let is_there = arrival.word[0] == b'>';
@@ -173,12 +203,14 @@ impl Listener {
                     turn_away(halves.remove(0).0.socket, "too many channels are incomplete");
                 }
                 halves.push((arrival, Instant::now()));
+                // They may come as fast as they are taken.
+                in_vain += 1;
+                if in_vain > MOST_HALVES && until.is_over() {
+                    break;
+                }
             }
-            while halves.first().is_some_and(|(_, since)| since.elapsed() > PATIENCE) {
-                let why = "the other direction of the channel did not come in time";
-                turn_away(halves.remove(0).0.socket, why);
-            }
-            self.park(acceptor.is_busy() || !halves.is_empty(), until)?;
+            pending.turn_old_away();
+            pending = self.park(pending, until)?;
         }
     }
 
@@ -186,44 +218,57 @@ impl Listener {
         self.check_here()?;
         let Arrival { socket, memory, word, .. } = self.next_arrival(until)?;
         if word != HelloWord::default() {
+            hang_up(socket, None);
             return Err(self.error(ErrorKind::Invalid, "it is half a channel, not a pipe"));
         }
         End::open(Half { memory, socket }, kind, Role::Reader, options)
     }
 
-    /// Waits for the next connection. One thread at a time does so.
+    fn pending(&self) -> MutexGuard<'_, AcceptQueue> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn next_arrival(&self, until: Until) -> Result<Arrival> {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let AcceptQueue { acceptor, arrived, .. } = &mut *pending;
+        let mut pending = self.pending();
         loop {
-            if let Some(arrival) = self.take_arrival(acceptor, arrived) {
+            if let Some(arrival) = pending.take(&self.inbox) {
                 return Ok(arrival);
             }
-            self.park(acceptor.is_busy(), until)?;
+            pending = self.park(pending, until)?;
         }
     }
 
-    fn take_arrival(
-        &self,
-        acceptor: &mut Acceptor,
-        arrived: &mut VecDeque<Arrival>,
-    ) -> Option<Arrival> {
-        if self.inbox.take().notified || acceptor.is_busy() {
-            arrived.extend(acceptor.admit());
-        }
-        arrived.pop_front()
-    }
-
-    fn park(&self, is_busy: bool, until: Until) -> Result<()> {
+    /// Sleeps until somebody connects. Other threads that accept meanwhile sleep until this one is
+    /// awake, and each for no longer than its own call may last.
+    fn park<'a>(
+        &'a self,
+        mut pending: MutexGuard<'a, AcceptQueue>,
+        until: Until,
+    ) -> Result<MutexGuard<'a, AcceptQueue>> {
         if until == Until::Now {
             return Err(self.error(ErrorKind::WouldBlock, "no process has connected"));
         }
         if until.is_over() {
             return Err(self.error(ErrorKind::TimedOut, "no process connected in time"));
         }
+        if pending.is_watched {
+            return Ok(match until.left() {
+                Some(left) => {
+                    self.awake.wait_timeout(pending, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.awake.wait(pending).unwrap_or_else(PoisonError::into_inner),
+            });
+        }
+        let is_busy = pending.acceptor.is_busy() || !pending.halves.is_empty();
         let parked = Parked::announce(&self.site.word, &self.inbox);
+        pending.is_watched = true;
+        drop(pending);
         parked.sleep(until.at_most(is_busy.then_some(LOOK)));
-        Ok(())
+        pending = self.pending();
+        pending.is_watched = false;
+        // One of the others has to sleep here if this thread leaves.
+        self.awake.notify_all();
+        Ok(pending)
     }
 }
 

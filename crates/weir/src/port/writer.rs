@@ -188,21 +188,12 @@ impl PortWriter {
     fn check_fits(&mut self, bytes: usize) -> Result<()> {
         let (whole, rest) = (bytes / self.piece_bytes, bytes % self.piece_bytes);
         let pieces = std::iter::repeat_n(self.piece_bytes, whole).chain((rest > 0).then_some(rest));
-        let capacity = self.inner.sizes().capacity_bytes;
-        if bytes.next_multiple_of(64) as u64 > capacity {
-            let why = format!("{bytes} bytes do not fit into its ring of {capacity} bytes at once");
-            return Err(WRITE.error(ErrorKind::Invalid, &self.path, why));
-        }
-        if self.inner.fits(pieces)? {
+        if self.inner.try_fit(pieces).map_err(|error| self.explain(error))? {
             return Ok(());
         }
-        // Makes the doorbell ring once there is room for the first, and sees a reader that is gone.
-        let first = self.piece_bytes.min(bytes);
-        self.inner
-            .reserve_timeout(first, crate::Timeout::Now)
-            .map(drop)
-            .map_err(|error| self.explain(error))?;
-        Err(WRITE.error(ErrorKind::WouldBlock, &self.path, "it is full"))
+        let capacity = self.inner.sizes().capacity_bytes;
+        let why = format!("{bytes} bytes do not fit into its ring of {capacity} bytes at once");
+        Err(WRITE.error(ErrorKind::Invalid, &self.path, why))
     }
 
     /// Turns an error of the ring into one of the port.
@@ -235,7 +226,7 @@ impl PortWriter {
     pub fn room(&mut self) -> Result<usize> {
         // A piece, halved until it fits. Records take up to twice their length.
         let mut bytes = self.piece_bytes;
-        while bytes > 0 && !self.inner.fits(std::iter::once(bytes))? {
+        while bytes > 0 && !self.inner.fits(bytes)? {
             bytes /= 2;
         }
         Ok(bytes)

@@ -95,8 +95,13 @@ impl NameHolder {
     pub fn record_own(lock: BorrowedFd) -> rustix::io::Result<()> {
         let NameHolder { pid, started_ticks, namespaces } = NameHolder::own();
         let text = format!("{MARK}{pid} {started_ticks} {} {}\n", namespaces.pid, namespaces.time);
-        rustix::fs::ftruncate(lock, 0)?;
-        rustix::io::pwrite(lock, text.as_bytes(), 0).map(drop)
+        if !weir_sys::may_reach(text.len() as u64) {
+            return Err(Errno::FBIG);
+        }
+        // Cut off afterwards: if this cannot be written, the last holder stays recorded, and what
+        // it has left is known for that.
+        let bytes = rustix::io::pwrite(lock, text.as_bytes(), 0)?;
+        rustix::fs::ftruncate(lock, bytes as u64)
     }
 }
 

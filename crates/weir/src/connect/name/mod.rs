@@ -118,9 +118,15 @@ impl BoundName {
         // never is open to more users than it should be.
         rustix::fs::fchmod(socket, mode).map_err(failed)?;
         bind(socket, &address).map_err(failed)?;
-        set_mode(path, mode).map_err(failed)?;
-        listen(socket, backlog).map_err(failed)?;
-        Ok(made)
+        let listens = set_mode(path, mode).and_then(|()| listen(socket, backlog));
+        listens.map(|()| made).map_err(|cause| {
+            // Without the lock the next one would take the socket for another program's. AGAIN:
+            // another file lies there by now.
+            if cause != Errno::AGAIN {
+                let _ = rustix::fs::unlink(path);
+            }
+            failed(cause)
+        })
     }
 
     /// The listening socket; `None` in a forked child.
@@ -271,8 +277,9 @@ fn make_way(what: &Subject, path: &Path, before: Before) -> Result<()> {
     let is_left = match before {
         Before::Nobody => false,
         Before::Holder => {
-            connect(socket.here().map_err(|cause| what.os(path, cause))?, &address)
-                == Err(Errno::CONNREFUSED)
+            let socket = socket.here().map_err(|cause| what.os(path, cause))?;
+            // Another program may listen there, whose queue is full.
+            connect_in_time(socket, &address, None) == Err(Errno::CONNREFUSED)
         }
         // It may still listen, but nobody reads it.
         Before::Parent => true,
@@ -383,10 +390,12 @@ pub fn remove(what: &Subject, path: &Path) -> Result<()> {
         }
     }
     let lock = take_lock(what, path)?;
-    make_way(what, path, lock.before)?;
+    let made_way = make_way(what, path, lock.before);
+    // Where another file has the name, the lock is all that is left of the reader. It names this
+    // process by now.
     rustix::fs::unlink(lock_path(path)).map_err(|cause| what.os(path, cause))?;
     drop(lock);
-    Ok(())
+    made_way
 }
 
 /// Publishes which socket lies at a path, in the words for its device and its inode.

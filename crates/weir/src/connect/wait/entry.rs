@@ -2,7 +2,7 @@
 
 use super::super::watcher::WatchedDescriptor;
 use super::Waitable;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Rung, Slept, WaitSource};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
@@ -153,7 +153,7 @@ impl<T> WaitEntry<'_, T> {
     pub fn is_ready(&mut self) -> Result<bool> {
         let Some(wanted) = self.wanted else { return Ok(false) };
         match &mut self.waited {
-            Waited::Item(held) => held.source().is_ready(wanted),
+            Waited::Item(held) => unless_corrupt(held.source().is_ready(wanted), true),
             Waited::Descriptor { is_ready, .. } => Ok(*is_ready),
         }
     }
@@ -182,11 +182,20 @@ impl<T> WaitEntry<'_, T> {
             return Ok(true);
         };
         let source = held.source();
-        self.said = source.announce(wanted)?;
+        self.said = unless_corrupt(source.announce(wanted), None)?;
         let Some(said) = self.said else { return Ok(false) };
         let source: &'w dyn WaitSource = source;
         *most = (*most).into_iter().chain(source.most_sleep()).min();
         source.words(said, words);
         Ok(true)
+    }
+}
+
+/// What a look at an end found. An end whose memory is corrupt is ready, so that its own call says
+/// so: as an error of the wait, it would hide which end it is, and hold up all others.
+fn unless_corrupt<V>(found: Result<V>, ready: V) -> Result<V> {
+    match found {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(ready),
+        found => found,
     }
 }

@@ -259,8 +259,9 @@ impl<'a, T: Clone> Wait<'a, T> {
     }
 
     /// Sets how much room the wait waits for at a writer: for a writer of a stream `bytes`, at most
-    /// its capacity; for a writer of records or messages, room for one of `bytes`. Readers, descriptors
-    /// and a writer of a backlog (one byte) wait for whatever comes. `None` excludes the end until it is set again.
+    /// its capacity; for a writer of records, room for one of `bytes`; for a writer of messages,
+    /// for the first piece of one. Readers, descriptors and a writer of a backlog (one byte) wait for
+    /// whatever comes. `None` excludes the end until it is set again.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: the key is not of this wait, or its end was removed. The kernel has
@@ -317,8 +318,8 @@ impl<'a, T: Clone> Wait<'a, T> {
     /// tokens of what is ready, in the order of adding.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`]: there is nothing to wait for. Errors of an end, such as
-    /// [`ErrorKind::Corrupt`].
+    /// [`ErrorKind::Invalid`]: there is nothing to wait for. [`ErrorKind::Forked`] and other errors
+    /// of an end; but one whose memory is corrupt is told as ready, and its next call fails.
     pub fn wait(&mut self, ready: &mut Vec<T>) -> Result<()> {
         self.wait_until(ready, Until::Ever)
     }

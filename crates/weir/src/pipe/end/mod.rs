@@ -90,11 +90,13 @@ impl End {
         End::new(Some(half.memory), map, life, resolved)
     }
 
-    /// Opens an end over memory that came from another process.
+    /// Opens an end over memory that came from another process, or ends the connection with it.
     pub(crate) fn open(half: Half, kind: u32, role: Role, options: &EndOptions) -> Result<End> {
-        let map = open_kind(&half.memory, kind)?;
-        let resolved = options.resolve_over(&map)?;
-        End::of(half, map, role, &resolved)
+        let map = open_kind(&half.memory, kind);
+        match map.and_then(|map| Ok((options.resolve_over(&map)?, map))) {
+            Ok((resolved, map)) => End::of(half, map, role, &resolved),
+            Err(error) => Err(half.refused(error)),
+        }
     }
 
     /// Makes an end over memory that was made or checked.

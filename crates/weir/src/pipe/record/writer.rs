@@ -11,7 +11,7 @@ use crate::pipe::storage::corrupt;
 use weir_ring::account::raise;
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
-use weir_ring::{Corrupt, RingMemory, record};
+use weir_ring::{Area, Corrupt, RingMemory, record};
 
 /// The writer of a record pipe. Dropping it closes the pipe.
 ///
@@ -181,12 +181,23 @@ impl Endpoint<record::RecordWriter> {
         self.commit(bytes)
     }
 
-    /// Whether there is room for all these records now.
-    pub(crate) fn fits(&mut self, records: impl Iterator<Item = usize>) -> Result<bool> {
+    /// Whether there is room for a record now.
+    pub(crate) fn fits(&mut self, bytes: usize) -> Result<bool> {
+        let (end, ring) = self.parts()?;
+        let needed = ring.footprint(bytes);
+        ring.has_room(&*end.map, needed).map_err(|c| corrupt(Role::Writer, c))
+    }
+
+    /// Makes sure that there is room for all these records now, and fails as
+    /// [`RecordWriter::try_send`] does if there is none. Returns false if there never can be.
+    pub(crate) fn try_fit(&mut self, records: impl Iterator<Item = usize>) -> Result<bool> {
         let (end, ring) = self.parts()?;
         let parts = records.map(|bytes| ring.footprint(bytes));
         let whole = parts.fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
-        ring.has_room(&*end.map, whole).map_err(|c| corrupt(Role::Writer, c))
+        if whole.0 > end.map.bytes(Area::Ring) || whole.1 > end.arena_bytes() {
+            return Ok(false);
+        }
+        self.find_room_of(whole, Timeout::Now).map(|()| true)
     }
 
     /// Lends the place of a record of `bytes`, which the caller writes in place. The record appears
@@ -236,19 +247,25 @@ impl Endpoint<record::RecordWriter> {
     #[inline(never)]
     fn find_room(&mut self, bytes: usize, timeout: Timeout) -> Result<()> {
         let (end, ring) = self.parts()?;
-        let until = timeout.start();
-        // The capacity of a record pipe stays as it is.
-        let _ = end.look_around();
         let most = end.arena_bytes();
         if bytes as u64 > most {
             let why = format!("{bytes} bytes are out of range: 0 to {most}");
             return Err(Error::new(ErrorKind::Invalid, "send", "a record", why));
         }
+        let needed = ring.footprint(bytes);
+        self.find_room_of(needed, timeout)
+    }
+
+    /// Waits until both areas have this room, of which neither has less in all.
+    fn find_room_of(&mut self, needed: (u64, u64), timeout: Timeout) -> Result<()> {
+        let (end, ring) = self.parts()?;
+        let until = timeout.start();
+        // The capacity of a record pipe stays as it is.
+        let _ = end.look_around();
         if end.is_gone() {
             return Err(end.other_is_gone());
         }
-        let fail = |c| corrupt(Role::Writer, c);
-        let needed = ring.footprint(bytes);
+        let (fail, most) = (|c| corrupt(Role::Writer, c), end.arena_bytes());
         if ring.has_room(&*end.map, needed).map_err(fail)? {
             return Ok(());
         }

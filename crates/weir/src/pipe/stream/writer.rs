@@ -65,13 +65,17 @@ impl Endpoint<StreamWriter> {
             self.look_around();
         }
         let (whole, mut done) = (bytes.len() as u64, 0);
+        let mut failed = None;
         while done < bytes.len() {
             let left = whole - done as u64;
-            let published = |error: Error| error.with_bytes(done);
-            let step = match self.step(whole, left, until).map_err(published)? {
-                0 if done > 0 => break,
-                0 => return Err(self.none(until)),
-                step => step as usize,
+            let step = match self.step(whole, left, until) {
+                Ok(0) if done > 0 => break,
+                Ok(0) => return Err(self.none(until)),
+                Ok(step) => step as usize,
+                Err(error) => {
+                    failed = Some(error.with_bytes(done));
+                    break;
+                }
             };
             let Endpoint { end, ring } = &mut *self;
             ring.put(&*end.map, &bytes[done..done + step]);
@@ -82,7 +86,7 @@ impl Endpoint<StreamWriter> {
         }
         add(&self.end.account_line().records, u64::from(done > 0));
         self.end.acted();
-        Ok(done)
+        failed.map_or(Ok(done), Err)
     }
 
     /// What a trait's call returns, whose error means that nothing was written: if something was,
@@ -207,6 +211,8 @@ impl Endpoint<StreamWriter> {
         drain::say_full(&end.header().reader_sleep);
         end.move_to(file, new.clone(), shape)?;
         *ring = StreamWriter::resume(&*new).map_err(fail)?;
+        // There is more room now, of which no reader tells.
+        end.acted();
         Ok(())
     }
 
@@ -246,6 +252,9 @@ impl Ring for StreamWriter {
     fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool> {
         let room = wanted.clamp(1, end.shape.capacity_bytes());
         let there = self.room(&*end.map, room).map_err(|c| corrupt(Role::Writer, c))?;
+        if there < room {
+            drain::say_full(&end.header().reader_sleep);
+        }
         Ok(there >= room || end.is_gone())
     }
 

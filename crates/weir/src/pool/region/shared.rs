@@ -14,6 +14,7 @@ use crate::park::Until;
 use crate::park::ready::wait_ready;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::io::Errno;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -62,8 +63,44 @@ struct Owned {
     pager: Arc<Mutex<Pager>>,
     fronts: Arc<SharedFronts>,
     /// The members' sockets, which end with the members.
-    sockets: Mutex<Vec<(Arc<MemberFront>, Arc<ParentOnly>)>>,
+    sockets: Mutex<Vec<(Arc<MemberFront>, Arc<RegionSocket>)>>,
     epoch: u32,
+}
+
+/// A descriptor that the other side has sent. Nobody waits until it is closed, unless it is taken
+/// out.
+#[derive(Debug)]
+struct SentFile(Option<ParentOnly>);
+
+impl Drop for SentFile {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(passing::close_later);
+    }
+}
+
+/// The socket to the other side. The thread that drops it does not close what the other side has
+/// sent and nobody has received, for that can take as long as the other side likes.
+#[derive(Debug)]
+struct RegionSocket(Option<ParentOnly>);
+
+impl RegionSocket {
+    fn new(socket: OwnedFd) -> std::io::Result<RegionSocket> {
+        Ok(RegionSocket(Some(ParentOnly::new(socket)?)))
+    }
+
+    fn get(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref()?.get()
+    }
+
+    fn here(&self) -> std::io::Result<BorrowedFd<'_>> {
+        self.get().ok_or_else(|| Errno::BADF.into())
+    }
+}
+
+impl Drop for RegionSocket {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(|socket| passing::hang_up(socket, None));
+    }
 }
 
 impl Owned {
@@ -71,7 +108,7 @@ impl Owned {
         self.pager.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sockets(&self) -> MutexGuard<'_, Vec<(Arc<MemberFront>, Arc<ParentOnly>)>> {
+    fn sockets(&self) -> MutexGuard<'_, Vec<(Arc<MemberFront>, Arc<RegionSocket>)>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -134,8 +171,8 @@ impl SharedRegion {
     pub fn admit(&self, socket: impl Into<OwnedFd>) -> Result<()> {
         self.check_here("admit to")?;
         let failed = |cause: std::io::Error| Error::os("admit to", "the region", cause);
-        let socket = ParentOnly::new(socket.into()).map_err(failed)?;
-        let number = socket.here().map_err(|cause| failed(cause.into()))?;
+        let socket = RegionSocket::new(socket.into()).map_err(failed)?;
+        let number = socket.here().map_err(failed)?;
         {
             let pager = self.shared.lock();
             let text = format!("{WORD} {}", self.bytes);
@@ -143,23 +180,27 @@ impl SharedRegion {
             passing::send(number, text.as_bytes(), &[file])
                 .map_err(|cause| failed(cause.into()))?;
         }
-        let (text, faults) = hear(number, "admit to")?;
+        let (text, mut sent) = hear(number, "admit to")?;
         let whole = self.bytes.next_multiple_of(page_bytes());
         let is_place =
             |base: &u64| base.is_multiple_of(page_bytes()) && base.checked_add(whole).is_some();
         let base = text.strip_prefix(WORD).and_then(|base| base.trim().parse().ok());
-        let (Some(base), Some(faults)) = (base.filter(is_place), faults) else {
+        let (Some(base), Some(faults)) = (base.filter(is_place), &sent.0) else {
             let why = "the process on the other side is no member";
             return Err(Error::new(ErrorKind::Corrupt, "admit to", "the region", why));
         };
-        let faults = ParentOnly::new(faults).map_err(failed)?;
-        let member = Arc::new(MemberFront::new(faults, base, whole).map_err(failed)?);
+        let copy =
+            faults.here().and_then(passing::copy_of).map_err(|cause| failed(cause.into()))?;
+        let member = MemberFront::new(copy, base, whole);
+        let member = Arc::new(member.map_err(failed)?);
+        // It is one of the kernel's, which is closed at once.
+        drop(sent.0.take());
         // From here on what it has is protected when it goes.
         self.shared.fronts.add(Arc::clone(&member));
         let socket = Arc::new(socket);
         self.shared.sockets().push((member, Arc::clone(&socket)));
         self.shared.kick();
-        let number = socket.here().map_err(|cause| failed(cause.into()))?;
+        let number = socket.here().map_err(failed)?;
         passing::send(number, SERVED, &[]).map_err(|cause| failed(cause.into()))
     }
 
@@ -237,7 +278,7 @@ impl Drop for SharedRegion {
 }
 
 /// Waits for a message and the descriptor that comes with it.
-fn hear(socket: BorrowedFd, operation: &'static str) -> Result<(String, Option<OwnedFd>)> {
+fn hear(socket: BorrowedFd, operation: &'static str) -> Result<(String, SentFile)> {
     let failed = |cause| Error::os(operation, "the region", cause);
     let until = Until::after(ANSWERS_WITHIN);
     // A signal ends a wait too.
@@ -250,7 +291,10 @@ fn hear(socket: BorrowedFd, operation: &'static str) -> Result<(String, Option<O
     let mut text = [0; 64];
     let (count, files) = passing::receive_two(socket, &mut text).map_err(failed)?;
     let text = String::from_utf8_lossy(&text[..count]).into_owned();
-    Ok((text, files.into_iter().flatten().next()))
+    let [first, second] =
+        files.map(|file| SentFile(file.and_then(|file| ParentOnly::new(file).ok())));
+    drop(second);
+    Ok((text, first))
 }
 
 /// Serves the faults of the members until the region ends.
@@ -289,7 +333,7 @@ fn serve(shared: &Owned, kick: &Kick) {
 }
 
 /// Waits for a fault of a member, and says what was heard of each.
-fn wait(kick: &Kick, members: &[(Arc<MemberFront>, Arc<ParentOnly>)]) -> Vec<Heard> {
+fn wait(kick: &Kick, members: &[(Arc<MemberFront>, Arc<RegionSocket>)]) -> Vec<Heard> {
     let mut descriptors = Vec::with_capacity(2 * members.len() + 1);
     for (member, socket) in members {
         let (Some(faults), Some(socket)) = (member.descriptor(), socket.get()) else {
@@ -327,7 +371,7 @@ pub struct SharedRegionMember {
 #[derive(Debug)]
 struct Joined {
     memory: MemberMemory,
-    socket: ParentOnly,
+    socket: RegionSocket,
 }
 
 impl SharedRegionMember {
@@ -340,16 +384,16 @@ impl SharedRegionMember {
     /// what is missing, or no memory for the mapping.
     pub fn join(socket: impl Into<OwnedFd>) -> Result<SharedRegionMember> {
         let failed = |cause: std::io::Error| Error::os("join", "the region", cause);
-        let socket = ParentOnly::new(socket.into()).map_err(failed)?;
-        let number = socket.here().map_err(|cause| failed(cause.into()))?;
-        let (text, file) = hear(number, "join")?;
+        let socket = RegionSocket::new(socket.into()).map_err(failed)?;
+        let number = socket.here().map_err(failed)?;
+        let (text, mut sent) = hear(number, "join")?;
         let bytes = text.strip_prefix(WORD).and_then(|bytes| bytes.trim().parse().ok());
-        let (Some(bytes), Some(file)) = (bytes, file) else {
+        let (Some(bytes), Some(file)) = (bytes, &sent.0) else {
             let why = "the process on the other side owns none";
             return Err(Error::new(ErrorKind::Corrupt, "join", "the region", why));
         };
-        let file = ParentOnly::new(file).map_err(failed)?;
-        let memory = MemberMemory::received(&file, bytes)?;
+        let memory = MemberMemory::received(file, bytes)?;
+        drop(sent.0.take());
         let (faults, base) = memory.offer().map_err(|cause| failed(cause.into()))?;
         passing::send(number, format!("{WORD} {base}").as_bytes(), &[faults])
             .map_err(|cause| failed(cause.into()))?;
