@@ -15,7 +15,7 @@
 //!
 //! - [`proc`], [`cpu`]: readers of `/proc`, and CPU time of another process.
 //! - [`namespace`]: namespaces of networks and mounts.
-//! - [`calendar`]: dates and times of day.
+//! - [`calendar`]: dates and times of day. [`places`]: where files are kept.
 //! - [`mapping`]: memory. [`words`]: a file as words that several processes share.
 //! - [`overlay`], for profiles: words in static memory that can be replaced by a file.
 //!
@@ -34,6 +34,7 @@ pub mod mapping;
 pub mod namespace;
 pub mod overlay;
 pub mod peer;
+pub mod places;
 pub mod proc;
 pub mod rests;
 pub mod signals;

@@ -15,7 +15,7 @@ use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Until, WaitSource, sleep_on};
 use crate::pool::Pool;
-use crate::pool::elastic::{Drainable, Drained, Draining, Pass, Turns};
+use crate::pool::elastic::{AddDescriptor, Drainable, Drained, Draining, Pass, Turns};
 use crate::port::Bell;
 use rustix::fd::BorrowedFd;
 use std::ops::{Deref, DerefMut};
@@ -123,9 +123,8 @@ impl<R: std::fmt::Debug + Send + 'static> Participant<R> {
     pub fn elastic(mut self, pool: &Pool) -> Result<ElasticParticipant<R>> {
         self.inner.check_here()?;
         let bell = Bell::new(&self.inner.inbox)?;
-        let (counter, home) = (bell.counter.clone(), self.inner.table.home.clone());
         self.inner.table.overflows = Some(Overflows::new(bell));
-        Ok(ElasticParticipant { inner: Draining::start(self, home, counter, pool)? })
+        Ok(ElasticParticipant { inner: Draining::start(self, pool)? })
     }
 }
 
@@ -158,6 +157,10 @@ impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
     const OBJECT: &'static str = "an elastic mpx";
     /// A connection whose peer has not yet sent its memory rings no bell.
     const MOST_SLEEP: Option<Duration> = Some(LOOK_AT_ALL);
+
+    fn memory(&self) -> ParticipantHome {
+        self.inner.table.home.clone()
+    }
 
     fn line(home: &ParticipantHome) -> &SleepLine {
         home.sleep()
@@ -197,8 +200,10 @@ impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
         Ok(&self.inner.table.home.account().waiting)
     }
 
-    fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        Participant::poll_descriptor(self)
+    fn descriptors(&mut self, add: &mut AddDescriptor) -> Result<()> {
+        let overflows = self.inner.table.overflows.as_ref();
+        overflows.map_or(Ok(()), |overflows| add(overflows.bell()))?;
+        add(Participant::poll_descriptor(self)?)
     }
 }
 

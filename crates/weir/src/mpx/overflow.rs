@@ -5,11 +5,10 @@ use super::home::ParticipantHome;
 use super::link_end::LinkEnd;
 use crate::error::Result;
 use crate::pool::Pool;
-use crate::pool::elastic::Drained;
+use crate::pool::elastic::{CountedBacklog, Drained};
 use crate::port::Bell;
+use rustix::fd::{AsFd, BorrowedFd};
 use std::collections::HashMap;
-use weir_ring::account::add;
-use weir_ring::primitive::AtomicU64;
 
 /// Bytes that one channel moves to its backlog before another has a turn.
 const TURN_BYTES: usize = 256 << 10;
@@ -20,8 +19,7 @@ struct Overflow {
     /// No more is moved while the backlog has as much.
     most_bytes: u64,
     backlog: Option<FrameBacklog>,
-    /// The backlog's counts, as far as they are in the account.
-    counted: [u64; 4],
+    counted: CountedBacklog,
 }
 
 /// The overflows of one participant.
@@ -38,7 +36,7 @@ impl Overflows {
 
     /// Gives a channel an overflow, or another limit.
     pub fn begin(&mut self, index: u32, most_bytes: u64) {
-        let fresh = Overflow { most_bytes, backlog: None, counted: [0; 4] };
+        let fresh = Overflow { most_bytes, backlog: None, counted: CountedBacklog::default() };
         self.of.entry(index).or_insert(fresh).most_bytes = most_bytes;
     }
 
@@ -51,6 +49,11 @@ impl Overflows {
 
     pub fn channels(&self) -> Vec<u32> {
         self.of.keys().copied().collect()
+    }
+
+    /// The descriptor that is readable once a part of a backlog was read back.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.counter.as_fd()
     }
 
     /// Takes the ringing back. Returns the channels that may have something now.
@@ -72,7 +75,7 @@ impl Overflows {
         let kept = backlog.look();
         if matches!(kept, Ok(Kept::Nothing)) {
             overflow.count(home);
-            (overflow.backlog, overflow.counted) = (None, [0; 4]);
+            (overflow.backlog, overflow.counted) = Default::default();
         }
         kept
     }
@@ -132,13 +135,8 @@ impl Overflow {
     /// Adds what its backlog has counted since to the account.
     fn count(&mut self, home: &ParticipantHome) {
         let Some(backlog) = &self.backlog else { return };
-        let counts = backlog.counts();
         let account = home.account();
-        let words: [&AtomicU64; 4] =
-            [&account.delayed, &account.cancelled, &account.spilled, &account.read_back];
-        for ((word, now), before) in words.into_iter().zip(counts).zip(self.counted) {
-            add(word, now.wrapping_sub(before));
-        }
-        self.counted = counts;
+        let words = [&account.delayed, &account.cancelled, &account.spilled, &account.read_back];
+        self.counted.count(backlog.counts(), words);
     }
 }

@@ -118,9 +118,7 @@ const MEASURED: &str = "measured";
 /// Returns the path of the file of defaults: `WEIR_TUNE`, or else `weir/tune` under
 /// `XDG_STATE_HOME` or `~/.local/state`. `None` if there is no home.
 pub fn path() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
-    set("WEIR_TUNE").or_else(|| Some(state?.join("weir/tune")))
+    weir_sys::places::kept("WEIR_TUNE", "tune")
 }
 
 /// Returns the sizes of the first CPU's caches, as the kernel reports them.

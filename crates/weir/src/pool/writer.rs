@@ -212,6 +212,11 @@ impl BacklogWriter {
         self.shared.clone()
     }
 
+    /// The descriptor of the reader's end, for whoever polls it without that end.
+    pub(crate) fn reader_descriptor(&self) -> Result<BorrowedFd<'_>> {
+        self.shared.reader.descriptor()
+    }
+
     /// Counts the bytes of this stream that were delayed, cancelled, spilled and read back.
     pub(crate) fn counts(&self) -> [u64; 4] {
         self.core().counts_of(&self.shared)

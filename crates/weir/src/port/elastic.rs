@@ -12,8 +12,8 @@ use crate::error::{ErrorKind, Result};
 use crate::memory::SharedPage;
 use crate::park::{Timeout, WaitSource};
 use crate::pool::Pool;
-use crate::pool::elastic::{Drainable, Draining, Pass, Turns};
-use rustix::fd::BorrowedFd;
+use crate::pool::elastic::{AddDescriptor, Drainable, Draining, Pass, Turns};
+use rustix::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_ring::board::Board;
@@ -55,17 +55,19 @@ impl Port {
     /// This is a forked child, and the port belongs to its parent; a thread cannot be started.
     pub fn elastic(mut self, pool: &Pool) -> Result<ElasticPort> {
         self.rings.check_here()?;
-        let bell = Bell::new(self.rings.choice.inbox())?;
-        let (path, counter) = (self.path().to_owned(), bell.counter.clone());
-        self.rings.bell = Some(bell);
-        let board = self.rings.choice.page();
-        Ok(ElasticPort { port: Draining::start(self, board, counter, pool)?, path })
+        self.rings.bell = Some(Bell::new(self.rings.choice.inbox())?);
+        let path = self.path().to_owned();
+        Ok(ElasticPort { port: Draining::start(self, pool)?, path })
     }
 }
 
 impl Drainable for Port {
     type Memory = Arc<SharedPage<Board>>;
     const OBJECT: &'static str = "an elastic port";
+
+    fn memory(&self) -> Self::Memory {
+        self.rings.choice.page()
+    }
 
     fn line(board: &Self::Memory) -> &SleepLine {
         &board.words().sleep
@@ -80,6 +82,7 @@ impl Drainable for Port {
             rings.let_in()?;
         }
         let leaves = || turns.leaves();
+        let Some(bell) = &rings.bell else { return Ok(pass) };
         for place in 0..rings.choice.slots.len() {
             if leaves() {
                 pass.more = true;
@@ -89,7 +92,7 @@ impl Drainable for Port {
             if !slot.is_pressed() {
                 continue;
             }
-            let to = (&turns.pool, &turns.bell);
+            let to = (&turns.pool, &bell.counter);
             let Ok((records, drained)) = slot.backlog.drain(&mut slot.reader, to, leaves) else {
                 // Without a backlog this writer waits for the reader.
                 continue;
@@ -122,8 +125,9 @@ impl Drainable for Port {
         Ok(&self.rings.choice.board().account.waiting)
     }
 
-    fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        Port::poll_descriptor(self)
+    fn descriptors(&mut self, add: &mut AddDescriptor) -> Result<()> {
+        self.rings.bell.as_ref().map_or(Ok(()), |bell| add(bell.counter.as_fd()))?;
+        add(Port::poll_descriptor(self)?)
     }
 }
 

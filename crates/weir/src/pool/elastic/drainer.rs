@@ -1,139 +1,140 @@
-//! The thread that moves bytes from a full ring to the backlog.
+//! Moving bytes from the full ring of a stream to its backlog.
 
-use super::{DrainEnds, DrainedRing};
+use super::{AddDescriptor, CountedBacklog, Drainable, Drained, Pass, Turns};
 use crate::error::{Error, ErrorKind, Result};
-use crate::park::{Until, futex};
+use crate::memory::Map;
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
-use crate::pool::core::Backlog;
-use std::sync::{Arc, MutexGuard};
+use crate::pool::BacklogWriter;
+use std::sync::Arc;
 use weir_ring::RingMemory;
-use weir_ring::layout::AccountLine;
-use weir_ring::primitive::Ordering;
+use weir_ring::layout::{SleepLine, WaitCounts};
 
 /// The number that stands for an error without one: EIO.
 const UNKNOWN: i32 = rustix::io::Errno::IO.raw_os_error();
-/// One pass moves this many times the ring's capacity before the reader may have the ring.
+/// One pass moves this many times the ring's capacity before the thread looks around.
 const ROUNDS: u64 = 4;
 
-/// How a pass over the ring ended.
-enum PassEnd {
-    /// The ring is empty.
-    Empty,
-    /// The ring may hold more, but the reader gets a turn first.
-    More,
-    /// The pool has no room.
-    Full,
-    /// There will never be more to do.
-    Over,
+/// The source of the bytes, and the backlog they go to when the ring is full.
+#[derive(Debug)]
+pub struct DrainEnds {
+    pub reader: Reader,
+    backlog: BacklogWriter,
+    counted: CountedBacklog,
+    /// The thread has looked at the ring once. From then on it sleeps until it must drain.
+    has_looked: bool,
+    /// How often the writer was told that the pool cannot spill.
+    troubles: u32,
 }
 
-/// Writes the backlog's counts into the account of its reader.
-pub fn update_account(reader: &mut Reader, counts: [u64; 4]) {
-    let Ok((end, _)) = reader.parts() else { return };
-    count_backlog(end.account_line(), counts);
-}
+impl DrainEnds {
+    pub fn new(reader: Reader, backlog: BacklogWriter) -> DrainEnds {
+        let counted = CountedBacklog::default();
+        DrainEnds { reader, backlog, counted, has_looked: false, troubles: 0 }
+    }
 
-/// Writes the counts of a backlog into an account.
-pub fn count_backlog(line: &AccountLine, counts: [u64; 4]) {
-    let words = [&line.delayed, &line.cancelled, &line.spilled, &line.read_back];
-    // Relaxed: counts.
-    words.iter().zip(counts).for_each(|(word, count)| word.store(count, Ordering::Relaxed));
-}
-
-/// Drains the ring whenever it is full, until the reader or the writer is dropped.
-pub fn run(ring: &Arc<DrainedRing>) {
-    weir_sys::signals::block_all();
-    let mut troubles = 0;
-    while !ring.stops() {
-        if sleep(ring).is_err() {
-            return;
+    /// Brings the account of the reader up to date with the counts of the backlog.
+    pub fn count(&mut self) {
+        if let Ok((end, _)) = self.reader.parts() {
+            self.counted.enter(self.backlog.counts(), end.account_line());
         }
-        loop {
-            let mut sides = ring.lock();
-            let passed = pass(ring, &mut sides, &mut troubles);
-            let shared = leave(ring, sides);
-            match passed {
-                Ok(PassEnd::Empty) => break,
-                Ok(PassEnd::More) => std::thread::yield_now(),
-                Ok(PassEnd::Full) => _ = shared.writer.sleep(Until::Ever),
-                // The reader will find the same error in the ring.
-                Ok(PassEnd::Over) | Err(_) => return,
+    }
+
+    /// Whether there is no room for a segment. The writer of a new memory does not know of the
+    /// thread yet, so the move there is immediate.
+    fn is_full(&mut self) -> Result<bool> {
+        let (end, _) = self.reader.parts()?;
+        let fill = drain::fill(end.header()).saturating_add(end.shape.segment_bytes());
+        Ok(fill > end.map.extent().ring_bytes || drain::has_moved(end.header()))
+    }
+
+    /// Moves bytes from the ring to the backlog, as far as there is room.
+    fn drain(&mut self, leaves: impl Fn() -> bool) -> Result<Drained> {
+        let mut left = ROUNDS * self.reader.parts()?.0.shape.capacity_bytes();
+        while left > 0 && !leaves() {
+            let space = match self.backlog.reserve() {
+                Ok(space) => space,
+                Err(error) => return self.refused(error),
+            };
+            match self.reader.try_read(space) {
+                Ok(0) => return Ok(Drained::Done),
+                Ok(bytes) => {
+                    self.backlog.commit(bytes);
+                    left = left.saturating_sub(bytes as u64);
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => return Ok(Drained::Done),
+                    // The pipe's next memory is kept, and may be had in a moment.
+                    ErrorKind::Os => return Ok(Drained::Later),
+                    _ => return Err(error),
+                },
             }
         }
+        Ok(Drained::More)
+    }
+
+    /// Handles a backlog without room. If that is because spilling fails, the writer is told.
+    fn refused(&mut self, error: Error) -> Result<Drained> {
+        match error.kind() {
+            ErrorKind::WouldBlock => {}
+            ErrorKind::Os => {
+                self.troubles = self.troubles.wrapping_add(1).max(1);
+                let (end, _) = self.reader.parts()?;
+                let fault = error.os_code().unwrap_or(UNKNOWN);
+                drain::say_trouble(end.header(), self.troubles, fault);
+                end.wake_other(|_| true);
+            }
+            _ => return Err(error),
+        }
+        Ok(Drained::Full(self.backlog.shared()))
     }
 }
 
-/// Releases the ring. A reader that found it in use waits for the backlog. It is woken to look
-/// again, because the backlog may be empty.
-fn leave(ring: &DrainedRing, sides: MutexGuard<'_, DrainEnds>) -> Arc<Backlog> {
-    let shared = sides.backlog.shared();
-    drop(sides);
-    if ring.kept_one_out() {
-        shared.reader.wake();
+impl Drainable for DrainEnds {
+    type Memory = Arc<Map>;
+    const OBJECT: &'static str = "the pipe";
+    const HAS_ONE_WRITER: bool = true;
+
+    fn memory(&self) -> Arc<Map> {
+        self.reader.end.map.clone()
     }
-    shared
-}
 
-/// Sleeps until the ring is full.
-fn sleep(ring: &Arc<DrainedRing>) -> Result<()> {
-    let mut sides = ring.lock();
-    let parts = sides.reader.parts().map(|(end, _)| (end.map.clone(), end.shape.segment_bytes()));
-    leave(ring, sides);
-    let (map, segment_bytes) = parts?;
-    let header = map.header();
-    let line = &header.reader_sleep;
-    drain::announce(line);
-    let is_full = drain::fill(header).saturating_add(segment_bytes) > map.extent().ring_bytes;
-    // The writer of a new memory does not know of this thread yet, so the move there is immediate.
-    let slept = match is_full || drain::has_moved(header) {
-        true => Ok(()),
-        false => futex::wait_any(&[drain::asleep(line), (&ring.stops, 0)], None),
-    };
-    drain::rise(line);
-    slept.map_err(|cause| Error::os("wait for", "a pipe to be full", cause))
-}
-
-/// Moves bytes from the ring to the backlog, as far as there is room.
-fn pass(ring: &Arc<DrainedRing>, sides: &mut DrainEnds, troubles: &mut u32) -> Result<PassEnd> {
-    let mut left = ROUNDS * sides.reader.parts()?.0.shape.capacity_bytes();
-    loop {
-        if left == 0 {
-            return Ok(PassEnd::More);
-        }
-        if ring.stops() {
-            return Ok(PassEnd::Over);
-        }
-        let space = match sides.backlog.reserve() {
-            Ok(space) => space,
-            Err(error) => return refused(sides, &error, troubles),
-        };
-        match sides.reader.try_read(space) {
-            Ok(0) => return Ok(PassEnd::Over),
-            Ok(bytes) => {
-                sides.backlog.commit(bytes);
-                left = left.saturating_sub(bytes as u64);
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                update_account(&mut sides.reader, sides.backlog.counts());
-                return Ok(PassEnd::Empty);
-            }
-            Err(error) => return Err(error),
-        }
+    fn line(map: &Arc<Map>) -> &SleepLine {
+        &map.header().reader_sleep
     }
-}
 
-/// Handles a backlog without room. If that is because spilling fails, the writer is told.
-fn refused(sides: &mut DrainEnds, error: &Error, troubles: &mut u32) -> Result<PassEnd> {
-    match error.kind() {
-        ErrorKind::WouldBlock => Ok(PassEnd::Full),
-        ErrorKind::Os => {
-            *troubles = troubles.wrapping_add(1).max(1);
-            let (end, _) = sides.reader.parts()?;
-            drain::say_trouble(end.header(), *troubles, error.os_code().unwrap_or(UNKNOWN));
-            end.wake_other(|_| true);
-            Ok(PassEnd::Full)
+    /// Drains the ring until it is empty. Only the first look finds a ring that may not be full:
+    /// whoever wakes the thread wants it to be drained.
+    fn pass(&mut self, turns: &Turns<DrainEnds>) -> Result<Pass> {
+        let mut pass = Pass::default();
+        if !std::mem::replace(&mut self.has_looked, true) && !self.is_full()? {
+            return Ok(pass);
         }
-        _ => Ok(PassEnd::Over),
+        let before = self.memory();
+        pass.add(self.drain(|| turns.leaves())?);
+        self.count();
+        // The thread has announced that it sleeps in the memory before.
+        pass.more |= !Arc::ptr_eq(&before, &self.reader.end.map);
+        Ok(pass)
+    }
+
+    /// Whether the reader finds something in the ring.
+    fn is_ready(&mut self, _: &Turns<DrainEnds>) -> Result<bool> {
+        self.reader.parts()?.0.arm();
+        // Look once more after announcing: bytes that came before rang no doorbell.
+        let is_ready = self.reader.is_ready(0)?;
+        if is_ready {
+            self.reader.parts()?.0.acted();
+        }
+        Ok(is_ready)
+    }
+
+    fn waiting(&mut self) -> Result<&WaitCounts> {
+        Ok(&self.reader.parts()?.0.account_line().waiting)
+    }
+
+    fn descriptors(&mut self, add: &mut AddDescriptor) -> Result<()> {
+        add(self.backlog.reader_descriptor()?)?;
+        add(self.reader.poll_descriptor()?)
     }
 }

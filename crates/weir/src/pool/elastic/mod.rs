@@ -12,26 +12,46 @@ mod turns;
 
 pub(crate) use record_backlog::{First, RecordBacklog};
 pub use records::ElasticRecordReader;
-pub(crate) use turns::{Drainable, Drained, Draining, Nested, Pass, Turns};
+pub(crate) use turns::{AddDescriptor, Drainable, Drained, Draining, Pass, Turns};
 
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::ready::wait_ready;
-use crate::park::{LocalSleep, Slept, Timeout, Until, WaitSource, futex};
+use crate::park::{LocalSleep, Slept, Timeout, Until, WaitSource};
 use crate::pipe::end::drain;
 use crate::pipe::stream::Reader;
-use crate::pool::{BacklogReader, BacklogWriter, Pool};
+use crate::pool::{BacklogReader, Pool};
+use drainer::DrainEnds;
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 use std::io;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
 use weir_ring::RingMemory;
 use weir_ring::account::{Account, add};
-use weir_ring::layout::WaitCounts;
-use weir_ring::primitive::{AtomicU32, Ordering, fence};
-use weir_sys::threads::OwnedThread;
+use weir_ring::layout::AccountLine;
+use weir_ring::primitive::AtomicU64;
+
+/// The counts of a backlog, as far as they are in an account.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CountedBacklog([u64; 4]);
+
+impl CountedBacklog {
+    /// Adds what a backlog has counted since to the account of an end.
+    pub(crate) fn enter(&mut self, counts: [u64; 4], line: &AccountLine) {
+        self.count(counts, [&line.delayed, &line.cancelled, &line.spilled, &line.read_back]);
+    }
+
+    /// Adds what a backlog has counted since to these words.
+    pub(crate) fn count(&mut self, counts: [u64; 4], words: [&AtomicU64; 4]) {
+        for ((word, now), counted) in words.into_iter().zip(counts).zip(&mut self.0) {
+            // Once the backlog is closed it counts nothing.
+            let more = now.saturating_sub(*counted);
+            add(word, more);
+            *counted += more;
+        }
+    }
+}
 
 /// A reader's end of a stream with a backlog in a pool, made by [`Reader::elastic`]. Dropping it
 /// closes the stream and discards what is left.
@@ -56,79 +76,9 @@ use weir_sys::threads::OwnedThread;
 /// ```
 #[derive(Debug)]
 pub struct ElasticReader {
-    ring: Arc<DrainedRing>,
-    // `None` only during the drop.
-    backlog: Option<BacklogReader>,
-    thread: OwnedThread,
-    nested: Nested,
-    /// How it waited, as far as the account does not say so yet, because the thread had the ring.
-    waiting: WaitCounts,
-}
-
-/// The result of a look at the ring.
-enum RingLook {
-    /// This many bytes were read.
-    Read(usize),
-    /// Its bytes are in the backlog.
-    Moved,
-    /// The thread is moving its bytes.
-    InUse,
-}
-
-/// The state that the reader and the draining thread share.
-#[derive(Debug)]
-struct DrainedRing {
-    sides: Mutex<DrainEnds>,
-    /// Not 0 once the thread must end. The thread sleeps on this word as well as on the ring's,
-    /// because a hostile writer can overwrite the ring's.
-    stops: AtomicU32,
-    /// The reader found the ring in use.
-    kept_out: AtomicBool,
-}
-
-/// The source of the bytes, and the backlog they go to when the ring is full.
-#[derive(Debug)]
-struct DrainEnds {
-    reader: Reader,
-    backlog: BacklogWriter,
-}
-
-impl DrainedRing {
-    fn lock(&self) -> MutexGuard<'_, DrainEnds> {
-        self.sides.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn try_lock(&self) -> Option<MutexGuard<'_, DrainEnds>> {
-        match self.sides.try_lock() {
-            Ok(sides) => Some(sides),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    /// Locks the ring for the reader, unless the thread holds it. Then the thread wakes the reader
-    /// when it leaves.
-    fn enter(&self) -> Option<MutexGuard<'_, DrainEnds>> {
-        self.try_lock().or_else(|| {
-            // Relaxed: ordered by the fence, which pairs with the one in `kept_one_out`. Either the
-            // thread sees this store after it has left, or the ring is free now.
-            self.kept_out.store(true, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-            self.try_lock()
-        })
-    }
-
-    fn stops(&self) -> bool {
-        // Acquire pairs with the release in the reader's drop.
-        self.stops.load(Ordering::Acquire) != 0
-    }
-
-    /// Whether the reader found the ring in use. The thread asks after it has left the ring.
-    fn kept_one_out(&self) -> bool {
-        // Pairs with the fence in `enter`.
-        fence(Ordering::SeqCst);
-        self.kept_out.swap(false, Ordering::Relaxed)
-    }
+    // Dropped first: that ends the thread.
+    ring: Draining<DrainEnds>,
+    backlog: BacklogReader,
 }
 
 impl Reader {
@@ -141,17 +91,8 @@ impl Reader {
         let mut reader = self;
         reader.parts()?;
         let (writer, backlog) = pool.backlog()?;
-        let sides = Mutex::new(DrainEnds { reader, backlog: writer });
-        let ring = Arc::new(DrainedRing {
-            sides,
-            stops: AtomicU32::new(0),
-            kept_out: AtomicBool::new(false),
-        });
-        let drained = ring.clone();
-        let thread = OwnedThread::start("weir-drain", move || drainer::run(&drained))
-            .map_err(|cause| Error::os("start", "the thread of an elastic pipe", cause))?;
-        let (nested, waiting) = Default::default();
-        Ok(ElasticReader { ring, backlog: Some(backlog), thread, nested, waiting })
+        let ring = Draining::start(DrainEnds::new(reader, writer), pool)?;
+        Ok(ElasticReader { ring, backlog })
     }
 }
 
@@ -186,13 +127,9 @@ impl ElasticReader {
         self.read_until(buffer, timeout.into().start())
     }
 
-    fn backlog(&mut self) -> Result<&mut BacklogReader> {
-        self.backlog.as_mut().ok_or_else(ended)
-    }
-
     fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
         loop {
-            match self.backlog()?.try_read(buffer) {
+            match self.backlog.try_read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Ok(bytes) if bytes > 0 || buffer.is_empty() => {
                     self.count();
@@ -202,63 +139,46 @@ impl ElasticReader {
                 Err(error) => return Err(error),
             }
             // Bytes in the backlog come before bytes in the ring.
-            if self.backlog()?.backlog_bytes() > 0 {
+            if self.backlog.backlog_bytes() > 0 {
                 self.wait_backlog(until)?;
-                continue;
-            }
-            match self.read_ring(buffer, until)? {
-                RingLook::Read(read) => return Ok(read),
-                RingLook::Moved => {}
-                RingLook::InUse => self.wait_backlog(until)?,
+            } else if let Some(read) = self.read_ring(buffer, until)? {
+                return Ok(read);
             }
         }
     }
 
-    /// Waits until the backlog has bytes in memory, or the thread has left the ring. To be called
-    /// after a look at the backlog found nothing.
+    /// Waits until the backlog has bytes in memory. To be called after a look at it found none.
     fn wait_backlog(&mut self, until: Until) -> Result<()> {
-        let slept = sleep_until_read_back(self.backlog()?.sleep(), until)?;
+        let slept = sleep_until_read_back(self.backlog.sleep(), until)?;
         self.count_wait();
         self.after_sleep(slept)?;
         came_in_time(slept)
     }
 
-    /// Reads from the ring, unless the thread is moving its bytes to the backlog or has moved them.
-    fn read_ring(&mut self, buffer: &mut [u8], until: Until) -> Result<RingLook> {
-        let ring = self.ring.clone();
-        // Waiting for the lock could take long: a fast writer keeps the thread busy.
-        let Some(mut sides) = ring.enter() else { return Ok(RingLook::InUse) };
-        // While this holds the lock, the thread puts nothing into the backlog.
-        if self.backlog()?.backlog_bytes() > 0 {
-            return Ok(RingLook::Moved);
+    /// Reads from the ring, unless the thread has moved its bytes to the backlog meanwhile.
+    fn read_ring(&mut self, buffer: &mut [u8], until: Until) -> Result<Option<usize>> {
+        let mut sides = self.ring.enter()?;
+        // While this has the ring, the thread puts nothing into the backlog.
+        if self.backlog.backlog_bytes() > 0 {
+            return Ok(None);
         }
-        let before = sides.reader.parts()?.0.map.clone();
+        let before = sides.memory();
         let read = sides.reader.read_until(buffer, until);
         // The pipe was given a new memory: the thread must look at that one.
-        if !Arc::ptr_eq(&before, &sides.reader.parts()?.0.map) {
+        if !Arc::ptr_eq(&before, &sides.memory()) {
             drain::wake(&before.header().reader_sleep);
         }
-        read.map(RingLook::Read)
+        read.map(Some)
     }
 
-    /// Brings the account up to date with the pool's counts.
-    fn count(&mut self) {
-        let Some(backlog) = &self.backlog else { return };
-        let counts = backlog.counts();
-        // If the thread holds the ring, the pool's counts are entered when it is done, and how this
-        // end waited the next time.
-        let has_waited = self.waiting.slept.load(Ordering::Relaxed) > 0;
-        if (has_waited || counts != [0; 4])
-            && let Some(mut sides) = self.ring.try_lock()
+    /// Brings the account up to date with the pool's counts, unless the thread has the ring, which
+    /// does it then.
+    fn count(&self) {
+        if self.backlog.counts() != [0; 4]
+            && let Some(mut sides) = self.ring.try_enter()
         {
-            self.enter_counts(&mut sides.reader, counts);
+            sides.count();
         }
-    }
-
-    fn enter_counts(&self, reader: &mut Reader, counts: [u64; 4]) {
-        let Ok((end, _)) = reader.parts() else { return };
-        drainer::count_backlog(end.account_line(), counts);
-        self.waiting.move_to(&end.account_line().waiting);
     }
 
     /// The account of this end. Bytes are counted when they leave the ring, for the backlog or for
@@ -267,15 +187,14 @@ impl ElasticReader {
     /// # Errors
     /// This is a forked child, and the end belongs to its parent.
     pub fn account(&mut self) -> Result<Account> {
-        let counts = self.backlog()?.counts();
-        let mut sides = self.ring.lock();
-        self.enter_counts(&mut sides.reader, counts);
+        let mut sides = self.ring.enter()?;
+        sides.count();
         sides.reader.account()
     }
 
     /// Bytes that are in the backlog now. Bytes in the ring do not count.
     pub fn backlog_bytes(&self) -> u64 {
-        self.backlog.as_ref().map_or(0, BacklogReader::backlog_bytes)
+        self.backlog.backlog_bytes()
     }
 
     /// A lower bound of the bytes that can be read without waiting for the writer. The read may
@@ -284,8 +203,8 @@ impl ElasticReader {
     /// # Errors
     /// [`ErrorKind::Corrupt`]: the shared memory holds impossible values.
     pub fn available(&mut self) -> Result<u64> {
-        let mut sides = self.ring.lock();
-        Ok(self.backlog_bytes() + sides.reader.available()?)
+        let mut sides = self.ring.enter()?;
+        Ok(self.backlog.backlog_bytes() + sides.reader.available()?)
     }
 
     /// A descriptor for poll(2) and epoll(7). It is readable until `try_read` returns
@@ -294,26 +213,7 @@ impl ElasticReader {
     /// # Errors
     /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        let ElasticReader { ring, backlog, nested, .. } = self;
-        let backlog = backlog.as_mut().ok_or_else(ended)?;
-        nested.of(|add| {
-            add(backlog.poll_descriptor()?)?;
-            add(ring.lock().reader.poll_descriptor()?)
-        })
-    }
-
-    /// The descriptor, which this makes readable only if there is something to read.
-    fn armed_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.poll_descriptor()?;
-        if self.backlog()?.backlog_bytes() == 0 && self.backlog()?.arm() {
-            let mut sides = self.ring.lock();
-            sides.reader.parts()?.0.arm();
-            // Look once more after announcing: bytes that came before rang no doorbell.
-            if sides.reader.is_ready(0)? {
-                sides.reader.parts()?.0.acted();
-            }
-        }
-        self.poll_descriptor()
+        self.ring.poll_descriptor()
     }
 }
 
@@ -333,10 +233,6 @@ fn came_in_time(slept: Slept) -> Result<()> {
     slept.woken.then_some(()).ok_or_else(late)
 }
 
-fn ended() -> Error {
-    Error::new(ErrorKind::Invalid, "read from", "the pipe", "it was closed")
-}
-
 impl Waitable for ElasticReader {
     fn source(&mut self) -> &mut dyn WaitSource {
         self
@@ -349,8 +245,13 @@ impl Waitable for ElasticReader {
 
 /// It waits by its descriptor, because its bytes may come to the ring or to the backlog.
 impl WaitSource for ElasticReader {
-    fn is_ready(&mut self, _: u64) -> Result<bool> {
-        let found = wait_ready(self.armed_descriptor()?, PollFlags::IN, Some(Duration::ZERO));
+    fn is_ready(&mut self, wanted: u64) -> Result<bool> {
+        self.poll_descriptor()?;
+        if self.backlog.backlog_bytes() == 0 && self.backlog.arm() {
+            // Makes the descriptor readable only if there is something to read.
+            self.ring.is_ready(wanted)?;
+        }
+        let found = wait_ready(self.poll_descriptor()?, PollFlags::IN, Some(Duration::ZERO));
         found.map_err(|cause| Error::os("wait for", "a descriptor", cause))
     }
 
@@ -359,25 +260,13 @@ impl WaitSource for ElasticReader {
     }
 
     fn count_wait(&self) {
-        add(&self.waiting.waits, 1);
+        self.ring.count_wait();
     }
 
     fn after_sleep(&mut self, slept: Slept) -> Result<()> {
-        self.waiting.count_sleep(slept.ns, slept.woken);
+        self.ring.after_sleep(slept)?;
         self.count();
         Ok(())
-    }
-}
-
-impl Drop for ElasticReader {
-    fn drop(&mut self) {
-        self.thread.end(|| {
-            // Release pairs with the acquire in `DrainedRing::stops`.
-            self.ring.stops.store(1, Ordering::Release);
-            // A thread that waits for room learns from this that nobody reads any more.
-            drop(self.backlog.take());
-            futex::wake(&self.ring.stops, u32::MAX);
-        });
     }
 }
 

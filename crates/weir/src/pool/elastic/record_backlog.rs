@@ -5,11 +5,10 @@
 //! stop a move in the middle of a record. Then that record stays in the ring as well, and its rest
 //! comes from there if the reader gets that far first.
 
-use super::Drained;
+use super::{CountedBacklog, Drained};
 use crate::error::{ErrorKind, Result};
 use crate::pipe::end::End;
 use crate::pipe::record::{RecordReader as Reader, give_back, settle};
-use crate::pool::elastic::drainer::count_backlog;
 use crate::pool::{Backlog, BacklogReader, BacklogWriter, Pool};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -75,6 +74,7 @@ pub struct RecordBacklog {
     head_bytes: usize,
     /// The bytes of the first record, if it does not lie in one frame.
     gathered: Vec<u8>,
+    counted: CountedBacklog,
 }
 
 impl RecordBacklog {
@@ -132,8 +132,15 @@ impl RecordBacklog {
     /// Makes a backlog in a pool. The bell rings when something was read back.
     fn new(pool: &Pool, bell: &Arc<OwnedFd>) -> Result<RecordBacklog> {
         let (writer, reader) = pool.backlog_with(bell)?;
-        let (head, gathered) = ([0; HEAD_BYTES], Vec::new());
-        Ok(RecordBacklog { writer, reader, moving: None, head, head_bytes: 0, gathered })
+        Ok(RecordBacklog {
+            writer,
+            reader,
+            moving: None,
+            head: [0; HEAD_BYTES],
+            head_bytes: 0,
+            gathered: Vec::new(),
+            counted: CountedBacklog::default(),
+        })
     }
 
     /// Moves the next record from the ring to the backlog.
@@ -248,9 +255,9 @@ impl RecordBacklog {
         self.writer.shared()
     }
 
-    /// Writes its counts to the account of the ring.
-    pub fn count(&self, end: &End) {
-        count_backlog(end.account_line(), self.reader.counts());
+    /// Brings the account of the ring up to date with its counts.
+    pub fn count(&mut self, end: &End) {
+        self.counted.enter(self.reader.counts(), end.account_line());
     }
 
     /// Bytes of it that wait to be received, with 8 bytes for each record.

@@ -1,7 +1,7 @@
 //! A record pipe whose reader has a backlog larger than the ring. It works as an elastic stream
 //! does; see the module above.
 
-use super::{Drainable, Draining, First, Pass, RecordBacklog, Turns};
+use super::{AddDescriptor, Drainable, Draining, First, Pass, RecordBacklog, Turns};
 use super::{came_in_time, sleep_until_read_back};
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use crate::pipe::connection::Role;
 use crate::pipe::record::RecordReader;
 use crate::pipe::storage::corrupt;
 use crate::pool::{Backlog, Pool};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weir_ring::account::Account;
 use weir_ring::layout::{SleepLine, WaitCounts};
@@ -49,6 +49,8 @@ pub struct ElasticRecordReader {
 struct Sides {
     reader: RecordReader,
     backlog: Option<RecordBacklog>,
+    /// Rings when a part of the backlog was read back.
+    bell: Arc<OwnedFd>,
 }
 
 impl Sides {
@@ -69,24 +71,28 @@ impl Drainable for Sides {
     type Memory = Arc<Map>;
     const OBJECT: &'static str = "the pipe";
 
+    fn memory(&self) -> Arc<Map> {
+        self.reader.end.map.clone()
+    }
+
     fn line(map: &Arc<Map>) -> &SleepLine {
         &map.header().reader_sleep
     }
 
     /// Drains the ring if its writer waits for room.
     fn pass(&mut self, turns: &Turns<Sides>) -> Result<Pass> {
-        let Sides { reader, backlog } = self;
+        let Sides { reader, backlog, bell } = self;
         reader.parts()?;
         let mut pass = Pass::default();
         if RecordBacklog::is_pressed(reader) {
-            let to = (&turns.pool, &turns.bell);
+            let to = (&turns.pool, &*bell);
             pass.add(RecordBacklog::drain(backlog, reader, to, || turns.leaves())?.1);
         }
         Ok(pass)
     }
 
-    fn is_ready(&mut self, turns: &Turns<Sides>) -> Result<bool> {
-        bell::clear(turns.bell.as_fd());
+    fn is_ready(&mut self, _: &Turns<Sides>) -> Result<bool> {
+        bell::clear(self.bell.as_fd());
         let first = self.first()?;
         if matches!(first, First::Record(..) | First::Nonsense) {
             return Ok(true);
@@ -100,8 +106,9 @@ impl Drainable for Sides {
         Ok(&self.reader.parts()?.0.account_line().waiting)
     }
 
-    fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
-        self.reader.poll_descriptor()
+    fn descriptors(&mut self, add: &mut AddDescriptor) -> Result<()> {
+        add(self.bell.as_fd())?;
+        add(self.reader.poll_descriptor()?)
     }
 }
 
@@ -113,10 +120,10 @@ impl RecordReader {
     /// started.
     pub fn elastic(self, pool: &Pool) -> Result<ElasticRecordReader> {
         let mut reader = self;
-        let map = reader.parts()?.0.map.clone();
+        reader.parts()?;
         let bell = bell::make(0).map_err(|cause| Error::os("make", "an elastic pipe", cause))?;
-        let ring = Draining::start(Sides { reader, backlog: None }, map, Arc::new(bell), pool)?;
-        Ok(ElasticRecordReader { ring })
+        let sides = Sides { reader, backlog: None, bell: Arc::new(bell) };
+        Ok(ElasticRecordReader { ring: Draining::start(sides, pool)? })
     }
 }
 
@@ -158,7 +165,7 @@ impl ElasticRecordReader {
         loop {
             let mut sides = self.ring.enter()?;
             if self.ring.is_polled() {
-                bell::clear(self.ring.bell.as_fd());
+                bell::clear(sides.bell.as_fd());
             }
             match sides.first()? {
                 First::None => return sides.reader.receive_timeout(buffer, until.timeout()),
@@ -211,7 +218,7 @@ impl ElasticRecordReader {
     /// This is a forked child, and the end belongs to its parent.
     pub fn account(&mut self) -> Result<Account> {
         let mut sides = self.ring.enter()?;
-        let Sides { reader, backlog } = &mut *sides;
+        let Sides { reader, backlog, .. } = &mut *sides;
         if let Some(backlog) = backlog {
             backlog.count(reader.parts()?.0);
         }

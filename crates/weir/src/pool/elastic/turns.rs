@@ -1,4 +1,4 @@
-//! What an elastic reader of records shares with the thread that drains its rings.
+//! What an elastic reader shares with the thread that drains its rings.
 
 use crate::error::{Error, Result};
 use crate::park::{Slept, WaitSource, futex};
@@ -8,7 +8,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use weir_ring::account::add;
 use weir_ring::layout::{SleepLine, WaitCounts};
@@ -24,11 +24,17 @@ const MOST_FULL: usize = 64;
 /// Rings that are drained while nobody reads them.
 pub trait Drainable: Send + Sized + 'static {
     /// The memory that has the line on which writers wake the thread.
-    type Memory: std::fmt::Debug + Send + Sync;
+    type Memory;
     /// What a user calls it, in errors.
     const OBJECT: &'static str;
+    /// There is one writer, which wakes the thread whenever a ring must be drained. So the thread
+    /// does not look in between, and does not listen to the writer while the pool has no room.
+    const HAS_ONE_WRITER: bool = false;
     /// The longest sleep of the reader.
     const MOST_SLEEP: Option<Duration> = None;
+
+    /// Returns the memory that is in use now. If [`Drainable::pass`] leaves it, more is to be done.
+    fn memory(&self) -> Self::Memory;
 
     /// Returns the line on which writers wake the thread.
     fn line(memory: &Self::Memory) -> &SleepLine;
@@ -42,9 +48,12 @@ pub trait Drainable: Send + Sized + 'static {
     /// Returns where the reader counts how it waited.
     fn waiting(&mut self) -> Result<&WaitCounts>;
 
-    /// Returns a descriptor that is readable once a ring has something.
-    fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>>;
+    /// Adds the descriptors of which one is readable once a ring or a backlog has something.
+    fn descriptors(&mut self, add: &mut AddDescriptor) -> Result<()>;
 }
+
+/// Adds a descriptor to those that are polled together.
+pub type AddDescriptor<'a> = dyn FnMut(BorrowedFd<'_>) -> Result<()> + 'a;
 
 /// How the draining of a ring ended.
 #[derive(Debug)]
@@ -55,6 +64,8 @@ pub enum Drained {
     More,
     /// The pool has no room, and this is where to wait for some.
     Full(Arc<Backlog>),
+    /// Memory lacks, or another thing of the kernel. There may be some in a moment.
+    Later,
 }
 
 /// What is left after a look at all rings.
@@ -62,6 +73,8 @@ pub enum Drained {
 pub struct Pass {
     /// There is more to move now.
     pub more: bool,
+    /// Something could not be done now, and nobody will tell when it can.
+    pub later: bool,
     /// Backlogs without room.
     pub full: Vec<Arc<Backlog>>,
 }
@@ -71,6 +84,7 @@ impl Pass {
     pub fn add(&mut self, drained: Drained) {
         match drained {
             Drained::More => self.more = true,
+            Drained::Later => self.later = true,
             Drained::Full(backlog) if self.full.len() < MOST_FULL => self.full.push(backlog),
             Drained::Done | Drained::Full(_) => {}
         }
@@ -85,9 +99,6 @@ pub struct Turns<D: Drainable> {
     stops: AtomicU32,
     /// Not 0 while the reader waits for the rings, which the thread has.
     wants: AtomicU32,
-    memory: D::Memory,
-    /// Rings when a part of a backlog was read back.
-    pub bell: Arc<OwnedFd>,
     pub pool: Pool,
 }
 
@@ -103,6 +114,15 @@ impl<D: Drainable> Turns<D> {
         let rings = self.lock();
         self.wants.fetch_sub(1, Ordering::Relaxed);
         Ok(rings)
+    }
+
+    /// Locks the rings for the reader if the thread does not have them.
+    pub fn try_enter(&self) -> Option<MutexGuard<'_, D>> {
+        match self.rings.try_lock() {
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Ok(rings) => Some(rings),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, D> {
@@ -122,23 +142,37 @@ impl<D: Drainable> Turns<D> {
     /// Drains rings that are full, until the reader is dropped.
     fn run(&self) {
         weir_sys::signals::block_all();
-        let line = D::line(&self.memory);
         while !self.stops() {
+            let mut rings = self.lock();
+            let memory = rings.memory();
+            let line = D::line(&memory);
             // Announced before the look at the rings: a writer whose ring is full later wakes this.
             drain::announce(line);
-            let Ok(Pass { more, full }) = self.lock().pass(self) else { return };
-            if !more {
-                let mut words = vec![drain::asleep(line), (&self.stops, 0)];
-                words.extend(full.iter().map(|backlog| backlog.writer.asleep()));
-                if futex::wait_any(&words, Some(LOOK)).is_err() {
-                    return;
-                }
+            let passed = rings.pass(self);
+            drop(rings);
+            // The reader finds the same error.
+            let Ok(pass) = passed else { return };
+            if !pass.more && self.sleep(line, &pass).is_err() {
+                return;
             }
             drain::rise(line);
             while self.leaves() && !self.stops() {
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// Sleeps until a pass has left something to do, or something comes.
+    fn sleep(&self, line: &SleepLine, pass: &Pass) -> rustix::io::Result<()> {
+        let mut words = Vec::with_capacity(2 + pass.full.len());
+        if D::HAS_ONE_WRITER && !pass.full.is_empty() {
+            drain::rise(line);
+        } else {
+            words.push(drain::asleep(line));
+        }
+        words.extend(pass.full.iter().map(|backlog| backlog.writer.asleep()));
+        words.push((&self.stops, 0));
+        futex::wait_any(&words, (pass.later || !D::HAS_ONE_WRITER).then_some(LOOK))
     }
 }
 
@@ -152,13 +186,11 @@ pub struct Draining<D: Drainable> {
 
 impl<D: Drainable> Draining<D> {
     /// Starts the thread.
-    pub fn start(rings: D, memory: D::Memory, bell: Arc<OwnedFd>, pool: &Pool) -> Result<Self> {
+    pub fn start(rings: D, pool: &Pool) -> Result<Self> {
         let turns = Arc::new(Turns {
             rings: Mutex::new(rings),
             stops: AtomicU32::new(0),
             wants: AtomicU32::new(0),
-            memory,
-            bell,
             pool: pool.clone(),
         });
         let drained = turns.clone();
@@ -172,13 +204,10 @@ impl<D: Drainable> Draining<D> {
         self.nested.0.is_some()
     }
 
-    /// Returns a descriptor that is readable once a ring has something, or the bell rang.
+    /// Returns a descriptor that is readable once a ring or a backlog has something.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         let Draining { turns, nested, .. } = self;
-        nested.of(|add| {
-            add(turns.bell.as_fd())?;
-            add(turns.enter()?.poll_descriptor()?)
-        })
+        nested.of(|add| turns.enter()?.descriptors(add))
     }
 }
 
@@ -231,13 +260,13 @@ impl<D: Drainable> Drop for Draining<D> {
 
 /// One descriptor that is readable once one of several is. It is made when it is first asked for.
 #[derive(Debug, Default)]
-pub struct Nested(Option<OwnedFd>);
+struct Nested(Option<OwnedFd>);
 
 impl Nested {
     /// Returns the descriptor. `fill` adds those that it stands for.
-    pub fn of(
+    fn of(
         &mut self,
-        fill: impl FnOnce(&mut dyn FnMut(BorrowedFd<'_>) -> Result<()>) -> Result<()>,
+        fill: impl FnOnce(&mut AddDescriptor) -> Result<()>,
     ) -> Result<BorrowedFd<'_>> {
         let failed = |cause: Errno| Error::os("make", "a descriptor to poll", cause);
         if self.0.is_none() {
