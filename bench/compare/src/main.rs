@@ -11,17 +11,15 @@ use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_measure::bench::assemble::{self, RunFacts};
 use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::{self, CellRequest};
-use weir_measure::bench::drive::{self, RunObserver};
-use weir_measure::bench::host;
+use weir_measure::bench::drive::RunObserver;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, PlanRequest};
-use weir_measure::bench::record::{Host, HostState, Report};
-use weir_measure::bench::state::HostWatch;
+use weir_measure::bench::record::Report;
+use weir_measure::bench::watched::WatchedRun;
 
 const HELP: &str = "\
 Measures other tools and libraries beside weir's own cases.
@@ -31,9 +29,8 @@ Usage: weir-bench-compare [--json] [SUITE]...
 Without a name, all suites run. --json writes the report as JSON. README.md lists what can be built in.
 ";
 
-/// Watches the host, and shows progress on a terminal.
+/// Shows progress on a terminal.
 struct Lines {
-    watch: HostWatch,
     on_terminal: bool,
 }
 
@@ -48,7 +45,6 @@ impl Lines {
 
 impl RunObserver for Lines {
     fn cell(&mut self, what: &str, left: Duration) {
-        self.watch.look();
         self.show(&format!("{:.0}s left  {what}", left.as_secs_f64().ceil()));
     }
 
@@ -136,11 +132,7 @@ fn measure(names: &[String]) -> Result<Report, String> {
     };
     let plan = Plan::new(&suites, wish, &topology).map_err(|error| format!("{error:?}"))?;
     let begun = Instant::now();
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let host = host::fingerprint(&topology);
-    let mut watch = HostWatch::begin(topology.allowed());
-    let rates = host::present_rates(Duration::from_secs(1));
-    let before = watch.seen();
+    let mut run = WatchedRun::begin(&topology, begun, Duration::from_secs(1));
     let executable: PathBuf = "/proc/self/exe".into();
     let launch = || {
         let mut command = Command::new(&executable);
@@ -148,22 +140,12 @@ fn measure(names: &[String]) -> Result<Report, String> {
         command
     };
     let on_terminal = std::io::stderr().is_terminal();
-    let mut lines = Lines { watch: HostWatch::begin(topology.allowed()), on_terminal };
-    let driven = drive::run(&suites, &plan, begun, &launch, &mut lines);
+    let mut lines = Lines { on_terminal };
+    let driven = run.drive(&suites, &plan, &launch, &mut lines);
     libraries::remove_leftovers();
     lines.show("");
     let driven = driven.map_err(|error| error.to_string())?;
-    let state = HostState::new(before, lines.watch.seen());
-    let about = RunFacts {
-        weir_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: started.as_secs(),
-        duration: begun.elapsed(),
-        host: Host { state, ..host },
-        rates,
-        interrupted: driven.interrupted,
-        nominal_ns: None,
-    };
-    Ok(assemble::report(&suites, &plan, &driven.collected, about))
+    Ok(run.report(&suites, &plan, &driven, env!("CARGO_PKG_VERSION"), None))
 }
 
 fn print(report: &Report) {

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 const SEED: u64 = 1978;
 

@@ -14,7 +14,7 @@ use std::time::Instant;
 use weir::{Region, RegionOptions};
 use weir_bench_sys::shared::{PageBuffer, SharedPages};
 use weir_measure::bench::load::scratch_file;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 const FILE_BYTES: usize = 64 << 20;
 /// Memory of a region over it.

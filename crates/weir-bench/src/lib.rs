@@ -19,7 +19,6 @@ mod limits;
 pub mod net_tcp;
 pub mod net_tftp;
 mod port_writers;
-pub mod published;
 pub mod tools;
 
 use weir_measure::bench::case::Suite;

@@ -23,8 +23,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-use weir_measure::random::Random;
 use weir_net_sys::tun::{self, Tun};
+use weir_policy::random::Random;
 
 /// Block sizes: what every implementation has, what fits into a packet of Ethernet, and longer ones.
 const BLOCKS: [u16; 4] = [512, 1428, 8192, 65_464];

@@ -120,7 +120,7 @@ impl Weir {
             "model" if self.experiments.iter().any(|name| name == target) => None,
             "model" => missing("there is no such experiment"),
             "data" => {
-                let used = read("crates/weir-bench/src/published.rs").expect("the tables");
+                let used = read("crates/weir-model/src/published.rs").expect("the tables");
                 let there = root().join("data").join(target).is_file() && used.contains(target);
                 if there { None } else { missing("no suite stands beside such a table") }
             }

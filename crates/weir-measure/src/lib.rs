@@ -14,8 +14,7 @@
 //! - [`mod@why`]: what a process waits for, and for whom.
 //! - `lives`: the processes of a run, as the kernel's events tell them.
 //! - `trace`: every switch of the CPUs from and to the tasks of a run.
-//! - [`clock`], [`machine`], [`programs`], [`random`]: time, limits of the host, what is installed,
-//!   repeatable random numbers.
+//! - [`clock`], [`machine`], [`programs`]: time, limits of the host, what is installed.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +34,6 @@ pub mod pairs;
 pub mod proc;
 pub mod programs;
 pub mod quota;
-pub mod random;
 pub mod runner;
 mod trace;
 pub mod why;

@@ -4,7 +4,8 @@ use weir_model::bbn::cache::Rules;
 use weir_model::bbn::pipe::Test;
 use weir_model::bbn::run::{Setup, run};
 use weir_model::machine::Machine;
-use weir_model::random::Random;
+use weir_model::published::{BBN_BARE, BBN_PIPE, BBN_PORT};
+use weir_policy::random::Random;
 
 const FITTED: [&str; 14] = [
     "buffers",
@@ -27,11 +28,9 @@ fn rows() -> Vec<(Test, Rules, f64, f64)> {
     let standard = Rules::default();
     let improved = Rules { delay: true, cancel: true, avoid_dirty: true, detach: true };
     let mut rows = Vec::new();
-    for (text, port, headers) in [
-        (include_str!("../../../data/bbn_1978_pipe_1140.csv"), false, false),
-        (include_str!("../../../data/bbn_1978_port_1140.csv"), true, true),
-        (include_str!("../../../data/bbn_1978_port_bare_1140.csv"), true, false),
-    ] {
+    for (text, port, headers) in
+        [(BBN_PIPE, false, false), (BBN_PORT, true, true), (BBN_BARE, true, false)]
+    {
         for line in text.lines().filter(|l| l.starts_with(|c: char| c.is_ascii_digit())) {
             let f: Vec<f64> = line.split(',').map(|x| x.parse().unwrap_or(f64::NAN)).collect();
             let test = Test { blocks: 1000, bytes: f[0] as usize, pipe: 0, port, headers };

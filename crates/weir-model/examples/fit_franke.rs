@@ -3,7 +3,7 @@
 use weir_model::franke::run;
 use weir_model::machine::Machine;
 use weir_model::outcome::rank_correlation;
-use weir_model::random::Random;
+use weir_policy::random::Random;
 
 const FITTED: [&str; 8] =
     ["call", "lock", "wake", "switch", "rouse", "byte", "cold_byte", "grep_byte"];

@@ -8,8 +8,8 @@ use crate::kernel::{Discipline, Linux, Pid, Script, Sim, Step, Sys, World};
 use crate::machine::{Machine, MachineError};
 use crate::outcome::{Cell, Outcome, Scoring};
 use crate::published::{FRANKE, Published};
-use crate::random::Random;
 use std::fmt::Write;
+use weir_policy::random::Random;
 
 const PAGE: u64 = 4096;
 /// Bytes that a run of lmbench or grep moves.

@@ -1,6 +1,6 @@
 //! Machines in virtual time.
 //!
-//! - [`heap`], [`random`], [`kernel`], [`disk`]: events, random numbers, processes on CPUs, a disk.
+//! - [`heap`], [`kernel`], [`disk`]: events, processes on CPUs, a disk.
 //! - [`machine`]: constants with their sources, from `machines/*.toml`.
 //! - [`allen`], [`bbn`], [`joy`], [`franke`]: the published experiments; [`published`] has their figures.
 //! - [`outcome`]: published and modelled figures beside each other.
@@ -23,6 +23,5 @@ pub mod kernel;
 pub mod machine;
 pub mod outcome;
 pub mod published;
-pub mod random;
 pub mod storm;
 pub mod whatif;

@@ -8,6 +8,7 @@
 //! - [`arena`]: who has which blocks of an arena.
 //! - [`paging`]: which pages of a region come, stay and go, and when a whole region goes.
 //! - [`pool`]: which blocks are written, when, and when they are read back.
+//! - [`random`]: numbers that follow from a seed.
 //! - [`text`]: which foreign text may be shown on a terminal.
 
 #![no_std]
@@ -19,5 +20,6 @@ pub mod arena;
 pub mod paging;
 pub mod pipe;
 pub mod pool;
+pub mod random;
 pub mod ready;
 pub mod text;

@@ -4,7 +4,7 @@
 //! `buffer`, `net`, `model`, `why`, `top`, `pages` (completions and manual pages). They share
 //! `args` (the command line), `shell` (cuts a pipeline's text into stages), `report` (the report of
 //! a run), `html` (what their pages share), `json` and `output` (the output of all verbs), `signals`
-//! (what ends a verb), `places` (paths, and files that are kept), and `fault` (errors).
+//! (what ends a verb), `terminal` and `widths` (what fits, and what may be drawn), `places` (files that are kept), and `fault` (errors).
 
 #![forbid(unsafe_code)]
 
@@ -27,10 +27,12 @@ mod run;
 mod shell;
 mod signals;
 mod stat;
+mod terminal;
 mod top;
 mod tune;
 mod units;
 mod why;
+mod widths;
 
 use args::Verb;
 use std::process::ExitCode;

@@ -1,17 +1,9 @@
-//! Paths of the files that weir keeps from one run to the next.
+//! Writing the files that weir keeps from one run to the next.
 
 use std::fs::Permissions;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
-/// The path of a file that weir keeps: the value of the variable, or else a path below
-/// `XDG_STATE_HOME` or `~/.local/state`. `None` if there is no home.
-pub fn kept(variable: &str, file: &str) -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = || set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
-    set(variable).or_else(|| Some(state()?.join("weir").join(file)))
-}
+use std::path::Path;
 
 /// Writes a file that weir keeps, for nobody but its user, and the directory for it.
 pub fn keep(path: &Path, text: &[u8]) -> io::Result<()> {

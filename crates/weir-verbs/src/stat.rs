@@ -9,8 +9,9 @@ use crate::args::StatOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::{Outlet, aligned, trimmed};
-use crate::report::layout::{cut, wrap};
-use crate::units::{bytes, capacity, columns, count, seconds};
+use crate::terminal;
+use crate::units::{bytes, capacity, count, seconds};
+use crate::widths::{clip, cut, wrap};
 use serde_json::{Value, json};
 use shared::{StatRow, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
 use std::collections::BTreeMap;
@@ -140,7 +141,7 @@ fn running_json(running: &Running) -> Value {
 /// The whole text, as wide as the terminal.
 fn text(found: &InUse, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
     let stdout = std::io::stdout();
-    let width = stdout.is_terminal().then(|| columns(stdout).unwrap_or(80));
+    let width = stdout.is_terminal().then(|| terminal::width(stdout));
     let mut text = match (found.is_empty(), found.has_no_table()) {
         (true, _) => format!("{NONE}\n"),
         (false, true) => String::new(),
@@ -197,8 +198,7 @@ fn table(found: &InUse, rate: impl Fn(&PipeStat) -> Option<f64>, width: Option<u
         match lesser.next() {
             Some(column) => shown.retain(|at| at != column),
             None => {
-                let lines =
-                    text.lines().map(|line| line.chars().take(width.unwrap_or(0)).collect());
+                let lines = text.lines().map(|line| clip(line, width.unwrap_or(0)));
                 return lines.collect::<Vec<String>>().join("\n");
             }
         }

@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
     // Tests of the library start a second process with weir-measure-sys.
     ("weir", &["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"]),
     ("weir-profile", &["weir-measure-sys", "weir-policy", "weir-sys"]),
-    ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-sys"]),
+    ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-policy", "weir-sys"]),
     ("weir-net", &["weir", "weir-measure-sys", "weir-net-sys", "weir-profile", "weir-sys"]),
     (
         "weir-bench",

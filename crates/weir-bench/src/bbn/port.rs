@@ -14,7 +14,7 @@ use crate::tools::pattern::sum;
 use crate::tools::peer::PeerProcess;
 use crate::tools::prelude::*;
 use weir::Waiting;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 const HEADER_BYTES: usize = 8;
 /// The fields of a header beside the length: the kind, and "end of message".

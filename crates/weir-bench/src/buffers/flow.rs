@@ -8,7 +8,7 @@ use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::Timespec;
 use std::time::Duration;
 use weir_measure::bench::case::CaseError;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 pub const CHUNK_BYTES: usize = 128 << 10;
 /// Bytes of one read.

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Instant;
 use weir_measure::bench::load::scratch_file;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 const FILE_BYTES: usize = 50_000_000;
 const ABSENT: &str = "a pattern that is not there";

@@ -14,7 +14,7 @@ use crate::tools::prelude::*;
 use std::hint::black_box;
 use std::time::Instant;
 use weir_measure::bench::reference;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 /// Pipes of the kernel: those of the report, and Linux's default.
 const PIPE_BYTES: [u64; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];

@@ -15,7 +15,7 @@ use crate::tools::prelude::*;
 use std::rc::Rc;
 use std::time::Instant;
 use weir_measure::bench::load::scratch_file;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 /// Pages of the neighbour: 8 MiB.
 const OWN_PAGES: usize = 2_048;

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::Instant;
 use weir::{Region, RegionOptions};
 use weir_measure::bench::load::scratch_file;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 /// Bytes of the working sets.
 const SET_BYTES: [u64; 2] = [64 << 20, 1 << 30];

@@ -1,7 +1,7 @@
 //! The order in which pages are touched.
 
 use super::PAGES;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TouchOrder {

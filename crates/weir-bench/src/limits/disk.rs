@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::Instant;
 use weir_bench_sys::shared::PageBuffer;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 const BYTES: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// The size of the file: much larger than a unit, and small enough that each process can write one.

@@ -6,7 +6,7 @@
 //! since it runs at about the speed of memcpy.
 
 use weir_measure::bench::case::CaseError;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 /// One chunk in this many is summed in full.
 const SUMMED_EVERY: u64 = 64;

@@ -8,7 +8,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use weir_measure::programs::find_program;
-use weir_measure::random::Random;
+use weir_policy::random::Random;
 
 /// A pipeline of any size.
 #[derive(Clone, Copy)]

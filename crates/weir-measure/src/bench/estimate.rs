@@ -160,7 +160,7 @@ pub fn is_bimodal(values: &[f64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use weir_policy::random::Random;
 
     /// Returns a nearly normal number: the sum of twelve uniform numbers, less six.
     fn noise(random: &mut Random) -> f64 {

@@ -2,12 +2,12 @@
 
 use super::case::{CaseError, Site};
 use super::params::{Load, Placement};
-use crate::random::Random;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{Read, Seek, SeekFrom, Write};
 use weir_measure_sys::fork::{self, Child};
+use weir_policy::random::Random;
 
 const COPIED_BYTES: u64 = 64 << 20;
 /// Bytes of the copy's reads and writes.

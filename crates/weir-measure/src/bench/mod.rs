@@ -12,6 +12,7 @@
 //! - [`plan`], [`pace`], [`drive`], [`cell`]: the plan of a run, its timing, and its execution by
 //!   the command and by a fresh process.
 //! - [`estimate`], [`assemble`]: from batches to figures with intervals.
+//! - [`watched`]: all of a run, with the host's state before and beside it.
 //! - [`host`], [`state`]: the host's fingerprint, its present activity, and its state beside a run.
 //! - [`record`], [`remarks`]: the report of a run, and remarks on surprising figures.
 
@@ -35,6 +36,7 @@ pub mod reference;
 pub mod remarks;
 pub mod state;
 mod upgrade;
+pub mod watched;
 
 #[cfg(test)]
 mod tests;

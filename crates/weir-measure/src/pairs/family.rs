@@ -23,7 +23,7 @@ pub fn holm(p: &[Option<f64>]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::holm;
-    use crate::random::Random;
+    use weir_policy::random::Random;
 
     /// An example of Holm's procedure with five tests: 0.01, 0.02, 0.03, 0.04, 0.05 become 0.05,
     /// 0.08, 0.09, 0.09, 0.09.

@@ -1,6 +1,6 @@
 //! The order of the halves: random within pairs and rounds.
 
-use crate::random::Random;
+use weir_policy::random::Random;
 
 /// Chooses the order of the halves of each pair from a seed: the same seed gives the same orders.
 ///

@@ -1,7 +1,7 @@
 //! Comparisons of worked examples, and of noise whose truth is known.
 
 use super::*;
-use crate::random::Random;
+use weir_policy::random::Random;
 
 /// Returns a uniform number in (0, 1].
 fn uniform(random: &mut Random) -> f64 {

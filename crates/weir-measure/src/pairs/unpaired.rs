@@ -159,7 +159,7 @@ fn chances(m: usize, n: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use weir_policy::random::Random;
 
     /// Counts all ways to choose, one by one.
     fn counted(m: usize, n: usize) -> Vec<f64> {

@@ -4,7 +4,7 @@
 use super::look_costs::LookCosts;
 use crate::attribution::Sampler;
 use crate::hot::Profiler;
-use crate::random::Random;
+use weir_policy::random::Random;
 
 /// At the start the ticks are closer together: their interval is this share (1/32) of the time that
 /// has passed, so short runs have samples too, and no more than a longer one needs.

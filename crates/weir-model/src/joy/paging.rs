@@ -3,9 +3,9 @@
 use crate::machine::{Machine, MachineError};
 use crate::outcome::{Cell, Outcome};
 use crate::published::{JOY_PAGING, Published};
-use crate::random::Random;
 use std::collections::VecDeque;
 use std::fmt::Write;
+use weir_policy::random::Random;
 
 /// A system's way to page.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use weir_policy::paging::swapping::{LARGEST, SwapFacts, choose};
 
 use crate::machine::{Machine, MachineError};
 use crate::outcome::{Cell, Outcome};
-use crate::random::Random;
+use weir_policy::random::Random;
 
 /// Processes of the load.
 const PROCESSES: usize = 24;

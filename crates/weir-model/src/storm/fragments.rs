@@ -4,11 +4,11 @@
 //! that all of its fragments came; memory stays within the budgets; nothing waits beyond its time.
 
 use super::{Ended, Trace};
-use crate::random::Random;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_net::reassembly::{LEAST_BUDGET_BYTES, Reassembled, Reassembly, ReassemblyLimits};
 use weir_net::wire::ipv4::{Datagram, Header};
+use weir_policy::random::Random;
 
 const STEPS: u64 = 80;
 const TIMEOUT_NS: u64 = 100_000;

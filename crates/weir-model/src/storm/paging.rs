@@ -6,11 +6,11 @@
 //! as long as transfers succeed now and then.
 
 use super::{Ended, Trace};
-use crate::random::Random;
 use weir_policy::paging::{
     Advice, LEAST_FRAMES, MOST_CLUSTER, PagingAction, PagingPolicy, PagingSettings, Replacement,
     Run, Touch,
 };
+use weir_policy::random::Random;
 
 const TOUCHES: u64 = 100;
 /// A touch that has waited for so many transfers has waited for ever.

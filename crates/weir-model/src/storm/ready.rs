@@ -5,8 +5,8 @@
 //! gets bytes according to its share.
 
 use super::{Ended, Trace};
-use crate::random::Random;
 use std::collections::VecDeque;
+use weir_policy::random::Random;
 use weir_policy::ready::{MOST_SHARE, Rotation, TURN_BYTES, Turn, TurnPace, Usual, WorkBudget};
 
 const STEPS: u64 = 150;

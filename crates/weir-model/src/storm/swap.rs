@@ -5,8 +5,8 @@
 //! of an interval in which nobody waited.
 
 use super::{Ended, Trace};
-use crate::random::Random;
 use weir_policy::paging::swapping::{Interval, LARGEST, SwapFacts, Thrashing, choose};
+use weir_policy::random::Random;
 
 const STEPS: u64 = 60;
 

@@ -10,9 +10,9 @@ mod net;
 
 use crate::output::trimmed;
 use comfy_table::Table;
-use weir_bench::published::{PublishedRow, lines};
 use weir_measure::bench::params::Placement;
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
+use weir_model::published::{PublishedRow, lines};
 
 /// The text below the table of a suite, if there is any. `comparisons` are those of all suites.
 pub fn beside(

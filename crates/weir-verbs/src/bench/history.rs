@@ -40,7 +40,7 @@ pub struct SavedRun {
 
 /// The path of the history: `WEIR_HISTORY`, or below `XDG_STATE_HOME` or `~/.local/state`.
 pub fn place() -> Result<PathBuf, Fault> {
-    crate::places::kept("WEIR_HISTORY", "history.db").ok_or_else(|| {
+    weir_sys::places::kept("WEIR_HISTORY", "history.db").ok_or_else(|| {
         Fault::failed("cannot locate the history: neither WEIR_HISTORY nor HOME is set")
     })
 }

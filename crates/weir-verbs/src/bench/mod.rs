@@ -22,18 +22,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_doctor::sort;
-use weir_measure::bench::assemble::{self, RunFacts};
 use weir_measure::bench::case::Suite;
 use weir_measure::bench::cell::CellRequest;
-use weir_measure::bench::drive::{self, RunObserver};
-use weir_measure::bench::host;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{self, Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, PlanError, PlanRequest};
-use weir_measure::bench::record::{Host, HostState, Report};
-use weir_measure::bench::state::HostWatch;
-use weir_measure::host_cpu::HostUse;
+use weir_measure::bench::record::Report;
+use weir_measure::bench::watched::WatchedRun;
 
 /// The word with which the command starts itself to run a cell.
 pub const CELL: &str = "bench-cell";
@@ -130,15 +126,11 @@ fn measure(
     // This process reaps the children of a killed cell: their CPU time counts as this run's.
     // If the kernel refuses, it counts as the host's.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let host = host::fingerprint(&topology);
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut watch = HostWatch::begin(topology.allowed());
-    let rates = host::present_rates((plan.budget / 20).clamp(LOOK, WATCH));
-    let before = watch.seen();
+    let mut run = WatchedRun::begin(&topology, begun, (plan.budget / 20).clamp(LOOK, WATCH));
     if cfg!(unoptimized) {
         progress.warn(UNOPTIMIZED);
     }
-    if let Some(before) = before.filter(HostUse::is_busy) {
+    if let Some(before) = run.before().filter(|before| before.is_busy()) {
         progress.warn(&format!(
             "the host is busy: {} before the run began; the figures will be those of a busy host",
             before.words()
@@ -149,11 +141,8 @@ fn measure(
         command.arg(CELL);
         command
     };
-    let mut watch = HostWatch::begin(topology.allowed());
-    let mut observer = RunWatcher { progress, watch: &mut watch };
-    let driven = drive::run(suites, &plan, begun, &launch, &mut observer)
-        .map_err(Fault::cannot("start a cell"))?;
-    let state = HostState::new(before, watch.seen());
+    let driven =
+        run.drive(suites, &plan, &launch, progress).map_err(Fault::cannot("start a cell"))?;
     let floors = plan.blocks.iter().zip(&driven.floors);
     nominal::keep_floors(
         floors.filter_map(|(block, floor)| floor.map(|floor| (block.cost_name(suites), floor))),
@@ -161,39 +150,10 @@ fn measure(
     if driven.interrupted && driven.passes < PASSES_KEPT {
         return Err(Fault::interrupted());
     }
-    let about = RunFacts {
-        weir_version: env!("CARGO_PKG_VERSION").into(),
-        started_unix_s: started.as_secs(),
-        duration: begun.elapsed(),
-        nominal_ns: nominal::known(&host),
-        host: Host { state, ..host },
-        rates,
-        interrupted: driven.interrupted,
-    };
-    let report = assemble::report(suites, &plan, &driven.collected, about);
+    let nominal_ns = nominal::known(run.host());
+    let report = run.report(suites, &plan, &driven, env!("CARGO_PKG_VERSION"), nominal_ns);
     nominal::keep(&report);
     Ok(report)
-}
-
-/// Shows progress and watches the host.
-struct RunWatcher<'a> {
-    progress: &'a mut BenchProgress,
-    watch: &'a mut HostWatch,
-}
-
-impl RunObserver for RunWatcher<'_> {
-    fn cell(&mut self, what: &str, left: Duration) {
-        self.watch.look();
-        self.progress.cell(what, left);
-    }
-
-    fn overrun(&mut self, whole: Duration) {
-        self.progress.overrun(whole);
-    }
-
-    fn stop(&mut self) -> bool {
-        self.progress.stop()
-    }
 }
 
 /// Writes the report to all outputs that were asked for. Errors are reported after the rest.

@@ -3,7 +3,9 @@
 use super::rows::TerminalRow;
 use crate::args::BufferOptions;
 use crate::fault::tell;
-use crate::units::{binary as bytes, clock, columns};
+use crate::terminal;
+use crate::units::{binary as bytes, clock};
+use crate::widths::clip;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio::stderr;
 use rustix::termios::tcgetpgrp;
@@ -19,8 +21,6 @@ use weir_policy::text::printable;
 const RATE_TIME: Duration = Duration::from_secs(3);
 /// The shortest bar that is worth showing.
 const LEAST_BAR: usize = 10;
-/// The width of a terminal that does not report one.
-const WIDTH: usize = 80;
 
 /// What has passed so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,8 +69,7 @@ impl<'a> Display<'a> {
     /// Shows progress on standard error if that is a terminal and standard output is not, or if
     /// the user forces it.
     pub fn new(options: &'a BufferOptions, facts: StreamFacts, now: Instant) -> Display<'a> {
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let terminal = std::io::stderr().is_terminal() && !dumb;
+        let terminal = std::io::stderr().is_terminal() && !terminal::is_dumb();
         let place = match (options.quiet, terminal, options.force) {
             (true, ..) | (_, false, false) => DisplayTarget::Nowhere,
             (_, false, true) => DisplayTarget::Lines,
@@ -109,7 +108,7 @@ impl<'a> Display<'a> {
         let name = self.prefix();
         match &mut self.place {
             DisplayTarget::Row(row) if is_ours() && takes_bytes() => {
-                put(&row.draw(&line.render(&name, width())));
+                put(&row.draw(&line.render(&name, terminal::width(stderr()))));
                 // Relaxed: as in `end_line`.
                 DRAWN.store(true, Ordering::Relaxed);
             }
@@ -145,7 +144,7 @@ impl<'a> Display<'a> {
         let name = self.prefix();
         match place {
             DisplayTarget::Row(mut row) if (drawn || is_ours()) && takes_bytes() => {
-                let last = row.draw(&line.render(&name, width()));
+                let last = row.draw(&line.render(&name, terminal::width(stderr())));
                 let rest = row.leave();
                 // Relaxed: as in `end_line`. Another buffer ends the line.
                 DRAWN.store(rest.is_empty(), Ordering::Relaxed);
@@ -190,10 +189,6 @@ impl<'a> Display<'a> {
 /// Writes to standard error and ignores errors.
 fn put(text: &str) {
     let _ = rustix::io::write(stderr(), text.as_bytes());
-}
-
-fn width() -> usize {
-    columns(stderr()).unwrap_or(WIDTH)
 }
 
 /// The figures of a line of progress.
@@ -261,9 +256,7 @@ impl ProgressLine {
                 return Laid { text, bar, share };
             }
         }
-        let mut text = self.text(1);
-        text.truncate(most);
-        Laid { text, bar: false, share: String::new() }
+        Laid { text: clip(&self.text(1), most), bar: false, share: String::new() }
     }
 
     /// The first `parts` parts of the line.
@@ -312,8 +305,12 @@ impl ProgressLine {
 
     /// The size of the whole stream, if it was given or once all input was read.
     fn size_bytes(&self) -> Option<u64> {
-        let came = self.shown.input_ended.map(|_| self.shown.in_bytes);
-        came.filter(|_| !self.ended).or(self.facts.size_bytes)
+        let came_bytes = self.shown.in_bytes;
+        if self.shown.input_ended.is_some() && (!self.ended || self.facts.size_bytes.is_some()) {
+            return Some(came_bytes);
+        }
+        // Where more has come than was to be expected, nothing is known of the rest.
+        self.facts.size_bytes.filter(|size| came_bytes <= *size)
     }
 
     /// Memory in use, in percent; at the end, the most that was in use.
@@ -421,9 +418,20 @@ mod tests {
         let mut line = line(Some(4_000_000_000), false);
         line.out_rate = 0;
         assert_eq!(line.share(), " 30%  -:--:-- left");
-        line.shown.out_bytes = 5_000_000_000;
-        assert!(line.share().starts_with("100%"));
         line.facts.size_bytes = Some(0);
         assert_eq!(line.share(), "");
+    }
+
+    #[test]
+    fn a_size_that_was_wrong_is_no_size() {
+        let mut line = line(Some(4_000_000_000), false);
+        (line.shown.in_bytes, line.shown.out_bytes) = (4_000_000_001, 3_999_999_999);
+        assert_eq!((line.share().as_str(), line.lay(120).bar), ("", false), "more came");
+        // Less came than was expected, and all of it was passed on.
+        (line.shown.in_bytes, line.shown.out_bytes) = (1_000_000_000, 1_000_000_000);
+        assert_eq!(line.share(), " 25%  0:05:06 left");
+        line.shown.input_ended = Some(Duration::from_secs(9));
+        line.ended = true;
+        assert_eq!(line.share(), "100%");
     }
 }

@@ -5,11 +5,13 @@ use crate::args::ModelOptions;
 use crate::fault::Fault;
 use crate::output::Outlet;
 use crate::units::{binary, percent, seconds};
+use crate::widths::fit;
 use serde::Serialize;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
+use unicode_width::UnicodeWidthStr;
 use weir_model::machine::Machine;
 use weir_model::whatif::{Changes, Forecast, Shares, forecast};
 
@@ -157,18 +159,17 @@ fn said(changes: &Changes, found: &Forecast) -> String {
     );
     let names: Vec<String> =
         found.stages.iter().map(|stage| format!("{} {}", stage.index, stage.command)).collect();
-    let width = names.iter().map(|name| name.chars().count().min(40)).max().unwrap_or(0).max(5);
+    let width = names.iter().map(|name| name.width().clamp(5, 40)).max().unwrap_or(5);
     let _ = writeln!(text, "  {:<width$}  {:^17}  {:^17}", "", "as it was", "then");
     let _ = writeln!(text, "  {:<width$}  {1}  {1}", "stage", " cpu    in   out ");
     for (stage, name) in found.stages.iter().zip(names) {
-        let name: String = name.chars().take(40).collect();
+        let name = fit(&name, width);
         let shares = |of: Shares| {
             let [cpu, waits_in, waits_out] =
                 [of.cpu, of.waits_in, of.waits_out].map(|share| percent(Some(share)));
             format!("{cpu:>5} {waits_in:>5} {waits_out:>5}")
         };
-        let _ =
-            writeln!(text, "  {name:<width$}  {}  {}", shares(stage.before), shares(stage.after));
+        let _ = writeln!(text, "  {name}  {}  {}", shares(stage.before), shares(stage.after));
     }
     for note in &found.notes {
         let _ = writeln!(text, "note: {note}");

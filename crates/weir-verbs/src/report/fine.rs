@@ -1,9 +1,9 @@
 //! The fine print: what the tables cannot say, and how each figure is known.
 
-use super::layout::cut;
 use super::words::outside;
 use crate::units::words;
 use crate::units::{capacity, percent, seconds};
+use crate::widths::cut;
 use weir_doctor::facts::{Pipe, Run, Stage, Traced};
 use weir_doctor::sort;
 

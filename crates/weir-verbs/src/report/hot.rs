@@ -1,8 +1,9 @@
 //! The functions in which a stage computed, as text and as JSON.
 
-use super::layout::{Column, Grid, Name, cut};
+use super::layout::{Column, Grid, Name};
 use crate::units::percent;
 use crate::units::words::{count, things};
+use crate::widths::cut;
 use serde_json::{Value, json};
 use weir_doctor::facts::{HotCode, HotFunction, HotStage, Run};
 use weir_doctor::verdict::Verdict;

@@ -1,12 +1,10 @@
 //! The look of a report: its width, how much it says, and whether it has colours.
 
-use crate::units::columns;
+use crate::terminal::{asked_columns, wants_colour, width};
 use std::io::IsTerminal;
 
 /// The width of a report that goes to a file or a pipe.
 const FILE_COLUMNS: usize = 100;
-/// The width of a terminal that does not report one.
-const TERMINAL_COLUMNS: usize = 80;
 /// The smallest width. No table is readable in fewer columns.
 const COLUMNS_MIN: usize = 20;
 
@@ -48,8 +46,7 @@ impl Look {
 
     /// The width that a terminal reports counts first. COLUMNS counts elsewhere.
     fn of(terminal: bool, detail: Detail) -> Look {
-        let asked = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|n| *n > 0);
-        let known = if terminal { Some(stderr_columns()) } else { asked() };
+        let known = if terminal { Some(stderr_columns()) } else { asked_columns() };
         let columns = known.unwrap_or(FILE_COLUMNS).max(COLUMNS_MIN);
         Look { columns, wraps: known.is_some(), colour: false, detail }
     }
@@ -57,18 +54,5 @@ impl Look {
 
 /// Returns the width of the terminal at standard error.
 pub fn stderr_columns() -> usize {
-    columns(std::io::stderr()).unwrap_or(TERMINAL_COLUMNS).max(COLUMNS_MIN)
-}
-
-/// Returns whether to use colours. A terminal gets them; `NO_COLOR` and `CLICOLOR_FORCE` override that
-/// (no-color.org, bixense.com/clicolors).
-pub fn wants_colour(terminal: bool) -> bool {
-    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if set("NO_COLOR") {
-        return false;
-    }
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let forced =
-        std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0" && !value.is_empty());
-    forced || (terminal && !dumb)
+    width(std::io::stderr()).max(COLUMNS_MIN)
 }

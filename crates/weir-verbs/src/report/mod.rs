@@ -18,7 +18,6 @@ mod words;
 pub use chrome::chrome_trace;
 pub use compared::Compared;
 pub use json::{json, json_line};
-pub use layout::cut;
 pub use look::{Detail, Look};
 pub use page::html;
 pub use several::{Against, ComparedPipeline, Several, json as several_json, text as several_text};

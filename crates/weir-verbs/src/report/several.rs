@@ -1,10 +1,11 @@
 //! The report on several pipelines that were compared: for people and, as schema
 //! `weir.run.compare/1`, for programs.
 
-use super::layout::{Column, Grid, Name, cut};
+use super::layout::{Column, Grid, Name};
 use super::look::{Detail, Look};
 use super::text::Page;
 use crate::units::{seconds, signal_name};
+use crate::widths::cut;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use weir_measure::pairs::{Comparison, Resolution, Verdict, quantile};

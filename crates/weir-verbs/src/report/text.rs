@@ -3,8 +3,9 @@
 
 use super::look::{Detail, Look};
 use super::words::{self, Ended};
-use super::{Report, fine, groups, hot, layout, rows, tables};
+use super::{Report, fine, groups, hot, rows, tables};
 use crate::units::{seconds, signal_name};
+use crate::widths::wrap;
 use anstyle::{AnsiColor, Style};
 use weir_doctor::ending::Ending;
 use weir_doctor::ending::remark;
@@ -112,7 +113,7 @@ impl<'a> Page<'a> {
         if !self.look.wraps {
             return self.line(&sentence, style);
         }
-        for line in layout::wrap(&sentence, self.look.columns) {
+        for line in wrap(&sentence, self.look.columns) {
             self.line(&line, style);
         }
     }

@@ -5,8 +5,8 @@
 //! it takes that line, and the rows are drawn anew below it.
 
 use super::rates::{Progress, moved_bytes};
-use crate::report::cut;
 use crate::units;
+use crate::widths::{cut, fit};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -134,8 +134,7 @@ fn lay(rows: &[Row], columns: usize) -> Vec<String> {
     let count = (0..=3).rev().find(|count| least + taken(*count) <= columns).unwrap_or(0);
     let name = longest.min(columns - taken(count).min(columns));
     let line = |row: &Row| {
-        let text = cut(&row.name, name);
-        let mut line = format!("{text}{}", " ".repeat(name.saturating_sub(text.width())));
+        let mut line = fit(&row.name, name);
         for (part, width) in
             row.parts.iter().zip(widths).take(count).filter(|(_, width)| *width > 0)
         {

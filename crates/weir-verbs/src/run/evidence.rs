@@ -120,7 +120,7 @@ pub enum Trouble {
 /// Returns the path of the file: `WEIR_ELASTIC`, else `weir/elastic.json` under `XDG_STATE_HOME` or
 /// `~/.local/state`. `None`: the user has no home directory.
 pub fn place() -> Option<PathBuf> {
-    crate::places::kept("WEIR_ELASTIC", "elastic.json")
+    weir_sys::places::kept("WEIR_ELASTIC", "elastic.json")
 }
 
 /// Returns the key of a pipeline: the SHA-256 of its text.

@@ -4,8 +4,8 @@
 
 use super::bars::Bars;
 use super::rates::{Progress, moved_bytes};
-use crate::report::cut;
 use crate::units;
+use crate::widths::cut;
 use std::cmp::Reverse;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

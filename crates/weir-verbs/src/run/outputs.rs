@@ -5,6 +5,7 @@ use crate::fault::tell;
 use crate::output::print_json;
 use crate::report::{self, Detail, Look, Report};
 use crate::signals::survive_size_limit;
+use crate::widths::cut;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -59,7 +60,7 @@ impl Outputs {
         if let Some(target) = &self.text {
             let look = target.look(self.detail);
             let text = report::text(report, &look);
-            let command = report::cut(&report.command, look.columns.saturating_sub(HEAD.len()));
+            let command = cut(&report.command, look.columns.saturating_sub(HEAD.len()));
             target.write(&format!("{HEAD}{command}\n{text}"));
         }
         if let Some(target) = &self.json {

@@ -7,7 +7,7 @@ use crate::args::LiveView;
 use crate::fault::tell;
 use crate::report::look::stderr_columns;
 use crate::signals::heeded;
-use crate::units::rows;
+use crate::terminal::rows;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;

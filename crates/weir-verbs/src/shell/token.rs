@@ -1,7 +1,9 @@
 //! Tokens of a shell text: operators and words.
 
-/// The characters of a token that are shown in a message.
-const MAX_SHOWN: usize = 24;
+use crate::widths::cut;
+
+/// The columns of a token that are shown in a message.
+const MAX_SHOWN: usize = 27;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
@@ -34,8 +36,7 @@ impl<'a> Token<'a> {
         if self.text == "\n" {
             return "end of line".to_owned();
         }
-        let short: String = self.text.chars().take(MAX_SHOWN).collect();
-        if short.len() < self.text.len() { format!("'{short}...'") } else { format!("'{short}'") }
+        format!("'{}'", cut(self.text, MAX_SHOWN))
     }
 }
 

@@ -4,9 +4,8 @@ use super::keys::Event;
 use super::rows::{Row, Seen, Waits};
 use super::table::{Column, LEAST_COLUMNS, View, columns, header, rate, row};
 use crate::args::TopSort;
-use crate::report::layout::wrap;
 use crate::units::words::things;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use crate::widths::{clip, fill, wrap};
 use weir_policy::text::printable_lines;
 
 /// How a line is drawn.
@@ -385,16 +384,7 @@ fn sentence(row: &Row) -> String {
 
 /// Cuts a line, and fills it up so that its style reaches the edge. The columns keep their places.
 fn fit_line(line: &str, width: usize) -> String {
-    let (mut text, mut used) = (String::new(), 0);
-    for c in line.chars() {
-        used += c.width().unwrap_or(0);
-        if used > width {
-            break;
-        }
-        text.push(c);
-    }
-    let blanks = width.saturating_sub(text.width());
-    text + &" ".repeat(blanks)
+    fill(clip(line, width), width)
 }
 
 #[cfg(test)]

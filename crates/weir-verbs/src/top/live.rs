@@ -6,8 +6,8 @@ use super::rows::Collector;
 use super::screen::{Screen, restore};
 use super::table::View;
 use crate::fault::Fault;
-use crate::report::look::wants_colour;
 use crate::signals::Heard;
+use crate::terminal::{has_screen, wants_colour};
 use crate::why;
 use anstyle::{AnsiColor, Effects};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -39,8 +39,7 @@ enum Next {
 
 /// The terminals for output and for keys, if there are both and a whole screen can be drawn.
 pub fn terminals() -> Option<(OwnedFd, OwnedFd)> {
-    let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb" || term.is_empty());
-    if is_dumb || std::env::var_os("TERM").is_none() || !std::io::stdout().is_terminal() {
+    if !has_screen() || !std::io::stdout().is_terminal() {
         return None;
     }
     let output = std::io::stdout().as_fd().try_clone_to_owned().ok()?;

@@ -15,7 +15,7 @@ mod table;
 use crate::args::TopOptions;
 use crate::fault::{Fault, tell};
 use crate::output::Outlet;
-use crate::units::columns as terminal_columns;
+use crate::terminal;
 use crate::units::words::things;
 use rows::{Collector, Row, Seen};
 use serde_json::{Value, json};
@@ -68,8 +68,8 @@ fn document(rows: &[Row], seen: &Seen, window_s: f64) -> Value {
 
 /// The table, as wide as the terminal.
 fn text(rows: &[Row], seen: &Seen, view: &View) -> String {
-    let asked = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
-    let width = terminal_columns(std::io::stdout()).or_else(asked).unwrap_or(FILE_COLUMNS);
+    let reported = terminal::columns(std::io::stdout());
+    let width = reported.or_else(terminal::asked_columns).unwrap_or(FILE_COLUMNS);
     let columns = table::columns(width);
     let mut text = String::new();
     if !rows.is_empty() {

@@ -3,9 +3,7 @@
 use crate::fault::Fault;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::getppid;
-use rustix::termios::{
-    OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
-};
+use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use signal_hook::consts::SIGSTOP;
 use std::sync::{Mutex, Once};
 use weir_measure::proc::identity;
@@ -62,12 +60,7 @@ impl Screen {
 
     /// The size in columns and rows.
     pub fn size(&self) -> (usize, usize) {
-        match tcgetwinsize(&self.terminal) {
-            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
-                (usize::from(size.ws_col), usize::from(size.ws_row))
-            }
-            _ => (80, 24),
-        }
+        crate::terminal::size(&self.terminal)
     }
 
     /// Sets the terminal back and stops this process, with its whole group or alone, as Ctrl-Z does;

@@ -2,8 +2,8 @@
 
 use super::rows::{End, Row, Waits};
 use crate::args::TopSort;
-use crate::report::cut;
 use crate::units::{bytes, capacity};
+use crate::widths::fit;
 use std::cmp::Ordering;
 use unicode_width::UnicodeWidthStr;
 use weir_measure::host_pipes::{Rate, RateQuality};
@@ -240,11 +240,4 @@ fn line(columns: &[Column], cell: impl Fn(Cell) -> String) -> String {
         }
     }
     line
-}
-
-/// Cuts a text and fills it up to a width on the screen.
-pub fn fit(text: &str, width: usize) -> String {
-    let text = cut(text, width);
-    let blanks = width.saturating_sub(text.width());
-    text + &" ".repeat(blanks)
 }

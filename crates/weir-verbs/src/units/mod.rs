@@ -126,18 +126,6 @@ pub fn utc(unix_s: u64) -> String {
     text
 }
 
-/// The number of columns of a terminal, if it reports one.
-pub fn columns(terminal: impl std::os::fd::AsFd) -> Option<usize> {
-    let columns = rustix::termios::tcgetwinsize(terminal).ok()?.ws_col;
-    (columns > 0).then_some(usize::from(columns))
-}
-
-/// The number of rows of a terminal, if it reports one.
-pub fn rows(terminal: impl std::os::fd::AsFd) -> Option<usize> {
-    let rows = rustix::termios::tcgetwinsize(terminal).ok()?.ws_row;
-    (rows > 0).then_some(usize::from(rows))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

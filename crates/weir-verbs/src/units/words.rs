@@ -1,6 +1,6 @@
 //! Formats numbers for sentences.
 
-use weir_policy::text::printable;
+use crate::widths::cut;
 
 /// Formats a share as a percentage: `93 %`.
 pub fn percent(share: f64) -> String {
@@ -70,17 +70,11 @@ pub fn short_time(ns: u64) -> String {
 /// The name of a stage in sentences: `2 grep host7`, cut to a readable length, or `stage 2` if it has
 /// no name.
 pub fn stage(position: usize, label: &str) -> String {
-    const LONGEST: usize = 40;
-    let line: String = label.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = printable(&line);
-    if line.is_empty() || line == "()" {
-        return format!("stage {}", position + 1);
+    const LONGEST: usize = 43;
+    match cut(label, LONGEST).as_str() {
+        "" | "()" => format!("stage {}", position + 1),
+        name => format!("{} {name}", position + 1),
     }
-    let mut short: String = line.chars().take(LONGEST).collect();
-    if short.len() < line.len() {
-        short.push_str("...");
-    }
-    format!("{} {short}", position + 1)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::super::calibrate::calibrate;
 use super::super::case::{Batch, Case, CaseError, MadeWork, Site, Work};
 use super::super::cell::{self, CellLine};
 use super::{case, request, suite};
-use crate::random::Random;
+use weir_policy::random::Random;
 
 /// The length asked for: the least that a cell asks for.
 const ASKED_NS: f64 = 200_000.0;

@@ -31,7 +31,7 @@ fn values(text: &str) -> Vec<f64> {
 /// was multiplied by `factor`.
 fn found(series: &[f64], factor: f64, seed: u64) -> f64 {
     let mut order = PairOrder::new(seed);
-    let mut random = crate::random::Random::new(seed ^ 0xa5);
+    let mut random = weir_policy::random::Random::new(seed ^ 0xa5);
     let mut alarms = 0;
     for _ in 0..TRIALS {
         let start = random.below((series.len() - 2 * PAIRS) as u64) as usize;

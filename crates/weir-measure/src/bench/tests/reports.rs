@@ -9,8 +9,8 @@ use super::super::place::Topology;
 use super::super::plan::{Block, Plan};
 use super::super::record::{Host, Rates, Report, ReportError};
 use super::{case, suite, wish};
-use crate::random::Random;
 use std::time::Duration;
+use weir_policy::random::Random;
 
 /// A host whose CPU has two speeds, and whose cache line is far in some processes.
 struct TwoSpeedHost {

@@ -1,7 +1,7 @@
 //! Compares the test with printed tables, worked examples, and a count of all signs.
 
 use super::*;
-use crate::random::Random;
+use weir_policy::random::Random;
 
 /// Computes the p value by its definition: counts all signs that the values could have had.
 fn naive_p(values: &[f64]) -> f64 {

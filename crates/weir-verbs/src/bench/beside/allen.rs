@@ -5,9 +5,9 @@ use crate::output::{aligned, trimmed};
 use crate::units::figure;
 use comfy_table::Table;
 use weir_bench::allen_echo::goals::{self, Goal};
-use weir_bench::published::{ALLEN, PublishedRow, lines};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
+use weir_model::published::{ALLEN, PublishedRow, lines};
 
 /// Allen's quantities, and the cases of today beside them.
 const ROWS: [(&str, &str); 9] = [

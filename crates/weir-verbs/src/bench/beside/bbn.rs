@@ -3,9 +3,9 @@
 use super::{at, claim, filled, lines};
 use crate::output::aligned;
 use crate::units::figure;
-use weir_bench::published::{BBN_BARE, BBN_PIPE, BBN_PORT, PublishedRow};
 use weir_measure::bench::params::{Placement, Unit, size};
 use weir_measure::bench::record::CaseRecord;
+use weir_model::published::{BBN_BARE, BBN_PIPE, BBN_PORT, PublishedRow};
 
 /// One CPU, as then, where it was measured.
 const PLACES: [Placement; 3] = [Placement::SameCpu, Placement::OtherCpu, Placement::Free];
@@ -35,7 +35,7 @@ type NowColumn<'a> = (&'a str, &'a dyn Fn(&str) -> String);
 /// there is none.
 fn table(
     cases: &[&CaseRecord],
-    published: &str,
+    published: &'static str,
     old: [(&str, usize, &[usize]); 2],
     new: &[NowColumn<'_>],
 ) -> Option<String> {

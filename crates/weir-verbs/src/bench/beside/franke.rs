@@ -2,9 +2,9 @@
 
 use super::{at, claim, filled, lines};
 use crate::output::aligned;
-use weir_bench::published::{FRANKE, PublishedRow};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::CaseRecord;
+use weir_model::published::{FRANKE, PublishedRow};
 
 /// Two CPUs, as his tables, where they were measured.
 const PLACES: [Placement; 3] = [Placement::OtherCpu, Placement::SameCpu, Placement::Free];

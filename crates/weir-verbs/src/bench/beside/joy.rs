@@ -4,9 +4,9 @@
 use super::{at, claim, filled, find, first, in_read, is_phase, lines, phase_name};
 use crate::output::{aligned, trimmed};
 use crate::units::{figure, words::percent};
-use weir_bench::published::{JOY_IPC, JOY_SWITCH, JOY_SYSCALL, KASHTAN, PublishedRow};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::CaseRecord;
+use weir_model::published::{JOY_IPC, JOY_SWITCH, JOY_SYSCALL, KASHTAN, PublishedRow};
 
 /// A table of Joy's parts of a call and the phases measured here, each with its share.
 pub fn syscall(cases: &[&CaseRecord]) -> String {

@@ -3,9 +3,9 @@
 
 use super::{at, claim, filled, lines};
 use crate::output::aligned;
-use weir_bench::published::{JOY_PAGING, PublishedRow};
 use weir_measure::bench::params::Placement;
 use weir_measure::bench::record::CaseRecord;
+use weir_model::published::{JOY_PAGING, PublishedRow};
 
 const PLACES: [Placement; 2] = [Placement::SameCpu, Placement::Free];
 /// The systems of the report and their columns.
@@ -42,7 +42,7 @@ pub fn paging(cases: &[&CaseRecord]) -> Option<String> {
     let columns = header.len();
     let mut table = aligned(header, 1..columns);
     for row in &rows {
-        let (run, base) = (row.name.as_str(), base(&row.name));
+        let (run, base) = (row.name, base(row.name));
         let over = |value: Option<f64>, least: Option<f64>| Some(value? / least?);
         let old = SYSTEMS.map(|(_, at)| over(then(&rows, run, at), then(&rows, base, at)));
         let of = |name, run| Some(now(cases, name, run)?.estimate);

@@ -5,10 +5,10 @@ use crate::output::{aligned, trimmed};
 use crate::units::{figure, words::percent};
 use comfy_table::Table;
 use weir_bench::net_tftp::{ECHO_CASE, SWITCH_CASE};
-use weir_bench::published::{ALLEN, lines};
 use weir_bench::{net_tcp, net_tftp};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord};
+use weir_model::published::{ALLEN, lines};
 
 /// Bytes of a packet of TFTP in Allen's measurement.
 const PACKET_BYTES: f64 = 512.0;

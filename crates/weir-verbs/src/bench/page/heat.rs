@@ -1,6 +1,7 @@
 //! A heat map of the run: how far the batches of each case were from its median, over time.
 
 use super::draw::{Canvas, DrawError, FULL, HPos, VPos, drawing, scrolled, text_style, trim};
+use crate::widths::cut;
 use plotters::prelude::*;
 use weir_doctor::sort;
 use weir_measure::bench::estimate::median;
@@ -9,6 +10,8 @@ use weir_measure::bench::record::{CaseRecord, Report};
 const COLUMNS: usize = 110;
 const ROW: i32 = 13;
 const NAMES: i32 = 360;
+/// The columns of a name that fit in front of the map.
+const NAME_COLUMNS: usize = 66;
 /// The most rows. If there are more cases, those with the widest intervals are shown.
 const ROWS: usize = 60;
 /// A difference of a quarter has the full colour.
@@ -85,7 +88,7 @@ fn paint(area: &Canvas<'_>, rows: &[HeatRow], seconds: f64) -> Result<(), DrawEr
     let x = |column: usize| NAMES + (column as f64 * width) as i32;
     for (index, (name, cells)) in rows.iter().enumerate() {
         let top = 4 + index as i32 * ROW + if index > 0 { 6 } else { 0 };
-        let short: String = name.chars().take(66).collect();
+        let short = cut(name, NAME_COLUMNS);
         area.draw(&Text::new(short, (NAMES - 8, top + ROW / 2), style.clone()))?;
         for (column, ratio) in cells.iter().enumerate() {
             let Some(ratio) = ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0) else {

@@ -6,8 +6,8 @@ use super::draw::{
 use crate::bench::beside::{first, in_read, is_phase, phase_name};
 use crate::html::escape;
 use plotters::prelude::*;
-use weir_bench::published::{JOY_SYSCALL, lines};
 use weir_measure::bench::record::Report;
+use weir_model::published::{JOY_SYSCALL, lines};
 
 const BAR: i32 = 40;
 const LEFT: i32 = 150;
@@ -26,7 +26,7 @@ pub fn phases(report: &Report) -> Result<String, DrawError> {
         return Ok(String::new());
     }
     let then = lines(JOY_SYSCALL).into_iter();
-    let then: Vec<PhasePart> = then.map(|line| (line.name.clone(), first(&line))).collect();
+    let then: Vec<PhasePart> = then.map(|line| (line.name.to_owned(), first(&line))).collect();
     let svg = drawing(FULL, 130, |area| {
         bar(area, 8, "VAX-11/780, 1980", "us", &then, &SERIES)?;
         bar(area, 72, "this host", "ns", &now, &OTHERS)

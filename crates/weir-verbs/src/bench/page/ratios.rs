@@ -4,14 +4,15 @@ use super::draw::{
     BAD, Canvas, DrawError, FULL, GOOD, GRID, HPos, SAME, UNKNOWN, VPos, drawing, figure, key,
     scrolled, text_style, titled, trim,
 };
+use crate::widths::cut;
 use plotters::prelude::*;
 use weir_doctor::sort;
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord, Report, SelfTestEntry};
 
 const ROW: u32 = 20;
 const NAMES: u32 = 380;
-/// The characters of a name that fit in front of the axis.
-const NAME_CHARS: usize = 62;
+/// The columns of a name that fit in front of the axis.
+const NAME_COLUMNS: usize = 65;
 
 struct Dot {
     name: String,
@@ -184,10 +185,7 @@ pub fn scale(area: &Canvas<'_>, places: &[(i32, f64)], top: i32) -> Result<(), D
 fn names(area: &Canvas<'_>, dots: &[Dot]) -> Result<(), DrawError> {
     let style = text_style(area, 13, HPos::Right, VPos::Center);
     for (row, dot) in dots.iter().enumerate() {
-        let mut name: String = dot.name.chars().take(NAME_CHARS).collect();
-        if name.len() < dot.name.len() {
-            name.push_str("...");
-        }
+        let name = cut(&dot.name, NAME_COLUMNS);
         let at = (NAMES as i32 - 12, 4 + (row as u32 * ROW + ROW / 2) as i32);
         area.draw(&Text::new(name, at, style.clone()))?;
     }

@@ -2,8 +2,8 @@
 
 use crate::bench::page::draw::{FULL, key, scrolled, trim};
 use crate::html::escape;
-use crate::report::layout::cut;
 use crate::units::{bytes, capacity, percent, seconds};
+use crate::widths::cut;
 use plotters::style::RGBColor;
 use std::fmt::Write as _;
 use weir_doctor::facts::{Fills, History, Lane, Pipe};

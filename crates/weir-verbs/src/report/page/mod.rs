@@ -6,12 +6,12 @@
 
 mod lanes;
 
-use super::layout::cut;
 use super::words::{gain, phase_names};
 use super::{Report, fine, hot};
 use crate::html::Column::{Figures, Words};
 use crate::html::{Cell, Table, document, escape, section, shown};
 use crate::units::{bytes, capacity, ending, percent, seconds};
+use crate::widths::cut;
 use std::fmt::Write as _;
 use weir_doctor::facts::{Evidence, Run};
 use weir_policy::text::printable;

@@ -3,6 +3,7 @@
 use super::verdict::numbered;
 use crate::units::seconds;
 use crate::units::words::{count, percent, short_time, stage};
+use crate::widths::cut;
 use weir_doctor::facts::{Evidence, Run};
 use weir_doctor::facts::{FoundGroup, Unseen};
 use weir_doctor::groups::Part;
@@ -11,7 +12,7 @@ use weir_doctor::verdict::{Finding, Verdict, judge};
 use weir_policy::text::printable;
 
 /// The length of the longest name of a group in a sentence.
-const LONGEST: usize = 48;
+const LONGEST: usize = 51;
 /// The largest number of links of a critical path in a sentence.
 const MOST_LINKS: usize = 8;
 /// The smallest share of a stage's time at which a group inside of it is named.
@@ -154,13 +155,7 @@ pub fn place(group: &FoundGroup) -> Option<String> {
 }
 
 fn short(name: &str) -> String {
-    let line: String = name.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = printable(&line);
-    let mut short: String = line.chars().take(LONGEST).collect();
-    if short.len() < line.len() {
-        short.push_str("...");
-    }
-    short
+    cut(name, LONGEST)
 }
 
 /// Returns the name of a group in the table: its line before its commands.

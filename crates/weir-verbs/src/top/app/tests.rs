@@ -3,6 +3,7 @@
 use super::super::rows::End;
 use super::*;
 use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr;
 use weir_measure::host_pipes::{Rate, RateQuality};
 
 fn end(pid: i32, command: &str, waits: bool) -> End {
