@@ -324,3 +324,23 @@ fn seconds(text: &str) -> f64 {
     let seconds: f64 = rest.trim_end_matches('s').parse().expect("seconds");
     minutes.parse::<f64>().expect("minutes") * 60.0 + seconds
 }
+
+/// A subshell becomes its last command, which then had all the time of the subshell: `wc` took
+/// 0.3 s, as an exact time, and was held up by the command before it.
+#[test]
+fn a_subshell_that_becomes_its_last_command_is_not_that_command_alone() {
+    truth(|| {
+        let ran = pipeline("echo | (sleep 0.3; wc -l /etc/passwd)");
+        if ran.json["started"]["evidence"] != "exact" {
+            eprintln!("SKIPPED: the kernel tells no process events");
+            return;
+        }
+        let long = |found: &&Value| found["wall_s"].as_f64() > Some(0.25);
+        let names: Vec<&Value> = groups(&ran).iter().filter(long).map(|of| &of["name"]).collect();
+        let is_both = |name: &&Value| {
+            name.as_str().is_some_and(|name| name.starts_with("bash (a subshell), at last "))
+        };
+        assert!(names.iter().all(|name| is_both(name) || **name == "sleep 0.3"), "{names:?}");
+        assert!(!names.is_empty(), "{}", ran.stderr());
+    });
+}

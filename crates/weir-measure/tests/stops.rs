@@ -31,7 +31,8 @@ impl Stopper {
         let start = Instant::now();
         let child = loop {
             assert!(start.elapsed() < Duration::from_secs(10), "the stage starts nothing");
-            if let Some(child) = child() {
+            // A shell that has not yet let its child go (vfork) stops only afterwards.
+            if let Some(child) = child().filter(|child| is_sleep(*child)) {
                 break child;
             }
             std::thread::yield_now();
@@ -45,6 +46,11 @@ impl Stopper {
             kill_process(pid, Signal::CONT).expect("sent");
         }
     }
+}
+
+fn is_sleep(pid: Pid) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_pid()));
+    name.is_ok_and(|name| name.trim_end() == "sleep")
 }
 
 impl Watcher for Stopper {

@@ -101,6 +101,9 @@ pub struct Group {
     pub peers: Peers,
     /// The files and devices for which it waited.
     pub files: Files,
+    /// What its first process was before it became what it is, if it had started others by then:
+    /// a command, or nothing where it was a copy of the one that started it.
+    pub before: Option<String>,
     /// How often it was found asleep after another state.
     pub times_asleep: u64,
     /// Whether some task's state could not be read.

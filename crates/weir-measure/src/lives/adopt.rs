@@ -129,6 +129,7 @@ fn refine(group: &mut Group, life: &Life) {
         return;
     }
     (group.first_ns, group.margin_ns) = (life.start_ns, 0);
+    group.before.clone_from(&life.before);
     group.last_ns = life.end_ns.unwrap_or(group.last_ns).max(life.start_ns);
     group.gone.cpu_ns = group.gone.cpu_ns.max(life.cpu_ns);
     group.gone.queue_ns = group.gone.queue_ns.max(life.queue_ns);

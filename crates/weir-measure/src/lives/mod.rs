@@ -47,6 +47,9 @@ pub struct Life {
     pub program: String,
     /// Its arguments, where they could be read in time.
     pub command: String,
+    /// What it was before, if it had started others by then: its arguments, or nothing where it was
+    /// a copy of the one that started it or they could not be read.
+    pub before: Option<String>,
     /// Its input and output, likewise.
     pub ends: Endpoints,
     /// CPU and waiting time of its ended tasks, to a clock tick.
@@ -56,6 +59,8 @@ pub struct Life {
     /// What these moved.
     pub io: Option<Io>,
     tasks: usize,
+    /// Whether it has started others.
+    starts: bool,
     /// Whether the kernel told of it.
     told: bool,
     /// When it was given, by the monotonic clock: its program of then is known.
@@ -172,6 +177,7 @@ impl Lives {
                     let life =
                         Life { pid, parent, group, start_ns, tasks, told, ..Life::default() };
                     self.of.insert(pid, self.all.len());
+                    self.all[above].starts = true;
                     self.all.push(life);
                 }
                 None => drop(self.of.remove(&event.task)),
@@ -200,7 +206,11 @@ impl Lives {
         let Some(at) = self.of.get(&pid) else { return };
         let life = &mut self.all[*at];
         life.executed = true;
-        (life.command, life.ends) = (String::new(), Endpoints::default());
+        let before = std::mem::take(&mut life.command);
+        if life.starts {
+            life.before.get_or_insert(before);
+        }
+        life.ends = Endpoints::default();
         if event.at_ns <= life.given_ns {
             return;
         }

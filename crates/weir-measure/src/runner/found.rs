@@ -411,11 +411,21 @@ fn seen(
             ends.push(end);
         }
     }
+    let command = label.unwrap_or(&group.command).to_owned();
+    // What it became at last did not run all that time, and is no instance of that program.
+    let (program, executed) = match group.before.as_deref() {
+        None => (shell_of(group).unwrap_or(&group.program).to_owned(), group.command.as_str()),
+        Some(before) => {
+            let first = before.split(' ').next().unwrap_or_default();
+            let executed = if before.is_empty() { group.command.as_str() } else { before };
+            (format!("{first}, at last {}", group.program), executed)
+        }
+    };
     SeenProcess {
         parent,
-        program: shell_of(group).unwrap_or(&group.program).to_owned(),
-        command: label.unwrap_or(&group.command).to_owned(),
-        executed: group.command.clone(),
+        program,
+        command,
+        executed: executed.to_owned(),
         known: !group.command.is_empty() || label.is_none(),
         margin_ns: group.margin_ns,
         start_ns: group.first_ns,

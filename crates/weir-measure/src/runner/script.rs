@@ -151,26 +151,36 @@ fn label(
     {
         return None;
     }
+    let name = if shell.first.0.is_empty() { shell_name } else { &shell.first.0 };
     if !is_given && !is_subshell {
-        return Some(match (group.command.as_str(), group.program.as_str()) {
+        let last = match (group.command.as_str(), group.program.as_str()) {
             (command, _) if is_same || command.is_empty() && is_nameless => String::from(UNSEEN),
             ("", program) => format!("({program})"),
             (command, program) => as_typed(command, program).to_owned(),
+        };
+        return Some(match group.before.as_deref() {
+            Some("") => format!("{}, at last {last}", copy_of(name)),
+            Some(before) => format!("{}, at last {last}", without_directory(before)),
+            None => last,
         });
     }
     if is_given && starts && !is_organizing_shell(group) {
         return Some(as_typed(&group.command, &group.program).to_owned());
     }
-    let name = if shell.first.0.is_empty() { shell_name } else { &shell.first.0 };
     let last = &group.program;
     // It replaced itself, mostly by its last command: that waits for no child.
     let replaced = is_given && *last != shell.first.0;
     (!waits || replaced).then(|| match is_given {
         true if replaced => format!("{name} (the script itself), at last {last}"),
         true => format!("{name} (the script itself)"),
-        false if is_shell(name) => format!("{name} (a subshell)"),
-        false => format!("{name} (a copy of itself)"),
+        false => copy_of(name),
     })
+}
+
+/// Returns the name of a copy of a process that became no other program.
+fn copy_of(name: &str) -> String {
+    let what = if is_shell(name) { "a subshell" } else { "a copy of itself" };
+    format!("{name} ({what})")
 }
 
 /// Whether a process is, or began as, a shell: then it is the script.
