@@ -65,7 +65,6 @@ impl Endpoint<StreamWriter> {
             self.look_around();
         }
         let (whole, mut done) = (bytes.len() as u64, 0);
-        let mut failed = None;
         while done < bytes.len() {
             let left = whole - done as u64;
             let step = match self.step(whole, left, until) {
@@ -73,8 +72,8 @@ impl Endpoint<StreamWriter> {
                 Ok(0) => return Err(self.none(until)),
                 Ok(step) => step as usize,
                 Err(error) => {
-                    failed = Some(error.with_bytes(done));
-                    break;
+                    self.wrote(done);
+                    return Err(error.with_bytes(done));
                 }
             };
             let Endpoint { end, ring } = &mut *self;
@@ -84,9 +83,14 @@ impl Endpoint<StreamWriter> {
             add(&end.account_line().bytes, step as u64);
             end.wake_other(|_| true);
         }
-        add(&self.end.account_line().records, u64::from(done > 0));
+        self.wrote(done);
+        Ok(done)
+    }
+
+    /// Counts a write that has moved these bytes.
+    fn wrote(&mut self, bytes: usize) {
+        add(&self.end.account_line().records, u64::from(bytes > 0));
         self.end.acted();
-        failed.map_or(Ok(done), Err)
     }
 
     /// What a trait's call returns, whose error means that nothing was written: if something was,
