@@ -33,7 +33,7 @@ impl SilenceClock {
     ) -> bool {
         let left = (socket.state(), socket.send_queue());
         if is_forgotten {
-            // Nobody adds to what is left. An other side that answers and takes nothing does not count.
+            // Nobody adds to what is left. Answers of a side that takes nothing do not count.
             if self.left.replace(left) != Some(left) {
                 self.since_ns = now_ns;
             }
