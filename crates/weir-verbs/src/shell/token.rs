@@ -1,9 +1,7 @@
 //! Tokens of a shell text: operators and words.
 
-use crate::widths::cut;
-
-/// The columns of a token that are shown in a message.
-const MAX_SHOWN: usize = 27;
+/// The characters of a token that are shown in a message.
+const MAX_SHOWN: usize = 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
@@ -36,7 +34,8 @@ impl<'a> Token<'a> {
         if self.text == "\n" {
             return "end of line".to_owned();
         }
-        format!("'{}'", cut(self.text, MAX_SHOWN))
+        let short: String = self.text.chars().take(MAX_SHOWN).collect();
+        if short.len() < self.text.len() { format!("'{short}...'") } else { format!("'{short}'") }
     }
 }
 
