@@ -20,7 +20,6 @@
 //! - `limits`: how short a run could become, which bounds the gain of advice.
 //! - [`why`]: why a process does not go on, from process to process.
 //! - [`sizing`]: when to enlarge a kernel pipe that is in use.
-//! - [`sort`]: stable sorts that take little room in the binary.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -44,7 +43,6 @@ pub mod partition;
 pub mod phases;
 pub mod programs;
 pub mod sizing;
-pub mod sort;
 pub mod state;
 pub mod verdict;
 pub mod why;

@@ -12,7 +12,7 @@ use std::process::Command;
 /// `weir-tests` may depend on all of it. Whoever makes a new crate adds it here.
 const ARROWS: [(&str, &[&str]); 14] = [
     ("weir-policy", &[]),
-    ("weir-doctor", &[]),
+    ("weir-doctor", &["weir-policy"]),
     ("weir-model", &["weir-net", "weir-policy"]),
     ("weir-ring", &["weir-policy"]),
     ("weir-sys", &[]),
@@ -24,7 +24,10 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("weir", &["weir-measure-sys", "weir-policy", "weir-ring", "weir-sys"]),
     ("weir-profile", &["weir-measure-sys", "weir-policy", "weir-sys"]),
     ("weir-measure", &["weir-doctor", "weir-measure-sys", "weir-policy", "weir-sys"]),
-    ("weir-net", &["weir", "weir-measure-sys", "weir-net-sys", "weir-profile", "weir-sys"]),
+    (
+        "weir-net",
+        &["weir", "weir-measure-sys", "weir-net-sys", "weir-policy", "weir-profile", "weir-sys"],
+    ),
     (
         "weir-bench",
         &[

@@ -12,6 +12,9 @@ const FIRST_PATIENCE: u32 = 64;
 const MOST_PATIENCE: u32 = 1 << 16;
 /// Dry moments in a trial.
 const TRIAL: u32 = 8;
+/// The longest wait of a reader of one lane. Nothing ends it before its time, and it has to be far
+/// shorter than the times that calls are given.
+const MOST_WAIT_NS: u64 = 1_000_000;
 /// The mean number of records after a wait from which the wait has paid.
 const PAYS: u32 = 6;
 /// A wait for a lane of many lasts this many times as long as for a pipe, ...
@@ -43,8 +46,10 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Makes the state of a reader that may wait this long each time; 0 for never.
+    /// Makes the state of a reader that may wait this long each time, or [`MOST_WAIT_NS`] if that
+    /// is less; 0 for never.
     pub fn new(wait_ns: u64) -> Backoff {
+        let wait_ns = wait_ns.min(MOST_WAIT_NS);
         let (dry, records, due, waiting, looks_ns) = (0, 0, 0, false, 0);
         Backoff { wait_ns, patience: FIRST_PATIENCE, dry, records, due, waiting, looks_ns }
     }
@@ -114,6 +119,15 @@ impl Backoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_wait_is_longer_than_a_call_can_bear() {
+        let mut backoff = Backoff::new(u64::MAX);
+        let longest = (0..1000).map(|_| backoff.on_dry(1000)).max();
+        assert_eq!(longest, Some(MOST_WAIT_NS));
+        let longest = (0..1000).map(|_| backoff.on_all_dry(1000, 100)).max();
+        assert_eq!(longest, Some(MOST_WAIT_NS * u64::from(MOST_LANES * LANE_SHARES)));
+    }
 
     /// Counts waits, where `after` records follow each wait and `close` records each other moment.
     fn waits(backoff: &mut Backoff, rounds: u32, close: u32, after: u32) -> u32 {
