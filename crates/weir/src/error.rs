@@ -147,6 +147,11 @@ impl Error {
         self.cause.as_ref().and_then(io::Error::raw_os_error)
     }
 
+    /// The same error of another operation, on another object.
+    pub(crate) fn of(self, operation: &'static str, object: impl Into<Text>) -> Error {
+        Error { operation, object: object.into(), ..self }
+    }
+
     pub(crate) fn with_bytes(self, bytes: usize) -> Error {
         Error { bytes: Some(bytes), ..self }
     }

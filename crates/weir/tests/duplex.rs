@@ -9,7 +9,9 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use weir::{DuplexHandle, ErrorKind, Listener, Options, RecordDuplex, StreamDuplex, Timeout, Wait};
+use weir::{
+    DuplexHandle, ErrorKind, Handle, Listener, Options, RecordDuplex, StreamDuplex, Timeout, Wait,
+};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -221,4 +223,60 @@ fn each_direction_has_its_account() {
     }
     drop(client);
     server.join().expect("no panic").expect("the end");
+}
+
+/// A channel was sent in two messages. Where there was room for one of them only, or it was
+/// received before the other had come, half a channel was left, and each channel after it was made
+/// of two.
+#[test]
+fn a_channel_comes_whole_or_not_at_all() {
+    let options = Options::new().capacity_bytes(4096);
+    // Of two messages the one that finds no room is the first or the second.
+    for filler in 0..2 {
+        let (here, there) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        rustix::net::sockopt::set_socket_send_buffer_size(&here, 4096).expect("set");
+        for _ in 0..filler {
+            let (one, _other) = RecordDuplex::handles(&options).expect("made");
+            one.writer.send(&here).expect("sent");
+        }
+        let mut ours = Vec::new();
+        let error = loop {
+            let (one, other) = RecordDuplex::handles(&options).expect("made");
+            match other.send(&here) {
+                Ok(()) => ours.push(one),
+                Err(error) => break error,
+            }
+            assert!(ours.len() < 100, "the socket is full in the end");
+        };
+        assert_eq!(error.kind(), ErrorKind::Os, "{error}");
+        there.set_nonblocking(true).expect("set");
+        for _ in 0..filler {
+            drop(Handle::receive(&there).expect("received"));
+        }
+        for one in ours.into_iter().map(Some).chain([None]) {
+            let one = one.unwrap_or_else(|| {
+                let (one, other) = RecordDuplex::handles(&options).expect("made");
+                other.send(&here).expect("there is room again");
+                one
+            });
+            let mut one = RecordDuplex::open(one).expect("opened");
+            let other = DuplexHandle::receive(&there).and_then(RecordDuplex::open);
+            one.writer.send(b"this one").expect("sent");
+            let mut other = other.expect("whole");
+            assert_eq!(other.reader.receive(&mut [0; 8]).expect("received"), Some(8));
+        }
+        let error = DuplexHandle::receive(&there).map(drop).expect_err("nothing is left");
+        assert_eq!(error.kind(), ErrorKind::Os, "{error}");
+    }
+}
+
+#[test]
+fn what_is_half_a_channel_or_turned_round_is_refused() {
+    let (here, there) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    let (one, other) = RecordDuplex::handles(&Options::new()).expect("made");
+    one.writer.send(&here).expect("sent");
+    let error = DuplexHandle::receive(&there).map(drop).expect_err("half of one");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    let turned = DuplexHandle { writer: other.reader, reader: other.writer };
+    assert_eq!(turned.send(&here).expect_err("no side").kind(), ErrorKind::Invalid);
 }

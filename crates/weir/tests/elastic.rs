@@ -339,3 +339,31 @@ fn a_pipe_that_is_resized_stays_elastic() {
     all.extend(read_all(&mut reader));
     assert!(all == data);
 }
+
+/// Reading spoke of a backlog, which is not what its user reads.
+#[test]
+fn a_forked_child_is_told_whose_pipe_it_is() {
+    let (mut writer, reader) = pipe(&small()).expect("a pipe");
+    let mut parts = Some(reader.elastic(&pool(4 << 20)).expect("elastic"));
+    let body = || {
+        let mut reader = parts.take().expect("copied");
+        let mut buffer = [0; 10];
+        let errors = [
+            reader.read(&mut buffer).err(),
+            reader.try_read(&mut buffer).err(),
+            reader.available().err(),
+            reader.account().err(),
+            reader.poll_descriptor().err(),
+        ];
+        let why =
+            "cannot read from the pipe: it belongs to the process that this one was forked from";
+        let said =
+            |error: &weir::Error| error.kind() == ErrorKind::Forked && error.to_string() == why;
+        u8::from(!errors.iter().all(|error| error.as_ref().is_some_and(said)))
+    };
+    // SAFETY: other threads of the test hold no lock that the body needs.
+    let child = unsafe { weir_measure_sys::fork::copy(body) };
+    assert!(child.expect("forked").succeeded().expect("reaped"), "it names the pipe");
+    writer.write(b"and on").expect("written");
+    assert_eq!(parts.expect("here").read(&mut [0; 10]).expect("read"), 6);
+}

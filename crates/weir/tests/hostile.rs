@@ -276,6 +276,54 @@ fn what_comes_in_place_of_the_next_memory_is_refused() {
     assert!(error.to_string().contains("not a file that can be sealed"), "{error}");
 }
 
+/// A writer sends as the next memory what does not follow. Some of it was an error of a call that
+/// the reader had not made, and a reader that had refused a memory went on in it.
+#[test]
+fn a_memory_that_does_not_follow_is_corrupt_and_is_not_gone_to() {
+    use std::mem::offset_of;
+    use weir_ring::layout::PipeHeader;
+    let set = |memory: &OwnedFd, at: usize, value: u64| {
+        rustix::io::pwrite(memory, &value.to_ne_bytes(), at as u64).expect("written");
+    };
+    let generation = offset_of!(PipeHeader, fixed.generation);
+    let (written, read) =
+        (offset_of!(PipeHeader, writer.position), offset_of!(PipeHeader, reader.position));
+    let stream = || Handle::stream_pair(&options()).expect("a pipe").0.into_descriptors().0;
+    let (other_kind, taken, elsewhere, beyond) = (
+        Handle::record_pair(&options()).expect("a pipe").0.into_descriptors().0,
+        Handle::stream_pair(&options()).expect("a pipe").1,
+        stream(),
+        stream(),
+    );
+    let (taken, socket) = taken.into_descriptors();
+    let copy = taken.try_clone().expect("a copy");
+    let _other = Reader::open(Handle::reader(copy, socket)).expect("opened");
+    for (at, value) in [(written, 5000), (read, 4096)] {
+        set(&elsewhere, at, value);
+    }
+    for (at, value) in [(written, 100), (read, 5000)] {
+        set(&beyond, at, value);
+    }
+    let all = [(other_kind, 1), (taken, 1), (elsewhere, 1), (beyond, 1), (stream(), 2)];
+    for (at, (next, number)) in all.iter().enumerate() {
+        set(next, generation, *number);
+        let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
+        let (memory, socket) = writer.into_descriptors();
+        let mut reader = Reader::open(reader).expect("opened");
+        raw::send(socket.as_fd(), b"m", &[next.as_fd()]);
+        set(&memory, offset_of!(PipeHeader, writer.moved), 1);
+        for _ in 0..2 {
+            let error = reader.read_timeout(&mut [0; 10], TIME).expect_err("refused");
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{at}: {error}");
+            assert!(error.to_string().starts_with("cannot read from the pipe: "), "{at}: {error}");
+        }
+        // What cannot be the next memory is not handed on in its place.
+        let (handed_on, _) = reader.into_handle().expect("here").into_descriptors();
+        let inode = |file: &OwnedFd| rustix::fs::fstat(file).expect("known").st_ino;
+        assert!((1..4).contains(&at) || inode(&handed_on) == inode(&memory), "{at}");
+    }
+}
+
 /// Memory whose maker chose nearly the last number: the one after the last one overflowed.
 #[test]
 fn memories_cannot_be_numbered_beyond_the_last_number() {

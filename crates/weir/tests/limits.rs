@@ -5,8 +5,10 @@ mod common;
 
 use common::{goes_well, hear, say, say_outcome, start};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::time::{Duration, Instant};
 use weir::{
-    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordWriter, Writer, pipe, records,
+    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordWriter, Waiting, Writer, pipe,
+    records,
 };
 
 fn large() -> Options {
@@ -88,9 +90,18 @@ fn a_lack_of_memory_for_now_does_not_end_a_pipe() {
     goes_well("next-memory");
 }
 
-fn next_memory() -> Result<(), String> {
+/// Such a reader was handed on with its last memory, and without the next one, which it had taken.
+#[test]
+fn a_reader_that_could_not_follow_is_handed_on_where_its_pipe_goes_on() {
+    goes_well("next-memory-elsewhere");
+}
+
+/// `elsewhere`: the reader is handed on before there is memory again.
+fn next_memory(elsewhere: bool) -> Result<(), String> {
     let failed = |error: weir::Error| error.to_string();
     let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).map_err(failed)?;
+    writer.write(b"before").map_err(failed)?;
+    reader.read(&mut [0; 64]).map_err(failed)?;
     writer.resize(64 << 20).map_err(failed)?;
     writer.write(b"in the new memory").map_err(failed)?;
     let now = getrlimit(Resource::As);
@@ -99,12 +110,20 @@ fn next_memory() -> Result<(), String> {
     let little = Rlimit { current: Some(pages * 4096 + (32 << 20)), ..now };
     setrlimit(Resource::As, little).map_err(|why| why.to_string())?;
     let mut buffer = [0; 64];
-    let first = reader.try_read(&mut buffer);
+    let first = reader.try_read(&mut buffer).expect_err("there is no memory").kind();
+    let mut handle = None;
+    if elsewhere {
+        handle = Some(reader.into_handle().map_err(failed)?);
+        reader = pipe(&Options::new().capacity_bytes(4096)).map_err(failed)?.1;
+    }
     setrlimit(Resource::As, now).map_err(|why| why.to_string())?;
-    let first = first.expect_err("there is no memory").kind();
+    if let Some(handle) = handle {
+        reader = Reader::open(handle).map_err(failed)?;
+    }
     let second = reader.try_read(&mut buffer).map_err(failed)?;
-    match (first, &buffer[..second]) {
-        (ErrorKind::Os, b"in the new memory") => Ok(()),
+    let counted = reader.account().map_err(failed)?.bytes;
+    match (first, &buffer[..second], counted) {
+        (ErrorKind::Os, b"in the new memory", 23) => Ok(()),
         other => Err(format!("{other:?}")),
     }
 }
@@ -159,11 +178,68 @@ fn few_files_at_first() -> Result<(), String> {
     Err(format!("with 20 more descriptors: {last}"))
 }
 
+/// A reader that let its writer run ahead did so for as long as it was told to, whatever came.
+#[test]
+fn a_head_start_of_any_length_holds_up_no_reader() {
+    let options = Options::new().waiting(Waiting::Spin).backoff_ns(u64::MAX);
+    let (mut writer, mut reader) = pipe(&options).expect("a pipe");
+    let memory = writer.memory_descriptor().expect("here").try_clone_to_owned().expect("a copy");
+    let (says, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        while let Ok(1) = reader.read(&mut [0; 8]) {
+            says.send(()).expect("heard");
+        }
+    });
+    let begun = Instant::now();
+    for number in 0..200 {
+        // Each read runs dry, and a byte ends its wait.
+        while weir::stat::read(&memory).expect("a pipe").reader.account.waits <= number {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not wait for {number}");
+            std::thread::yield_now();
+        }
+        writer.write(b"x").expect("written");
+        heard.recv_timeout(Duration::from_secs(20)).expect("it comes");
+    }
+}
+
+/// A handle that found no room for its descriptors was lost, and its pipe ended.
+#[test]
+fn a_handle_that_finds_no_descriptors_can_be_received_later() {
+    goes_well("few-files-for-a-handle");
+}
+
+fn few_files_for_a_handle() -> Result<(), String> {
+    let failed = |error: weir::Error| error.to_string();
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(|why| why.to_string())?;
+    let (mut writer, reader) = pipe(&Options::new().capacity_bytes(4096)).map_err(failed)?;
+    reader.into_handle().map_err(failed)?.send(&theirs).map_err(failed)?;
+    writer.write(b"kept").map_err(failed)?;
+    let all = getrlimit(Resource::Nofile);
+    for room in 0..2 {
+        let spare = std::fs::File::open("/dev/null").map_err(|why| why.to_string())?;
+        let next = std::os::fd::AsRawFd::as_raw_fd(&spare) as u64;
+        let few = Rlimit { current: Some(next + room), ..all };
+        drop(spare);
+        setrlimit(Resource::Nofile, few).map_err(|why| why.to_string())?;
+        let error = Handle::receive(&ours).map(drop).expect_err("no room").to_string();
+        setrlimit(Resource::Nofile, all).map_err(|why| why.to_string())?;
+        if error != "cannot receive a handle: Too many open files (os error 24)" {
+            return Err(format!("with room for {room}: {error}"));
+        }
+    }
+    let mut reader = Reader::open(Handle::receive(&ours).map_err(failed)?).map_err(failed)?;
+    let mut buffer = [0; 64];
+    let count = reader.read(&mut buffer).map_err(failed)?;
+    if &buffer[..count] == b"kept" { Ok(()) } else { Err(format!("{:?}", &buffer[..count])) }
+}
+
 #[test]
 fn in_a_role() {
     let Some(role) = common::role() else { return };
     match role.as_str() {
-        "next-memory" => return say_outcome(next_memory()),
+        "next-memory" => return say_outcome(next_memory(false)),
+        "next-memory-elsewhere" => return say_outcome(next_memory(true)),
+        "few-files-for-a-handle" => return say_outcome(few_files_for_a_handle()),
         "trait-write" => return say_outcome(trait_write()),
         "few-files-at-first" => return say_outcome(few_files_at_first()),
         "little-space" => limit(Resource::As, 600 << 20),

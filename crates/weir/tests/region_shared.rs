@@ -380,13 +380,13 @@ fn faults_here() -> Vec<OwnedFd> {
 #[test]
 fn what_a_stranger_or_a_member_sends_holds_up_no_region() {
     let region = SharedRegion::new(BYTES, &options()).expect("made");
-    for (text, count) in [("hello", 2), ("weir-region 1 4096", 1), ("hello", 0)] {
+    for (text, count) in [("hello", 2), ("hello", 3), ("weir-region 1 4096", 1), ("hello", 0)] {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
         let mut others = send_slow(&theirs, text.as_bytes(), count);
         others.extend(send_slow(&theirs, b"and behind it", 1));
         in_time("a refusal", || region.admit(ours)).expect_err("it is no member");
     }
-    for (text, count) in [("hello", 2), ("weir-region 1 4096", 1), ("hello", 0)] {
+    for (text, count) in [("hello", 2), ("hello", 3), ("weir-region 1 4096", 1), ("hello", 0)] {
         let (ours, theirs) = UnixStream::pair().expect("sockets");
         let mut others = send_slow(&theirs, text.as_bytes(), count);
         others.extend(send_slow(&theirs, b"and behind it", 1));

@@ -262,3 +262,52 @@ fn an_elastic_reader_makes_room_for_a_writer_that_waits_for_it() {
         left -= reader.read(&mut [0; 4096]).expect("read");
     }
 }
+
+/// A wait at a writer of records did not tell it either, and slept until the thread looked by
+/// itself, ten times a second.
+#[test]
+fn an_elastic_reader_of_records_is_told_of_a_wait_for_room() {
+    let pool = Pool::new(&PoolOptions::new().memory_bytes(16 << 20).no_spill()).expect("a pool");
+    let (mut writer, reader) = records(&Options::new().capacity_bytes(4096)).expect("a pipe");
+    let mut reader = reader.elastic(&pool).expect("elastic");
+    let begun = Instant::now();
+    for _ in 0..300 {
+        assert_eq!(wait_for(&mut writer, 4096, LONG).expect("the reader rests"), [0]);
+        writer.try_send(&[7; 4096]).expect("there is room");
+        assert!(begun.elapsed() < LONG / 2, "it waited for looks: {:?}", begun.elapsed());
+    }
+    for _ in 0..300 {
+        assert_eq!(reader.receive(&mut [0; 4096]).expect("received"), Some(4096));
+    }
+}
+
+/// A child that removed or added a descriptor did so in its parent's wait. One that waited was told
+/// that a descriptor was bad.
+#[test]
+fn a_wait_is_its_parents_in_a_forked_child() {
+    let (input, mut output) = std::io::pipe().expect("a pipe of the kernel");
+    let (other, mut other_output) = std::io::pipe().expect("a pipe of the kernel");
+    other_output.write_all(b"x").expect("written");
+    let mut wait = Wait::new();
+    let key = wait.add_descriptor(0, &input, Interest::Read).expect("few");
+    let mut parts = Some(wait);
+    let body = || {
+        let mut wait = parts.take().expect("copied");
+        let errors = [
+            wait.wait_timeout(&mut Vec::new(), LONG).err(),
+            wait.add_descriptor(1, &other, Interest::Read).err(),
+            wait.want(key, None).err(),
+        ];
+        let is_forked = |error: &Error| error.kind() == ErrorKind::Forked;
+        let all = errors.iter().all(|error| error.as_ref().is_some_and(is_forked));
+        drop(wait.remove(key));
+        u8::from(!all)
+    };
+    // SAFETY: other threads of the test hold no lock that the body needs.
+    let child = unsafe { weir_measure_sys::fork::copy(body) };
+    assert!(child.expect("forked").succeeded().expect("reaped"), "it is told so");
+    let mut wait = parts.expect("here");
+    ready(&mut wait, SHORT).expect_err("what the child added is not there");
+    output.write_all(b"x").expect("written");
+    assert_eq!(ready(&mut wait, LONG).expect("the child did not remove it"), [0]);
+}

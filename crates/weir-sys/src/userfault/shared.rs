@@ -84,7 +84,8 @@ pub struct ServedFaults {
 }
 
 impl ServedFaults {
-    /// Takes a descriptor that a member sent.
+    /// Takes a descriptor that a member sent. One that is refused is left there: to close what is
+    /// no descriptor of faults, or to ask what it is, can take as long as its sender likes.
     ///
     /// Its features are fixed, and they are those of [`MemberFaults`]. One that also tells of forks
     /// would give this process a descriptor for each fork of the member, and while it has told of
@@ -92,13 +93,15 @@ impl ServedFaults {
     ///
     /// # Errors
     /// It is no descriptor of faults, or one of other features.
-    pub fn received(descriptor: ParentOnly) -> io::Result<ServedFaults> {
-        let number = descriptor.here()?.as_raw_fd();
+    pub fn received(sent: &mut Option<ParentOnly>) -> io::Result<ServedFaults> {
+        let refused = || io::Error::new(io::ErrorKind::InvalidData, "it serves no faults");
+        let number = sent.as_ref().ok_or_else(refused)?.here()?.as_raw_fd();
         let name = std::fs::read_link(format!("/proc/self/fd/{number}"))?;
         let wanted = FEATURES.iter().fold(0, |all, (bit, _)| all | bit);
         if name.as_os_str() != LINK || features_of(number)? & !INITIALIZED != wanted {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it serves no faults"));
+            return Err(refused());
         }
+        let descriptor = sent.take().ok_or_else(refused)?;
         // The one who reads does not wait.
         rustix::io::ioctl_fionbio(descriptor.here()?, true).or_else(|_| {
             rustix::fs::fcntl_setfl(descriptor.here()?, rustix::fs::OFlags::NONBLOCK)
@@ -203,19 +206,24 @@ mod tests {
         let wanted = FEATURES.iter().fold(0, |all, (bit, _)| all | bit);
         for features in [None, Some(0), Some(EVENT_FORK), Some(wanted | EVENT_FORK)] {
             let Some(descriptor) = open_with(features) else { return };
-            let refused = ServedFaults::received(descriptor).expect_err("other features");
+            let mut sent = Some(descriptor);
+            let refused = ServedFaults::received(&mut sent).expect_err("other features");
             assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{features:?}");
+            assert!(sent.is_some(), "its receiver decides who closes it");
         }
         let Some(descriptor) = open_with(Some(wanted)) else { return };
-        ServedFaults::received(descriptor).expect("those of a member");
+        ServedFaults::received(&mut Some(descriptor)).expect("those of a member");
     }
 
     /// A member can make the description wait at any instant, also between poll(2) and read(2).
     #[test]
     fn a_read_does_not_wait_though_the_description_does() {
         let wanted = FEATURES.iter().fold(0, |all, (bit, _)| all | bit);
-        let Some(descriptor) = open_with(Some(wanted)) else { return };
-        let served = ServedFaults::received(descriptor).expect("served");
+        let mut sent = open_with(Some(wanted));
+        if sent.is_none() {
+            return;
+        }
+        let served = ServedFaults::received(&mut sent).expect("served");
         served.take(&mut |_| panic!("no fault")).expect("read");
         if !READS_NOW.load(Ordering::Relaxed) {
             return println!("SKIPPED: this kernel's reads of faults cannot do without waiting");

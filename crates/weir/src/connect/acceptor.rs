@@ -147,6 +147,10 @@ impl Acceptor {
         }
         for _ in 0..MOST_AT_ONCE {
             let Some(socket) = self.claim.socket() else { return arrivals };
+            if self.spare.is_none() {
+                // The one that was used could not be replaced: the refused one was not closed yet.
+                self.spare = passing::copy_of(socket).ok();
+            }
             match accept(socket) {
                 Ok(socket) => self.receive(socket, Instant::now(), &mut arrivals),
                 Err(Errno::AGAIN) => return arrivals,

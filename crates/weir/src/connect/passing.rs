@@ -19,7 +19,8 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use weir_sys::forks::ParentOnly;
 
-const MOST_FILES: usize = 2;
+/// The descriptors of a channel: two for each direction.
+const MOST_FILES: usize = 4;
 /// The beginning of a refusal. Its reason follows.
 const REFUSED: &[u8] = b"weir-no ";
 
@@ -35,11 +36,11 @@ pub fn copy_of(descriptor: BorrowedFd) -> rustix::io::Result<ParentOnly> {
     ParentOnly::make(copy).map_err(|cause| errno_of(&cause))
 }
 
-/// Sends a message with descriptors, without waiting.
+/// Sends a message with up to four descriptors, without waiting.
 pub fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) -> rustix::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    assert!(ancillary.push(SendAncillaryMessage::ScmRights(files)), "there is space for two");
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(files)), "there is space for four");
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     sendmsg(socket, &[IoSlice::new(text)], &mut ancillary, flags).map(drop)
 }
@@ -53,29 +54,37 @@ fn receive_up_to<const N: usize>(
     flags: RecvFlags,
 ) -> rustix::io::Result<Got<N>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space[..rustix::cmsg_space!(ScmRights(N))]);
     let mut parts = [IoSliceMut::new(text)];
     let got = recvmsg(socket, &mut parts, &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
     let rights = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(rights) => Some(rights),
         _ => None,
     });
-    let mut files = [const { None }; N];
-    for (place, file) in files.iter_mut().zip(rights.flatten()) {
-        *place = Some(file);
-    }
-    Ok((got.bytes, files, got.flags.contains(ReturnFlags::CTRUNC)))
+    let mut rights = rights.flatten();
+    let files = [(); N].map(|()| rights.next());
+    // The space is for one more where it happens to be aligned.
+    let is_cut = got.flags.contains(ReturnFlags::CTRUNC) || rights.next().is_some();
+    Ok((got.bytes, files, is_cut))
 }
 
-/// Waits for a message with two descriptors, which forked children inherit; of a message with more
-/// it returns none. Fails with `MFILE` if this process has no room for them.
-pub fn receive_two(
+/// Waits for a message with up to `N` descriptors, which forked children inherit; of a message with
+/// more it returns none. Fails with `MFILE` if this process has no room for `N`. The message stays
+/// then, unless another thread takes the last room at that moment.
+pub fn receive_all<const N: usize>(
     socket: BorrowedFd,
     text: &mut [u8],
-) -> rustix::io::Result<(usize, [Option<OwnedFd>; 2])> {
+) -> rustix::io::Result<(usize, [Option<OwnedFd>; N])> {
+    // Waits for the message, which others may receive first.
+    recv(socket, &mut [0; 1][..], RecvFlags::PEEK)?;
+    for room in [(); N].map(|()| copy_of(socket)) {
+        room?;
+    }
     match receive_up_to(socket, text, RecvFlags::empty())? {
         (count, files, false) => Ok((count, files)),
-        (count, [Some(_), Some(_)], true) => Ok((count, [None, None])),
+        (count, files, true) if files.iter().all(Option::is_some) => {
+            Ok((count, [const { None }; N]))
+        }
         _ => Err(Errno::MFILE),
     }
 }
@@ -88,10 +97,22 @@ pub fn receive(
     socket: BorrowedFd,
     text: &mut [u8],
 ) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
+    // Only memory files have seals, and closing one never waits.
+    let is_memory = |file: &ParentOnly| file.here().and_then(rustix::fs::fcntl_get_seals).is_ok();
+    receive_one(socket, text, is_memory)
+}
+
+/// As [`receive`], for a message that may bring one descriptor, if it `is_right`. The caller does
+/// not close another one: it may have been made to be slow to close.
+pub fn receive_one(
+    socket: BorrowedFd,
+    text: &mut [u8],
+    is_right: impl Fn(&ParentOnly) -> bool,
+) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     let (mut bytes, mut is_cut) = (0, false);
     // A fork cannot come in between, so no child has what came.
-    let files = ParentOnly::make_all::<MOST_FILES, io::Error>(|| {
+    let files = ParentOnly::make_all::<2, io::Error>(|| {
         let files;
         (bytes, files, is_cut) = receive_up_to(socket, text, flags)?;
         Ok(files)
@@ -101,14 +122,13 @@ pub fn receive(
     if is_cut && count == 0 {
         return Err(Errno::MFILE);
     }
-    // Only memory files have seals, and closing one never waits.
-    let is_memory = |file: &ParentOnly| file.here().and_then(rustix::fs::fcntl_get_seals).is_ok();
-    if is_cut || count > 1 || !files.iter().flatten().all(is_memory) {
+    if is_cut || count > 1 || !files.iter().flatten().all(is_right) {
         files.into_iter().flatten().for_each(close_later);
         return Err(Errno::BADMSG);
     }
-    // Taking the message closes its own copies only: `files` keeps the memory open.
-    recv(socket, &mut [0; 0][..], RecvFlags::DONTWAIT)?;
+    // Taking the message closes its own copies only: `files` keeps what came open. As many bytes
+    // are taken, since the socket may be a stream.
+    recv(socket, &mut text[..bytes], RecvFlags::DONTWAIT)?;
     Ok((bytes, files.iter_mut().find_map(Option::take)))
 }
 

@@ -22,8 +22,13 @@ pub(crate) struct MemberFront {
 }
 
 impl MemberFront {
-    pub(crate) fn new(faults: ParentOnly, base: u64, bytes: u64) -> std::io::Result<MemberFront> {
-        let faults = ServedFaults::received(faults)?;
+    /// Takes the descriptor that a member sent, unless it is none of faults.
+    pub(crate) fn new(
+        sent: &mut Option<ParentOnly>,
+        base: u64,
+        bytes: u64,
+    ) -> std::io::Result<MemberFront> {
+        let faults = ServedFaults::received(sent)?;
         Ok(MemberFront { faults, base, bytes, gone: AtomicBool::new(false) })
     }
 

@@ -23,10 +23,10 @@ fn claimed() -> MutexGuard<'static, HashSet<EndKey>> {
 
 /// The right to be the writer or the reader of a memory. Dropping it gives the right back.
 #[derive(Debug)]
-struct Claim(EndKey);
+pub struct Claim(EndKey);
 
 impl Claim {
-    fn new(memory: BorrowedFd, role: Role) -> Result<Claim> {
+    pub fn new(memory: BorrowedFd, role: Role) -> Result<Claim> {
         let object = if role == Role::Writer { "a writer" } else { "a reader" };
         let stat = rustix::fs::fstat(memory).map_err(|cause| Error::os("open", object, cause))?;
         let key = (stat.st_dev, stat.st_ino, role);
@@ -55,6 +55,10 @@ pub struct ClaimedFile {
 impl ClaimedFile {
     pub fn new(file: ParentOnly, role: Role) -> Result<ClaimedFile> {
         let here = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
-        Ok(ClaimedFile { _claim: Claim::new(here, role)?, file })
+        Ok(ClaimedFile::of(Claim::new(here, role)?, file))
+    }
+
+    pub fn of(claim: Claim, file: ParentOnly) -> ClaimedFile {
+        ClaimedFile { file, _claim: claim }
     }
 }

@@ -87,21 +87,22 @@ pub struct DuplexHandle {
 }
 
 impl DuplexHandle {
-    /// Sends the handle over a connected unix socket, in two messages.
+    /// Sends the handle over a connected unix socket, in one message and without waiting.
     ///
     /// # Errors
-    /// Those of [`Handle::send`].
+    /// Those of sendmsg(2), also if the socket is full. [`ErrorKind::Invalid`]: it is not made of a
+    /// writer and a reader.
     pub fn send(self, over: impl AsFd) -> Result<()> {
-        self.writer.send(&over)?;
-        self.reader.send(over)
+        Handle::send_both(self.writer, self.reader, over.as_fd())
     }
 
     /// Receives a handle from a connected unix socket.
     ///
     /// # Errors
-    /// Those of [`Handle::receive`].
+    /// Those of recvmsg(2); the message is not the handle of a channel.
     pub fn receive(over: impl AsFd) -> Result<DuplexHandle> {
-        Ok(DuplexHandle { writer: Handle::receive(&over)?, reader: Handle::receive(over)? })
+        let (writer, reader) = Handle::receive_both(over.as_fd())?;
+        Ok(DuplexHandle { writer, reader })
     }
 }
 
@@ -175,7 +176,8 @@ impl RecordDuplex {
     ///
     /// # Errors
     /// [`ErrorKind::Closed`]: the other side has closed or died. Those of [`RecordWriter::send`]
-    /// and [`RecordReader::receive`].
+    /// and [`RecordReader::receive`]. After [`ErrorKind::TooSmall`] the reply is still there:
+    /// receive it before the next request.
     pub fn request(&mut self, request: &[u8], reply: &mut [u8]) -> Result<usize> {
         self.request_until(request, reply, Until::Ever)
     }

@@ -25,6 +25,11 @@ pub trait Ring: Sized + Debug + Send {
     /// Records the position, before the end is handed on or closed.
     fn leave(&mut self, _: &Map) {}
 
+    /// Whether a reader has taken all from this memory, and the pipe goes on in the next one.
+    fn has_drained(&mut self, _: &Map) -> bool {
+        false
+    }
+
     /// Whether a reader has something to read, or a writer has that much room or no reader.
     fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool>;
 
@@ -84,7 +89,8 @@ impl<R: Ring> Endpoint<R> {
     pub fn into_handle(mut self) -> Result<Handle> {
         let (end, ring) = self.parts()?;
         ring.leave(&end.map);
-        end.hand_on()
+        let has_drained = ring.has_drained(&end.map);
+        end.hand_on(has_drained)
     }
 
     /// Both parts. Fails in a forked child.

@@ -6,7 +6,7 @@ use crate::memory::Map;
 use crate::pipe::connection::Role;
 use crate::pipe::options::{Options, Resolved};
 use crate::pipe::storage::{copy_of, make_memory, open_kind};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::io::FdFlags;
 use std::sync::Arc;
 use weir_ring::layout;
@@ -57,6 +57,10 @@ impl Half {
     }
 }
 
+fn no_channel(kind: ErrorKind, operation: &'static str) -> Error {
+    Error::new(kind, operation, "a channel", "it is not a writer and a reader")
+}
+
 pub(crate) fn forked_meanwhile() -> Error {
     Error::new(ErrorKind::Forked, "hand on", "an end", "the process was forked meanwhile")
 }
@@ -82,6 +86,8 @@ impl Halves {
 /// The text of a message that brings an end.
 const WRITER: &[u8] = b"weir-writer";
 const READER: &[u8] = b"weir-reader";
+/// The text of a message that brings both ends of a side of a channel.
+const CHANNEL: &[u8] = b"weir-channel";
 
 impl Handle {
     pub(crate) fn new(role: Role, memory: OwnedFd, socket: OwnedFd) -> Handle {
@@ -152,10 +158,10 @@ impl Handle {
     /// Those of recvmsg(2); the message is not a handle.
     pub fn receive(over: impl AsFd) -> Result<Handle> {
         let mut text = [0; 32];
-        let (count, files) = passing::receive_two(over.as_fd(), &mut text)
-            .map_err(|cause| Error::os("receive", "an end", cause))?;
+        let (count, files) = passing::receive_all(over.as_fd(), &mut text)
+            .map_err(|cause| Error::os("receive", "a handle", cause))?;
         let why = "the message is not a handle";
-        let refused = || Error::new(ErrorKind::Corrupt, "receive", "an end", why);
+        let refused = || Error::new(ErrorKind::Corrupt, "receive", "a handle", why);
         let role = match &text[..count] {
             WRITER => Role::Writer,
             READER => Role::Reader,
@@ -163,6 +169,32 @@ impl Handle {
         };
         let [Some(memory), Some(socket)] = files else { return Err(refused()) };
         Ok(Handle::new(role, memory, socket))
+    }
+
+    /// Sends the writer and the reader of one side of a channel, in one message: a message of each
+    /// would leave the other side with one of them where there is room for one only.
+    pub(crate) fn send_both(writer: Handle, reader: Handle, over: BorrowedFd) -> Result<()> {
+        let Handle { role: Role::Writer, memory: to, socket: there } = &writer else {
+            return Err(no_channel(ErrorKind::Invalid, "hand on"));
+        };
+        let Handle { role: Role::Reader, memory: from, socket: back } = &reader else {
+            return Err(no_channel(ErrorKind::Invalid, "hand on"));
+        };
+        passing::send(over, CHANNEL, &[to, there, from, back].map(AsFd::as_fd))
+            .map_err(|cause| Error::os("hand on", "a channel", cause))
+    }
+
+    /// Receives what [`Handle::send_both`] has sent.
+    pub(crate) fn receive_both(over: BorrowedFd) -> Result<(Handle, Handle)> {
+        let mut text = [0; 32];
+        let (count, files) = passing::receive_all(over, &mut text)
+            .map_err(|cause| Error::os("receive", "a channel", cause))?;
+        match files {
+            [Some(to), Some(there), Some(from), Some(back)] if &text[..count] == CHANNEL => {
+                Ok((Handle::writer(to, there), Handle::reader(from, back)))
+            }
+            _ => Err(no_channel(ErrorKind::Corrupt, "receive")),
+        }
     }
 
     /// Takes the descriptors away from forked children, and maps the memory.

@@ -1,10 +1,10 @@
 //! The options of pipes and their ends, and how the defaults complete them.
 
 use super::defaults::{Settings, out_of_range, policy_caches};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory;
 use crate::park::Waiting;
-use weir_policy::pipe::{Levers, PipeShape};
+use weir_policy::pipe::{Levers, OutOfRange, PipeShape};
 
 /// The options of an end.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +86,11 @@ impl Options {
 
     /// Fills in what is not set.
     pub(crate) fn resolve(&self) -> Result<Resolved> {
+        self.resolve_or(out_of_range)
+    }
+
+    /// As [`Options::resolve`]; `refused` makes the error for a size that is out of its range.
+    pub(crate) fn resolve_or(&self, refused: fn(OutOfRange) -> Error) -> Result<Resolved> {
         let settings = Settings::in_force()?;
         let end = &self.end;
         let mut levers = settings.levers();
@@ -100,7 +105,7 @@ impl Options {
         );
         let shape = PipeShape::fitted(memory::page_bytes(), capacity, asked, usual);
         let (waiting, most_bytes) = (end.waiting, end.most_bytes);
-        Ok(Resolved { shape: shape.map_err(out_of_range)?, levers, dirties, waiting, most_bytes })
+        Ok(Resolved { shape: shape.map_err(refused)?, levers, dirties, waiting, most_bytes })
     }
 }
 
@@ -146,7 +151,8 @@ impl ReaderOptions {
         self
     }
 
-    /// Sets how long a streaming reader that has run dry lets the writer run ahead; 0: never.
+    /// Sets how long a streaming reader that has run dry lets the writer run ahead, at most 1 ms;
+    /// 0: never.
     pub fn backoff_ns(mut self, ns: u64) -> ReaderOptions {
         self.0.backoff_ns = Some(ns);
         self

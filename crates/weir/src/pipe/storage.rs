@@ -5,9 +5,10 @@ use super::defaults::out_of_range;
 use super::options::Resolved;
 use crate::connect::passing;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{self, Extent, Map, Use};
+use crate::memory::{self, Extent, HeaderPage, Map, Use};
 use std::sync::Arc;
 use weir_policy::pipe::PipeShape;
+use weir_ring::account::Account;
 use weir_ring::layout::{self, PipeHeader};
 use weir_ring::primitive::Ordering;
 use weir_ring::{Corrupt, RingMemory};
@@ -24,27 +25,55 @@ pub fn make_memory(kind: u32, resolved: &Resolved) -> Result<(ParentOnly, Arc<Ma
 
 /// Opens received memory, which must be of this kind.
 pub fn open_kind(file: &ParentOnly, kind: u32) -> Result<Arc<Map>> {
-    let file = file.here().map_err(|cause| Error::os("open", "memory", cause))?;
     // The ends of a port's rings are never handed on.
-    let how = if kind == layout::MESSAGE { Use::ForGood } else { Use::Movable };
-    let map = memory::open(file, how)?;
+    let (how, what) = match kind {
+        layout::STREAM => (Use::Movable, "a stream"),
+        layout::MESSAGE => (Use::ForGood, "a ring of a port"),
+        _ => (Use::Movable, "a record pipe"),
+    };
+    let map = open_any(file, how)?;
     if map.extent().kind != kind {
-        let what = if kind == layout::STREAM { "a stream" } else { "a record pipe" };
         return Err(Error::new(ErrorKind::Invalid, "open", what, "the memory is of another kind"));
     }
     Ok(Arc::new(map))
 }
 
-/// Opens received memory for the reader of this one, which is of this kind. It must be the next
+fn open_any(file: &ParentOnly, how: Use) -> Result<Map> {
+    memory::open(file.here().map_err(|cause| Error::os("open", "memory", cause))?, how)
+}
+
+/// Opens received memory for the reader of this one. It must be of the same kind, and the next
 /// generation.
-pub fn open_next(file: &ParentOnly, kind: u32, this: &Map) -> Result<(Arc<Map>, PipeShape)> {
-    let map = open_kind(file, kind)?;
-    if map.extent().generation != this.extent().generation + 1 {
-        let why = "its new memory does not follow the present one";
-        return Err(Error::new(ErrorKind::Corrupt, "read from", "the pipe", why));
+pub fn open_next(file: &ParentOnly, this: &Map) -> Result<(Arc<Map>, PipeShape)> {
+    let map = open_any(file, Use::Movable)?;
+    if !follows(map.extent(), this) {
+        return Err(not_next("its new memory does not follow the present one"));
     }
     let shape = PipeShape::new(memory::page_bytes(), map.extent().ring_bytes, None, None);
-    Ok((map, shape.map_err(out_of_range)?))
+    Ok((Arc::new(map), shape.map_err(out_of_range)?))
+}
+
+fn follows(next: Extent, this: &Map) -> bool {
+    let this = this.extent();
+    next.kind == this.kind && next.generation == this.generation + 1
+}
+
+/// Copies what the reader of this memory has counted to the next one, which it does not map.
+/// Returns false if that is not the next one.
+pub fn copy_account(file: &ParentOnly, this: &Map) -> bool {
+    let Some(file) = file.get() else { return false };
+    if !memory::inspect(file).is_ok_and(|next| follows(next, this)) {
+        return false;
+    }
+    if let Ok(page) = HeaderPage::to_write(file) {
+        Account::read(&this.header().reader_account).write(&page.header().reader_account);
+    }
+    true
+}
+
+/// The error of a reader that cannot go on in the memory that its writer sent.
+pub fn not_next(why: &'static str) -> Error {
+    Error::new(ErrorKind::Corrupt, "read from", "the pipe", why)
 }
 
 pub fn copy_of(file: &ParentOnly) -> Result<ParentOnly> {

@@ -120,8 +120,15 @@ impl Poll {
         Ok(Poll { epoll, watched, rung })
     }
 
+    /// Fails in a forked child, which has the same epoll: what it did there, its parent would feel.
+    pub fn check_here(&self) -> Result<()> {
+        let is_here = self.watched.get().is_some();
+        is_here.then_some(()).ok_or_else(|| Error::forked("wait for", "descriptors"))
+    }
+
     /// Adds a descriptor. Returns false if it cannot be polled.
     pub fn add(&self, file: &OwnedFd, id: u64, events: EventFlags) -> Result<bool> {
+        self.check_here()?;
         match epoll::add(&self.epoll, file, EventData::new_u64(id), events) {
             Ok(()) => Ok(true),
             Err(Errno::PERM) => Ok(false),
@@ -132,7 +139,7 @@ impl Poll {
     /// Removes a descriptor. Closing it would not do: epoll keeps its entry while another
     /// descriptor keeps the file open.
     pub fn remove(&self, file: &OwnedFd) {
-        let _ = epoll::delete(&self.epoll, file);
+        let _ = self.check_here().map(|()| epoll::delete(&self.epoll, file));
     }
 }
 

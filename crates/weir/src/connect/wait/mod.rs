@@ -265,7 +265,7 @@ impl<'a, T: Clone> Wait<'a, T> {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: the key is not of this wait, or its end was removed. The kernel has
-    /// no memory left.
+    /// no memory left. [`ErrorKind::Forked`].
     pub fn want<E>(&mut self, key: Key<E>, bytes: impl Into<Option<usize>>) -> Result<()> {
         let place = self.place(key).ok_or_else(|| {
             Error::new(ErrorKind::Invalid, "wait for", "an end", "the key is not of this wait")
@@ -276,6 +276,7 @@ impl<'a, T: Clone> Wait<'a, T> {
             Waited::Descriptor { file, events, .. } => (Some(file), *events),
         };
         if let (Some(file), Some(poll)) = (file, &self.poll) {
+            poll.check_here()?;
             match (entry.wanted, bytes) {
                 (Some(_), None) => poll.remove(file),
                 (None, Some(_)) => drop(poll.add(file, entry.id, events)?),
@@ -394,6 +395,7 @@ impl<'a, T: Clone> Wait<'a, T> {
     }
 
     fn sleep_unless_ready(&mut self, until: Until, is_first: bool) -> Result<()> {
+        self.poll.as_ref().map_or(Ok(()), Poll::check_here)?;
         // Acquire: pairs with the Release in `Rung::note`.
         let rung =
             self.poll.as_ref().map(|poll| (&poll.rung.0, poll.rung.0.load(Ordering::Acquire)));

@@ -38,7 +38,8 @@ impl<E: Waitable> Pollable<E> {
     /// Takes an end and makes its descriptor.
     ///
     /// # Errors
-    /// The kernel has no descriptors left. [`Forked`](crate::ErrorKind::Forked).
+    /// The kernel has no descriptors left. [`Forked`](crate::ErrorKind::Forked). The end is dropped
+    /// then.
     pub fn new(mut end: E) -> Result<Pollable<E>> {
         let copied = end.descriptor_to_poll()?.try_clone_to_owned();
         let descriptor = copied.map_err(|cause| Error::os("poll", "an end", cause))?;

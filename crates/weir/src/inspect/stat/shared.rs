@@ -3,6 +3,7 @@
 use super::beginning::HeaderCopy;
 use super::each_memory;
 use std::mem::offset_of;
+use weir_policy::sort;
 use weir_ring::account::ParticipantLine;
 use weir_ring::board::Board;
 use weir_ring::cluster::{self, Cluster, ClusterLine};
@@ -146,7 +147,7 @@ pub fn mpxes() -> Vec<MpxStat> {
     });
     let with_holders = found.into_iter().map(|(stat, holders)| MpxStat { holders, ..stat });
     let mut found: Vec<MpxStat> = with_holders.collect();
-    found.sort_unstable_by_key(|stat| (stat.socket, !stat.is_owner, stat.inode));
+    sort::by_key(&mut found, |stat| (stat.socket, !stat.is_owner, stat.inode));
     found
 }
 

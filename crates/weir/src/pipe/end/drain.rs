@@ -13,10 +13,11 @@ use weir_ring::primitive::{AtomicU32, Ordering, fence};
 /// The largest error number.
 const MOST_ERRNO: u32 = 4095;
 
-/// The reader's last report of [`say_trouble`].
-pub fn trouble(header: &PipeHeader) -> u64 {
+/// The reader's last report of [`say_trouble`]: its number, and the error number.
+fn trouble(header: &PipeHeader) -> (u32, u32) {
     // Acquire: pairs with the Release in `say_trouble`.
-    header.reader_sleep.trouble.load(Ordering::Acquire)
+    let word = header.reader_sleep.trouble.load(Ordering::Acquire);
+    ((word >> 32) as u32, word as u32)
 }
 
 /// Reports that the reader cannot spill. `number` counts the reports, `fault` is the error number.
@@ -82,26 +83,66 @@ pub fn say_full(line: &SleepLine) {
 }
 
 /// The reports of a reader that cannot spill, of which the writer has seen some.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct SpillReports {
     seen: u32,
 }
 
 impl SpillReports {
+    /// Whether the last report is new to the writer. Only its number counts: a word that changed
+    /// otherwise would be something to do for a call that then finds nothing.
+    pub fn has_new_one(&self, header: &PipeHeader) -> bool {
+        self.is_new(trouble(header).0)
+    }
+
+    fn is_new(&self, number: u32) -> bool {
+        number != 0 && number != self.seen
+    }
+
     /// Returns the error of the last report, if it is new to the writer. The report is not trusted:
     /// an impossible one is [`Corrupt`].
     pub fn new_one(
         &mut self,
         header: &PipeHeader,
     ) -> Option<std::result::Result<io::Error, Corrupt>> {
-        let word = trouble(header);
-        let (number, fault) = ((word >> 32) as u32, word as u32);
-        if number == 0 || std::mem::replace(&mut self.seen, number) == number {
+        let (number, fault) = trouble(header);
+        if !self.is_new(number) {
             return None;
         }
+        self.seen = number;
         Some(match (1..=MOST_ERRNO).contains(&fault) {
             true => Ok(io::Error::from_raw_os_error(fault as i32)),
             false => Err(Corrupt("the error number of its reader")),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A writer that waited was told of any other word, also of one that is no report: a reader
+    /// that went on changing it kept a call from its end. A report that came after the writer had
+    /// looked for one, and before it kept the word to compare with, was never told.
+    #[test]
+    fn a_report_is_new_by_its_number_until_it_is_taken() {
+        let (header, mut reports) = (PipeHeader::default(), SpillReports::default());
+        assert!(!reports.has_new_one(&header) && reports.new_one(&header).is_none());
+        for (number, fault) in [(1, 28), (2, 5), (u32::MAX, 28)] {
+            say_trouble(&header, number, fault);
+            assert!(reports.has_new_one(&header));
+            let error = reports.new_one(&header).expect("new").expect("a number of an error");
+            assert_eq!(error.raw_os_error(), Some(fault));
+            for (number, fault) in [(number, fault), (number, 1), (0, fault), (0, 0)] {
+                say_trouble(&header, number, fault);
+                assert!(!reports.has_new_one(&header), "{number} {fault}");
+                assert!(reports.new_one(&header).is_none());
+            }
+        }
+        say_trouble(&header, 3, 4096);
+        assert!(
+            reports.has_new_one(&header)
+                && reports.new_one(&header).is_some_and(|one| one.is_err())
+        );
     }
 }

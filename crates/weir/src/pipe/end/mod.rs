@@ -6,9 +6,9 @@ use crate::park::doorbell::Doorbell;
 use crate::park::{HeadStart, Parked, QuickLooks, Spinner, Until, barrier};
 use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::{Connection, Role};
-use crate::pipe::handle::{Half, Handle, forked_meanwhile};
+use crate::pipe::handle::Half;
 use crate::pipe::options::{EndOptions, Resolved};
-use crate::pipe::storage::{corrupt, open_kind, open_next};
+use crate::pipe::storage::{corrupt, open_kind};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use weir_sys::forks::ParentOnly;
 mod dirtying;
 pub mod drain;
 mod fences;
+mod moving;
 mod tuning;
 
 use dirtying::Dirtying;
@@ -229,6 +230,11 @@ impl End {
         })
     }
 
+    /// The reports of the reader that this end has seen.
+    pub fn spill_reports(&self) -> SpillReports {
+        self.spill_reports
+    }
+
     /// Makes the last such error new again.
     pub fn tell_trouble_again(&mut self) {
         self.spill_reports = SpillReports::default();
@@ -412,24 +418,6 @@ impl End {
         self.announce(sleep::POLLING);
     }
 
-    /// Opens the memory that follows this one. The writer has announced that it sent it.
-    pub fn next_memory(&mut self, kind: u32) -> Result<(ParentOnly, Arc<Map>, PipeShape)> {
-        let file = self.arrived.take().or_else(|| self.life.take_messages());
-        let wrong = |why: &'static str| self.error(ErrorKind::Corrupt, why);
-        let file = file.ok_or_else(|| match self.life.is_broken() {
-            true => wrong("its new memory is not a file that can be sealed"),
-            false => wrong("its new memory did not come"),
-        })?;
-        match open_next(&file, kind, &self.map) {
-            Ok((map, shape)) => Ok((file, map, shape)),
-            Err(error) => {
-                // What is in it is not lost: it may be that only memory lacks, and only for now.
-                self.arrived = Some(file);
-                Err(error)
-            }
-        }
-    }
-
     pub fn memory(&self) -> Result<BorrowedFd<'_>> {
         self.file.as_ref().and_then(|own| own.file.get()).ok_or_else(|| self.elsewhere())
     }
@@ -459,32 +447,10 @@ impl End {
         self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(|| self.elsewhere())
     }
 
-    pub fn move_to(&mut self, file: ParentOnly, map: Arc<Map>, shape: PipeShape) -> Result<()> {
-        self.file = Some(ClaimedFile::new(file, self.role)?);
-        self.life.move_to(map.clone());
-        let account = self.account();
-        self.map = map;
-        account.write(self.account_line());
-        self.shape = shape;
-        self.tuning.forget_seen();
-        self.introduce();
-        Ok(())
-    }
-
     pub fn close(&self) {
         // Release: pairs with the Acquire in `has_closed`.
         self.role.sleep(self.header()).closed.store(1, Ordering::Release);
         self.wake_other(|_| true);
-    }
-
-    /// Gives the end up and returns its two descriptors.
-    pub fn hand_on(&mut self) -> Result<Handle> {
-        self.fences.give_back(self.role.sleep(self.map.header()));
-        let memory = self.file.take().and_then(|mut own| own.file.take());
-        let memory = memory.ok_or_else(forked_meanwhile)?;
-        let socket = self.life.take_socket().ok_or_else(forked_meanwhile)?;
-        self.handed_on = true;
-        Ok(Handle::new(self.role, memory, socket))
     }
 
     /// Whether this process has the end, and has to close it.

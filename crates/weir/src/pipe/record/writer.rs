@@ -1,7 +1,7 @@
 //! The writer of a record pipe.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Map, ViewMut};
+use crate::memory::{Map, SharedPage, ViewMut};
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
 use crate::pipe::end::{End, LOOK_EVERY, WaitOutcome, drain};
@@ -9,6 +9,7 @@ use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
 use weir_ring::account::raise;
+use weir_ring::board::Board;
 use weir_ring::layout::RECORD;
 use weir_ring::primitive::Ordering;
 use weir_ring::{Area, Corrupt, RingMemory, record};
@@ -286,8 +287,7 @@ impl Endpoint<record::RecordWriter> {
             let fits = ring.has_room(map, needed).map_err(fail)?;
             // This end has announced that it waits, so the draining thread sees whose ring is full.
             if !fits {
-                let header = &map.header().reader_sleep;
-                drain::say_full(board.as_ref().map_or(header, |board| &board.words().sleep));
+                say_full(board.as_deref(), map);
             }
             Ok(fits)
         };
@@ -325,12 +325,22 @@ impl Ring for record::RecordWriter {
 
     fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool> {
         let fits = self.has_room(&*end.map, self.footprint(wanted as usize));
-        Ok(fits.map_err(|c| corrupt(Role::Writer, c))? || end.is_gone())
+        let fits = fits.map_err(|c| corrupt(Role::Writer, c))?;
+        if !fits {
+            say_full(end.life.page().as_deref(), &end.map);
+        }
+        Ok(fits || end.is_gone())
     }
 
     fn want(&mut self, end: &End, wanted: u64) {
         say_wanted(end, self, self.footprint(wanted as usize));
     }
+}
+
+/// Has the ring drained, if its reader is elastic: by a port's board, or by the ring itself.
+fn say_full(board: Option<&SharedPage<Board>>, map: &Map) {
+    let header = &map.header().reader_sleep;
+    drain::say_full(board.map_or(header, |board| &board.words().sleep));
 }
 
 /// Publishes the writer's position, and what room it waits for in the ring and in the arena.

@@ -7,7 +7,7 @@ use crate::pipe::connection::Role;
 use crate::pipe::end::{End, WaitOutcome, drain::has_moved};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::ReaderOptions;
-use crate::pipe::storage::corrupt;
+use crate::pipe::storage::{corrupt, not_next};
 use std::io;
 use weir_ring::account::raise;
 use weir_ring::layout::STREAM;
@@ -154,14 +154,12 @@ impl Endpoint<StreamReader> {
 
     /// Moves to the memory that follows this one, which is drained.
     fn follow(&mut self) -> Result<()> {
-        let end = &mut self.end;
-        let (file, map, shape) = end.next_memory(STREAM)?;
-        let position = end.map.header().reader.position.load(Ordering::Relaxed);
-        end.move_to(file, map.clone(), shape)?;
-        self.ring = StreamReader::resume(&*map).map_err(|c| corrupt(Role::Reader, c))?;
-        if self.ring.position() != position {
-            return Err(self.end.error(ErrorKind::Corrupt, "its new memory begins elsewhere"));
-        }
+        let position = self.ring.position();
+        self.ring = self.end.follow(|map| {
+            let ring = StreamReader::resume(map).map_err(|c| corrupt(Role::Reader, c))?;
+            let follows = ring.position() == position;
+            follows.then_some(ring).ok_or_else(|| not_next("its new memory begins elsewhere"))
+        })?;
         Ok(())
     }
 
@@ -182,6 +180,11 @@ impl Ring for StreamReader {
 
     fn resume(map: &Map) -> std::result::Result<StreamReader, Corrupt> {
         StreamReader::resume(map)
+    }
+
+    fn has_drained(&mut self, map: &Map) -> bool {
+        // Looked at after the announcement: the last bytes came before it.
+        has_moved(map.header()) && self.available(map, 1) == Ok(0)
     }
 
     fn is_ready(&mut self, end: &End, _: u64) -> Result<bool> {

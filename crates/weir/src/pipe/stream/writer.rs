@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{self, Extent, Map};
 use crate::park::{Timeout, Until};
+use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::Role;
 use crate::pipe::defaults::out_of_range;
 use crate::pipe::end::{End, WaitOutcome, drain};
@@ -140,10 +141,10 @@ impl Endpoint<StreamWriter> {
             if let Some(error) = end.new_trouble() {
                 return Err(error);
             }
-            let told = drain::trouble(end.header());
+            let told = end.spill_reports();
             let mut look = |map: &Map| {
                 let room = ring.room(map, wanted).map_err(fail)? >= wanted;
-                Ok(room || drain::trouble(map.header()) != told)
+                Ok(room || told.has_new_one(map.header()))
             };
             if until == Until::Now {
                 end.arm();
@@ -199,12 +200,14 @@ impl Endpoint<StreamWriter> {
         let (ring_bytes, arena_bytes) = (shape.capacity_bytes(), 0);
         let (file, new) =
             memory::create(Extent { kind: STREAM, ring_bytes, arena_bytes, generation })?;
-        let new = Arc::new(new);
         say_shape(new.header(), shape);
         let position = ring.position();
         new.header().writer.position.store(position, Ordering::Relaxed);
         new.header().reader.position.store(position, Ordering::Relaxed);
-        let sent = file.here().and_then(|file| end.life.send_next(file));
+        // What can fail is done before the reader hears of the memory, and may write there.
+        let file = ClaimedFile::new(file, Role::Writer)?;
+        let resumed = StreamWriter::resume(&new).map_err(fail)?;
+        let sent = file.file.here().and_then(|file| end.life.send_next(file));
         sent.map_err(|cause| match cause {
             Errno::AGAIN => end.error(ErrorKind::WouldBlock, "the reader has not followed yet"),
             cause => Error::os("resize", "the pipe", cause),
@@ -213,8 +216,8 @@ impl Endpoint<StreamWriter> {
         old.header().writer.moved.store(generation, Ordering::Release);
         end.wake_other(|_| true);
         drain::say_full(&end.header().reader_sleep);
-        end.move_to(file, new.clone(), shape)?;
-        *ring = StreamWriter::resume(&*new).map_err(fail)?;
+        end.move_to(file, Arc::new(new), shape);
+        *ring = resumed;
         // There is more room now, of which no reader tells.
         end.acted();
         Ok(())

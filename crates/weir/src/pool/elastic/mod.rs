@@ -128,6 +128,7 @@ impl ElasticReader {
     }
 
     fn read_until(&mut self, buffer: &mut [u8], until: Until) -> Result<usize> {
+        self.ring.check_here()?;
         loop {
             match self.backlog.try_read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}

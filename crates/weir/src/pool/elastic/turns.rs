@@ -103,12 +103,16 @@ pub struct Turns<D: Drainable> {
 }
 
 impl<D: Drainable> Turns<D> {
+    /// Fails in a forked child.
+    pub fn check_here(&self) -> Result<()> {
+        let is_here = self.pool.is_here();
+        is_here.then_some(()).ok_or_else(|| Error::forked("read from", D::OBJECT))
+    }
+
     /// Locks the rings for the reader.
     pub fn enter(&self) -> Result<MutexGuard<'_, D>> {
-        if !self.pool.is_here() {
-            // The thread may have had the lock at the fork, and then nobody releases it here.
-            return Err(Error::forked("read from", D::OBJECT));
-        }
+        // The thread may have had the lock at the fork, and then nobody releases it in the child.
+        self.check_here()?;
         // Relaxed, both: a hint, which makes the thread leave the rings soon.
         self.wants.fetch_add(1, Ordering::Relaxed);
         let rings = self.lock();

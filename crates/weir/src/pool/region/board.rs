@@ -18,9 +18,14 @@ impl AccountPage {
     pub(super) fn new(region_bytes: u64) -> Option<AccountPage> {
         let (file, page) = SharedPage::<PagingBoard>::create().ok()?;
         // Relaxed, here and below: numbers that readers take one by one.
-        page.words().region_bytes.store(region_bytes, Relaxed);
         page.words().pid.store(std::process::id(), Relaxed);
-        Some(AccountPage { _file: file, page })
+        let board = AccountPage { _file: file, page };
+        board.say_length(region_bytes);
+        Some(board)
+    }
+
+    pub(super) fn say_length(&self, region_bytes: u64) {
+        self.page.words().region_bytes.store(region_bytes, Relaxed);
     }
 
     pub(super) fn publish(&self, budget_bytes: u64, account: &RegionAccount) {

@@ -214,8 +214,7 @@ impl Region {
             let why = format!("{bytes} bytes are out of range: {now} to {most}");
             return Err(Error::new(ErrorKind::Invalid, "grow", "the region", why));
         }
-        let grown = pager.policy().grow(bytes.div_ceil(self.page_bytes) as u32);
-        grown.map_err(|_| Error::os("grow", "the region", rustix::io::Errno::NOMEM))?;
+        pager.grow(bytes.div_ceil(self.page_bytes) as u32)?;
         self.bytes.store(bytes, Ordering::Relaxed);
         Ok(())
     }

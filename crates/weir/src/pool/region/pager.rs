@@ -152,6 +152,16 @@ impl Pager {
         &mut self.policy
     }
 
+    /// Adds empty pages, up to `pages` in all.
+    pub(super) fn grow(&mut self, pages: u32) -> Result<()> {
+        let grown = self.policy.grow(pages);
+        grown.map_err(|_| Error::os("grow", "the region", Errno::NOMEM))?;
+        if let Some(board) = &self.board {
+            board.say_length(u64::from(pages) * self.memory.page_bytes() as u64);
+        }
+        Ok(())
+    }
+
     pub(super) fn transfers(&self) -> &PageTransfers {
         &self.transfers
     }

@@ -185,16 +185,12 @@ impl SharedRegion {
         let is_place =
             |base: &u64| base.is_multiple_of(page_bytes()) && base.checked_add(whole).is_some();
         let base = text.strip_prefix(WORD).and_then(|base| base.trim().parse().ok());
-        let (Some(base), Some(faults)) = (base.filter(is_place), &sent.0) else {
+        let Some(base) = base.filter(is_place).filter(|_| sent.0.is_some()) else {
             let why = "the process on the other side is no member";
             return Err(Error::new(ErrorKind::Corrupt, "admit to", "the region", why));
         };
-        let copy =
-            faults.here().and_then(passing::copy_of).map_err(|cause| failed(cause.into()))?;
-        let member = MemberFront::new(copy, base, whole);
+        let member = MemberFront::new(&mut sent.0, base, whole);
         let member = Arc::new(member.map_err(failed)?);
-        // It is one of the kernel's, which is closed at once.
-        drop(sent.0.take());
         // From here on what it has is protected when it goes.
         self.shared.fronts.add(Arc::clone(&member));
         let socket = Arc::new(socket);
@@ -289,12 +285,12 @@ fn hear(socket: BorrowedFd, operation: &'static str) -> Result<(String, SentFile
         }
     }
     let mut text = [0; 64];
-    let (count, files) = passing::receive_two(socket, &mut text).map_err(failed)?;
-    let text = String::from_utf8_lossy(&text[..count]).into_owned();
-    let [first, second] =
-        files.map(|file| SentFile(file.and_then(|file| ParentOnly::new(file).ok())));
-    drop(second);
-    Ok((text, first))
+    // A message with several descriptors stays in the socket, which is hung up.
+    let (count, file) = match passing::receive_one(socket, &mut text, |_| true) {
+        Err(Errno::BADMSG) => (0, None),
+        received => received.map_err(failed)?,
+    };
+    Ok((String::from_utf8_lossy(&text[..count]).into_owned(), SentFile(file)))
 }
 
 /// Serves the faults of the members until the region ends.
