@@ -5,8 +5,9 @@ use std::fmt::Debug;
 use weir::tune::{Ask, Caches, Habits, Progress, Settings};
 use weir::{
     Account, DuplexHandle, Error, ErrorKind, Flags, Handle, Interest, Key, Listener, Loan, Options,
-    Pollable, Reader, ReaderOptions, RecordDuplex, RecordReader, RecordWriter, Reservation, Sizes,
-    StreamDuplex, Timeout, View, ViewMut, Wait, Waiting, Writer, WriterOptions, pipe, records,
+    Pollable, Port, PortOptions, PortWriter, PortWriterOptions, Reader, ReaderOptions,
+    RecordDuplex, RecordReader, RecordWriter, Reservation, Sizes, StreamDuplex, Timeout, View,
+    ViewMut, Wait, Waiting, Writer, WriterOptions, pipe, records,
 };
 
 fn is_shared<T: Debug + Send + Sync + 'static>() {}
@@ -71,6 +72,18 @@ fn a_call_that_would_have_to_wait_allocates_nothing() {
     look(&mut || writer.try_write(&[0; 8]).map(drop), nothing);
     while sender.try_send(&[0; 60]).is_ok() {}
     look(&mut || sender.try_send(&[0; 60]), nothing);
+    let directory = tempfile::tempdir().expect("a directory");
+    let name = directory.path().join("port");
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let options = PortWriterOptions::new().capacity_bytes(4096);
+    let mut writer = PortWriter::connect(&name, &options).expect("a writer");
+    writer.send(b"x").expect("sent");
+    port.receive(&mut [0; 8]).expect("received");
+    look(&mut || port.receive_timeout(&mut [0; 8], Timeout::Now).map(drop), nothing);
+    look(&mut || port.receive_timeout(&mut [0; 8], late).map(drop), ErrorKind::TimedOut);
+    while writer.try_send(&[0; 60]).is_ok() {}
+    look(&mut || writer.try_send(&[0; 60]), nothing);
+    look(&mut || writer.send_timeout(&[0; 60], late), ErrorKind::TimedOut);
 }
 
 #[test]

@@ -5,12 +5,13 @@ mod common;
 mod exchange;
 
 use exchange::{LONG, exchange};
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use weir::mpx::RecordKind;
 use weir::{Ending, ErrorKind, Mpx, MpxOptions, Timeout};
 
 /// Receives, and panics at the first record of this kind.
-fn panic_at(owner: &mut Mpx, kind: impl Fn(RecordKind) -> bool) {
+fn panic_at(owner: &mut Mpx, mut kind: impl FnMut(RecordKind) -> bool) {
     let caught = catch_unwind(AssertUnwindSafe(|| {
         owner.receive_each_timeout(&mut [0; 4096], LONG, |record| {
             assert!(!kind(record.kind), "the caller's panic");
@@ -77,4 +78,27 @@ fn a_panic_at_a_close_leaves_no_channel_behind() {
     assert_eq!(exchange.owner.channels(), 0);
     let error = peer.send(there, b"x").expect_err("it has ended");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+}
+
+/// The records that were shown before, and the one at which it panics, were received. They were counted
+/// nowhere.
+#[test]
+fn what_was_shown_before_a_panic_is_counted() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (_, there) = exchange.open(&mut peer, "x");
+    for number in 0..5 {
+        assert_eq!(peer.send(there, &[number; 8]).expect("sent"), 8);
+    }
+    let mut shown = 0;
+    panic_at(&mut exchange.owner, |kind| {
+        shown += u64::from(kind == RecordKind::Data);
+        shown == 3
+    });
+    assert_eq!(rest(&mut exchange.owner).len(), 2);
+    let socket = std::fs::metadata(&exchange.name).expect("there");
+    let of = (socket.dev(), socket.ino());
+    let owner = weir::stat::mpxes().into_iter().find(|one| one.is_owner && one.socket == of);
+    let account = owner.expect("the owner").account;
+    assert_eq!((account.records_in, account.bytes_in), (5, 40));
 }

@@ -3,14 +3,20 @@
 mod common;
 #[path = "common/exchange.rs"]
 mod exchange;
+#[path = "common/raw.rs"]
+mod raw;
+#[path = "common/words.rs"]
+mod words;
 
 use exchange::{LONG, drain, exchange, kinds, receive};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weir::mpx::RecordKind;
 use weir::{ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Timeout, Wait, Waitable};
+use words::words_of;
 
 #[test]
 fn a_ping_pong_loses_no_wake_up() {
@@ -236,6 +242,61 @@ fn both_sides_can_be_polled() {
     assert_eq!(kinds(&receive(&mut exchange.owner, 1)), [RecordKind::Close(weir::Ending::Closed)]);
     assert!(drain(&mut exchange.owner).is_empty());
     assert!(!readable(exchange.owner.poll_descriptor().expect("one"), 0));
+}
+
+/// What came on a channel while the channel that it goes to was full is shown after a disconnect. No
+/// call told the descriptor, and who polled waited for ever.
+#[test]
+fn a_polled_owner_is_readable_once_a_full_connection_is_ended() {
+    let mut exchange = exchange();
+    let (mut from, mut to) = (exchange.peer(), exchange.peer());
+    let (first, there) = exchange.open(&mut from, "from");
+    let (second, _) = exchange.open(&mut to, "to");
+    exchange.owner.connect_one_way(first, second).expect("connected");
+    let is_quiet = |owner: &mut Mpx| {
+        drain(owner);
+        !readable(owner.poll_descriptor().expect("one"), 0)
+    };
+    let full = |from: &mut MpxPeer, owner: &mut Mpx| {
+        let sent = from.send(there, &[7; 4096]).expect("sent");
+        drain(owner);
+        sent == 0
+    };
+    common::until("both channels are full", || full(&mut from, &mut exchange.owner));
+    common::until("nothing is to be done", || is_quiet(&mut exchange.owner));
+    assert!(exchange.owner.disconnect(first).expect("there"));
+    assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000), "data is to be shown");
+    assert_eq!(kinds(&drain(&mut exchange.owner))[0], RecordKind::Data);
+}
+
+/// A peer can clear the words by which others know that their owner is polled. A call that was made all
+/// the same now and then looked at all links only after dozens of calls.
+#[test]
+fn a_polled_owner_hears_of_a_peer_whom_another_keeps_from_ringing() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (_, there) = exchange.open(&mut peer, "honest");
+    let socket = std::fs::metadata(&exchange.name).expect("there");
+    let of = (socket.dev(), socket.ino());
+    let found = weir::stat::mpxes().into_iter().find(|one| one.is_owner && one.socket == of);
+    let (pid, descriptor) = found.expect("the owner").holders[0];
+    let board = words_of(&weir::stat::open(pid, descriptor, true).expect("opened"));
+    let spoil = || (2..512).for_each(|at| board.word(at).store(0, Ordering::Relaxed));
+    let is_quiet = |owner: &mut Mpx| {
+        drain(owner);
+        !readable(owner.poll_descriptor().expect("one"), 0)
+    };
+    common::until("nothing is to be done", || is_quiet(&mut exchange.owner));
+    spoil();
+    assert_eq!(peer.send(there, b"x").expect("sent"), 1);
+    spoil();
+    assert!(!readable(exchange.owner.poll_descriptor().expect("one"), 0), "nobody rang");
+    let calls = (0..5).find(|_| {
+        // sleep: as long as a look at all links is due, and not longer for an owner that works.
+        std::thread::sleep(Duration::from_millis(120));
+        kinds(&drain(&mut exchange.owner)) == [RecordKind::Data]
+    });
+    assert!(calls.is_some(), "it came within five calls");
 }
 
 /// A wait counted the words of an mpx when it came and again when it went. One to which another mpx

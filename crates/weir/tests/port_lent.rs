@@ -100,3 +100,17 @@ fn a_look_that_finds_a_part_of_a_message_shows_nothing() {
     });
     assert_eq!((shown.expect("shown"), &seen[..]), (1, &b"two pieces"[..]));
 }
+
+/// The buffer is for messages of several pieces only. The call panicked at one in place that was longer.
+#[test]
+fn a_message_in_place_may_be_longer_than_the_buffer() {
+    let (_directory, name) = place();
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let mut writer = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
+    writer.send(&[7; 5000]).expect("sent");
+    let mut last = [0; 3];
+    let shown = port.lend_each_timeout(&mut [], Timeout::Never, |_, lent| {
+        lent.copy_to(4997, &mut last);
+    });
+    assert_eq!((shown.expect("received"), last), (1, [7; 3]));
+}

@@ -39,6 +39,29 @@ fn in_a_role() {
                 }
             }
         }
+        // Reads, and takes or gives back all its descriptors when it is told to.
+        ["crowded", name] => {
+            limit_descriptors(64);
+            let mut port = Port::create(name, &PortOptions::new()).expect("a port");
+            say(&input, b"up");
+            std::thread::spawn(move || {
+                loop {
+                    let _ = port.receive_timeout(&mut [0; 4096], Duration::from_secs(1));
+                }
+            });
+            let mut taken = Vec::new();
+            loop {
+                match &hear(&input)[..] {
+                    b"take" => {
+                        while let Ok(copy) = rustix::io::dup(&input) {
+                            taken.push(copy);
+                        }
+                    }
+                    _ => taken.clear(),
+                }
+                say(&input, b"done");
+            }
+        }
         // Opens this many writers, and closes them on request.
         ["many", name, count] => {
             let count = count.parse().expect("a number");
@@ -173,4 +196,64 @@ fn what_is_called_for_a_message_may_fork() {
     sends(&mut writer);
     let received = port.receive_timeout(&mut buffer, time).expect("received");
     assert_eq!(received.event, Event::Message { bytes: 2000 });
+}
+
+/// The child that is forked at a message of several pieces, or at the end of a writer, was told that it
+/// had received something.
+#[test]
+fn what_is_called_for_a_message_of_pieces_or_an_end_may_fork() {
+    let (_directory, name) = place();
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let options = PortWriterOptions::new().capacity_bytes(16 << 10);
+    let mut writer = PortWriter::connect(&name, &options).expect("a writer");
+    writer.send(&[7; 8192]).expect("sent");
+    drop(writer);
+    let (mut buffer, time) = (vec![0; 16 << 10], Duration::from_secs(10));
+    for event in [Event::Message { bytes: 8192 }, Event::Closed(Ending::Closed)] {
+        let count = fork_within(|fork| {
+            port.receive_each_timeout(&mut buffer, time, |received, _| {
+                assert_eq!(received.event, event);
+                fork();
+            })
+        });
+        assert_eq!(count, 1);
+    }
+    assert_eq!(port.counts().expect("mine").open, 0);
+}
+
+/// Opens a writer, and sends more than its ring holds: `None` if it is refused.
+fn served(name: &Path) -> Option<PortWriter> {
+    let mut writer = small(name).ok()?;
+    while writer.account().expect("mine").bytes < 8192 {
+        match writer.send_timeout(&[0; 1000], Duration::from_secs(5)).map_err(|why| why.kind()) {
+            Ok(()) => {}
+            Err(ErrorKind::Refused) => return None,
+            Err(kind) => panic!("neither refused nor received: {kind:?}"),
+        }
+    }
+    Some(writer)
+}
+
+/// What a reader keeps to refuse with was lost when it was used, and never came back: from the second
+/// lack on nobody was refused, and writers waited for a reader that had no room for them.
+#[test]
+fn a_reader_that_lacks_descriptors_again_refuses_again() {
+    let (_directory, name) = place();
+    let (mut reader, said) = start(&format!("crowded {}", name.display()));
+    assert_eq!(hear(&said), b"up");
+    let tell = |what: &[u8]| {
+        say(&said, what);
+        assert_eq!(hear(&said), b"done");
+    };
+    // Kept: the end of one would give the reader a descriptor back.
+    let mut open = Vec::new();
+    for round in 0..3 {
+        tell(b"take");
+        assert!(served(&name).is_none(), "round {round}: there is no descriptor");
+        // The descriptor that refused it is taken as well.
+        tell(b"take");
+        tell(b"give back");
+        open.push(served(&name).expect("there is room"));
+    }
+    kill(&mut reader);
 }

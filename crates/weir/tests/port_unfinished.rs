@@ -130,3 +130,26 @@ fn who_never_finishes_is_shut_out_and_others_go_on() {
     assert!(!ends.is_empty() && ends.iter().all(|ending| *ending == Ending::ShutOut), "{ends:?}");
     sending.join().expect("no panic");
 }
+
+/// Its `Closed` waited for the memory as well, for which it had no use any more.
+#[test]
+fn a_writer_that_waits_for_memory_can_be_shut_out() {
+    let (_directory, name) = common::place();
+    let options = PortOptions::new().most_unfinished_bytes(1);
+    let mut port = Port::create(&name, &options).expect("a port");
+    let mut one = Words::enter(&name, &mut port, 64 << 10);
+    let mut buffer = [0; 2048];
+    let nothing = |port: &mut Port, buffer: &mut [u8]| {
+        let error = port.receive_timeout(buffer, TIME).expect_err("nothing is whole");
+        assert!(is_nothing(&error), "{error}");
+    };
+    assert!(one.put(FIRST, &[1; INLINE_BYTES]));
+    nothing(&mut port, &mut buffer);
+    let mut other = Words::enter(&name, &mut port, 64 << 10);
+    assert!(other.put(FIRST, &[2; INLINE_BYTES]));
+    nothing(&mut port, &mut buffer);
+    let id = port.writers().expect("mine")[1].id;
+    port.shut_out(id).expect("there");
+    let received = port.receive_timeout(&mut buffer, TIME).expect("its end comes next");
+    assert_eq!((received.writer, received.event), (id, Event::Closed(Ending::ShutOut)));
+}

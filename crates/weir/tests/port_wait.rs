@@ -117,6 +117,67 @@ fn a_writer_is_polled_for_room_for_all_pieces_of_a_message() {
     }
 }
 
+/// Whether a descriptor is readable, at the latest after this time.
+fn is_readable(descriptor: &OwnedFd, time: u64) -> bool {
+    let mut wait = Wait::new();
+    wait.add_descriptor((), descriptor, Interest::Read).expect("few");
+    wait.wait_timeout(&mut Vec::new(), Duration::from_millis(time)).is_ok()
+}
+
+/// Receives until nothing is left.
+fn drained(port: &mut Port) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Ok(received) = port.receive_timeout(&mut [0; 64], Timeout::Now) {
+        events.push(received.event);
+    }
+    events
+}
+
+/// A writer that is suspended notifies nobody, and neither did the calls that end that: who polled
+/// waited for ever.
+#[test]
+fn a_polled_port_is_readable_once_a_writer_is_resumed_or_shut_out() {
+    let (_directory, name) = place();
+    let (mut port, mut writer) = (port(&name), writer(&name));
+    let copy = port.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
+    writer.send(b"x").expect("sent");
+    let id = port.receive(&mut [0; 8]).expect("received").writer;
+    port.suspend(id).expect("there");
+    writer.send(b"y").expect("sent");
+    until("it is quiet", || drained(&mut port).is_empty() && !is_readable(&copy, 0));
+    port.resume(id).expect("there");
+    assert!(is_readable(&copy, 10_000), "there is a message");
+    assert_eq!(drained(&mut port), [Event::Message { bytes: 1 }]);
+    until("it is quiet", || drained(&mut port).is_empty() && !is_readable(&copy, 0));
+    port.shut_out(id).expect("there");
+    assert!(is_readable(&copy, 10_000), "there is its end");
+    assert_eq!(drained(&mut port), [Event::Closed(Ending::ShutOut)]);
+}
+
+/// The end of its connection kept the descriptor readable, though nothing may be received: who polled
+/// used a CPU for that.
+#[test]
+fn a_polled_port_is_quiet_while_a_writer_that_is_gone_is_suspended() {
+    let (_directory, name) = place();
+    let (mut port, mut gone) = (port(&name), writer(&name));
+    let copy = port.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
+    gone.send(b"x").expect("sent");
+    let id = port.receive(&mut [0; 8]).expect("received").writer;
+    port.suspend(id).expect("there");
+    gone.send(b"y").expect("sent");
+    drop(gone);
+    until("it is quiet", || drained(&mut port).is_empty() && !is_readable(&copy, 0));
+    // Others are heard.
+    let mut other = writer(&name);
+    other.send(b"z").expect("sent");
+    assert!(is_readable(&copy, 10_000));
+    until("it came", || drained(&mut port) == [Event::Message { bytes: 1 }]);
+    port.resume(id).expect("there");
+    assert!(is_readable(&copy, 10_000));
+    let rest = [Event::Message { bytes: 1 }, Event::Closed(Ending::Closed)];
+    assert_eq!(drained(&mut port), rest);
+}
+
 /// The memory of the only ring of a port whose writer is in this process.
 fn ring_of(name: &Path) -> OwnedFd {
     let socket = std::fs::metadata(name).expect("there");

@@ -189,3 +189,69 @@ fn waiting_blocks_nobody() {
         sending.join().expect("no panic");
     });
 }
+
+/// Each poll answered with the same error, so that who takes all that comes never ended.
+#[test]
+fn streams_end_where_nothing_can_come_any_more() {
+    run(async {
+        let (port, handle) = Port::unnamed(&PortOptions::new()).expect("a port");
+        let mut stream = PortStream::new(port).expect("registered");
+        let mut writer = PortWriter::open(&handle, &PortWriterOptions::new()).expect("a writer");
+        writer.send(b"hello").expect("sent");
+        drop((writer, handle));
+        let messages: Vec<_> =
+            stream.by_ref().take(9).map(|one| one.expect("received")).collect().await;
+        assert_eq!(messages.len(), 2, "a message and the end of its writer");
+        assert!(stream.next().await.is_none());
+
+        let directory = tempfile::tempdir().expect("a directory");
+        let name = directory.path().join("exchange");
+        let owner = Mpx::create(&name, &MpxOptions::new()).expect("an mpx");
+        let peer = MpxPeer::connect(&name, &MpxPeerOptions::new()).expect("a peer");
+        let mut stream = MpxStream::new(peer).expect("registered");
+        let channel = stream.end().open(b"log").expect("opened");
+        drop(owner);
+        let records: Vec<_> =
+            stream.by_ref().take(9).map(|one| one.expect("received")).collect().await;
+        let ends = records.iter().filter(|one| one.channel == channel).count();
+        assert_eq!((records.len(), ends), (1, 1));
+        assert!(stream.next().await.is_none());
+    });
+}
+
+/// Each poll answered that the memory is invalid.
+#[test]
+fn a_stream_of_records_ends_after_a_memory_that_is_invalid() {
+    run(async {
+        let (writer, reader) = weir::Handle::record_pair(&Options::new()).expect("a pipe");
+        let (memory, _socket) = writer.into_descriptors();
+        let page = rustix::param::page_size() as u64;
+        rustix::io::pwrite(&memory, &[0xff; 64], page).expect("written");
+        let reader = weir::RecordReader::open(reader).expect("opened");
+        let stream = RecordStream::new(reader).expect("registered");
+        let came: Vec<_> = stream.take(9).collect().await;
+        let kinds: Vec<_> = came.iter().map(|one| one.as_ref().err().map(|e| e.kind())).collect();
+        assert_eq!(kinds, [Some(ErrorKind::Corrupt)]);
+    });
+}
+
+/// A task that waits for messages hears of a writer that is resumed.
+#[test]
+fn a_writer_of_a_stream_can_be_suspended_and_resumed() {
+    run(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let name = directory.path().join("port");
+        let port = Port::create(&name, &PortOptions::new()).expect("a port");
+        let mut stream = PortStream::new(port).expect("registered");
+        let mut writer = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
+        writer.send(b"1").expect("sent");
+        let first = stream.next().await.expect("one").expect("received");
+        stream.port().suspend(first.received.writer).expect("there");
+        writer.send(b"2").expect("sent");
+        let time = Duration::from_millis(20);
+        tokio::time::timeout(time, stream.next()).await.expect_err("it is suspended");
+        stream.port().resume(first.received.writer).expect("there");
+        let second = stream.next().await.expect("one").expect("received");
+        assert_eq!(second.bytes, b"2");
+    });
+}

@@ -369,6 +369,7 @@ impl Multiplexer {
                 link.other.line.take_messages(true, |_, _| {});
             }
         }
+        self.look_at_all_in_time();
         // A new connection may show here before the watcher reports it.
         self.inbox.notify();
         sleep::announce(&self.table.home.sleep().word, sleep::POLLING);

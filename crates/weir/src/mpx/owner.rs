@@ -162,7 +162,7 @@ impl Mpx {
     }
 
     fn link_partners(&mut self, one: ChannelId, other: ChannelId, back: bool) -> Result<()> {
-        self.inner.check_here()?;
+        self.inner.act()?;
         let places = [self.free_to_connect(one)?, self.free_to_connect(other)?];
         if places[0] == places[1] {
             let object = format!("channel {one}");
@@ -194,7 +194,7 @@ impl Mpx {
     /// # Errors
     /// [`ErrorKind::Invalid`]: the channel has ended.
     pub fn disconnect(&mut self, channel: ChannelId) -> Result<bool> {
-        self.inner.check_here()?;
+        self.inner.act()?;
         let index = self.inner.table.channels.find("disconnect", channel)?;
         Ok(self.inner.table.unlink_partner(index))
     }

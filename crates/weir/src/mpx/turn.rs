@@ -2,10 +2,12 @@
 //! to.
 
 use super::channels::{ChannelEntry, ChannelState};
+use super::home::ParticipantHome;
 use super::link_end::NONE;
 use super::record::{ChannelId, LABEL_BYTES, Record, RecordKind};
 use super::table::ChannelTable;
 use crate::connect::peer::Ending;
+use crate::memory::LinkMap;
 use weir_policy::ready::WorkBudget;
 use weir_ring::account::add;
 use weir_ring::lane::{FrameKind, LOOKING, LaneFrame, LinkSide, look_at};
@@ -72,6 +74,25 @@ enum FrameStep {
     Gone,
     /// This is a child that was forked meanwhile. It leaves everything as it is.
     Forked,
+}
+
+/// Data that has come in one turn. Dropping it counts it, also if what was called panics.
+struct DataCame<'a> {
+    home: &'a ParticipantHome,
+    map: &'a LinkMap,
+    records: u32,
+    bytes: usize,
+}
+
+impl Drop for DataCame<'_> {
+    fn drop(&mut self) {
+        // In a forked child it is the parent's.
+        if self.map.is_here() {
+            let account = self.home.account();
+            add(&account.records_in, self.records.into());
+            add(&account.bytes_in, self.bytes as u64);
+        }
+    }
 }
 
 /// The link that must be shut out because its memory is corrupt.
@@ -184,28 +205,30 @@ impl ChannelTurn<'_, '_> {
 
     /// Shows the frames of data that follow each other in this turn.
     fn data(&mut self) -> Result<FrameStep, CorruptLink> {
-        let ChannelTable { links, channels, .. } = &mut *self.table;
+        let ChannelTable { links, channels, home, hot, .. } = &mut *self.table;
         let turn = &mut channels[self.index].turn;
         let Some(Some(link)) = links.get_mut(self.at as usize) else { return Ok(FrameStep::Held) };
         let (reader, map, lane) = link.reading(self.number);
         let (id, path) = (self.id, &self.delivery.path[..]);
         let RecordDelivery { buffer, each, work, records: shown, bytes: moved, .. } = self.delivery;
-        let (mut records, mut bytes) = (0, 0);
+        let mut came = DataCame { home, map, records: 0, bytes: 0 };
         let found = reader.take_data(map, lane, buffer, |taken, data| {
             work.does(1);
-            records += u32::from(taken.is_rest);
-            bytes += data.len();
+            came.records += u32::from(taken.is_rest);
+            came.bytes += data.len();
             *shown += 1;
             let (kind, more) = (RecordKind::Data, taken.more);
             each(Record { channel: id, path, kind, more, bytes: data });
             // What was called may have forked: the child has no link.
             turn.serve(data.len() as u64) && map.is_here()
         });
-        *moved += bytes;
+        *moved += came.bytes;
         if !map.is_here() {
             return Ok(FrameStep::Forked);
         }
-        self.came(records, bytes);
+        let records = came.records;
+        drop(came);
+        hot.moved(links, records);
         found.map(|()| FrameStep::Done(0)).map_err(|_| self.at)
     }
 

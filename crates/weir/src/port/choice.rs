@@ -2,6 +2,7 @@
 //! board, and writers that have just come.
 
 use super::backlog::Sight;
+use super::counts::Counts;
 use super::entrance::Entrance;
 use super::slot::{WriterSlot, WriterSlots};
 use super::unfinished::Unfinished;
@@ -11,10 +12,12 @@ use crate::connect::passing::{refuse, turn_away};
 use crate::connect::site::Inbox;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
+use crate::park::doorbell::Doorbell;
 use crate::pipe::options::Resolved;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{Rotation, TurnPace, Usual};
+use weir_policy::sort;
 use weir_ring::account::add;
 use weir_ring::board::Board;
 use weir_ring::primitive::Ordering;
@@ -46,6 +49,11 @@ pub struct Choice {
     turns: u32,
     all_seen: Instant,
     unfinished: Unfinished,
+}
+
+#[cold]
+fn it_is_gone() -> Error {
+    Error::new(ErrorKind::Invalid, "use", "a writer", "it is gone")
 }
 
 impl Choice {
@@ -89,7 +97,7 @@ impl Choice {
 
     pub fn slot(&mut self, place: u32) -> Result<&mut WriterSlot> {
         let slot = self.slots.get_mut(place as usize).and_then(Option::as_deref_mut);
-        slot.ok_or_else(|| Error::new(ErrorKind::Invalid, "use", "a writer", "it is gone"))
+        slot.ok_or_else(it_is_gone)
     }
 
     /// The writer whose turn it still is, unless there is news of others.
@@ -108,19 +116,25 @@ impl Choice {
         self.slots.len() - self.free.len()
     }
 
-    /// Lets a writer in, or refuses it. Only the writer itself hears why.
-    pub fn let_in(&mut self, arrival: Arrival, options: &PortOptions) -> Option<u32> {
+    /// Lets a writer in, or refuses it: whether it is in. Only the writer itself hears why not.
+    pub fn let_in(
+        &mut self,
+        arrival: Arrival,
+        options: &PortOptions,
+        doorbell: Option<&Doorbell>,
+    ) -> bool {
         if self.len() >= options.most_writers as usize {
             let why = format!("it has {} writers already, its limit", options.most_writers);
             turn_away(arrival.socket, &why);
-            return None;
+            return false;
         }
         let place = self.free.pop().unwrap_or(self.slots.len() as u32);
-        let Some(slot) = self.entrance.admit(arrival, place, &mut self.slots, options) else {
+        let admitted = self.entrance.admit(arrival, place, &mut self.slots, options);
+        let Some(slot) = admitted.and_then(|slot| polled(slot, doorbell)) else {
             if (place as usize) < self.slots.len() {
                 self.free.push(place);
             }
-            return None;
+            return false;
         };
         let slot = Some(Box::new(slot));
         match self.slots.get_mut(place as usize) {
@@ -131,7 +145,7 @@ impl Choice {
         let account = &self.board().account;
         add(&account.opened, 1);
         account.open.store(self.len() as u32, Ordering::Relaxed);
-        Some(place)
+        true
     }
 
     pub fn remove(&mut self, place: u32, ending: Ending) -> Result<()> {
@@ -155,12 +169,16 @@ impl Choice {
         Ok(())
     }
 
+    /// A writer, and where what it brings is counted.
     #[inline]
+    pub fn slot_and_counts(&mut self, place: u32) -> Result<(&mut WriterSlot, Counts<'_>)> {
+        let slot = self.slots.get_mut(place as usize).and_then(Option::as_deref_mut);
+        let counts = Counts { usual: &mut self.usual, board: self.board.words() };
+        Ok((slot.ok_or_else(it_is_gone)?, counts))
+    }
+
     pub fn count(&mut self, messages: u64, bytes: u64) {
-        self.usual.served(messages, bytes);
-        let account = &self.board().account;
-        add(&account.records, messages);
-        add(&account.bytes, bytes);
+        Counts { usual: &mut self.usual, board: self.board.words() }.count(messages, bytes);
     }
 
     /// Ends the turn of a writer that has nothing more.
@@ -187,8 +205,8 @@ impl Choice {
     fn take_turns(&mut self) -> Result<Option<u32>> {
         self.gather()?;
         self.turns = self.turns.wrapping_add(1);
-        if self.turns.is_multiple_of(TURNS) && self.all_seen.elapsed() >= LOOK_AT_ALL {
-            self.look_at_all()?;
+        if self.turns.is_multiple_of(TURNS) {
+            self.look_at_all_in_time()?;
         }
         for rounds in 0.. {
             // After a long message a writer may owe more than its turn grants. Then it waits for
@@ -290,6 +308,11 @@ impl Choice {
         Ok(())
     }
 
+    /// Looks at all rings if it is time for that.
+    pub fn look_at_all_in_time(&mut self) -> Result<()> {
+        if self.all_seen.elapsed() < LOOK_AT_ALL { Ok(()) } else { self.look_at_all() }
+    }
+
     /// Looks at all rings, since a writer may have spoiled the bits of others.
     pub fn look_at_all(&mut self) -> Result<()> {
         self.all_seen = Instant::now();
@@ -385,11 +408,11 @@ impl Choice {
         Ok(())
     }
 
-    pub fn available(&mut self) -> Result<usize> {
+    pub fn available(&mut self, in_pieces: bool) -> Result<usize> {
         self.gather()?;
         let mut bytes = 0;
-        for slot in self.slots.iter_mut().flatten().filter(|slot| !slot.suspended) {
-            bytes += slot.available()?;
+        for slot in self.slots.iter_mut().flatten().filter(|slot| !slot.is_set_aside()) {
+            bytes += slot.available(in_pieces, self.unfinished.room_for(slot.id.slot))?;
         }
         Ok(bytes)
     }
@@ -409,7 +432,7 @@ impl Choice {
                 waiting: parked & (sleep::ASLEEP | sleep::POLLING) != 0,
             });
         }
-        stats.sort_unstable_by_key(|stat| stat.id.number());
+        sort::by_key(&mut stats, |stat| stat.id.number());
         Ok(stats)
     }
 
@@ -417,4 +440,17 @@ impl Choice {
     pub fn publish_closed(&self) {
         self.board().account.open.store(0, Ordering::Relaxed);
     }
+}
+
+/// Makes a writer's bells ring the doorbell, or refuses the writer: nobody who polls would hear it.
+fn polled(mut slot: WriterSlot, doorbell: Option<&Doorbell>) -> Option<WriterSlot> {
+    if doorbell.is_none_or(|doorbell| slot.is_polled_by(doorbell).is_ok()) {
+        return Some(slot);
+    }
+    if let Ok((end, _)) = slot.reader.parts()
+        && let Some(socket) = end.life.socket()
+    {
+        refuse(socket, "its reader cannot poll one more writer");
+    }
+    None
 }

@@ -85,7 +85,7 @@ impl PortHandle {
     /// Those of recvmsg(2); the message is not a port's handle.
     pub fn receive(over: impl AsFd) -> Result<PortHandle> {
         let mut text = [0; 32];
-        let (count, files) = passing::receive_two(over.as_fd(), &mut text)
+        let (count, files) = passing::receive_all(over.as_fd(), &mut text)
             .map_err(|cause| failed("receive", cause))?;
         match files {
             [Some(way), Some(alive)] if &text[..count] == PORT => Ok(PortHandle { way, alive }),

@@ -5,11 +5,12 @@
 //! board with its next message. The modules, in the order of flow: [`writer`] sends; [`backlog`]
 //! finds what comes next from a writer; [`partial`] is a message that came in several records;
 //! [`slot`] is a writer as the reader sees it; [`unfinished`] bounds the memory of unfinished
-//! messages; [`choice`] finds the next writer; [`rings`] lets writers in, and spins and sleeps when
-//! none has anything; [`reader`] is the port.
+//! messages; [`choice`] finds the next writer; [`counts`] is where all count; [`rings`] lets writers in,
+//! and spins and sleeps when none has anything; [`reader`] is the port.
 
 mod backlog;
 mod choice;
+mod counts;
 mod elastic;
 mod entrance;
 mod handle;
@@ -36,6 +37,7 @@ use crate::connect::name::{self, Subject};
 use crate::error::Result;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use weir_policy::sort;
 
 /// The first message of a writer, sent with its memory.
 const HELLO: &[u8] = b"weir-port";
@@ -269,7 +271,7 @@ impl PortName {
             };
             names.push(PortName { path, reader });
         }
-        names.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        sort::by(&mut names, |one, other| one.path.cmp(&other.path));
         Ok(names)
     }
 

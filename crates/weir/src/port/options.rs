@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::{Timeout, Waiting};
+use crate::pipe::defaults::out_of_range;
 use crate::pipe::options::{Options, Resolved};
 use rustix::fs::Mode;
 use weir_policy::pipe::PipeShape;
@@ -13,6 +14,8 @@ const RING_BYTES: u64 = 256 << 10;
 const MESSAGE_BYTES: u64 = 16 << 20;
 /// The default limit of the bytes of unfinished messages, of all writers together.
 const UNFINISHED_BYTES: u64 = 64 << 20;
+/// The bits that the mode of a socket may have.
+const MODE_BITS: u32 = 0o777;
 /// The default limit of writers.
 const WRITERS: u32 = 1024;
 
@@ -84,17 +87,22 @@ impl PortOptions {
     }
 
     pub(super) fn check(&self) -> Result<()> {
+        let refused = |what: &str, reason: String| {
+            Err(Error::new(ErrorKind::Invalid, "set", format!("{what} of a port"), reason))
+        };
         let within = |what: &str, asked: u64, least: u64, most: u64| {
             if (least..=most).contains(&asked) {
                 return Ok(());
             }
-            let reason = format!("{asked} is out of range: {least} to {most}");
-            Err(Error::new(ErrorKind::Invalid, "set", format!("{what} of a port"), reason))
+            refused(what, format!("{asked} is out of range: {least} to {most}"))
         };
         let most_bytes = weir_policy::pipe::MOST_BYTES;
         within("the most bytes of a message", self.most_message_bytes, 1, most_bytes)?;
         within("the most writers", self.most_writers.into(), 1, MOST_RINGS.into())?;
-        within("the mode", self.mode.into(), 0, 0o777)
+        if self.mode & !MODE_BITS == 0 {
+            return Ok(());
+        }
+        refused("the mode", format!("{:#o} is out of range: 0o0 to {MODE_BITS:#o}", self.mode))
     }
 
     pub(super) fn mode_bits(&self) -> Mode {
@@ -163,7 +171,11 @@ impl PortWriterOptions {
     }
 
     pub(super) fn resolve(&self) -> Result<Resolved> {
-        self.pipe.resolve()
+        self.pipe.resolve_or(|refused| {
+            // Its pieces are the segments of its ring.
+            let what = if refused.what == "segment" { "piece" } else { refused.what };
+            out_of_range(refused).of("set", format!("the {what} of a writer to a port"))
+        })
     }
 
     /// The longest piece in a ring of these sizes.

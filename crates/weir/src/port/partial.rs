@@ -13,8 +13,10 @@ pub struct PartialMessage {
     bytes: Vec<u8>,
     /// The message has begun, and its last piece has not been taken.
     pub in_message: bool,
-    /// The message is whole, but no buffer has had room for it.
+    /// The message is whole, but no buffer has had room for it, or it was taken back.
     pub complete: bool,
+    /// A piece was taken back: whether it was the first and the last.
+    pub piece: Option<(bool, bool)>,
     /// When the message began of which pieces were put away.
     pub begun: Option<Instant>,
     /// The memory for unfinished messages that is counted as its writer's.
@@ -48,6 +50,7 @@ impl PartialMessage {
     pub fn discard(&mut self) {
         self.bytes = Vec::new();
         (self.complete, self.in_message, self.begun) = (false, false, None);
+        self.piece = None;
     }
 
     /// Frees memory that is only kept for later: how many bytes.
@@ -90,6 +93,12 @@ impl PartialMessage {
         let had = self.bytes.len();
         self.bytes.resize(had + bytes, 0);
         &mut self.bytes[had..]
+    }
+
+    /// Takes a message back, or a piece, that was received and comes again.
+    pub fn take_back(&mut self, bytes: &[u8], piece: Option<(bool, bool)>) {
+        self.put_away(bytes, u64::MAX);
+        (self.complete, self.piece) = (true, piece);
     }
 
     /// Copies the whole message to a buffer: how many bytes.

@@ -3,7 +3,7 @@
 use super::lent::Lent;
 use super::rings::{Effort, Rings};
 use super::slot::{InRing, SlotStep, StepLimits};
-use super::{CREATE, Event, PortCounts, PortOptions, READ, Received, WriterId, WriterStat};
+use super::{CREATE, Event, PortCounts, PortOptions, Received, WriterId, WriterStat};
 use crate::connect::name;
 use crate::connect::wait::Waitable;
 use crate::error::{Error, ErrorKind, Result};
@@ -80,7 +80,7 @@ impl Port {
     fn receive_one(&mut self, buffer: &mut [u8], until: Until) -> Result<Received> {
         let mut got = None;
         self.copy_each(buffer, 1, until, |received, _| got = Some(received))?;
-        got.ok_or_else(|| READ.error(ErrorKind::WouldBlock, self.path(), "no message is whole"))
+        got.ok_or_else(|| self.rings.error(ErrorKind::WouldBlock, "no message is whole"))
     }
 
     /// Receives the next message as [`Port::receive_timeout`] does, and with it those that the same
@@ -125,8 +125,11 @@ impl Port {
     ) -> Result<usize> {
         self.serve(buffer, usize::MAX, timeout.into().start(), |received, buffer, place| {
             let bytes = received.event.bytes();
-            let lent = place
-                .map_or(Lent::Copied(&buffer[..bytes]), |place| Lent::InPlace(place.view(bytes)));
+            // What lies in its ring may be longer than the buffer.
+            let lent = match place {
+                Some(place) => Lent::InPlace(place.view(bytes)),
+                None => Lent::Copied(&buffer[..bytes]),
+            };
             see(received, lent);
             true
         })
@@ -175,8 +178,10 @@ impl Port {
                 return Ok(served);
             }
             if let Some(received) = self.step(place, buffer, &mut effort)? {
-                show(received, buffer, None);
-                return Ok(1);
+                let rings = &mut self.rings;
+                let shown = ShownCopy { rings, buffer, place, received, is_received: false };
+                show(received, &mut *shown.buffer, None);
+                return shown.receive().map(|()| 1);
             }
         }
     }
@@ -191,16 +196,14 @@ impl Port {
         show: &mut impl FnMut(Received, &mut [u8], Option<InRing<'_>>) -> bool,
     ) -> Result<usize> {
         let limits = self.limits();
-        let slot = self.rings.choice.slot(place)?;
-        let (writer, identity, before) = (slot.id, slot.identity, slot.bytes);
-        let served = slot.serve(most, limits, |sequence, bytes, lies| {
+        let (slot, counts) = self.rings.choice.slot_and_counts(place)?;
+        let (writer, identity) = (slot.id, slot.identity);
+        let served = slot.serve(most, limits, counts, |sequence, bytes, lies| {
             let event = Event::Message { bytes };
             show(Received { writer, identity, sequence, event }, buffer, Some(lies))
         })?;
         if served > 0 {
-            let bytes = slot.bytes - before;
             self.rings.choice.account_for(place)?;
-            self.rings.choice.count(served as u64, bytes);
             self.rings.acted();
         }
         Ok(served)
@@ -214,7 +217,8 @@ impl Port {
         }
     }
 
-    /// Takes one step with a writer that has something.
+    /// Takes one step with a writer that has something. What it returns is in the buffer, and is not
+    /// counted yet.
     fn step(
         &mut self,
         place: u32,
@@ -230,9 +234,9 @@ impl Port {
         self.rings.acted();
         let slot = self.rings.choice.slot(place)?;
         let (writer, identity, sequence) = (slot.id, slot.identity, slot.sequence);
-        let (event, bytes) = match step {
-            SlotStep::Message(bytes) => (Event::Message { bytes }, bytes),
-            SlotStep::Piece(bytes, first, last) => (Event::Piece { bytes, first, last }, bytes),
+        let event = match step {
+            SlotStep::Message(bytes) => Event::Message { bytes },
+            SlotStep::Piece(bytes, first, last) => Event::Piece { bytes, first, last },
             SlotStep::PutAway(bytes) => {
                 effort.was_in_vain(bytes);
                 return Ok(None);
@@ -247,13 +251,8 @@ impl Port {
                 self.rings.choice.ran_dry(place);
                 return Ok(None);
             }
-            SlotStep::Closed(ending) => {
-                self.rings.choice.remove(place, ending)?;
-                let event = Event::Closed(ending);
-                return Ok(Some(Received { writer, identity, sequence, event }));
-            }
+            SlotStep::Closed(ending) => Event::Closed(ending),
         };
-        self.rings.choice.count(1, bytes as u64);
         Ok(Some(Received { writer, identity, sequence, event }))
     }
 
@@ -261,7 +260,7 @@ impl Port {
     fn named(&self, error: Error) -> Error {
         let Some(bytes) = error.needed_bytes() else { return error };
         let why = format!("the next message has {bytes} bytes, more than the buffer");
-        READ.error(ErrorKind::TooSmall, self.path(), why).with_bytes(bytes)
+        self.rings.error(ErrorKind::TooSmall, why).with_bytes(bytes)
     }
 
     /// Counts the writers that are open, and those that wait.
@@ -291,13 +290,15 @@ impl Port {
     }
 
     /// A lower bound of the bytes that can be received without waiting, valid until this reader
-    /// receives. It counts one message, or one piece, of each writer that has something.
+    /// receives. It counts one message of each writer, or one piece where these are shown. A message of
+    /// several pieces counts once all but its last piece were taken from the ring; [`Port::is_ready`]
+    /// says whether there is anything to do.
     ///
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn available(&mut self) -> Result<usize> {
         self.rings.check_here()?;
-        self.rings.choice.available()
+        self.rings.choice.available(self.rings.options.in_pieces)
     }
 
     /// Receives nothing from this writer until it is resumed. Its messages stay in its ring. Once
@@ -342,8 +343,11 @@ impl Port {
         self.rings.choice.shut_out(place)
     }
 
+    /// The place of a writer, for a call that changes something: the descriptor is readable until the
+    /// next `WouldBlock`.
     fn place_of(&self, writer: WriterId) -> Result<u32> {
         self.rings.check_here()?;
+        self.rings.acted();
         let there = self.rings.choice.id_at(writer.slot) == Some(writer);
         there.then_some(writer.slot).ok_or_else(|| {
             let why = "it is gone";
@@ -380,6 +384,50 @@ impl Port {
     /// The kernel has no descriptors left.
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
         self.rings.poll_descriptor()
+    }
+}
+
+/// A message, a piece or the end of a writer that is shown from the buffer. Dropping it before it was
+/// received, because what was called panicked, lets it come again.
+struct ShownCopy<'a> {
+    rings: &'a mut Rings,
+    buffer: &'a mut [u8],
+    place: u32,
+    received: Received,
+    is_received: bool,
+}
+
+impl ShownCopy<'_> {
+    /// Counts it, and removes a writer whose end it is.
+    fn receive(mut self) -> Result<()> {
+        self.is_received = true;
+        // What was called may have forked.
+        self.rings.check_here()?;
+        match self.received.event {
+            Event::Closed(ending) => self.rings.choice.remove(self.place, ending),
+            event => {
+                self.rings.choice.count(1, event.bytes() as u64);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for ShownCopy<'_> {
+    fn drop(&mut self) {
+        if self.is_received || self.rings.check_here().is_err() {
+            return;
+        }
+        let piece = match self.received.event {
+            Event::Message { .. } => None,
+            Event::Piece { first, last, .. } => Some((first, last)),
+            // The writer is still there.
+            Event::Closed(_) => return,
+        };
+        if let Ok(slot) = self.rings.choice.slot(self.place) {
+            slot.take_back(&self.buffer[..self.received.event.bytes()], piece);
+            let _ = self.rings.choice.account_for(self.place);
+        }
     }
 }
 

@@ -7,13 +7,14 @@ use super::{HELLO, PortOptions, READ};
 use crate::connect::acceptor::Acceptor;
 use crate::connect::name::{self, Subject};
 use crate::connect::site::ParkSite;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Text};
 use crate::park::doorbell::Doorbell;
 use crate::park::{Parked, Slept, Spinner, Until, WaitSource, sleep_on};
 use crate::pipe::connection::Role;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_policy::ready::{WAIT_UNITS, WorkBudget};
 use weir_ring::RingMemory;
@@ -55,6 +56,8 @@ pub struct Rings {
     pub options: PortOptions,
     doorbell: Option<Doorbell>,
     spinner: Spinner,
+    /// What errors name. They cost no memory where calls are repeated.
+    object: Arc<str>,
 }
 
 impl Rings {
@@ -90,6 +93,7 @@ impl Rings {
         let resolved = choice.resolved();
         let spinner = Spinner::new(resolved.waiting, resolved.levers.wake_ns);
         Rings {
+            object: READ.object(acceptor.path()).into(),
             acceptor,
             handles,
             bell: None,
@@ -108,7 +112,11 @@ impl Rings {
         if self.acceptor.socket().is_some() {
             return Ok(());
         }
-        Err(Error::forked(READ.operation, READ.object(self.path())))
+        Err(Error::forked(READ.operation, &self.object))
+    }
+
+    pub fn error(&self, kind: ErrorKind, why: impl Into<Text>) -> Error {
+        Error::new(kind, READ.operation, &self.object, why)
     }
 
     /// Finds the next writer for a call that may already have looked at others in vain.
@@ -129,7 +137,7 @@ impl Rings {
             if effort.until == Until::Now {
                 // The descriptor stays readable: there is more to do.
                 self.acted();
-                return Err(READ.error(ErrorKind::WouldBlock, self.path(), "no message is whole"));
+                return Err(self.error(ErrorKind::WouldBlock, "no message is whole"));
             }
             if self.choice.inbox().has_news() {
                 self.let_in()?;
@@ -138,8 +146,7 @@ impl Rings {
         if let Until::Then(then) = effort.until
             && Instant::now() >= then
         {
-            let why = "no message was whole in time";
-            return Err(READ.error(ErrorKind::TimedOut, self.path(), why));
+            return Err(self.error(ErrorKind::TimedOut, "no message was whole in time"));
         }
         if let Some(place) = self.choice.ready_now()? {
             return Ok(place);
@@ -165,7 +172,13 @@ impl Rings {
     /// them is received.
     pub fn let_in(&mut self) -> Result<()> {
         let news = self.choice.inbox().take();
+        let mut is_news = false;
         for place in news.gone {
+            if let Some(doorbell) = &self.doorbell {
+                // Its end would ring until it is received, which may not be for long.
+                self.choice.slot(place).map_or(Ok(()), |slot| slot.leaves(doorbell))?;
+                is_news = true;
+            }
             self.choice.warm_if_there(place)?;
         }
         if news.notified && self.bell.is_some() {
@@ -173,11 +186,12 @@ impl Rings {
         }
         if news.notified || self.acceptor.is_busy() {
             for arrival in self.acceptor.admit() {
-                let place = self.choice.let_in(arrival, &self.options);
-                if let (Some(place), Some(doorbell)) = (place, &self.doorbell) {
-                    self.choice.slot(place)?.is_polled_by(doorbell)?;
-                }
+                is_news |= self.choice.let_in(arrival, &self.options, self.doorbell.as_ref());
             }
+        }
+        if is_news {
+            // What made the descriptor readable is gone, but there may be something to receive.
+            self.acted();
         }
         Ok(())
     }
@@ -216,7 +230,7 @@ impl Rings {
     fn ended(&self) -> Error {
         // The descriptor stays readable, as that of any end of file does.
         self.acted();
-        READ.error(ErrorKind::Closed, self.path(), "its last writer is gone")
+        self.error(ErrorKind::Closed, "its last writer is gone")
     }
 
     #[cold]
@@ -236,8 +250,7 @@ impl Rings {
                 return Err(self.ended());
             }
             if until.is_over() {
-                let why = "nothing came in time";
-                return Err(READ.error(ErrorKind::TimedOut, self.path(), why));
+                return Err(self.error(ErrorKind::TimedOut, "nothing came in time"));
             }
             if let Some(slept) = sleep_on(self, until)? {
                 self.spinner.slept(slept.ns);
@@ -250,6 +263,7 @@ impl Rings {
     pub fn look_once_more(&mut self) -> Result<u32> {
         if self.doorbell.is_some() {
             self.take_bells()?;
+            self.choice.look_at_all_in_time()?;
             if self.choice.cool_all()? {
                 sleep::announce(&self.choice.board().sleep.word, sleep::POLLING);
             }
@@ -257,12 +271,13 @@ impl Rings {
         if self.is_ready()?
             && let Some(place) = self.choice.ready_now()?
         {
+            self.acted();
             return Ok(place);
         }
         if self.is_over()? {
             return Err(self.ended());
         }
-        Err(READ.error(ErrorKind::WouldBlock, self.path(), "it is empty"))
+        Err(self.error(ErrorKind::WouldBlock, "it is empty"))
     }
 
     /// Spins for as long as that has paid recently.
@@ -317,7 +332,7 @@ impl Rings {
         }
         match &self.doorbell {
             Some(doorbell) => Ok(doorbell.as_fd()),
-            None => Err(READ.error(ErrorKind::Os, self.path(), "no descriptor")),
+            None => Err(self.error(ErrorKind::Os, "no descriptor")),
         }
     }
 
@@ -331,6 +346,8 @@ impl Rings {
             if let Ok(slot) = self.choice.slot(place as u32) {
                 let (end, _) = slot.reader.parts()?;
                 end.life.take_bell();
+                // Another writer may have taken its bit off the board.
+                self.choice.warm(place as u32)?;
             }
         }
         // A new connection or a death may show here before the watcher reports it.

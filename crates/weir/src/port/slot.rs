@@ -1,6 +1,7 @@
 //! One writer as the reader of the port sees it.
 
 use super::backlog::{Front, Sight, SlotBacklog};
+use super::counts::Counts;
 use super::partial::{PartialMessage, too_small};
 use super::{Ending, WriterId};
 use crate::connect::peer::Identity;
@@ -83,6 +84,46 @@ impl<'a> InRing<'a> {
     }
 }
 
+/// Messages that were shown in place. Dropping it settles and counts them, also if what was called
+/// for the next one panicked.
+struct ShownMessages<'a> {
+    reader: &'a mut RecordReader,
+    counts: Counts<'a>,
+    messages: usize,
+    bytes: u64,
+    /// How many messages are not settled, and their bytes.
+    unsettled: (usize, usize),
+}
+
+impl ShownMessages<'_> {
+    #[inline]
+    fn add(&mut self, bytes: usize) {
+        self.messages += 1;
+        self.bytes += bytes as u64;
+        self.unsettled = (self.unsettled.0 + 1, self.unsettled.1 + bytes);
+    }
+
+    #[inline]
+    fn settle(&mut self) -> Result<()> {
+        let (messages, bytes) = std::mem::take(&mut self.unsettled);
+        self.reader.settle(messages, bytes)
+    }
+}
+
+impl Drop for ShownMessages<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // In a forked child they are the parent's.
+        if self.messages == 0 || self.reader.end.check_here().is_err() {
+            return;
+        }
+        if self.unsettled.0 > 0 {
+            let _ = self.settle();
+        }
+        self.counts.count(self.messages as u64, self.bytes);
+    }
+}
+
 impl WriterSlot {
     pub fn new(reader: RecordReader, id: WriterId, identity: Identity) -> WriterSlot {
         WriterSlot {
@@ -124,6 +165,8 @@ impl WriterSlot {
     pub fn shut_out(&mut self) {
         self.ending = Some(Ending::ShutOut);
         self.partial.discard();
+        // It waits for no memory any more.
+        self.partial.held_up = false;
         self.backlog = SlotBacklog::default();
     }
 
@@ -275,7 +318,9 @@ impl WriterSlot {
     fn deliver(&mut self, buffer: &mut [u8]) -> Result<SlotStep> {
         let bytes = self.partial.deliver(buffer)?;
         self.count(bytes);
-        Ok(SlotStep::Message(bytes))
+        let piece = self.partial.piece.take();
+        Ok(piece
+            .map_or(SlotStep::Message(bytes), |(first, last)| SlotStep::Piece(bytes, first, last)))
     }
 
     /// Shows messages of one piece in place, one after the other: how many. It ends with the turn,
@@ -285,20 +330,23 @@ impl WriterSlot {
         &mut self,
         most: usize,
         limits: StepLimits,
+        counts: Counts<'_>,
         mut show: impl FnMut(u64, usize, InRing<'_>) -> bool,
     ) -> Result<usize> {
         let WriterSlot { ending, partial, backlog, .. } = &*self;
         if ending.is_some() || partial.complete || limits.in_pieces || backlog.is_there() {
             return Ok(0);
         }
-        let (mut messages, mut moved, mut unsettled) = (0, 0, 0);
-        while self.turn.goes_on() && messages < most {
-            let Front::Record { bytes, first: true, last: true } = self.front()? else { break };
+        let WriterSlot { reader, backlog, partial, turn, sequence, bytes: all_bytes, .. } = self;
+        let mut shown = ShownMessages { reader, counts, messages: 0, bytes: 0, unsettled: (0, 0) };
+        while turn.goes_on() && shown.messages < most {
+            let front = backlog.front(shown.reader)?;
+            let Front::Record { bytes, first: true, last: true } = front else { break };
             if bytes as u64 > limits.most_message_bytes {
                 break;
             }
-            let (end, ring) = self.reader.parts()?;
-            if !show(self.sequence + 1, bytes, InRing { map: &end.map, ring }) {
+            let (end, ring) = shown.reader.parts()?;
+            if !show(*sequence + 1, bytes, InRing { map: &end.map, ring }) {
                 break;
             }
             // What was called may have forked.
@@ -307,23 +355,26 @@ impl WriterSlot {
             // Room must be given back well within a lap of the ring. Until then the records that
             // were read still lie there and look as if they had been sent again.
             let owes_much = ring.owes_much();
-            if self.partial.in_message {
-                self.partial.discard();
+            if partial.in_message {
+                partial.discard();
             }
-            self.count(bytes);
-            messages += 1;
-            unsettled += 1;
-            moved += bytes;
-            self.turn.serve(bytes as u64);
+            *sequence += 1;
+            *all_bytes += bytes as u64;
+            turn.serve(bytes as u64);
+            shown.add(bytes);
             if owes_much {
-                self.reader.settle(unsettled, moved)?;
-                (unsettled, moved) = (0, 0);
+                shown.settle()?;
             }
         }
-        if unsettled > 0 {
-            self.reader.settle(unsettled, moved)?;
-        }
-        Ok(messages)
+        Ok(shown.messages)
+    }
+
+    /// Takes back what was shown from a buffer to somebody who panicked: it comes again. `piece` says
+    /// whether it was the first and the last, if it was a piece.
+    pub fn take_back(&mut self, bytes: &[u8], piece: Option<(bool, bool)>) {
+        self.sequence -= 1;
+        self.bytes -= bytes.len() as u64;
+        self.partial.take_back(bytes, piece);
     }
 
     /// Whether the writer waits for room that it should get. A suspended writer waits.
@@ -331,14 +382,21 @@ impl WriterSlot {
         !self.suspended && self.ending.is_none() && RecordBacklog::is_pressed(&mut self.reader)
     }
 
-    /// A lower bound of the bytes that can be received without waiting.
-    pub fn available(&mut self) -> Result<usize> {
-        if self.partial.complete {
+    /// A lower bound of the bytes that can be received without waiting. Pieces count where they are
+    /// shown, or once the last one has come.
+    pub fn available(&mut self, in_pieces: bool, room_bytes: u64) -> Result<usize> {
+        if self.ending.is_some() || self.partial.complete {
             return Ok(self.partial.len());
         }
-        Ok(match self.front()? {
-            Front::Record { bytes, .. } => bytes,
-            Front::Nothing | Front::Nonsense => 0,
+        let (front, partial) = (self.front()?, &self.partial);
+        Ok(match front {
+            Front::Record { bytes, first, last } if in_pieces || first && last => bytes,
+            Front::Record { bytes, last: true, .. }
+                if partial.in_message && partial.has_room(bytes, room_bytes) =>
+            {
+                partial.len() + bytes
+            }
+            _ => 0,
         })
     }
 
@@ -347,6 +405,15 @@ impl WriterSlot {
         let (end, _) = self.reader.parts()?;
         if let Some(socket) = end.life.socket() {
             end.life.is_polled_by(doorbell.add(socket, self.id.slot.into())?);
+        }
+        Ok(())
+    }
+
+    /// Ends that its connection makes this doorbell ring, if the writer is gone.
+    pub fn leaves(&mut self, doorbell: &Doorbell) -> Result<()> {
+        let (end, _) = self.reader.parts()?;
+        if let Some(socket) = end.life.socket().filter(|_| end.life.is_dead()) {
+            doorbell.remove(socket);
         }
         Ok(())
     }

@@ -56,6 +56,9 @@ impl Unfinished {
     pub fn gone(&mut self, slot: &WriterSlot) -> Vec<u32> {
         self.bytes -= slot.partial.kept_bytes;
         self.held_up.retain(|held_up| *held_up != slot.id.slot);
+        if self.held_up.is_empty() {
+            self.since = None;
+        }
         self.make_way(slot.id.slot, true, true)
     }
 

@@ -4,7 +4,7 @@ use super::{DATA, FIRST, HELLO, LAST, PortWriterOptions};
 use crate::connect::acceptor::{hand_over, wait_until};
 use crate::connect::name::{self, Subject};
 use crate::connect::wait::Waitable;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Text};
 use crate::park::ready::wait_ready;
 use crate::park::{Timeout, Until, WaitSource};
 use crate::pipe::connection::Connection;
@@ -14,6 +14,7 @@ use crate::pipe::storage::{copy_of, make_memory};
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use weir_ring::account::Account;
 use weir_ring::layout::MESSAGE;
@@ -42,6 +43,8 @@ const ANSWER_TIME: Duration = Duration::from_millis(50);
 pub struct PortWriter {
     inner: RecordWriter,
     path: PathBuf,
+    /// What errors name.
+    object: Arc<str>,
     piece_bytes: usize,
     /// The longest message that is sent without a check of the limits: 0 until they are known.
     unasked_bytes: usize,
@@ -85,7 +88,8 @@ impl PortWriter {
         }
         let piece_bytes = options.longest_piece(&resolved.shape);
         let inner = RecordWriter::over(end)?;
-        Ok(PortWriter { inner, path, piece_bytes, unasked_bytes: 0 })
+        let object = WRITE.object(&path).into();
+        Ok(PortWriter { inner, path, object, piece_bytes, unasked_bytes: 0 })
     }
 
     /// Sends a message, and waits for room without a limit.
@@ -170,9 +174,19 @@ impl PortWriter {
         Ok(())
     }
 
+    /// The end of its ring. Fails in a forked child.
+    fn end(&self) -> Result<&End> {
+        let end = &self.inner.end;
+        end.check_here().map_err(|error| error.of(WRITE.operation, &self.object))?;
+        Ok(end)
+    }
+
+    fn error(&self, kind: ErrorKind, why: impl Into<Text>) -> Error {
+        Error::new(kind, WRITE.operation, &self.object, why)
+    }
+
     fn check_length(&mut self, bytes: usize) -> Result<()> {
-        let (end, _) = self.inner.parts()?;
-        let board = end.life.board();
+        let board = self.end()?.life.board();
         let most = board.map_or(weir_policy::pipe::MOST_BYTES, |board| board.most_bytes);
         if board.is_some() {
             self.unasked_bytes = self.piece_bytes.min(usize::try_from(most).unwrap_or(usize::MAX));
@@ -181,7 +195,7 @@ impl PortWriter {
             return Ok(());
         }
         let why = format!("the message has {bytes} bytes, more than the limit of {most}");
-        Err(WRITE.error(ErrorKind::Invalid, &self.path, why))
+        Err(self.error(ErrorKind::Invalid, why))
     }
 
     /// Checks that there is room for all pieces of a message that is sent without waiting.
@@ -193,7 +207,7 @@ impl PortWriter {
         }
         let capacity = self.inner.sizes().capacity_bytes;
         let why = format!("{bytes} bytes do not fit into its ring of {capacity} bytes at once");
-        Err(WRITE.error(ErrorKind::Invalid, &self.path, why))
+        Err(self.error(ErrorKind::Invalid, why))
     }
 
     /// Turns an error of the ring into one of the port.
@@ -204,17 +218,11 @@ impl PortWriter {
             end.life.refusal().map(str::to_owned)
         });
         match (error.kind(), refusal) {
-            (ErrorKind::Closed, Some(why)) => WRITE.error(ErrorKind::Refused, &self.path, why),
+            (ErrorKind::Closed, Some(why)) => self.error(ErrorKind::Refused, why),
             (ErrorKind::Closed, None) => {
-                WRITE.error(ErrorKind::Closed, &self.path, "its reader has closed or died")
+                self.error(ErrorKind::Closed, "its reader has closed or died")
             }
-            (ErrorKind::TimedOut, _) => {
-                WRITE.error(ErrorKind::TimedOut, &self.path, "it stayed full")
-            }
-            (ErrorKind::WouldBlock, _) => {
-                WRITE.error(ErrorKind::WouldBlock, &self.path, "it is full")
-            }
-            _ => error,
+            _ => error.of(WRITE.operation, &self.object),
         }
     }
 
@@ -224,9 +232,12 @@ impl PortWriter {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn room(&mut self) -> Result<usize> {
+        // What a port takes is known once it has let this writer in.
+        let board = self.end()?.life.board();
+        let most = board.map_or(usize::MAX, |board| board.most_bytes as usize);
         // A piece, halved until it fits. Records take up to twice their length.
-        let mut bytes = self.piece_bytes;
-        while bytes > 0 && !self.inner.fits(bytes)? {
+        let mut bytes = self.piece_bytes.min(most);
+        while bytes > 0 && !self.inner.fits(bytes).map_err(|error| self.explain(error))? {
             bytes /= 2;
         }
         Ok(bytes)
@@ -242,8 +253,7 @@ impl PortWriter {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn is_let_in(&mut self) -> Result<bool> {
-        let (end, _) = self.inner.parts()?;
-        Ok(end.life.board().is_some())
+        Ok(self.end()?.life.board().is_some())
     }
 
     /// The path of the port.
@@ -256,14 +266,15 @@ impl PortWriter {
     /// # Errors
     /// [`ErrorKind::Forked`].
     pub fn account(&mut self) -> Result<Account> {
-        self.inner.account()
+        Ok(self.end()?.account())
     }
 
     /// A descriptor for poll and epoll, as [`crate::Endpoint::poll_descriptor`].
     ///
     /// # Errors
-    /// The kernel has no descriptors left.
+    /// The kernel has no descriptors left. [`ErrorKind::Forked`].
     pub fn poll_descriptor(&mut self) -> Result<BorrowedFd<'_>> {
+        self.end()?;
         self.inner.poll_descriptor()
     }
 }

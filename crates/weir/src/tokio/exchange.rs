@@ -1,6 +1,6 @@
 //! Owners and peers of an mpx, as streams of records.
 
-use super::Registered;
+use super::{Registered, item};
 use crate::error::Result;
 use crate::mpx::{ChannelId, Participant, Record, RecordKind};
 use crate::park::Timeout;
@@ -53,7 +53,7 @@ impl From<Record<'_>> for MpxRecord {
 }
 
 /// The records of an owner or a peer of an mpx. Send by [`MpxStream::end`] between two records:
-/// sending does not wait.
+/// sending does not wait. The stream of a peer ends once its owner is gone.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -79,6 +79,7 @@ pub struct MpxStream<R> {
     end: Participant<R>,
     buffer: Vec<u8>,
     received: VecDeque<MpxRecord>,
+    was_told: bool,
 }
 
 impl<R> MpxStream<R> {
@@ -89,7 +90,7 @@ impl<R> MpxStream<R> {
     pub fn new(mut end: Participant<R>) -> Result<MpxStream<R>> {
         let registered = Registered::new(end.poll_descriptor()?)?;
         let (buffer, received) = (vec![0; BUFFER_BYTES], VecDeque::new());
-        Ok(MpxStream { registered, end, buffer, received })
+        Ok(MpxStream { registered, end, buffer, received, was_told: false })
     }
 
     /// The participant, to answer records.
@@ -107,12 +108,15 @@ impl<R: Unpin> Stream for MpxStream<R> {
     type Item = Result<MpxRecord>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let MpxStream { registered, end, buffer, received } = self.get_mut();
+        let MpxStream { registered, end, buffer, received, was_told } = self.get_mut();
         if received.is_empty() {
-            ready!(registered.poll(context, || {
+            let outcome = ready!(registered.poll(context, || {
                 let keep = |record: Record<'_>| received.push_back(record.into());
                 end.receive_each_timeout(buffer, Timeout::Now, keep)
-            }))?;
+            }));
+            if let Err(error) = outcome {
+                return Poll::Ready(item(Err(error), was_told));
+            }
         }
         Poll::Ready(received.pop_front().map(Ok))
     }

@@ -1,6 +1,6 @@
 //! Records, and messages of ports, as streams and sinks.
 
-use super::{Registered, closed};
+use super::{Registered, closed, item};
 use crate::error::{Error, ErrorKind, Result};
 use crate::park::Timeout;
 use crate::pipe::record::{RecordReader, RecordWriter};
@@ -28,7 +28,8 @@ fn receive_whole<T>(
     }
 }
 
-/// The records of a pipe, each in a vector of its own. The stream ends when the writer is gone.
+/// The records of a pipe, each in a vector of its own. The stream ends when the writer is gone, and
+/// after the error of a memory that is invalid.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -46,6 +47,7 @@ pub struct RecordStream {
     registered: Registered,
     end: RecordReader,
     buffer: Vec<u8>,
+    was_told: bool,
 }
 
 impl RecordStream {
@@ -55,7 +57,7 @@ impl RecordStream {
     /// The kernel has no descriptors left; there is no runtime, or one without I/O.
     pub fn new(mut end: RecordReader) -> Result<RecordStream> {
         let registered = Registered::new(end.poll_descriptor()?)?;
-        Ok(RecordStream { registered, end, buffer: vec![0; BUFFER_BYTES] })
+        Ok(RecordStream { registered, end, buffer: vec![0; BUFFER_BYTES], was_told: false })
     }
 
     /// Gives the end back.
@@ -68,7 +70,7 @@ impl Stream for RecordStream {
     type Item = Result<Vec<u8>>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let RecordStream { registered, end, buffer } = self.get_mut();
+        let RecordStream { registered, end, buffer, was_told } = self.get_mut();
         let outcome = ready!(
             registered
                 .poll(context, || { receive_whole(buffer, |buffer| end.try_receive(buffer)) })
@@ -76,7 +78,7 @@ impl Stream for RecordStream {
         Poll::Ready(match outcome {
             Ok(Some(bytes)) => Some(Ok(buffer[..bytes].to_vec())),
             Ok(None) => None,
-            Err(error) => Some(Err(error)),
+            Err(error) => item(Err(error), was_told),
         })
     }
 }
@@ -107,7 +109,8 @@ pub struct PortMessage {
     pub bytes: Vec<u8>,
 }
 
-/// The messages of a port. The stream does not end.
+/// The messages of a port. The stream of a port with a name does not end. That of one without a name
+/// ends once its handles are closed and its writers are gone.
 ///
 /// ```
 /// use futures::StreamExt;
@@ -129,6 +132,7 @@ pub struct PortStream {
     registered: Registered,
     port: Port,
     buffer: Vec<u8>,
+    was_told: bool,
 }
 
 impl PortStream {
@@ -138,7 +142,7 @@ impl PortStream {
     /// Those of [`RecordStream::new`].
     pub fn new(mut port: Port) -> Result<PortStream> {
         let registered = Registered::new(port.poll_descriptor()?)?;
-        Ok(PortStream { registered, port, buffer: vec![0; BUFFER_BYTES] })
+        Ok(PortStream { registered, port, buffer: vec![0; BUFFER_BYTES], was_told: false })
     }
 
     /// The port, to suspend a writer for example.
@@ -156,14 +160,15 @@ impl Stream for PortStream {
     type Item = Result<PortMessage>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let PortStream { registered, port, buffer } = self.get_mut();
+        let PortStream { registered, port, buffer, was_told } = self.get_mut();
         let outcome = ready!(registered.poll(context, || {
             receive_whole(buffer, |buffer| port.receive_timeout(buffer, Timeout::Now))
         }));
-        Poll::Ready(Some(outcome.map(|received| {
+        let message = outcome.map(|received| {
             let bytes = buffer[..received.event.bytes()].to_vec();
             PortMessage { received, bytes }
-        })))
+        });
+        Poll::Ready(item(message, was_told))
     }
 }
 
@@ -172,6 +177,8 @@ impl Stream for PortStream {
 struct SinkEnd<E> {
     registered: Registered,
     end: Option<E>,
+    /// What errors name.
+    object: &'static str,
     waiting: Option<Vec<u8>>,
 }
 
@@ -182,7 +189,7 @@ impl<E> SinkEnd<E> {
         mut send: impl FnMut(&mut E, &[u8]) -> Result<()>,
     ) -> Poll<Result<()>> {
         let Some(bytes) = &self.waiting else { return Poll::Ready(Ok(())) };
-        let end = self.end.as_mut().ok_or_else(|| closed("send to", "the pipe"))?;
+        let end = self.end.as_mut().ok_or_else(|| closed("write to", self.object))?;
         let sent = ready!(self.registered.poll(context, || send(end, bytes)));
         self.waiting = None;
         Poll::Ready(sent)
@@ -190,7 +197,7 @@ impl<E> SinkEnd<E> {
 
     fn start(&mut self, bytes: Vec<u8>) -> Result<()> {
         if self.end.is_none() {
-            return Err(closed("send to", "the pipe"));
+            return Err(closed("write to", self.object));
         }
         assert!(self.waiting.is_none(), "poll_ready comes first");
         self.waiting = Some(bytes);
@@ -199,7 +206,7 @@ impl<E> SinkEnd<E> {
 }
 
 macro_rules! sink {
-    ($(#[$doc:meta])* $sink:ident, $end:ty) => {
+    ($(#[$doc:meta])* $sink:ident, $end:ty, $object:literal) => {
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $sink(SinkEnd<$end>);
@@ -211,7 +218,8 @@ macro_rules! sink {
             /// Those of [`RecordStream::new`].
             pub fn new(mut end: $end) -> Result<$sink> {
                 let registered = Registered::new(end.poll_descriptor()?)?;
-                Ok($sink(SinkEnd { registered, end: Some(end), waiting: None }))
+                let (end, object) = (Some(end), $object);
+                Ok($sink(SinkEnd { registered, end, object, waiting: None }))
             }
 
             /// Gives the end back, unless it was closed, and a vector that was not sent yet.
@@ -261,7 +269,7 @@ sink! {
     /// # Ok(())
     /// # }
     /// ```
-    RecordSink, RecordWriter
+    RecordSink, RecordWriter, "the pipe"
 }
 sink! {
     /// A sink of the messages of one writer of a port, each of which must fit into its ring. It
@@ -283,5 +291,5 @@ sink! {
     /// # Ok(())
     /// # }
     /// ```
-    PortSink, PortWriter
+    PortSink, PortWriter, "the port"
 }

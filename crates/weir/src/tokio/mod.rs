@@ -70,6 +70,19 @@ impl Registered {
     }
 }
 
+/// What a stream gives for the outcome of a call that receives. It ends where nothing can come any
+/// more, since each later call fails in the same way. `was_told` keeps that the reason was given.
+fn item<T>(outcome: Result<T>, was_told: &mut bool) -> Option<Result<T>> {
+    let is_over = match outcome.as_ref().map_err(Error::kind) {
+        Err(ErrorKind::Closed) => true,
+        Err(ErrorKind::Refused | ErrorKind::Corrupt | ErrorKind::Forked) => {
+            std::mem::replace(was_told, true)
+        }
+        _ => false,
+    };
+    (!is_over).then_some(outcome)
+}
+
 /// The error of an end that was closed on this side.
 fn closed(operation: &'static str, object: &'static str) -> Error {
     Error::new(ErrorKind::Closed, operation, object, "it was closed here")
