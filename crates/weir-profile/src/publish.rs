@@ -8,7 +8,8 @@ use super::layout::{
 };
 use super::names;
 use super::table::{self, TABLE};
-use rustix::fs::{FileType, Mode, OFlags, fstat, lstat};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, lstat};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -122,7 +123,21 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     if lives && pid != std::process::id() as Pid {
         return Err(taken(format!("process {pid} has it")));
     }
-    std::fs::remove_file(path)
+    // Another process may have found the same file, and may have one of its own there by now. Who
+    // has locked what is stale is the only one that removes it. Nobody waits for the lock: whoever
+    // has it may keep it for ever.
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(taken("another process is replacing it")),
+        Err(cause) => Err(cause.into()),
+        Ok(()) if is_at(&file, path) => std::fs::remove_file(path),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Whether this very file is at the path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(mine), Ok(there)) = (fstat(file), lstat(path)) else { return false };
+    (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 }
 
 fn taken(why: impl Into<String>) -> io::Error {
@@ -142,9 +157,7 @@ impl Drop for Published {
         if self.publisher != std::process::id() {
             return;
         }
-        if let (Ok(mine), Ok(there)) = (fstat(&self.file), lstat(&self.path))
-            && (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
-        {
+        if is_at(&self.file, &self.path) {
             // Another process has just removed it: that is no error.
             let _ = std::fs::remove_file(&self.path);
         }

@@ -83,6 +83,27 @@ fn a_process_publishes_once_at_a_time_and_replaces_what_is_stale() {
     assert!(other.exists(), "what took its place is left alone");
 }
 
+/// Two processes that found the same stale file: the slower one removed the new file of the other.
+#[test]
+fn a_stale_file_is_removed_by_one_process_only() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("profile");
+    let published = weir_profile::publish(&path, "first").expect("published");
+    let kept = directory.path().join("kept");
+    fs::hard_link(&path, &kept).expect("linked");
+    drop(published);
+    fs::rename(&kept, &path).expect("renamed");
+    // This is the other process: it has the stale file to itself, and is about to replace it.
+    let stale = fs::File::open(&path).expect("opened");
+    rustix::fs::flock(&stale, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+    let refused = weir_profile::publish(&path, "late").expect_err("another one replaces it");
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
+    assert!(path.exists(), "what the other process has is left alone");
+    drop(stale);
+    drop(weir_profile::publish(&path, "late").expect("nobody replaces it any more"));
+}
+
 #[test]
 fn what_this_process_wants_lasts_beside_an_observer() {
     let _alone = alone();
