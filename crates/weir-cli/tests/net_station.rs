@@ -232,4 +232,11 @@ fn a_command_runs_beside_a_switch_in_a_namespace_of_its_own() {
     assert_eq!(output.status.code(), Some(127), "as a shell has it");
     assert_eq!(bed.run_net(&format!("{up} /etc/passwd")).status.code(), Some(126));
     assert!(!PathBuf::from("/run/netns").join(&name).exists(), "the namespace is gone");
+    // How to enter it can be typed as it is said.
+    let odd = format!("{name} it");
+    let mut command = bed.command(common::WEIR);
+    command.args(["net", "up", "--addr", &format!("{HOST}/24"), "--peer", KERNEL]);
+    let output = command.args(["--netns", &odd, "--", "true"]).output().expect("weir starts");
+    let said = common::net::both(&output);
+    assert!(said.contains(&format!("enter it with: ip netns exec '{odd}' COMMAND")), "{said}");
 }

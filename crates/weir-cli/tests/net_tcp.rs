@@ -4,7 +4,7 @@
 mod common;
 
 use common::net::{Bed, HOST, KERNEL, Process, both};
-use common::{WEIR, bound, have};
+use common::{WEIR, bound, have, until};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -245,6 +245,94 @@ fn whoever_reads_from_connect_learns_of_the_other_sides_last_byte() {
     server.ended();
     assert!(child.wait().expect("it ends").success());
     switch.end();
+}
+
+/// Sends until that fails, and says how.
+const TALKER: &str = "
+import socket, sys
+server = socket.create_server((sys.argv[1], 7000))
+print('open', flush=True)
+came, _ = server.accept()
+came.settimeout(50)
+try:
+    while True:
+        came.sendall(b'x' * 65536)
+except OSError as error:
+    print('failed', type(error).__name__, flush=True)
+";
+
+/// It was left with a connection that nobody answered on.
+#[test]
+fn a_server_is_told_that_its_bytes_cannot_be_written() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut server = bed.command(common::net::python());
+    server.args(["-u", "-c", TALKER, KERNEL]);
+    let mut server = Process::start(server);
+    server.said("open");
+    let mut command = bed.command(WEIR);
+    command.args(["net", "connect", "--tun", "weir0", KERNEL, "7000"]).stdin(Stdio::null());
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("opened");
+    let output = command.stdout(full).stderr(Stdio::piped()).output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(both(&output).contains("cannot write to standard output"), "{}", both(&output));
+    let failed = server.said("failed ");
+    assert!(failed.contains("Reset") || failed.contains("Broken"), "{failed}");
+    server.ended();
+    switch.end();
+}
+
+/// Sends more than anything holds that lies between, until it hears something; then says how much.
+const CHATTER: &str = "
+import select, socket, sys
+server = socket.create_server((sys.argv[1], 7000))
+print('open', flush=True)
+came, _ = server.accept()
+came.setblocking(False)
+sent = 0
+while not select.select([came], [], [], 0)[0]:
+    if select.select([came], [came], [])[1]:
+        sent += came.send(b'x' * 65536)
+came.setblocking(True)
+print('heard', came.makefile().read(), flush=True)
+came.shutdown(socket.SHUT_WR)
+print('sent', sent, 'in all', flush=True)
+";
+
+/// It once waited in its write to standard output, and neither sent nor answered anything meanwhile.
+#[test]
+fn a_connection_is_served_while_nobody_reads_what_came() {
+    for verb in ["connect", "telnet"] {
+        let Some(bed) = Bed::new(&[]) else { return };
+        let mut switch = bed.switch("--inline");
+        let mut server = bed.command(common::net::python());
+        server.args(["-u", "-c", CHATTER, KERNEL]);
+        let mut server = Process::start(server);
+        server.said("open");
+        let mut command = bed.command(WEIR);
+        command.args(["net", verb, "--tun", "weir0", KERNEL, "7000"]);
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = piped.spawn().expect("started");
+        bound(&child);
+        let mut output = child.stdout.take().expect("piped");
+        // Until its standard output is full: what is on its way stands still then.
+        until("the window is closed", || {
+            let stat = bed.stat();
+            let sent = stat["datagrams_sent"].as_u64().expect("counted");
+            let pipe = rustix::io::ioctl_fionread(&output).expect("a pipe");
+            pipe > 60_000 && sent > 20
+        });
+        let mut input = child.stdin.take().expect("piped");
+        input.write_all(b"still here").expect("written");
+        drop(input);
+        server.said("heard still here");
+        let mut came = Vec::new();
+        output.read_to_end(&mut came).expect("it ends");
+        server.said(&format!("sent {} in all", came.len()));
+        server.ended();
+        assert!(child.wait().expect("it ends").success(), "{verb}");
+        switch.end();
+    }
 }
 
 /// Gives each connection to the port 5202 of loopback a `weir net connect` of its own to iperf3.

@@ -22,6 +22,13 @@ fn without_a_reader_nothing_is_sent() {
     refused(&place.port("write x -m hello --wait 20ms"), 1, &format!("weir: {why} {hint}\n"));
     refused(&place.port("stat x"), 1, "there is no port of that name");
     refused(&place.port("remove x"), 1, "there is no port of that name");
+    // What it says can be typed as it is.
+    for (name, typed) in [("a b", "'a b'"), ("it's", r"'it'\''s'"), ("-x", "-- -x"), ("*", "'*'")] {
+        let mut command = place.command(WEIR);
+        command.args(["port", "write", "-m", "hello", "--", name]);
+        let output = command.output().expect("weir starts");
+        refused(&output, 1, &format!("(start one: weir port read {typed}, or"));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! - [`Stack`]: what an implementation of TCP does here. [`smol`] has one, by the crate smoltcp.
 //! - `device`: the packets between the stack and the station.
+//! - `half_open`: connections that are not completed yet.
 //! - `segment`: the header of a segment; `flows`: what the segments of a connection say, and which
 //!   resets and requests are believed.
 //! - [`stalls`]: which side a connection waits for; `silence`: when it is given up.
@@ -12,6 +13,7 @@
 mod device;
 pub mod endpoint;
 mod flows;
+mod half_open;
 mod http;
 mod segment;
 pub mod service;
@@ -66,7 +68,8 @@ pub enum Phase {
 pub struct TcpCounts {
     /// Segments taken, and those dropped because their checksum is wrong or they are cut.
     pub segments_in: u64,
-    /// Segments dropped because their checksum is wrong, or they are shorter than a header.
+    /// Segments dropped because their checksum is wrong, they are shorter than their header, their
+    /// flags exclude each other, or their options are not whole.
     pub bad_segments: u64,
     /// Segments sent.
     pub segments_out: u64,

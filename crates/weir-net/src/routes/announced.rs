@@ -7,6 +7,7 @@
 use super::GATEWAY_TIME_NS;
 use crate::wire::ggp::{Network, Update};
 use std::net::Ipv4Addr;
+use weir_policy::sort;
 
 /// Most gateways remembered; a further one replaces the one not heard for longest.
 pub const MOST_ANNOUNCERS: usize = 16;
@@ -50,7 +51,7 @@ impl AnnouncedRoutes {
         let mut networks = replaced.map_or_else(Vec::new, |place| all.remove(place).networks);
         networks.clear();
         networks.extend(update.networks());
-        networks.sort_unstable();
+        sort::by(&mut networks, Ord::cmp);
         let until_ns = now_ns.saturating_add(GATEWAY_TIME_NS);
         all.push(Announcement { gateway, until_ns, networks });
     }
@@ -90,7 +91,7 @@ impl AnnouncedRoutes {
             })
             .filter(|route| route.distance < UNREACHABLE)
             .collect();
-        routes.sort_unstable_by_key(|route| (route.network, route.distance, route.gateway));
+        sort::by_key(&mut routes, |route| (route.network, route.distance, route.gateway));
         routes.dedup_by_key(|route| route.network);
         routes
     }

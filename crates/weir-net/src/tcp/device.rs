@@ -3,11 +3,14 @@
 
 use super::flows::{Challenge, Ends, Flows};
 use super::segment::{ACK, Segment};
+use crate::message::Attached;
 use crate::outgoing::DEFAULT_TTL;
 use crate::wire::ipv4::{self, Datagram, Header, protocol, pseudo_sum};
 use crate::wire::ports::{LEAST_TCP_BYTES, TCP_CHECKSUM_AT};
-use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium, PacketMeta};
+use smoltcp::iface::{Config, Interface};
+use smoltcp::phy::{self, Checksum, ChecksumCapabilities, DeviceCapabilities, Medium, PacketMeta};
 use smoltcp::time::Instant;
+use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, TcpPacket, TcpRepr};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::num::NonZeroUsize;
 
@@ -21,6 +24,13 @@ pub trait Outlet {
     fn send(&mut self, bytes: usize, segment_bytes: Option<u16>, fill: &mut dyn FnMut(&mut [u8]));
 }
 
+/// An outlet for a device that sends nothing.
+pub struct Nowhere;
+
+impl Outlet for Nowhere {
+    fn send(&mut self, _: usize, _: Option<u16>, _: &mut dyn FnMut(&mut [u8])) {}
+}
+
 /// What the device is.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceKind {
@@ -28,6 +38,12 @@ pub struct DeviceKind {
     pub mtu: u16,
     /// Whether it completes checksums and cuts long segments.
     pub offloads: bool,
+}
+
+impl From<&Attached> for DeviceKind {
+    fn from(at: &Attached) -> DeviceKind {
+        DeviceKind { mtu: at.mtu, offloads: at.offloads }
+    }
 }
 
 impl DeviceKind {
@@ -47,6 +63,24 @@ pub struct PacketDevice<'p> {
     pub outlet: &'p mut dyn Outlet,
     /// What the segments say.
     pub flows: &'p mut Flows,
+}
+
+/// Returns an interface of a host, whose random numbers follow from `seed`.
+pub fn interface(at: &Attached, seed: u64, device: &mut PacketDevice<'_>) -> Interface {
+    let mut config = Config::new(HardwareAddress::Ip);
+    config.random_seed = seed;
+    let mut interface = Interface::new(config, device, Instant::ZERO);
+    interface.update_ip_addrs(|addresses| {
+        // There is room for one.
+        let _ = addresses.push(IpCidr::new(IpAddress::Ipv4(at.address), at.prefix_bits.min(32)));
+    });
+    let _ = interface.routes_mut().add_default_ipv4_route(at.peer);
+    interface
+}
+
+/// Returns a time as smoltcp has it.
+pub fn instant(now_ns: u64) -> Instant {
+    Instant::from_micros(i64::try_from(now_ns / 1000).unwrap_or(i64::MAX))
 }
 
 /// A packet that came.
@@ -110,6 +144,17 @@ fn put_pseudo_checksum(packet: &mut [u8]) {
     if let Some(to) = packet.get_mut(begin + TCP_CHECKSUM_AT..begin + TCP_CHECKSUM_AT + 2) {
         to.copy_from_slice(&sum.to_be_bytes());
     }
+}
+
+/// Whether smoltcp takes a segment for one: its flags do not exclude each other, and its options
+/// are whole.
+pub fn makes_sense(datagram: &Datagram<'_>) -> bool {
+    let header = datagram.header();
+    let address = |of| IpAddress::Ipv4(of);
+    let packet = TcpPacket::new_unchecked(datagram.payload());
+    let unchecked = ChecksumCapabilities::ignored();
+    TcpRepr::parse(&packet, &address(header.source), &address(header.destination), &unchecked)
+        .is_ok()
 }
 
 /// Sends an acknowledgement that challenges the other side, past smoltcp.

@@ -24,6 +24,8 @@ pub enum Verdict {
     Take,
     /// It is dropped.
     Drop,
+    /// It is dropped, since it makes no sense to the stack.
+    Nonsense,
     /// It is dropped, and the other side is told how far this side has come: if it means it, its
     /// answer to that is a segment that is believed.
     Challenge(Challenge),
@@ -95,6 +97,16 @@ impl Flow {
         self.expected
     }
 
+    /// Whether our request, or our answer to one, was acknowledged.
+    pub fn is_synchronized(&self) -> bool {
+        self.is_synchronized
+    }
+
+    /// Whether a segment acknowledges all that was sent.
+    pub fn acknowledges_all(&self, segment: &Segment) -> bool {
+        segment.acknowledgement == self.sent_end
+    }
+
     /// Returns when the other side was last heard.
     pub fn heard_ns(&self) -> u64 {
         self.heard_ns
@@ -151,6 +163,11 @@ impl Flows {
         self.changes.pop_front()
     }
 
+    /// Takes over a connection that others noted.
+    pub fn adopt(&mut self, ends: Ends, flow: Flow) {
+        self.flows.insert(ends, flow);
+    }
+
     /// Forgets a connection.
     pub fn forget(&mut self, ends: Ends) {
         self.flows.remove(&ends);
@@ -172,20 +189,29 @@ impl Flows {
     }
 
     /// Judges a segment that came, `segment`, out of `payload`, and notes what it says if the stack
-    /// gets it.
-    pub fn take(&mut self, ends: Ends, segment: &Segment, payload: &[u8], now_ns: u64) -> Verdict {
+    /// gets it. Nothing that makes no sense to the stack is noted.
+    pub fn take(
+        &mut self,
+        ends: Ends,
+        segment: &Segment,
+        payload: &[u8],
+        makes_sense: bool,
+        now_ns: u64,
+    ) -> Verdict {
+        let taken = if makes_sense { Verdict::Take } else { Verdict::Nonsense };
         let Some(flow) = self.flows.get_mut(&ends) else {
-            if segment.has(SYN) && !segment.has(ACK) && self.asked.len() < MOST_ASKED {
+            if makes_sense && segment.has(SYN) && !segment.has(ACK) && self.asked.len() < MOST_ASKED
+            {
                 let other_shift = segment.window_shift(payload);
                 self.asked.insert(ends, Flow { other_shift, ..Flow::default() });
             }
-            return Verdict::Take;
+            return taken;
         };
         if let Some(expected) = flow.expected {
             if segment.has(RST) {
                 // RFC 5961, 3.2: only a reset with the very number is believed.
                 if segment.sequence == expected {
-                    return Verdict::Take;
+                    return taken;
                 }
                 let ahead = segment.sequence.wrapping_sub(expected);
                 return match ahead < flow.own_window_bytes {
@@ -214,9 +240,11 @@ impl Flows {
                 return Verdict::Drop;
             }
         }
-        flow.heard_ns = now_ns;
-        flow.note(segment, payload);
-        Verdict::Take
+        if makes_sense {
+            flow.heard_ns = now_ns;
+            flow.note(segment, payload);
+        }
+        taken
     }
 
     /// Counts a segment that is sent to `to`; a device cuts it into pieces of `segment_bytes`.

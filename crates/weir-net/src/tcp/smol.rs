@@ -1,53 +1,43 @@
 //! TCP by the crate smoltcp.
 //!
-//! smoltcp has a socket for each connection, listening ones included. This module keeps some sockets
-//! listening on each port while there is room, and gives up connections that are never completed, so
-//! that a flood of SYNs does not keep out those who mean it.
+//! smoltcp has a socket for each connection. None of them listens: a connection gets its socket
+//! when its request was answered and that is acknowledged (`half_open`).
 
-use super::device::{self, DeviceKind, Outlet, PacketDevice};
+use super::device::{self, DeviceKind, Nowhere, Outlet, PacketDevice, instant, interface};
 use super::flows::{Ends, Flow, Flows, Verdict};
+pub use super::half_open::BUFFER_BYTES;
+use super::half_open::{self, HalfOpen, new_socket};
 use super::segment::{ACK, RST, SYN, Segment, is_before};
 use super::silence::SilenceClock;
 use super::stalls::{Held, StallClock, waits_for};
 use super::{Accepted, ConnectionFigures, ConnectionId, Phase, Stack, TcpCounts};
 use crate::log::FlowChange;
 use crate::message::Attached;
+use crate::net::Net;
 use crate::wire::ipv4::{Datagram, protocol, pseudo_sum};
-use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
-use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
-use smoltcp::time::Instant;
-use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use smoltcp::iface::{Interface, PollResult, SocketHandle, SocketSet};
+use smoltcp::socket::tcp::{Socket, State};
+use smoltcp::wire::{IpAddress, IpEndpoint};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
 
-/// Bytes of a connection's buffer, for each direction.
-pub const BUFFER_BYTES: usize = 256 << 10;
-/// Sockets that listen on a port while there is room.
-const LISTENING: usize = 8;
-/// Most sockets: connections, those half open and those that wait out their end included.
+/// Most sockets: connections, and those that wait out their end.
 const MOST_SOCKETS: usize = 2048;
-/// How long a connection may be half open.
-const HALF_OPEN_NS: u64 = 10_000_000_000;
 
 /// A socket of smoltcp, and what it is for.
 #[derive(Debug)]
 struct Known {
     handle: SocketHandle,
-    /// The port of its listener, until it is accepted.
-    listens: Option<u16>,
-    /// When it left the state of listening.
-    begun_ns: u64,
     /// Nobody asks for it any more.
     forgotten: bool,
-    /// Its ends, once it is a connection or is to be one.
-    ends: Option<Ends>,
+    ends: Ends,
     stalls: StallClock,
     silence: SilenceClock,
 }
 
 /// TCP by smoltcp.
 pub struct SmolStack {
-    address: Ipv4Addr,
+    at: Attached,
     interface: Interface,
     kind: DeviceKind,
     sockets: SocketSet<'static>,
@@ -56,8 +46,7 @@ pub struct SmolStack {
     ports: Vec<u16>,
     accepted: VecDeque<Accepted>,
     flows: Flows,
-    /// Requests for connections since sockets were last set to listen.
-    requests: usize,
+    half_open: HalfOpen,
     counts: TcpCounts,
 }
 
@@ -71,21 +60,13 @@ impl std::fmt::Debug for SmolStack {
 impl SmolStack {
     /// A stack for a host; `seed` makes its sequence numbers, and must not be foreseeable.
     pub fn new(at: &Attached, seed: u64) -> Self {
-        let Attached { address, prefix_bits, peer: gateway, mtu, offloads, .. } = *at;
-        let kind = DeviceKind { mtu, offloads };
+        let kind = DeviceKind::from(at);
         let mut flows = Flows::default();
         let mut device =
             PacketDevice { kind, incoming: None, outlet: &mut Nowhere, flows: &mut flows };
-        let mut config = Config::new(HardwareAddress::Ip);
-        config.random_seed = seed;
-        let mut interface = Interface::new(config, &mut device, Instant::ZERO);
-        interface.update_ip_addrs(|addresses| {
-            // There is room for one.
-            let _ = addresses.push(IpCidr::new(IpAddress::Ipv4(address), prefix_bits.min(32)));
-        });
-        let _ = interface.routes_mut().add_default_ipv4_route(gateway);
+        let interface = interface(at, seed, &mut device);
         SmolStack {
-            address,
+            at: *at,
             interface,
             kind,
             sockets: SocketSet::new(Vec::new()),
@@ -94,12 +75,12 @@ impl SmolStack {
             ports: Vec::new(),
             accepted: VecDeque::new(),
             flows,
-            requests: 0,
+            half_open: HalfOpen::new(at, seed),
             counts: TcpCounts::default(),
         }
     }
 
-    /// Returns how many sockets, those that listen included, and connections are kept.
+    /// Returns how many sockets are kept, and how many connections, those half open included.
     pub fn kept(&self) -> (usize, usize) {
         (self.known.len(), self.flows.known())
     }
@@ -114,107 +95,86 @@ impl SmolStack {
         Some(self.sockets.get_mut::<Socket<'_>>(known.handle))
     }
 
-    fn add(
-        &mut self,
-        socket: Socket<'static>,
-        listens: Option<u16>,
-        ends: Option<Ends>,
-        begun_ns: u64,
-    ) -> u64 {
+    fn add(&mut self, socket: Socket<'static>, ends: Ends, now_ns: u64) -> u64 {
         let handle = self.sockets.add(socket);
         let id = self.next_id;
         self.next_id += 1;
-        let (stalls, silence) = (StallClock::default(), SilenceClock::new(begun_ns));
-        let forgotten = false;
-        self.known
-            .insert(id, Known { handle, listens, begun_ns, forgotten, ends, stalls, silence });
+        let (stalls, silence) = (StallClock::default(), SilenceClock::new(now_ns));
+        self.known.insert(id, Known { handle, forgotten: false, ends, stalls, silence });
         id
     }
 
     fn remove(&mut self, id: u64) {
         if let Some(known) = self.known.remove(&id) {
-            let socket = self.sockets.get::<Socket<'_>>(known.handle);
-            // A connection that is over no longer knows its ends; one that is half open is not
-            // known by them yet.
-            let ends = known.ends.or_else(|| ends_of(socket));
             self.sockets.remove(known.handle);
-            if let Some(ends) = ends {
-                self.forget_flow(ends);
-            }
+            self.forget_flow(known.ends);
         }
     }
 
-    /// Forgets what the segments between these ends said, unless a socket has them.
+    /// Forgets what the segments between these ends said, unless a later connection has them.
     fn forget_flow(&mut self, ends: Ends) {
         let mut sockets = self.known.values().map(|known| self.sockets.get(known.handle));
-        if !sockets.any(|socket| ends_of(socket) == Some(ends)) {
+        if !self.half_open.has(ends) && !sockets.any(|socket| ends_of(socket) == Some(ends)) {
             self.flows.forget(ends);
         }
     }
 
-    /// Keeps sockets listening, hands over those that are connected, and removes those that are over.
-    fn tend(&mut self, now_ns: u64) {
-        let mut listening: HashMap<u16, usize> = HashMap::new();
-        let (mut over, mut half_open) = (Vec::new(), Vec::new());
-        for (id, known) in &mut self.known {
-            let socket = self.sockets.get_mut::<Socket<'_>>(known.handle);
-            let Some(port) = known.listens else {
-                // A socket that was aborted knows the other side until its reset is sent.
-                let is_over = match socket.state() {
-                    State::TimeWait => true,
-                    State::Closed => socket.remote_endpoint().is_none(),
-                    _ => false,
-                };
-                if known.forgotten && is_over {
-                    over.push(*id);
-                }
-                continue;
+    /// Removes sockets that are over, and that nobody asks for any more.
+    fn tend(&mut self) {
+        let mut over = Vec::new();
+        for (id, known) in self.known.iter().filter(|(_, known)| known.forgotten) {
+            let socket = self.sockets.get::<Socket<'_>>(known.handle);
+            // A socket that was aborted knows the other side until its reset is sent.
+            let is_over = match socket.state() {
+                State::TimeWait => true,
+                State::Closed => socket.remote_endpoint().is_none(),
+                _ => false,
             };
-            match socket.state() {
-                State::Listen => {
-                    known.begun_ns = now_ns;
-                    *listening.entry(port).or_default() += 1;
-                }
-                State::SynReceived if now_ns.saturating_sub(known.begun_ns) < HALF_OPEN_NS => {
-                    half_open.push(*id);
-                }
-                State::SynReceived => {
-                    socket.abort();
-                    self.counts.half_open_dropped += 1;
-                    over.push(*id);
-                }
-                State::Closed => over.push(*id),
-                _ => {
-                    let remote = socket.remote_endpoint().and_then(address_of);
-                    let Some(remote) = remote else { continue };
-                    known.listens = None;
-                    known.ends = Some((port, remote));
-                    let block_bytes = self.kind.segment_bytes();
-                    let began = FlowChange::Began { block_bytes, window: 0 };
-                    self.flows.changed((port, remote), began);
-                    self.counts.accepted += 1;
-                    let id = ConnectionId(*id);
-                    self.accepted.push_back(Accepted { id, local_port: port, remote });
-                }
+            if is_over {
+                over.push(*id);
             }
         }
         over.into_iter().for_each(|id| self.remove(id));
-        for port in self.ports.clone() {
-            let missing = LISTENING.saturating_sub(listening.get(&port).copied().unwrap_or(0));
-            for _ in 0..missing {
-                if self.known.len() >= MOST_SOCKETS {
-                    // The ids grow: the first is the oldest.
-                    let Some(oldest) = half_open.first().copied() else { break };
-                    half_open.remove(0);
-                    self.counts.half_open_dropped += 1;
-                    self.remove(oldest);
-                }
-                let mut socket = new_socket();
-                if socket.listen(port).is_ok() {
-                    self.add(socket, Some(port), None, now_ns);
-                }
-            }
+    }
+
+    /// Judges a segment of a connection that is half open. The stack gets it, perhaps after a
+    /// socket was made, or it is dropped.
+    fn judge(&mut self, ends: Ends, segment: &Segment, now_ns: u64) -> Option<Judged> {
+        let flow = self.flows.get(ends)?;
+        let is_full = self.known.len() >= MOST_SOCKETS;
+        if segment.has(RST) || (flow.is_synchronized() && is_full) {
+            self.counts.half_open_dropped += u64::from(!segment.has(RST));
+            self.half_open.remove(ends);
+            self.flows.forget(ends);
+            // No socket takes it: unless it is a reset, it is answered with one.
+            return Some(Judged::Take);
         }
+        if !segment.has(ACK) || segment.has(SYN) {
+            return Some(Judged::Drop);
+        }
+        if !flow.is_synchronized() {
+            // One that acknowledges something else is answered with a reset.
+            let is_late = flow.acknowledges_all(segment);
+            return Some(if is_late { Judged::Drop } else { Judged::Take });
+        }
+        let socket = self.half_open.socket(ends, &mut self.flows)?;
+        Some(Judged::Complete(self.add(socket, ends, now_ns)))
+    }
+
+    /// Hands over a connection whose socket has taken what completes it.
+    fn complete(&mut self, id: u64, ends: Ends) {
+        let Some(socket) = self.socket(ConnectionId(id)) else { return };
+        if socket.state() == State::SynReceived {
+            // It was not taken, and the request is still there.
+            self.remove(id);
+            return;
+        }
+        self.half_open.remove(ends);
+        let (local_port, remote) = ends;
+        let block_bytes = self.kind.segment_bytes();
+        self.flows.changed(ends, FlowChange::Began { block_bytes, window: 0 });
+        self.counts.accepted += 1;
+        self.accepted.push_back(Accepted { id: ConnectionId(id), local_port, remote });
     }
 
     /// Removes a connection that waits out its end where a request comes that begins a new one in its
@@ -224,7 +184,7 @@ impl SmolStack {
         if !expected.is_some_and(|expected| is_before(expected, request.sequence)) {
             return;
         }
-        let old = self.known.iter().find(|(_, known)| known.ends == Some(ends) && known.forgotten);
+        let old = self.known.iter().find(|(_, known)| known.ends == ends && known.forgotten);
         if let Some((id, known)) = old
             && self.sockets.get::<Socket<'_>>(known.handle).state() == State::TimeWait
         {
@@ -245,7 +205,7 @@ impl SmolStack {
     fn look(&mut self, now_ns: u64) {
         let segment_bytes = self.kind.segment_bytes().into();
         for known in self.known.values_mut() {
-            let Some(ends) = known.ends else { continue };
+            let ends = known.ends;
             let socket = self.sockets.get_mut::<Socket<'_>>(known.handle);
             let heard_ns = || self.flows.get(ends).map_or(0, Flow::heard_ns);
             if known.silence.look(socket, known.forgotten, heard_ns, now_ns) {
@@ -281,21 +241,12 @@ impl SmolStack {
     }
 }
 
-/// An outlet for a device that sends nothing.
-struct Nowhere;
-
-impl Outlet for Nowhere {
-    fn send(&mut self, _: usize, _: Option<u16>, _: &mut dyn FnMut(&mut [u8])) {}
-}
-
-fn new_socket() -> Socket<'static> {
-    let buffer = || SocketBuffer::new(vec![0; BUFFER_BYTES]);
-    let mut socket = Socket::new(buffer(), buffer());
-    // Answers go out whole: each is put into the buffer at once.
-    socket.set_nagle_enabled(false);
-    socket.set_ack_delay(None);
-    socket.set_congestion_control(CongestionControl::Cubic);
-    socket
+/// What becomes of a segment of a connection that is half open.
+enum Judged {
+    Drop,
+    Take,
+    /// It is taken, and completes the connection.
+    Complete(u64),
 }
 
 fn ends_of(socket: &Socket<'_>) -> Option<Ends> {
@@ -307,10 +258,6 @@ fn address_of(endpoint: IpEndpoint) -> Option<SocketAddrV4> {
     #[allow(irrefutable_let_patterns, reason = "smoltcp may be built with version 6 by others")]
     let IpAddress::Ipv4(address) = endpoint.addr else { return None };
     Some(SocketAddrV4::new(address, endpoint.port))
-}
-
-fn instant(now_ns: u64) -> Instant {
-    Instant::from_micros(i64::try_from(now_ns / 1000).unwrap_or(i64::MAX))
 }
 
 /// Whether the checksum of a segment is right.
@@ -329,13 +276,15 @@ impl Stack for SmolStack {
     }
 
     fn connect(&mut self, local_port: u16, to: SocketAddrV4, now_ns: u64) -> Option<ConnectionId> {
-        if *to.ip() == self.address || self.known.len() >= MOST_SOCKETS {
+        let Attached { address, prefix_bits, .. } = self.at;
+        let is_host = Net::new(address, prefix_bits).is_host(*to.ip()) && *to.ip() != address;
+        if !is_host || self.known.len() >= MOST_SOCKETS {
             return None;
         }
         let mut socket = new_socket();
         let remote = IpEndpoint::new(IpAddress::Ipv4(*to.ip()), to.port());
         socket.connect(self.interface.context(), remote, local_port).ok()?;
-        Some(ConnectionId(self.add(socket, None, Some((local_port, to)), now_ns)))
+        Some(ConnectionId(self.add(socket, (local_port, to), now_ns)))
     }
 
     fn take(&mut self, datagram: &[u8], is_checked: bool, now_ns: u64, outlet: &mut dyn Outlet) {
@@ -356,47 +305,72 @@ impl Stack for SmolStack {
             // What came before it may not be acknowledged yet.
             self.send_due(now_ns, outlet);
         }
-        match self.flows.take(ends, &segment, checked.payload(), now_ns) {
+        let is_listened = self.ports.contains(&ends.0);
+        if is_listened && self.flows.get(ends).is_none() {
+            if segment.flags & (SYN | ACK | RST) == 0 {
+                // It belongs to nothing (RFC 9293, 3.10.7.2).
+                return;
+            }
+            if half_open::may_complete(&segment) && self.half_open.overflows(now_ns) {
+                let SmolStack { half_open, flows, .. } = self;
+                half_open.remember(ends, (&checked, &segment), now_ns, flows);
+                if flows.get(ends).is_none() {
+                    // What completes a connection may have been lost, and comes again.
+                    return;
+                }
+            }
+        }
+        let makes_sense = device::makes_sense(&checked);
+        match self.flows.take(ends, &segment, checked.payload(), makes_sense, now_ns) {
             Verdict::Take => {}
+            Verdict::Nonsense => {
+                self.counts.bad_segments += 1;
+                return;
+            }
             verdict => {
                 self.counts.disbelieved += 1;
                 if let Verdict::Challenge(challenge) = verdict {
                     self.flows.segments += 1;
-                    device::acknowledge(self.address, ends, challenge, self.kind, outlet);
+                    device::acknowledge(self.at.address, ends, challenge, self.kind, outlet);
                 }
                 return;
             }
         }
-        if is_request {
-            // A request that finds no socket listening is reset.
-            self.requests += 1;
-            if self.requests > LISTENING {
-                self.tend(now_ns);
-                self.requests = 1;
-            }
+        if is_request && is_listened && self.known.len() < MOST_SOCKETS {
+            let SmolStack { half_open, flows, .. } = self;
+            return half_open.ask(ends, (&checked, &segment), now_ns, outlet, flows);
+        }
+        let is_half_open = self.half_open.has(ends);
+        let judged = is_half_open.then(|| self.judge(ends, &segment, now_ns)).flatten();
+        if matches!(judged, Some(Judged::Drop)) {
+            return;
         }
         let now = instant(now_ns);
         self.with_device(Some(checked.bytes()), outlet, |interface, device, sockets| {
             interface.poll_ingress_single(now, device, sockets);
         });
+        if let Some(Judged::Complete(id)) = judged {
+            self.complete(id, ends);
+        }
         if segment.has(RST) && self.flows.get(ends).is_some() {
-            // The socket of a connection that was half open listens again.
+            // Its socket no longer knows it.
             self.forget_flow(ends);
         }
     }
 
     fn poll(&mut self, now_ns: u64, outlet: &mut dyn Outlet) {
-        self.tend(now_ns);
+        let given_up = self.half_open.look(now_ns, outlet, &mut self.flows);
+        self.counts.half_open_dropped += given_up;
         self.send_due(now_ns, outlet);
-        self.tend(now_ns);
+        self.tend();
         self.look(now_ns);
         self.flows.forget_asked();
-        self.requests = 0;
     }
 
     fn delay_ns(&mut self, now_ns: u64) -> Option<u64> {
         let delay = self.interface.poll_delay(instant(now_ns), &self.sockets);
-        delay.map(|delay| delay.total_micros().saturating_mul(1000))
+        let delay_ns = delay.map(|delay| delay.total_micros().saturating_mul(1000));
+        delay_ns.into_iter().chain(self.half_open.delay_ns(now_ns)).min()
     }
 
     fn accept(&mut self) -> Option<Accepted> {
@@ -481,9 +455,9 @@ impl Stack for SmolStack {
         for known in self.known.values() {
             let socket = self.sockets.get::<Socket<'_>>(known.handle);
             // Others may have the ends of one that is over.
-            let Some(ends) = known.ends.filter(|_| ends_of(socket) == known.ends) else { continue };
-            let Some(flow) = self.flows.get(ends) else { continue };
-            let (local_port, remote) = ends;
+            let is_its = ends_of(socket) == Some(known.ends);
+            let Some(flow) = self.flows.get(known.ends).filter(|_| is_its) else { continue };
+            let (local_port, remote) = known.ends;
             let state = flow.state();
             see(&ConnectionFigures {
                 local_port,

@@ -153,7 +153,7 @@ fn all_quoted(words: &[OsString]) -> String {
 }
 
 /// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./,:=@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -6,7 +6,7 @@
 //! interrupted ([`mod@crate::signals`]).
 
 mod display;
-mod ends;
+pub mod ends;
 mod flow;
 mod rate;
 mod rows;

@@ -5,9 +5,10 @@ use super::stop_flag;
 use super::switch::NamedSwitch;
 use super::telnet::TelnetTalk;
 use crate::args::{NetConnectOptions, NetTelnetOptions};
+use crate::buffer::ends::BufferOutput;
 use crate::fault::Fault;
 use crate::output::Output;
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::io::IsTerminal;
 use std::net::SocketAddrV4;
@@ -45,6 +46,7 @@ fn talk(
     telnet: Option<TelnetTalk>,
 ) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;
+    let output = BufferOutput::new(None)?;
     let switch = NamedSwitch::find(tun)?;
     let attached = TcpEndpoint::dynamic(&switch.port, &switch.directory);
     let mut endpoint = switch.attached(attached)?;
@@ -53,34 +55,53 @@ fn talk(
         return Err(Fault::failed(format!("cannot connect to {to}: {why}")));
     };
     endpoint.poll()?;
-    let output = Output::stdout()?;
-    let waiting = Vec::new();
-    let (was_open, input_ended, output_ended) = (false, false, false);
-    let talk =
-        Talk { endpoint, id, to, output, telnet, waiting, was_open, input_ended, output_ended };
-    talk.run(&stop)
+    let mut talk = Talk {
+        endpoint,
+        id,
+        to,
+        output,
+        telnet,
+        waiting: Vec::new(),
+        unwritten: Vec::new(),
+        was_open: false,
+        input_ended: false,
+        output_is_full: false,
+        output_ended: false,
+    };
+    let end = talk.run(&stop);
+    if end.is_err() {
+        // The other side is told, unless the switch has gone.
+        talk.endpoint.stack().abort(id);
+        let _ = talk.endpoint.poll();
+    }
+    end
 }
 
 struct Talk {
     endpoint: TcpEndpoint,
     id: ConnectionId,
     to: SocketAddrV4,
-    output: Output,
+    /// Nothing waits for it: the connection is served while nobody reads what came.
+    output: BufferOutput,
     /// Telnet, where it is spoken.
     telnet: Option<TelnetTalk>,
     /// Bytes to send that had no room yet.
     waiting: Vec<u8>,
+    /// What came by Telnet, and the output had no room for yet. Other bytes stay in the stack.
+    unwritten: Vec<u8>,
     was_open: bool,
     input_ended: bool,
+    output_is_full: bool,
     output_ended: bool,
 }
 
 impl Talk {
-    fn run(mut self, stop: &AtomicBool) -> Result<ExitCode, Fault> {
+    fn run(&mut self, stop: &AtomicBool) -> Result<ExitCode, Fault> {
         let mut ended = false;
         // Relaxed: no other data depends on the flag.
         while !stop.load(Ordering::Relaxed) {
             let phase = self.endpoint.stack().phase(self.id);
+            let is_written = self.unwritten.is_empty();
             match phase {
                 Phase::Opening => self.is_reachable()?,
                 Phase::Open { receives, .. } => {
@@ -91,13 +112,11 @@ impl Talk {
                         return Ok(ExitCode::SUCCESS);
                     }
                     if !self.receive()? {
-                        self.endpoint.stack().abort(self.id);
-                        self.endpoint.poll()?;
-                        return Ok(Fault::reader_gone().end());
+                        return self.leave();
                     }
-                    if !receives && !self.output_ended {
+                    if !receives && is_written && !self.output_ended {
                         self.output_ended = true;
-                        self.output.end_stdout()?;
+                        Output::stdout()?.end_stdout()?;
                     }
                     // A user who types is not asked for more once the other side has sent its last.
                     let is_last = self.input_ended || std::io::stdin().is_terminal();
@@ -106,6 +125,11 @@ impl Talk {
                         self.endpoint.stack().close(self.id);
                         self.endpoint.poll()?;
                         continue;
+                    }
+                }
+                Phase::Finished | Phase::Closed if !is_written => {
+                    if !self.receive()? {
+                        return self.leave();
                     }
                 }
                 Phase::Finished => return Ok(ExitCode::SUCCESS),
@@ -120,9 +144,14 @@ impl Talk {
             self.flush();
             self.endpoint.run_for(Duration::ZERO)?;
         }
+        Err(Fault::interrupted())
+    }
+
+    /// Ends at once, since nobody reads the output.
+    fn leave(&mut self) -> Result<ExitCode, Fault> {
         self.endpoint.stack().abort(self.id);
         self.endpoint.poll()?;
-        Err(Fault::interrupted())
+        Ok(Fault::reader_gone().end())
     }
 
     fn lost(&self) -> Fault {
@@ -144,35 +173,47 @@ impl Talk {
         }
     }
 
-    /// Writes what has come. False if nobody reads it.
+    /// Writes what has come, as far as the output takes it. False if nobody reads it.
     fn receive(&mut self) -> Result<bool, Fault> {
-        let Talk { endpoint, id, output, telnet, waiting, .. } = self;
-        let mut written = Ok(true);
+        let Talk { endpoint, id, output, telnet, waiting, unwritten, output_is_full, .. } = self;
+        *output_is_full = false;
+        let mut written = Ok(0);
         loop {
+            if !unwritten.is_empty() {
+                written = write_some(output, unwritten);
+                unwritten.drain(..written.as_ref().map_or(0, |bytes| *bytes));
+            }
+            *output_is_full = !unwritten.is_empty();
+            if *output_is_full || written.is_err() {
+                return reads(output, written);
+            }
             if waiting.len() >= MOST_WAITING_BYTES {
                 // A side that only asks, and takes no answers, is not heard further.
                 if !endpoint.stack().is_over(*id) {
-                    return written;
+                    return Ok(true);
                 }
                 // It takes none any more, and the rest of what it sent is still read.
                 waiting.clear();
             }
             let bytes = endpoint.stack().receive(*id, &mut |bytes| {
-                written = match telnet {
-                    None => output.write(bytes),
-                    Some(telnet) => output.write(telnet.take(bytes, waiting)),
-                };
-                bytes.len()
+                if let Some(telnet) = telnet {
+                    unwritten.extend_from_slice(telnet.take(bytes, waiting));
+                    return bytes.len();
+                }
+                written = write_some(output, bytes);
+                let taken = written.as_ref().map_or(0, |taken| *taken);
+                *output_is_full = taken < bytes.len();
+                taken
             });
-            if bytes == 0 || !matches!(written, Ok(true)) {
-                return written;
+            if bytes == 0 || *output_is_full {
+                return reads(output, written);
             }
         }
     }
 
     /// Waits for something to do. Returns whether there is input, and room for it.
     fn wait(&mut self) -> Result<bool, Fault> {
-        let Talk { endpoint, id, input_ended, was_open, waiting, .. } = self;
+        let Talk { endpoint, id, input_ended, was_open, waiting, output_is_full, .. } = self;
         let most = endpoint.idle_time(LOOK);
         let has_room = waiting.is_empty() && endpoint.stack().room_bytes(*id) > 0;
         let wants = *was_open && !*input_ended && has_room;
@@ -182,8 +223,11 @@ impl Talk {
         if wants {
             asked.push(PollFd::from_borrowed_fd(input, PollFlags::IN));
         }
-        wait_for(&mut asked, Some(most), "packets and input")?;
-        Ok(asked.get(1).is_some_and(|input| !input.revents().is_empty()))
+        if *output_is_full {
+            asked.push(PollFd::from_borrowed_fd(rustix::stdio::stdout(), PollFlags::OUT));
+        }
+        wait_for(&mut asked, Some(most), "packets, input and output")?;
+        Ok(wants && !asked[1].revents().is_empty())
     }
 
     fn send(&mut self) -> Result<(), Fault> {
@@ -222,5 +266,25 @@ impl Talk {
         if *input_ended && waiting.is_empty() {
             endpoint.stack().close(*id);
         }
+    }
+}
+
+/// Writes as much as the output takes at once.
+fn write_some(output: &mut BufferOutput, bytes: &[u8]) -> Result<usize, Errno> {
+    let mut asked = [PollFd::from_borrowed_fd(rustix::stdio::stdout(), PollFlags::OUT)];
+    if output.must_ask() && rustix::event::poll(&mut asked, Some(&Timespec::default()))? == 0 {
+        return Ok(0);
+    }
+    match output.write(bytes) {
+        Err(Errno::AGAIN) => Ok(0),
+        written => written,
+    }
+}
+
+/// Whether somebody reads the output.
+fn reads(output: &BufferOutput, written: Result<usize, Errno>) -> Result<bool, Fault> {
+    match written {
+        Err(Errno::PIPE) => Ok(false),
+        written => written.map(|_| true).map_err(|cause| output.unwritable(cause)),
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_doctor::sort;
+use weir_policy::sort;
 use weir_profile::{LEASE, Observation, Observed, ProfileReport};
 
 const SCHEMA: &str = "weir.net.profile/2";

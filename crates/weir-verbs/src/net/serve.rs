@@ -8,10 +8,10 @@ use crate::units;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
-use weir_doctor::sort;
 use weir_net::jail::Jail;
 use weir_net::tcp::endpoint::TcpEndpoint;
 use weir_net::tcp::service::{Answered, Service, ServiceEvent, TcpServer, TelnetService};
+use weir_policy::sort;
 
 pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag()?;

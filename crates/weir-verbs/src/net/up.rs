@@ -2,7 +2,7 @@
 
 use super::netns::Netns;
 use super::{asked, publish, stop_flag};
-use crate::args::NetUpOptions;
+use crate::args::{NetUpOptions, quoted};
 use crate::fault::{Fault, tell};
 use crate::run::status::{exit_code, unstarted_code};
 use rustix::process::{Pid, Signal, kill_process};
@@ -32,10 +32,9 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     switch.log_to(log(options, kinds)?);
     let _published = publish(&options.tun, "switch")?;
     let (address, bits) = options.addr;
-    let place = options
-        .netns
-        .as_deref()
-        .map_or(String::new(), |name| format!("; enter it with: ip netns exec {name} COMMAND"));
+    let place = options.netns.as_deref().map_or(String::new(), |name| {
+        format!("; enter it with: ip netns exec {} COMMAND", quoted(name))
+    });
     tell(&format!(
         "{} is up: {address}/{bits}, the kernel is {}{place}",
         options.tun, options.peer

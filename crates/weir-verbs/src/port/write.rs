@@ -1,7 +1,7 @@
 //! `weir port write`: sends what it reads, each line as soon as it is read.
 
 use super::{asked, check_name};
-use crate::args::PortWriteOptions;
+use crate::args::{PortWriteOptions, quoted};
 use crate::fault::Fault;
 use rustix::fd::{AsFd, OwnedFd};
 use std::fs::File;
@@ -38,8 +38,9 @@ fn no_reader(error: weir::Error, options: &PortWriteOptions) -> Fault {
         return asked(error);
     }
     let wait = if options.wait.is_none() { ", or wait for one with --wait 5s" } else { "" };
-    let name = options.name.display();
-    Fault::failed(format!("{error} (start one: weir port read {name}{wait})"))
+    let name = quoted(&options.name.to_string_lossy());
+    let dashes = if name.starts_with('-') { "-- " } else { "" };
+    Fault::failed(format!("{error} (start one: weir port read {dashes}{name}{wait})"))
 }
 
 fn send_input(writer: &mut PortWriter, options: &PortWriteOptions) -> Result<(), Fault> {
