@@ -77,7 +77,7 @@ fn what_is_moved_without_being_counted_is_not_called_exact() {
         let crossed = ran.stage(stage, side) as u64;
         assert!((400_000_000..400_300_000).contains(&crossed), "{side} {crossed}");
     }
-    assert_eq!(evidence(&ran, 2, "pipe_bytes"), "estimated");
+    assert_eq!(evidence(&ran, 2, "pipe_bytes"), "upper bound");
 }
 
 #[test]

@@ -137,6 +137,26 @@ fn a_script_has_a_track_for_each_process() {
     assert!(std::fs::read_to_string(html).expect("a page").contains("sleep 0.3"));
 }
 
+/// Processes that no sample met came between the others, and the tracks behind them had the names of
+/// other processes.
+#[test]
+fn a_track_of_a_script_has_the_name_of_its_own_process() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("trace.json");
+    let text = "for i in 1 2 3 4 5 6 7 8; do /bin/true; done; sleep 0.6; /bin/true; true";
+    let ran = weir_run(&["--chrome-trace", &file.display().to_string(), text]);
+    assert_eq!(ran.code(), 0, "{}", ran.stderr());
+    let trace: Value =
+        serde_json::from_slice(&std::fs::read(file).expect("a trace")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let is_it = |event: &&Value| event["args"]["name"] == "sleep 0.6";
+    let tracks: Vec<u64> =
+        events.iter().filter(is_it).filter_map(|event| event["tid"].as_u64()).collect();
+    let slices = slices(&trace);
+    let asleep = |track: &u64| slices[track].iter().any(|(_, _, state)| state == "asleep");
+    assert!(tracks.len() == 1 && tracks.iter().all(asleep), "{trace}");
+}
+
 #[test]
 fn what_cannot_be_written_is_said_and_leaves_the_status() {
     for option in ["--html", "--chrome-trace"] {

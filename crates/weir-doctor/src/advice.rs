@@ -9,9 +9,9 @@
 
 use crate::around::throttled;
 use crate::facts::Run;
-use crate::sort;
 use crate::verdict::Verdict;
 use alloc::vec::Vec;
+use weir_policy::sort;
 
 mod cpus;
 mod lines;

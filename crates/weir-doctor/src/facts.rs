@@ -48,6 +48,16 @@ pub enum Evidence {
     Unknown,
 }
 
+impl Evidence {
+    /// Returns the one that says less.
+    fn weaker(self, other: Evidence) -> Evidence {
+        use Evidence::{Estimated, LowerBound, Sampled, Unknown, UpperBound};
+        let order = [Unknown, LowerBound, Sampled, Estimated, UpperBound];
+        let said = |evidence: &Evidence| [self, other].contains(evidence);
+        order.into_iter().find(said).unwrap_or(Evidence::Exact)
+    }
+}
+
 /// A run of a pipeline, or of a script.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
@@ -169,8 +179,10 @@ pub struct Stage {
     pub pipe_in_bytes: Option<u64>,
     /// Bytes that went through the pipe behind it.
     pub pipe_out_bytes: Option<u64>,
-    /// The quality of `pipe_in_bytes` and `pipe_out_bytes`: the weaker of both.
-    pub pipe_evidence: Evidence,
+    /// The quality of `pipe_in_bytes`.
+    pub pipe_in_evidence: Evidence,
+    /// The quality of `pipe_out_bytes`.
+    pub pipe_out_evidence: Evidence,
     /// Whether it was seen in calls whose bytes the kernel does not count (`splice`).
     pub uncounted: bool,
     /// Peak memory of its largest process.
@@ -275,6 +287,17 @@ impl Stage {
         self.user_ns + self.system_ns
     }
 
+    /// Returns the quality of the bytes of its pipes: where both are known, the weaker one.
+    pub fn pipe_evidence(&self) -> Evidence {
+        let sides = [self.pipe_in_evidence, self.pipe_out_evidence];
+        let known = [self.pipe_in_bytes, self.pipe_out_bytes].map(|bytes| bytes.is_some());
+        match known {
+            [true, true] => sides[0].weaker(sides[1]),
+            [true, false] => sides[0],
+            [false, _] => sides[1],
+        }
+    }
+
     /// Whether it ended because its reader had closed.
     pub fn closed_by_downstream(&self) -> bool {
         matches!(self.ending, Some(Ending::Signal(SIGPIPE)) | Some(Ending::Code(141)))
@@ -311,8 +334,9 @@ impl Io {
 /// A stage that read more than this many times the bytes of its pipe, beyond the loading of some
 /// programs, read other data.
 const FAR_MORE: u64 = 4;
-/// Bytes that programs read while they are loaded.
+/// Bytes that programs read while they are loaded, and those of each further process.
 const LOADING_BYTES: u64 = 1 << 20;
+const EACH_BYTES: u64 = 1 << 15;
 
 impl Run {
     /// Returns the CPUs it could use, by affinity and by quota.
@@ -339,13 +363,14 @@ impl Run {
         let Some(stage) = self.stages.get(position) else { return (None, Evidence::Unknown) };
         let larger = stage.io.map(|io| io.read_bytes.max(io.write_bytes));
         let read = stage.io.map_or(0, |io| io.read_bytes);
-        let reads_other_data = |bytes| read > FAR_MORE * bytes + LOADING_BYTES;
-        match stage.pipe_in_bytes.or(stage.pipe_out_bytes) {
-            _ if stage.pipe_in_bytes.is_some_and(reads_other_data) => {
-                (Some(read), stage.bytes_evidence)
-            }
-            Some(bytes) => (Some(bytes), stage.pipe_evidence),
-            None => (larger, stage.bytes_evidence),
+        let started = stage.started.as_ref().map_or(0, |started| started.processes);
+        let loading = LOADING_BYTES + started * EACH_BYTES;
+        let reads_other_data = |bytes| read > FAR_MORE * bytes + loading;
+        match (stage.pipe_in_bytes, stage.pipe_out_bytes) {
+            (Some(bytes), _) if reads_other_data(bytes) => (Some(read), stage.bytes_evidence),
+            (Some(bytes), _) => (Some(bytes), stage.pipe_in_evidence),
+            (None, Some(bytes)) => (Some(bytes), stage.pipe_out_evidence),
+            (None, None) => (larger, stage.bytes_evidence),
         }
     }
 
@@ -354,5 +379,28 @@ impl Run {
         let wall_ns = self.stages.get(position)?.wall_ns;
         let bytes = self.passed(position).0.filter(|_| wall_ns > 0)?;
         Some(bytes as f64 / (wall_ns as f64 / 1e9))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// A loop that started 300 programs had read their beginnings, and that was its exact rate.
+    #[test]
+    fn what_the_programs_that_a_stage_starts_are_loaded_from_did_not_pass_through_it() {
+        let mut stage = Stage {
+            io: Some(Io { read_bytes: 1_200_000, ..Io::default() }),
+            pipe_in_bytes: Some(1_100),
+            pipe_in_evidence: Evidence::UpperBound,
+            bytes_evidence: Evidence::Exact,
+            ..Stage::default()
+        };
+        let passed =
+            |stage: &Stage| Run { stages: vec![stage.clone()], ..Run::default() }.passed(0);
+        assert_eq!(passed(&stage), (Some(1_200_000), Evidence::Exact), "it reads files");
+        stage.started = Some(Started { processes: 300, ..Started::default() });
+        assert_eq!(passed(&stage), (Some(1_100), Evidence::UpperBound));
     }
 }

@@ -2,10 +2,10 @@
 //! are the same one again, and which line of a script started them.
 
 use crate::programs::{runs_others, starts_anything};
-use crate::sort;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use weir_policy::sort;
 
 mod classes;
 mod critical;
@@ -59,6 +59,8 @@ pub struct SeenProcess {
     pub ends_doubtful: bool,
     /// Whether it is part of the machinery only: a shell that waited for its children.
     pub waits: bool,
+    /// Whether it hardly did anything but wait for its input.
+    pub idle: bool,
 }
 
 impl SeenProcess {
@@ -115,6 +117,17 @@ pub fn instances(seen: &[SeenProcess]) -> Vec<Instance> {
         }
     }
     collect(seen, &owned, &joints, &mut sets)
+}
+
+/// Whether a process only waited for what the script itself may have sent it: `exec 3> >(logger)`.
+/// Its pipe has no writer besides those above it.
+pub fn serves(seen: &[SeenProcess], at: usize) -> bool {
+    let writes = |end: &End, other: usize| {
+        let theirs = End { writes: true, ..*end };
+        other != at && !is_below(seen, at, other) && own_ends(seen, other).contains(&theirs)
+    };
+    let alone = |end: &End| !end.writes && !(0..seen.len()).any(|other| writes(end, other));
+    seen[at].idle && own_ends(seen, at).iter().any(alone)
 }
 
 /// Whether a process is a part of a shell that never became another program.

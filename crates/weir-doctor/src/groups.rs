@@ -5,10 +5,10 @@ use crate::advice::{self, Advice, AdviceKind, Gain, Refuted};
 use crate::facts::{FoundGroup, Phase, Run};
 use crate::load::MARGIN;
 use crate::phases::{Spent, Timeline};
-use crate::sort;
 use crate::verdict::{self, Busy, Finding, Verdict};
 use alloc::vec;
 use alloc::vec::Vec;
+use weir_policy::sort;
 
 /// A group that took a part of the run, and what held it up.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,7 @@ pub fn parts(run: &Run) -> Vec<Part> {
 /// holder is a position in the groups. Nothing for fewer than two groups that do not only wait for
 /// others.
 pub fn phases(run: &Run) -> Vec<Phase> {
-    let counts = |group: &&FoundGroup| group.inside.is_none() && !group.starts_others;
+    let counts = |group: &&FoundGroup| group.inside.is_none() && !group.follows_others();
     if run.groups.iter().filter(counts).count() < 2 {
         return Vec::new();
     }

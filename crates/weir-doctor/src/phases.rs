@@ -12,9 +12,9 @@
 
 use crate::facts::{Holder, Phase};
 use crate::load::MARGIN;
-use crate::sort;
 use alloc::vec;
 use alloc::vec::Vec;
+use weir_policy::sort;
 
 /// What a change of phases costs, as a share of the run.
 const CHANGE_SHARE: f64 = 0.05;

@@ -4,6 +4,7 @@ use super::{Evidence, Run};
 use crate::graph::WallSpan;
 use alloc::string::String;
 use alloc::vec::Vec;
+use weir_policy::sort;
 
 /// The fewest processes whose starting is a reason.
 const OFTEN: u64 = 50;
@@ -23,6 +24,8 @@ pub struct FoundGroup {
     pub name: String,
     /// Whether it started other groups: it may have done no more than wait for them.
     pub starts_others: bool,
+    /// Whether it only waited for what the script itself may have sent it.
+    pub serves: bool,
     /// Position in the stages of the run of its first stage. None where it was found inside of one
     /// stage of a pipeline: its stages are then its own.
     pub first_stage: Option<usize>,
@@ -92,7 +95,7 @@ pub struct Unseen {
 impl Spread {
     /// Returns the spread of these times.
     pub fn of(mut times_ns: Vec<u64>) -> Spread {
-        times_ns.sort_unstable();
+        sort::by(&mut times_ns, Ord::cmp);
         let at = |position: usize| times_ns.get(position).copied().unwrap_or(0);
         let last = times_ns.len().saturating_sub(1);
         Spread {
@@ -138,10 +141,15 @@ impl FoundGroup {
         self.run.stages.len() == 1
     }
 
+    /// Whether it ran for as long as others did, and not because of its own work.
+    pub fn follows_others(&self) -> bool {
+        self.starts_others || self.serves
+    }
+
     /// Returns the time that counts as its own: the time that it ran, but of one that starts other
-    /// groups only the time in which it worked itself.
+    /// groups, or serves them, only the time in which it worked itself.
     pub fn own_ns(&self) -> u64 {
-        match self.starts_others {
+        match self.follows_others() {
             true => self.run.stages.iter().map(|stage| stage.times.busy_ns()).max().unwrap_or(0),
             false => self.run.wall_ns,
         }

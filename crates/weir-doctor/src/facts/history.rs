@@ -3,10 +3,10 @@
 //! A [`History`] divides the run into columns of equal length. When there are too many cells, two
 //! neighbouring columns become one, so the memory of a long run is bounded.
 
-use crate::sort;
 use crate::state::TaskState;
 use alloc::string::String;
 use alloc::vec::Vec;
+use weir_policy::sort;
 
 /// Length of the first columns.
 const COLUMN_NS: u64 = 1_000_000;

@@ -1,11 +1,11 @@
 //! Pipelines that are the same one again: those of a loop are accounted together.
 
-use super::lines::place_of;
+use super::lines::{fits_several, place_of};
 use super::{Instance, ScriptPipeline, SeenProcess, is_fork, line_of};
-use crate::sort;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use weir_policy::sort;
 
 /// Commands of one program are shown as one from this number on.
 const MANY: usize = 3;
@@ -42,6 +42,8 @@ pub struct Class {
     parts: Vec<(WallSpan, Vec<usize>)>,
     /// Whether instances were put together of such parts.
     pub joined: bool,
+    /// Whether it fits several lines of the script.
+    ambiguous: bool,
 }
 
 impl Class {
@@ -170,6 +172,8 @@ pub fn classes(
         let script = script_of(instance.members[0]).filter(|at| *at < scripts.len());
         let partial = instance.partial;
         let line = script.and_then(|at| Some((at, line_of(&scripts[at], &commands, partial)?)));
+        let ambiguous =
+            line.is_none() && script.is_some_and(|at| fits_several(&scripts[at], &commands));
         let key = match line {
             Some(line) => Key::Line(line),
             None => {
@@ -177,7 +181,7 @@ pub fn classes(
             }
         };
         let place = *places.entry(key.clone()).or_insert_with(|| {
-            classes.push((key, instance.partial, Class { line, ..Class::default() }));
+            classes.push((key, instance.partial, Class { line, ambiguous, ..Class::default() }));
             classes.len() - 1
         });
         classes[place].1 &= instance.partial;
@@ -322,7 +326,7 @@ fn fold_arguments(
 }
 
 /// Adds pipelines of which not all processes were seen to the one that they are a part of: the same
-/// programs with the same options, and no longer-lived.
+/// programs with the same options, and no longer-lived. What stands on another line, or may as well, is none.
 fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Class> {
     // The smallest parts go first, so that none is added to one that has been added itself.
     let mut at = 0;
@@ -332,7 +336,14 @@ fn fold_parts(seen: &[SeenProcess], mut classes: Vec<(bool, Class)>) -> Vec<Clas
         let fits = |other: &Class| {
             let lives = class.mean_ns() <= 2 * other.mean_ns() + CLOSE_NS;
             let more = told(seen, other) > told(seen, class);
-            more && lives && is_part(seen, class, other) && parents_fit(seen, class, other)
+            let elsewhere = match class.line {
+                Some(_) => class.line != other.line,
+                None => class.ambiguous,
+            };
+            more && !elsewhere
+                && lives
+                && is_part(seen, class, other)
+                && parents_fit(seen, class, other)
         };
         let whole = (0..classes.len())
             .filter(|other| *other != at && fits(&classes[*other].1))

@@ -1,16 +1,18 @@
 //! The critical path: which process was waited for, one after the other, from the end of the run
 //! backwards.
 
-use super::SeenProcess;
+use super::{SeenProcess, serves};
 use crate::programs::is_organizer;
-use crate::sort;
 use alloc::string::String;
 use alloc::vec::Vec;
+use weir_policy::sort;
 
 /// A process that starts within this time after another's end may have waited for it.
 const SLACK_NS: u64 = 50_000_000;
 /// Both times are good to a tick, and a busy host delays these.
 const SLACK_TICKS: u64 = 4;
+/// Nor is the last end later than this part of the run before its end.
+const END_SLACK: u64 = 50;
 /// Links that are shorter than this share of the run are not told.
 const WORTH: f64 = 0.01;
 /// Processes that live for less than this part of the run are left out.
@@ -57,7 +59,11 @@ pub fn critical_path(
     }
     let mut path: Vec<(usize, u64)> = Vec::new();
     let mut until_ns = end_ns;
-    let mut next = last_before(seen, &works, until_ns, &|_| true);
+    // What ended long before the run was waited for by nobody (a job that a script left behind), or
+    // something followed that was not seen.
+    let end_slack_ns = slack_ns.max(end_ns.saturating_sub(start_ns) / END_SLACK);
+    let mut next = last_before(seen, &works, until_ns, &|_| true)
+        .filter(|at| seen[*at].end_ns + end_slack_ns >= end_ns);
     while let Some(at) = next {
         let from_ns = seen[at].start_ns;
         let waited_ns = seen[at].end_ns.min(until_ns).saturating_sub(from_ns);
@@ -85,7 +91,7 @@ fn works(seen: &[SeenProcess], at: usize) -> bool {
     let organizes = |at: usize| is_first(at) || seen[at].waits || is_organizer(&seen[at].program);
     let parent = |at: &usize| seen[*at].parent.filter(|parent| *parent < seen.len());
     let mut above = core::iter::successors(parent(&at), parent).take(seen.len());
-    !organizes(at) && above.all(organizes)
+    !organizes(at) && above.all(organizes) && !serves(seen, at)
 }
 
 /// Whether two processes that no pipe joins ran at the same time.

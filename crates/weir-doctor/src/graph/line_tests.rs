@@ -1,7 +1,7 @@
 //! Scripts written down by hand, and the lines of what was executed.
 
 use super::lines::{Piece, ScriptCommand, ScriptPipeline, line_of};
-use super::tests::{classed, looped};
+use super::tests::{classed, looped, process, reads, writes};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -42,6 +42,11 @@ fn a_line_is_told_only_where_one_alone_fits() {
     assert_eq!(line_of(&script, &["uniq"], false), None);
     let twice = [line(2, &["sort *"]), line(3, &["sort *"])];
     assert_eq!(line_of(&twice, &["sort a"], false), None);
+    // Another command on the same file is none that runs the file.
+    let same = [line(2, &["head -c 9 data.txt", "tail"]), line(3, &["sort data.txt"])];
+    assert_eq!(line_of(&same, &["sort data.txt"], false), Some(1));
+    let runs = [line(2, &["nice x.sh"]), line(3, &["bash x.sh"])];
+    assert_eq!(line_of(&runs, &["bash x.sh"], false), None);
     let odd = [line(1, &["* a"])];
     assert_eq!(line_of(&odd, &["sort a"], false), None, "a command that nobody knows");
     // The lines tell apart what otherwise looks like one loop.
@@ -114,4 +119,24 @@ fn a_text_that_was_not_read_is_a_rival_where_it_names_the_program() {
     assert_eq!(found(ScriptCommand::Unread(String::from("trap 'rm -f x' EXIT"))), Some(0));
     assert_eq!(found(ScriptCommand::Hidden), None);
     assert_eq!(found(ScriptCommand::Compound), Some(0));
+}
+
+/// `echo x | tr a b` and `sed s/x/y/ | tr a b` in a loop: many a `tr` of the one was counted with the other.
+#[test]
+fn what_may_stand_on_two_lines_is_counted_with_neither() {
+    let mut seen = Vec::from([process(None, "bash x", (0, 1000))]);
+    for n in 0..20_u64 {
+        let ms = (n * 40, n * 40 + 8);
+        let pipe = 2 * n as usize;
+        seen.push(reads(pipe, process(Some(0), "tr a b", ms)));
+        seen.push(writes(pipe + 1, process(Some(0), "sed s/x/y/", ms)));
+        seen.push(reads(pipe + 1, process(Some(0), "tr a b", ms)));
+    }
+    let of = |commands: &[&str]| {
+        let mut classes = classed(&seen, &[line(2, commands), line(3, &["sed s/x/y/", "tr a b"])]);
+        classes.retain(|class| class.rows.len() == 2);
+        classes[0].rows[1].len()
+    };
+    assert_eq!(of(&["tr a b"]), 20);
+    assert_eq!(of(&["sort"]), 40, "no other line has it");
 }

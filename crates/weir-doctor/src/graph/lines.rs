@@ -1,5 +1,6 @@
 //! The line of a script that started a pipeline, by the words of its commands.
 
+use crate::programs::is_posix_shell;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -64,7 +65,23 @@ pub fn line_of(script: &[ScriptPipeline], executed: &[&str], partial: bool) -> O
     (sure && !(composed && executed.iter().all(elsewhere))).then_some(at)
 }
 
+/// Whether these executed commands may be those, or a part of those, of several pipelines of a script.
+pub(super) fn fits_several(script: &[ScriptPipeline], executed: &[&str]) -> bool {
+    let fits = |pipeline: &&ScriptPipeline| fits(&pipeline.commands, executed, is_command);
+    script.iter().filter(fits).count() > 1
+}
+
 impl ScriptPipeline {
+    /// Whether it may have executed whatever was seen: no command of its script has a line then.
+    pub fn may_be_any(&self) -> bool {
+        match self.commands.as_slice() {
+            [ScriptCommand::Hidden] => true,
+            // `"$@"` may be an eval.
+            [ScriptCommand::Simple(pieces)] => is_unknown(pieces),
+            _ => false,
+        }
+    }
+
     /// Returns how many of its commands are programs: these are seen.
     fn programs(&self) -> usize {
         let is_program = |command: &&ScriptCommand| matches!(command, ScriptCommand::Simple(_));
@@ -86,9 +103,7 @@ impl ScriptPipeline {
 /// Whether a pipeline that does not fit may yet have executed these commands, or a part of it has.
 fn may_be(pipeline: &ScriptPipeline, executed: &[&str]) -> bool {
     match pipeline.commands.as_slice() {
-        [ScriptCommand::Hidden] => true,
-        // `"$@"` may be an eval.
-        [ScriptCommand::Simple(pieces)] if is_unknown(pieces) => true,
+        _ if pipeline.may_be_any() => true,
         [command @ ScriptCommand::Unread(_)] => executed.iter().all(|text| may_run(command, text)),
         commands => fits(commands, executed, may_execute),
     }
@@ -129,8 +144,7 @@ fn may_execute(pieces: &[Piece], executed: &str) -> bool {
     if starts_open.or_else(|| behind_runner(pieces)).is_some_and(open) {
         return true;
     }
-    let behind = executed.split_once(' ').map_or("", |(_, behind)| behind);
-    let names = [program(executed), program(behind)];
+    let names = [program(executed), interpreted(executed).map_or("", program)];
     let from = |at: usize, rest: &str| {
         // Most words are told apart by a look.
         let cut = at + 1 < pieces.len() && !rest.contains(' ');
@@ -196,10 +210,18 @@ fn fits(
 fn is_command(pieces: &[Piece], executed: &str) -> bool {
     // A command that only the shell knew fits anything, and so nothing for sure.
     let Some(Piece::Text(_)) = pieces.first() else { return false };
-    let behind = executed.split_once(' ').map(|(_, behind)| behind);
+    let behind = interpreted(executed);
     let base = executed.split(' ').next().and_then(|first| first.rsplit_once('/'));
     let named = base.map(|(directory, _)| &executed[directory.len() + 1..]);
     [Some(executed), behind, named].into_iter().flatten().any(|text| matches(pieces, text))
+}
+
+/// Returns what was executed if the first word is an interpreter. The kernel hands it the path of the
+/// script, and what a shell finds has a directory: `sort data` is none of a script `data`.
+fn interpreted(executed: &str) -> Option<&str> {
+    let (first, behind) = executed.split_once(' ')?;
+    let script = behind.split(' ').next().unwrap_or_default();
+    (script.contains('/') || is_posix_shell(program(first))).then_some(behind)
 }
 
 fn matches(pieces: &[Piece], text: &str) -> bool {

@@ -133,6 +133,31 @@ fn a_log_for_all_output_joins_nothing() {
     assert_eq!(members(&seen), [vec![1, 2]]);
 }
 
+/// `{ sleep 1; sort a | tail; } | sha1sum`, and a `sleep 2` on a line of its own, of which a pipe led
+/// to what was not seen: it was counted as the pipeline once more.
+#[test]
+fn what_stands_on_another_line_is_no_part_of_a_pipeline() {
+    let seen = [
+        process(None, "bash x", (0, 3000)),
+        writes(1, process(Some(0), "bash x", (1, 1000))),
+        writes(1, process(Some(1), "sleep 1", (1, 900))),
+        writes(2, process(Some(1), "sort a", (900, 1000))),
+        writes(1, reads(2, process(Some(1), "tail", (900, 1000)))),
+        reads(1, process(Some(0), "sha1sum", (1, 1010))),
+        writes(9, process(Some(0), "sleep 2", (1010, 2900))),
+    ];
+    let text = |text: &str| ScriptCommand::Simple(vec![Piece::Text(text.to_string())]);
+    let line = |line, commands| ScriptPipeline { line, commands };
+    let script = [
+        line(1, vec![ScriptCommand::Compound, text("sha1sum")]),
+        line(1, vec![text("sleep 1")]),
+        line(1, vec![text("sort a"), text("tail")]),
+        line(2, vec![text("sleep 2")]),
+    ];
+    let sizes: Vec<usize> = classed(&seen, &script).iter().map(|class| class.rows.len()).collect();
+    assert_eq!(sizes, [4, 1]);
+}
+
 #[test]
 fn a_fifo_joins_only_those_that_live_at_the_same_time() {
     let fifo = |writes, of| {
@@ -311,6 +336,40 @@ fn a_pause_that_nothing_explains_ends_the_path() {
     let path = critical_path(&seen, (0, 2000 * MS), MS).expect("parallel");
     assert_eq!(path.links.len(), 1, "{path:?}");
     assert_eq!((path.links[0].command.as_str(), path.share), ("ld", 0.3));
+}
+
+/// `exec 3> >(logger)`: the whole run was the logger's time, and it was the critical path. `cat | wc`
+/// is no such pair, though `wc` is idle too.
+#[test]
+fn what_waits_for_the_script_s_own_output_is_not_waited_for() {
+    let idle = |process| SeenProcess { idle: true, ..process };
+    let seen = [
+        writes(1, process(None, "bash x", (0, 1000))),
+        idle(reads(1, process(Some(0), "logger", (1, 1000)))),
+        writes(1, process(Some(0), "sort a", (1, 600))),
+        writes(2, process(Some(0), "cat a", (600, 999))),
+        idle(reads(2, process(Some(0), "wc", (600, 999)))),
+    ];
+    let serving: Vec<usize> = (0..seen.len()).filter(|at| serves(&seen, *at)).collect();
+    assert_eq!(serving, [1]);
+    let busy = SeenProcess { idle: false, ..seen[1].clone() };
+    assert!(!serves(&[seen[0].clone(), busy], 1));
+    assert_eq!(critical_path(&seen, (0, 1000 * MS), MS), None, "nothing else ran at once");
+}
+
+/// `setsid sleep 1 & exec sort`: the sleep that nobody waited for was the critical path.
+#[test]
+fn what_a_script_left_behind_is_not_what_the_run_waited_for() {
+    let path = |ended| {
+        let seen = [
+            process(None, "bash x", (0, 3000)),
+            process(Some(0), "gcc a", (1, 1000)),
+            process(Some(0), "sleep 1", (900, ended)),
+        ];
+        critical_path(&seen, (0, 3000 * MS), MS).map(|path| path.links.len())
+    };
+    assert_eq!(path(1900), None);
+    assert_eq!(path(2980), Some(1));
 }
 
 #[test]

@@ -154,3 +154,13 @@ fn what_sleeps_for_most_of_its_time_is_not_starting() {
     group.run.stages[0].times.sleep_ns = 0;
     assert!(group.is_starting());
 }
+
+/// `exec 3> >(logger)` ran as long as the script, and had all of its time.
+#[test]
+fn what_serves_the_script_counts_with_its_own_work_only() {
+    let mut run = three();
+    run.groups[0].serves = true;
+    let shares: Vec<usize> = parts(&run).iter().map(|part| part.group).collect();
+    assert_eq!(shares[0], 1);
+    assert_eq!(run.groups[0].own_ns(), 280 * MS);
+}

@@ -2,8 +2,8 @@
 
 use crate::facts::{Run, Stage};
 use crate::load::{StageLoad, starting_share};
-use crate::sort;
 use alloc::vec::Vec;
+use weir_policy::sort;
 
 /// Parts of a stage's time below this share are not mentioned.
 const WORTH: f64 = 0.05;

@@ -32,6 +32,8 @@ pub struct MoreEnd {
     pub fd: i32,
     /// Whether it is the end that is written.
     pub writes: bool,
+    /// Whether the process that started it has it open too, by the same number.
+    pub shared: bool,
 }
 
 /// The sums over a group so far.
@@ -49,6 +51,8 @@ pub struct Group {
     pub more_ends: Vec<MoreEnd>,
     /// The unix sockets that are its input and its output: the inodes of both of their ends.
     pub sockets: [Option<(u64, u64)>; 2],
+    /// Its lane in the history of the run; none where no sample met it.
+    pub lane: Option<usize>,
     /// Whether its descriptors are to be read again: it has just become another program.
     pub ends_due: bool,
     /// Whether its input and output may be those of the shell of which it was a copy before.

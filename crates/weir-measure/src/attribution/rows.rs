@@ -56,7 +56,7 @@ impl Rows {
     /// Takes the looks at the tasks of a process, whose row this is.
     pub fn look(&mut self, row: usize, process: &Process, looks: &[TaskLook]) {
         let group = &mut self.groups[row];
-        if (is_due(process.looks, true) || group.ends_due) && refresh_ends(group, process.pid) {
+        if (is_due(process.looks, true) || group.ends_due) && refresh_ends(group, process) {
             watch(&mut self.pipes, process.pid, group, None);
         }
         let hints = hints(&group.ends, &self.fills);
@@ -124,7 +124,8 @@ pub fn own_state(pid: Pid, look: &TaskLook, group: &Group, hints: Hints, anew: b
 }
 
 /// Reads what a process has open; returns whether that has changed.
-pub fn refresh_ends(group: &mut Group, pid: Pid) -> bool {
+pub fn refresh_ends(group: &mut Group, process: &Process) -> bool {
+    let pid = process.pid;
     let before = (group.ends, group.more_ends.len());
     group.ends_due = false;
     group.ends.input = descriptor(pid, 0).or(group.ends.input);
@@ -137,7 +138,7 @@ pub fn refresh_ends(group: &mut Group, pid: Pid) -> bool {
     });
     // What is open changes when a program starts, hardly later.
     if group.samples.count() < 64 {
-        for end in more_ends(pid) {
+        for end in more_ends(pid, process.parent) {
             let known = |mine: &MoreEnd| mine.pipe == end.pipe && mine.writes == end.writes;
             if !group.more_ends.iter().any(known) {
                 group.more_ends.push(end);
@@ -148,17 +149,19 @@ pub fn refresh_ends(group: &mut Group, pid: Pid) -> bool {
 }
 
 /// Finds the pipes among the other descriptors of a process.
-fn more_ends(pid: Pid) -> Vec<MoreEnd> {
+fn more_ends(pid: Pid, parent: Pid) -> Vec<MoreEnd> {
     let Some(numbers) = descriptors(pid) else { return Vec::new() };
     let others = numbers.filter(|fd| *fd > 1).take(MOST_DESCRIPTORS);
-    others.filter_map(|fd| more_end(pid, fd)).collect()
+    others.filter_map(|fd| more_end(pid, parent, fd)).collect()
 }
 
-fn more_end(pid: Pid, fd: i32) -> Option<MoreEnd> {
+fn more_end(pid: Pid, parent: Pid, fd: i32) -> Option<MoreEnd> {
     let pipe = descriptor(pid, fd).filter(Descriptor::is_pipe)?;
     let (reads, writes) = access(pid, fd)?;
     // Standard error belongs to nobody's pipeline, and both ends at once to a shell's own use.
-    (reads != writes && fd != 2).then_some(MoreEnd { pipe, fd, writes })
+    let is_end = reads != writes && fd != 2;
+    let shared = || parent != 0 && descriptor(parent, fd) == Some(pipe);
+    is_end.then(|| MoreEnd { pipe, fd, writes, shared: shared() })
 }
 
 /// Watches the pipes that a process has as its input or output.

@@ -111,6 +111,9 @@ impl Sampler {
         self.follow(None);
         self.discovery.close();
         self.population.close(&mut self.tracer);
+        // Others may come between them now.
+        let groups = self.population.groups.iter_mut().enumerate();
+        groups.for_each(|(at, group)| group.lane = Some(at));
         if let Some(lives) = self.lives.take() {
             self.adopt(&lives);
             self.lives = Some(lives);
@@ -171,7 +174,7 @@ impl Sampler {
         for process in processes.values_mut() {
             let group = &mut groups[process.group];
             let due = is_due(process.looks + 1, each) || group.ends_due;
-            if each && due && rows::refresh_ends(group, process.pid) {
+            if each && due && rows::refresh_ends(group, process) {
                 rows::watch(&mut self.pipes, process.pid, group, Some(self.found_pipe_bytes));
             }
             let hints = hints(&group.ends, &fills);

@@ -8,6 +8,7 @@ use crate::hot::Profiler;
 use crate::machine;
 use crate::oom;
 use crate::proc::{parse_io, pidfd};
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -272,10 +273,12 @@ impl RunningJob {
     fn history(&mut self, job: &Job) -> Option<History> {
         let history = self.sampler.history.take()?;
         let stage = |group| self.live.iter().position(|one| one.started_group() == Some(group));
-        let groups = &self.sampler.population.groups;
-        let name = |group: usize| match stage(group).filter(|_| !job.script) {
+        let groups = self.sampler.population.groups.iter();
+        let lanes: HashMap<usize, &Group> =
+            groups.filter_map(|group| Some((group.lane?, group))).collect();
+        let name = |lane: usize| match stage(lane).filter(|_| !job.script) {
             Some(stage) => (Some(stage), job.stages[stage].label.clone()),
-            None => (None, groups.get(group).map_or_else(String::new, |one| one.command.clone())),
+            None => (None, lanes.get(&lane).map_or_else(String::new, |one| one.command.clone())),
         };
         Some(history.named(&name, job.script))
     }

@@ -2,7 +2,7 @@
 //! that were seen, and here each gets its stages and pipes.
 
 use super::job::Job;
-use crate::attribution::{Births, Group, PipeWatch, Sampler, is_named};
+use crate::attribution::{Births, Group, MoreEnd, PipeWatch, Sampler, is_named};
 use crate::proc::{Descriptor, FileKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -15,6 +15,8 @@ use weir_doctor::programs::is_posix_shell;
 
 /// Pipelines seen no more often than this are put together with others of their programs.
 const FEW_SAMPLES: u64 = 2;
+/// What works for less than this part of its life (a tenth) is idle.
+const IDLE: u64 = 10;
 /// Scripts longer than this are not read for their lines.
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
@@ -126,9 +128,25 @@ impl<'a> Processes<'a> {
 
     /// Returns what is to be said of the scripts themselves.
     pub fn notes(&self) -> impl Iterator<Item = String> {
-        self.scripts.crlf.iter().map(|name| {
+        let crlf = self.scripts.crlf.iter().map(|name| {
             format!("the lines of {name} end with CR LF; a shell takes the CR for a part of the last word")
-        })
+        });
+        let known = self.scripts.known.iter().enumerate();
+        crlf.chain(known.filter_map(|(at, (name, pipelines))| {
+            let any = pipelines.iter().find(|pipeline| pipeline.may_be_any())?;
+            let runs = (0..self.seen.len()).any(|of| self.script_of(of) == Some(at));
+            let name = if name.is_empty() { "the script" } else { name };
+            let because = "source, alias, eval or \"$@\" may run any of them";
+            runs.then(|| {
+                format!("commands of {name} have no lines here: on line {}, {because}", any.line)
+            })
+        }))
+    }
+
+    /// Returns the script for which a process works: that of the process that started it.
+    fn script_of(&self, at: usize) -> Option<usize> {
+        let parent = self.seen[at].parent.and_then(|parent| self.scripts.of.get(parent));
+        parent.copied().flatten()
     }
 
     /// Finds the groups among them, in the order of their starts.
@@ -141,11 +159,7 @@ impl<'a> Processes<'a> {
             let found = all().all(|at| self.seen[*at].parent.is_some());
             found && (samples <= FEW_SAMPLES || class.alive_ns() < run.wall_ns / 100)
         };
-        // A process works for the script of the process that started it.
-        let script_of = |at: usize| {
-            let parent = self.seen[at].parent.and_then(|parent| self.scripts.of.get(parent));
-            parent.copied().flatten()
-        };
+        let script_of = |at: usize| self.script_of(at);
         let found = instances(&self.seen);
         let classes = classes(&self.seen, &found, &pipelines, &script_of, &brief);
         let found =
@@ -250,6 +264,7 @@ impl<'a> Processes<'a> {
             run: stage_run,
             name,
             starts_others: self.seen.iter().enumerate().any(starts),
+            serves: class.rows[0].iter().all(|at| graph::serves(&self.seen, *at)),
             instances,
             instances_evidence,
             start_ns: whole.start_ns.saturating_sub(begun_ns),
@@ -370,10 +385,19 @@ fn ends_with_crlf(text: &str) -> bool {
 fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
     let main = [(group.ends.input, false), (group.ends.output, true)];
     let main = main.into_iter().filter_map(|(end, writes)| Some((end?, writes)));
-    // A shell keeps ends for what it starts (`<(...)`) only until that has begun.
-    let more = group.more_ends.iter().filter(|_| shell_of(group).is_none());
+    // A shell keeps ends for what it starts (`<(...)`) only until that has begun. What it keeps for
+    // itself (`exec 3> >(...)`), or got from whoever started it, all that it starts has open too.
+    let is_shell = shell_of(group).is_some();
+    let more = group.more_ends.iter().filter(move |end| !is_shell && is_used(group, end));
     let more = more.map(|end| (end.pipe, end.writes));
     main.chain(more).filter(|(pipe, _)| pipe.is_pipe()).chain(socket_ends(group))
+}
+
+/// Whether a process may have an end for its own work: it was not left to it by the one that started
+/// it, or it was told of it (`tee /dev/fd/63`).
+fn is_used(group: &Group, end: &MoreEnd) -> bool {
+    let path = format!("/fd/{}", end.fd);
+    !end.shared || group.command.split(' ').any(|word| word.ends_with(&path))
 }
 
 /// The ends of socket pairs that a process has as its input or its output: some shells and run-time
@@ -411,6 +435,8 @@ fn seen(
             ends.push(end);
         }
     }
+    let life_ns = group.last_ns.saturating_sub(group.first_ns);
+    let input_ns = group.samples.divide_wall(life_ns).input_ns;
     let command = label.unwrap_or(&group.command).to_owned();
     // What it became at last did not run all that time, and is no instance of that program.
     let (program, executed) = match group.before.as_deref() {
@@ -432,6 +458,7 @@ fn seen(
         end_ns: group.last_ns,
         ends,
         ends_doubtful: group.ends_doubtful,
+        idle: input_ns > 0 && input_ns >= life_ns - life_ns / IDLE,
         waits: label.is_none(),
     }
 }

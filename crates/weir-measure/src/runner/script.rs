@@ -10,7 +10,7 @@ use crate::attribution::{Group, Sampler};
 use std::collections::BTreeSet;
 use weir_doctor::facts::{FoundGroup, Pipe, Run};
 use weir_doctor::programs::is_shell;
-use weir_doctor::sort;
+use weir_policy::sort;
 
 /// Most stages shown; the groups that ran longest are kept.
 const MOST_STAGES: usize = 24;

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 use weir_doctor::backlog::{Activity, Trend};
 use weir_doctor::facts::{self, Evidence, History, Run, WatchedPipe};
-use weir_doctor::sort;
+use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::proc::processes;
 

@@ -5,7 +5,7 @@ use crate::units::words;
 use crate::units::{capacity, percent, seconds};
 use crate::widths::cut;
 use weir_doctor::facts::{Pipe, Run, Stage, Traced};
-use weir_doctor::sort;
+use weir_policy::sort;
 
 /// The length of the longest name of a stage in a remark.
 const NAME: usize = 24;

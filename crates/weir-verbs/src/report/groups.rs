@@ -5,7 +5,7 @@ use super::words;
 use crate::units::{percent, seconds};
 use weir_doctor::facts::FoundGroup;
 use weir_doctor::facts::{Evidence, Run};
-use weir_doctor::sort;
+use weir_policy::sort;
 
 /// The largest number of groups in the table. Those that took most of the time are kept.
 const MOST: usize = 16;

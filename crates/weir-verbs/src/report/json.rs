@@ -118,17 +118,7 @@ fn stage(run: &Run, position: usize, stage: &Stage) -> Value {
         "blocked_in_s": seconds(times.input_ns),
         "blocked_out_s": seconds(times.output_ns),
         "blocked_other_s": seconds(times.other_ns()),
-        "blocked_other": {
-            "disk_s": seconds(times.disk_ns),
-            "file_s": seconds(times.file_ns),
-            "lock_s": seconds(times.lock_ns),
-            "child_s": seconds(times.child_ns),
-            "sleep_s": seconds(times.sleep_ns),
-            "network_s": seconds(times.network_ns),
-            "device_s": seconds(times.device_ns),
-            "stopped_s": seconds(times.stopped_ns),
-            "unknown_s": seconds(times.unknown_ns),
-        },
+        "blocked_other": around::blocked_other(times),
         "bytes_per_s": run.bytes_per_s(position),
         "bytes_in": stage.io.map(|io| io.read_bytes),
         "bytes_out": stage.io.map(|io| io.write_bytes),
@@ -174,7 +164,7 @@ fn evidence(run: &Run, stage: &Stage) -> Value {
         "blocked": blocked,
         "samples": stage.samples,
         "bytes": stage.bytes_evidence.as_ref(),
-        "pipe_bytes": stage.pipe_evidence.as_ref(),
+        "pipe_bytes": stage.pipe_evidence().as_ref(),
         "max_rss": stage.max_rss_bytes.map_or("unknown", |_| stage.max_rss_evidence.as_ref()),
     })
 }

@@ -4,8 +4,8 @@
 use crate::units::seconds;
 use std::collections::BTreeMap;
 use weir_doctor::facts::{Evidence, FoundGroup, Run, Stage};
-use weir_doctor::sort;
 use weir_doctor::verdict::Verdict;
+use weir_policy::sort;
 
 /// The largest number of commands that this line names.
 const NAMED: usize = 4;

@@ -161,7 +161,7 @@ fn pipes(run: &Run, pipes: &[&Pipe]) -> Grid {
     };
     let passed = |pipe: &Pipe| {
         let reader = &run.stages[pipe.to];
-        let mark = known(reader.pipe_evidence);
+        let mark = known(reader.pipe_in_evidence);
         reader.pipe_in_bytes.map_or_else(unknown, |passed| marked(mark, bytes(passed)))
     };
     let columns = vec![

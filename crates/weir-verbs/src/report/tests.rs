@@ -81,7 +81,8 @@ fn joined(mut stages: Vec<Stage>) -> Run {
     for (position, stage) in stages.iter_mut().enumerate() {
         stage.pipe_in_bytes = (position > 0).then_some(83_000_000);
         stage.pipe_out_bytes = (position < last).then_some(83_000_000);
-        stage.pipe_evidence = Evidence::UpperBound;
+        stage.pipe_in_evidence = Evidence::UpperBound;
+        stage.pipe_out_evidence = Evidence::UpperBound;
     }
     let pipes = (0..last).map(pipe).collect();
     Run { wall_ns: 1200 * MS, cpus: 2.0, stages, pipes, ..Run::default() }

@@ -9,9 +9,9 @@ use super::rounds::{BAND, Entrant, Standard, compared};
 use crate::fault::{Fault, tell};
 use crate::report::{Compared, Said};
 use weir_doctor::advice::{Advice, AdviceKind};
-use weir_doctor::sort;
 use weir_measure::pairs::Comparison;
 use weir_measure::runner::{Job, Launch};
+use weir_policy::sort;
 
 /// The capacity of a pipe as Linux makes it.
 const PLAIN_PIPE_BYTES: u64 = 65_536;

@@ -13,8 +13,8 @@ use crate::report::Report;
 use crate::units::ending;
 use weir_doctor::advice::{AdviceKind, Refuted};
 use weir_doctor::facts::{Pipe, Run};
-use weir_doctor::sort;
 use weir_measure::runner::{Launch, StageSpec, files_suffice};
+use weir_policy::sort;
 
 /// The text of an inserted stage in a report.
 const LABEL: &str = "weir buffer";

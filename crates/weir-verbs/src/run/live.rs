@@ -11,10 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
-use weir_doctor::sort;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
 use weir_measure::proc::{descriptors, link, position};
+use weir_policy::sort;
 use weir_sys::Pid;
 
 /// The smallest file for which a time left is shown.

@@ -15,7 +15,7 @@ use super::scan::Scanner;
 use super::span::{PipelineSpan, Shape};
 use super::token::{Token, TokenKind, is_name};
 use weir_doctor::graph::{Piece, ScriptCommand, ScriptPipeline};
-use weir_doctor::sort;
+use weir_policy::sort;
 
 /// Most times that reading is taken up again.
 const MOST_STARTS: usize = 10_000;

@@ -70,3 +70,20 @@ fn what_is_known_by_its_program_alone_makes_a_number_unsure() {
     assert_eq!(sure([true, true]), (1, true));
     assert_eq!(sure([false, true]), (1, false));
 }
+
+/// `exec 3> >(logger)` leaves descriptor 3 to each command, and `tee >(gzip)` has 63 for itself,
+/// although the shell that opened it keeps it too.
+#[test]
+fn an_end_that_was_left_to_a_process_is_used_only_where_it_was_told_of_it() {
+    let pipe = Descriptor { device: 1, inode: 2, kind: FileKind::Pipe };
+    let ends = |command: &str, fd: i32, shared: bool| {
+        let mut group = Group::new(7, Default::default(), 0);
+        (group.program, group.command) = (String::from("tee"), command.to_owned());
+        group.more_ends.push(MoreEnd { pipe, fd, writes: true, shared });
+        pipe_ends(&group).count()
+    };
+    assert_eq!(ends("tee /dev/fd/63", 63, true), 1);
+    assert_eq!(ends("tee x", 3, true), 0);
+    assert_eq!(ends("tee /dev/fd/63", 3, true), 0);
+    assert_eq!(ends("tee x", 3, false), 1);
+}

@@ -1,13 +1,14 @@
 //! The surroundings of a run: the host, the quota, the processes it started, the peers of its sockets.
 
 use super::super::words;
-use crate::json::seconds;
+use crate::json::{joined, seconds};
 use serde_json::{Value, json};
 use weir_doctor::facts::{
     FileWait, Host, OutsideProcess, Peer, Program, Quota, Run, Started, TcpLook, TcpWaits, Traced,
     Watched, WatchedPipe,
 };
 use weir_doctor::outside;
+use weir_doctor::partition::Times;
 
 pub fn host(host: &Host) -> Value {
     json!({
@@ -63,12 +64,21 @@ pub fn peer(run: &Run, peer: &Peer) -> Value {
 
 fn process(process: &OutsideProcess) -> Value {
     let times = &process.times;
-    json!({
+    let head = json!({
         "program": process.program,
         "pid": process.pid,
         "samples": process.samples,
         "cpu_s": seconds(times.cpu_ns),
         "runq_s": seconds(times.queue_ns),
+    });
+    let waits_for = process.peer.as_deref().map(words::outside::peer_name);
+    let tail = json!({ "waits_for": waits_for, "file": process.file.as_ref().map(file) });
+    joined([head, blocked_other(times), tail])
+}
+
+/// What was waited for that is no neighbour, each kind by its name.
+pub fn blocked_other(times: &Times) -> Value {
+    json!({
         "disk_s": seconds(times.disk_ns),
         "file_s": seconds(times.file_ns),
         "lock_s": seconds(times.lock_ns),
@@ -78,8 +88,6 @@ fn process(process: &OutsideProcess) -> Value {
         "device_s": seconds(times.device_ns),
         "stopped_s": seconds(times.stopped_ns),
         "unknown_s": seconds(times.unknown_ns),
-        "waits_for": process.peer.as_deref().map(words::outside::peer_name),
-        "file": process.file.as_ref().map(file),
     })
 }
 

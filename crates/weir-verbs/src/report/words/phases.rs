@@ -30,7 +30,7 @@ pub fn group_phases(run: &Run) -> Option<String> {
         Holder::Two([one, other]) => {
             format!("{held} {} and {} alike", group(run, one), group(run, other))
         }
-        Holder::Nobody => String::from("in none of them"),
+        Holder::Nobody => String::from("elsewhere"),
     };
     sentence(&weir_doctor::groups::phases(run), "in", "in", &who)
 }
