@@ -3,6 +3,8 @@
 #[path = "why/calls.rs"]
 mod calls;
 mod common;
+#[path = "why/ways.rs"]
+mod ways;
 
 use common::{WEIR, bound, have, quota, schema, until};
 use serde_json::Value;

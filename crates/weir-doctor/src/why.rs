@@ -112,6 +112,12 @@ pub enum Cause {
     Socket {
         /// What is at its other end.
         peer: Box<Peer>,
+        /// The other processes that have the other end open, if it is one of this host.
+        owners: Vec<i32>,
+        /// Whether only the process itself has that end open.
+        own: bool,
+        /// Whether more have it open than these.
+        more: bool,
         /// Whether it waits for room to send.
         writes: bool,
     },
@@ -122,10 +128,21 @@ pub enum Cause {
         /// Whether it waits for room to write; `None` where it neither reads nor writes.
         writes: Option<bool>,
     },
+    /// The answering side of a pseudo-terminal, as a terminal emulator, `script` or `sshd` has it.
+    Terminal {
+        /// The other side.
+        path: String,
+        /// The other processes that have the other side open.
+        holders: Vec<i32>,
+        /// Whether it waits for room in the input of those.
+        writes: bool,
+    },
     /// A signal.
     Signal {
         /// How long it waits at most.
         most_ns: Option<u64>,
+        /// The children whose end is one of those signals.
+        children: Vec<i32>,
     },
     /// The time that it asked for.
     Sleep {
@@ -231,15 +248,18 @@ impl Cause {
     fn others(&self) -> Vec<i32> {
         match self {
             Cause::Pipe(pipe) => pipe.others.clone(),
-            Cause::Child { children, .. } => children.clone(),
+            Cause::Child { children, .. } | Cause::Signal { children, .. } => children.clone(),
+            Cause::Terminal { holders, .. } => holders.clone(),
             Cause::Vfork { child } => child.iter().copied().collect(),
             Cause::Ends { of } => of.clone(),
             Cause::Connect { listeners, .. } => listeners.clone(),
             Cause::Lock { holders, .. } => holders.clone(),
             Cause::Ended { parent } => parent.iter().copied().collect(),
             Cause::Stopped(Stop::Debugger(pid)) => Vec::from([*pid]),
-            Cause::Socket { peer, .. } if peer.kind != PeerKind::Listening => {
-                peer.pid.iter().copied().collect()
+            Cause::Socket { peer, owners, .. } if peer.kind != PeerKind::Listening => {
+                // Who listens is known where nobody has taken the connection yet.
+                let listener = peer.pid.filter(|_| owners.is_empty());
+                owners.iter().copied().chain(listener).collect()
             }
             _ => Vec::new(),
         }
@@ -249,12 +269,35 @@ impl Cause {
     /// waited `beside` it for never comes.
     pub fn is_way_out(&self, beside: &Cause) -> bool {
         match self {
-            Cause::Threads { .. } => false,
-            Cause::Pipe(pipe) if pipe.own && pipe.others.is_empty() => false,
+            Cause::Threads { timed, .. } => *timed,
+            // Another signal may come, and others may write to a terminal than have it open.
+            Cause::Signal { .. } | Cause::Terminal { .. } | Cause::Socket { more: true, .. } => {
+                true
+            }
+            _ if self.is_own() => false,
             _ => {
                 let (own, same) = (self.others(), beside.others());
                 own.is_empty() || !own.iter().all(|pid| same.contains(pid))
             }
+        }
+    }
+
+    /// Whether it waits for a pipe or a socket of which nobody else has the other end: a line by
+    /// which its threads and signals wake its loop.
+    pub fn is_own(&self) -> bool {
+        match self {
+            Cause::Pipe(pipe) => pipe.own && pipe.others.is_empty(),
+            Cause::Socket { own, .. } => *own,
+            _ => false,
+        }
+    }
+
+    /// How much a wait of a thread says about what its process waits for: that for another process
+    /// says more than those for its own threads, a time or a signal.
+    fn weight(&self) -> u32 {
+        match self {
+            Cause::Child { .. } | Cause::Vfork { .. } | Cause::Ends { .. } => 2 * 6 + 1,
+            _ => 2 * self.rank(),
         }
     }
 
@@ -263,13 +306,15 @@ impl Cause {
     /// others too, or has nothing to do with them.
     pub fn rank(&self) -> u32 {
         match self {
-            Cause::Computes { .. } => 13,
-            Cause::Cpu { .. } | Cause::Quota { .. } | Cause::Frozen => 12,
+            Cause::Computes { .. } => 14,
+            Cause::Cpu { .. } | Cause::Quota { .. } | Cause::Frozen => 13,
+            // More than that somebody may type, for which `script` waits too.
+            Cause::Terminal { .. } => 12,
             Cause::File { .. } | Cause::Open { .. } => 11,
             // Who reads what the looker writes says nothing about others.
             Cause::Pipe(pipe) if pipe.looker && pipe.others.is_empty() => 1,
             // So does a pipe to itself: a thread or a signal of its own writes to it.
-            Cause::Pipe(pipe) if pipe.own && pipe.others.is_empty() => 4,
+            _ if self.is_own() => 4,
             Cause::Pipe(_) => 10,
             Cause::Lock { .. } => 9,
             Cause::Socket { .. } | Cause::Connect { .. } => 8,
@@ -389,7 +434,7 @@ impl Chain {
 /// Returns what decides for a process of several threads, from what each waits for, the first one
 /// first.
 pub fn decisive(waits: Vec<Cause>) -> Option<Cause> {
-    waits.into_iter().reduce(|best, one| if one.rank() > best.rank() { one } else { best })
+    waits.into_iter().reduce(|best, one| if one.weight() > best.weight() { one } else { best })
 }
 
 #[cfg(test)]

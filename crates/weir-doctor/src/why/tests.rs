@@ -151,13 +151,48 @@ fn a_chain_has_an_end() {
 fn a_thread_that_does_something_decides() {
     let waits = vec![THREADS, reads(&[2]), SLEEP];
     assert_eq!(decisive(waits), Some(reads(&[2])));
+    // A program that starts another one in a thread waited for that thread only.
+    let own = Cause::Pipe(PipeWait { own: true, ..PipeWait::default() });
+    assert_eq!(decisive(vec![THREADS, own, SLEEP, self::waits(&[2])]), Some(self::waits(&[2])));
     assert_eq!(decisive(vec![THREADS, THREADS]), Some(THREADS));
     assert_eq!(decisive(vec![]), None);
 }
 
 fn socket(kind: PeerKind, pid: i32) -> Cause {
     let peer = Peer { kind, pid: Some(pid), ..Peer::default() };
-    Cause::Socket { peer: Box::new(peer), writes: false }
+    Cause::Socket { peer: Box::new(peer), owners: vec![], own: false, more: false, writes: false }
+}
+
+/// Of those that have the other end of a socket only the first was followed.
+#[test]
+fn a_socket_with_another_owner_is_no_circle() {
+    let of = |owners: &[i32], more| Cause::Socket {
+        peer: Box::new(Peer { kind: PeerKind::Unix, pid: Some(owners[0]), ..Peer::default() }),
+        owners: owners.to_vec(),
+        own: false,
+        more,
+        writes: false,
+    };
+    let two = [of(&[2], false), of(&[1], false)];
+    assert_eq!(walked(&two), (vec![1, 2], Some(0), false));
+    let three = [of(&[2, 3], false), of(&[1], false), SLEEP];
+    assert_eq!(walked(&[&three[..2], &[of(&[1], false)]].concat()).1, Some(0));
+    assert_eq!(walked(&[of(&[2], false), of(&[1, 3], false), SLEEP]), (vec![1, 2, 3], None, false));
+    assert_eq!(walked(&three), (vec![1, 3], None, false));
+    assert!(of(&[2], true).is_way_out(&of(&[2], true)));
+}
+
+#[test]
+fn a_wait_that_ends_by_itself_or_by_others_than_are_known_is_a_way_out() {
+    let children = vec![2];
+    let signal = Cause::Signal { most_ns: None, children: children.clone() };
+    let terminal =
+        Cause::Terminal { path: String::from("/dev/pts/3"), holders: children, writes: false };
+    let timed = Cause::Threads { alone: false, timed: true };
+    for wait in [signal, terminal, timed] {
+        assert!(wait.is_way_out(&wait), "{wait:?}");
+    }
+    assert!(!THREADS.is_way_out(&THREADS));
 }
 
 #[test]

@@ -2,13 +2,13 @@
 //!
 //! The socket is borrowed from its owner with `pidfd_getfd(2)` for one look, like the ends of
 //! pipes. The kernel names the other end of a unix socket (`diag`). For other sockets the tables of
-//! TCP connections in `/proc/PID/net` give the peer's socket if it is on this host. A walk over the
+//! TCP and UDP in `/proc/PID/net` give the peer's socket if it is on this host. A walk over the
 //! descriptors of accessible processes then finds its owners.
 
 use super::diag::unix_peer;
 use crate::proc::{borrow, descriptors, identity, link, name, read_whole};
-use rustix::net::sockopt::{socket_acceptconn, socket_peercred};
-use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
+use rustix::net::sockopt::{socket_acceptconn, socket_peercred, socket_type};
+use rustix::net::{SocketAddrAny, SocketAddrUnix, SocketType, getpeername, getsockname};
 use std::net::{IpAddr, SocketAddr as InetAddr};
 use std::os::fd::OwnedFd;
 use weir_doctor::facts::{Peer, PeerKind};
@@ -21,7 +21,7 @@ const MOST_PROCESSES: usize = 4096;
 const TABLE_BYTES: usize = 1 << 20;
 
 /// Most processes that share a socket and are looked at.
-const MOST_OWNERS: usize = 8;
+pub const MOST_OWNERS: usize = 8;
 
 /// What is at the other end of a socket.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,8 @@ pub struct Found {
     pub inode: Option<u64>,
     /// The processes that have it open.
     pub owners: Vec<Pid>,
+    /// Whether more have it open, which are not named because they only keep it, or are many.
+    pub more: bool,
 }
 
 impl Found {
@@ -42,6 +44,7 @@ impl Found {
         kind: PeerKind,
         address: Option<String>,
         inode: Option<u64>,
+        owners_of: &dyn Fn(u64) -> Vec<Pid>,
     ) -> Found {
         let (near, socket) = near;
         let mut owners = match inode {
@@ -54,6 +57,7 @@ impl Found {
         if owners.iter().any(|pid| *pid != near) {
             owners.retain(|pid| *pid != near);
         }
+        let all = owners.len();
         // A child that a server started works for this connection; its parent only keeps it open.
         let parents: Vec<Pid> =
             owners.iter().filter_map(|pid| Some(identity(*pid)?.parent)).collect();
@@ -62,7 +66,8 @@ impl Found {
         }
         let program = owners.first().copied().and_then(name_of);
         let pid = owners.first().copied().filter(|_| program.is_some());
-        Found { peer: Peer { kind, address, program, pid, ..Peer::default() }, inode, owners }
+        let more = owners.len() < all || all + 1 >= MOST_OWNERS;
+        Found { peer: Peer { kind, address, program, pid, ..Peer::default() }, inode, owners, more }
     }
 }
 
@@ -74,7 +79,12 @@ impl From<Peer> for Found {
 
 /// Finds what is at the other end of the socket that process `pid` has as its descriptor `fd`.
 pub fn find(pid: Pid, fd: i32) -> Found {
-    borrow(pid, fd).and_then(|socket| of_socket(pid, &socket)).unwrap_or_default()
+    find_among(pid, fd, &owners_of)
+}
+
+/// Finds that, where `owners_of` knows which processes have the socket with an inode.
+pub fn find_among(pid: Pid, fd: i32, owners_of: &dyn Fn(u64) -> Vec<Pid>) -> Found {
+    borrow(pid, fd).and_then(|socket| of_socket(pid, &socket, owners_of)).unwrap_or_default()
 }
 
 /// Whether process `pid` has the socket with this inode open.
@@ -84,14 +94,14 @@ pub fn holds(pid: Pid, inode: u64) -> bool {
     descriptors(pid).is_some_and(|mut all| all.any(is_it))
 }
 
-fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Found> {
+fn of_socket(pid: Pid, socket: &OwnedFd, owners_of: &dyn Fn(u64) -> Vec<Pid>) -> Option<Found> {
     let own = getsockname(socket).ok()?;
     if socket_acceptconn(socket).unwrap_or(false) {
         let address = text_of(&own);
         return Some(Peer { kind: PeerKind::Listening, address, ..Peer::default() }.into());
     }
     if let Ok(own) = SocketAddrUnix::try_from(own.clone()) {
-        return Some(of_unix(pid, socket, &own));
+        return Some(of_unix(pid, socket, &own, owners_of));
     }
     let own = InetAddr::try_from(own).ok()?;
     let far = InetAddr::try_from(getpeername(socket).ok()??).ok()?;
@@ -100,14 +110,23 @@ fn of_socket(pid: Pid, socket: &OwnedFd) -> Option<Found> {
     if !is_of_this_host(far.ip(), own.ip()) {
         return Some(Peer { kind: PeerKind::Remote, address, ..Peer::default() }.into());
     }
-    Some(Found::here((pid, socket), PeerKind::Local, address, inode_of(&rows(pid), far, own)))
+    let inode = match socket_type(socket) {
+        Ok(SocketType::DGRAM) => receiver_of(&rows_in(pid, ["udp", "udp6"]), far, own),
+        _ => inode_of(&rows(pid), far, own),
+    };
+    Some(Found::here((pid, socket), PeerKind::Local, address, inode, owners_of))
 }
 
-fn of_unix(near: Pid, socket: &OwnedFd, own: &SocketAddrUnix) -> Found {
+fn of_unix(
+    near: Pid,
+    socket: &OwnedFd,
+    own: &SocketAddrUnix,
+    owners_of: &dyn Fn(u64) -> Vec<Pid>,
+) -> Found {
     let address = getpeername(socket).ok().flatten().and_then(|peer| text_of(&peer));
     let address = address.or_else(|| path_of(own));
     let inode = rustix::fs::fstat(socket).ok().and_then(|stat| unix_peer(stat.st_ino));
-    let mut found = Found::here((near, socket), PeerKind::Unix, address, inode);
+    let mut found = Found::here((near, socket), PeerKind::Unix, address, inode, owners_of);
     if found.peer.pid.is_none() {
         // Hidden, or not accepted yet: then whoever listens is known, and no more.
         let peer = socket_peercred(socket).ok().map(|peer| peer.pid.as_raw_nonzero().get());
@@ -142,7 +161,7 @@ pub fn is_of_this_host(far: IpAddr, own: IpAddr) -> bool {
     far.is_loopback() || far == own
 }
 
-/// A socket in the tables of TCP.
+/// A socket in the tables of TCP or UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its own address.
@@ -173,17 +192,39 @@ impl Row {
 
 /// Returns the sockets of TCP in the network namespace of process `pid`.
 pub fn rows(pid: Pid) -> Vec<Row> {
+    rows_in(pid, ["tcp", "tcp6"])
+}
+
+fn rows_in(pid: Pid, tables: [&str; 2]) -> Vec<Row> {
     let rows = |table: &str| {
         let text = read_whole(&format!("/proc/{pid}/net/{table}"), TABLE_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         text.lines().skip(1).filter_map(Row::parse).collect::<Vec<_>>()
     };
-    ["tcp", "tcp6"].into_iter().flat_map(rows).collect()
+    tables.into_iter().flat_map(rows).collect()
 }
 
 /// Finds the inode of the socket with own address `far` and peer `own`.
 fn inode_of(rows: &[Row], far: InetAddr, own: InetAddr) -> Option<u64> {
     let found = rows.iter().find(|row| (row.local, row.remote) == (far, own));
+    found.map(|row| row.inode).filter(|inode| *inode != 0)
+}
+
+/// Finds the inode of the socket of UDP that gets what `own` sends to `far`, as the kernel chooses
+/// it: one that is connected to `own` before one that takes from all, and one bound to that very
+/// address before one bound to all. `None` where several are alike: which of them gets a datagram
+/// is told by no table.
+fn receiver_of(rows: &[Row], far: InetAddr, own: InetAddr) -> Option<u64> {
+    let fit = |row: &Row| {
+        // One of IPv6 that is bound to all addresses need not take those of IPv4.
+        let to_all = row.local.ip().is_unspecified() && row.local.is_ipv4() == far.is_ipv4();
+        let takes = row.local.port() == far.port() && (row.local.ip() == far.ip() || to_all);
+        let from_all = row.remote.ip().is_unspecified() && row.remote.port() == 0;
+        (takes && (row.remote == own || from_all)).then_some((!from_all, !to_all))
+    };
+    let best = rows.iter().filter_map(fit).max()?;
+    let mut all = rows.iter().filter(|row| fit(row) == Some(best));
+    let found = all.next().filter(|_| all.next().is_none());
     found.map(|row| row.inode).filter(|inode| *inode != 0)
 }
 
@@ -222,7 +263,7 @@ fn name_of(pid: Pid) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -265,6 +306,48 @@ mod tests {
         assert_eq!(peer.address, Some(address.to_string()));
         assert_eq!(peer.pid, Some(me()), "{peer:?}");
         assert_eq!(peer_of(me(), listener.as_raw_fd()).kind, PeerKind::Listening);
+    }
+
+    #[test]
+    fn the_peer_of_a_connected_udp_socket_is_who_gets_what_it_sends() {
+        let bound = || UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let (near, far) = (bound(), bound());
+        let address = far.local_addr().expect("its address");
+        near.connect(address).expect("connected");
+        let peer = peer_of(me(), near.as_raw_fd());
+        assert_eq!((peer.kind, peer.pid), (PeerKind::Local, Some(me())), "{peer:?}");
+        assert_eq!(peer.address, Some(address.to_string()));
+        drop(far);
+        assert_eq!(peer_of(me(), near.as_raw_fd()).pid, None, "nobody gets it");
+    }
+
+    #[test]
+    fn of_several_udp_sockets_the_one_that_the_kernel_chooses_is_the_peer() {
+        let address = |text: &str| text.parse::<InetAddr>().expect("an address");
+        let row = |local, remote, inode| Row {
+            local: address(local),
+            remote: address(remote),
+            state: 7,
+            received: 0,
+            inode,
+        };
+        let (far, own) = (address("127.0.0.1:53"), address("127.0.0.1:5000"));
+        let of = |rows: &[Row]| receiver_of(rows, far, own);
+        let mut rows = vec![
+            row("127.0.0.1:54", "0.0.0.0:0", 1),
+            row("127.0.0.2:53", "0.0.0.0:0", 2),
+            row("127.0.0.1:53", "127.0.0.1:5001", 3),
+            row("[::]:53", "[::]:0", 4),
+        ];
+        assert_eq!(of(&rows), None);
+        rows.push(row("0.0.0.0:53", "0.0.0.0:0", 5));
+        assert_eq!(of(&rows), Some(5));
+        rows.push(row("127.0.0.1:53", "0.0.0.0:0", 6));
+        assert_eq!(of(&rows), Some(6));
+        rows.push(row("127.0.0.1:53", "0.0.0.0:0", 7));
+        assert_eq!(of(&rows), None, "one of two that share the address");
+        rows.push(row("127.0.0.1:53", "127.0.0.1:5000", 8));
+        assert_eq!(of(&rows), Some(8));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Connections that a process asked for and does not have yet.
 
-use crate::attribution::peers::{Row, is_of_this_host, owners_of, plain, rows};
+use super::open::Host;
+use crate::attribution::peers::{Row, is_of_this_host, plain, rows};
 use crate::bytes::half;
 use crate::proc::{Descriptor, borrow, read_whole};
 use rustix::net::sockopt::{socket_domain, socket_type};
@@ -24,17 +25,18 @@ const LISTENS: u8 = 10;
 const ACCEPTS: u64 = 1 << 16;
 
 /// Returns the wait in `connect`, whose address stands in memory.
-pub fn call(pid: Pid, fd: i32, address: u64, length: u64) -> Cause {
-    pending(pid, fd).unwrap_or_else(|| {
+pub fn call(host: &Host, pid: Pid, fd: i32, address: u64, length: u64) -> Cause {
+    pending(host, pid, fd).unwrap_or_else(|| {
         let mut bytes = [0; ADDRESS_BYTES];
         let wanted = (length as usize).min(ADDRESS_BYTES);
         let got = read_remote(pid, address, &mut bytes[..wanted]).unwrap_or(0);
-        in_memory(pid, &bytes[..got]).unwrap_or_else(|| unanswered(Peer::default(), None))
+        in_memory(host, pid, &bytes[..got])
+            .unwrap_or_else(|| unanswered(host, Peer::default(), None))
     })
 }
 
 /// Returns the wait for the connection of a TCP socket; `None` where it waits for none.
-pub fn pending(pid: Pid, fd: i32) -> Option<Cause> {
+pub fn pending(host: &Host, pid: Pid, fd: i32) -> Option<Cause> {
     let socket = borrow(pid, fd)?;
     let domain = socket_domain(&socket).ok()?;
     let is_inet = domain == AddressFamily::INET || domain == AddressFamily::INET6;
@@ -55,24 +57,24 @@ pub fn pending(pid: Pid, fd: i32) -> Option<Cause> {
     };
     let kind = if here { PeerKind::Local } else { PeerKind::Remote };
     let peer = Peer { kind, address: Some(own.remote.to_string()), ..Peer::default() };
-    Some(unanswered(peer, all.iter().find(listens).map(|row| row.inode)))
+    Some(unanswered(host, peer, all.iter().find(listens).map(|row| row.inode)))
 }
 
-fn unanswered(peer: Peer, listener: Option<u64>) -> Cause {
-    let listeners = listener.map(owners_of).unwrap_or_default();
+fn unanswered(host: &Host, peer: Peer, listener: Option<u64>) -> Cause {
+    let listeners = listener.map(|inode| host.owners_of(inode)).unwrap_or_default();
     Cause::Connect { peer: Box::new(peer), listeners }
 }
 
 /// Reads the address of a call.
-fn in_memory(pid: Pid, bytes: &[u8]) -> Option<Cause> {
+fn in_memory(host: &Host, pid: Pid, bytes: &[u8]) -> Option<Cause> {
     let family = i32::from(half(bytes, 0)?);
     if family == libc::AF_UNIX {
-        return unix(pid, &bytes[2..]);
+        return unix(host, pid, &bytes[2..]);
     }
     let address = plain(inet(family, bytes)?);
     let kind = if address.ip().is_loopback() { PeerKind::Local } else { PeerKind::Remote };
     let peer = Peer { kind, address: Some(address.to_string()), ..Peer::default() };
-    Some(unanswered(peer, None))
+    Some(unanswered(host, peer, None))
 }
 
 /// Reads an address of IPv4 (`struct sockaddr_in`) or IPv6 (`struct sockaddr_in6`).
@@ -87,7 +89,7 @@ fn inet(family: i32, bytes: &[u8]) -> Option<InetAddr> {
 }
 
 /// Returns the wait for a listener on a unix socket, by the name that stands in the address.
-fn unix(pid: Pid, name: &[u8]) -> Option<Cause> {
+fn unix(host: &Host, pid: Pid, name: &[u8]) -> Option<Cause> {
     let text = match name.strip_prefix(&[0]) {
         Some(abstracted) => format!("@{}", String::from_utf8_lossy(abstracted)),
         None => {
@@ -103,7 +105,7 @@ fn unix(pid: Pid, name: &[u8]) -> Option<Cause> {
         _ => None,
     };
     let peer = Peer { kind: PeerKind::Unix, address: Some(text.clone()), ..Peer::default() };
-    let mut cause = unanswered(peer, inode);
+    let mut cause = unanswered(host, peer, inode);
     if let Cause::Connect { listeners, .. } = &mut cause {
         listeners.retain(|other| text.starts_with('@') || is_same_file(pid, *other, &text));
     }

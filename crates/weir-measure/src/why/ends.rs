@@ -113,7 +113,8 @@ pub fn id_at(id: Pid, name: &str, level: usize) -> Option<Pid> {
     status(id, |text| field(text, name)?.split_ascii_whitespace().nth(level)?.parse().ok())
 }
 
-fn status<T>(id: Pid, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+/// Reads the status of a process or a thread.
+pub fn status<T>(id: Pid, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     let mut buffer = [0; 4096];
     let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
     read(&String::from_utf8_lossy(text))

@@ -3,7 +3,8 @@
 use super::ends::{id_at, level};
 use super::open;
 use crate::bytes::{half, long, word};
-use crate::proc::{descriptor, identity, link};
+use crate::proc::{descriptor, identity, link, read_whole};
+use std::ops::Range;
 use weir_doctor::why::Cause;
 use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
@@ -15,6 +16,8 @@ const FUTEX_PRIVATE: u64 = 128;
 const LOCKED: i32 = 2;
 /// The bits of a word that are its owner's id (`FUTEX_TID_MASK`).
 const FUTEX_OWNER: i32 = 0x3fff_ffff;
+/// Most bytes read of the list of a process's memory.
+const MAPS_BYTES: usize = 1 << 22;
 /// Most words of a set that are looked at.
 const MOST_WORDS: usize = 128;
 
@@ -40,11 +43,11 @@ enum Kind {
 }
 
 /// Returns the wait for a lock on a file, and who holds one that excludes it.
-pub fn on_file(pid: Pid, number: i64, args: &[u64; 6]) -> Option<Cause> {
+pub fn on_file(host: &open::Host, pid: Pid, number: i64, args: &[u64; 6]) -> Option<Cause> {
     let fd = args[0] as u32 as i32;
     let what = descriptor(pid, fd)?;
     let wanted = Wanted::decode(pid, number, args);
-    let (openings, _) = open::openings(&what);
+    let (openings, _) = host.openings(&what);
     let excludes = |one: &open::Opening| {
         let own = (one.pid == pid).then_some(one.fd == fd);
         let path = format!("/proc/{}/fdinfo/{}", one.pid, one.fd);
@@ -145,10 +148,33 @@ pub fn futex(pid: Pid, args: &[u64; 6]) -> Cause {
         owner if is_private || is_own(owner) || is_own(word(0)) => threads,
         owner => {
             let is_known = owner > 1 && level(pid).is_none_or(|level| level == 0);
-            let holder = identity(owner).filter(|_| is_known);
-            held(holder.into_iter().map(|holder| holder.pid).collect(), false)
+            // The word may be of something else, such as a barrier, and no id at all.
+            let holder = identity(owner).filter(|_| is_known).map(|holder| holder.pid);
+            let holder = holder.filter(|holder| shares(pid, args[0], *holder));
+            held(holder.into_iter().collect(), false)
         }
     }
+}
+
+/// Whether another process has the memory too that is at this address of a process.
+fn shares(pid: Pid, address: u64, other: Pid) -> bool {
+    let maps = |pid: Pid| read_whole(&format!("/proc/{pid}/maps"), MAPS_BYTES).unwrap_or_default();
+    let (own, others) = (maps(pid), maps(other));
+    let (own, others) = (String::from_utf8_lossy(&own), String::from_utf8_lossy(&others));
+    let mut shared = own.lines().filter_map(shared);
+    let file = shared.find_map(|(range, file)| range.contains(&address).then_some(file));
+    file.is_some_and(|file| others.lines().filter_map(self::shared).any(|(_, it)| it == file))
+}
+
+/// Returns the addresses of a line of `/proc/PID/maps`, and the device and inode that it maps, if
+/// others may share them.
+fn shared(line: &str) -> Option<(Range<u64>, (&str, &str))> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let is_shared = fields.next()?.ends_with('s');
+    let (device, inode) = (fields.nth(1)?, fields.next()?);
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    is_shared.then_some((number(start)?..number(end)?, (device, inode)))
 }
 
 /// Returns the wait for any of several words.

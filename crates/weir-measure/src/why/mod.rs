@@ -10,6 +10,8 @@
 //! - `ends`: the children and other processes whose end it waits for;
 //! - `connect`: connections that it does not have yet;
 //! - `held`: output that a program keeps in its own buffer;
+//! - `signals`: signals, of which the end of a child may be one;
+//! - `terminal`: the other sides of pseudo-terminals;
 //! - `stopped`: stopped, frozen and throttled processes.
 
 mod connect;
@@ -17,8 +19,10 @@ mod ends;
 mod held;
 mod locks;
 mod open;
+mod signals;
 mod stopped;
 mod task;
+mod terminal;
 
 use crate::hot::Profiler;
 use crate::proc::{identity, words};
@@ -35,6 +39,8 @@ pub const WINDOW: Duration = Duration::from_millis(150);
 const ENOUGH_SAMPLES: u64 = 8;
 /// Most threads of a process that are looked at.
 const MOST_TASKS: usize = 256;
+/// Most threads of a process whose CPU time is counted.
+const MOST_COUNTED: usize = 8192;
 /// A process that used this part of a CPU computes.
 const COMPUTES: f64 = 0.05;
 /// A process that waited for a CPU for this part of the time waits for it.
@@ -81,6 +87,7 @@ fn name_functions(first: &Why, second: &mut Why, profiler: Profiler) {
 struct Looker {
     now: RefCell<BTreeMap<Pid, Used>>,
     before: RefCell<BTreeMap<Pid, Used>>,
+    host: open::Host,
 }
 
 /// What a process had used at a moment.
@@ -106,7 +113,7 @@ impl Looker {
             b't' => alone(Cause::Stopped(stopped::debugger(task))),
             _ if stat.is_of_kernel() => alone(Cause::Kernel),
             _ if stopped::is_frozen(task) => alone(Cause::Frozen),
-            _ => self.working(pid).map_or_else(|| waiting(task), alone),
+            _ => self.working(pid).map_or_else(|| waiting(&self.host, task), alone),
         };
         let held_back = held::back(pid, &name);
         let named = named(pid, &name);
@@ -148,14 +155,16 @@ fn successor(pid: Pid) -> Option<(Pid, Stat)> {
 /// Returns what a process waits for that uses no CPU, by the id of a thread that has not ended: what
 /// was open and in memory is the kernel's to tell of such a thread only. Also tells whether something
 /// else may let the process go on.
-fn waiting(first: Pid) -> (Cause, bool) {
+fn waiting(host: &open::Host, first: Pid) -> (Cause, bool) {
     let lives = |task: &Pid| *task == first || Stat::of(*task).is_some_and(|s| !s.has_ended());
-    let all = tasks(first).into_iter().take(MOST_TASKS).filter(lives);
-    let all: Vec<(Cause, bool)> = all.map(|task| task::wait(first, task)).collect();
+    let all = tasks(first);
+    let is_cut = all.len() > MOST_TASKS;
+    let all = all.into_iter().take(MOST_TASKS).filter(lives);
+    let all: Vec<(Cause, bool)> = all.map(|task| task::wait(host, first, task)).collect();
     let waits = all.iter().map(|(wait, _)| wait.clone()).collect();
     let wait = decisive(waits).unwrap_or(Cause::Unknown { kernel: None });
     let is_out = |(other, has_way_out): &(Cause, bool)| *has_way_out || other.is_way_out(&wait);
-    let has_way_out = all.iter().any(is_out);
+    let has_way_out = is_cut || all.iter().any(is_out);
     (wait, has_way_out)
 }
 
@@ -166,7 +175,7 @@ fn sched(pid: Pid) -> Sched {
         let text = read_small(&format!("/proc/{pid}/task/{task}/schedstat"), &mut buffer).ok()?;
         Sched::parse(text)
     };
-    let all = tasks(pid).into_iter().take(MOST_TASKS).filter_map(of);
+    let all = tasks(pid).into_iter().take(MOST_COUNTED).filter_map(of);
     all.fold(Sched::default(), Sched::plus)
 }
 

@@ -1,6 +1,8 @@
 //! Which processes have a file open, and how.
 
-use crate::proc::{Descriptor, access, descriptor, descriptors};
+use crate::attribution::peers::MOST_OWNERS;
+use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors};
+use std::cell::OnceCell;
 use weir_sys::Pid;
 use weir_sys::proc::processes;
 
@@ -8,6 +10,22 @@ use weir_sys::proc::processes;
 const MOST_PROCESSES: usize = 8192;
 /// Most descriptors of a process that are looked at.
 const MOST_DESCRIPTORS: usize = 4096;
+
+/// Most descriptors of all processes that are remembered.
+const MOST_FILES: usize = 1 << 20;
+
+/// What the processes of this host have open, at the time when that was first asked: a loop may wait
+/// for many pipes and sockets, and each of them may be open anywhere.
+#[derive(Debug, Default)]
+pub struct Host {
+    files: OnceCell<Files>,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    all: Vec<(Descriptor, Pid, i32)>,
+    unseen: bool,
+}
 
 /// A descriptor of a process that refers to the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,18 +46,44 @@ pub fn own() -> Pid {
     std::process::id() as Pid
 }
 
-/// Finds all descriptors of other processes that refer to a file, and tells whether the descriptors
-/// of some process could not be seen.
-pub fn openings(file: &Descriptor) -> (Vec<Opening>, bool) {
-    let (mut found, mut unseen) = (Vec::new(), false);
-    let others = processes().into_iter().filter(|pid| *pid != own());
-    for pid in others.take(MOST_PROCESSES) {
-        match openings_of(pid, file) {
-            Some(all) => found.extend(all),
-            None => unseen = true,
-        }
+impl Host {
+    /// Finds all descriptors of other processes that refer to a file, and tells whether the
+    /// descriptors of some process could not be seen.
+    pub fn openings(&self, file: &Descriptor) -> (Vec<Opening>, bool) {
+        let files = self.files();
+        let found = files.all.iter().filter(|(known, ..)| known == file);
+        (found.filter_map(|(_, pid, fd)| opening(*pid, *fd, file)).collect(), files.unseen)
     }
-    (found, unseen)
+
+    /// Finds the processes that have the socket with this inode.
+    pub fn owners_of(&self, inode: u64) -> Vec<Pid> {
+        let is = |file: &Descriptor| file.kind == FileKind::Socket && file.inode == inode;
+        let found = self.files().all.iter().filter(|(file, ..)| is(file));
+        let mut owners: Vec<Pid> = found.map(|(_, pid, _)| *pid).collect();
+        owners.dedup();
+        owners.truncate(MOST_OWNERS);
+        owners
+    }
+
+    fn files(&self) -> &Files {
+        self.files.get_or_init(|| {
+            let mut files = Files::default();
+            let others = processes().into_iter().filter(|pid| *pid != own());
+            for pid in others.take(MOST_PROCESSES) {
+                let Some(fds) = descriptors(pid) else {
+                    files.unseen = true;
+                    continue;
+                };
+                let open = fds.take(MOST_DESCRIPTORS).filter_map(|fd| {
+                    let file = descriptor(pid, fd)?;
+                    (file.kind != FileKind::Anonymous).then_some((file, pid, fd))
+                });
+                files.all.extend(open.take(MOST_FILES - files.all.len()));
+            }
+            files.unseen |= files.all.len() == MOST_FILES;
+            files
+        })
+    }
 }
 
 /// Finds the descriptors of a process that refer to a file; `None` where they could not be seen.
@@ -66,7 +110,16 @@ mod tests {
         command.arg("1000").stdin(Stdio::null()).stdout(writer.try_clone().expect("a copy"));
         let mut child = command.spawn().expect("sleep");
         // It shares what `command` keeps open here.
-        let (found, _) = openings(&descriptor(child.id() as Pid, 1).expect("its output"));
+        let output = descriptor(child.id() as Pid, 1).expect("its output");
+        let host = Host::default();
+        let (found, _) = host.openings(&output);
+        // What is asked later is answered from the same look.
+        command.stdout(writer.try_clone().expect("a copy"));
+        let mut later = command.spawn().expect("sleep");
+        assert_eq!(host.openings(&output).0, found);
+        assert!(Host::default().openings(&output).0.len() > found.len());
+        later.kill().expect("killed");
+        later.wait().expect("waited");
         child.kill().expect("killed");
         child.wait().expect("waited");
         let pids: Vec<Pid> = found.iter().map(|one| one.pid).collect();

@@ -1,16 +1,18 @@
 //! What one thread waits for.
 
-use super::{connect, ends, locks, open};
+use super::open::Host;
+use super::{connect, ends, locks, open, signals, terminal};
 use crate::attribution::by_letter;
 use crate::attribution::calls::Call;
 use crate::attribution::classify::{Awaited, is_for_hang_ups, set_of};
 use crate::attribution::files::{Files, function, path_in};
-use crate::attribution::peers::find;
+use crate::attribution::peers::{Found, find_among};
 use crate::bytes::long;
 use crate::proc::{
     Blocked, Descriptor, FileKind, behind_pidfd, borrow, descriptor, is_anonymous_pipe, link, uid,
 };
 use rustix::io::ioctl_fionread;
+use rustix::net::sockopt::{Timeout, socket_timeout};
 use std::os::unix::fs::FileTypeExt;
 use weir_doctor::facts::{FileWait, FileWaitKind, PeerKind};
 use weir_doctor::state::TaskState;
@@ -25,24 +27,55 @@ const MOST_WAITS: usize = 32;
 const EVENT: &str = "an event of another thread or process";
 
 /// Returns what a thread of process `pid` waits for, and whether something else may end the wait.
-pub fn wait(pid: Pid, task: Pid) -> (Cause, bool) {
-    if let Some(Blocked::Call(number, args)) = Blocked::of(pid, task)
-        && let call = Call::decode(number, &args)
-        && matches!(call, Call::Poll { .. } | Call::Select { .. } | Call::Epoll(_))
-    {
-        let (cause, has_way_out) = any_of(pid, call);
-        return (cause, has_way_out || is_limited(number, &args));
-    }
-    (single(pid, task), false)
+pub fn wait(host: &Host, pid: Pid, task: Pid) -> (Cause, bool) {
+    let blocked = Blocked::of(pid, task);
+    let Some(Blocked::Call(number, args)) = blocked else {
+        return (outside(pid, task, blocked), false);
+    };
+    let call = Call::decode(number, &args);
+    let is_limited = is_limited(number, &args);
+    let (cause, has_way_out) = match call {
+        Call::Poll { .. } | Call::Select { .. } | Call::Epoll(_) => {
+            let (cause, has_way_out) = any_of(host, pid, call);
+            (if is_limited { or_a_time(cause) } else { cause }, has_way_out)
+        }
+        _ => (single(host, pid, task, number, &args), false),
+    };
+    (cause, has_way_out || is_limited || has_timeout(pid, call))
 }
 
-/// Whether a call that waits for a set waits for a limited time.
+/// Adds the time limit to the wait of a loop that otherwise only its own process wakes: mostly that
+/// is what it waits for.
+fn or_a_time(cause: Cause) -> Cause {
+    let is_own = match &cause {
+        Cause::Events { of } => of == &[EVENT],
+        other => other.is_own(),
+    };
+    match is_own {
+        true => Cause::Events { of: vec![String::from("a time"), EVENT.to_owned()] },
+        false => cause,
+    }
+}
+
+/// Whether a call waits for a socket that gives up after a time (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
+fn has_timeout(pid: Pid, call: Call) -> bool {
+    let (fd, which) = match call {
+        Call::Read(fd) | Call::Network(fd) => (fd, Timeout::Recv),
+        Call::Write(fd) | Call::Send(fd) | Call::Connect { fd, .. } => (fd, Timeout::Send),
+        _ => return false,
+    };
+    let is_socket = descriptor(pid, fd).is_some_and(|file| file.is_socket());
+    let socket = borrow(pid, fd).filter(|_| is_socket);
+    socket.is_some_and(|socket| socket_timeout(socket, which).is_ok_and(|time| time.is_some()))
+}
+
+/// Whether a call that waits for a set, or for a word in memory, waits for a limited time.
 fn is_limited(number: i64, args: &[u64; 6]) -> bool {
     let ms = |at: usize| args[at] as u32 as i32 >= 0;
     match number {
         libc::SYS_ppoll => args[2] != 0,
         libc::SYS_pselect6 => args[4] != 0,
-        libc::SYS_epoll_pwait2 => args[3] != 0,
+        libc::SYS_epoll_pwait2 | libc::SYS_futex | libc::SYS_futex_waitv => args[3] != 0,
         libc::SYS_epoll_pwait => ms(3),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_poll => ms(2),
@@ -54,19 +87,25 @@ fn is_limited(number: i64, args: &[u64; 6]) -> bool {
     }
 }
 
-/// Returns what a thread waits for that does not wait for a set.
-fn single(pid: Pid, task: Pid) -> Cause {
-    let unknown = || Cause::Unknown { kernel: function(pid, task) };
-    match Blocked::of(pid, task) {
+/// Returns what a thread waits for whose call does not wait for a set.
+fn single(host: &Host, pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Cause {
+    let cause = in_call(host, pid, task, number, args).map(|cause| settled(task, cause));
+    cause.unwrap_or_else(|| unknown(pid, task))
+}
+
+/// Returns what a thread waits for, or does, that waits in no call.
+fn outside(pid: Pid, task: Pid, blocked: Option<Blocked>) -> Cause {
+    match blocked {
         Some(Blocked::Hidden) => Cause::Hidden { uid: uid(pid) },
         // It goes on; how much it computes is counted elsewhere.
         Some(Blocked::Running) => Cause::Computes { cpus: 0.0 },
-        Some(Blocked::Call(number, args)) => {
-            in_call(pid, task, number, &args).map_or_else(unknown, |cause| settled(task, cause))
-        }
-        Some(Blocked::NotInCall) => fault(pid, task).unwrap_or_else(unknown),
-        None => unknown(),
+        Some(Blocked::NotInCall) => fault(pid, task).unwrap_or_else(|| unknown(pid, task)),
+        _ => unknown(pid, task),
     }
+}
+
+fn unknown(pid: Pid, task: Pid) -> Cause {
+    Cause::Unknown { kernel: function(pid, task) }
 }
 
 /// Returns the wait of a thread outside of a call: a page fault, mostly.
@@ -98,19 +137,24 @@ fn settled(task: Pid, mut cause: Cause) -> Cause {
     cause
 }
 
-fn in_call(pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Option<Cause> {
+fn in_call(host: &Host, pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Option<Cause> {
     let call = Call::decode(number, args);
     match call {
-        Call::Read(fd) | Call::Network(fd) => on(pid, fd, false),
-        Call::Write(fd) | Call::Send(fd) => on(pid, fd, true),
+        Call::Read(fd) | Call::Network(fd) => on(host, pid, fd, false),
+        Call::Write(fd) | Call::Send(fd) => on(host, pid, fd, true),
         Call::Move { from, to } => {
             let empty =
                 borrow(pid, from).is_none_or(|end| ioctl_fionread(end).is_ok_and(|n| n == 0));
-            if empty { on(pid, from, false) } else { on(pid, to, true) }
+            if empty { on(host, pid, from, false) } else { on(host, pid, to, true) }
         }
-        Call::Poll { .. } | Call::Select { .. } | Call::Epoll(_) => Some(any_of(pid, call).0),
-        Call::FileLock => locks::on_file(pid, number, args),
-        Call::Futex => Some(locks::futex(pid, args)),
+        Call::Poll { .. } | Call::Select { .. } | Call::Epoll(_) => Some(any_of(host, pid, call).0),
+        Call::FileLock => locks::on_file(host, pid, number, args),
+        Call::Futex => Some(match locks::futex(pid, args) {
+            own @ Cause::Threads { alone: true, timed: false } => {
+                signals::beside(pid, task).unwrap_or(own)
+            }
+            other => other,
+        }),
         Call::Futexes { address, count } => Some(locks::futexes(pid, address, count, args[3] != 0)),
         Call::Semaphore => Some(Cause::Semaphore),
         Call::Queue { fd, writes } => {
@@ -123,8 +167,10 @@ fn in_call(pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Option<Cause> {
         Call::Child => Some(ends::child(pid, number, args)),
         Call::Vfork => ends::vfork(pid, task, number, args),
         Call::Sleep => Some(Cause::Sleep { asked_ns: asked(pid, number, args) }),
-        Call::Signal { most } => Some(Cause::Signal { most_ns: time_at(pid, most) }),
-        Call::Connect { fd, address, length } => Some(connect::call(pid, fd, address, length)),
+        Call::Signal { most } => Some(signals::any(pid, task, number, args, time_at(pid, most))),
+        Call::Connect { fd, address, length } => {
+            Some(connect::call(host, pid, fd, address, length))
+        }
         Call::Storage(fd) => file(pid, TaskState::Disk, Awaited::File(fd), None),
         Call::Control(fd) => file(pid, TaskState::Device, Awaited::File(fd), None),
         Call::Lookup { path } => {
@@ -137,17 +183,23 @@ fn in_call(pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Option<Cause> {
 }
 
 /// Returns the wait for one descriptor.
-fn on(pid: Pid, fd: i32, writes: bool) -> Option<Cause> {
+fn on(host: &Host, pid: Pid, fd: i32, writes: bool) -> Option<Cause> {
     let what = descriptor(pid, fd)?;
     match what.kind {
-        FileKind::Pipe => Some(Cause::Pipe(pipe(pid, fd, &what, writes))),
+        FileKind::Pipe => Some(Cause::Pipe(pipe(host, pid, fd, &what, writes))),
         FileKind::Socket => {
-            let peer = Box::new(find(pid, fd).peer);
-            let pending = || connect::pending(pid, fd).filter(|_| peer.kind == PeerKind::Unknown);
-            Some(pending().unwrap_or(Cause::Socket { peer, writes }))
+            let owners_of = |inode| host.owners_of(inode);
+            let Found { peer, mut owners, more, .. } = find_among(pid, fd, &owners_of);
+            let own = owners == [pid];
+            owners.retain(|owner| *owner != pid);
+            let is_known = peer.kind != PeerKind::Unknown;
+            let pending = if is_known { None } else { connect::pending(host, pid, fd) };
+            let peer = Box::new(peer);
+            Some(pending.unwrap_or(Cause::Socket { peer, owners, own, more, writes }))
         }
         FileKind::Device | FileKind::PtyMaster => {
-            file(pid, TaskState::Device, Awaited::File(fd), Some(writes))
+            terminal::other_side(host, pid, fd, &what, writes)
+                .or_else(|| file(pid, TaskState::Device, Awaited::File(fd), Some(writes)))
         }
         FileKind::Storage => file(pid, TaskState::Disk, Awaited::File(fd), Some(writes)),
         FileKind::Anonymous => {
@@ -173,8 +225,8 @@ fn event(link: &str) -> &str {
     }
 }
 
-fn pipe(pid: Pid, fd: i32, what: &Descriptor, writes: bool) -> PipeWait {
-    let (openings, unseen) = open::openings(what);
+fn pipe(host: &Host, pid: Pid, fd: i32, what: &Descriptor, writes: bool) -> PipeWait {
+    let (openings, unseen) = host.openings(what);
     let other_end = |one: &&open::Opening| if writes { one.reads } else { one.writes };
     let mut others: Vec<Pid> = openings.iter().filter(other_end).map(|one| one.pid).collect();
     others.dedup();
@@ -196,11 +248,13 @@ fn pipe(pid: Pid, fd: i32, what: &Descriptor, writes: bool) -> PipeWait {
 
 /// Returns the wait for any of several descriptors that says most, and whether another of them may
 /// end it too.
-fn any_of(pid: Pid, call: Call) -> (Cause, bool) {
+fn any_of(host: &Host, pid: Pid, call: Call) -> (Cause, bool) {
     let set = set_of(pid, call);
     let is_cut = set.len() > MOST_WAITS;
     let (mut waits, mut names, mut processes) = (Vec::new(), Vec::new(), Vec::new());
-    for wait in set.into_iter().take(MOST_WAITS).filter_map(|(fd, writes)| on(pid, fd, writes)) {
+    for wait in
+        set.into_iter().take(MOST_WAITS).filter_map(|(fd, writes)| on(host, pid, fd, writes))
+    {
         match wait {
             Cause::Events { of } => {
                 let new = of.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>();
@@ -220,9 +274,7 @@ fn any_of(pid: Pid, call: Call) -> (Cause, bool) {
         waits.push(ends);
     }
     // A pipe to itself only wakes a loop, where that waits for something else too.
-    let is_own =
-        |wait: &Cause| matches!(wait, Cause::Pipe(pipe) if pipe.own && pipe.others.is_empty());
-    let wait = decisive(waits.clone()).filter(|wait| names.is_empty() || !is_own(wait));
+    let wait = decisive(waits.clone()).filter(|wait| names.is_empty() || !wait.is_own());
     let cause = match (wait, names.is_empty()) {
         (Some(wait), _) => wait,
         (None, false) => Cause::Events { of: names.clone() },

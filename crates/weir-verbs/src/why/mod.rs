@@ -79,7 +79,7 @@ fn kind(wait: &Cause) -> &'static str {
         Cause::Threads { .. } => "threads",
         Cause::Child { .. } | Cause::Vfork { .. } | Cause::Ends { .. } => "child",
         Cause::Socket { .. } | Cause::Connect { .. } => "socket",
-        Cause::File { .. } => "file",
+        Cause::File { .. } | Cause::Terminal { .. } => "file",
         Cause::Sleep { .. } => "sleep",
         Cause::Events { .. } | Cause::Signal { .. } | Cause::Queue { .. } => "events",
         Cause::Kernel => "kernel",

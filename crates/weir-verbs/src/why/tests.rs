@@ -91,7 +91,7 @@ fn queues_and_starts_of_programs_say_what_is_missing() {
 fn who_has_the_other_end_of_a_socket_itself_waits_for_no_process() {
     let said = |pid: i32| {
         let peer = Box::new(Peer { pid: Some(pid), ..Peer::default() });
-        alone(Cause::Socket { peer, writes: false })
+        alone(Cause::Socket { peer, owners: vec![], own: false, more: false, writes: false })
     };
     let own = "waits for data on a socket whose other end it has open itself";
     assert_eq!(said(1), (own.to_owned(), vec![]));
@@ -108,4 +108,68 @@ fn one_more_has_a_pipe_open_and_two_more_have() {
     assert!(said(&[2, 3]).contains("a pipe (1 more has it open) of 2"), "{}", said(&[2, 3]));
     let three = said(&[2, 3, 4]);
     assert!(three.contains("a pipe (2 more have it open) of 2"), "{three}");
+}
+
+#[test]
+fn who_may_not_look_is_told_why_and_root_is_not_sent_to_root() {
+    assert_eq!(words::hidden(Some(7), 8), "may not be inspected: it belongs to user 7");
+    for own in [0, 7] {
+        assert!(!words::hidden(Some(7), own).contains("user 7"), "{own}");
+    }
+    let hints = words::hints(&Why {
+        links: vec![process(1, Cause::Hidden { uid: Some(0) })],
+        circle: None,
+        cut: false,
+    });
+    assert_eq!(hints.is_empty(), rustix::process::geteuid().is_root(), "{hints:?}");
+}
+
+#[test]
+fn a_parent_that_was_just_named_is_not_named_again() {
+    let sleep = Cause::Sleep { asked_ns: Some(5_000_000_000) };
+    let said = |parent: i32| {
+        let named = Named { pid: parent, command: format!("p{parent}") };
+        let child = WhyLink { parent: Some(named), ..process(2, sleep.clone()) };
+        let links = vec![process(3, self::child(&[2], false)), child];
+        words::answer(&Why { links, circle: None, cut: false })
+    };
+    assert_eq!(
+        said(3),
+        "3 (p3) waits for the end of its child 2 (p2), which sleeps: it asked for 5.00s"
+    );
+    assert!(said(4).contains("2 (p2), started by 4 (p4), which sleeps"), "{}", said(4));
+}
+
+#[test]
+fn a_wait_for_a_signal_or_a_terminal_names_who_may_end_it_or_says_that_none_is_known() {
+    let signal = |most_ns, children: &[i32]| Cause::Signal { most_ns, children: children.to_vec() };
+    let terminal = |writes, holders: &[i32]| Cause::Terminal {
+        path: String::from("/dev/pts/3"),
+        holders: holders.to_vec(),
+        writes,
+    };
+    let cases = [
+        (signal(None, &[]), "waits for a signal", vec![]),
+        (
+            signal(Some(5_000_000_000), &[7]),
+            "waits for a signal, for 5.00s at most, such as that of the end of a child",
+            vec![7],
+        ),
+        (terminal(false, &[7]), "waits for output of the terminal /dev/pts/3", vec![7]),
+        (
+            terminal(true, &[]),
+            "waits for room in the input of the terminal /dev/pts/3, which nobody else has open, as far \
+             as can be seen",
+            vec![],
+        ),
+    ];
+    for (wait, text, pids) in cases {
+        assert_eq!(alone(wait), (text.to_owned(), pids));
+    }
+    let links = vec![process(1, signal(None, &[2])), process(2, signal(None, &[]))];
+    let said = words::answer(&Why { links, circle: None, cut: false });
+    assert!(
+        said.contains("a signal, such as that of the end of its child 2 (p2), which"),
+        "{said}"
+    );
 }

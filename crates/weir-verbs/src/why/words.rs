@@ -3,6 +3,7 @@
 use crate::report::outside;
 use crate::units::words::{cpus, percent, things};
 use crate::units::{bytes, seconds, signal_name};
+use rustix::process::geteuid;
 use weir_doctor::facts::{FileWait, FileWaitKind, HotStage, Peer, PeerKind};
 use weir_doctor::why::{Cause, HeldBack, Named, PipeWait, Stop, Why, WhyLink};
 
@@ -101,7 +102,7 @@ fn help(found: &WhyLink) -> Option<String> {
                 "not all processes could be inspected: one of another user may have the other end (root sees all)",
             ))
         }
-        Cause::Hidden { .. } => Some(String::from("root may inspect it")),
+        Cause::Hidden { .. } if !geteuid().is_root() => Some(String::from("root may inspect it")),
         _ => None,
     }
 }
@@ -134,7 +135,7 @@ fn clause(why: &Why, at: usize) -> String {
     let next = why.links.get(at + 1).or_else(|| why.links.get(why.circle?)).or_else(before);
     let next = next.map(|found| match found.wait {
         // Whoever only sleeps was left there by somebody.
-        Cause::Sleep { .. } => name_with_parent(found),
+        Cause::Sleep { .. } => name_with_parent(why, found),
         _ => name(&found.named),
     });
     let found = &why.links[at];
@@ -171,25 +172,36 @@ fn clause(why: &Why, at: usize) -> String {
         }
         Cause::Child { .. } | Cause::Vfork { .. } | Cause::Ends { .. } => end(&found.wait, next),
         Cause::Connect { peer, .. } => connection(peer, next),
-        Cause::Socket { peer, writes } => {
+        Cause::Socket { peer, writes, .. } => {
             let own = peer.pid == Some(found.named.pid);
             socket(peer, *writes, own, next)
         }
         Cause::File { wait, writes } => file(wait, *writes),
-        Cause::Signal { most_ns: Some(ns) } => {
-            format!("waits for a signal, for {} at most", seconds(*ns))
+        Cause::Terminal { path, holders, writes } => {
+            terminal(path, *writes, !holders.is_empty(), next)
         }
-        Cause::Signal { most_ns: None } => String::from("waits for a signal"),
+        Cause::Signal { most_ns, children } => signal(*most_ns, children, next),
         Cause::Sleep { asked_ns: Some(ns) } => format!("sleeps: it asked for {}", seconds(*ns)),
         Cause::Sleep { asked_ns: None } => String::from("sleeps until a time or a signal"),
         Cause::Events { of } => format!("waits for {}", of.join(" or ")),
         Cause::Kernel => String::from("is a thread of the kernel"),
         Cause::Unknown { kernel: Some(function) } => format!("waits in the kernel, in {function}"),
         Cause::Unknown { kernel: None } => String::from("waits for something that cannot be seen"),
-        Cause::Hidden { uid: Some(uid) } => {
-            format!("may not be inspected: it belongs to user {uid}")
+        Cause::Hidden { uid } => hidden(*uid, geteuid().as_raw()),
+    }
+}
+
+/// Why a process may not be inspected by user `own`.
+pub fn hidden(uid: Option<u32>, own: u32) -> String {
+    match uid {
+        Some(_) if own == 0 => String::from(
+            "may not be inspected, even by root: it has privileges that weir lacks, or the host forbids it",
+        ),
+        Some(uid) if uid == own => {
+            String::from("may not be inspected, although it belongs to the same user")
         }
-        Cause::Hidden { uid: None } => String::from("may not be inspected"),
+        Some(uid) => format!("may not be inspected: it belongs to user {uid}"),
+        None => String::from("may not be inspected"),
     }
 }
 
@@ -198,9 +210,10 @@ fn name(named: &Named) -> String {
     format!("{} ({})", named.pid, named.command)
 }
 
-/// `4711 (sleep 1000), started by 4700 (bash build.sh)`.
-fn name_with_parent(found: &WhyLink) -> String {
-    let parent = found.parent.as_ref().filter(|parent| parent.pid > 1);
+/// `4711 (sleep 1000), started by 4700 (bash build.sh)`, unless that is in the chain itself.
+fn name_with_parent(why: &Why, found: &WhyLink) -> String {
+    let is_told = |parent: &Named| why.links.iter().any(|link| link.named.pid == parent.pid);
+    let parent = found.parent.as_ref().filter(|parent| parent.pid > 1 && !is_told(parent));
     let started = parent.map(|parent| format!(", started by {},", name(parent)));
     format!("{}{}", name(&found.named), started.unwrap_or_default())
 }
@@ -227,6 +240,29 @@ fn stopped(stop: &Stop, next: Option<String>) -> String {
             };
             format!("is stopped by {name}: {why}")
         }
+    }
+}
+
+/// The wait for a signal, of which the end of a child may be one.
+fn signal(most_ns: Option<u64>, children: &[i32], next: Option<String>) -> String {
+    let most = most_ns.map(|ns| format!(", for {} at most", seconds(ns))).unwrap_or_default();
+    let such = match next {
+        Some(child) => format!(", such as that of the end of its child {child}"),
+        None if children.is_empty() => String::new(),
+        None => String::from(", such as that of the end of a child"),
+    };
+    format!("waits for a signal{most}{such}")
+}
+
+/// The wait of the answering side of a pseudo-terminal.
+fn terminal(path: &str, writes: bool, is_seen: bool, next: Option<String>) -> String {
+    let what = if writes { "room in the input" } else { "output" };
+    match next {
+        Some(holder) => format!("waits for {what} of the terminal {path} of {holder}"),
+        None if is_seen => format!("waits for {what} of the terminal {path}"),
+        None => format!(
+            "waits for {what} of the terminal {path}, which nobody else has open, as far as can be seen"
+        ),
     }
 }
 
