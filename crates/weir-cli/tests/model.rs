@@ -58,6 +58,10 @@ fn predictions_are_those_that_are_committed() {
 #[test]
 fn a_storm_passes_and_one_seed_can_be_run_again() {
     assert!(said(&["storm", "--seeds", "50"]).contains("50"));
+    // The second option was once without effect, and the last seed ran no storm.
+    assert!(said(&["storm", "--seed", "853", "--seeds", "2"]).starts_with("2 storms, "));
+    let last = said(&["storm", "--seed", &u64::MAX.to_string()]);
+    assert!(last.starts_with("1 storm, ") && !last.contains(" 0 events"), "{last}");
     assert_eq!(said(&["storm", "--seed", "853"]), said(&["storm", "--seed", "853"]));
 }
 
@@ -81,6 +85,8 @@ fn what_there_is_not_is_named() {
     refused(&["whatif", "/dev/null", "--faster", "2=0"], 2, "factor");
     refused(&["franke", "--cpus", "2"], 2, "what-if");
     refused(&["storm", "--html", "x"], 2, "--html");
+    refused(&["storm", "--machine", "abacus"], 2, "--machine");
+    refused(&["franke", "--seeds", "2"], 2, "--seeds");
 }
 
 /// A report that `weir run` itself has written.

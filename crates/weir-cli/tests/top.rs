@@ -307,7 +307,7 @@ fn the_screen_follows_the_size_of_the_terminal() {
     on.signal(rustix::process::Signal::WINCH);
     let narrow = |text: &str| {
         let frame = text.rsplit("\x1b[H").next().unwrap_or_default().to_owned();
-        frame.contains("weir top") && frame.ends_with("\x1b[J") && frame.lines().count() == 6
+        frame.contains("weir top") && frame.ends_with("\x1b[0m") && frame.lines().count() == 6
     };
     until("a frame of six lines", || narrow(&on.text()));
     on.press("q");

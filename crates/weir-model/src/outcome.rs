@@ -1,6 +1,7 @@
 //! What an experiment comes to: published figures, the model's, and how far apart they are.
 
 use std::fmt::Write;
+use weir_policy::sort;
 
 /// One figure of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +80,7 @@ impl Outcome {
     pub fn errors(&self) -> Vec<f64> {
         let mut errors: Vec<f64> =
             self.cells.iter().filter_map(Cell::error).map(f64::abs).collect();
-        errors.sort_by(f64::total_cmp);
+        sort::by(&mut errors, f64::total_cmp);
         errors
     }
 
@@ -190,7 +191,7 @@ pub fn figure(value: f64) -> String {
 /// Returns the ranks of some figures; equal ones share the mean of theirs.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    sort::by(&mut order, |a, b| values[*a].total_cmp(&values[*b]));
     let mut ranks = vec![0.0; values.len()];
     let mut first = 0;
     while first < order.len() {

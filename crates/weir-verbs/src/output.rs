@@ -123,12 +123,15 @@ pub fn progress_bar(wanted: bool, length: u64, template: &str) -> ProgressBar {
     bar
 }
 
-/// The text with control sequences that make it replace the content of the terminal.
+/// The text with control sequences that make it replace the content of the terminal. Each line is
+/// erased before it is written: behind one that fills the terminal the cursor stays on its last
+/// column.
 fn redrawn(text: &str) -> String {
     let mut screen = String::from("\x1b[H");
     for line in printable_lines(text).lines() {
+        screen += "\x1b[K";
         screen += line;
-        screen += "\x1b[K\n";
+        screen += "\n";
     }
     screen + "\x1b[J"
 }
@@ -214,4 +217,15 @@ pub fn aligned(header: impl Into<Row>, right: impl IntoIterator<Item = usize>) -
 /// The text of a table, without trailing blanks and without characters that act on a terminal.
 pub fn trimmed(table: &Table) -> String {
     table.lines().map(|line| printable(line.trim_end())).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last column of a line as wide as the terminal was blank.
+    #[test]
+    fn nothing_is_erased_behind_a_line() {
+        assert_eq!(redrawn("ab\nc\n"), "\x1b[H\x1b[Kab\n\x1b[Kc\n\x1b[J");
+    }
 }

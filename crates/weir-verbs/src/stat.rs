@@ -23,6 +23,7 @@ use weir::stat::{
     EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
 };
 use weir_measure::proc::words;
+use weir_policy::sort;
 
 const SCHEMA: &str = "weir.stat/2";
 /// Most bytes read of a command.
@@ -69,7 +70,7 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         let Some(every) = options.watch.filter(|_| is_read) else {
             return Ok(ExitCode::SUCCESS);
         };
-        before = found.pipes.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)).collect();
+        before = sort::map(found.pipes.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)));
         std::thread::sleep(every);
     }
 }

@@ -99,6 +99,7 @@ impl Report {
             return Err(too_little(why));
         }
         report.check()?;
+        report.check_pipes()?;
         Ok(report)
     }
 
@@ -136,6 +137,23 @@ impl Report {
             }
         }
         Ok(())
+    }
+
+    /// In a pipeline each stage has one pipe to a later one at most, and one from an earlier one:
+    /// stages in a circle would wait for each other for ever.
+    fn check_pipes(&self) -> Result<(), WhatIfError> {
+        let is_later = |pipe: &MeasuredPipe| pipe.from < pipe.to;
+        let same = |one: &MeasuredPipe| {
+            let either = |pipe: &&MeasuredPipe| pipe.from == one.from || pipe.to == one.to;
+            self.pipes.iter().filter(either).count() > 1
+        };
+        match self.pipes.iter().find(|pipe| !is_later(pipe) || same(pipe)) {
+            Some(MeasuredPipe { from, to, .. }) => {
+                let why = format!("the pipe from stage {from} to {to} makes it no pipeline");
+                Err(WhatIfError::NoReport(why))
+            }
+            None => Ok(()),
+        }
     }
 
     /// CPUs that other processes used.

@@ -95,6 +95,10 @@ fn what_is_no_report_is_refused() {
     refused(&sound.replace("\"wall_s\":10.0,\"cpus\"", "\"wall_s\":0.0,\"cpus\""), "short");
     refused(&sound.replace("\"cpu_s\":1,", "\"cpu_s\":-1,"), "make no sense");
     refused(&sound.replace("1073741824", "null"), "how many bytes");
+    // Such stages waited for each other for ever.
+    for pipe in ["\"from\":1,\"to\":1", "\"from\":3,\"to\":2", "\"from\":1,\"to\":3"] {
+        refused(&sound.replace("\"from\":2,\"to\":3", pipe), "no pipeline");
+    }
     let changes = Changes { faster: vec![(7, 2.0)], ..Changes::default() };
     let error = forecast(&sound, &host(), &changes).expect_err("no stage").to_string();
     assert!(error.contains("no stage 7"), "{error}");

@@ -20,9 +20,9 @@ pub struct ModelOptions {
     /// Write the predictions into DIR
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_if_eq("what", "predictions"))]
     pub out: Option<PathBuf>,
-    /// Run the storms of so many seeds
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub seeds: u64,
+    /// Run the storms of so many seeds; 1000 without --seed
+    #[arg(long, value_name = "N")]
+    pub seeds: Option<u64>,
     /// Begin with this seed; alone, run only its storm
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,

@@ -20,6 +20,9 @@ use weir_model::machine::Machine;
 use weir_model::outcome::Outcome;
 use weir_model::storm::storm;
 
+/// Storms that are run where it is not said how many.
+const STORMS: u64 = 1000;
+
 pub fn model(options: &ModelOptions) -> Result<ExitCode, Fault> {
     let what = options.what.as_str();
     check(options)?;
@@ -61,6 +64,8 @@ fn check(options: &ModelOptions) -> Result<(), Fault> {
         (options.json.file.is_some() && !named && what != "whatif", "--json"),
         (options.out.is_some() && what != "predictions", "--out"),
         (options.seed.is_some() && what != "storm", "--seed"),
+        (options.seeds.is_some() && what != "storm", "--seeds"),
+        (options.machine.is_some() && !named && what != "whatif", "--machine"),
     ];
     match refused.iter().find(|(is_there, _)| *is_there) {
         Some((_, option)) => Err(Fault::usage(format!("'weir model {what}' takes no {option}"))),
@@ -164,12 +169,10 @@ fn write_predictions(dir: &Path) -> Result<ExitCode, Fault> {
 }
 
 fn storms(options: &ModelOptions) -> Result<ExitCode, Fault> {
-    let (first, count) = match options.seed {
-        Some(seed) => (seed, 1),
-        None => (0, options.seeds),
-    };
+    let alone = if options.seed.is_some() { 1 } else { STORMS };
+    let (first, count) = (options.seed.unwrap_or(0), options.seeds.unwrap_or(alone));
     let mut events = 0;
-    for seed in first..first.saturating_add(count) {
+    for seed in (0..count).map(|step| first.wrapping_add(step)) {
         events += storm(seed).map_err(|wreck| {
             failed(format!(
                 "storm {seed} broke a promise of {}: {}\n{}\nAgain: weir model storm --seed {seed}",
@@ -179,5 +182,6 @@ fn storms(options: &ModelOptions) -> Result<ExitCode, Fault> {
             ))
         })?;
     }
-    print(&format!("{count} storms, {events} events: no promise was broken\n"))
+    let storms = if count == 1 { "storm" } else { "storms" };
+    print(&format!("{count} {storms}, {events} events: no promise was broken\n"))
 }

@@ -161,13 +161,14 @@ fn said(changes: &Changes, found: &Forecast) -> String {
         found.stages.iter().map(|stage| format!("{} {}", stage.index, stage.command)).collect();
     let width = names.iter().map(|name| name.width().clamp(5, 40)).max().unwrap_or(5);
     let _ = writeln!(text, "  {:<width$}  {:^17}  {:^17}", "", "as it was", "then");
-    let _ = writeln!(text, "  {:<width$}  {1}  {1}", "stage", " cpu    in   out ");
+    let _ = writeln!(text, "  {:<width$}  {1}  {1}", "stage", " CPUs    in   out");
     for (stage, name) in found.stages.iter().zip(names) {
         let name = fit(&name, width);
         let shares = |of: Shares| {
-            let [cpu, waits_in, waits_out] =
-                [of.cpu, of.waits_in, of.waits_out].map(|share| percent(Some(share)));
-            format!("{cpu:>5} {waits_in:>5} {waits_out:>5}")
+            // A stage of several tasks uses several; what it waits is the mean of its tasks.
+            let [waits_in, waits_out] =
+                [of.waits_in, of.waits_out].map(|share| percent(Some(share)));
+            format!("{:>5} {waits_in:>5} {waits_out:>5}", format!("{:.2}", of.cpu))
         };
         let _ = writeln!(text, "  {name}  {}  {}", shares(stage.before), shares(stage.after));
     }
@@ -175,4 +176,31 @@ fn said(changes: &Changes, found: &Forecast) -> String {
         let _ = writeln!(text, "note: {note}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_model::whatif::StageForecast;
+
+    /// A stage of eight tasks was "133 %" on the CPU beside 37 % of waits.
+    #[test]
+    fn what_several_tasks_compute_is_a_number_of_cpus() {
+        let shares = Shares { cpu: 1.333, waits_in: 0.37, waits_out: 0.0 };
+        let command = String::from("pigz");
+        let found = Forecast {
+            measured_s: 2.0,
+            modelled_s: 2.0,
+            predicted_s: 1.0,
+            stages: vec![StageForecast { index: 1, command, before: shares, after: shares }],
+            notes: Vec::new(),
+            events: 0,
+        };
+        let text = said(&Changes { cpus: Some(8), ..Changes::default() }, &found);
+        let row = text.lines().last().expect("a row");
+        let words: Vec<&str> = row.split_whitespace().collect();
+        let one = ["1.33", "37", "%", "0", "%"];
+        assert_eq!(words, [["1", "pigz"].as_slice(), &one, &one].concat(), "{text}");
+        assert!(text.contains("CPUs    in   out") && !text.contains("133"), "{text}");
+    }
 }

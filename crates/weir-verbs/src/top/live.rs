@@ -143,7 +143,8 @@ fn wait(input: &OwnedFd, heard: &Heard, time: Duration) -> Waited {
     }
 }
 
-/// The bytes of a frame. Each line is written over the one before, so nothing flickers.
+/// The bytes of a frame. Each line is written over the one before, so nothing flickers. The lines
+/// fill the screen: to erase what is behind one would erase its last column, where the cursor is.
 fn drawn(lines: &[Line], colour: bool) -> String {
     let mut text = String::from("\x1b[H");
     for (at, (line, style)) in lines.iter().enumerate() {
@@ -157,7 +158,21 @@ fn drawn(lines: &[Line], colour: bool) -> String {
             Style::Stuck if colour => AnsiColor::Yellow.on_default(),
             Style::Stuck => Effects::BOLD.into(),
         };
-        text.push_str(&format!("{look}{line}{look:#}\x1b[K"));
+        text.push_str(&format!("{look}{line}{look:#}"));
     }
-    text + "\x1b[J"
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last column was blank: "writer" became "write" at 80 columns.
+    #[test]
+    fn nothing_is_erased_behind_a_line_that_fills_the_screen() {
+        let lines = [(String::from("abc"), Style::Plain), (String::from("def"), Style::Bold)];
+        let text = drawn(&lines, true);
+        assert!(text.contains("abc\r\n") && text.contains("def"), "{text:?}");
+        assert!(!text.contains("\x1b[K") && !text.contains("\x1b[J"), "{text:?}");
+    }
 }

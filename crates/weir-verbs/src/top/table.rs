@@ -50,7 +50,7 @@ impl View {
             .filter(|row| self.filter.is_empty() || row.contains(&self.filter))
             .cloned()
             .collect();
-        weir_doctor::sort::by(&mut shown, |one, other| {
+        weir_policy::sort::by(&mut shown, |one, other| {
             let order = self.compare(one, other);
             let order = if self.reverse { order.reverse() } else { order };
             order.then_with(|| (one.kind, one.inode).cmp(&(other.kind, other.inode)))
@@ -86,7 +86,7 @@ pub fn columns(width: usize) -> Vec<Column> {
         (Cell::Waits, 6),
         (Cell::Fill, 5),
         (Cell::Kind, 7),
-        (Cell::Bytes, 15),
+        (Cell::Bytes, 17),
         (Cell::Name, 16),
     ];
     let width = width.max(LEAST_COLUMNS);

@@ -59,6 +59,20 @@ fn what_matters_most_stays_in_few_columns() {
     insta::assert_snapshot!(all.join("\n"));
 }
 
+/// "262 kB of 25..." was all that was shown.
+#[test]
+fn the_fill_and_the_capacity_of_a_larger_pipe_have_room() {
+    let large =
+        Row { capacity_bytes: Some(262_144), ..pipe(1, ["a", "b"], 0.0, 262_144, [true; 2]) };
+    let mut app = app();
+    app.look(Seen { rows: vec![large], unseen: 0 });
+    assert!(
+        text(&mut app, (80, 9)).contains("262 kB of 256 KiB both"),
+        "{}",
+        text(&mut app, (80, 9))
+    );
+}
+
 #[test]
 fn keys_and_clicks_sort() {
     let mut app = app();
