@@ -7,12 +7,12 @@ mod libraries;
 mod peers;
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_measure::bench::case::Suite;
-use weir_measure::bench::cell::{self, CellRequest};
+use weir_measure::bench::cell;
 use weir_measure::bench::drive::RunObserver;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{Pick, Picks};
@@ -61,7 +61,7 @@ impl RunObserver for Lines {
 fn main() -> ExitCode {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
     let result = if names.first().is_some_and(|name| name == "cell") {
-        run_cell()
+        cell::answer(&catalogue()).map_err(|trouble| trouble.text)
     } else if names.iter().any(|name| name == "--help" || name == "-h") {
         print!("{HELP}");
         Ok(())
@@ -84,20 +84,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn run_cell() -> Result<(), String> {
-    let killed_with_parent = Some(rustix::process::Signal::KILL);
-    let _ = rustix::process::set_parent_process_death_signal(killed_with_parent);
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).map_err(|error| error.to_string())?;
-    let request: CellRequest = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let suites = catalogue();
-    let groups = suites.iter().flat_map(|suite| &suite.groups);
-    let group = groups.into_iter().find(|group| group.name == request.group);
-    let group = group.ok_or("no such group")?;
-    let mut out = std::io::stdout().lock();
-    cell::run(group, &request, &mut out).map_err(|trouble| trouble.text)
 }
 
 fn catalogue() -> Vec<Suite> {

@@ -48,6 +48,11 @@ fn wrong_usage_is_told_in_a_sentence() {
         2,
         "cases in fresh processes, which need at least ",
     );
+    refused(
+        &["limits/system", "--budget", "1ms"],
+        2,
+        "the budget is too small for 1 case in fresh processes, which need at least ",
+    );
     refused(&["--budget", "soon"], 2, "not a time; write 20s, 500ms or 5m");
     refused(&["joy-syscall", "--placement", "other-cpu"], 2, "possible: same-cpu, free");
     refused(&["--load", "heavy"], 2, "possible values: none, cpu, copy, memory");
@@ -73,6 +78,10 @@ fn a_cpu_outside_of_the_mask_is_refused_and_the_default_set_goes_on_without() {
         "weir: cannot measure at other-cpu: this process may use CPU {first}: two are needed"
     );
     assert!(said(&output).contains(&why), "{}", said(&output));
+    let why = format!(
+        "weir: nothing was measured at other-cpu: this process may use CPU {first}: two are needed"
+    );
+    port::refused(&on_one(&["limits/cache-line"]), 1, &why);
     let _alone = alone();
     let output = on_one(&["limits", "--budget", "6s", "--json=-", "-q"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));

@@ -3,72 +3,13 @@
 
 mod common;
 
+use common::history::{Place, report, stdout};
 use common::port::{refused, said};
 use common::{WEIR, alone, schema};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
-
-struct Place {
-    directory: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Place {
-        Place { directory: tempfile::tempdir().expect("a directory") }
-    }
-
-    fn history(&self) -> PathBuf {
-        self.directory.path().join("state/history.db")
-    }
-
-    fn weir(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(WEIR);
-        command.args(args).env("WEIR_HISTORY", self.history()).stdin(Stdio::null());
-        command.output().expect("weir starts")
-    }
-
-    /// A report file in which the cases took these times.
-    fn report(&self, name: &str, times: &[(&str, f64)], change: impl Fn(&mut Value)) -> String {
-        let path = self.directory.path().join(name);
-        let mut report = report(times);
-        change(&mut report);
-        std::fs::write(&path, report.to_string()).expect("written");
-        path.to_str().expect("UTF-8").to_owned()
-    }
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// A report of ten processes a case, each within one percent of the given time.
-fn report(times: &[(&str, f64)]) -> Value {
-    let case = |name: &str, time: f64| {
-        let samples: Vec<f64> =
-            (0..40).map(|at| time * (1.0 + f64::from(at * 7 % 10) / 1e3)).collect();
-        json!({
-            "suite": "joy-switch", "case": name, "params": {}, "placement": "same-cpu",
-            "quantity": "time", "unit": "ns", "estimate": time, "low": time * 0.99,
-            "high": time * 1.01, "normalised": true, "as_timed": time, "n": 40, "processes": 10,
-            "between_processes_percent": 1.0, "line_rtt_ns": null, "stratum": null,
-            "perspective": null, "samples": samples,
-            "beside": {
-                "process": (0..40).map(|at| at / 4).collect::<Vec<i32>>(),
-                "at_ms": vec![0; 40], "reference_ns": vec![1.25; 40], "cpu": vec![0; 40],
-                "involuntary": vec![0; 40], "label": vec![""; 40],
-            },
-        })
-    };
-    json!({
-        "schema": "weir.bench/1", "weir": "0.1.0", "started_unix_s": 1_700_000_000,
-        "duration_s": 1.0, "seed": 1, "load": "none", "host": { "kernel": "Linux 6.18" },
-        "rates": {}, "reference": { "nominal_ns": 1.25 }, "self_test": {},
-        "cases": times.iter().map(|(name, time)| case(name, *time)).collect::<Vec<_>>(),
-        "comparisons": [], "notes": [], "remarks": [],
-    })
-}
 
 const RUN: [&str; 5] = ["bench", "joy-syscall", "-q", "--budget", "4s"];
 
@@ -243,33 +184,21 @@ fn runs_with_different_reference_loops_are_compared_as_timed() {
 #[test]
 fn runs_saved_by_an_older_weir_are_read() {
     let place = Place::new();
-    std::fs::create_dir_all(place.history().parent().expect("it has one")).expect("made");
-    let history = rusqlite::Connection::open(place.history()).expect("opened");
-    let table = "CREATE TABLE runs (name TEXT PRIMARY KEY, started_unix_s INTEGER NOT NULL,
-        kernel TEXT NOT NULL, cpu TEXT NOT NULL, cases INTEGER NOT NULL,
-        resolves_percent REAL NOT NULL, report TEXT NOT NULL); PRAGMA user_version = 1;";
-    history.execute_batch(table).expect("made");
     let old = report(&[("one", 100.0)]);
     assert_eq!((&old["schema"], &old["weir"]), (&"weir.bench/1".into(), &"0.1.0".into()));
-    let row = ("old", 5, "Linux", "CPU", 1, 2.5, old.to_string());
-    history.execute("INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)", row).expect("kept");
-    drop(history);
+    place.keep("old", &old);
     let listed = stdout(&place.weir(&["history"]));
     assert!(listed.contains("old") && listed.contains("2.5 %"), "{listed}");
     // Nobody knows what a run without a self-test resolves: "0.0 %" would make it the best of
     // hosts.
-    let none = place.report("none.json", &[("one", 1.0)], |report| {
-        report["self_test"] = json!({ "entries": [], "resolves_percent": 0.0 });
-    });
-    let history = rusqlite::Connection::open(place.history()).expect("opened");
-    let row = ("none", 4, "Linux", "CPU", 1, 0.0, std::fs::read_to_string(none).expect("text"));
-    history.execute("INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)", row).expect("kept");
-    drop(history);
+    let mut none = report(&[("one", 1.0)]);
+    none["self_test"] = json!({ "entries": [], "resolves_percent": 0.0 });
+    place.keep("none", &none);
     let listed = stdout(&place.weir(&["history"]));
     assert!(listed.contains("2.5 %") && !listed.contains("0.0 %"), "{listed}");
     let listed = place.weir(&["history", "list", "--json", "-"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
-    assert_eq!(listed["runs"][1]["resolves_share"], Value::Null);
+    assert_eq!(listed["runs"][0]["resolves_share"], Value::Null);
     let shown = place.weir(&["history", "show", "old", "--json", "-"]);
     let shown: Value = serde_json::from_slice(&shown.stdout).expect("JSON");
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::quota;
 use std::collections::BTreeSet;
-use weir_doctor::sort;
+use weir_policy::sort;
 use weir_sys::proc::read_small;
 
 /// Returns the CPUs this process may use: those of its affinity mask, less what a quota withholds.

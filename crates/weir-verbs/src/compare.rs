@@ -9,6 +9,7 @@
 mod text;
 
 use crate::args::{CompareOptions, FailOn};
+use crate::bench::beside::is_phase;
 use crate::bench::history::{History, unknown};
 use crate::bench::measure_again;
 use crate::fault::{Fault, tell};
@@ -17,7 +18,7 @@ use crate::output::Outlet;
 use serde::Serialize;
 use std::f64::consts::SQRT_2;
 use std::process::ExitCode;
-use weir_measure::bench::estimate::{drift_between, median, typical};
+use weir_measure::bench::estimate::{Scale, Typical, drift, drift_between, estimate, median};
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::{CaseRecord, HostState, Report, VerdictRecord};
 use weir_measure::pairs::{Unpaired, Verdict, holm, p_of_intervals};
@@ -194,6 +195,7 @@ fn differences(a: &Report, b: &Report) -> Vec<HostDifference> {
             ("huge pages", host.huge_pages.clone()),
             ("CPUs of placements", crate::bench::placements(host)),
             ("load", report.load.name().into()),
+            ("directory", report.directory.clone().unwrap_or("unknown".into())),
             ("weir", report.weir_version.clone()),
             ("reference loop", report.reference.version.to_string()),
             ("interrupted", String::from(if report.interrupted { "yes" } else { "no" })),
@@ -206,15 +208,16 @@ fn differences(a: &Report, b: &Report) -> Vec<HostDifference> {
         .collect()
 }
 
+/// Whether a figure is a difference of cases. Runs from before that was recorded show some of them.
+fn is_difference(case: &CaseRecord) -> bool {
+    case.is_difference || case.low <= 0.0 || is_phase(case)
+}
+
 /// One value for each process, normalised to the common speed of the reference loop.
-fn values(case: &CaseRecord, nominal_ns: f64) -> Vec<f64> {
+fn values(case: &CaseRecord, typical: Typical, nominal_ns: f64) -> Vec<f64> {
     let beside = &case.beside;
     let mut processes: Vec<(u64, Vec<f64>)> = Vec::new();
-    for (index, sample) in case.samples.iter().enumerate() {
-        let label = beside.label.get(index).map_or("", String::as_str);
-        if label.contains("near") || label.contains("far") {
-            continue;
-        }
+    for (index, sample) in case.counted() {
         let reference = beside.reference_ns.get(index).copied().unwrap_or(0.0);
         let usable = case.normalised && reference > 0.0 && nominal_ns > 0.0;
         let slower = if usable { reference / nominal_ns } else { 1.0 };
@@ -225,13 +228,7 @@ fn values(case: &CaseRecord, nominal_ns: f64) -> Vec<f64> {
             None => processes.push((process, vec![value])),
         }
     }
-    let of_process = |values: &Vec<f64>| match case.unit {
-        // Differences and shares may be 0 or below, so their better quarter has no meaning.
-        Unit::Percent => median(values),
-        _ if case.low <= 0.0 || case.params.operation.as_deref() == Some("phase") => median(values),
-        unit => typical(values, unit),
-    };
-    processes.iter().map(|(_, values)| of_process(values)).collect()
+    processes.iter().map(|(_, values)| typical.value(values, case.unit)).collect()
 }
 
 /// The facts on which verdicts depend.
@@ -241,8 +238,11 @@ struct Judge<'a> {
     state: Option<&'a str>,
 }
 
-/// The comparison of one case, before the p values are corrected.
+/// The comparison of one case, before the p values are corrected. Unknown numbers are NaN.
 struct Unjudged {
+    a: f64,
+    b: f64,
+    /// b / a and its interval.
     ratio: f64,
     low: f64,
     high: f64,
@@ -250,49 +250,76 @@ struct Unjudged {
     equivalent: bool,
 }
 
+impl Unjudged {
+    /// Compares two figures by their intervals: those of fewer than four processes have nothing
+    /// else, and differences and shares may be 0 or below. The drift is in these intervals. A
+    /// single process has none.
+    fn of_intervals(a: &[f64], b: &[f64], placement: Placement) -> Unjudged {
+        let interval = |values: &[f64]| {
+            let found = estimate(values, Scale::Logarithmic, drift(placement));
+            found.map_or([f64::NAN; 3], |found| [found.value, found.low, found.high])
+        };
+        let [one, other] = [a, b].map(interval);
+        let several = a.len().min(b.len()) > 1;
+        let p = several.then(|| p_of_intervals(one.into(), other.into())).flatten();
+        // What is not above 0 has no logarithm: its ratio, or the interval of that, is not known.
+        let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
+        let ([a, a_low, a_high], [b, b_low, b_high]) = (one.map(log), other.map(log));
+        let (down, up) = ((a_high - a).hypot(b - b_low), (a - a_low).hypot(b_high - b));
+        let known = |end: f64| if several { end.exp() } else { f64::NAN };
+        Unjudged {
+            a: one[0],
+            b: other[0],
+            ratio: (b - a).exp(),
+            low: known(b - a - down),
+            high: known(b - a + up),
+            p,
+            equivalent: false,
+        }
+    }
+
+    /// Describes the ratio, as far as it is known.
+    fn words(&self) -> String {
+        let Unjudged { ratio, low, high, .. } = self;
+        match (ratio.is_finite(), (low + high).is_finite()) {
+            (true, true) => format!("{ratio:.3}x ({low:.3} to {high:.3}): "),
+            (true, false) => format!("{ratio:.3}x: "),
+            (false, _) => String::new(),
+        }
+    }
+}
+
 impl Judge<'_> {
     fn rows(&self, pairs: &[(&CaseRecord, &CaseRecord)]) -> Vec<ComparedCase> {
         let found: Vec<Unjudged> = pairs.iter().map(|(one, other)| self.look(one, other)).collect();
         let corrected = holm(&found.iter().map(|found| found.p).collect::<Vec<_>>());
         let all = pairs.iter().zip(found).zip(corrected);
-        all.map(|(((one, other), found), p)| self.row(one, other, found, p)).collect()
+        all.map(|(((one, _), found), p)| self.row(one, found, p)).collect()
     }
 
     /// Compares a case. The interval is widened by how far hosts drift between runs, once for each run.
     fn look(&self, one: &CaseRecord, other: &CaseRecord) -> Unjudged {
-        let (a, b) = (values(one, self.nominal_ns), values(other, self.nominal_ns));
-        match Unpaired::from_samples(&a, &b) {
-            Ok(found) => {
-                let found = found.widened(drift_between(one.placement, &a, &b) * SQRT_2);
-                let equivalent = found.verdict(self.band) == Verdict::Equivalent;
-                let Unpaired { ratio, low, high, p, .. } = found;
-                Unjudged { ratio, low, high, p: Some(p), equivalent }
-            }
-            // Differences and shares may be 0 or below, so they differ only if their intervals do.
-            // These intervals include the drift already.
-            Err(_) => {
-                let interval = |case: &CaseRecord| (case.estimate, case.low, case.high);
-                let ratio = other.estimate / one.estimate;
-                let p = p_of_intervals(interval(one), interval(other));
-                Unjudged { ratio, low: ratio, high: ratio, p, equivalent: false }
-            }
-        }
+        // The same for both, even if only one of them shows that it is a difference.
+        let is_difference = is_difference(one) || is_difference(other);
+        let typical = Typical::of(one.unit, one.is_by_ticks(), is_difference);
+        let [a, b] = [one, other].map(|case| values(case, typical, self.nominal_ns));
+        let Ok(found) = Unpaired::from_samples(&a, &b) else {
+            return Unjudged::of_intervals(&a, &b, one.placement);
+        };
+        let found = found.widened(drift_between(one.placement, &a, &b) * SQRT_2);
+        let equivalent = found.verdict(self.band) == Verdict::Equivalent;
+        let Unpaired { ratio, low, high, p, .. } = found;
+        Unjudged { a: median(&a), b: median(&b), ratio, low, high, p: Some(p), equivalent }
     }
 
-    fn row(
-        &self,
-        one: &CaseRecord,
-        other: &CaseRecord,
-        found: Unjudged,
-        p: Option<f64>,
-    ) -> ComparedCase {
-        let more = other.estimate > one.estimate;
+    fn row(&self, one: &CaseRecord, found: Unjudged, p: Option<f64>) -> ComparedCase {
         let (verdict, why) = match p {
             _ if found.equivalent => (Verdict::Equivalent, String::new()),
             Some(corrected) if corrected <= ERROR_SHARE => {
-                let longer = if found.ratio > 0.0 { found.ratio > 1.0 } else { more };
-                let verdict = if longer { Verdict::Slower } else { Verdict::Faster };
-                let verdict = turned(verdict, one.unit);
+                // What may be below 0 has no ratio.
+                let more = if found.ratio.is_nan() { found.b > found.a } else { found.ratio > 1.0 };
+                let verdict = if more { Verdict::Slower } else { Verdict::Faster };
+                let verdict = verdict.turned(one.unit.more_is_better());
                 match self.state {
                     None => (verdict, String::new()),
                     Some(state) => (
@@ -306,16 +333,16 @@ impl Judge<'_> {
             }
             _ => (Verdict::Inconclusive, String::new()),
         };
-        let Unjudged { ratio, low, high, .. } = found;
-        let text = format!("{ratio:.3}x ({low:.3} to {high:.3}): {verdict}{why}");
+        let text = format!("{}{verdict}{why}", found.words());
+        let Unjudged { a, b, ratio, low, high, .. } = found;
         ComparedCase {
             suite: one.suite.clone(),
             case: one.case.clone(),
             placement: one.placement,
             stratum: one.stratum.clone(),
             unit: one.unit,
-            a: median(&values(one, self.nominal_ns)),
-            b: median(&values(other, self.nominal_ns)),
+            a,
+            b,
             ratio,
             low,
             high,
@@ -329,14 +356,5 @@ impl Judge<'_> {
 impl ComparedCase {
     fn is(&self, verdict: Verdict) -> bool {
         self.verdict.kind == verdict.to_string()
-    }
-}
-
-/// Swaps faster and slower for rates, where more is faster.
-fn turned(verdict: Verdict, unit: Unit) -> Verdict {
-    match (verdict, unit.more_is_better()) {
-        (Verdict::Faster, true) => Verdict::Slower,
-        (Verdict::Slower, true) => Verdict::Faster,
-        (verdict, _) => verdict,
     }
 }

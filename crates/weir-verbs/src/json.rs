@@ -78,16 +78,19 @@ pub fn seconds(ns: u64) -> f64 {
 pub fn process(pid: i32, known_uid: Option<u32>, more: Value) -> Value {
     let pid = Some(pid).filter(|pid| *pid > 0);
     let uid = known_uid.or_else(|| pid.and_then(uid));
-    let gid = pid.and_then(gid);
-    let mut object = Map::new();
-    object.insert(String::from("pid"), json!(pid));
-    object.insert(String::from("command"), json!(pid.and_then(command)));
-    object.insert(String::from("uid"), json!(uid));
-    object.insert(String::from("gid"), json!(gid));
-    if let Value::Object(more) = more {
-        object.extend(more);
+    let (command, gid) = (pid.and_then(command), pid.and_then(gid));
+    joined([json!({ "pid": pid, "command": command, "uid": uid, "gid": gid }), more])
+}
+
+/// Joins objects: the names of each behind those of the one before. What is no object adds nothing.
+pub fn joined<const N: usize>(objects: [Value; N]) -> Value {
+    let mut all = Map::new();
+    for object in objects {
+        if let Value::Object(object) = object {
+            all.extend(object);
+        }
     }
-    Value::Object(object)
+    Value::Object(all)
 }
 
 #[cfg(test)]

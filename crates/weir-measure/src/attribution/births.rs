@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use weir_doctor::facts::{Evidence, Program, Started};
-use weir_doctor::sort;
+use weir_policy::sort;
 
 /// The ids that the kernel assigned since the run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,10 @@
 //! each batch. So a cell that is killed when its time is over has already reported its batches.
 
 use super::calibrate::calibrate;
-use super::case::{BatchSize, CaseError, Group, Site, Work};
+use super::case::{BatchSize, CaseError, Group, Site, Suite, Work};
 use super::{line, load, reference};
 use crate::pairs::PairOrder;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -75,6 +76,24 @@ struct ReadyCase {
     index: usize,
     work: Box<dyn Work>,
     count: u64,
+}
+
+/// Runs the cell whose request comes on standard input, and ends when the process that asked for it
+/// does.
+///
+/// # Errors
+/// What comes is no request for one of these suites; see also [`run`].
+pub fn answer(suites: &[Suite]) -> Result<(), CaseError> {
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let text = std::io::read_to_string(std::io::stdin())?;
+    let request: CellRequest =
+        serde_json::from_str(&text).map_err(|error| CaseError::failed(error.to_string()))?;
+    let suite = suites.iter().find(|suite| suite.name == request.suite);
+    let group = suite.and_then(|suite| suite.groups.iter().find(|g| g.name == request.group));
+    let group = group.ok_or_else(|| {
+        CaseError::failed(format!("there is no group '{}' in {}", request.group, request.suite))
+    })?;
+    run(group, &request, &mut std::io::stdout().lock())
 }
 
 /// Runs a cell to its end.

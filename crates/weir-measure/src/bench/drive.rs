@@ -250,8 +250,8 @@ fn listen(
 /// Parses a cell's output; a line cut short by its death is ignored.
 fn understand(said: &[u8]) -> Collected {
     let mut cell = Collected::default();
-    for line in said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        match serde_json::from_slice(line) {
+    for line in String::from_utf8_lossy(said).lines() {
+        match serde_json::from_str(line) {
             Ok(CellLine::Batch(row)) => cell.rows.push(row),
             Ok(CellLine::Count(case, count)) => cell.counts.push((case, count)),
             Ok(CellLine::Trouble(case, trouble)) => cell.troubles.push((case, trouble)),

@@ -1,7 +1,7 @@
 //! From batches to a figure with an interval.
 //!
 //! Batches of one process resemble each other more than those of another (layout, allocation, which
-//! cache lines conflict), and the host drifts. So each process gives one value (see [`typical`]),
+//! cache lines conflict), and the host drifts. So each process gives one value (see [`Typical`]),
 //! and the processes are spread over the whole run. The estimate is that of Hodges and Lehmann (the
 //! median of the means of all pairs of values), as in [`crate::pairs`].
 //!
@@ -119,11 +119,39 @@ fn student_half(values: &[f64], mean: f64) -> f64 {
     t * (squares / (count - 1.0) / count).sqrt()
 }
 
-/// Returns the typical value of a process's batches: that of the best quarter. Disturbances only
-/// ever make a batch slower, so the better quarter moves less from run to run than the middle (on a
-/// disturbed host by a third: 1.0 against 1.6 %); the single best would be the luckiest.
-pub fn typical(batches: &[f64], unit: Unit) -> f64 {
-    quantile(batches, if unit.more_is_better() { 0.75 } else { 0.25 })
+/// What stands for the batches of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Typical {
+    /// Times and rates: the best quarter. Disturbances only ever make a batch slower, so the better
+    /// quarter moves less from run to run than the middle (on a disturbed host by a third: 1.0
+    /// against 1.6 %); the single best would be the luckiest.
+    BestQuarter,
+    /// Differences and shares: the middle. They have no better end.
+    Middle,
+    /// What is counted in clock ticks: the mean, since most batches see no tick.
+    Mean,
+}
+
+impl Typical {
+    /// Returns what stands for the batches of a figure.
+    pub fn of(unit: Unit, by_ticks: bool, is_difference: bool) -> Typical {
+        match () {
+            () if by_ticks => Typical::Mean,
+            () if is_difference || unit == Unit::Percent => Typical::Middle,
+            () => Typical::BestQuarter,
+        }
+    }
+
+    /// Returns the value for these batches of one process.
+    pub fn value(self, batches: &[f64], unit: Unit) -> f64 {
+        match self {
+            Typical::BestQuarter => {
+                quantile(batches, if unit.more_is_better() { 0.75 } else { 0.25 })
+            }
+            Typical::Middle => median(batches),
+            Typical::Mean => batches.iter().sum::<f64>() / batches.len() as f64,
+        }
+    }
 }
 
 /// Returns the middle value; NaN for none.

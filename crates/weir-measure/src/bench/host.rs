@@ -6,7 +6,7 @@ use crate::proc::{field, number, parse_io};
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
-use weir_doctor::sort;
+use weir_policy::sort;
 
 /// Returns the host's fingerprint, as far as it can be read without privilege; other fields are
 /// empty.

@@ -4,7 +4,7 @@ use super::params::Placement;
 use crate::machine::{allowed_cpus, cpu_list};
 use rustix::thread::CpuSet;
 use std::collections::BTreeSet;
-use weir_doctor::sort;
+use weir_policy::sort;
 
 /// The topology of the CPUs this process may use.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use super::record::Note;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+use weir_policy::sort;
 
 /// Fewest processes that allow a signed-rank interval.
 pub const PASSES_MIN: u64 = 6;
@@ -86,6 +87,8 @@ pub enum PlanError {
     Placement(Placement, String),
     /// No case is left.
     Nothing(String),
+    /// None of the placements of the cases exists here.
+    Unplaced(String),
     /// The budget is below the least time of the cases.
     Budget {
         /// The least time that they need.
@@ -112,9 +115,11 @@ impl Plan {
     /// See [`PlanError`].
     pub fn new(
         suites: &[Suite],
-        wish: PlanRequest,
+        mut wish: PlanRequest,
         topology: &Topology,
     ) -> Result<Plan, PlanError> {
+        // One that was named twice would give two figures of one name.
+        wish.placements = sort::set(wish.placements).into_iter().collect();
         let mut notes = Vec::new();
         let mut blocks = Vec::new();
         for (suite_index, suite) in suites.iter().enumerate() {
@@ -123,8 +128,10 @@ impl Plan {
                 blocks.extend(found.into_iter().map(|block| Block { suite: suite_index, ..block }));
             }
         }
-        if blocks.is_empty() {
-            return Err(PlanError::Nothing(why_nothing(suites, &wish)));
+        match notes.as_slice() {
+            _ if !blocks.is_empty() => {}
+            [] => return Err(PlanError::Nothing(why_nothing(suites, &wish))),
+            [note, ..] => return Err(PlanError::Unplaced(note.text.clone())),
         }
         let budget = share_out(&mut blocks, suites, &wish)?;
         Ok(Plan { blocks, notes, budget, wish })

@@ -48,6 +48,9 @@ pub struct Report {
     /// Whether it was interrupted; it then holds what was measured until then.
     #[serde(default)]
     pub interrupted: bool,
+    /// The directory in which files were measured; older runs do not say it.
+    #[serde(default)]
+    pub directory: Option<String>,
     /// The seed of all orders.
     pub seed: u64,
     /// The competing load of the run.
@@ -233,6 +236,9 @@ pub struct CaseRecord {
     /// Whether the difference is too small to be told from 0: read the figure as "below `high`".
     #[serde(default)]
     pub below_resolution: bool,
+    /// Whether it is a difference of cases.
+    #[serde(default)]
+    pub is_difference: bool,
     /// The competing load of the measurement; else none.
     #[serde(default)]
     pub load: Load,
@@ -382,8 +388,22 @@ impl CaseRecord {
     /// figure to show. Differences that may be 0 and counted ticks have such intervals and are
     /// valid; a figure from one process has no interval at all.
     pub fn is_too_vague(&self) -> bool {
-        let may_be_zero = self.below_resolution || matches!(&*self.quantity, "user" | "system");
+        let may_be_zero = self.below_resolution || self.is_by_ticks();
         !may_be_zero && self.relative_width() > VAGUE_WIDTH
+    }
+
+    /// Whether the kernel counts it in clock ticks.
+    pub fn is_by_ticks(&self) -> bool {
+        matches!(&*self.quantity, "user" | "system" | "system of the second")
+    }
+
+    /// Returns the samples that count, with their places: those of the figure's own stratum.
+    pub fn counted(&self) -> impl Iterator<Item = (usize, f64)> {
+        let own = |at: &usize| {
+            let label = self.beside.label.get(*at).map_or("", String::as_str);
+            !label.split('+').any(|word| matches!(word, "near" | "far"))
+        };
+        self.samples.iter().copied().enumerate().filter(move |(at, _)| own(at))
     }
 
     /// Returns the width of the interval as a fraction of the estimate.

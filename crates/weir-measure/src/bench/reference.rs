@@ -37,10 +37,17 @@ fn run() -> f64 {
 }
 
 /// Runs this many steps; the result only keeps the compiler from removing them.
+///
+/// It calls nothing, not even the iterator of a range, and is compiled here, never in the crate that
+/// uses it. An unoptimized build called the iterator at each step, which then took 3.6 times as
+/// long.
+#[inline(never)]
 pub fn chains(steps: u64) -> u64 {
     let (mut a, mut b, mut c, mut d) = (steps, steps + 1, steps + 2, steps + 3);
-    for _ in 0..steps {
+    let mut left = steps;
+    while left > 0 {
         (a, b, c, d) = (mix(a), mix(b), mix(c), mix(d));
+        left -= 1;
     }
     a ^ b ^ c ^ d
 }

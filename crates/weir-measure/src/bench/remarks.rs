@@ -2,7 +2,7 @@
 
 use super::params::{Placement, Unit, size};
 use super::record::{CaseRecord, Report};
-use weir_doctor::sort;
+use weir_policy::sort;
 
 /// Intervals are remarked from this width on, as a fraction of the estimate.
 const WIDE: f64 = 0.3;
@@ -168,8 +168,7 @@ fn bimodal(cases: &[CaseRecord]) -> Vec<String> {
 
 fn wide(cases: &[CaseRecord]) -> Vec<String> {
     let plain = |case: &&CaseRecord| {
-        let counted = matches!(&*case.quantity, "user" | "system");
-        !case.below_resolution && !counted && case.relative_width() > WIDE
+        !case.below_resolution && !case.is_by_ticks() && case.relative_width() > WIDE
     };
     let mut wide: Vec<&CaseRecord> = cases.iter().filter(plain).collect();
     sort::by(&mut wide, |a, b| b.relative_width().total_cmp(&a.relative_width()));

@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use waits::Waits;
-use weir_doctor::sort;
+use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::proc::{Stat, processes};
 

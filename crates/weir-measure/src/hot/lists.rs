@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use weir_doctor::sort;
+use weir_policy::sort;
 use weir_sys::Pid;
 
 /// Most bytes read of a list.

@@ -23,8 +23,8 @@ use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use symbols::CodeFile;
 use weir_doctor::facts::{HotCode, HotFunction, HotStage};
-use weir_doctor::sort;
 use weir_measure_sys::perf::Group;
+use weir_policy::sort;
 use weir_sys::Pid;
 use weir_sys::proc::tasks;
 

@@ -77,7 +77,7 @@ impl Table {
         };
         let mut symbols: Vec<Symbol> = symbols.iter().filter(is).copied().collect();
         let place = |symbol: &Symbol| (symbol.st_value(Native), symbol.st_size(Native));
-        weir_doctor::sort::by_key(&mut symbols, place);
+        weir_policy::sort::by_key(&mut symbols, place);
         (!symbols.is_empty()).then(|| Table { symbols, names: names.to_vec() })
     }
 

@@ -7,7 +7,7 @@
 //! hours violate that, and a program that prints the result must say so.
 
 use super::signed_rank::{TAIL_DEVIATIONS, within_tail};
-use super::{Comparison, PairsError, Verdict, quantile};
+use super::{PairsError, Verdict, quantile};
 
 /// Largest total size of the samples for which the exact distribution is used.
 const EXACT_COUNT_MAX: usize = 60;
@@ -26,10 +26,6 @@ pub struct Unpaired {
     pub high: f64,
     /// Two-sided p value of "both the same".
     pub p: f64,
-    /// Size of a.
-    pub a_count: usize,
-    /// Size of b.
-    pub b_count: usize,
 }
 
 impl Unpaired {
@@ -57,8 +53,6 @@ impl Unpaired {
             low: differences[k].exp(),
             high: differences[last - k].exp(),
             p: p_value(&differences, a.len(), b.len()),
-            a_count: a.len(),
-            b_count: b.len(),
         })
     }
 
@@ -77,12 +71,10 @@ impl Unpaired {
     }
 
     /// Judges b as [`Comparison::verdict`] does.
+    ///
+    /// [`Comparison::verdict`]: super::Comparison::verdict
     pub fn verdict(&self, band: f64) -> Verdict {
-        let Unpaired { ratio, low, high, p, .. } = *self;
-        let pairs = self.a_count.min(self.b_count);
-        let (a_median, b_median) = (1.0, ratio);
-        let quartiles = [low, ratio, high];
-        Comparison { ratio, low, high, p, pairs, quartiles, a_median, b_median }.verdict(band)
+        Verdict::of(self.low, self.high, band)
     }
 }
 

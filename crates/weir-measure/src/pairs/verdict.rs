@@ -18,6 +18,31 @@ pub enum Verdict {
     Inconclusive,
 }
 
+impl Verdict {
+    /// Judges a ratio by its 95 % interval; see [`Comparison::verdict`].
+    pub(super) fn of(low: f64, high: f64, band: f64) -> Verdict {
+        if low >= 1.0 / (1.0 + band) && high <= 1.0 + band {
+            Verdict::Equivalent
+        } else if high < 1.0 {
+            Verdict::Faster
+        } else if low > 1.0 {
+            Verdict::Slower
+        } else {
+            Verdict::Inconclusive
+        }
+    }
+
+    /// Returns the verdict on a rate, of which more is faster, where `is_rate`; else the same.
+    #[must_use]
+    pub fn turned(self, is_rate: bool) -> Verdict {
+        match self {
+            Verdict::Faster if is_rate => Verdict::Slower,
+            Verdict::Slower if is_rate => Verdict::Faster,
+            verdict => verdict,
+        }
+    }
+}
+
 impl Comparison {
     /// Judges b. `band` is the difference that does not matter, 0.02 for 2 %: ratios from 1 / (1 +
     /// band) to 1 + band, symmetric between a and b. No ratio is within a band that is negative or
@@ -26,15 +51,7 @@ impl Comparison {
     /// With the 95 % interval inside the band, both one-sided tests of equivalence hold at 2.5 %,
     /// which is stricter than the usual two at 5 % (D. J. Schuirmann 1987).
     pub fn verdict(&self, band: f64) -> Verdict {
-        if self.low >= 1.0 / (1.0 + band) && self.high <= 1.0 + band {
-            Verdict::Equivalent
-        } else if self.high < 1.0 {
-            Verdict::Faster
-        } else if self.low > 1.0 {
-            Verdict::Slower
-        } else {
-            Verdict::Inconclusive
-        }
+        Verdict::of(self.low, self.high, band)
     }
 
     /// Describes the comparison in words about b, with a verdict that may be inverted (for rates)

@@ -1,4 +1,5 @@
-//! A report in the formats of other tools.
+//! A report in the formats of other tools. Samples of another stratum than the figure's are left
+//! out.
 
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -20,7 +21,7 @@ pub fn hyperfine(report: &Report) -> String {
         .iter()
         .filter(|case| case.unit == Unit::Ns)
         .map(|case| {
-            let times: Vec<f64> = case.samples.iter().copied().map(seconds).collect();
+            let times: Vec<f64> = case.counted().map(|(_, ns)| seconds(ns)).collect();
             let count = times.len().max(1) as f64;
             let mean = times.iter().sum::<f64>() / count;
             let squares: f64 = times.iter().map(|time| (time - mean).powi(2)).sum();
@@ -30,7 +31,7 @@ pub fn hyperfine(report: &Report) -> String {
                 "stddev": (squares / (count - 1.0).max(1.0)).sqrt(),
                 "median": weir_measure::bench::estimate::median(&times),
                 "min": times.iter().copied().fold(f64::INFINITY, f64::min),
-                "max": times.iter().copied().fold(0.0, f64::max),
+                "max": times.iter().copied().fold(f64::NEG_INFINITY, f64::max),
                 "times": times,
             })
         })
@@ -69,7 +70,7 @@ pub fn go(report: &Report) -> String {
             Unit::Percent => "%cpu",
             Unit::Megabytes => "MB",
         };
-        for sample in &case.samples {
+        for (_, sample) in case.counted() {
             let _ = writeln!(text, "Benchmark{name} 1 {sample} {unit}");
         }
     }

@@ -1,6 +1,6 @@
 //! `weir bench`: measures the host's mechanisms and prints figures that repeat.
 
-mod beside;
+pub mod beside;
 pub mod export;
 pub mod history;
 mod list;
@@ -15,21 +15,20 @@ pub use table::{placements, text};
 use crate::args::BenchOptions;
 use crate::fault::{Fault, INTERRUPTED, UNOPTIMIZED, tell};
 use crate::json;
+use crate::units::words::things;
 use history::History;
 use progress::BenchProgress;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_doctor::sort;
 use weir_measure::bench::case::Suite;
-use weir_measure::bench::cell::CellRequest;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{self, Pick, Picks};
 use weir_measure::bench::place::Topology;
 use weir_measure::bench::plan::{Plan, PlanError, PlanRequest};
 use weir_measure::bench::record::Report;
 use weir_measure::bench::watched::WatchedRun;
+use weir_policy::sort;
 
 /// The word with which the command starts itself to run a cell.
 pub const CELL: &str = "bench-cell";
@@ -100,7 +99,7 @@ pub fn measure_again(report: &Report) -> Result<Report, Fault> {
         placements: report.placements_asked.clone(),
         load: report.load,
         budget: Some(Duration::from_secs_f64(report.budget_s.max(1.0))),
-        directory: directory(None)?,
+        directory: directory(report.directory.as_ref().map(Path::new))?,
         seed: seed(),
         ..wish(picked(&asked, report.filter.as_deref())?)
     };
@@ -197,23 +196,10 @@ fn give(options: &BenchOptions, report: &Report) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs one cell. The request comes on standard input.
+/// Runs one cell: this verb is internal to `weir bench`.
 pub fn cell() -> Result<ExitCode, Fault> {
-    let parent_died = rustix::process::Signal::KILL;
-    let _ = rustix::process::set_parent_process_death_signal(Some(parent_died));
-    let mut text = String::new();
-    let read = std::io::stdin().read_to_string(&mut text);
-    read.map_err(Fault::cannot("read the request"))?;
-    let request: CellRequest = serde_json::from_str(&text)
-        .map_err(|error| Fault::usage(format!("this verb is internal to weir bench: {error}")))?;
-    let suites = weir_bench::catalogue();
-    let suite = suites.iter().find(|suite| suite.name == request.suite);
-    let group = suite.and_then(|suite| suite.groups.iter().find(|g| g.name == request.group));
-    let group = group.ok_or_else(|| {
-        Fault::usage(format!("there is no group '{}' in suite '{}'", request.group, request.suite))
-    })?;
-    weir_measure::bench::cell::run(group, &request, &mut std::io::stdout().lock())
-        .map_err(|trouble| Fault::failed(trouble.text))?;
+    weir_measure::bench::cell::answer(&weir_bench::catalogue())
+        .map_err(Fault::cannot("run a cell"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -278,8 +264,10 @@ fn plan_fault(error: &PlanError) -> Fault {
             Fault::usage(format!("cannot measure at {placement}: {why}"))
         }
         PlanError::Nothing(why) => Fault::usage(why.clone()),
+        PlanError::Unplaced(why) => Fault::failed(why.clone()),
         PlanError::Budget { least, cases } => Fault::usage(format!(
-            "the budget is too small for {cases} cases in fresh processes, which need at least {:.1}s",
+            "the budget is too small for {} in fresh processes, which need at least {:.1}s",
+            things(*cases as u64, "case"),
             (least.as_secs_f64() * 10.0).ceil() / 10.0
         )),
     }

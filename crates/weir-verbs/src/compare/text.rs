@@ -55,6 +55,10 @@ pub fn text(compared: &RunComparison, verbose: bool) -> String {
     text
 }
 
+fn known(is_known: bool, text: String) -> String {
+    if is_known { text } else { String::from("-") }
+}
+
 fn cases(count: usize) -> String {
     things(count as u64, "case")
 }
@@ -104,8 +108,8 @@ fn table(rows: &[&ComparedCase], compared: &RunComparison) -> Table {
             format!("{}{}", row.placement, if far { " (far)" } else { "" }),
             figure(row.a, row.unit),
             figure(row.b, row.unit),
-            format!("{:.3}", row.ratio),
-            format!("{:.3} to {:.3}", row.low, row.high),
+            known(row.ratio.is_finite(), format!("{:.3}", row.ratio)),
+            known((row.low + row.high).is_finite(), format!("{:.3} to {:.3}", row.low, row.high)),
             row.verdict.kind.clone(),
         ]);
     }

@@ -5,7 +5,7 @@ mod series;
 
 use super::case::{Activity, Derived, Group, Measure, Perspective, Suite};
 use super::drive::Collected;
-use super::estimate::{Scale, drift, estimate, is_bimodal, median, quantile, typical};
+use super::estimate::{Scale, Typical, drift, estimate, is_bimodal, median, quantile};
 use super::params::{Params, Unit};
 use super::plan::{Block, Plan};
 use super::record::{Beside, CaseRecord, Host, Note, Rates, Reference, Report, SCHEMA, SelfTest};
@@ -54,6 +54,7 @@ pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: Run
         filter: plan.wish.picks.filter.as_ref().map(|filter| filter.as_str().into()),
         placements_asked: plan.wish.placements.clone(),
         interrupted: about.interrupted,
+        directory: Some(plan.wish.directory.to_string_lossy().into_owned()),
         seed: plan.wish.seed,
         load: plan.wish.load,
         host: about.host,
@@ -68,8 +69,11 @@ pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: Run
     report.host.placements = placements(&plan.blocks);
     let mut lacking = Vec::new();
     for (index, block) in plan.blocks.iter().enumerate() {
+        let at = |block: &Block| block.placement;
+        let alike = collected.iter().filter(|cell| at(&plan.blocks[cell.block]) == at(block));
+        let far_ns = series::far_ns(alike.flat_map(|cell| &cell.rows));
         let cells: Vec<&Collected> = collected.iter().filter(|cell| cell.block == index).collect();
-        Assembler::new(suites, block, &cells, &mut report, &mut lacking).all();
+        Assembler::new(suites, block, &cells, far_ns, &mut report, &mut lacking).all();
     }
     report.notes.extend(lacking.into_iter().map(Note::from));
     paired::conclude(&mut report.self_test);
@@ -78,7 +82,7 @@ pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: Run
 }
 
 fn placements(blocks: &[Block]) -> BTreeMap<super::params::Placement, Vec<u64>> {
-    blocks.iter().map(|block| (block.placement, block.cpus.clone())).collect()
+    weir_policy::sort::map(blocks.iter().map(|block| (block.placement, block.cpus.clone())))
 }
 
 /// Returns the nominal step: that of the host's first run, if it is known and still about right.
@@ -118,12 +122,13 @@ impl<'a> Assembler<'a> {
         suites: &'a [Suite],
         block: &'a Block,
         cells: &[&Collected],
+        far_ns: f64,
         report: &'a mut Report,
         lacking: &mut Vec<CaseFailure>,
     ) -> Assembler<'a> {
         let suite = &suites[block.suite];
         let group = &suite.groups[block.group];
-        let series = Series::new(cells, block, report.reference.nominal_ns);
+        let series = Series::new(cells, block, report.reference.nominal_ns, far_ns);
         gather(lacking, suite, group, block, cells, &series);
         Assembler { suite, group, block, series, report }
     }
@@ -180,11 +185,8 @@ impl<'a> Assembler<'a> {
     fn record(&mut self, seen: CaseFigure, batches: &Batches, scaled: bool) {
         let by_ticks = seen.measure.by_ticks;
         let unit = seen.measure.unit;
-        let of_process = |batches_of: &[f64]| match unit {
-            _ if by_ticks => mean(batches_of),
-            _ if batches.is_difference || unit == Unit::Percent => median(batches_of),
-            unit => typical(batches_of, unit),
-        };
+        let typical = Typical::of(unit, by_ticks, batches.is_difference);
+        let of_process = |batches_of: &[f64]| typical.value(batches_of, unit);
         let values = batches.by_process(of_process, |entry| entry.normalised);
         let may_be_zero = batches.is_difference
             || by_ticks
@@ -224,6 +226,7 @@ impl<'a> Assembler<'a> {
             line_rtt_ns: batches.line_rtt_ns(),
             stratum: batches.stratum.map(String::from),
             below_resolution: below || batches.is_difference && found.low <= 0.0,
+            is_difference: batches.is_difference,
             load: self.report.load,
             perspective,
             labels,
@@ -236,10 +239,6 @@ impl<'a> Assembler<'a> {
 /// Rounds to six significant digits: more are no measurement, and much of the report's size.
 fn significant(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 struct CaseFigure {

@@ -6,7 +6,7 @@ use super::super::record::{ComparisonRecord, Report, SelfTest, SelfTestEntry, Ve
 use super::BAND;
 use super::series::Series;
 use crate::bench::estimate::median;
-use crate::pairs::{Comparison, Verdict};
+use crate::pairs::Comparison;
 
 /// Adds the results of pairs within processes: cases against the baseline, the twin against the
 /// first.
@@ -36,11 +36,7 @@ pub fn compare(suite: &Suite, group: &Group, block: &Block, series: &Series, rep
             continue;
         }
         let Some(found) = conclusion(&series.ratios(a, b)) else { continue };
-        let verdict = match (found.verdict(BAND), unit.more_is_better()) {
-            (Verdict::Faster, true) => Verdict::Slower,
-            (Verdict::Slower, true) => Verdict::Faster,
-            (verdict, _) => verdict,
-        };
+        let verdict = found.verdict(BAND).turned(unit.more_is_better());
         report.comparisons.push(ComparisonRecord {
             suite: suite.name.into(),
             a: case(a).name.clone(),

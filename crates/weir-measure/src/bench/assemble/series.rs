@@ -59,9 +59,16 @@ pub struct SeriesValue {
     pub other_stratum: Option<&'static str>,
 }
 
+/// Returns the round trip from which a line is far, of all rows of one placement: blocks that see
+/// one state only are then named as those that see both.
+pub fn far_ns<'a>(rows: impl Iterator<Item = &'a CellBatch>) -> f64 {
+    let least = rows.filter_map(|row| row.line_rtt_ns).fold(f64::INFINITY, f64::min);
+    if least <= NEAR_NS_MAX { least * FAR } else { 0.0 }
+}
+
 impl Series {
-    /// Sorts the output of a block's cells.
-    pub fn new(cells: &[&Collected], block: &Block, nominal_ns: f64) -> Series {
+    /// Sorts the output of a block's cells. Lines are far from `far_ns` on.
+    pub fn new(cells: &[&Collected], block: &Block, nominal_ns: f64, far_ns: f64) -> Series {
         let mut cases = vec![Vec::new(); block.cases.len() + 1];
         for cell in cells {
             for row in &cell.rows {
@@ -71,9 +78,6 @@ impl Series {
                 }
             }
         }
-        let lines = cells.iter().flat_map(|cell| &cell.rows).filter_map(|row| row.line_rtt_ns);
-        let least = lines.fold(f64::INFINITY, f64::min);
-        let far_ns = if least <= NEAR_NS_MAX { least * FAR } else { 0.0 };
         Series { cases, nominal_ns, far_ns, cpus: block.cpus.clone() }
     }
 
@@ -149,7 +153,7 @@ impl Series {
             let mut list = Vec::new();
             for placed in &self.cases[place] {
                 let own = self.stratum(&placed.row);
-                if split && own.is_some_and(|own| Some(own) != stratum) {
+                if split && own.or(main) != stratum {
                     continue;
                 }
                 let Some(timed) = placed.row.values.get(measure_index) else { continue };

@@ -243,6 +243,17 @@ fn a_budget_that_earlier_runs_refute_is_told_before_it_is_spent() {
     }
 }
 
+/// Two figures of one name were shown, of which `weir compare` saw the first.
+#[test]
+fn a_placement_that_is_named_twice_is_measured_once() {
+    let suites = [suite(vec![case("a", 1.0)])];
+    let mut twice = wish(&["suite"]);
+    twice.placements = vec![Placement::SameCpu, Placement::Free, Placement::SameCpu];
+    let plan = Plan::new(&suites, twice, &Topology::read()).expect("a plan");
+    let placements: Vec<Placement> = plan.blocks.iter().map(|block| block.placement).collect();
+    assert_eq!(placements, [Placement::SameCpu, Placement::Free]);
+}
+
 #[test]
 fn one_side_cannot_be_placed_on_two_cpus() {
     let suites = [suite(vec![case("a", 1.0)])];

@@ -7,7 +7,7 @@ use super::super::drive::Collected;
 use super::super::params::Placement;
 use super::super::place::Topology;
 use super::super::plan::{Block, Plan};
-use super::super::record::{Host, Rates, Report, ReportError};
+use super::super::record::{CaseRecord, Host, Rates, Report, ReportError};
 use super::{case, suite, wish};
 use std::time::Duration;
 use weir_policy::random::Random;
@@ -58,17 +58,23 @@ impl TwoSpeedHost {
     }
 
     fn run(&mut self, times: &[f64]) -> Report {
+        let processes = if self.across { 14 } else { 12 };
+        let collected: Vec<Collected> =
+            (0..processes).map(|process| self.process(process, times)).collect();
+        self.report(times, &collected)
+    }
+
+    /// Makes the report of these cells; those of any block are of one group.
+    fn report(&self, times: &[f64], collected: &[Collected]) -> Report {
         let names = ["a", "b", "c"];
         let cases = times.iter().zip(names).map(|(time, name)| case(name, *time)).collect();
         let suites = [suite(cases)];
         let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
         let placement = if self.across { Placement::OtherCpu } else { Placement::SameCpu };
         let block = Block { placement, cpus: vec![0, 1], ..plan.blocks[0].clone() };
-        let plan = Plan { blocks: vec![block], ..plan };
-        let processes = if self.across { 14 } else { 12 };
-        let collected: Vec<Collected> =
-            (0..processes).map(|process| self.process(process, times)).collect();
-        report(&suites, &plan, &collected, about())
+        let blocks = collected.iter().map(|cell| cell.block).max().unwrap_or_default() + 1;
+        let plan = Plan { blocks: vec![block; blocks], ..plan };
+        report(&suites, &plan, collected, about())
     }
 }
 
@@ -135,6 +141,38 @@ fn near_and_far_are_figures_of_their_own() {
     assert_eq!((of_a[0].processes, of_a[1].processes), (8, 6));
     assert_eq!(of_a[0].line_rtt_ns, Some(400.0));
     assert_ne!(of_a[0].key(), of_a[1].key());
+}
+
+/// On a busy host the round trip of a line is not always known: the commoner of the two figures has
+/// such batches.
+#[test]
+fn batches_beside_an_unknown_line_are_in_one_figure_only() {
+    let mut host = host(8, true);
+    let mut cells: Vec<Collected> = (0..14).map(|process| host.process(process, &[1.0])).collect();
+    for row in cells.iter_mut().flat_map(|cell| &mut cell.rows).filter(|row| row.round >= 4) {
+        row.line_rtt_ns = None;
+    }
+    let report = host.report(&[1.0], &cells);
+    let seen = |case: &CaseRecord| (case.stratum.clone().expect("known"), case.batches);
+    let seen: Vec<_> = report.cases.iter().map(seen).collect();
+    assert_eq!(seen, [("far".into(), 8 * 4 + 14 * 2), ("near".into(), 6 * 4)]);
+}
+
+/// The first block sees lines of 60 ns. Lines of 130 ns are far then, also in a block that sees no
+/// other.
+#[test]
+fn lines_are_far_by_the_shortest_of_the_run() {
+    let mut host = host(9, true);
+    let mut cells: Vec<Collected> = (0..6).map(|process| host.process(process, &[1.0])).collect();
+    let others: Vec<Collected> =
+        cells.iter().cloned().map(|cell| Collected { block: 1, ..cell }).collect();
+    cells.extend(others);
+    for row in cells.iter_mut().filter(|cell| cell.block == 1).flat_map(|cell| &mut cell.rows) {
+        row.line_rtt_ns = Some(130.0);
+    }
+    let report = host.report(&[1.0], &cells);
+    let strata: Vec<_> = report.cases.iter().filter_map(|case| case.stratum.as_deref()).collect();
+    assert_eq!(strata, ["near", "far"]);
 }
 
 #[test]

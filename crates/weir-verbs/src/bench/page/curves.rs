@@ -6,10 +6,10 @@ use super::draw::{
 use super::ratios::{scale, ticks};
 use plotters::prelude::*;
 use std::collections::BTreeMap;
-use weir_doctor::sort;
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::params::Unit;
 use weir_measure::bench::record::{CaseRecord, Report};
+use weir_policy::sort;
 
 /// The least number of sizes in a curve.
 const POINTS_MIN: usize = 3;

@@ -3,8 +3,8 @@
 use super::ratios::asks_the_same;
 use crate::html::{escape, section};
 use std::fmt::Write;
-use weir_doctor::sort;
 use weir_measure::bench::record::{ComparisonRecord, Report};
+use weir_policy::sort;
 
 /// Summarizes the page in a sentence.
 pub fn says(report: &Report) -> String {

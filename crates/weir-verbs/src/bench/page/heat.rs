@@ -3,9 +3,9 @@
 use super::draw::{Canvas, DrawError, FULL, HPos, VPos, drawing, scrolled, text_style, trim};
 use crate::widths::cut;
 use plotters::prelude::*;
-use weir_doctor::sort;
 use weir_measure::bench::estimate::median;
 use weir_measure::bench::record::{CaseRecord, Report};
+use weir_policy::sort;
 
 const COLUMNS: usize = 110;
 const ROW: i32 = 13;

@@ -6,8 +6,8 @@ use super::draw::{
 };
 use crate::widths::cut;
 use plotters::prelude::*;
-use weir_doctor::sort;
 use weir_measure::bench::record::{CaseRecord, ComparisonRecord, Report, SelfTestEntry};
+use weir_policy::sort;
 
 const ROW: u32 = 20;
 const NAMES: u32 = 380;

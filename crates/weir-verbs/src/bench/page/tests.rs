@@ -39,6 +39,7 @@ pub(in crate::bench) fn case(name: &str, estimate: f64, chunk: Option<u64>) -> C
         line_rtt_ns: Some(55.0),
         stratum: Some("near".into()),
         below_resolution: false,
+        is_difference: false,
         load: Default::default(),
         perspective: None,
         labels: vec!["bimodal".into()],
