@@ -33,6 +33,9 @@ pub struct WriterSlot {
     /// Messages received, or pieces if the port shows pieces.
     pub sequence: u64,
     pub bytes: u64,
+    /// Of both, how much is settled and counted. The rest was shown in place, by this call or by one
+    /// that ended with a panic.
+    settled: (u64, u64),
     /// How it ends, if the reader has decided that.
     ending: Option<Ending>,
 }
@@ -84,46 +87,6 @@ impl<'a> InRing<'a> {
     }
 }
 
-/// Messages that were shown in place. Dropping it settles and counts them, also if what was called
-/// for the next one panicked.
-struct ShownMessages<'a> {
-    reader: &'a mut RecordReader,
-    counts: Counts<'a>,
-    messages: usize,
-    bytes: u64,
-    /// How many messages are not settled, and their bytes.
-    unsettled: (usize, usize),
-}
-
-impl ShownMessages<'_> {
-    #[inline]
-    fn add(&mut self, bytes: usize) {
-        self.messages += 1;
-        self.bytes += bytes as u64;
-        self.unsettled = (self.unsettled.0 + 1, self.unsettled.1 + bytes);
-    }
-
-    #[inline]
-    fn settle(&mut self) -> Result<()> {
-        let (messages, bytes) = std::mem::take(&mut self.unsettled);
-        self.reader.settle(messages, bytes)
-    }
-}
-
-impl Drop for ShownMessages<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // In a forked child they are the parent's.
-        if self.messages == 0 || self.reader.end.check_here().is_err() {
-            return;
-        }
-        if self.unsettled.0 > 0 {
-            let _ = self.settle();
-        }
-        self.counts.count(self.messages as u64, self.bytes);
-    }
-}
-
 impl WriterSlot {
     pub fn new(reader: RecordReader, id: WriterId, identity: Identity) -> WriterSlot {
         WriterSlot {
@@ -139,6 +102,7 @@ impl WriterSlot {
             empty_looks: 0,
             sequence: 0,
             bytes: 0,
+            settled: (0, 0),
             ending: None,
         }
     }
@@ -279,10 +243,17 @@ impl WriterSlot {
         ended.map(|()| SlotStep::PutAway(done))
     }
 
-    #[inline]
+    /// Counts a message that is in the buffer. The caller settles it.
     fn count(&mut self, bytes: usize) {
         self.sequence += 1;
         self.bytes += bytes as u64;
+        self.settled = (self.settled.0 + 1, self.settled.1 + bytes as u64);
+    }
+
+    fn uncount(&mut self, bytes: usize) {
+        self.sequence -= 1;
+        self.bytes -= bytes as u64;
+        self.settled = (self.settled.0 - 1, self.settled.1 - bytes as u64);
     }
 
     /// Handles an empty ring: the writer is gone, or has not sent anything yet.
@@ -323,30 +294,29 @@ impl WriterSlot {
             .map_or(SlotStep::Message(bytes), |(first, last)| SlotStep::Piece(bytes, first, last)))
     }
 
-    /// Shows messages of one piece in place, one after the other: how many. It ends with the turn,
-    /// after `most` messages, when `show` declines one, or at a record of another sort.
+    /// Shows messages of one piece in place, one after the other, and counts them: how many. It ends
+    /// with the turn, after `most` messages, when `show` declines one, or at a record of another sort.
     #[inline]
     pub fn serve(
         &mut self,
         most: usize,
         limits: StepLimits,
-        counts: Counts<'_>,
+        mut counts: Counts<'_>,
         mut show: impl FnMut(u64, usize, InRing<'_>) -> bool,
     ) -> Result<usize> {
+        self.settle(&mut counts)?;
         let WriterSlot { ending, partial, backlog, .. } = &*self;
         if ending.is_some() || partial.complete || limits.in_pieces || backlog.is_there() {
             return Ok(0);
         }
-        let WriterSlot { reader, backlog, partial, turn, sequence, bytes: all_bytes, .. } = self;
-        let mut shown = ShownMessages { reader, counts, messages: 0, bytes: 0, unsettled: (0, 0) };
-        while turn.goes_on() && shown.messages < most {
-            let front = backlog.front(shown.reader)?;
-            let Front::Record { bytes, first: true, last: true } = front else { break };
+        let mut messages = 0;
+        while self.turn.goes_on() && messages < most {
+            let Front::Record { bytes, first: true, last: true } = self.front()? else { break };
             if bytes as u64 > limits.most_message_bytes {
                 break;
             }
-            let (end, ring) = shown.reader.parts()?;
-            if !show(*sequence + 1, bytes, InRing { map: &end.map, ring }) {
+            let (end, ring) = self.reader.parts()?;
+            if !show(self.sequence + 1, bytes, InRing { map: &end.map, ring }) {
                 break;
             }
             // What was called may have forked.
@@ -355,25 +325,37 @@ impl WriterSlot {
             // Room must be given back well within a lap of the ring. Until then the records that
             // were read still lie there and look as if they had been sent again.
             let owes_much = ring.owes_much();
-            if partial.in_message {
-                partial.discard();
+            if self.partial.in_message {
+                self.partial.discard();
             }
-            *sequence += 1;
-            *all_bytes += bytes as u64;
-            turn.serve(bytes as u64);
-            shown.add(bytes);
+            self.sequence += 1;
+            self.bytes += bytes as u64;
+            messages += 1;
+            self.turn.serve(bytes as u64);
             if owes_much {
-                shown.settle()?;
+                self.settle(&mut counts)?;
             }
         }
-        Ok(shown.messages)
+        self.settle(&mut counts)?;
+        Ok(messages)
+    }
+
+    /// Settles and counts what was shown in place.
+    #[inline]
+    fn settle(&mut self, counts: &mut Counts<'_>) -> Result<()> {
+        let (messages, bytes) = (self.sequence - self.settled.0, self.bytes - self.settled.1);
+        if messages == 0 {
+            return Ok(());
+        }
+        self.settled = (self.sequence, self.bytes);
+        counts.count(messages, bytes);
+        self.reader.settle(messages as usize, bytes as usize)
     }
 
     /// Takes back what was shown from a buffer to somebody who panicked: it comes again. `piece` says
     /// whether it was the first and the last, if it was a piece.
     pub fn take_back(&mut self, bytes: &[u8], piece: Option<(bool, bool)>) {
-        self.sequence -= 1;
-        self.bytes -= bytes.len() as u64;
+        self.uncount(bytes.len());
         self.partial.take_back(bytes, piece);
     }
 
