@@ -46,8 +46,8 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Makes the state of a reader that may wait this long each time, or [`MOST_WAIT_NS`] if that
-    /// is less; 0 for never.
+    /// Makes the state of a reader that may wait this long each time, a millisecond at most; 0 for
+    /// never.
     pub fn new(wait_ns: u64) -> Backoff {
         let wait_ns = wait_ns.min(MOST_WAIT_NS);
         let (dry, records, due, waiting, looks_ns) = (0, 0, 0, false, 0);
