@@ -3,9 +3,8 @@
 mod common;
 
 use common::buffer::{Buffer, json, sample, with_mounts};
-use common::have;
 use common::port::{Place, said, sent};
-use common::until;
+use common::{have, python, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -46,7 +45,7 @@ while piece := os.read(0, 16384):
     time.sleep(0.0005)
 print(when, count)";
     let writer = "(until [ -e ready ]; do sleep 0.01; done; head -c 20000000 /dev/zero; : > done)";
-    let script = format!("{writer} | $WEIR buffer -q --memory 64M | python3 -c '{reader}'");
+    let script = format!("{writer} | $WEIR buffer -q --memory 64M | {} -c '{reader}'", python());
     let output = place.bash(&script);
     let text = String::from_utf8_lossy(&output.stdout);
     let counts: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{have, pipeline, truth};
+use common::{have, pipeline, python, truth};
 
 /// Reads a block, then sleeps.
 const SLOW_READER: &str =
@@ -264,15 +264,21 @@ fn an_event_loop_is_seen_waiting_for_its_input() {
         // asyncio also waits on a socket pair of its own, which weir once took for the network.
         let directory = tempfile::tempdir().expect("a directory");
         let script = directory.path().join("read.py");
+        // The writer begins once the reader reads: how long Python takes to start is not the matter.
         let text = "import asyncio, sys\n\
         async def main():\n    loop = asyncio.get_running_loop()\n    \
         reader = asyncio.StreamReader()\n    \
         protocol = asyncio.StreamReaderProtocol(reader)\n    \
         await loop.connect_read_pipe(lambda: protocol, sys.stdin)\n    \
+        open(sys.argv[1], 'w').close()\n    \
         while await reader.read(4096):\n        pass\n\
         asyncio.run(main())\n";
         std::fs::write(&script, text).expect("written");
-        let ran = pipeline(&format!("{SLOW_WRITER} | python3 {}", script.display()));
+        let (script, ready) = (script.display(), directory.path().join("ready"));
+        let ready = ready.display();
+        let waits = format!("$|=1;select(undef,undef,undef,.02)until-e\"{ready}\";");
+        let writer = SLOW_WRITER.replace("$|=1;", &waits);
+        let ran = pipeline(&format!("{writer} | {} {script} {ready}", python()));
         assert_eq!((ran.culprit(), ran.reason()), (1, "sleep"), "{}", ran.stderr());
         ran.at_least(2, "blocked_in_s", 0.6);
     });

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::net::{ANSWERS, Answers, Bed, python};
-use common::until;
+use common::net::{ANSWERS, Answers, Bed};
+use common::{python, until};
 use serde_json::{Value, json};
 use std::process::Command;
 

@@ -225,7 +225,7 @@ print(came.makefile().read(), flush=True)
 fn whoever_reads_from_connect_learns_of_the_other_sides_last_byte() {
     let Some(bed) = Bed::new(&[]) else { return };
     let mut switch = bed.switch("--inline");
-    let mut server = bed.command(common::net::python());
+    let mut server = bed.command(common::python());
     server.args(["-u", "-c", LAST, KERNEL]);
     let mut server = Process::start(server);
     server.said("open");
@@ -266,7 +266,7 @@ except OSError as error:
 fn a_server_is_told_that_its_bytes_cannot_be_written() {
     let Some(bed) = Bed::new(&[]) else { return };
     let mut switch = bed.switch("--inline");
-    let mut server = bed.command(common::net::python());
+    let mut server = bed.command(common::python());
     server.args(["-u", "-c", TALKER, KERNEL]);
     let mut server = Process::start(server);
     server.said("open");
@@ -305,7 +305,7 @@ fn a_connection_is_served_while_nobody_reads_what_came() {
     for verb in ["connect", "telnet"] {
         let Some(bed) = Bed::new(&[]) else { return };
         let mut switch = bed.switch("--inline");
-        let mut server = bed.command(common::net::python());
+        let mut server = bed.command(common::python());
         server.args(["-u", "-c", CHATTER, KERNEL]);
         let mut server = Process::start(server);
         server.said("open");
@@ -351,7 +351,7 @@ fn iperf3_carries_its_load_over_our_connections_both_ways() {
     const LOAD_BYTES: u64 = 40_000_000;
     let Some(bed) = Bed::new(&["iperf3"]) else { return };
     let mut switch = bed.switch("--inline");
-    let mut door = bed.command(common::net::python());
+    let mut door = bed.command(common::python());
     let ours = [WEIR, "net", "connect", "--tun", "weir0", KERNEL, "5201"];
     door.args(["-u", "-c", DOOR]).args(ours);
     let door = Process::start(door);

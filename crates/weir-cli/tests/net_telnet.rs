@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::WEIR;
-use common::net::{Bed, HOST, KERNEL, Process, python};
+use common::net::{Bed, HOST, KERNEL, Process};
+use common::{WEIR, python};
 use std::io::{Read, Write};
 use std::process::Stdio;
 

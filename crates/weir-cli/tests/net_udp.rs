@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::net::{Answers, Bed, HOST, KERNEL, Process, python};
+use common::net::{Answers, Bed, HOST, KERNEL, Process};
+use common::python;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::{Duration, Instant};

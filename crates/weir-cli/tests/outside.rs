@@ -4,8 +4,8 @@
 mod common;
 
 use common::killed::Killed;
-use common::net::{Bed, HOST, Process, python};
-use common::{Ran, WEIR, alone, have, pipeline, schema, until};
+use common::net::{Bed, HOST, Process};
+use common::{Ran, WEIR, alone, have, pipeline, python, schema, until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};

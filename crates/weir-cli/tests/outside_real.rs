@@ -4,8 +4,7 @@
 mod common;
 
 use common::killed::Killed;
-use common::net::python;
-use common::{Ran, alone, have, pipeline, until};
+use common::{Ran, alone, have, pipeline, python, until};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Ran, alone, have, pipeline, weir_run};
+use common::{Ran, alone, have, pipeline, python, weir_run};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -17,23 +17,16 @@ fn file_of(directory: &Path) -> PathBuf {
     path
 }
 
-/// The interpreter itself, where it is there: the first of the path may be a script of pyenv that
-/// becomes python only in the last moments of a short run.
-fn interpreter() -> &'static str {
-    let own = "/usr/bin/python3";
-    if Path::new(own).exists() { own } else { "python3" }
-}
-
 /// A stage that runs this Python text from a file.
-fn python(directory: &Path, name: &str, text: &str) -> String {
+fn script(directory: &Path, name: &str, text: &str) -> String {
     let path = directory.join(name);
     std::fs::write(&path, text).expect("written");
-    format!("{} {}", interpreter(), path.display())
+    format!("{} {}", python(), path.display())
 }
 
 /// Whether python can splice.
 fn have_splice() -> bool {
-    let mut test = std::process::Command::new(interpreter());
+    let mut test = std::process::Command::new(python());
     let ended = test.args(["-c", "import os; os.splice"]).stderr(Stdio::null()).status();
     let has = ended.is_ok_and(|status| status.success());
     if !has {
@@ -68,7 +61,7 @@ fn what_a_splicer_moves_comes_from_its_neighbours() {
     }
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let (input, copy) = (file_of(directory.path()), python(directory.path(), "copy.py", COPY));
+    let (input, copy) = (file_of(directory.path()), script(directory.path(), "copy.py", COPY));
     // cksum counts what it reads. It begins late, so the pipe is full and weir sees the call.
     let ran = pipeline(&format!("{copy} < {} | {{ sleep .5; cksum; }}", input.display()));
     assert_eq!(ran.json["stages"][0]["evidence"]["bytes"], "estimated", "{}", ran.json);
@@ -87,7 +80,7 @@ fn two_splicers_beside_each_other_have_bounds() {
     }
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
-    let (input, copy) = (file_of(directory.path()), python(directory.path(), "copy.py", COPY));
+    let (input, copy) = (file_of(directory.path()), script(directory.path(), "copy.py", COPY));
     let ran = pipeline(&format!("{copy} < {} | {copy} | {copy} > /dev/null", input.display()));
     for (index, stage) in ran.json["stages"].as_array().expect("stages").iter().enumerate() {
         assert_ne!(stage["evidence"]["bytes"], "exact", "stage {}: {}", index + 1, ran.json);
@@ -100,8 +93,8 @@ fn two_splicers_beside_each_other_have_bounds() {
 #[test]
 fn a_count_of_all_stays_exact_beside_programs_that_may_splice() {
     let _alone = alone();
-    let ran =
-        pipeline("seq 100000 | python3 -c 'import sys; print(len(sys.stdin.read()))' | cksum");
+    let counts = format!("{} -c 'import sys; print(len(sys.stdin.read()))'", python());
+    let ran = pipeline(&format!("seq 100000 | {counts} | cksum"));
     let evidence = |at: usize| ran.json["stages"][at]["evidence"]["bytes"].as_str();
     assert_eq!(
         (evidence(0), evidence(1), evidence(2)),
@@ -118,7 +111,7 @@ fn a_stage_that_enlarges_its_pipe_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let input = file_of(directory.path());
     let text = format!("import fcntl\nfcntl.fcntl(1, 1031, 1 << 20)\n{COPY}");
-    let copy = python(directory.path(), "resize.py", &text);
+    let copy = script(directory.path(), "resize.py", &text);
     let text = format!("{copy} < {} | cksum", input.display());
     let ran = weir_run(&["--pipe-size", "64K", &text]);
     let pipe = &ran.json["pipes"][0];

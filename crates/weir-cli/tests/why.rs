@@ -6,7 +6,7 @@ mod common;
 #[path = "why/ways.rs"]
 mod ways;
 
-use common::{WEIR, bound, have, quota, schema, until};
+use common::{WEIR, bound, have, python, quota, schema, until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -43,7 +43,7 @@ impl Staged {
 
     /// A program for python3 that prints a process id.
     fn python(text: &str) -> (Staged, i32) {
-        let mut command = Command::new("python3");
+        let mut command = Command::new(python());
         command.args(["-c", text]).stdout(Stdio::piped());
         let mut staged = Staged::new(command);
         let mut line = String::new();

@@ -135,6 +135,13 @@ pub fn have(programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
+/// The distribution's own Python, if it is there. The one that PATH finds may be a script of pyenv,
+/// which becomes Python only after a second.
+pub fn python() -> &'static str {
+    let own = "/usr/bin/python3";
+    if Path::new(own).is_file() { own } else { "python3" }
+}
+
 impl Ran {
     /// Standard output as text.
     pub fn stdout(&self) -> String {

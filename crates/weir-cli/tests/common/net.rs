@@ -5,7 +5,7 @@
 //! groups when they are dropped, and by the kernel when the test's thread ends. A namespace has no
 //! name, so it goes with its last process. No packet leaves it.
 
-use super::{WEIR, bound, have, schema};
+use super::{WEIR, bound, have, python, schema};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use serde_json::Value;
@@ -24,12 +24,6 @@ pub const HOST: &str = "10.9.0.2";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Seconds that a client or a script may take.
 const MOST_S: &str = "60";
-/// The distribution's own Python, if it is there: the one that PATH finds may be slow to start.
-pub fn python() -> &'static str {
-    let own = "/usr/bin/python3";
-    if Path::new(own).is_file() { own } else { "python3" }
-}
-
 /// A network namespace and a directory. Dropping this removes both.
 pub struct Bed {
     /// State of the switch, captures.

@@ -1,6 +1,7 @@
 //! Servers of TFTP for tests, and the files that they serve.
 
-use super::net::{Bed, Process, both, python};
+use super::net::{Bed, Process, both};
+use super::python;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
