@@ -264,7 +264,7 @@ fn an_event_loop_is_seen_waiting_for_its_input() {
         // asyncio also waits on a socket pair of its own, which weir once took for the network.
         let directory = tempfile::tempdir().expect("a directory");
         let script = directory.path().join("read.py");
-        // The writer begins once the reader reads: how long Python takes to start is not the matter.
+        // The writer begins once the reader reads, however long Python takes to start.
         let text = "import asyncio, sys\n\
         async def main():\n    loop = asyncio.get_running_loop()\n    \
         reader = asyncio.StreamReader()\n    \

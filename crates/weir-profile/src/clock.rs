@@ -16,17 +16,13 @@ const SETTLE_NS: u64 = 1_000_000;
 static CLOCK: OnceLock<SpanClock> = OnceLock::new();
 
 /// The clock, calibrated once per process.
-///
-/// What each count reads comes first, in one cache line.
-#[repr(C, align(64))]
 #[derive(Debug)]
 pub struct SpanClock {
     /// [`CLOCK_COUNTER`] or [`CLOCK_MONOTONIC`].
     pub kind: u64,
-    /// The longest time that counts as CPU time without reading the CPU clock.
-    pub long: u64,
-    /// This limit for a system call that may wait.
-    pub waits: u64,
+    /// The longest time that counts as CPU time without reading the CPU clock, and that for a
+    /// system call that may wait.
+    pub limits: [u64; 2],
     /// The longest sum of such times before the CPU clock is read.
     pub settle: u64,
     source: quanta::Clock,
@@ -55,23 +51,19 @@ impl SpanClock {
         let hz = (ticks_per_ns * 1e9) as u64;
         let [ask_ticks, long, waits, settle] =
             [cpu_bias_ns, LONG_NS, WAITS_NS, SETTLE_NS].map(|ns| (ns as f64 * ticks_per_ns) as u64);
-        SpanClock { kind, long, waits, settle, source, hz, ticks_per_ns, cpu_bias_ns, ask_ticks }
+        let limits = [long, waits];
+        SpanClock { kind, limits, settle, source, hz, ticks_per_ns, cpu_bias_ns, ask_ticks }
     }
 
     #[inline]
     pub fn now(&self) -> u64 {
-        if self.kind == CLOCK_COUNTER
-            && let Some(ticks) = counter()
-        {
-            return ticks;
-        }
-        self.other_now()
+        self.counted().unwrap_or_else(|| self.source.raw())
     }
 
-    /// Apart, so that reading the counter is one instruction between the caller's own.
-    #[inline(never)]
-    fn other_now(&self) -> u64 {
-        self.source.raw()
+    /// Reads the counter; `None` where it is not the clock.
+    #[inline]
+    pub fn counted(&self) -> Option<u64> {
+        if self.kind == CLOCK_COUNTER { counter() } else { None }
     }
 
     pub fn ticks(&self, ns: u64) -> u64 {

@@ -53,6 +53,7 @@ mod own;
 mod publish;
 mod report;
 mod row;
+mod share;
 mod snapshot;
 mod table;
 #[cfg(test)]

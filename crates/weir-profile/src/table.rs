@@ -19,10 +19,11 @@ use super::layout::{
     CALLS, OWN, OWNERS_AT, ROW_WORDS, SINCE_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS,
     THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, USER, WAIT, WANTED_AT, WORDS,
 };
+use super::share::share;
 use std::cell::Cell;
 use std::io;
 use std::sync::atomic::Ordering;
-use weir_sys::cpu::thread_ns;
+use weir_sys::cpu::{counter, thread_ns};
 use weir_sys::forks;
 use weir_sys::overlay::Overlay;
 
@@ -45,8 +46,9 @@ struct ThreadState {
     /// First word of the current row.
     row: Cell<u32>,
     depth: Cell<u32>,
-    /// Set once it has a table.
-    clock: Cell<Option<&'static SpanClock>>,
+    /// The longest time that counts as CPU time without reading the CPU clock, in ticks, and that
+    /// for a system call that may wait. 0 until it has a table, and where no counter is the clock.
+    limits: Cell<[u32; 2]>,
     in_call: Cell<bool>,
     /// Whether the last thing that it counted was the end of a span or a call.
     ended: Cell<bool>,
@@ -54,6 +56,8 @@ struct ThreadState {
     last: Cell<u64>,
     /// When it last read its CPU clock.
     looked: Cell<u64>,
+    /// Set once it has a table.
+    clock: Cell<Option<&'static SpanClock>>,
     /// Long times since then: how many, their sum, and each.
     longs: Cell<usize>,
     long_ticks: Cell<u64>,
@@ -80,11 +84,12 @@ thread_local! {
             table: Cell::new(0),
             row: Cell::new(0),
             depth: Cell::new(0),
-            clock: Cell::new(None),
+            limits: Cell::new([0; 2]),
             in_call: Cell::new(false),
             ended: Cell::new(false),
             last: Cell::new(0),
             looked: Cell::new(0),
+            clock: Cell::new(None),
             longs: Cell::new(0),
             long_ticks: Cell::new(0),
             cpu_ns: Cell::new(0),
@@ -195,7 +200,11 @@ impl ThreadState {
     #[cold]
     #[inline(never)]
     fn take_table(&self) -> Option<u32> {
-        self.clock.set(Some(clock::made()?));
+        let clock = clock::made()?;
+        self.clock.set(Some(clock));
+        if clock.counted().is_some() {
+            self.limits.set(clock.limits.map(|ticks| u32::try_from(ticks).unwrap_or(u32::MAX)));
+        }
         let me = rustix::thread::gettid().as_raw_nonzero().get() as u64;
         let free = (0..THREADS).find(|slot| {
             let owner = TABLE.word(OWNERS_AT + slot);
@@ -223,37 +232,45 @@ impl ThreadState {
     #[inline(never)]
     fn charge(&self, call: OpenCall) -> bool {
         let until = TABLE.word(UNTIL_AT).load(Ordering::Relaxed);
-        let Some(clock) = self.clock.get().filter(|_| until != 0) else { return false };
-        let now = clock.now();
+        let limit = self.limits.get()[usize::from(call.waits)];
+        if until == 0 {
+            return false;
+        }
+        let (1.., Some(now)) = (limit, counter()) else { return self.charge_by_other(call) };
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
         if now >= until || self.looked.get() <= since {
-            return self.charge_first(call, clock, now);
+            return self.charge_first(call, now);
         }
-        self.charge_until(call, clock, now, since)
+        self.charge_until(call, u64::from(limit), now, since)
+    }
+
+    /// As `charge`, where no counter is the clock, or no table was taken.
+    #[cold]
+    #[inline(never)]
+    fn charge_by_other(&self, call: OpenCall) -> bool {
+        self.clock.get().is_some_and(|clock| self.charge_first(call, clock.now()))
     }
 
     /// As `charge`, where the lease has expired or the clock is read first since the profile is on.
     #[cold]
     #[inline(never)]
-    fn charge_first(&self, call: OpenCall, clock: &SpanClock, now: u64) -> bool {
-        if !is_on_at(now) {
-            return false;
-        }
+    fn charge_first(&self, call: OpenCall, now: u64) -> bool {
+        let Some(clock) = self.clock.get().filter(|_| is_on_at(now)) else { return false };
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
         if self.looked.get() <= since {
             self.begin_with(now);
         }
-        self.charge_until(call, clock, now, since)
+        self.charge_until(call, clock.limits[usize::from(call.waits)], now, since)
     }
 
     #[inline(always)]
-    fn charge_until(&self, call: OpenCall, clock: &SpanClock, now: u64, since: u64) -> bool {
+    fn charge_until(&self, call: OpenCall, limit: u64, now: u64, since: u64) -> bool {
         let ticks = now.saturating_sub(self.last.replace(now).max(since));
-        let passed = Passed { row: self.row.get(), call, ticks };
-        if ticks > if call.waits { clock.waits } else { clock.long } {
-            return self.keep(passed);
+        let row = self.row.get();
+        if ticks > limit {
+            return self.keep(row, call, ticks);
         }
-        passed.add_cpu(ticks);
+        Passed { row, call, ticks }.add_cpu(ticks);
         true
     }
 
@@ -277,11 +294,11 @@ impl ThreadState {
 
     /// Keeps back a time that has just passed; true, as `charge` returns.
     #[inline(never)]
-    fn keep(&self, long: Passed) -> bool {
+    fn keep(&self, row: u32, call: OpenCall, ticks: u64) -> bool {
         let count = self.longs.get();
-        self.long[count].set(long);
+        self.long[count].set(Passed { row, call, ticks });
         self.longs.set(count + 1);
-        self.long_ticks.set(self.long_ticks.get() + long.ticks);
+        self.long_ticks.set(self.long_ticks.get() + ticks);
         let settle = self.clock.get().map_or(0, |clock| clock.settle);
         if count + 1 == MOST_LONG || self.long_ticks.get() >= settle {
             self.settle();
@@ -356,26 +373,6 @@ impl Passed {
             add(self.call.row as usize + WAIT, ticks);
         }
     }
-}
-
-/// Returns the largest limit for which the limited values sum up to at most `sum`.
-pub fn share(each: &mut [u64], mut sum: u64) -> u64 {
-    // Most waits are alike, and longer than what they use of the CPU.
-    if let Some(least) = each.iter().min() {
-        let equal = sum / each.len() as u64;
-        if *least > equal {
-            return equal;
-        }
-    }
-    each.sort_unstable();
-    for (index, ticks) in each.iter().enumerate() {
-        let equal = sum / (each.len() - index) as u64;
-        if *ticks > equal {
-            return equal;
-        }
-        sum -= ticks;
-    }
-    u64::MAX
 }
 
 /// Settles the times that this thread has kept back.

@@ -6,8 +6,8 @@ use super::layout::{
     TABLES_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
 use super::report::ProfileReport;
+use super::share::share;
 use super::snapshot::{TableSnapshot, middle};
-use super::table::share;
 use proptest::prelude::*;
 
 /// A sound table of a process with nothing in it, at a gigahertz.
