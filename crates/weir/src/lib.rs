@@ -57,12 +57,16 @@
 //! # Conventions
 //!
 //! - `x(..)` waits as long as it takes. `x_timeout(.., timeout)` waits as a [`Timeout`] says:
-//!   a `Duration`, an `Instant`, `Timeout::Now`. `read`, `write`, `send` and `receive` also have a
-//!   `try_x`, which is `x_timeout` with `Timeout::Now`.
+//!   a `Duration`, an `Instant`, `Timeout::Now`. `read`, `write`, `send` and `receive` of pipes and
+//!   backlogs, and `send` of a [`PortWriter`], also have a `try_x`, which is `x_timeout` with
+//!   `Timeout::Now`. A send of an mpx never waits.
 //! - Streams are *read* and *written*; records and messages are *sent* and *received*. A place to
 //!   write is *reserved* and *committed*; a place to read is *lent* and *consumed*.
 //! - `create` makes a name, `connect` goes to one, `bind` makes an address, and `open` turns a
 //!   handle into an end.
+//! - A call that can fail does so with [`ErrorKind::Forked`] in a child of the end's process, and
+//!   with [`ErrorKind::Corrupt`] where it finds nonsense in shared memory. Not every `# Errors`
+//!   repeats these two.
 //! - `poll_descriptor` is for poll(2) and epoll(7), and makes the descriptor when it is first asked
 //!   for. [`Pollable`] holds an end together with it and is `AsFd`. `memory_descriptor` is the memory
 //!   and cannot be polled.

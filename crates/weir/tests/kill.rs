@@ -38,6 +38,17 @@ fn in_a_role() {
                 say(&input, &number.to_le_bytes());
             }
         }
+        "polled-writer" => {
+            let mut writer = Writer::open(receive_handle()).expect("opened");
+            writer.poll_descriptor().expect("made");
+            while writer.try_write(&[7; 512]).is_ok() {}
+            say(&input, b"full");
+            hear(&input);
+            writer.resize(65_536).expect("resized");
+            writer.write(b"in the next memory").expect("written");
+            say(&input, b"written");
+            hear(&input);
+        }
         "stream-reader" => {
             let mut reader = Reader::open(receive_handle()).expect("opened");
             say(&input, b"up");
@@ -101,6 +112,28 @@ fn a_killed_writer_loses_no_returned_write() {
         let said = said.join().expect("no panic").map_or(0, |number| number + 1);
         assert!(got >= said, "round {round}: {said} writes returned, {got} arrived");
     }
+    nothing_is_left_behind();
+}
+
+/// The kernel tells once that such a writer had not taken what was sent to it: here, that there is
+/// room. The reader took that for the end of what comes, and its pipe's next memory was lost.
+#[test]
+fn a_writer_killed_before_it_heard_of_room_loses_no_memory() {
+    let _alone = alone();
+    let (writer, reader) = Handle::stream_pair(&options()).expect("a pipe");
+    let (mut child, socket) = start("polled-writer");
+    writer.send(socket.as_fd()).expect("sent");
+    let mut reader = Reader::open(reader).expect("opened");
+    assert_eq!(hear(&socket), b"full");
+    let mut buffer = vec![0; 16_384];
+    assert_eq!(reader.read(&mut buffer).expect("read"), 16_384);
+    say(&socket, b"go on");
+    assert_eq!(hear(&socket), b"written");
+    kill(&mut child);
+    let count = reader.read(&mut buffer).expect("it came");
+    assert_eq!(&buffer[..count], b"in the next memory");
+    assert_eq!(reader.read(&mut buffer).expect("the end"), 0);
+    drop(reader);
     nothing_is_left_behind();
 }
 

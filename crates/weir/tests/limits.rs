@@ -5,6 +5,8 @@ mod common;
 
 use common::{goes_well, hear, say, say_outcome, start};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use weir::{
     ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordWriter, Waiting, Writer, pipe,
@@ -104,11 +106,7 @@ fn next_memory(elsewhere: bool) -> Result<(), String> {
     reader.read(&mut [0; 64]).map_err(failed)?;
     writer.resize(64 << 20).map_err(failed)?;
     writer.write(b"in the new memory").map_err(failed)?;
-    let now = getrlimit(Resource::As);
-    let of_this = std::fs::read_to_string("/proc/self/statm").map_err(|why| why.to_string())?;
-    let pages: u64 = of_this.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
-    let little = Rlimit { current: Some(pages * 4096 + (32 << 20)), ..now };
-    setrlimit(Resource::As, little).map_err(|why| why.to_string())?;
+    let now = leave_space(32 << 20)?;
     let mut buffer = [0; 64];
     let first = reader.try_read(&mut buffer).expect_err("there is no memory").kind();
     let mut handle = None;
@@ -126,6 +124,154 @@ fn next_memory(elsewhere: bool) -> Result<(), String> {
         (ErrorKind::Os, b"in the new memory", 23) => Ok(()),
         other => Err(format!("{other:?}")),
     }
+}
+
+/// Limits the address space to so many bytes more than are used. Returns the limit before.
+fn leave_space(bytes: u64) -> Result<Rlimit, String> {
+    let now = getrlimit(Resource::As);
+    let of_this = std::fs::read_to_string("/proc/self/statm").map_err(|why| why.to_string())?;
+    let pages: u64 = of_this.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let little = Rlimit { current: Some(pages * 4096 + bytes), ..now };
+    setrlimit(Resource::As, little).map_err(|why| why.to_string())?;
+    Ok(now)
+}
+
+/// A reader that had no descriptor for the pipe's next memory said that its writer had broken the
+/// protocol, and an elastic one ended.
+#[test]
+fn a_lack_of_descriptors_for_now_does_not_end_a_pipe() {
+    goes_well("next-memory-few-files");
+}
+
+fn next_memory_without_files() -> Result<(), String> {
+    let failed = |error: weir::Error| error.to_string();
+    let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).map_err(failed)?;
+    writer.resize(16_384).map_err(failed)?;
+    writer.write(b"in the new memory").map_err(failed)?;
+    let all = getrlimit(Resource::Nofile);
+    let none = Rlimit { current: Some(0), ..all };
+    setrlimit(Resource::Nofile, none).map_err(|why| why.to_string())?;
+    let mut buffer = [0; 64];
+    let first = reader.read(&mut buffer).expect_err("there are no descriptors").to_string();
+    setrlimit(Resource::Nofile, all).map_err(|why| why.to_string())?;
+    let count = reader.read(&mut buffer).map_err(failed)?;
+    match (first.as_str(), &buffer[..count]) {
+        ("cannot read from the pipe: Too many open files (os error 24)", b"in the new memory") => {
+            Ok(())
+        }
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// A reader in poll that could not follow had taken the message that made its descriptor readable,
+/// and was told of nothing more.
+#[test]
+fn a_polled_reader_that_cannot_follow_for_now_is_to_try_again() {
+    goes_well("next-memory-polled");
+}
+
+fn next_memory_polled() -> Result<(), String> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let failed = |error: weir::Error| error.to_string();
+    let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).map_err(failed)?;
+    let descriptor = reader.poll_descriptor().map_err(failed)?.try_clone_to_owned();
+    let descriptor = descriptor.map_err(|why| why.to_string())?;
+    reader.try_read(&mut [0; 64]).expect_err("it is empty");
+    writer.resize(64 << 20).map_err(failed)?;
+    writer.write(b"in the new memory").map_err(failed)?;
+    let now = leave_space(32 << 20)?;
+    let first = reader.try_read(&mut [0; 64]).expect_err("there is no memory").kind();
+    setrlimit(Resource::As, now).map_err(|why| why.to_string())?;
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let told = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&at_once));
+    let count = reader.try_read(&mut [0; 64]).map_err(failed)?;
+    match (first, told, count) {
+        (ErrorKind::Os, Ok(1), 17) => Ok(()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// Whatever the cause was, it was said to be something that passes by itself.
+#[test]
+fn a_lack_of_memory_is_an_error_when_the_first_thread_starts() {
+    goes_well("no-thread");
+}
+
+fn no_thread() -> Result<(), String> {
+    leave_space(1 << 20)?;
+    let error = pipe(&Options::new().capacity_bytes(4096)).map(drop).expect_err("no thread");
+    match error.to_string().as_str() {
+        "cannot start the watcher of peers: Cannot allocate memory (os error 12)" => Ok(()),
+        other => Err(other.to_owned()),
+    }
+}
+
+/// A thread that had room for its stack, and for no second one, ended the process.
+#[test]
+fn a_lack_of_memory_is_an_error_and_ends_no_process_that_closes() {
+    for kib in (60..=124).step_by(4) {
+        goes_well(&format!("close-in-{kib}"));
+    }
+}
+
+fn close_in(bytes: u64) -> Result<(), String> {
+    let failed = |error: weir::Error| error.to_string();
+    let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).map_err(failed)?;
+    reader.poll_descriptor().map_err(failed)?;
+    reader.try_read(&mut [0; 64]).expect_err("it is empty");
+    // A doorbell is left in the socket.
+    writer.write(b"x").map_err(failed)?;
+    let now = leave_space(bytes)?;
+    drop(reader);
+    // sleep: until a thread that was started has ended the process, of which nothing else is to be
+    // seen.
+    std::thread::sleep(Duration::from_millis(30));
+    setrlimit(Resource::As, now).map_err(|why| why.to_string())
+}
+
+/// poll(2) takes no more descriptors than a process may have. Threads that poll then did so all the
+/// time.
+#[test]
+fn a_process_that_may_have_no_descriptors_spins_for_none() {
+    goes_well("no-files");
+}
+
+fn no_files() -> Result<(), String> {
+    let failed = |error: weir::Error| error.to_string();
+    let (mut writer, reader) = pipe(&Options::new().capacity_bytes(64 << 10)).map_err(failed)?;
+    let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20)).map_err(failed)?;
+    let mut reader = reader.elastic(&pool).map_err(failed)?;
+    let tasks = std::fs::read_dir("/proc/self/task").map_err(|why| why.to_string())?;
+    let is_pools = |task: &std::path::PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "weir-pool")
+    };
+    let task = tasks.flatten().map(|task| task.path()).find(is_pools).ok_or("no thread")?;
+    let status = File::open(task.join("status")).map_err(|why| why.to_string())?;
+    limit(Resource::Nofile, 0);
+    let (mut left, mut buffer) = (4 << 20, vec![0; 1 << 20]);
+    writer.write(&vec![7; left]).map_err(failed)?;
+    while left > 0 {
+        left -= reader.read(&mut buffer).map_err(failed)?;
+    }
+    // A thread that spins never gives its CPU up by itself.
+    let before = switches(&status)?;
+    let begun = Instant::now();
+    while switches(&status)? < before + 3 {
+        if begun.elapsed() > Duration::from_secs(10) {
+            return Err("it spins".into());
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// How often a thread has given its CPU up by itself.
+fn switches(status: &File) -> Result<u64, String> {
+    let mut text = [0; 4096];
+    let count = status.read_at(&mut text, 0).map_err(|why| why.to_string())?;
+    let text = String::from_utf8_lossy(&text[..count]);
+    let number = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    number.and_then(|number| number.trim().parse().ok()).ok_or_else(|| "no number".into())
 }
 
 /// The trait says that an error means that nothing was written. A writer whose reader could not spill
@@ -236,9 +382,16 @@ fn few_files_for_a_handle() -> Result<(), String> {
 #[test]
 fn in_a_role() {
     let Some(role) = common::role() else { return };
+    if let Some(kib) = role.strip_prefix("close-in-") {
+        return say_outcome(close_in(kib.parse::<u64>().expect("a number") << 10));
+    }
     match role.as_str() {
         "next-memory" => return say_outcome(next_memory(false)),
         "next-memory-elsewhere" => return say_outcome(next_memory(true)),
+        "next-memory-few-files" => return say_outcome(next_memory_without_files()),
+        "next-memory-polled" => return say_outcome(next_memory_polled()),
+        "no-thread" => return say_outcome(no_thread()),
+        "no-files" => return say_outcome(no_files()),
         "few-files-for-a-handle" => return say_outcome(few_files_for_a_handle()),
         "trait-write" => return say_outcome(trait_write()),
         "few-files-at-first" => return say_outcome(few_files_at_first()),

@@ -53,6 +53,35 @@ fn who_is_silent_holds_up_nobody() {
     accepting.join().expect("no panic");
 }
 
+/// Of a socket in the place of the lock it was said that there is no such device.
+#[test]
+fn a_lock_that_is_another_file_is_named() {
+    let (_directory, name) = common::place();
+    let lock = format!("{}.lock", name.display());
+    let _other = std::os::unix::net::UnixListener::bind(&lock).expect("bound");
+    let error = Listener::bind(&name).map(drop).expect_err("no lock");
+    assert_eq!(error.kind(), ErrorKind::Taken, "{error}");
+    assert!(error.to_string().contains("the path of its lock"), "{error}");
+    assert!(std::path::Path::new(&lock).exists());
+}
+
+/// As the errors of other calls that would have to wait.
+#[test]
+fn an_error_that_nobody_has_connected_allocates_nothing() {
+    let (_directory, name) = common::place();
+    let listener = Listener::bind(&name).expect("bound");
+    let accept = || listener.accept_timeout::<weir::Reader>(Timeout::Now).map(drop);
+    drop(accept());
+    let allocated = allocation_counter::measure(|| {
+        let error = accept().expect_err("nobody");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    });
+    assert_eq!(allocated.count_total, 0);
+    let text =
+        format!("cannot accept a connection at {}: no process has connected", name.display());
+    assert_eq!(accept().expect_err("nobody").to_string(), text);
+}
+
 /// Each of several threads that accept waits for as long as its own call says.
 #[test]
 fn who_waits_for_long_holds_up_no_other_thread() {

@@ -8,9 +8,10 @@ mod raw;
 #[path = "common/words.rs"]
 mod words;
 
-use exchange::{LONG, drain, exchange, kinds, receive};
+use exchange::{Exchange, LONG, drain, exchange, kinds, receive};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -207,6 +208,21 @@ fn readable(descriptor: impl AsFd, milliseconds: i64) -> bool {
     poll(&mut asked, Some(&time)).expect("polled") > 0
 }
 
+/// Whether nothing is to be done at an owner that is polled. Receives what there is.
+fn is_quiet(owner: &mut Mpx) -> bool {
+    drain(owner);
+    !readable(owner.poll_descriptor().expect("one"), 0)
+}
+
+/// The words of the board that an owner and its peers share.
+fn board_of(exchange: &Exchange) -> weir_sys::words::Words {
+    let socket = std::fs::metadata(&exchange.name).expect("there");
+    let of = (socket.dev(), socket.ino());
+    let found = weir::stat::mpxes().into_iter().find(|one| one.is_owner && one.socket == of);
+    let (pid, descriptor) = found.expect("the owner").holders[0];
+    words_of(&weir::stat::open(pid, descriptor, true).expect("opened"))
+}
+
 #[test]
 fn both_sides_can_be_polled() {
     let mut exchange = exchange();
@@ -253,10 +269,6 @@ fn a_polled_owner_is_readable_once_a_full_connection_is_ended() {
     let (first, there) = exchange.open(&mut from, "from");
     let (second, _) = exchange.open(&mut to, "to");
     exchange.owner.connect_one_way(first, second).expect("connected");
-    let is_quiet = |owner: &mut Mpx| {
-        drain(owner);
-        !readable(owner.poll_descriptor().expect("one"), 0)
-    };
     let full = |from: &mut MpxPeer, owner: &mut Mpx| {
         let sent = from.send(there, &[7; 4096]).expect("sent");
         drain(owner);
@@ -269,6 +281,63 @@ fn a_polled_owner_is_readable_once_a_full_connection_is_ended() {
     assert_eq!(kinds(&drain(&mut exchange.owner))[0], RecordKind::Data);
 }
 
+/// The peer rang, but its bit was not on the owner's board any more: its record lay there until the next.
+#[test]
+fn a_peer_whose_bit_another_takes_away_is_heard_by_who_polls() {
+    let mut exchange = exchange();
+    let mut peer = exchange.peer();
+    let (_, there) = exchange.open(&mut peer, "honest");
+    let board = board_of(&exchange);
+    for round in 0..20 {
+        common::until("nothing is to be done", || is_quiet(&mut exchange.owner));
+        assert_eq!(peer.send(there, b"x").expect("sent"), 1);
+        (2..512).for_each(|at| board.word(at).store(0, Ordering::Relaxed));
+        assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000), "it rang");
+        assert_eq!(kinds(&drain(&mut exchange.owner)), [RecordKind::Data], "round {round}");
+    }
+}
+
+/// A peer's memory came after its owner had looked. Nobody told who polled.
+#[test]
+fn a_peer_that_hands_its_memory_over_after_a_look_is_heard_by_who_polls() {
+    let mut exchange = exchange();
+    // A peer that connects elsewhere; its memory is handed on.
+    let elsewhere = exchange.name.with_extension("elsewhere");
+    let listens = raw::listen(&elsewhere);
+    let mut peer = MpxPeer::connect(&elsewhere, &MpxPeerOptions::new()).expect("connected");
+    peer.open(b"late").expect("opened");
+    let memory = raw::receive_file(raw::accept(&listens).as_fd()).expect("its memory");
+    let connected = raw::dial(&exchange.name);
+    common::until("nothing is to be done", || is_quiet(&mut exchange.owner));
+    raw::send(connected.as_fd(), b"weir-mpx", &[memory.as_fd()]);
+    assert!(readable(exchange.owner.poll_descriptor().expect("one"), 1000), "its memory came");
+    assert_eq!(kinds(&drain(&mut exchange.owner)), [RecordKind::Open]);
+}
+
+/// The owner could not hear their bells. It served them when it was called for others, or never.
+#[test]
+fn peers_that_cannot_be_polled_are_refused_and_no_call_fails() {
+    let mut exchange = exchange();
+    common::until("nothing is to be done", || is_quiet(&mut exchange.owner));
+    let mut peers = [exchange.peer(), exchange.peer(), exchange.peer()];
+    std::thread::scope(|scope| {
+        let owner = &mut exchange.owner;
+        let receiving = scope.spawn(move || {
+            common::add_nothing_to(owner.poll_descriptor().expect("one").as_raw_fd());
+            let time = Duration::from_millis(200);
+            owner.receive_each_timeout(&mut [0; 64], time, |_| {}).expect_err("nothing").kind()
+        });
+        assert_eq!(receiving.join().expect("no panic"), ErrorKind::TimedOut);
+    });
+    for peer in &mut peers {
+        let error = peer.receive_each_timeout(&mut [0; 64], LONG, |_| {}).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        let text = error.to_string();
+        assert!(text.ends_with("its owner cannot poll one more peer"), "{text}");
+    }
+    assert_eq!(exchange.owner.peers(), 0);
+}
+
 /// A peer can clear the words by which others know that their owner is polled. A call that was made all
 /// the same now and then looked at all links only after dozens of calls.
 #[test]
@@ -276,16 +345,8 @@ fn a_polled_owner_hears_of_a_peer_whom_another_keeps_from_ringing() {
     let mut exchange = exchange();
     let mut peer = exchange.peer();
     let (_, there) = exchange.open(&mut peer, "honest");
-    let socket = std::fs::metadata(&exchange.name).expect("there");
-    let of = (socket.dev(), socket.ino());
-    let found = weir::stat::mpxes().into_iter().find(|one| one.is_owner && one.socket == of);
-    let (pid, descriptor) = found.expect("the owner").holders[0];
-    let board = words_of(&weir::stat::open(pid, descriptor, true).expect("opened"));
+    let board = board_of(&exchange);
     let spoil = || (2..512).for_each(|at| board.word(at).store(0, Ordering::Relaxed));
-    let is_quiet = |owner: &mut Mpx| {
-        drain(owner);
-        !readable(owner.poll_descriptor().expect("one"), 0)
-    };
     common::until("nothing is to be done", || is_quiet(&mut exchange.owner));
     spoil();
     assert_eq!(peer.send(there, b"x").expect("sent"), 1);

@@ -1,10 +1,14 @@
-//! Errors of ports name the operation and the object as its user knows them.
+//! Errors of ports and mpx name the operation and the object as its user knows them.
 
 mod common;
 
 use common::place;
 use std::os::unix::fs::MetadataExt;
-use weir::{ErrorKind, Port, PortOptions, PortWriter, PortWriterOptions};
+use std::os::unix::net::UnixStream;
+use weir::{
+    ErrorKind, Mpx, MpxOptions, Port, PortHandle, PortOptions, PortWriter, PortWriterOptions,
+    Timeout,
+};
 
 #[test]
 fn a_size_of_a_writer_that_is_out_of_range_is_named_as_its_option() {
@@ -33,6 +37,22 @@ fn a_mode_is_named_as_modes_are_written() {
     let error = Port::create(&name, &PortOptions::new().mode(0o1777)).expect_err("out of range");
     let text = "cannot set the mode of a port: 0o1777 is out of range: 0o0 to 0o777";
     assert_eq!((error.kind(), error.to_string()), (ErrorKind::Invalid, text.to_owned()));
+}
+
+/// The error named both, and neither what was asked for.
+#[test]
+fn an_option_of_an_mpx_that_is_out_of_range_is_named() {
+    let (_directory, name) = place();
+    let options = MpxOptions::new();
+    for (wrong, text) in [
+        (options.clone().mode(0o1777), "the mode of an mpx: 0o1777 is out of range: 0o0 to 0o777"),
+        (options.clone().most_peers(0), "the most peers of an mpx: 0 is out of range: 1 to 4096"),
+        (options.most_peers(5000), "the most peers of an mpx: 5000 is out of range: 1 to 4096"),
+    ] {
+        let error = Mpx::create(&name, &wrong).expect_err("out of range");
+        let told = (error.kind(), error.to_string());
+        assert_eq!(told, (ErrorKind::Invalid, format!("cannot set {text}")));
+    }
 }
 
 /// Errors that came from its ring spoke of a pipe.
@@ -91,4 +111,68 @@ fn a_writer_whose_memory_is_invalid_names_its_port() {
     assert!(error.to_string().starts_with(&begin), "{error}");
     let error = writer.room().expect_err("invalid");
     assert!(error.to_string().starts_with(&begin), "{error}");
+}
+
+/// An error of the ring of the writer whose turn it was spoke of a pipe.
+#[test]
+fn a_reader_in_a_forked_child_names_its_port() {
+    let (_directory, name) = place();
+    let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+    let mut writer = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
+    (0..3).for_each(|_| writer.send(b"x").expect("sent"));
+    port.receive(&mut [0; 8]).expect("received");
+    let why = "it belongs to the process that this one was forked from";
+    let text = format!("cannot read from port '{}': {why}", name.display());
+    let body = || {
+        let (buffer, now) = (&mut [0; 8][..], Timeout::Now);
+        let errors = [
+            port.receive(buffer).err(),
+            port.receive_timeout(buffer, now).err(),
+            port.receive_each_timeout(buffer, now, |_, _| {}).err(),
+            port.lend_each_timeout(buffer, now, |_, _| {}).err(),
+            port.is_ready().err(),
+            port.available().err(),
+            port.writers().err(),
+            port.poll_descriptor().err(),
+        ];
+        let texts = errors.map(|error| error.map(|error| (error.kind(), error.to_string())));
+        let right = Some((ErrorKind::Forked, text.clone()));
+        texts.iter().position(|told| *told != right).map_or(0, |wrong| wrong as u8 + 1)
+    };
+    // SAFETY: other threads of the test hold no lock that the body needs.
+    let mut child = unsafe { weir_measure_sys::fork::copy(body) };
+    let child = child.as_mut().expect("forked");
+    assert!(child.succeeded().expect("reaped"), "each names the port");
+}
+
+/// It was called by the descriptor of the handle, whose number means something else later.
+#[test]
+fn a_writer_to_a_port_without_a_name_says_that_it_has_none() {
+    let (port, handle) = Port::unnamed(&PortOptions::new()).expect("a port");
+    let mut writer = PortWriter::open(&handle, &PortWriterOptions::new()).expect("a writer");
+    assert_eq!(writer.path(), port.path());
+    drop(port);
+    let mut error = None;
+    common::until("it is told", || {
+        error = writer.send(b"x").err();
+        error.is_some()
+    });
+    let text = "cannot write to port '(unnamed)': its reader has closed or died";
+    assert_eq!(error.expect("told").to_string(), text);
+    let error = PortWriter::open(&handle, &PortWriterOptions::new()).expect_err("no reader");
+    assert_eq!(error.to_string(), "cannot open port '(unnamed)': no reader is listening");
+}
+
+#[test]
+fn who_receives_a_handle_hears_what_came_in_its_place() {
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    let told = || PortHandle::receive(&ours).expect_err("no handle");
+    std::io::Write::write_all(&mut &theirs, b"hello").expect("written");
+    let error = told();
+    let text = "cannot receive the handle of a port: the message is another one";
+    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Corrupt, text));
+    drop(theirs);
+    let error = told();
+    let text = "cannot receive the handle of a port: the other side has closed the socket";
+    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::Closed, text));
 }

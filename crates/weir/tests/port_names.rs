@@ -151,6 +151,26 @@ fn what_a_dead_reader_left_is_replaced() {
     assert_eq!(std::fs::read_dir(directory.path()).expect("there").count(), 0);
 }
 
+/// It was listed and shown as a port, alive or dead.
+#[test]
+fn the_name_of_an_mpx_is_no_port() {
+    let (directory, name) = place();
+    let _port = port(&name).expect("a port");
+    let others = ["exchange", "pipes", "dead"].map(|other| directory.path().join(other));
+    let _mpx = weir::Mpx::create(&others[0], &weir::MpxOptions::new()).expect("an mpx");
+    let _listener = weir::Listener::bind(&others[1]).expect("a listener");
+    let dead = "weir 2147483647 1 0 0 mpx\n";
+    std::fs::write(others[2].with_extension("lock"), dead).expect("written");
+    let listed = weir::PortName::list(Some(directory.path())).expect("names");
+    let paths: Vec<_> = listed.into_iter().map(|port| port.path).collect();
+    assert_eq!(paths, std::slice::from_ref(&name));
+    assert!(weir::stat::port(&name).is_ok());
+    for other in others {
+        let error = weir::stat::port(&other).expect_err("no port");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+}
+
 /// One that could not record itself in the lock had emptied it before: then the socket beside it counted
 /// as another program's, for all who came later. It also died of SIGXFSZ.
 #[test]

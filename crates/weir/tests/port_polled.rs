@@ -7,12 +7,8 @@ mod raw;
 #[path = "common/words.rs"]
 mod words;
 
-use common::{Random, place, until};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
-};
+use common::{Random, add_nothing_to, hear, kill, place, say, start, until};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -30,6 +26,23 @@ fn polled(name: &Path) -> (Port, OwnedFd) {
 
 fn writer(name: &Path) -> PortWriter {
     PortWriter::connect(name, &PortWriterOptions::new()).expect("a writer")
+}
+
+#[test]
+fn in_a_role() {
+    let Some(role) = common::role() else { return };
+    let input = std::io::stdin();
+    let (what, name) = role.split_once(' ').expect("two words");
+    // A child of it keeps everything until the test ends.
+    let (_port, _writer) = match what {
+        "read" => (Some(Port::create(name, &PortOptions::new()).expect("a port")), None),
+        _ => (None, Some(writer(Path::new(name)))),
+    };
+    weir_measure_sys::fork::orphan(input.as_fd()).expect("a child");
+    say(&input, b"up");
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Whether a descriptor is readable, at the latest after so many seconds.
@@ -89,6 +102,83 @@ fn one_that_waits_without_time_finds_the_descriptor_readable() {
     }
 }
 
+/// It connected, and its ring came after the reader had looked. Nobody told who polled.
+#[test]
+fn one_that_hands_its_ring_over_after_a_look_is_heard_by_who_polls() {
+    for asks_before in [true, false] {
+        let (_directory, name) = place();
+        let mut port = Port::create(&name, &PortOptions::new()).expect("a port");
+        let connected = raw::dial(&name);
+        if asks_before {
+            port.poll_descriptor().expect("one");
+        } else {
+            port.counts().expect("mine");
+        }
+        let copy = port.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
+        becomes_quiet(&mut port, &copy);
+        let mut writer = Words::over(connected, 8192);
+        assert!(writer.put(words::FIRST | words::LAST, b"x"));
+        assert!(is_readable(&copy, 10), "its ring came");
+        assert_eq!(drained(&mut port), [Event::Message { bytes: 1 }]);
+        becomes_quiet(&mut port, &copy);
+        drop(writer);
+        assert!(is_readable(&copy, 10), "there is its end");
+        until("it is heard of", || drained(&mut port) == [Event::Closed(Ending::Died)]);
+        // One that leaves before it has handed a ring over.
+        drop(raw::dial(&name));
+        becomes_quiet(&mut port, &copy);
+    }
+}
+
+/// The death of a process is no change of its socket, which a child of it keeps. The descriptor of the
+/// other end was not readable.
+#[test]
+fn one_whose_child_keeps_its_socket_is_heard_to_die_by_who_polls() {
+    let (_directory, name) = place();
+    let (mut port, copy) = polled(&name);
+    let (mut child, socket) = start(&format!("write {}", name.display()));
+    assert_eq!(hear(&socket), b"up");
+    until("it is let in", || port.counts().expect("mine").open == 1);
+    becomes_quiet(&mut port, &copy);
+    kill(&mut child);
+    assert!(is_readable(&copy, 10), "there is its end");
+    until("it is heard of", || drained(&mut port) == [Event::Closed(Ending::Died)]);
+    becomes_quiet(&mut port, &copy);
+    drop((socket, port));
+
+    let (mut child, socket) = start(&format!("read {}", name.display()));
+    assert_eq!(hear(&socket), b"up");
+    let mut writer = writer(&name);
+    let copy = writer.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
+    until("its ring is full", || writer.try_send(&[0; 4096]).is_err() && !is_readable(&copy, 0));
+    kill(&mut child);
+    assert!(is_readable(&copy, 10), "its reader is gone");
+    let is_told = |error: weir::Error| error.kind() == ErrorKind::Closed;
+    until("it is told", || writer.try_send(b"x").err().is_some_and(is_told));
+    drop(socket);
+}
+
+/// More came than are let in by one call. Who asks for changes only, as tokio does, was told once.
+#[test]
+fn who_asks_for_changes_only_hears_of_all_who_come_at_once() {
+    let (_directory, name) = place();
+    let (mut port, copy) = polled(&name);
+    let changes = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&changes, &copy, epoll::EventData::new_u64(0), flags).expect("added");
+    let _silent: Vec<OwnedFd> = (0..60).map(|_| raw::dial(&name)).collect();
+    let mut writer = writer(&name);
+    writer.send(b"x").expect("sent");
+    let mut came = Vec::new();
+    while came.is_empty() {
+        assert!(is_readable(&changes, 10), "there is a message");
+        let mut events = Vec::with_capacity(1);
+        epoll::wait(&changes, rustix::buffer::spare_capacity(&mut events), None).expect("told");
+        came = drained(&mut port);
+    }
+    assert_eq!(came, [Event::Message { bytes: 1 }]);
+}
+
 /// The writer rang, but its bit was not on the board any more: its message lay there until the next.
 #[test]
 fn one_whose_bit_another_takes_away_is_heard_by_who_polls() {
@@ -129,21 +219,6 @@ fn one_whom_another_keeps_from_ringing_is_heard_by_who_calls_now_and_then() {
         drained(&mut port) == [Event::Message { bytes: 1 }]
     });
     assert!(calls.is_some(), "it came within twenty calls");
-}
-
-/// Lets this thread add nothing to an epoll any more.
-fn add_nothing_to(epoll: i32) {
-    let condition =
-        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, epoll as u64);
-    let rule = SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule");
-    let filter = SeccompFilter::new(
-        [(libc::SYS_epoll_ctl, vec![rule])].into(),
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::ENOSPC as u32),
-        std::env::consts::ARCH.try_into().expect("an architecture"),
-    );
-    let program: BpfProgram = filter.and_then(|filter| filter.try_into()).expect("a filter");
-    seccompiler::apply_filter(&program).expect("filtered");
 }
 
 /// The call of the reader failed, and the writers that had come with the first were dropped without a

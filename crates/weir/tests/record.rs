@@ -82,8 +82,8 @@ fn a_record_as_long_as_no_memory_is_refused() {
         let mut wait = Wait::new();
         let key = wait.add_borrowed((), &mut writer).expect("few");
         wait.want(key, bytes).expect("its key");
-        let timeout = wait.wait_timeout(&mut Vec::new(), Duration::from_millis(1));
-        assert_eq!(timeout.expect_err("there is no such room").kind(), ErrorKind::TimedOut);
+        // The call says why, so there is nothing to wait for.
+        wait.wait_timeout(&mut Vec::new(), Duration::from_secs(20)).expect("it is ready");
     }
     writer.send(b"and another").expect("sent");
     for text in [b"a first one", b"and another"] {

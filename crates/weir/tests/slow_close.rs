@@ -12,6 +12,7 @@ mod words;
 
 use rustix::fd::{AsFd, OwnedFd};
 use slow::{BOUND, in_time, send_slow, slow};
+use std::mem::offset_of;
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,7 @@ use weir::{
     Port, PortOptions, PortWriter, PortWriterOptions, RecordDuplex, RecordReader, Timeout, Wait,
     Waitable,
 };
+use weir_ring::layout::PipeHeader;
 use words::Words;
 
 const TIME: Duration = Duration::from_millis(50);
@@ -163,6 +165,42 @@ fn what_is_sent_behind_a_pipe_holds_up_no_listener() {
     let error = in_time("a wait", || listener.accept_timeout::<RecordDuplex>(TIME).map(drop));
     assert_eq!(error.expect_err("nobody").kind(), ErrorKind::TimedOut);
     in_time("the close", || drop(listener));
+}
+
+/// The kernel tells once that the other side has closed with something unread, and it told that to
+/// the one who asked whether anything was left.
+#[test]
+fn what_is_sent_by_one_who_left_something_unread_holds_up_nobody() {
+    let (writer, reader) = Handle::stream_pair(&Options::new()).expect("made");
+    let (memory, socket) = writer.into_descriptors();
+    let mut reader = weir::Reader::open(reader).expect("opened");
+    let set = |at: usize, value: u64| {
+        rustix::io::pwrite(&memory, &value.to_ne_bytes(), at as u64).expect("written");
+    };
+    // It waits in poll for room, and has written a byte.
+    set(offset_of!(PipeHeader, writer_sleep.word), 2);
+    set(offset_of!(PipeHeader, writer.position), 1);
+    assert_eq!(reader.read(&mut [0; 8]).expect("read"), 1);
+    let _others = send_slow(&socket, b"m", 1);
+    drop(socket);
+    in_time("the close", || drop(reader));
+}
+
+/// A handle whose descriptors are something else.
+#[test]
+fn what_comes_as_a_handle_holds_up_nobody_who_opens_it() {
+    for place in 0..2 {
+        let (memory, socket) =
+            Handle::record_pair(&Options::new()).expect("made").0.into_descriptors();
+        let (file, _other) = slow();
+        let handle = match place {
+            0 => Handle::writer(file, socket),
+            _ => Handle::writer(memory, file),
+        };
+        let error = in_time("the open", || weir::Writer::open(handle).map(drop));
+        let kinds = [ErrorKind::Corrupt, ErrorKind::Invalid];
+        assert_eq!(error.expect_err("no stream").kind(), kinds[place]);
+    }
 }
 
 /// A reader that sends its writer something other than a board.

@@ -211,6 +211,17 @@ fn the_death_of_a_peer_is_something_to_do() {
     assert_eq!(sender.send(b"x").expect_err("closed").kind(), ErrorKind::Closed);
 }
 
+/// A wait for room that there never can be lasted for ever.
+#[test]
+fn a_record_that_never_fits_is_not_waited_for() {
+    let (mut writer, _reader) = records(&Options::new().capacity_bytes(4096)).expect("made");
+    for bytes in [4096, 4097, usize::MAX] {
+        assert_eq!(wait_for(&mut writer, bytes, LONG).expect("ready"), [0], "{bytes}");
+    }
+    let error = writer.try_send(&[0; 4097]).expect_err("too long");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "its call says so: {error}");
+}
+
 #[test]
 fn a_file_is_always_ready() {
     let file = tempfile::tempfile().expect("a file");

@@ -9,6 +9,7 @@ use super::site::Inbox;
 use super::watcher::WatchedDescriptor;
 use crate::error::{ErrorKind, Result};
 use crate::memory::errno_of;
+use crate::park::doorbell::Doorbell;
 use crate::park::{Timeout, Until};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -53,6 +54,21 @@ type Hello = std::result::Result<Option<(ParentOnly, Identity, HelloWord)>, &'st
 struct PendingConnection {
     socket: WatchedDescriptor,
     since: Instant,
+}
+
+impl PendingConnection {
+    /// Makes what it sends ring this doorbell. Where the kernel has no memory for that, it is looked at
+    /// with the next.
+    fn rings(&self, doorbell: Option<&Doorbell>) {
+        let _ = doorbell.zip(self.socket.get()).map(|(bell, socket)| bell.add_own(socket));
+    }
+
+    /// Gives the socket up, which rings no more.
+    fn stop(mut self, doorbell: Option<&Doorbell>) -> Option<ParentOnly> {
+        let socket = self.socket.stop()?;
+        doorbell.zip(socket.get()).into_iter().for_each(|(bell, socket)| bell.remove(socket));
+        Some(socket)
+    }
 }
 
 #[derive(Debug)]
@@ -137,10 +153,16 @@ impl Acceptor {
         self.held_up || !self.pending.is_empty()
     }
 
-    /// Accepts what has come, and drops connections that have been pending for too long.
-    pub fn admit(&mut self) -> Vec<Arrival> {
+    /// Makes a doorbell ring that knows the listening socket, whenever there is something to admit.
+    pub fn is_polled_by(&self, doorbell: &Doorbell) {
+        self.pending.iter().for_each(|pending| pending.rings(Some(doorbell)));
+    }
+
+    /// Accepts what has come, and drops connections that have been pending for too long. What those
+    /// send that are pending rings the doorbell.
+    pub fn admit(&mut self, doorbell: Option<&Doorbell>) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
-        self.look_at_pending(&mut arrivals);
+        self.look_at_pending(&mut arrivals, doorbell);
         self.held_up = closing::is_held_up();
         if self.held_up {
             return arrivals;
@@ -152,7 +174,7 @@ impl Acceptor {
                 self.spare = passing::copy_of(socket).ok();
             }
             match accept(socket) {
-                Ok(socket) => self.receive(socket, Instant::now(), &mut arrivals),
+                Ok(socket) => self.receive(socket, &mut arrivals, doorbell),
                 Err(Errno::AGAIN) => return arrivals,
                 Err(Errno::MFILE | Errno::NFILE) if self.refuse_one() => {}
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
@@ -199,32 +221,39 @@ impl Acceptor {
         }
     }
 
-    fn look_at_pending(&mut self, arrivals: &mut Vec<Arrival>) {
-        for mut pending in std::mem::take(&mut self.pending) {
+    fn look_at_pending(&mut self, arrivals: &mut Vec<Arrival>, doorbell: Option<&Doorbell>) {
+        for pending in std::mem::take(&mut self.pending) {
             let hello = self.hello_of(pending.socket.get());
             if matches!(hello, Ok(None)) && pending.since.elapsed() < PATIENCE {
                 self.pending.push(pending);
                 continue;
             }
-            let Some(socket) = pending.socket.stop() else { continue };
+            let Some(socket) = pending.stop(doorbell) else { continue };
             if let Some(socket) = settle(socket, hello, arrivals) {
                 turn_away(socket, "its reader received no ring in time");
             }
         }
     }
 
-    fn receive(&mut self, socket: ParentOnly, since: Instant, arrivals: &mut Vec<Arrival>) {
+    fn receive(
+        &mut self,
+        socket: ParentOnly,
+        arrivals: &mut Vec<Arrival>,
+        doorbell: Option<&Doorbell>,
+    ) {
         let hello = self.hello_of(socket.get());
         let Some(socket) = settle(socket, hello, arrivals) else { return };
         if self.pending.len() >= MOST_PENDING
-            && let Some(oldest) = self.pending.remove(0).socket.stop()
+            && let Some(oldest) = self.pending.remove(0).stop(doorbell)
         {
             turn_away(oldest, "its reader has too many connections without a ring");
         }
         let mut socket = WatchedDescriptor::new(socket);
         // Where the kernel has no memory to watch it, it is looked at with the next.
         let _ = socket.start(ARRIVALS, &self.inbox);
-        self.pending.push(PendingConnection { socket, since });
+        let pending = PendingConnection { socket, since: Instant::now() };
+        pending.rings(doorbell);
+        self.pending.push(pending);
     }
 
     /// The first message of a connection, if it has come.
@@ -256,7 +285,7 @@ impl Acceptor {
 impl Drop for Acceptor {
     fn drop(&mut self) {
         if self.claim.socket().is_some() {
-            let pending = self.pending.drain(..).filter_map(|mut pending| pending.socket.stop());
+            let pending = self.pending.drain(..).filter_map(|pending| pending.stop(None));
             pending.for_each(|socket| passing::hang_up(socket, None));
             self.send_all_away();
         }

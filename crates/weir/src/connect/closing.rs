@@ -27,7 +27,8 @@ struct Closers {
 
 #[derive(Default)]
 struct ClosingQueue {
-    waiting: VecDeque<ParentOnly>,
+    /// Descriptors, and whether what is left in them is taken first.
+    waiting: VecDeque<(ParentOnly, bool)>,
     threads: usize,
     idle: usize,
 }
@@ -38,19 +39,29 @@ fn current() -> &'static Closers {
     CLOSERS.get(Closers::default)
 }
 
-/// Leaves a descriptor to a thread that closes it.
+/// Leaves a descriptor to a thread that takes what is left in it, if it is a socket, and closes it.
 pub fn close_later(descriptor: ParentOnly) {
+    leave(descriptor, true);
+}
+
+/// Leaves a descriptor to a thread that closes it. If it is a socket, what is in it may be for
+/// another descriptor of the same socket.
+pub fn close_shared_later(descriptor: ParentOnly) {
+    leave(descriptor, false);
+}
+
+fn leave(descriptor: ParentOnly, drains: bool) {
     let closers = current();
     let mut state = closers.state();
-    state.waiting.push_back(descriptor);
+    state.waiting.push_back((descriptor, drains));
     if state.idle >= state.waiting.len() {
         closers.came.notify_one();
         return;
     }
     if state.threads < MOST_THREADS {
-        let builder = std::thread::Builder::new().name("weir-closer".into());
-        // If no thread can be started, the next descriptor tries again.
-        if builder.stack_size(64 << 10).spawn(|| closers.run()).is_ok() {
+        // If no thread can be started, the next descriptor tries again. It runs before it needs the
+        // state.
+        if weir_sys::threads::start("weir-closer", || closers.run()).is_ok() {
             state.threads += 1;
         }
     }
@@ -70,10 +81,12 @@ impl Closers {
         weir_sys::signals::block_all();
         let mut state = self.state();
         loop {
-            if let Some(descriptor) = state.waiting.pop_front() {
+            if let Some((descriptor, drains)) = state.waiting.pop_front() {
                 drop(state);
                 // These two may take long.
-                drain(&descriptor);
+                if drains {
+                    drain(&descriptor);
+                }
                 drop(descriptor);
                 state = self.state();
                 continue;

@@ -9,7 +9,10 @@ use super::passing;
 use super::site::{Fate, Inbox};
 use super::watcher::WatchedDescriptor;
 use crate::error::{Error, Result};
+use crate::park::doorbell::Doorbell;
 use crate::park::futex;
+use crate::park::ready::is_ready;
+use rustix::event::PollFlags;
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -52,7 +55,14 @@ impl Lifeline {
             refusal: OnceCell::new(),
             polled: OnceCell::new(),
         };
-        lifeline.socket.start(EventFlags::RDHUP | EventFlags::ONESHOT, &lifeline.fate)?;
+        let events = EventFlags::RDHUP | EventFlags::ONESHOT;
+        if let Err(error) = lifeline.socket.start(events, &lifeline.fate) {
+            // The caller may have kept a copy, to try again.
+            if let Some(socket) = lifeline.socket.stop() {
+                passing::close_shared_later(socket);
+            }
+            return Err(error);
+        }
         Ok(lifeline)
     }
 
@@ -134,26 +144,58 @@ impl Lifeline {
 
     /// Takes messages off the socket, and shows each that brings memory. With `to_the_bell` it
     /// stops after the first doorbell, so that another one keeps the socket readable.
-    pub fn take_messages(&self, to_the_bell: bool, mut each: impl FnMut(&[u8], ParentOnly)) {
-        let Some(socket) = self.socket() else { return };
+    pub fn take_messages(&self, to_the_bell: bool, each: impl FnMut(&[u8], ParentOnly)) {
+        // What could not be taken stays.
+        let _ = self.take_messages_if(to_the_bell, |_| true, each);
+    }
+
+    /// As [`Lifeline::take_messages`], up to the first message that the caller does not take.
+    ///
+    /// # Errors
+    /// `MFILE`: this process has no room for a memory. Its message stays.
+    pub fn take_messages_if(
+        &self,
+        to_the_bell: bool,
+        mut takes: impl FnMut(&[u8]) -> bool,
+        mut each: impl FnMut(&[u8], ParentOnly),
+    ) -> rustix::io::Result<()> {
+        let Some(socket) = self.socket() else { return Ok(()) };
         let mut text = [0; 256];
         for _ in 0..MOST_MESSAGES {
-            let (count, memory) = match passing::receive(socket, &mut text) {
+            let (count, memory) = match passing::receive_memory_if(socket, &mut text, &mut takes) {
                 Ok(got) => got,
                 Err(Errno::INTR) => continue,
-                Err(Errno::BADMSG) => return self.give_up(),
-                Err(_) => return,
+                Err(Errno::AGAIN) if self.process.is_none() => return Ok(()),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::BADMSG) => {
+                    self.give_up();
+                    return Ok(());
+                }
+                Err(cause) => return Err(cause),
             };
             match (&text[..count], memory) {
                 (said, Some(memory)) => each(said, memory),
-                (b"", None) => return,
-                (BELL, None) if to_the_bell => return,
+                (b"", None) => break,
+                (BELL, None) if to_the_bell => break,
                 (said, None) => {
                     if let Some(why) = passing::refusal_in(said) {
                         let _ = self.refusal.set(why);
                     }
                 }
             }
+        }
+        self.look_for_its_end(socket);
+        Ok(())
+    }
+
+    /// Notes that the other side has hung up, if it has. Who polls may see that before the watcher has
+    /// told, and who asks for changes only (as tokio does) sees it once.
+    fn look_for_its_end(&self, socket: BorrowedFd) {
+        let process = self.process.as_ref().and_then(WatchedDescriptor::get);
+        let has_ended = |process| is_ready(process, PollFlags::IN);
+        if !self.is_dead() && (is_ready(socket, PollFlags::RDHUP) || process.is_some_and(has_ended))
+        {
+            self.fate.give_up();
         }
     }
 
@@ -178,8 +220,31 @@ impl Lifeline {
         self.refusal.get().map(String::as_str)
     }
 
-    pub fn is_polled_by(&self, epoll: Arc<OwnedFd>) {
-        let _ = self.polled.set(epoll);
+    /// Makes what the other side sends ring this doorbell with a number, and its end.
+    pub fn is_polled_by(&self, doorbell: &Doorbell, number: u64) -> Result<()> {
+        for descriptor in self.descriptors() {
+            let _ = self.polled.set(doorbell.add(descriptor, number)?);
+        }
+        Ok(())
+    }
+
+    /// Ends that, since a side that is gone would ring for ever.
+    pub fn leaves(&self, doorbell: &Doorbell) {
+        self.descriptors().for_each(|descriptor| doorbell.remove(descriptor));
+    }
+
+    /// Makes the end of the process at the other side, if that is watched too, ring a doorbell that
+    /// knows the socket.
+    pub fn its_end_rings(&self, doorbell: &Doorbell) -> Result<()> {
+        self.descriptors().skip(1).try_for_each(|process| doorbell.add_own(process))
+    }
+
+    /// The socket, and the process if that is watched too.
+    fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [Some(&self.socket), self.process.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.get())
     }
 }
 
@@ -212,5 +277,55 @@ mod tests {
         let held = lifeline.fate.clone();
         assert!(lifeline.take_socket().is_some());
         assert!(!held.is_dead());
+    }
+
+    /// The descriptor of an end that is polled for changes only (as by tokio) says once that the other
+    /// side was killed. An end that looked then, before the watcher had told, was never told.
+    #[test]
+    fn one_that_looks_at_its_socket_hears_of_the_end_before_the_watcher_has_told() {
+        for bells in [0, 1, 3] {
+            let (ours, theirs) = passing::sockets().expect("sockets");
+            let site: Arc<dyn ParkSite> = Arc::new(SleepLine::default());
+            let lifeline = Lifeline::start(ours, Inbox::new(site), 7).expect("started");
+            let mut theirs = Some(theirs);
+            let held = super::super::watcher::hold_up();
+            for _ in 0..bells {
+                let theirs = theirs.as_ref().and_then(ParentOnly::get).expect("open");
+                passing::send(theirs, BELL, &[]).expect("sent");
+            }
+            lifeline.take_messages(true, |_, _| {});
+            assert!(!lifeline.is_dead(), "it lives");
+            // What it has not received makes the next call fail.
+            let own = lifeline.socket().expect("open");
+            passing::send(own, BELL, &[]).expect("sent");
+            drop(theirs.take());
+            lifeline.take_messages(true, |_, _| {});
+            assert!(lifeline.is_dead(), "after {bells} bells");
+            assert_eq!(lifeline.inbox().take().gone, [7]);
+            drop(held);
+        }
+    }
+
+    #[test]
+    fn one_that_looks_hears_of_the_end_of_a_process_whose_socket_stays_open() {
+        let (ours, _theirs) = passing::sockets().expect("sockets");
+        let site: Arc<dyn ParkSite> = Arc::new(SleepLine::default());
+        let mut lifeline = Lifeline::start(ours, Inbox::new(site), 7).expect("started");
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("started");
+        let pid = rustix::process::Pid::from_child(&child);
+        let flags = rustix::process::PidfdFlags::empty();
+        let pidfd = rustix::process::pidfd_open(pid, flags).expect("a descriptor");
+        lifeline.watch_process(pidfd).expect("watched");
+        lifeline.take_messages(true, |_, _| {});
+        assert!(!lifeline.is_dead(), "it lives");
+        let held = super::super::watcher::hold_up();
+        child.kill().expect("killed");
+        child.wait().expect("reaped");
+        lifeline.take_messages(true, |_, _| {});
+        assert!(lifeline.is_dead());
+        drop(held);
     }
 }

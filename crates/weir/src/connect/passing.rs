@@ -4,7 +4,7 @@
 //! that can take as long as their sender likes. So each message is peeked at before it is taken,
 //! and descriptors that are not wanted are closed by [`super::closing`].
 
-pub use super::closing::close_later;
+pub use super::closing::{close_later, close_shared_later};
 use crate::error::{Error, Result};
 use crate::memory::errno_of;
 use rustix::event::epoll;
@@ -48,22 +48,35 @@ pub fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) -> rustix::io
 /// A message: its length, up to `N` descriptors, and whether there were more.
 type Got<const N: usize> = (usize, [Option<OwnedFd>; N], bool);
 
+/// Receives once more where the other side has closed with something unread. The kernel tells that
+/// once, before what that side had sent.
+fn despite_a_reset<T>(mut receive: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    match receive() {
+        Err(Errno::CONNRESET) => receive(),
+        received => received,
+    }
+}
+
 fn receive_up_to<const N: usize>(
     socket: BorrowedFd,
     text: &mut [u8],
     flags: RecvFlags,
 ) -> rustix::io::Result<Got<N>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space[..rustix::cmsg_space!(ScmRights(N))]);
+    // A socket may be set to tell who sends, which comes before the descriptors.
+    const MOST_BYTES: usize = rustix::cmsg_space!(ScmCredentials(1), ScmRights(MOST_FILES));
+    let mut space = [MaybeUninit::uninit(); MOST_BYTES];
+    let bytes = rustix::cmsg_space!(ScmCredentials(1), ScmRights(N));
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space[..bytes]);
     let mut parts = [IoSliceMut::new(text)];
-    let got = recvmsg(socket, &mut parts, &mut ancillary, flags | RecvFlags::CMSG_CLOEXEC)?;
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let got = despite_a_reset(|| recvmsg(socket, &mut parts, &mut ancillary, flags))?;
     let rights = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(rights) => Some(rights),
         _ => None,
     });
     let mut rights = rights.flatten();
     let files = [(); N].map(|()| rights.next());
-    // The space is for one more where it happens to be aligned.
+    // The space is for more where nothing tells who sends, or where it happens to be aligned.
     let is_cut = got.flags.contains(ReturnFlags::CTRUNC) || rights.next().is_some();
     Ok((got.bytes, files, is_cut))
 }
@@ -76,7 +89,7 @@ pub fn receive_all<const N: usize>(
     text: &mut [u8],
 ) -> rustix::io::Result<(usize, [Option<OwnedFd>; N])> {
     // Waits for the message, which others may receive first.
-    recv(socket, &mut [0; 1][..], RecvFlags::PEEK)?;
+    despite_a_reset(|| recv(socket, &mut [0; 1][..], RecvFlags::PEEK))?;
     for room in [(); N].map(|()| copy_of(socket)) {
         room?;
     }
@@ -97,9 +110,12 @@ pub fn receive(
     socket: BorrowedFd,
     text: &mut [u8],
 ) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
-    // Only memory files have seals, and closing one never waits.
-    let is_memory = |file: &ParentOnly| file.here().and_then(rustix::fs::fcntl_get_seals).is_ok();
     receive_one(socket, text, is_memory)
+}
+
+/// Only memory files have seals, and closing one never waits.
+fn is_memory(file: &ParentOnly) -> bool {
+    file.here().and_then(rustix::fs::fcntl_get_seals).is_ok()
 }
 
 /// As [`receive`], for a message that may bring one descriptor, if it `is_right`. The caller does
@@ -108,6 +124,25 @@ pub fn receive_one(
     socket: BorrowedFd,
     text: &mut [u8],
     is_right: impl Fn(&ParentOnly) -> bool,
+) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
+    receive_if(socket, text, is_right, |_| true)
+}
+
+/// As [`receive`], for a message that the caller `takes`. `AGAIN`: it does not, and the message
+/// stays.
+pub fn receive_memory_if(
+    socket: BorrowedFd,
+    text: &mut [u8],
+    takes: impl FnOnce(&[u8]) -> bool,
+) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
+    receive_if(socket, text, is_memory, takes)
+}
+
+fn receive_if(
+    socket: BorrowedFd,
+    text: &mut [u8],
+    is_right: impl Fn(&ParentOnly) -> bool,
+    takes: impl FnOnce(&[u8]) -> bool,
 ) -> rustix::io::Result<(usize, Option<ParentOnly>)> {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     let (mut bytes, mut is_cut) = (0, false);
@@ -125,6 +160,9 @@ pub fn receive_one(
     if is_cut || count > 1 || !files.iter().flatten().all(is_right) {
         files.into_iter().flatten().for_each(close_later);
         return Err(Errno::BADMSG);
+    }
+    if !takes(&text[..bytes]) {
+        return Err(Errno::AGAIN);
     }
     // Taking the message closes its own copies only: `files` keeps what came open. As many bytes
     // are taken, since the socket may be a stream.
@@ -173,6 +211,7 @@ fn has_message(socket: BorrowedFd) -> bool {
     let _ = sockopt::set_socket_passcred(socket, true);
     let (mut text, flags) = ([0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
     let (mut parts, mut none) = ([IoSliceMut::new(&mut text)], RecvAncillaryBuffer::default());
-    let got = retry_on_intr(|| recvmsg(socket, &mut parts, &mut none, flags));
+    let mut peek = || retry_on_intr(|| recvmsg(socket, &mut parts, &mut none, flags));
+    let got = despite_a_reset(&mut peek);
     got.is_ok_and(|got| got.flags.contains(ReturnFlags::CTRUNC))
 }

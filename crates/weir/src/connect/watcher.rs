@@ -113,7 +113,8 @@ impl Watcher {
         let make = || epoll::create(CreateFlags::CLOEXEC).map_err(std::io::Error::from);
         let epoll = ParentOnly::make(make).map_err(|cause| errno_of(&cause))?;
         let copy = passing::copy_of(epoll.here()?)?;
-        weir_sys::threads::start("weir-watcher", move || run(&copy)).map_err(|_| Errno::AGAIN)?;
+        weir_sys::threads::start("weir-watcher", move || run(&copy))
+            .map_err(|cause| errno_of(&cause))?;
         Ok(Watcher { epoll, observers: Mutex::default(), next: AtomicU64::new(0) })
     }
 
@@ -145,6 +146,12 @@ impl Watcher {
         // Another descriptor may keep the file open, and epoll would keep its entry.
         let _ = self.epoll.here().and_then(|epoll| epoll::delete(epoll, descriptor));
     }
+}
+
+/// Keeps the watcher of this process from telling anybody anything, until what this returns is dropped.
+#[cfg(test)]
+pub fn hold_up() -> impl Sized {
+    current().expect("a watcher").observers()
 }
 
 /// When observers that may not have heard are checked again: soon, then in growing intervals.

@@ -17,6 +17,10 @@
 //! process does can prevent it. Its stores are not part of this program: a copy reads bytes that
 //! are old, new, or some of each, and a reader accepts any bytes as data. A value that is checked
 //! is loaded once, by one atomic load, and the checked value is used.
+//!
+//! One case is left. Where both ends of a pipe are in this process and another process has its memory
+//! as well, what that one stores can make two threads of this process copy the same bytes
+//! (docs/contracts/pipe.md, 20).
 
 mod copy;
 mod exclusive_file;

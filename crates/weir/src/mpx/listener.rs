@@ -6,7 +6,7 @@ use super::table::ChannelTable;
 use crate::connect::acceptor::{Acceptor, Arrival};
 use crate::connect::board::welcome;
 use crate::connect::lifeline::Lifeline;
-use crate::connect::passing::turn_away;
+use crate::connect::passing::{refuse, turn_away};
 use crate::connect::site::Inbox;
 use crate::error::Result;
 use crate::memory::LinkMap;
@@ -31,7 +31,7 @@ impl PeerListener {
         inbox: &Arc<Inbox>,
         doorbell: Option<&Doorbell>,
     ) -> u32 {
-        let arrivals = self.acceptor.admit();
+        let arrivals = self.acceptor.admit(doorbell);
         let count = arrivals.len() as u32;
         arrivals.into_iter().for_each(|arrival| self.take_in(arrival, table, inbox, doorbell));
         count
@@ -66,13 +66,17 @@ impl PeerListener {
         // A peer that cannot be watched is dropped, so that it does not hold up others.
         let started = Lifeline::start(socket, inbox.clone(), number);
         let Ok(line) = started.map(Lifeline::exclusive) else { return };
+        if let Some(doorbell) = doorbell
+            && poll(&line, doorbell, number).is_err()
+        {
+            // Its bells would not be heard.
+            let why = "its owner cannot poll one more peer";
+            line.socket().into_iter().for_each(|socket| refuse(socket, why));
+            return;
+        }
         // A peer that is already gone may have sent something that is still received.
         if let Some(page) = self.page.get() {
             let _ = welcome(&line, page, number, 0);
-        }
-        if let Some(doorbell) = doorbell {
-            // Without this the peer's bells are only noticed later.
-            let _ = poll(&line, doorbell, number);
         }
         let home = table.home.clone();
         table.add_link(number, LinkEnd::new(Arc::new(map), line, home, identity));
@@ -84,8 +88,5 @@ impl PeerListener {
 
 /// Lets the bells of a link's peer ring an owner's doorbell.
 pub fn poll(line: &Lifeline, doorbell: &Doorbell, number: u32) -> Result<()> {
-    if let Some(socket) = line.socket() {
-        line.is_polled_by(doorbell.add(socket, number.into())?);
-    }
-    Ok(())
+    line.is_polled_by(doorbell, number.into())
 }

@@ -271,7 +271,8 @@ impl Multiplexer {
                 None => links().next().and_then(|link| link.other.line.socket()),
             };
             let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
-            if self.listener.is_some() {
+            if let Some(listener) = &self.listener {
+                listener.acceptor.is_polled_by(&doorbell);
                 for (number, link) in (0..).zip(&self.table.links) {
                     link.iter().try_for_each(|link| poll(&link.other.line, &doorbell, number))?;
                 }
@@ -364,9 +365,11 @@ impl Multiplexer {
         if self.table.home.side() == LinkSide::Peer {
             self.table.links.iter_mut().flatten().for_each(|link| link.other.take_messages());
         }
-        for link in doorbell.rung() {
-            if let Some(link) = self.table.link(link as u32) {
+        for at in doorbell.rung() {
+            if let Some(link) = self.table.link(at as u32) {
                 link.other.line.take_messages(true, |_, _| {});
+                // Another peer may have taken its bit off the owner's board.
+                self.table.gather_link(at as u32);
             }
         }
         self.look_at_all_in_time();
@@ -374,7 +377,12 @@ impl Multiplexer {
         self.inbox.notify();
         sleep::announce(&self.table.home.sleep().word, sleep::POLLING);
         self.table.look_away();
-        Ok(!self.is_ready()?)
+        let is_ready = self.is_ready()?;
+        if self.inbox.has_news() {
+            // More have come than are taken in at a time.
+            self.acted();
+        }
+        Ok(!is_ready)
     }
 
     /// Announces that this one and all joined ones park, and looks once more: whether there is

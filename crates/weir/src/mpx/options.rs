@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{LinkExtent, MOST_ARENA_BYTES, MOST_CHANNELS};
 use crate::park::{Timeout, Waiting};
+use crate::port::MODE_BITS;
 use weir_policy::arena::LARGEST_BYTES;
 
 /// The most peers that an mpx can have.
@@ -63,11 +64,15 @@ impl MpxOptions {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        if (1..=MOST_PEERS).contains(&self.most_peers) && self.mode & !0o777 == 0 {
+        let (peers, mode) = (self.most_peers, self.mode);
+        let (what, why) = if !(1..=MOST_PEERS).contains(&peers) {
+            ("the most peers of an mpx", format!("{peers} is out of range: 1 to {MOST_PEERS}"))
+        } else if mode & !MODE_BITS != 0 {
+            ("the mode of an mpx", format!("{mode:#o} is out of range: 0o0 to {MODE_BITS:#o}"))
+        } else {
             return Ok(());
-        }
-        let why = format!("the peers must be 1 to {MOST_PEERS}, the mode 0 to 0o777");
-        Err(Error::new(ErrorKind::Invalid, "create an mpx with", "these options", why))
+        };
+        Err(Error::new(ErrorKind::Invalid, "set", what, why))
     }
 }
 

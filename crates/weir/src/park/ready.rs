@@ -1,4 +1,4 @@
-//! Waiting for one descriptor.
+//! Waiting for descriptors.
 
 use super::futex::timespec;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,6 +18,19 @@ pub fn wait_ready(
         Ok(count) => Ok(count > 0),
         Err(Errno::INTR) => Ok(false),
         Err(cause) => Err(cause),
+    }
+}
+
+/// How long a thread rests that cannot wait for its descriptors.
+const REST: Duration = Duration::from_millis(1);
+
+/// Waits until one of these descriptors has its events, for at most `time` if given. The caller
+/// looks at all that it does, whatever ended the wait.
+pub fn wait_for_any(descriptors: &mut [PollFd], time: Option<Duration>) {
+    let asked = poll(descriptors, time.map(timespec).as_ref());
+    // poll(2) takes no more descriptors than the process may open now (RLIMIT_NOFILE).
+    if asked == Err(Errno::INVAL) {
+        std::thread::sleep(time.map_or(REST, |time| time.min(REST)));
     }
 }
 

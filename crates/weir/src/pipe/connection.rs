@@ -149,26 +149,48 @@ impl Connection {
         self.board.get().map_or(0, BoardSlot::open_writers)
     }
 
+    /// Takes all messages off the socket, as far as this process has room for them.
+    pub fn take_messages(&self) {
+        let _ = self.take_next();
+    }
+
     /// Takes all messages off the socket. Returns the next memory, if it came.
-    pub fn take_messages(&self) -> Option<ParentOnly> {
-        self.take_until(false)
+    ///
+    /// # Errors
+    /// `MFILE`: this process has no room for it. It stays in the socket.
+    pub fn take_next(&self) -> rustix::io::Result<Option<ParentOnly>> {
+        self.take_until(false, || true)
     }
 
     /// Takes messages up to the first doorbell, so that another one keeps the socket readable.
-    pub fn take_bell(&self) -> Option<ParentOnly> {
-        self.take_until(true)
+    pub fn take_bell(&self) {
+        let _ = self.take_until(true, || true);
     }
 
-    fn take_until(&self, to_the_bell: bool) -> Option<ParentOnly> {
+    /// As [`Connection::take_bell`], up to the next memory if this end does not `go_on` there yet.
+    /// Returns the next memory, if it was taken.
+    pub fn take_bell_or_next(&self, goes_on: impl FnMut() -> bool) -> Option<ParentOnly> {
+        self.take_until(true, goes_on).ok()?
+    }
+
+    fn take_until(
+        &self,
+        to_the_bell: bool,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> rustix::io::Result<Option<ParentOnly>> {
         let mut moved = None;
-        self.lifeline.take_messages(to_the_bell, |text, memory| {
+        let takes = |text: &[u8]| text != MOVED || goes_on();
+        let taken = self.lifeline.take_messages_if(to_the_bell, takes, |text, memory| {
             if text == MOVED {
                 moved = Some(memory);
             } else if let Some(board) = BoardSlot::open(text, &memory) {
                 let _ = self.board.set(board);
             }
         });
-        moved
+        match taken {
+            Err(cause) if moved.is_none() => Err(cause),
+            _ => Ok(moved),
+        }
     }
 
     /// Sends the memory that follows this one.

@@ -99,7 +99,8 @@ impl DuplexHandle {
     /// Receives a handle from a connected unix socket.
     ///
     /// # Errors
-    /// Those of recvmsg(2); the message is not the handle of a channel.
+    /// Those of recvmsg(2); the message is not the handle of a channel. [`ErrorKind::Closed`]: the
+    /// other side has closed the socket or died.
     pub fn receive(over: impl AsFd) -> Result<DuplexHandle> {
         let (writer, reader) = Handle::receive_both(over.as_fd())?;
         Ok(DuplexHandle { writer, reader })

@@ -25,7 +25,7 @@ pub trait Ring: Sized + Debug + Send {
     /// Records the position, before the end is handed on or closed.
     fn leave(&mut self, _: &Map) {}
 
-    /// Whether a reader has taken all from this memory, and the pipe goes on in the next one.
+    /// Whether a reader has taken all from this memory, and may go on in the next one if that came.
     fn has_drained(&mut self, _: &Map) -> bool {
         false
     }

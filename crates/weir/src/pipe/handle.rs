@@ -57,8 +57,24 @@ impl Half {
     }
 }
 
+/// The error of who opens an end of this role with a handle of the other one.
+fn other_role(role: Role) -> Error {
+    let (object, why) = match role {
+        Role::Writer => ("a writer", "the handle is a reader's"),
+        Role::Reader => ("a reader", "the handle is a writer's"),
+    };
+    Error::new(ErrorKind::Invalid, "open", object, why)
+}
+
 fn no_channel(kind: ErrorKind, operation: &'static str) -> Error {
     Error::new(kind, operation, "a channel", "it is not a writer and a reader")
+}
+
+/// Fails if there was no message, but the end of the socket.
+fn check_came(what: &'static str, count: usize) -> Result<()> {
+    let why = "the other side has closed the socket or died";
+    let ended = || Error::new(ErrorKind::Closed, "receive", what, why);
+    (count > 0).then_some(()).ok_or_else(ended)
 }
 
 pub(crate) fn forked_meanwhile() -> Error {
@@ -155,11 +171,13 @@ impl Handle {
     /// Receives a handle from a connected unix socket.
     ///
     /// # Errors
-    /// Those of recvmsg(2); the message is not a handle.
+    /// Those of recvmsg(2); the message is not a handle. [`ErrorKind::Closed`]: the other side has
+    /// closed the socket or died.
     pub fn receive(over: impl AsFd) -> Result<Handle> {
         let mut text = [0; 32];
         let (count, files) = passing::receive_all(over.as_fd(), &mut text)
             .map_err(|cause| Error::os("receive", "a handle", cause))?;
+        check_came("a handle", count)?;
         let why = "the message is not a handle";
         let refused = || Error::new(ErrorKind::Corrupt, "receive", "a handle", why);
         let role = match &text[..count] {
@@ -189,6 +207,7 @@ impl Handle {
         let mut text = [0; 32];
         let (count, files) = passing::receive_all(over, &mut text)
             .map_err(|cause| Error::os("receive", "a channel", cause))?;
+        check_came("a channel", count)?;
         match files {
             [Some(to), Some(there), Some(from), Some(back)] if &text[..count] == CHANNEL => {
                 Ok((Handle::writer(to, there), Handle::reader(from, back)))
@@ -199,17 +218,20 @@ impl Handle {
 
     /// Takes the descriptors away from forked children, and maps the memory.
     pub(crate) fn open_as(self, role: Role, kind: u32) -> Result<(Half, Arc<Map>)> {
-        if self.role != role {
-            let (object, why) = match role {
-                Role::Writer => ("a writer", "the handle is a reader's"),
-                Role::Reader => ("a reader", "the handle is a writer's"),
-            };
-            return Err(Error::new(ErrorKind::Invalid, "open", object, why));
-        }
         let keep = |file| ParentOnly::new(file).map_err(|cause| Error::os("keep", "an end", cause));
         let half = Half { memory: keep(self.memory)?, socket: keep(self.socket)? };
-        let map = open_kind(&half.memory, kind)?;
-        map.populate();
-        Ok((half, map))
+        let is_right = if self.role == role { Ok(()) } else { Err(other_role(role)) };
+        match is_right.and_then(|()| open_kind(&half.memory, kind)) {
+            Ok(map) => {
+                map.populate();
+                Ok((half, map))
+            }
+            Err(error) => {
+                // They may be anything, and slow to close.
+                passing::close_shared_later(half.memory);
+                passing::close_shared_later(half.socket);
+                Err(error)
+            }
+        }
     }
 }

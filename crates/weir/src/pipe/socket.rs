@@ -17,7 +17,7 @@ use crate::pipe::storage::{copy_of, make_memory};
 use crate::pipe::stream::{Reader, Writer};
 use rustix::fs::Mode;
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_ring::layout::{self, SleepLine};
@@ -54,7 +54,8 @@ pub struct Listener {
     inbox: Arc<Inbox>,
     /// The place where it sleeps: in private memory.
     site: Arc<SleepLine>,
-    path: PathBuf,
+    /// What errors name.
+    object: Arc<str>,
     epoch: u32,
 }
 
@@ -72,7 +73,7 @@ struct AcceptQueue {
 impl AcceptQueue {
     fn take(&mut self, inbox: &Inbox) -> Option<Arrival> {
         if !self.is_watched && (inbox.take().notified || self.acceptor.is_busy()) {
-            self.arrived.extend(self.acceptor.admit());
+            self.arrived.extend(self.acceptor.admit(None));
         }
         self.arrived.pop_front()
     }
@@ -124,15 +125,16 @@ impl Listener {
     /// [`ErrorKind::Taken`]: another process listens there, or another file has the name. The
     /// directory cannot be written.
     pub fn bind(path: impl AsRef<Path>) -> Result<Listener> {
-        let path = path.as_ref().to_owned();
+        let path = path.as_ref();
         let site = Arc::new(SleepLine::default());
         let inbox = Inbox::new(site.clone());
         let owner = Mode::RUSR | Mode::WUSR;
-        let acceptor = Acceptor::new(&LISTEN, &path, owner, HELLO, &inbox)?.with_words();
+        let acceptor = Acceptor::new(&LISTEN, path, owner, HELLO, &inbox)?.with_words();
         let (arrived, halves, is_watched) = (VecDeque::new(), Vec::new(), false);
         let pending = Mutex::new(AcceptQueue { acceptor, arrived, halves, is_watched });
-        let awake = Condvar::new();
-        Ok(Listener { pending, awake, inbox, site, path, epoch: forks::epoch() })
+        let (awake, epoch) = (Condvar::new(), forks::epoch());
+        let object = format!("a connection at {}", path.display()).into();
+        Ok(Listener { pending, awake, inbox, site, object, epoch })
     }
 
     /// Waits for the next connection, as long as it takes, and returns its end: a [`Reader`] for
@@ -168,7 +170,7 @@ impl Listener {
     }
 
     fn error(&self, kind: ErrorKind, why: &'static str) -> Error {
-        Error::new(kind, "accept", format!("a connection at {}", self.path.display()), why)
+        Error::new(kind, "accept", &self.object, why)
     }
 
     fn check_here(&self) -> Result<()> {

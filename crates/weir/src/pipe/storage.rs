@@ -80,14 +80,14 @@ pub fn copy_of(file: &ParentOnly) -> Result<ParentOnly> {
     file.here().and_then(passing::copy_of).map_err(|cause| Error::os("copy", "memory", cause))
 }
 
-/// Publishes the sizes for `weir stat` and `weir tune`.
+/// Publishes the sizes for `weir stat` and `weir tune`, as one more change.
 pub fn say_shape(header: &PipeHeader, shape: PipeShape) {
     let tuning = &header.tuning;
     tuning.capacity_bytes.store(shape.capacity_bytes(), Ordering::Relaxed);
     tuning.segment_bytes.store(shape.segment_bytes(), Ordering::Relaxed);
     tuning.atomic_bytes.store(shape.atomic_bytes(), Ordering::Relaxed);
     // Release: pairs with the Acquire in `Tuning::take_up`.
-    tuning.change.store(1, Ordering::Release);
+    tuning.change.fetch_add(1, Ordering::Release);
 }
 
 /// The error of an end that found an impossible value in its memory.

@@ -3,8 +3,8 @@
 use super::core::{Core, TransferJob};
 use crate::error::{Error, Result};
 use crate::memory::{Failure, FrameLoan, FrameTransfers};
-use crate::park::futex;
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::park::ready::wait_for_any;
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use std::sync::Arc;
 use weir_policy::pool::PoolEvent;
@@ -95,8 +95,7 @@ fn wait(core: &Core, transfers: &FrameTransfers, deadline: Option<std::time::Dur
         PollFd::from_borrowed_fd(completions, PollFlags::IN),
         PollFd::from_borrowed_fd(kicked, PollFlags::IN),
     ];
-    let time = deadline.map(futex::timespec);
-    let _ = poll(&mut descriptors, time.as_ref());
+    wait_for_any(&mut descriptors, deadline);
     if descriptors[1].revents().contains(PollFlags::IN) {
         bell::clear(kicked);
     }

@@ -2,13 +2,15 @@
 
 use super::rings::Rings;
 use super::{CREATE, Port, PortOptions, PortWriter, PortWriterOptions};
-use crate::connect::passing;
+use crate::connect::{name, passing};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::io::FdFlags;
 
 /// The text of a message that brings a handle.
 const PORT: &[u8] = b"weir-port-handle";
+/// What errors call a handle.
+const HANDLE: &str = "the handle of a port";
 
 /// A way to a port without a name, made by [`Port::unnamed`]: two descriptors, of which any number of
 /// writers can be opened. Forked children inherit it, and executed programs do after
@@ -82,7 +84,8 @@ impl PortHandle {
     /// Receives a handle from a connected unix socket.
     ///
     /// # Errors
-    /// Those of recvmsg(2); the message is not a port's handle.
+    /// [`ErrorKind::Closed`]: the other side has closed the socket. [`ErrorKind::Corrupt`]: the message
+    /// is not a port's handle. Those of recvmsg(2).
     pub fn receive(over: impl AsFd) -> Result<PortHandle> {
         let mut text = [0; 32];
         let (count, files) = passing::receive_all(over.as_fd(), &mut text)
@@ -90,15 +93,18 @@ impl PortHandle {
         match files {
             [Some(way), Some(alive)] if &text[..count] == PORT => Ok(PortHandle { way, alive }),
             _ => {
-                let why = "the message is not a port's handle";
-                Err(Error::new(ErrorKind::Corrupt, "receive", "a port", why))
+                let (kind, why) = match count {
+                    0 => (ErrorKind::Closed, "the other side has closed the socket"),
+                    _ => (ErrorKind::Corrupt, "the message is another one"),
+                };
+                Err(Error::new(kind, "receive", HANDLE, why))
             }
         }
     }
 }
 
 fn failed(operation: &'static str, cause: impl Into<std::io::Error>) -> Error {
-    Error::os(operation, "the handle of a port", cause.into())
+    Error::os(operation, HANDLE, cause.into())
 }
 
 impl Port {
@@ -124,6 +130,6 @@ impl PortWriter {
     /// Those of [`PortWriter::connect`].
     pub fn open(handle: &PortHandle, options: &PortWriterOptions) -> Result<PortWriter> {
         let path = format!("/proc/self/fd/{}", handle.way.as_raw_fd());
-        PortWriter::connect_to(path.into(), options)
+        PortWriter::connect_by(path.as_ref(), name::SHOWN.into(), options)
     }
 }

@@ -28,6 +28,7 @@ pub use crate::connect::peer::{Ending, Identity};
 pub use elastic::ElasticPort;
 pub use handle::PortHandle;
 pub use lent::Lent;
+pub(crate) use options::MODE_BITS;
 pub use options::{PortOptions, PortWriterOptions};
 pub use reader::Port;
 pub(crate) use watched::Bell;
@@ -238,7 +239,7 @@ const LIST: Subject = Subject { operation: "list", noun: "ports in" };
 const REMOVE: Subject = Subject { operation: "remove", noun: "port" };
 
 impl PortName {
-    /// Lists the ports in a directory, sorted by name. Without a directory it lists the one that
+    /// Lists the ports in a directory, sorted by name. Other names, as of an mpx, are left out. Without a directory it lists the one that
     /// holds names without a `/`.
     ///
     /// ```
@@ -264,7 +265,7 @@ impl PortName {
                 continue;
             }
             let path = path.with_extension("");
-            let reader = match name::state(&path) {
+            let reader = match name::state_of_port(&path) {
                 Some(name::NameState::Held(holder)) => Some(holder.pid().unwrap_or_default()),
                 Some(name::NameState::Stale) => None,
                 None => continue,

@@ -15,7 +15,7 @@ const MESSAGE_BYTES: u64 = 16 << 20;
 /// The default limit of the bytes of unfinished messages, of all writers together.
 const UNFINISHED_BYTES: u64 = 64 << 20;
 /// The bits that the mode of a socket may have.
-const MODE_BITS: u32 = 0o777;
+pub const MODE_BITS: u32 = 0o777;
 /// The default limit of writers.
 const WRITERS: u32 = 1024;
 

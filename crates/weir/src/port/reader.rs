@@ -201,7 +201,8 @@ impl Port {
         let served = slot.serve(most, limits, counts, |sequence, bytes, lies| {
             let event = Event::Message { bytes };
             show(Received { writer, identity, sequence, event }, buffer, Some(lies))
-        })?;
+        });
+        let served = served.map_err(|error| self.rings.explain(error))?;
         if served > 0 {
             self.rings.choice.account_for(place)?;
             self.rings.acted();

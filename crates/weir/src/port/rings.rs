@@ -119,6 +119,12 @@ impl Rings {
         Error::new(kind, READ.operation, &self.object, why)
     }
 
+    /// Turns an error of a writer's ring into one of the port.
+    #[cold]
+    pub fn explain(&self, error: Error) -> Error {
+        error.of(READ.operation, &self.object)
+    }
+
     /// Finds the next writer for a call that may already have looked at others in vain.
     #[inline]
     pub fn next_of(&mut self, effort: &mut Effort) -> Result<u32> {
@@ -185,7 +191,7 @@ impl Rings {
             self.choice.warm_backlogs()?;
         }
         if news.notified || self.acceptor.is_busy() {
-            for arrival in self.acceptor.admit() {
+            for arrival in self.acceptor.admit(self.doorbell.as_ref()) {
                 is_news |= self.choice.let_in(arrival, &self.options, self.doorbell.as_ref());
             }
         }
@@ -277,6 +283,10 @@ impl Rings {
         if self.is_over()? {
             return Err(self.ended());
         }
+        if self.choice.inbox().has_news() {
+            // More have come than are let in at a time.
+            self.acted();
+        }
         Err(self.error(ErrorKind::WouldBlock, "it is empty"))
     }
 
@@ -328,6 +338,7 @@ impl Rings {
                 slot.is_polled_by(&doorbell)?;
             }
             self.handles.as_ref().map_or(Ok(()), |handles| handles.is_polled_by(&doorbell))?;
+            self.acceptor.is_polled_by(&doorbell);
             self.doorbell = Some(doorbell);
         }
         match &self.doorbell {

@@ -385,17 +385,14 @@ impl WriterSlot {
     /// Makes the writer's bells ring this doorbell.
     pub fn is_polled_by(&mut self, doorbell: &Doorbell) -> Result<()> {
         let (end, _) = self.reader.parts()?;
-        if let Some(socket) = end.life.socket() {
-            end.life.is_polled_by(doorbell.add(socket, self.id.slot.into())?);
-        }
-        Ok(())
+        end.life.is_polled_by(doorbell, self.id.slot.into())
     }
 
     /// Ends that its connection makes this doorbell ring, if the writer is gone.
     pub fn leaves(&mut self, doorbell: &Doorbell) -> Result<()> {
         let (end, _) = self.reader.parts()?;
-        if let Some(socket) = end.life.socket().filter(|_| end.life.is_dead()) {
-            doorbell.remove(socket);
+        if end.life.is_dead() {
+            end.life.leaves(doorbell);
         }
         Ok(())
     }

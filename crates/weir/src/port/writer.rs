@@ -62,24 +62,29 @@ impl PortWriter {
     /// the kernel.
     pub fn connect(name: impl AsRef<Path>, options: &PortWriterOptions) -> Result<PortWriter> {
         let path = name::resolve(&CONNECT, name.as_ref())?;
-        PortWriter::connect_to(path, options)
+        PortWriter::connect_by(&path.clone(), path, options)
     }
 
-    /// Connects to the listening socket at a path.
-    pub(super) fn connect_to(path: PathBuf, options: &PortWriterOptions) -> Result<PortWriter> {
+    /// Connects to the listening socket to which a path leads. `path` is what the port is called.
+    pub(super) fn connect_by(
+        way: &Path,
+        path: PathBuf,
+        options: &PortWriterOptions,
+    ) -> Result<PortWriter> {
         let resolved = options.resolve()?;
         let until = wait_until(options.connect_timeout);
         // Made before the connection, so that the reader need not wait for it.
         let (file, map) = make_memory(MESSAGE, &resolved)?;
         let copy = copy_of(&file)?;
-        let socket = hand_over(&CONNECT, &path, until, HELLO, &copy)?;
+        let socket = hand_over(&CONNECT, way, until, HELLO, &copy)
+            .map_err(|error| error.of(CONNECT.operation, CONNECT.object(&path)))?;
         drop(copy);
         let wait = |over| wait_ready(over, PollFlags::IN, Some(ANSWER_TIME));
         let heard = socket.get().is_some_and(|over| wait(over).is_ok_and(|heard| heard));
         let connection = Connection::of_port_writer(socket, &map)?;
         let end = End::new(Some(file), map, connection, &resolved)?;
         let account = end.account_line();
-        name::publish_socket_id(&path, &account.port_device, &account.port_inode);
+        name::publish_socket_id(way, &account.port_device, &account.port_inode);
         if heard {
             end.life.take_messages();
         }

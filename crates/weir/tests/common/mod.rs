@@ -2,7 +2,10 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -163,8 +166,21 @@ pub fn pool_soon_full() -> Result<(tempfile::TempDir, Pool), String> {
 
 /// From here on these calls of this thread get this answer.
 pub fn answer(calls: &[i64], answer: SeccompAction) {
+    answer_some(calls.iter().map(|call| (*call, Vec::new())), answer);
+}
+
+/// Lets this thread add nothing to an epoll any more.
+pub fn add_nothing_to(epoll: i32) {
+    let condition =
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, epoll as u64);
+    let rule = SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule");
+    let no_room = SeccompAction::Errno(libc::ENOSPC as u32);
+    answer_some([(libc::SYS_epoll_ctl, vec![rule])], no_room);
+}
+
+fn answer_some(calls: impl IntoIterator<Item = (i64, Vec<SeccompRule>)>, answer: SeccompAction) {
     let filter = SeccompFilter::new(
-        calls.iter().map(|call| (*call, Vec::new())).collect(),
+        calls.into_iter().collect(),
         SeccompAction::Allow,
         answer,
         std::env::consts::ARCH.try_into().expect("an architecture"),

@@ -6,8 +6,8 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
-    sendmsg, socket_with,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
+    connect, recvmsg, sendmsg, socket_with,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -27,6 +27,21 @@ pub fn try_dial(name: &Path) -> rustix::io::Result<OwnedFd> {
 /// Connects if somebody listens.
 pub fn dial(name: &Path) -> OwnedFd {
     try_dial(name).expect("connected")
+}
+
+/// Listens at a path.
+pub fn listen(path: &Path) -> OwnedFd {
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .expect("a socket");
+    bind(&socket, &SocketAddrUnix::new(path).expect("short")).expect("bound");
+    rustix::net::listen(&socket, 1).expect("it listens");
+    socket
+}
+
+/// Accepts who has connected.
+pub fn accept(listens: &OwnedFd) -> OwnedFd {
+    accept_with(listens, SocketFlags::CLOEXEC).expect("accepted")
 }
 
 /// Sends a message with descriptors.

@@ -44,13 +44,17 @@ impl Words {
     /// Hands a ring over, and does not wait. The ring is mapped here first, because later nobody
     /// can map it.
     pub fn connect(name: &Path, ring_bytes: u64) -> Words {
+        Words::over(dial(name), ring_bytes)
+    }
+
+    /// Hands a ring over by a connection that was made before.
+    pub fn over(socket: OwnedFd, ring_bytes: u64) -> Words {
         let options = Options::new().capacity_bytes(ring_bytes);
         let (writer, _reader) = Handle::record_pair(&options).expect("a pipe");
         let (ring, _) = writer.into_descriptors();
         // A ring of a port, by the kind its header says.
         rustix::io::pwrite(&ring, &3_u32.to_le_bytes(), 12).expect("written");
         let mapped = words_of(&ring);
-        let socket = dial(name);
         send(socket.as_fd(), b"weir-port", &[ring.as_fd()]);
         Words { ring, mapped, socket, board: None, ring_bytes, written: 0 }
     }

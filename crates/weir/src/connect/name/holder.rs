@@ -12,6 +12,8 @@ use weir_sys::proc::Stat;
 
 /// The beginning of a lock file.
 const MARK: &str = "weir ";
+/// What a name may be for, in a lock file. Without a word it is for a port.
+const PORT: &str = "port";
 
 /// The inodes of namespaces; 0 if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +36,19 @@ pub struct NameHolder {
     pid: i32,
     started_ticks: u64,
     namespaces: Namespaces,
+    is_port: bool,
 }
 
 impl NameHolder {
     fn own() -> NameHolder {
         let started_ticks = Stat::own().map_or(0, |stat| stat.started_ticks);
         let pid = std::process::id() as i32;
-        NameHolder { pid, started_ticks, namespaces: Namespaces::own() }
+        NameHolder { pid, started_ticks, namespaces: Namespaces::own(), is_port: true }
+    }
+
+    /// Whether it has the name for a port, as far as the file says.
+    pub fn is_port(&self) -> bool {
+        self.is_port
     }
 
     /// Its pid, if this process is in the same pid namespace.
@@ -88,13 +96,16 @@ impl NameHolder {
         let (pid, started_ticks) = (next().ok_or(())?, next().ok_or(())?);
         let namespaces =
             Namespaces { pid: next().unwrap_or_default(), time: next().unwrap_or_default() };
-        Ok(Some(NameHolder { pid: i32::try_from(pid).map_err(drop)?, started_ticks, namespaces }))
+        let is_port = words.next().is_none_or(|noun| noun == PORT);
+        let pid = i32::try_from(pid).map_err(drop)?;
+        Ok(Some(NameHolder { pid, started_ticks, namespaces, is_port }))
     }
 
-    /// Records this process in a lock file.
-    pub fn record_own(lock: BorrowedFd) -> rustix::io::Result<()> {
-        let NameHolder { pid, started_ticks, namespaces } = NameHolder::own();
-        let text = format!("{MARK}{pid} {started_ticks} {} {}\n", namespaces.pid, namespaces.time);
+    /// Records this process in a lock file, and what it has the name for.
+    pub fn record_own(lock: BorrowedFd, noun: &str) -> rustix::io::Result<()> {
+        let NameHolder { pid, started_ticks, namespaces, .. } = NameHolder::own();
+        let Namespaces { pid: of_pid, time } = namespaces;
+        let text = format!("{MARK}{pid} {started_ticks} {of_pid} {time} {noun}\n");
         if !weir_sys::may_reach(text.len() as u64) {
             return Err(Errno::FBIG);
         }

@@ -11,6 +11,7 @@ mod unnamed;
 
 pub use holder::NameHolder;
 pub use place::directory;
+pub use unnamed::SHOWN;
 
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::errno_of;
@@ -196,7 +197,7 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
     for tried in 0..TRIES {
         let how = LOCK_FLAGS | OFlags::RDWR | OFlags::CREATE | OFlags::NOCTTY;
         let file = open(&beside, how, Mode::RUSR | Mode::WUSR).map_err(|cause| match cause {
-            Errno::LOOP | Errno::ISDIR => foreign_lock(what, path),
+            Errno::LOOP | Errno::ISDIR | Errno::NXIO => foreign_lock(what, path),
             cause => failed(cause),
         })?;
         let lock = file.here().map_err(failed)?;
@@ -204,7 +205,7 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
         if rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             // The locked file may have been removed or replaced meanwhile.
             if is_at(lock, &beside) {
-                NameHolder::record_own(lock).map_err(failed)?;
+                NameHolder::record_own(lock, what.noun).map_err(failed)?;
                 let before = match holder {
                     _ if is_orphaned => Before::Parent,
                     Some(_) => Before::Holder,
@@ -366,11 +367,15 @@ pub enum NameState {
     Stale,
 }
 
-/// The state of a name; `None` if there is no such name.
-pub fn state(path: &Path) -> Option<NameState> {
+/// The state of the name of a port; `None` if there is no such name, or it is that of something else.
+pub fn state_of_port(path: &Path) -> Option<NameState> {
+    state_if(path, NameHolder::is_port)
+}
+
+fn state_if(path: &Path, is_right: fn(&NameHolder) -> bool) -> Option<NameState> {
     let file = open(&lock_path(path), LOCK_FLAGS, Mode::empty()).ok()?;
     let lock = file.here().ok()?;
-    let holder = NameHolder::read(lock).ok()??;
+    let holder = NameHolder::read(lock).ok()?.filter(is_right)?;
     // The lock is tested only where nothing else can tell: a reader that takes the name at this
     // moment has to try again.
     Some(if holder.lives(|| is_locked(lock)) { NameState::Held(holder) } else { NameState::Stale })
@@ -378,7 +383,7 @@ pub fn state(path: &Path) -> Option<NameState> {
 
 /// Removes the files that a dead reader has left.
 pub fn remove(what: &Subject, path: &Path) -> Result<()> {
-    match state(path) {
+    match state_if(path, |_| true) {
         Some(NameState::Stale) => {}
         Some(NameState::Held(holder)) => {
             let why = format!("{} is its reader", holder.describe());

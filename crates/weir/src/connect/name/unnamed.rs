@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Tries for a name that no other socket has.
 const TRIES: u64 = 64;
 /// What errors call a socket without a name.
-const SHOWN: &str = "(unnamed)";
+pub const SHOWN: &str = "(unnamed)";
 
 impl BoundName {
     /// Listens without a name. Whoever holds the descriptor that is returned can connect by its path

@@ -124,7 +124,7 @@ const LOOK: Subject = Subject { operation: "look at", noun: "port" };
 /// user may look at.
 pub fn port(name: impl AsRef<Path>) -> Result<PortStat> {
     let path = name::resolve(&LOOK, name.as_ref())?;
-    let reader = match name::state(&path) {
+    let reader = match name::state_of_port(&path) {
         Some(NameState::Held(holder)) => holder.pid().unwrap_or_default(),
         Some(NameState::Stale) => {
             return Ok(PortStat { path, reader: None, account: None, writers: Vec::new() });

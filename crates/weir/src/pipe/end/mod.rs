@@ -1,5 +1,6 @@
 //! What both ends of both kinds of pipe share: the memory, the lifeline, waiting and waking.
 
+use crate::connect::passing::close_shared_later;
 use crate::error::{Error, ErrorKind, Result, Text};
 use crate::memory::{Map, MapHere};
 use crate::park::doorbell::Doorbell;
@@ -87,8 +88,18 @@ pub fn account_taken(map: MapHere<'_>, records: u32, bytes: usize) -> bool {
 impl End {
     /// Makes an end of both its halves, which were made or checked.
     pub(crate) fn of(half: Half, map: Arc<Map>, role: Role, resolved: &Resolved) -> Result<End> {
-        let life = Connection::new(half.socket, role, &map)?;
-        End::new(Some(half.memory), map, life, resolved)
+        let Half { memory, socket } = half;
+        // Claimed first: the socket may be that of the end that is open.
+        match ClaimedFile::new(memory, role) {
+            Ok(file) => {
+                let life = Connection::new(socket, role, &map)?;
+                Ok(End::over(Some(file), map, life, resolved))
+            }
+            Err(error) => {
+                close_shared_later(socket);
+                Err(error)
+            }
+        }
     }
 
     /// Opens an end over memory that came from another process, or ends the connection with it.
@@ -107,12 +118,22 @@ impl End {
         life: Connection,
         resolved: &Resolved,
     ) -> Result<End> {
+        let file = file.map(|file| ClaimedFile::new(file, life.role())).transpose()?;
+        Ok(End::over(file, map, life, resolved))
+    }
+
+    fn over(
+        file: Option<ClaimedFile>,
+        map: Arc<Map>,
+        life: Connection,
+        resolved: &Resolved,
+    ) -> End {
         let mut end = End {
             shape: resolved.shape,
             head_start: HeadStart::new(resolved.waiting, resolved.levers.backoff_ns),
             dirtying: Dirtying::new(resolved.dirties),
             role: life.role(),
-            file: file.map(|file| ClaimedFile::new(file, life.role())).transpose()?,
+            file,
             spinner: Spinner::new(resolved.waiting, resolved.levers.wake_ns),
             fences: Fences::default(),
             tuning: Tuning::new(resolved),
@@ -125,7 +146,7 @@ impl End {
             life,
         };
         end.introduce();
-        Ok(end)
+        end
     }
 
     /// Publishes what the other end and `weir stat` look for in a memory.
@@ -410,9 +431,15 @@ impl End {
     /// Arms the doorbell, if the end is polled, after a `try_` call found nothing. The caller looks
     /// once more after this.
     pub fn arm(&mut self) {
+        self.arm_and(|_| true);
+    }
+
+    /// As [`End::arm`], for an end that `goes_on` in the next memory, if that has come. Otherwise
+    /// the memory stays in the socket, and goes with that to another process.
+    pub fn arm_and(&mut self, mut goes_on: impl FnMut(&Map) -> bool) {
         let Some(doorbell) = &self.doorbell else { return };
         doorbell.clear();
-        if let Some(file) = self.life.take_bell() {
+        if let Some(file) = self.life.take_bell_or_next(|| goes_on(&self.map)) {
             self.arrived = Some(file);
         }
         self.announce(sleep::POLLING);
@@ -442,7 +469,9 @@ impl End {
         self.check_here()?;
         if self.doorbell.is_none() {
             let socket = self.life.socket().ok_or_else(|| self.elsewhere())?;
-            self.doorbell = Some(Doorbell::new(socket)?);
+            let doorbell = Doorbell::new(socket)?;
+            self.life.its_end_rings(&doorbell)?;
+            self.doorbell = Some(doorbell);
         }
         self.doorbell.as_ref().map(AsFd::as_fd).ok_or_else(|| self.elsewhere())
     }

@@ -14,7 +14,21 @@ impl End {
     /// Moves to the memory that follows this one, which the writer has announced. `resume` makes
     /// the ring that goes on there. If that fails, the end stays where it is.
     pub fn follow<R>(&mut self, resume: impl FnOnce(&Map) -> Result<R>) -> Result<R> {
-        let file = self.arrived.take().or_else(|| self.life.take_messages());
+        let followed = self.try_to_follow(resume);
+        if followed.is_err() {
+            // The message is taken that made the descriptor readable, and the next call may
+            // succeed.
+            self.acted();
+        }
+        followed
+    }
+
+    fn try_to_follow<R>(&mut self, resume: impl FnOnce(&Map) -> Result<R>) -> Result<R> {
+        let failed = |cause| Error::os("read from", "the pipe", cause);
+        let file = match self.arrived.take() {
+            Some(file) => Some(file),
+            None => self.life.take_next().map_err(failed)?,
+        };
         let file = file.ok_or_else(|| match self.life.is_broken() {
             true => not_next("its new memory is not a file that can be sealed"),
             false => not_next("its new memory did not come"),

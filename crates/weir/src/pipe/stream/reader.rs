@@ -49,6 +49,12 @@ fn look(ring: &mut StreamReader, map: &impl RingMemory) -> Result<bool> {
     Ok(there > 0 || has_moved(map.header()))
 }
 
+/// Arms the doorbell. The next memory comes after the last bytes of this one: while there are some,
+/// the reader does not go on there.
+fn arm(end: &mut End, ring: &mut StreamReader) {
+    end.arm_and(|map| !matches!(ring.available(map, 1), Ok(1..)));
+}
+
 impl Endpoint<StreamReader> {
     /// Reads what is there, waiting for at least one byte as long as it takes. Returns how many
     /// bytes it read, 0 once the writer is gone and everything is read.
@@ -130,7 +136,7 @@ impl Endpoint<StreamReader> {
                 continue;
             }
             if until == Until::Now {
-                end.arm();
+                arm(end, ring);
                 let gone = end.is_gone();
                 // Looked at after `is_gone`: what the writer wrote before it went counts.
                 if look(ring, &*end.map)? {
@@ -183,8 +189,7 @@ impl Ring for StreamReader {
     }
 
     fn has_drained(&mut self, map: &Map) -> bool {
-        // Looked at after the announcement: the last bytes came before it.
-        has_moved(map.header()) && self.available(map, 1) == Ok(0)
+        self.available(map, 1) == Ok(0)
     }
 
     fn is_ready(&mut self, end: &End, _: u64) -> Result<bool> {
@@ -195,5 +200,46 @@ impl Ring for StreamReader {
 impl io::Read for Endpoint<StreamReader> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(Reader::read(self, buffer)?)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::pipe::options::Options;
+
+    /// A reader in poll that had found nothing took the pipe's next memory off its socket, although
+    /// bytes had come meanwhile, or its writer had not announced it yet. Handed on then, it left
+    /// that memory behind, with all that was in it.
+    #[test]
+    fn a_reader_in_poll_is_handed_on_with_what_comes_next() {
+        for bytes in [0, 100] {
+            let small = Options::new().capacity_bytes(4096);
+            let (mut writer, mut reader) = crate::pipe(&small).expect("made");
+            reader.poll_descriptor().expect("made");
+            writer.write(&vec![1; bytes]).expect("written");
+            writer.resize(65_536).expect("resized");
+            // As it was before the last step of that.
+            let map = reader.end.map.clone();
+            let number = map.header().writer.moved.swap(0, Ordering::Relaxed);
+            // The end of a call that has found nothing.
+            arm(&mut reader.end, &mut reader.ring);
+            writer.write(&[2; 200]).expect("written");
+            let (mut came, mut buffer) = (Vec::new(), [0; 64]);
+            if bytes > 0 {
+                map.header().writer.moved.store(number, Ordering::Relaxed);
+                let count = reader.read(&mut buffer[..10]).expect("read");
+                came.extend_from_slice(&buffer[..count]);
+            }
+            let handle = reader.into_handle().expect("handed on");
+            map.header().writer.moved.store(number, Ordering::Relaxed);
+            let mut reader = Reader::open(handle).expect("opened");
+            while came.len() < bytes + 200 {
+                let count = reader.read(&mut buffer).expect("it is there");
+                came.extend_from_slice(&buffer[..count]);
+            }
+            assert_eq!(came, [vec![1; bytes], vec![2; 200]].concat());
+            assert_eq!(reader.account().expect("here").bytes, bytes as u64 + 200);
+        }
     }
 }

@@ -37,8 +37,9 @@ impl Endpoint<StreamWriter> {
     /// Writes all of `bytes`, waiting for room as long as it takes. Returns their number.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`]: the reader has closed or died; [`Error::written_bytes`] tells how
-    /// many bytes were published before.
+    /// [`ErrorKind::Closed`]: the reader has closed or died. [`ErrorKind::Os`]: the reader is
+    /// elastic, and can neither spill nor take more; this is told once. [`ErrorKind::Corrupt`].
+    /// After any of them [`Error::written_bytes`] tells how many bytes were published before.
     pub fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.write_until(bytes, Until::Ever)
     }
@@ -146,6 +147,7 @@ impl Endpoint<StreamWriter> {
                 let room = ring.room(map, wanted).map_err(fail)? >= wanted;
                 Ok(room || told.has_new_one(map.header()))
             };
+            end.header().writer_sleep.wanted.store(wanted, Ordering::Relaxed);
             if until == Until::Now {
                 end.arm();
                 if look(&end.map)? || end.is_gone() {
@@ -153,7 +155,6 @@ impl Endpoint<StreamWriter> {
                 }
                 return Ok(0);
             }
-            end.header().writer_sleep.wanted.store(wanted, Ordering::Relaxed);
             match end.sleep(until, &mut look)? {
                 WaitOutcome::TimedOut => return Ok(0),
                 WaitOutcome::Ready | WaitOutcome::Gone => {}

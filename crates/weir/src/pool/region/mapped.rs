@@ -10,7 +10,8 @@ use crate::memory::{
     ExclusiveFile, FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
     page_bytes,
 };
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::park::ready::wait_for_any;
+use rustix::event::{PollFd, PollFlags};
 use rustix::mm::Advice as KernelAdvice;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ops::{Deref, DerefMut};
@@ -307,7 +308,7 @@ fn wait(shared: &Shared, kick: &Kick) -> bool {
     };
     let mut descriptors =
         [faults, bell].map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
-    let _ = poll(&mut descriptors, None);
+    wait_for_any(&mut descriptors, None);
     !kick.stops()
 }
 

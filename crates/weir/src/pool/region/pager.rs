@@ -5,7 +5,8 @@ use super::board::AccountPage;
 use super::share::Share;
 use crate::error::{Error, Result};
 use crate::memory::{MemberFront, PageTransfers, RegionFront, RegionMemory, SharedFronts};
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::park::ready::wait_for_any;
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Instant;
@@ -262,7 +263,7 @@ impl Pager {
         let before = self.transfers.in_flight();
         while before > 0 && self.transfers.in_flight() == before {
             if let Some(descriptor) = self.transfers.descriptor() {
-                let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], None);
+                wait_for_any(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], None);
             }
             self.take_ended();
         }

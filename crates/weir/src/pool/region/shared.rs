@@ -11,8 +11,8 @@ use crate::memory::{
     MemberFront, MemberMemory, PageTransfers, RegionMemory, SharedFronts, file_bytes, page_bytes,
 };
 use crate::park::Until;
-use crate::park::ready::wait_ready;
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::park::ready::{wait_for_any, wait_ready};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::fs::File;
@@ -340,7 +340,7 @@ fn wait(kick: &Kick, members: &[(Arc<MemberFront>, Arc<RegionSocket>)]) -> Vec<H
     }
     let Some(kick) = kick.bell() else { return Vec::new() };
     descriptors.push(PollFd::from_borrowed_fd(kick, PollFlags::IN));
-    let _ = poll(&mut descriptors, None);
+    wait_for_any(&mut descriptors, None);
     if descriptors.last().is_some_and(|kicked| !kicked.revents().is_empty()) {
         bell::clear(kick);
     }
@@ -466,7 +466,7 @@ fn watch(shared: &Joined, kick: &Kick) {
     let mut descriptors =
         [PollFd::from_borrowed_fd(socket, events), PollFd::new(&bell, PollFlags::IN)];
     loop {
-        let _ = poll(&mut descriptors, None);
+        wait_for_any(&mut descriptors, None);
         if kick.stops() {
             return;
         }
