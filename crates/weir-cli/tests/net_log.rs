@@ -9,6 +9,7 @@ use common::{WEIR, have};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -140,6 +141,30 @@ fn what_writers_left_is_printed_when_they_are_gone() {
     let json = net_log(&place, "--json - --kinds drops");
     let line = schema::check_text("weir.net.log/1", &json.stdout);
     assert_eq!((&line["kind"], &line["reason_name"]), (&"drops".into(), &"no-port".into()));
+}
+
+/// What a killed writer has left open once ended the search for the last event.
+#[test]
+fn a_log_was_last_written_behind_what_was_begun_and_not_finished() {
+    let place = Place::new();
+    let log = made_by_one_that_ended(&place);
+    log.station(&station(1));
+    // A writer that was killed has reserved a unit; the head is at word 64.
+    let file = std::fs::File::options().read(true).write(true).open(path(&place)).expect("opened");
+    let mut head = [0; 8];
+    file.read_exact_at(&mut head, 512).expect("read");
+    assert_eq!(u64::from_ne_bytes(head), 1);
+    file.write_all_at(&2_u64.to_ne_bytes(), 512).expect("written");
+    let second = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    let begun = second();
+    until("a second has passed", || second() > begun);
+    log.station(&station(2));
+    let output = net_log(&place, "");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let last = text.lines().last().expect("a line");
+    assert!(last.ends_with("process 2"), "{text}");
+    let told = format!("this is its log, last written {}\n", &last[..19]);
+    assert!(said(&output).contains(&told), "{}", said(&output));
 }
 
 #[test]

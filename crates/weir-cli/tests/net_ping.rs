@@ -4,10 +4,10 @@
 mod common;
 
 use common::net::{ANSWERS, Answers, Bed, HOST, KERNEL, both};
-use common::schema;
-use common::until;
+use common::{WEIR, bound, schema, until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::os::unix::process::ExitStatusExt;
 
 /// Runs ping and checks that every answer comes and is right. Requests are sent at once: ping waits
 /// for the last answers as long as between two requests, and that is then a second.
@@ -228,4 +228,22 @@ fn the_host_asks_the_kernel_and_itself() {
         assert!(both(&output).contains("2 sent, 0 received"), "{}", both(&output));
         host.end();
     }
+}
+
+/// It once asked on for ever, as behind `| head -1`.
+#[test]
+fn an_endless_ping_ends_with_whoever_reads_it() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    for whom in [KERNEL, "10.9.0.77"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let mut command = bed.command(WEIR);
+        let child = command.args(["net", "ping", "-i", "20ms", whom]).stdout(writer).spawn();
+        let child = child.expect("it starts");
+        bound(&child);
+        drop(reader);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!((output.status.signal(), both(&output).as_str()), (Some(13), ""), "{whom}");
+    }
+    switch.end();
 }

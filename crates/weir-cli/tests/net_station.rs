@@ -139,6 +139,26 @@ fn nonsense_of_a_station_is_counted_and_harms_nobody() {
     host.end_after_nonsense();
 }
 
+/// What did not fit one message was never answered.
+#[test]
+fn the_counters_are_told_however_much_there_is() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    let port = |number| Want { protocol: protocol::UDP, port: Some(number) };
+    let stations: Vec<Station> = (1..=40)
+        .map(|first| {
+            let wants: Vec<Want> = (0..64).map(|next| port(first * 64 + next)).collect();
+            attach(&bed, &wants).expect("attached")
+        })
+        .collect();
+    let stat = bed.stat();
+    let told = stat["stations"].as_array().expect("stations");
+    assert_eq!(told.len(), stations.len());
+    assert!(told.iter().all(|station| station["wants"].as_array().expect("wants").len() == 64));
+    drop(stations);
+    switch.end();
+}
+
 /// Filled headers as a hostile station writes them, and the reasons for which they are dropped.
 #[test]
 fn filled_headers_of_a_station_claim_only_what_it_has() {

@@ -3,9 +3,10 @@
 
 mod common;
 
-use common::net::{Answers, Bed, HOST, Process};
-use common::{WEIR, until};
+use common::net::{Answers, Bed, HOST, KERNEL, Process, both};
+use common::{WEIR, bound, python, until};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 /// The figures that the server told the switch last.
@@ -154,5 +155,48 @@ fn clients_that_reset_with_bytes_unread_leave_nothing_behind() {
     let children = format!("/proc/{0}/task/{0}/children", server.pid());
     assert_eq!(fs::read_to_string(children).unwrap_or_default(), "", "their commands have ended");
     server.end();
+    switch.end();
+}
+
+/// Ends its half at once, reads nothing, and resets the connection once it is told to.
+const LEAVER: &str = "
+import os, socket, struct, sys, time
+server = socket.create_server((sys.argv[1], 7000))
+print('open', flush=True)
+came, _ = server.accept()
+came.shutdown(socket.SHUT_WR)
+while not os.path.exists('leave'):
+    time.sleep(0.01)
+came.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+came.close()
+print('left', flush=True)
+";
+
+/// The end of what the other side sent once counted as the end of what it took.
+#[test]
+fn a_reset_behind_the_other_sides_last_byte_loses_input_and_is_no_success() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut server = bed.command(python());
+    server.args(["-u", "-c", LEAVER, KERNEL]);
+    let mut server = Process::start(server);
+    server.said("open");
+    let (input, mut writer) = std::io::pipe().expect("a pipe");
+    let unread = input.try_clone().expect("duplicated");
+    let mut command = bed.command(WEIR);
+    command.args(["net", "connect", "--tun", "weir0", KERNEL, "7000"]);
+    let child = command.stdin(input).spawn().expect("it starts");
+    bound(&child);
+    drop(command);
+    // More than the server's side holds, and less than both sides do.
+    writer.write_all(&[7; 300_000]).expect("written");
+    drop(writer);
+    until("all of the input is read", || rustix::io::ioctl_fionread(&unread) == Ok(0));
+    fs::write(bed.directory.path().join("leave"), "").expect("written");
+    server.said("left");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", both(&output));
+    assert!(both(&output).contains("lost the connection to 10.9.0.1:7000"), "{}", both(&output));
+    server.ended();
     switch.end();
 }

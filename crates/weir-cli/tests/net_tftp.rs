@@ -8,6 +8,8 @@ use common::tftp::{contents, read, script, served, tftpd, write};
 use common::{WEIR, have, until};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
 /// Clients of others that are installed, and whether they can propose a block size.
 fn clients() -> Vec<(&'static str, bool)> {
@@ -371,5 +373,53 @@ for at in range(600):
     let lines = said.lines().filter(|line| line.contains("absent-")).count();
     // A hundred at once, and ten a second.
     assert!((100..=110 + 10 * passed_s).contains(&lines), "{lines} lines in {passed_s} s");
+    switch.end();
+}
+
+/// It once ended with status 1, and spoke of "the file".
+#[test]
+fn an_output_that_nobody_reads_or_that_is_full_ends_a_fetch() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 300_000);
+    let mut server = tftpd(&bed, "--socket --port 6969");
+    let fetched = |output: Stdio| {
+        let mut command = bed.command(WEIR);
+        command.args(["net", "tftp", "get", "--socket", "--port", "6969", "127.0.0.1"]);
+        command.args(["file.bin", "-"]).stdout(output).output().expect("it starts")
+    };
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let gone = fetched(writer.into());
+    assert_eq!((gone.status.signal(), both(&gone).as_str()), (Some(13), ""));
+    server.said("failed to finish 'file.bin' to 127.0.0.1:");
+    let full = fs::File::options().write(true).open("/dev/full").expect("opened");
+    let full = fetched(full.into());
+    let why = "weir: cannot write to standard output: No space left on device (os error 28)\n";
+    assert_eq!((full.status.code(), both(&full).as_str()), (Some(1), why));
+    server.end();
+}
+
+/// Some clients ask for the length alone, and end the transfer. The line once said "refused".
+#[test]
+fn a_client_that_only_asks_for_the_length_was_not_refused() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 600);
+    let mut switch = bed.switch("--inline");
+    let mut server = tftpd(&bed, "--tun weir0");
+    script(
+        &bed,
+        "
+s.sendto(b'\\0\\1file.bin\\0octet\\0tsize\\x000\\0', to)
+packet, sender = s.recvfrom(2000)
+assert packet == b'\\0\\6tsize\\x00600\\0', packet
+s.sendto(b'\\0\\5\\0\\0that is all\\0', sender)
+s.sendto(ask(b'absent'), to)
+assert s.recv(2000)[:4] == b'\\0\\5\\0\\1'
+",
+    );
+    let line = server.said("that is all");
+    assert!(line.contains("failed to finish 'file.bin' to 10.9.0.1:"), "{line}");
+    server.said("refused 'absent' to 10.9.0.1:");
+    server.end();
     switch.end();
 }

@@ -10,7 +10,7 @@
 //! ATTACHED                address 4, peer 4, mtu 2, prefix 1,
 //!                         flags 1 (1: segments are cut; 2: stations fill and check headers)
 //! REFUSED                 text
-//! STATISTICS              JSON
+//! STATISTICS              JSON, or a part of it (why is 1: it goes on in the next message)
 //! ```
 //!
 //! From a station: 16 bytes, then a body that depends on the kind.
@@ -306,6 +306,16 @@ impl Attached {
             },
         })
     }
+}
+
+/// Encodes the switch's counters, in as many messages as they take.
+pub(crate) fn put_statistics(text: &str) -> impl Iterator<Item = Vec<u8>> {
+    let parts = text.as_bytes().chunks(MOST_MESSAGE_BYTES - TO_STATION_BYTES);
+    let last = parts.len().saturating_sub(1);
+    parts.enumerate().map(move |(at, part)| {
+        let front = [to_station::STATISTICS, u8::from(at < last), 0, 0, 0, 0, 0, 0];
+        [&front[..], part].concat()
+    })
 }
 
 /// Numbers of notice kinds, which begin at 1.

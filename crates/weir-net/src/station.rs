@@ -30,6 +30,8 @@ const ATTACH_TIME: Duration = Duration::from_secs(5);
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
 /// How often other dynamic ports are tried when one is taken.
 const MOST_TRIES: usize = 8;
+/// Most bytes of the statistics: more has no room in the ring to a station.
+const MOST_STATISTICS_BYTES: usize = 1 << 20;
 /// Capacity for datagrams that the switch has not sent yet; none is ever split in it.
 const RING_BYTES: u64 = 1 << 20;
 
@@ -295,13 +297,17 @@ impl Station {
     pub fn statistics(&mut self) -> Result<String> {
         self.writer.send(&message::front(from_station::STATISTICS))?;
         let until = Instant::now() + ATTACH_TIME;
-        loop {
+        let mut text = Vec::new();
+        while text.len() <= MOST_STATISTICS_BYTES {
             let bytes = self.next_control(until, "ask")?;
             if self.buffer[0] == to_station::STATISTICS {
-                let text = self.buffer[TO_STATION_BYTES..bytes].to_vec();
-                return String::from_utf8(text).map_err(|_| nonsense());
+                text.extend_from_slice(&self.buffer[TO_STATION_BYTES..bytes]);
+                if self.buffer[1] == 0 {
+                    return String::from_utf8(text).map_err(|_| nonsense());
+                }
             }
         }
+        Err(nonsense())
     }
 }
 

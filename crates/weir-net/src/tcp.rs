@@ -145,6 +145,9 @@ pub trait Stack {
     /// Returns for how many bytes to send there is room.
     fn room_bytes(&self, id: ConnectionId) -> usize;
 
+    /// Returns how many bytes that were given to be sent are not acknowledged.
+    fn left_bytes(&self, id: ConnectionId) -> usize;
+
     /// Sends no more on a connection.
     fn close(&mut self, id: ConnectionId);
 

@@ -92,6 +92,8 @@ fn an_answer_that_is_lost_is_sent_again_as_it_was() {
     let answered = game.clients[0];
     assert_eq!((answered.segments, answered.flags, answered.expected), (1, SYN | ACK, 78));
     assert_ne!(answered.first, game.clients[1].first, "numbers that nobody foresees");
+    game.segment(0, Sent { ..request });
+    assert_eq!((game.clients[0].segments, game.stack.counts().disbelieved), (1, 0));
     for (ms, segments) in [(900, 1), (200, 2), (1_000, 2), (200, 3), (3_000, 4)] {
         game.wait(ms);
         let again = game.clients[0];
@@ -130,4 +132,43 @@ fn what_belongs_to_no_connection_is_reset_if_it_acknowledges_something() {
         assert_eq!((known.segments, known.resets), (answers, answers), "flags {flags}");
     }
     assert_eq!(game.stack.kept(), (0, 0));
+}
+
+/// Whoever knew the ports could make our side take the windows of a client for smaller ones.
+#[test]
+fn a_forged_answer_changes_nothing_of_a_request() {
+    let mut game = Game::new(false, 1);
+    let request =
+        Sent { flags: SYN, sequence: 77, window: 1000, options: OPTIONS, ..Sent::default() };
+    game.segment(0, request);
+    let forged = Sent { flags: SYN | ACK, sequence: 5, acknowledgement: 6, ..Sent::default() };
+    game.segment(0, forged);
+    let Client { expected: sequence, sent_end: acknowledgement, .. } = game.clients[0];
+    let ack = Sent { flags: ACK, sequence, acknowledgement, window: 9, ..Sent::default() };
+    game.segment(0, ack);
+    game.poll();
+    let mut windows = Vec::new();
+    game.stack.each_connection(&mut |it| windows.push(it.other_window_bytes));
+    assert_eq!(windows, [9 << 7]);
+}
+
+/// It once ended the wait for the end of the connection before.
+#[test]
+fn a_request_that_makes_no_sense_makes_no_way() {
+    let mut game = Game::new(false, 1);
+    game.handshake(0, 77, OPTIONS);
+    game.end(0, 0);
+    game.poll();
+    acknowledge(&mut game, 0, 0);
+    let Client { expected: sequence, sent_end: acknowledgement, .. } = game.clients[0];
+    // No poll: the connection waits out its end.
+    game.end(0, 3);
+    let last = Sent { flags: ACK | FIN, sequence, acknowledgement, window: 9, ..Sent::default() };
+    game.segment(0, last);
+    assert_eq!(game.stack.kept(), (1, 1));
+    for (flags, options) in [(SYN | FIN, &[][..]), (SYN | RST, &[]), (SYN, &[200, 98, 20, 242])] {
+        let sequence = sequence.wrapping_add(64_000);
+        game.segment(0, Sent { flags, sequence, options, ..Sent::default() });
+        assert_eq!(game.stack.kept(), (1, 1), "flags {flags}");
+    }
 }

@@ -8,9 +8,7 @@ use super::{SwitchState, now_ns};
 use crate::division::Division;
 use crate::drop_reason::DropReason;
 use crate::log::StationChange;
-use crate::message::{
-    self, FROM_STATION_BYTES, MessageHead, QUOTED_BYTES, TO_STATION_BYTES, from_station,
-};
+use crate::message::{self, FROM_STATION_BYTES, MessageHead, QUOTED_BYTES, from_station};
 use crate::outgoing::Outgoing;
 use crate::report::ServiceReport;
 use crate::wire::ipv4::{MOST_HEADER_BYTES, protocol};
@@ -81,10 +79,11 @@ impl Requests {
                 }
             }
             from_station::STATISTICS => {
-                let mut text = vec![0; TO_STATION_BYTES];
-                text[0] = message::to_station::STATISTICS;
-                text.extend_from_slice(self.shared.statistics().as_bytes());
-                self.shared.lock().stations.tell(received.writer, &text);
+                let text = self.shared.statistics();
+                let mut incoming = self.shared.lock();
+                for part in message::put_statistics(&text) {
+                    incoming.stations.tell(received.writer, &part);
+                }
             }
             from_station::REPORT => {
                 let report = ServiceReport::check(&rest);

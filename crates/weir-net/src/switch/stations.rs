@@ -133,13 +133,18 @@ impl Stations {
     fn remove(&mut self, place: u16) -> Option<AttachedStation> {
         let left = self.stations[usize::from(place)].take();
         self.last = None;
+        self.release(place);
+        left
+    }
+
+    /// Lets others have the protocols and ports of a station.
+    fn release(&mut self, place: u16) {
         self.ports.retain(|_, owner| *owner != place);
         for owner in &mut self.protocols {
             if *owner == Some(place) {
                 *owner = None;
             }
         }
-        left
     }
 
     #[inline]
@@ -201,7 +206,8 @@ impl Stations {
                 PutResult::Full
             }
             Err(_) => {
-                self.remove(place);
+                // It stays a station until it has left the switch's port: what it sent goes out.
+                self.release(place);
                 PutResult::Gone
             }
         }
@@ -279,5 +285,36 @@ mod tests {
         assert_eq!(local_port(protocol::GGP, &[0, 0, 0, 0, 1, 2, 0, 0]), Some(258));
         assert_eq!(local_port(protocol::GGP, &[0, 0, 0, 0, 1, 2, 0]), None, "too short");
         assert_eq!(local_port(protocol::GGP, &[8, 0, 0, 0, 1, 2, 0, 0]), None, "a request");
+    }
+
+    /// A packet for a station that had just died made the switch forget it: what it had sent was
+    /// dropped, and nothing said that it died.
+    #[test]
+    fn a_station_that_takes_nothing_any_more_is_one_until_it_has_left() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (switch, own) = (directory.path().join("switch"), directory.path().join("own"));
+        let (options, to) = (weir::PortOptions::new(), weir::PortWriterOptions::new());
+        let mut port = weir::Port::create(&switch, &options).expect("made");
+        let mut sending = PortWriter::connect(&switch, &to).expect("opened");
+        sending.send(b"to be attached").expect("sent");
+        let received = port.receive(&mut [0; 64]).expect("received");
+        let (id, identity) = (received.writer, received.identity);
+        let station = weir::Port::create(&own, &options).expect("made");
+        let writer = PortWriter::connect(&own, &to).expect("opened");
+        let mut stations = Stations::new();
+        assert!(stations.expect(id));
+        let want = Want { protocol: protocol::UDP, port: Some(9) };
+        stations.enter(id, identity, vec![want], writer).expect("entered");
+        let udp = [0, 7, 0, 9, 0, 8, 0, 0];
+        let place = stations.find(protocol::UDP, &udp).expect("it has the port");
+        drop(station);
+        while stations.put(place, &udp) == PutResult::Done {
+            std::thread::yield_now();
+        }
+        assert_eq!(stations.find(protocol::UDP, &udp), None, "the next one may have it");
+        assert_eq!(stations.put(place, &udp), PutResult::Gone);
+        assert!(stations.may_send(id, protocol::UDP), "what it sent before goes out");
+        assert_eq!(stations.leave(id).expect("it is one yet").wants, [want]);
+        assert!(!stations.may_send(id, protocol::UDP));
     }
 }

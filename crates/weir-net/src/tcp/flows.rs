@@ -24,6 +24,8 @@ pub enum Verdict {
     Take,
     /// It is dropped.
     Drop,
+    /// It is dropped, since it came before.
+    Again,
     /// It is dropped, since it makes no sense to the stack.
     Nonsense,
     /// It is dropped, and the other side is told how far this side has come: if it means it, its
@@ -224,9 +226,9 @@ impl Flows {
                 return flow.challenge(now_ns);
             }
             if segment.has(SYN) && !segment.has(ACK) {
-                // The request came before: another socket that listens must not get it.
+                // The request came before: it must not begin another connection.
                 return match segment.sequence.wrapping_add(1) == expected {
-                    true => Verdict::Drop,
+                    true => Verdict::Again,
                     false => flow.challenge(now_ns),
                 };
             }
@@ -341,10 +343,10 @@ impl Flow {
     /// Notes what a segment of the other side says.
     fn note(&mut self, segment: &Segment, payload: &[u8]) {
         let said = segment.acknowledgement;
-        if segment.has(SYN) {
+        let is_known = !is_before(said, self.acknowledged) && !is_before(self.sent_end, said);
+        if segment.has(SYN) && (is_known || !segment.has(ACK)) {
             self.other_shift = segment.window_shift(payload);
         }
-        let is_known = !is_before(said, self.acknowledged) && !is_before(self.sent_end, said);
         if !segment.has(ACK) || !is_known || !self.is_in_window(segment) {
             return;
         }

@@ -299,7 +299,8 @@ impl Stack for SmolStack {
         let header = checked.header();
         let ends = (segment.destination, SocketAddrV4::new(header.source, segment.source));
         let is_request = segment.flags & (SYN | ACK) == SYN;
-        if is_request {
+        let makes_sense = device::makes_sense(&checked);
+        if is_request && makes_sense {
             self.make_way(ends, &segment);
         } else if self.flows.doubts(ends, &segment) {
             // What came before it may not be acknowledged yet.
@@ -320,9 +321,9 @@ impl Stack for SmolStack {
                 }
             }
         }
-        let makes_sense = device::makes_sense(&checked);
         match self.flows.take(ends, &segment, checked.payload(), makes_sense, now_ns) {
             Verdict::Take => {}
+            Verdict::Again => return,
             Verdict::Nonsense => {
                 self.counts.bad_segments += 1;
                 return;
@@ -416,6 +417,10 @@ impl Stack for SmolStack {
     fn room_bytes(&self, id: ConnectionId) -> usize {
         let room = |socket: &Socket<'_>| socket.send_capacity() - socket.send_queue();
         self.socket(id).filter(|socket| socket.may_send()).map_or(0, room)
+    }
+
+    fn left_bytes(&self, id: ConnectionId) -> usize {
+        self.socket(id).map_or(0, Socket::send_queue)
     }
 
     fn close(&mut self, id: ConnectionId) {

@@ -362,8 +362,10 @@ impl Running<'_> {
     fn take(&mut self, inbound: Inbound<'_>) {
         let (local_port, from, payload) = match inbound {
             Inbound::Datagram { local_port, from, payload } => (local_port, from, payload),
-            Inbound::Undelivered { local_port, .. } => {
-                if local_port == self.local_port {
+            Inbound::Undelivered { local_port, to } => {
+                // Errors go to strangers too, whose ports may be closed.
+                let is_about = to.is_none_or(|to| to == self.peer.unwrap_or(self.server));
+                if local_port == self.local_port && is_about {
                     self.fail(ErrorKind::Refused, "nobody is there");
                 }
                 return;

@@ -203,6 +203,15 @@ mod tests {
         CommandLine::command().debug_assert();
     }
 
+    /// Behind a switch there is one address, and another that was named was ignored.
+    #[test]
+    fn an_address_to_serve_at_needs_the_kernels_sockets() {
+        let words = ["weir", "net", "tftpd", "files", "--bind", "127.0.0.1", "--socket"];
+        assert!(CommandLine::try_parse_from(words).is_ok());
+        let refused = CommandLine::try_parse_from(&words[..6]).expect_err("refused");
+        assert!(refused.to_string().contains("--socket"), "{refused}");
+    }
+
     #[test]
     fn elastic_pipes() {
         assert_eq!(elastic("auto"), Ok(Elastic::Evidence));

@@ -57,7 +57,7 @@ pub struct NetLogOptions {
     #[arg(conflicts_with = "tun")]
     pub file: Option<PathBuf>,
 
-    /// Device of the switch [default: the only one that is up, else weir0]
+    /// Device of the switch [default: the only one that is up, else that has a log, else weir0]
     #[arg(long, value_name = "DEVICE")]
     pub tun: Option<String>,
 

@@ -22,7 +22,7 @@ pub struct NetTftpdOptions {
     pub socket: bool,
 
     /// With --socket: the address to serve at
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0", requires = "socket")]
     pub bind: IpAddr,
 
     /// Port where requests come

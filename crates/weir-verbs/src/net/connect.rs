@@ -133,8 +133,7 @@ impl Talk {
                     }
                 }
                 Phase::Finished => return Ok(ExitCode::SUCCESS),
-                // Our last was acknowledged, or the other side does not wait for it.
-                Phase::Closed if ended => return Ok(ExitCode::SUCCESS),
+                Phase::Closed if ended && self.is_done() => return Ok(ExitCode::SUCCESS),
                 Phase::Closed => return Err(self.lost()),
             }
             let has_input = self.wait()?;
@@ -152,6 +151,13 @@ impl Talk {
         self.endpoint.stack().abort(self.id);
         self.endpoint.poll()?;
         Ok(Fault::reader_gone().end())
+    }
+
+    /// Whether the other side has acknowledged all of the input. A terminal's need not be: its
+    /// user was not asked for more. Nor need answers of Telnet.
+    fn is_done(&mut self) -> bool {
+        let Talk { endpoint, id, input_ended, telnet, .. } = self;
+        !*input_ended || telnet.is_some() || endpoint.stack().left_bytes(*id) == 0
     }
 
     fn lost(&self) -> Fault {

@@ -37,7 +37,6 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
         return Err(Fault::usage(how));
     }
     let wanted = kinds(&options.kinds)?.unwrap_or(Kinds::ALL);
-    tell_ended(options, &path)?;
     let mut printer = LogPrinter {
         options,
         wanted,
@@ -49,6 +48,7 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
         told: LogCounts::default(),
         printed: 0,
     };
+    printer.tell_ended(&path)?;
     printer.print()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -75,28 +75,6 @@ fn logged_device(options: &NetLogOptions) -> Result<String, Fault> {
     }
     let mut logged = names::logged().map_err(asked)?;
     Ok(if logged.len() == 1 { logged.remove(0) } else { tun })
-}
-
-/// Tells the user if the switch of this log has ended, and when: the log itself does not show it.
-fn tell_ended(options: &NetLogOptions, path: &Path) -> Result<(), Fault> {
-    if options.file.is_some() {
-        return Ok(());
-    }
-    let tun = logged_device(options)?;
-    if names::is_up(&tun) {
-        return Ok(());
-    }
-    let mut reader = LogReader::open(path)?;
-    let (end, mut last_ns) = (reader.head(), reader.created_ns());
-    while reader.position() < end {
-        // An unfinished event stays unfinished, since nobody writes.
-        let Some(event) = reader.next()? else { break };
-        last_ns = event.time_ns;
-    }
-    let last = Zone::local().second(last_ns);
-    let up = those_up();
-    tell(&format!("the switch on '{tun}' has ended{up}; this is its log, last written {last}"));
-    Ok(())
 }
 
 /// The directory in which the log lies or would lie.
@@ -149,6 +127,27 @@ struct LogPrinter<'a> {
 }
 
 impl LogPrinter<'_> {
+    /// Tells the user if the switch of this log has ended, and when: the log itself does not show
+    /// it.
+    fn tell_ended(&mut self, path: &Path) -> Result<(), Fault> {
+        if self.options.file.is_some() {
+            return Ok(());
+        }
+        let tun = logged_device(self.options)?;
+        if names::is_up(&tun) {
+            return Ok(());
+        }
+        let mut last_ns = self.reader.created_ns();
+        self.each_present(|_, event| {
+            last_ns = event.time_ns;
+            Ok(())
+        })?;
+        self.reader = LogReader::open(path)?;
+        let (up, last) = (those_up(), self.zone.second(last_ns));
+        tell(&format!("the switch on '{tun}' has ended{up}; this is its log, last written {last}"));
+        Ok(())
+    }
+
     fn print(&mut self) -> Result<(), Fault> {
         if self.options.pcap {
             self.bytes.extend_from_slice(&pcap_header());

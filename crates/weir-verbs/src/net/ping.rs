@@ -61,6 +61,10 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
         if until.is_some_and(|until| now >= until) || options.count == Some(asking.answered) {
             break;
         }
+        // Nobody else would end it.
+        if options.count.is_none() && !asking.outlet.wait(Duration::ZERO)? {
+            return Err(Fault::reader_gone());
+        }
         let wake = until.unwrap_or(next).max(now);
         asking.hear(LOOK.min(wake - now))?;
     }

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_net::jail::{self, PartFile};
 use weir_net::log::Log;
@@ -98,19 +99,39 @@ enum Fetched {
     Output(File),
 }
 
-impl Sink for Fetched {
+/// Where it goes, and why that could not be written. The client of TFTP does not know its name.
+struct Destination {
+    to: Fetched,
+    path: Option<PathBuf>,
+    failure: Option<Fault>,
+}
+
+impl Destination {
+    fn note(&mut self, done: io::Result<()>) -> io::Result<()> {
+        done.inspect_err(|cause| {
+            self.failure = Some(match (&self.path, cause.kind()) {
+                (None, io::ErrorKind::BrokenPipe) => Fault::reader_gone(),
+                (path, _) => Fault::unwritable(path.as_deref(), cause),
+            });
+        })
+    }
+}
+
+impl Sink for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
+        let done = match &mut self.to {
             Fetched::File(file) => file.write(bytes),
             Fetched::Output(output) => output.write_all(bytes),
-        }
+        };
+        self.note(done)
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        match self {
+        let done = match &mut self.to {
             Fetched::File(file) => file.finish(),
             Fetched::Output(_) => Ok(()),
-        }
+        };
+        self.note(done)
     }
 }
 
@@ -121,14 +142,16 @@ fn get(
 ) -> Result<Progress, Fault> {
     let stop = stop_flag()?;
     let local = local_of(options)?;
-    let mut sink = if local.as_os_str() == "-" {
+    let (to, path) = if local.as_os_str() == "-" {
         let own = io::stdout().as_fd().try_clone_to_owned();
-        Fetched::Output(own.map_err(|error| Fault::unwritable(None, error))?.into())
+        (Fetched::Output(own.map_err(|error| Fault::unwritable(None, error))?.into()), None)
     } else {
-        Fetched::File(jail::new_file(&local).map_err(asked)?)
+        (Fetched::File(jail::new_file(&local).map_err(asked)?), Some(local))
     };
+    let mut destination = Destination { to, path, failure: None };
     let name = options.remote.as_bytes();
-    client.get(name, &mut sink, &stop, &mut |progress| show(bar, progress)).map_err(asked)
+    let got = client.get(name, &mut destination, &stop, &mut |progress| show(bar, progress));
+    got.map_err(|error| destination.failure.take().unwrap_or_else(|| asked(error)))
 }
 
 fn put(

@@ -132,11 +132,12 @@ fn log_failure(log: &Log, address: Ipv4Addr, report: &TransferReport) {
 
 /// How a transfer ended, on one line.
 fn line(report: &TransferReport) -> String {
-    let TransferReport { peer: client, name, failure, counts, .. } = report;
+    let TransferReport { peer: client, name, failure, counts, waits, .. } = report;
     let (verb, to) = if report.receives { ("got", "from") } else { ("sent", "to") };
     let name: String = name.escape_debug().collect();
     match failure {
-        Some(why) if counts.blocks == 0 => format!("refused '{name}' {to} {client}: {why}"),
+        // A transfer that was refused did not begin, and took no time.
+        Some(why) if waits.total_ns == 0 => format!("refused '{name}' {to} {client}: {why}"),
         Some(why) => {
             let bytes = units::bytes(counts.bytes);
             format!("failed to finish '{name}' {to} {client} after {bytes}: {why}")

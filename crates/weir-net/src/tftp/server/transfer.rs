@@ -143,6 +143,9 @@ impl Transfer {
 
     /// Takes a packet of the client.
     pub fn take(&mut self, bytes: &[u8], now_ns: u64) {
+        if self.failure.is_some() {
+            return;
+        }
         self.was_heard = true;
         let packet = TftpPacket::check(bytes);
         if let Some(TftpPacket::Error { code, text }) = packet {
@@ -269,5 +272,46 @@ impl Transfer {
             counts: flow.counts(),
             waits: flow.waits(now_ns),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Patience;
+    use super::super::super::packet::Mode;
+    use super::*;
+
+    /// What came after its end once completed the file, while the line said that it had failed.
+    #[test]
+    fn what_comes_after_the_end_of_a_transfer_is_not_taken() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("sent");
+        let client = "10.9.0.1:4000".parse().expect("an address");
+        let terms = TransferTerms {
+            mode: Mode::Octet,
+            block_bytes: 512,
+            window: 1,
+            patience: Patience::default(),
+        };
+        let begun = || {
+            let file = crate::jail::new_file(&path).expect("made");
+            Transfer::receiving("sent", (file, None), terms, None, 50_000, 0)
+        };
+        let (error, long) =
+            (&b"\0\x05\0\0enough\0"[..], &[&b"\0\x03\0\x01"[..], &[1; 513]].concat());
+        for end in [error, long] {
+            let mut transfer = begun();
+            transfer.take(end, 1);
+            transfer.take(b"\0\x03\0\x01the last block", 2);
+            transfer.transmit(3, &mut Vec::new());
+            let report = transfer.ended(client, 4).expect("it has ended");
+            assert_eq!(report.state, TransferState::Failed, "{:?}", report.failure);
+            drop(transfer);
+            assert!(!path.exists(), "{:?}", report.failure);
+        }
+        let mut transfer = begun();
+        transfer.take(b"\0\x03\0\x01the last block", 2);
+        drop(transfer);
+        assert_eq!(std::fs::read(&path).expect("there"), b"the last block");
     }
 }
