@@ -60,6 +60,22 @@ fn the_report_is_as_wide_as_the_terminal() {
     }
 }
 
+/// A watch on a terminal was as wide as one in a file, and its sentences were lines without an end.
+#[test]
+fn the_report_of_a_watch_is_as_wide_as_the_terminal() {
+    if !have(&["script", "stty"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = "sleep 60 < /dev/null & WEIR watch $! --for 300ms; kill $!";
+    let shown = plain(&on_terminal(40, directory.path(), script));
+    let start = shown.find("weir: ").expect("a report");
+    let report = shown[start..].lines().take_while(|line| !line.contains("Script done"));
+    let report: Vec<&str> = report.collect();
+    assert!(report.iter().any(|line| line.starts_with("1 sleep 60")), "{report:#?}");
+    assert!(report.iter().all(|line| line.chars().count() <= 40), "{report:#?}");
+}
+
 #[test]
 fn in_a_file_columns_says_how_wide_and_sentences_stay_whole() {
     let run = |columns: Option<&str>| {

@@ -256,3 +256,35 @@ fn the_page_and_the_trace_show_what_was_watched() {
         "{seen:#}"
     );
 }
+
+/// Nothing was printed where `--json` named a file.
+#[test]
+fn a_file_gets_the_json_and_standard_output_the_text() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sleeps = staged(Command::new("sleep").arg("100").stdin(Stdio::null()));
+    let file = directory.path().join("report.json");
+    let mut weir = Command::new(WEIR);
+    weir.args(["watch", &id(&sleeps), "--for", "100ms", "--json"]).arg(&file);
+    let output = weir.output().expect("weir");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.starts_with("weir: "), "{text}");
+    schema::check_text("weir.run/1", &std::fs::read(&file).expect("written"));
+}
+
+/// It went on as long as the processes did.
+#[test]
+fn it_ends_once_nobody_reads_its_reports() {
+    let sleeps = staged(Command::new("sleep").arg("100").stdin(Stdio::null()));
+    let mut weir = Command::new(WEIR);
+    weir.args(["watch", &id(&sleeps), "--interval", "100ms"]).stdout(Stdio::piped());
+    let mut weir = staged(&mut weir);
+    let mut lines = BufReader::new(weir.0.stdout.take().expect("piped"));
+    lines.read_line(&mut String::new()).expect("a report");
+    drop(lines);
+    let mut ended = None;
+    until("it has ended", || {
+        ended = weir.0.try_wait().expect("waited");
+        ended.is_some()
+    });
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+}

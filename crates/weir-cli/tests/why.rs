@@ -3,6 +3,8 @@
 #[path = "why/calls.rs"]
 mod calls;
 mod common;
+#[path = "why/server.rs"]
+mod server;
 #[path = "why/ways.rs"]
 mod ways;
 

@@ -250,8 +250,8 @@ pub struct Pipe {
     pub limit_bytes: u64,
     /// Mean fill as a share of the capacity, if it was ever sampled.
     pub mean_fill: Option<f64>,
-    /// Largest fill seen.
-    pub max_bytes: u64,
+    /// Largest fill seen, as a share of the capacity that it had then.
+    pub max_fill: f64,
     /// Share of the time in which it was full.
     pub full_share: Option<f64>,
     /// Share of the time in which it was empty.

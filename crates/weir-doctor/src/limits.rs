@@ -44,7 +44,7 @@ pub fn with_cpus(run: &Run, cpus: f64) -> f64 {
 /// `None` if no other stage takes time. If a neighbour exchanges tiny pieces with the stage, the
 /// cost of that neighbour's calls may go as well.
 pub fn without_stage(run: &Run, position: usize) -> Option<f64> {
-    let works = |(at, stage): (usize, &Stage)| at != position && stage.times.own_ns() > 0;
+    let works = |(at, stage): (usize, &Stage)| at != position && stage.times.sure_own_ns() > 0;
     if !run.stages.iter().enumerate().any(works) {
         return None;
     }
@@ -92,7 +92,7 @@ fn whole(run: &Run, at: usize) -> StageNeeds {
 fn spread(run: &Run, at: usize, cpus: f64) -> StageNeeds {
     let stage = &run.stages[at];
     let (times, sum_ns) = (&stage.times, stage.cpu_sum_ns() as f64);
-    let waits_ns = times.own_ns() - times.cpu_ns;
+    let waits_ns = times.sure_own_ns() - times.cpu_ns;
     let cpu_ns = match stage.single_task {
         true => times.cpu_ns as f64,
         false => (times.cpu_ns as f64).min(sum_ns / cpus.max(1.0)),

@@ -222,6 +222,12 @@ impl Times {
         self.cpu_ns + self.other_ns() - self.stage_child_ns
     }
 
+    /// Returns that time without the waits that may have been for other stages: hidden ones, and those
+    /// that too few samples met.
+    pub fn sure_own_ns(&self) -> u64 {
+        self.cpu_ns + (self.own_ns() - self.cpu_ns - self.unknown_ns).saturating_sub(self.unseen_ns)
+    }
+
     /// Returns the time of waits that no program needs only to be started.
     pub fn idle_ns(&self) -> u64 {
         let outside_ns = self.network_ns + self.file_ns + self.device_ns;

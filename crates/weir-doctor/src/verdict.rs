@@ -297,7 +297,7 @@ fn by_quota(run: &Run, work: &[usize]) -> Option<Verdict> {
 }
 
 fn accuse(run: &Run, work: &[usize], top: usize, load: &StageLoad) -> Bottleneck {
-    let own_ns = |position: usize| run.stages[position].times.own_ns();
+    let own_ns = |position: usize| run.stages[position].times.sure_own_ns();
     let longest = without(work, top).into_iter().max_by_key(|position| own_ns(*position));
     let next_stage = longest.filter(|position| own_ns(*position) > 0);
     // The relays still need their time.

@@ -274,6 +274,8 @@ impl Cause {
             Cause::Signal { .. } | Cause::Terminal { .. } | Cause::Socket { more: true, .. } => {
                 true
             }
+            // TCP gives up what nobody answers.
+            Cause::Connect { peer, .. } if peer.kind != PeerKind::Unix => true,
             _ if self.is_own() => false,
             _ => {
                 let (own, same) = (self.others(), beside.others());

@@ -118,6 +118,54 @@ fn a_time_limit_or_another_owner_of_a_socket_makes_it_no_circle() {
     }
 }
 
+/// An alarm was set, or a timer, and two "could not go on".
+#[test]
+fn an_alarm_or_a_timer_makes_it_no_circle() {
+    let handle = |signals: &str| format!("for it in {signals}: signal.signal(it, print)");
+    let timer = "c = ctypes.CDLL(None); c.timer_create(0, None, ctypes.byref(ctypes.c_void_p()))";
+    for (within, is_circle) in [
+        ("signal.alarm(1000)".to_owned() + "; " + "signal.signal(14, print)", false),
+        (timer.to_owned(), false),
+        // Who has handlers for all that ends it has this one too.
+        ("all()".to_owned(), true),
+    ] {
+        let (staged, child) = Staged::python(&format!(
+            "import ctypes, os, signal, socket\na, b = socket.socketpair()\n\
+             def all():\n {}\nchild = os.fork()\n\
+             if child == 0:\n a.close(); {within}\nelse:\n b.close(); print(child, flush=True)\n\
+             a.recv(1) if child else b.recv(1)\n",
+            handle("14, 24, 26")
+        ));
+        says(child, &["waits for data on a socket of"]);
+        let texts = ["waits for data on a socket of", "which waits for data on a socket of"];
+        let answer = says(staged.id(), &texts);
+        let said = answer["answer"].as_str().expect("an answer").contains("in a circle");
+        assert_eq!(said, is_circle, "{within}: {answer:#}");
+    }
+}
+
+/// TCP gives up what nobody answers, and two "could not go on" all the same.
+#[test]
+fn a_connection_that_tcp_gives_up_makes_it_no_circle() {
+    let directory = directory();
+    let path = directory.path().join("s");
+    let unix = format!("s = socket.socket(socket.AF_UNIX); s.bind('{}')", path.display());
+    let inet = String::from("s = socket.socket(); s.bind(('127.0.0.1', 0))");
+    for (bind, is_circle) in [(unix, true), (inet, false)] {
+        let (staged, child) = Staged::python(&format!(
+            "import os, socket, time\n{bind}\ns.listen(0)\n\
+             first = socket.socket(s.family); first.connect(s.getsockname())\n\
+             more = socket.socket(s.family)\nr, w = os.pipe()\nchild = os.fork()\n\
+             if child == 0:\n os.close(r); more.connect(s.getsockname()); time.sleep(1000)\n\
+             os.close(w); print(child, flush=True)\nos.read(r, 1)\n"
+        ));
+        let seen = says(child, &["waits to be connected to", "the listening socket of"]);
+        assert_eq!(links(&seen)[1], i64::from(staged.id()));
+        let said = seen["answer"].as_str().expect("an answer").contains("in a circle");
+        assert_eq!(said, is_circle, "{seen:#}");
+    }
+}
+
 /// A word of a barrier, or of anything else, was taken for the id of a mutex's owner: "held by
 /// 2 ([kthreadd])".
 #[test]

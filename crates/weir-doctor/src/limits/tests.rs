@@ -77,3 +77,20 @@ fn a_rate_stays_whatever_the_others_do() {
     assert!(is(with_cpus(&run, 8.0), 1.0));
     assert!(is(without_stage(&run, 0).expect("bound"), 1000.0 / 450.0));
 }
+
+/// A stage that runs as another user waited for its writer all the time, which weir may not see: the
+/// run without that writer was said to be "not measurably faster".
+#[test]
+fn a_wait_that_may_have_been_for_another_stage_bounds_nothing() {
+    let mut hidden = stage(100, 0);
+    hidden.times.unknown_ns = 900 * MS;
+    let both = |hidden: &Stage| run(vec![stage(950, 0), hidden.clone()]);
+    assert!(is(without_stage(&both(&hidden), 0).expect("bound"), 10.0));
+    hidden.times.cpu_ns = 0;
+    hidden.user_ns = 0;
+    assert_eq!(without_stage(&both(&hidden), 0), None, "nothing is known to be needed");
+    // Nor does one that a single sample met.
+    let mut asleep = stage(100, 900);
+    asleep.times.unseen_ns = 700 * MS;
+    assert!(is(without_stage(&both(&asleep), 0).expect("bound"), 1000.0 / 300.0));
+}

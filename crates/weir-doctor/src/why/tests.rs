@@ -182,6 +182,11 @@ fn a_socket_with_another_owner_is_no_circle() {
     assert!(of(&[2], true).is_way_out(&of(&[2], true)));
 }
 
+fn connect(kind: PeerKind) -> Cause {
+    let peer = Box::new(Peer { kind, ..Peer::default() });
+    Cause::Connect { peer, listeners: vec![2] }
+}
+
 #[test]
 fn a_wait_that_ends_by_itself_or_by_others_than_are_known_is_a_way_out() {
     let children = vec![2];
@@ -189,9 +194,11 @@ fn a_wait_that_ends_by_itself_or_by_others_than_are_known_is_a_way_out() {
     let terminal =
         Cause::Terminal { path: String::from("/dev/pts/3"), holders: children, writes: false };
     let timed = Cause::Threads { alone: false, timed: true };
-    for wait in [signal, terminal, timed] {
+    for wait in [signal, terminal, timed, connect(PeerKind::Local)] {
         assert!(wait.is_way_out(&wait), "{wait:?}");
     }
+    let unix = connect(PeerKind::Unix);
+    assert!(!unix.is_way_out(&unix), "it waits for ever");
     assert!(!THREADS.is_way_out(&THREADS));
 }
 

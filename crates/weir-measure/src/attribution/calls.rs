@@ -70,6 +70,8 @@ pub enum Call {
     Sleep,
     /// A signal: `pause`, `sigsuspend`, `sigtimedwait`.
     Signal {
+        /// Where the set of the signals is in the caller's memory (0: all that have a handler).
+        set: u64,
         /// Where the longest time is in the caller's memory (0: none).
         most: u64,
     },
@@ -136,8 +138,8 @@ impl Call {
             // After a stop, `clock_nanosleep` goes on under this number: its first argument is the
             // clock, those of the other calls that do so are addresses.
             libc::SYS_restart_syscall if args[0] <= LAST_CLOCK => Call::Sleep,
-            libc::SYS_rt_sigtimedwait => Call::Signal { most: args[2] },
-            libc::SYS_rt_sigsuspend => Call::Signal { most: 0 },
+            libc::SYS_rt_sigtimedwait => Call::Signal { set: args[0], most: args[2] },
+            libc::SYS_rt_sigsuspend => Call::Signal { set: 0, most: 0 },
             libc::SYS_recvfrom
             | libc::SYS_recvmsg
             | libc::SYS_recvmmsg
@@ -204,7 +206,7 @@ fn old_calls(nr: c_long, args: &[u64; 6]) -> Option<Call> {
         libc::SYS_poll => Call::Poll { address: args[0], count: args[1] },
         libc::SYS_select => Call::Select { count: args[0], read: args[1], write: args[2] },
         libc::SYS_epoll_wait => Call::Epoll(args[0] as u32 as i32),
-        libc::SYS_pause => Call::Signal { most: 0 },
+        libc::SYS_pause => Call::Signal { set: 0, most: 0 },
         libc::SYS_vfork => Call::Vfork,
         libc::SYS_open | libc::SYS_stat | libc::SYS_lstat | libc::SYS_unlink => {
             Call::Lookup { path: args[0] }
@@ -241,8 +243,8 @@ mod tests {
     fn signals_and_queues_are_no_sleeps_and_no_locks() {
         let args = [3, 4, 5, 0, 0, 0];
         let call = |number| Call::decode(number, &args);
-        assert_eq!(call(libc::SYS_rt_sigtimedwait), Call::Signal { most: 5 });
-        assert_eq!(call(libc::SYS_rt_sigsuspend), Call::Signal { most: 0 });
+        assert_eq!(call(libc::SYS_rt_sigtimedwait), Call::Signal { set: 3, most: 5 });
+        assert_eq!(call(libc::SYS_rt_sigsuspend), Call::Signal { set: 0, most: 0 });
         assert_eq!(call(libc::SYS_msgsnd), Call::Queue { fd: None, writes: true });
         assert_eq!(call(libc::SYS_mq_timedreceive), Call::Queue { fd: Some(3), writes: false });
         assert_eq!(call(libc::SYS_semop), Call::Semaphore);

@@ -8,7 +8,7 @@
 use crate::attribution::calls::Call;
 use crate::proc::{
     Descriptor, FileKind, behind_pidfd, borrow, children, descriptor, epoll_interest,
-    is_anonymous_pipe,
+    is_anonymous_pipe, may_be_for_a_child,
 };
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::{socket_domain, socket_peercred};
@@ -50,6 +50,7 @@ pub fn classify(pid: Pid, call: Call, ends: &Endpoints, hints: Hints) -> TaskSta
         Call::FileLock | Call::Futex | Call::Futexes { .. } => TaskState::Lock,
         Call::Semaphore | Call::Queue { .. } => TaskState::Lock,
         Call::Child | Call::Vfork => TaskState::Child,
+        Call::Signal { set, most: 0 } if may_be_for_a_child(pid, set) => TaskState::Child,
         Call::Sleep | Call::Signal { .. } => TaskState::Sleep,
         Call::Network(_) | Call::Send(_) | Call::Connect { .. } => TaskState::Network,
         Call::Storage(_) | Call::Lookup { .. } | Call::Completion => TaskState::Disk,

@@ -232,8 +232,8 @@ impl PipeTotals {
         self.watched_ns += weight_ns;
         self.seen.samples += 1;
         self.seen.capacity_bytes = fill.capacity_bytes;
-        self.seen.max_bytes = self.seen.max_bytes.max(fill.bytes);
         let share = fill.bytes as f64 / fill.capacity_bytes.max(fill.bytes).max(1) as f64;
+        self.seen.max_fill = self.seen.max_fill.max(share);
         self.fill_ns += share * weight_ns as f64;
         let (was_full, was_empty) = (self.full_since_ns > 0, self.empty_since_ns > 0);
         let empty = fill.bytes == 0;
@@ -266,7 +266,7 @@ impl PipeTotals {
         let (mine, theirs) = (&mut self.seen, &other.seen);
         mine.samples += theirs.samples;
         mine.capacity_bytes = mine.capacity_bytes.max(theirs.capacity_bytes);
-        mine.max_bytes = mine.max_bytes.max(theirs.max_bytes);
+        mine.max_fill = mine.max_fill.max(theirs.max_fill);
         mine.longest_full_ns = mine.longest_full_ns.max(theirs.longest_full_ns);
         mine.longest_empty_ns = mine.longest_empty_ns.max(theirs.longest_empty_ns);
         mine.longest_turn_ns = mine.longest_turn_ns.max(theirs.longest_turn_ns);
@@ -363,6 +363,19 @@ mod tests {
             (watch.totals.mean_fill(), watch.totals.seen.capacity_bytes),
             (Some(0.25), 1 << 20)
         );
+    }
+
+    /// A stage took its full pipe empty and made it small: its largest fill was 1600 %.
+    #[test]
+    fn a_pipe_that_a_stage_made_smaller_was_never_fuller_than_full() {
+        let (mut watch, reader, writer) = watch(None);
+        rustix::io::write(&writer, &[7; 65_536]).expect("room");
+        watch.look(10);
+        rustix::io::read(&reader, &mut [0; 65_536]).expect("data");
+        fcntl_setpipe_size(&writer, 4096).expect("made smaller");
+        watch.look(10);
+        let seen = watch.record(0, 1, 1 << 20);
+        assert_eq!((seen.max_fill, seen.capacity_bytes), (1.0, 4096));
     }
 
     /// The longest turn of looks of 10 ns each: F full, e empty, - neither.

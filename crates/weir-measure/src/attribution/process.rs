@@ -451,6 +451,26 @@ mod tests {
         sleep.wait().expect("waited");
     }
 
+    /// `wait` of dash and of other shells is a loop around `sigsuspend`: they seemed to sleep.
+    #[test]
+    fn a_shell_that_waits_in_sigsuspend_waits_for_its_child() {
+        let mut command = Command::new("dash");
+        let shell = command.args(["-c", "sleep 60 & echo $!; wait; :"]).stdout(Stdio::piped());
+        let Ok(mut shell) = shell.spawn() else {
+            eprintln!("SKIPPED: dash is not installed");
+            return;
+        };
+        let mut line = String::new();
+        let mut output = std::io::BufReader::new(shell.stdout.take().expect("piped"));
+        std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
+        let is = comes_to(&shell, &Endpoints::default(), TaskState::Child);
+        let sleep = rustix::process::Pid::from_raw(line.trim().parse().expect("an id"));
+        let killed = rustix::process::Signal::KILL;
+        rustix::process::kill_process(sleep.expect("an id"), killed).expect("killed");
+        shell.wait().expect("waited");
+        assert!(is);
+    }
+
     #[test]
     fn a_process_that_is_gone_shows_nothing() {
         let mut child = Command::new("true").spawn().expect("true");

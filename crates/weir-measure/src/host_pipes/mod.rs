@@ -13,9 +13,8 @@ mod waits;
 pub use rate::{Rate, RateQuality};
 
 use crate::attribution::{Fill, PipeWatch};
-use crate::proc::{Descriptor, FileKind, access, descriptor, descriptors, is_anonymous_pipe, link};
+use crate::proc::{Descriptor, access, descriptor, descriptors, is_anonymous_pipe, link};
 use rate::{Counts, Programs};
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use waits::Waits;
@@ -227,18 +226,9 @@ fn find(pid: Pid, fd: i32) -> Option<Found> {
     if !link.starts_with('/') || link.starts_with("/memfd:") {
         return Some(Found { pipe: None });
     }
-    // What is known of a file is enough: a server of files that does not answer stops nobody here.
-    let path = format!("/proc/{pid}/fd/{fd}");
-    let flags = AtFlags::STATX_DONT_SYNC;
-    let stat = rustix::fs::statx(CWD, path, flags, StatxFlags::TYPE | StatxFlags::INO).ok()?;
-    let is_fifo = FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::Fifo;
-    let identity = Descriptor {
-        device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
-        inode: stat.stx_ino,
-        kind: FileKind::Pipe,
-    };
+    let identity = descriptor(pid, fd)?;
     let path = (!is_anonymous_pipe(&identity)).then(|| link.into_owned());
-    Some(Found { pipe: is_fifo.then_some((identity, path)) })
+    Some(Found { pipe: identity.is_pipe().then_some((identity, path)) })
 }
 
 /// Whether a process exists and is no thread of the kernel.

@@ -1,6 +1,7 @@
 //! Real pipes between real processes.
 
 use super::*;
+use crate::proc::FileKind;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 

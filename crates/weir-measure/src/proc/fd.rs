@@ -1,9 +1,9 @@
 //! What a descriptor of another process refers to, and the descriptors of an epoll set.
 
 use super::io::field;
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use weir_sys::Pid;
 use weir_sys::proc::{read_small, refuse_foreign};
@@ -36,11 +36,8 @@ pub enum FileKind {
     Anonymous,
 }
 
-/// Whether it is `/dev/ptmx`, whose number every open master keeps
-/// (Documentation/admin-guide/devices.txt).
-fn is_ptmx(stat: &rustix::fs::Stat) -> bool {
-    stat.st_rdev == rustix::fs::makedev(5, 2)
-}
+/// `/dev/ptmx`, whose number every open master keeps (Documentation/admin-guide/devices.txt).
+const PTMX: (u32, u32) = (5, 2);
 
 /// Opens a pidfd for process `pid`, which stays valid whoever gets the id later; `None` when it has
 /// ended.
@@ -55,8 +52,8 @@ pub fn borrow(pid: Pid, fd: i32) -> Option<OwnedFd> {
 
 impl Descriptor {
     /// Returns what an open descriptor of this process refers to.
-    pub fn of(fd: impl std::os::fd::AsFd) -> Option<Descriptor> {
-        Some(Descriptor::from_stat(&rustix::fs::fstat(fd).ok()?))
+    pub fn of(fd: impl AsFd) -> Option<Descriptor> {
+        Some(Descriptor::from_stat(&known(fd, "", AtFlags::EMPTY_PATH)?))
     }
 
     /// Whether it is a pipe or a FIFO.
@@ -69,19 +66,43 @@ impl Descriptor {
         self.kind == FileKind::Socket
     }
 
-    fn from_stat(stat: &rustix::fs::Stat) -> Descriptor {
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
+    fn from_stat(stat: &Statx) -> Descriptor {
+        let kind = match type_of(stat) {
             FileType::Fifo => FileKind::Pipe,
             FileType::Socket => FileKind::Socket,
-            FileType::CharacterDevice if is_ptmx(stat) => FileKind::PtyMaster,
+            FileType::CharacterDevice if number_of(stat) == PTMX => FileKind::PtyMaster,
             FileType::CharacterDevice => FileKind::Device,
             FileType::RegularFile | FileType::Directory | FileType::BlockDevice => {
                 FileKind::Storage
             }
             _ => FileKind::Anonymous,
         };
-        Descriptor { device: stat.st_dev, inode: stat.st_ino, kind }
+        let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+        Descriptor { device, inode: stat.stx_ino, kind }
     }
+}
+
+/// Returns what the kernel knows of a file without asking anybody: a server of files that does not
+/// answer holds nobody up here.
+fn known(directory: impl AsFd, path: &str, flags: AtFlags) -> Option<Statx> {
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+    rustix::fs::statx(directory, path, flags | AtFlags::STATX_DONT_SYNC, wanted).ok()
+}
+
+/// Returns that of descriptor `fd` of process `pid`; `None` when it is closed or hidden.
+fn known_of(pid: Pid, fd: i32) -> Option<Statx> {
+    let path = format!("/proc/{pid}/fd/{fd}");
+    refuse_foreign(&path).ok()?;
+    // The link leads to the open file itself, and nothing is opened.
+    known(CWD, &path, AtFlags::empty())
+}
+
+fn type_of(stat: &Statx) -> FileType {
+    FileType::from_raw_mode(stat.stx_mode.into())
+}
+
+fn number_of(stat: &Statx) -> (u32, u32) {
+    (stat.stx_rdev_major, stat.stx_rdev_minor)
 }
 
 /// Whether a pipe has no name: then nobody can open it again once its ends are closed.
@@ -95,11 +116,14 @@ pub fn is_anonymous_pipe(file: &Descriptor) -> bool {
 
 /// Returns what descriptor `fd` of process `pid` refers to; `None` when it is closed or hidden.
 pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
-    let path = format!("/proc/{pid}/fd/{fd}");
-    refuse_foreign(&path).ok()?;
-    // stat(2) follows the link to the open file itself and opens nothing.
-    let stat = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::empty()).ok()?;
-    Some(Descriptor::from_stat(&stat))
+    Some(Descriptor::from_stat(&known_of(pid, fd)?))
+}
+
+/// Returns the inode and the size of the regular file behind descriptor `fd` of process `pid`;
+/// `None` for anything else, and when it is closed or hidden.
+pub fn regular(pid: Pid, fd: i32) -> Option<(u64, u64)> {
+    let stat = known_of(pid, fd).filter(|stat| type_of(stat) == FileType::RegularFile)?;
+    Some((stat.stx_ino, stat.stx_size))
 }
 
 /// Returns whether descriptor `fd` of process `pid` can be read, and whether it can be written: the
@@ -107,7 +131,7 @@ pub fn descriptor(pid: Pid, fd: i32) -> Option<Descriptor> {
 pub fn access(pid: Pid, fd: i32) -> Option<(bool, bool)> {
     let path = format!("/proc/{pid}/fd/{fd}");
     refuse_foreign(&path).ok()?;
-    let link = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let link = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some((link.st_mode & 0o400 != 0, link.st_mode & 0o200 != 0))
 }
 
@@ -148,15 +172,14 @@ pub fn behind_pidfd(pid: Pid, fd: i32) -> Option<Pid> {
 /// Returns the device that descriptor `fd` of process `pid` is: its two numbers, and whether it is
 /// one of blocks; `None` for anything else.
 pub fn special(pid: Pid, fd: i32) -> Option<(u32, u32, bool)> {
-    let path = format!("/proc/{pid}/fd/{fd}");
-    refuse_foreign(&path).ok()?;
-    let stat = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::empty()).ok()?;
-    let block = match FileType::from_raw_mode(stat.st_mode) {
+    let stat = known_of(pid, fd)?;
+    let block = match type_of(&stat) {
         FileType::CharacterDevice => false,
         FileType::BlockDevice => true,
         _ => return None,
     };
-    Some((rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev), block))
+    let (major, minor) = number_of(&stat);
+    Some((major, minor, block))
 }
 
 /// Returns the position in the file behind descriptor `fd` of process `pid`, and whether the file is

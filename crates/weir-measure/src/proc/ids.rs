@@ -62,10 +62,14 @@ pub fn gid(pid: Pid) -> Option<u32> {
 
 /// Returns the second number of a line of `/proc/PID/status`: the effective one.
 fn effective(pid: Pid, field_name: &str) -> Option<u32> {
+    status(pid, |text| field(text, field_name)?.split_ascii_whitespace().nth(1)?.parse().ok())
+}
+
+/// Reads the status of a process or a thread.
+pub fn status<T>(id: Pid, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     let mut buffer = [0; 4096];
-    let text = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
-    let text = String::from_utf8_lossy(text);
-    field(&text, field_name)?.split_ascii_whitespace().nth(1)?.parse().ok()
+    let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
+    read(&String::from_utf8_lossy(text))
 }
 
 /// Whether this id is in use, hidden or not.

@@ -6,17 +6,20 @@ mod fd;
 mod ids;
 mod io;
 mod mounts;
+mod signals;
 mod syscall;
 mod uncounted;
 
 pub use fd::{
     Descriptor, FileKind, access, behind_pidfd, borrow, descriptor, descriptors, epoll_interest,
-    is_anonymous_pipe, link, pidfd, position, special,
+    is_anonymous_pipe, link, pidfd, position, regular, special,
 };
 pub use ids::{
-    ProcessIdentity, children, gid, identity, is_child, is_taken, largest_id, last_id, name, uid,
+    ProcessIdentity, children, gid, identity, is_child, is_taken, largest_id, last_id, name,
+    status, uid,
 };
 pub use io::{field, number, parse_io, peak_rss_bytes, read_whole, words, words_in};
 pub use mounts::Mount;
+pub use signals::{CHILD, is_handled_alarm, may_be_for_a_child, that_end_a_wait};
 pub use syscall::Blocked;
 pub use uncounted::may_move_uncounted;

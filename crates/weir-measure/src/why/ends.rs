@@ -3,11 +3,10 @@
 
 use super::open;
 use crate::bytes::long;
-use crate::proc::{behind_pidfd, children, field};
+use crate::proc::{behind_pidfd, children, field, status};
 use weir_doctor::why::Cause;
 use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
-use weir_sys::proc::read_small;
 
 /// The children for which a process waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,13 +110,6 @@ pub fn level(id: Pid) -> Option<usize> {
 /// Returns the id of a process or a thread in the pid namespace of this level.
 pub fn id_at(id: Pid, name: &str, level: usize) -> Option<Pid> {
     status(id, |text| field(text, name)?.split_ascii_whitespace().nth(level)?.parse().ok())
-}
-
-/// Reads the status of a process or a thread.
-pub fn status<T>(id: Pid, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-    let mut buffer = [0; 4096];
-    let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
-    read(&String::from_utf8_lossy(text))
 }
 
 #[cfg(test)]

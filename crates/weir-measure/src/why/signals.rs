@@ -1,14 +1,11 @@
 //! Waits for signals, of which the end of a child may be one.
 
 use super::ends;
-use crate::bytes::long;
-use crate::proc::field;
+use crate::proc::{CHILD, is_handled_alarm, that_end_a_wait};
 use weir_doctor::why::Cause;
-use weir_measure_sys::memory::read_remote;
 use weir_sys::Pid;
+use weir_sys::proc::read_small;
 
-/// The signal of the end of a child, as a bit.
-const CHILD: u64 = bit(libc::SIGCHLD);
 /// Signals that nobody waits for: those of a fault of the thread itself, and the two that the C
 /// library keeps for its threads (glibc: `internal-signals.h`).
 const ASIDE: u64 = bit(libc::SIGILL)
@@ -25,15 +22,9 @@ const fn bit(signal: i32) -> u64 {
 
 /// Returns the wait of a thread for a signal. One that only the end of a child lets go on waits for
 /// its children, as a shell does whose `wait` is a loop around `sigsuspend` (dash).
-pub fn any(pid: Pid, task: Pid, number: i64, args: &[u64; 6], most_ns: Option<u64>) -> Cause {
+pub fn any(pid: Pid, task: Pid, set: u64, most_ns: Option<u64>) -> Cause {
     let none = Cause::Signal { most_ns, children: Vec::new() };
-    let Some(mut ends_wait) = caught(task) else { return none };
-    if number == libc::SYS_rt_sigtimedwait {
-        let mut set = [0; 8];
-        let got = read_remote(pid, args[0], &mut set).unwrap_or(0);
-        let Some(set) = long(&set[..got], 0) else { return none };
-        ends_wait |= set;
-    }
+    let Some(ends_wait) = that_end_a_wait(pid, task, set) else { return none };
     if ends_wait & CHILD == 0 {
         return none;
     }
@@ -48,16 +39,17 @@ pub fn any(pid: Pid, task: Pid, number: i64, args: &[u64; 6], most_ns: Option<u6
 /// Returns the wait of the only thread of a process for a word in its own memory, which only a
 /// handler of a signal can change: that of the end of a child does so in fish.
 pub fn beside(pid: Pid, task: Pid) -> Option<Cause> {
-    match any(pid, task, libc::SYS_rt_sigsuspend, &[0; 6], None) {
+    match any(pid, task, 0, None) {
         Cause::Signal { children, .. } if children.is_empty() => None,
         wait => Some(wait),
     }
 }
 
-/// Returns the signals for which a thread has a handler and that it does not keep back at present.
-fn caught(task: Pid) -> Option<u64> {
-    ends::status(task, |text| {
-        let set = |name: &str| u64::from_str_radix(field(text, name)?, 16).ok();
-        Some(set("SigCgt")? & !set("SigBlk")?)
-    })
+/// Whether an alarm or a timer may let a thread of process `pid` go on, whatever it waits for.
+pub fn may_alarm(pid: Pid, task: Pid) -> bool {
+    let has_timers = || {
+        let mut buffer = [0; 64];
+        read_small(&format!("/proc/{pid}/timers"), &mut buffer).is_ok_and(|text| !text.is_empty())
+    };
+    is_handled_alarm(task) || has_timers()
 }

@@ -23,6 +23,8 @@ use weir_sys::proc::Stat;
 
 /// Most waits of a set that are looked at.
 const MOST_WAITS: usize = 32;
+/// Parts of the names of the kernel's functions in which the opening of a FIFO waits.
+const FIFO_OPENS: [&str; 2] = ["wait_for_partner", "fifo_open"];
 /// What an eventfd tells: mostly it wakes a loop of the same process.
 const EVENT: &str = "an event of another thread or process";
 
@@ -41,7 +43,8 @@ pub fn wait(host: &Host, pid: Pid, task: Pid) -> (Cause, bool) {
         }
         _ => (single(host, pid, task, number, &args), false),
     };
-    (cause, has_way_out || is_limited || has_timeout(pid, call))
+    let may_go_on = has_way_out || is_limited || has_timeout(pid, call);
+    (cause, may_go_on || signals::may_alarm(pid, task))
 }
 
 /// Adds the time limit to the wait of a loop that otherwise only its own process wakes: mostly that
@@ -64,8 +67,9 @@ fn has_timeout(pid: Pid, call: Call) -> bool {
         Call::Write(fd) | Call::Send(fd) | Call::Connect { fd, .. } => (fd, Timeout::Send),
         _ => return false,
     };
-    let is_socket = descriptor(pid, fd).is_some_and(|file| file.is_socket());
-    let socket = borrow(pid, fd).filter(|_| is_socket);
+    // To close a borrowed file may ask its server, which may not answer.
+    let file = descriptor(pid, fd).filter(Descriptor::is_socket);
+    let socket = file.and_then(|_| borrow(pid, fd));
     socket.is_some_and(|socket| socket_timeout(socket, which).is_ok_and(|time| time.is_some()))
 }
 
@@ -143,9 +147,15 @@ fn in_call(host: &Host, pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Op
         Call::Read(fd) | Call::Network(fd) => on(host, pid, fd, false),
         Call::Write(fd) | Call::Send(fd) => on(host, pid, fd, true),
         Call::Move { from, to } => {
-            let empty =
-                borrow(pid, from).is_none_or(|end| ioctl_fionread(end).is_ok_and(|n| n == 0));
-            if empty { on(host, pid, from, false) } else { on(host, pid, to, true) }
+            let is = |fd, kind| descriptor(pid, fd).is_some_and(|file| file.kind == kind);
+            // A file is not borrowed: to close it may ask its server, which may not answer.
+            let is_empty = match is(from, FileKind::Storage) {
+                true => is(to, FileKind::Storage),
+                false => {
+                    borrow(pid, from).is_none_or(|it| ioctl_fionread(it).is_ok_and(|n| n == 0))
+                }
+            };
+            if is_empty { on(host, pid, from, false) } else { on(host, pid, to, true) }
         }
         Call::Poll { .. } | Call::Select { .. } | Call::Epoll(_) => Some(any_of(host, pid, call).0),
         Call::FileLock => locks::on_file(host, pid, number, args),
@@ -167,14 +177,16 @@ fn in_call(host: &Host, pid: Pid, task: Pid, number: i64, args: &[u64; 6]) -> Op
         Call::Child => Some(ends::child(pid, number, args)),
         Call::Vfork => ends::vfork(pid, task, number, args),
         Call::Sleep => Some(Cause::Sleep { asked_ns: asked(pid, number, args) }),
-        Call::Signal { most } => Some(signals::any(pid, task, number, args, time_at(pid, most))),
+        Call::Signal { set, most } => Some(signals::any(pid, task, set, time_at(pid, most))),
         Call::Connect { fd, address, length } => {
             Some(connect::call(host, pid, fd, address, length))
         }
+        // `sync` names no file.
+        Call::Storage(..0) => file(pid, TaskState::Disk, Awaited::Unknown { task }, None),
         Call::Storage(fd) => file(pid, TaskState::Disk, Awaited::File(fd), None),
         Call::Control(fd) => file(pid, TaskState::Device, Awaited::File(fd), None),
         Call::Lookup { path } => {
-            let fifo = || fifo(pid, directory(number, args), path);
+            let fifo = || fifo(pid, task, directory(number, args), path);
             fifo().or_else(|| file(pid, TaskState::Disk, Awaited::Path(path), None))
         }
         Call::Completion => Some(Cause::Events { of: vec![String::from("its transfers")] }),
@@ -299,7 +311,11 @@ fn file(pid: Pid, state: TaskState, awaited: Awaited, writes: Option<bool>) -> O
 
 /// Returns the wait for the other end of a FIFO that is being opened, in this directory if its name
 /// is relative.
-fn fifo(pid: Pid, directory: Option<i32>, path: u64) -> Option<Cause> {
+fn fifo(pid: Pid, task: Pid, directory: Option<i32>, path: u64) -> Option<Cause> {
+    // To look up what a server of files does not find would wait as long as the thread does.
+    if function(pid, task).is_some_and(|kernel| !FIFO_OPENS.iter().any(|it| kernel.contains(it))) {
+        return None;
+    }
     let path = path_in(pid, path)?;
     let seen = match directory.filter(|_| !path.starts_with('/')) {
         Some(fd) => format!("/proc/{pid}/fd/{fd}/{path}").into(),
@@ -333,4 +349,20 @@ fn time_at(pid: Pid, address: u64) -> Option<u64> {
     (read_remote(pid, address, &mut bytes).ok()? == bytes.len()).then_some(())?;
     let (seconds, ns) = (long(&bytes, 0)?, long(&bytes, 8)?);
     (ns < 1_000_000_000).then(|| seconds.saturating_mul(1_000_000_000).saturating_add(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `sync` waited "in the kernel", and not for the disk.
+    #[test]
+    fn a_call_that_names_no_file_waits_for_the_disk_all_the_same() {
+        let me = std::process::id() as Pid;
+        let disk = |number| {
+            let cause = in_call(&Host::default(), me, me, number, &[0; 6]);
+            matches!(cause, Some(Cause::File { wait, .. }) if wait.kind == FileWaitKind::Disk)
+        };
+        assert!(disk(libc::SYS_sync) && disk(libc::SYS_msync));
+    }
 }

@@ -61,8 +61,9 @@ pub struct RunOptions {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Write the report as JSON (schema weir.run/1) to FILE; - is standard output. If the
-    /// pipeline writes there too, use /dev/fd/3 with 3>FILE, or >(jq .verdict) in bash
+    /// Write the report as JSON (schema weir.run/1, of several pipelines weir.run.compare/1) to
+    /// FILE; - is standard output. If the pipeline writes there too, use /dev/fd/3 with 3>FILE, or
+    /// >(jq .verdict) in bash
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
@@ -169,7 +170,8 @@ Then names are cut.
 
 Exit status: that of the last stage, or 128 + N if signal N killed it; 127 if its command was not
 found, 126 if it could not be executed; 2 for a syntax error or wrong usage. If a stage died of an
-interrupt that weir received too, weir dies of it as well.
+interrupt that weir received too, weir dies of it as well. Of --compare with several pipelines: 0; 1
+if not all runs ended with the same status; 130 if interrupted.
 
 --elastic=1,3 puts a stage 'weir buffer' into pipes 1 and 3: pipe n is between stage n and stage
 n+1 as they are typed. The buffer reads what the writer writes and keeps it, in memory and then in a

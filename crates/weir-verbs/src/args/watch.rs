@@ -26,7 +26,8 @@ pub struct WatchOptions {
     #[arg(long, value_name = "NAME", group = "target")]
     pub container: Option<String>,
 
-    /// Stop after this time; otherwise when the processes have ended, or on Ctrl-C
+    /// Stop after this time; otherwise when the processes have ended, on Ctrl-C, or once nobody
+    /// reads the output
     #[arg(long = "for", value_name = "TIME", value_parser = budget)]
     pub time: Option<Duration>,
 

@@ -180,7 +180,7 @@ fn pipe(pipe: &Pipe) -> Value {
         "resized_bytes": pipe.resized_bytes,
         "resized_by": pipe.resized_by.map(|stage| stage + 1),
         "mean_fill": pipe.mean_fill,
-        "max_fill": capacity.map(|capacity| pipe.max_bytes as f64 / capacity as f64),
+        "max_fill": capacity.map(|_| pipe.max_fill),
         "full_share": pipe.full_share,
         "empty_share": pipe.empty_share,
         "times_full": pipe.times_full,

@@ -2,6 +2,7 @@
 
 use crate::terminal::{asked_columns, wants_colour, width};
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 /// The width of a report that goes to a file or a pipe.
 const FILE_COLUMNS: usize = 100;
@@ -36,17 +37,28 @@ impl Look {
     /// Returns the look of a report on standard error.
     pub fn of_stderr(detail: Detail) -> Look {
         let terminal = std::io::stderr().is_terminal();
-        Look { colour: wants_colour(terminal), ..Look::of(terminal, detail) }
+        Look { colour: wants_colour(terminal), ..Look::of(std::io::stderr(), detail) }
+    }
+
+    /// Returns the look of a report on standard output, which has no colours.
+    pub fn of_stdout(detail: Detail) -> Look {
+        Look::of(std::io::stdout(), detail)
     }
 
     /// Returns the look of a report in a file.
     pub fn of_file(detail: Detail) -> Look {
-        Look::of(false, detail)
+        Look::known(asked_columns(), detail)
     }
 
     /// The width that a terminal reports counts first. COLUMNS counts elsewhere.
-    fn of(terminal: bool, detail: Detail) -> Look {
-        let known = if terminal { Some(stderr_columns()) } else { asked_columns() };
+    fn of(output: impl AsFd + IsTerminal, detail: Detail) -> Look {
+        match output.is_terminal() {
+            true => Look::known(Some(width(output)), detail),
+            false => Look::of_file(detail),
+        }
+    }
+
+    fn known(known: Option<usize>, detail: Detail) -> Look {
         let columns = known.unwrap_or(FILE_COLUMNS).max(COLUMNS_MIN);
         Look { columns, wraps: known.is_some(), colour: false, detail }
     }

@@ -4,6 +4,7 @@
 use super::layout::{Column, Grid, Name};
 use super::look::{Detail, Look};
 use super::text::Page;
+use crate::units::words::of_cpus;
 use crate::units::{seconds, signal_name};
 use crate::widths::cut;
 use anstyle::{AnsiColor, Style};
@@ -73,7 +74,7 @@ const DROPS: [&str; 4] = ["most", "least", "95 % interval", ""];
 /// Writes the report for people: the table, what the comparison rests on, and last the answer.
 pub fn text(several: &Several, look: &Look) -> String {
     let mut page = Page::new(look);
-    let cpus = if several.cpus == 1.0 { "1 CPU".into() } else { format!("{} CPUs", several.cpus) };
+    let cpus = of_cpus(several.cpus);
     let (n, rounds) = (several.pipelines.len(), several.rounds);
     let head = format!("weir: {n} pipelines, {rounds} rounds in random order, on {cpus}");
     page.sentence(&head, Style::new());

@@ -104,8 +104,8 @@ fn data(run: &Run, shown: &[usize]) -> Grid {
         column(title, stages().map(cell))
     };
     let calls = |stage: &Stage| {
-        // Some bytes were moved without a call, so they give no upper bound on the number of calls.
-        let mark = if stage.bytes_evidence == Evidence::LowerBound { ">" } else { "" };
+        // Where some bytes were moved by other calls, these are not all.
+        let mark = if stage.bytes_evidence == Evidence::Exact { "" } else { ">" };
         let calls = stage.io.filter(Io::has_calls);
         calls.map_or_else(unknown, |io| marked(mark, count(io.read_calls + io.write_calls)))
     };
@@ -145,7 +145,7 @@ fn marked(mark: &str, figure: String) -> String {
     match (mark, figure.as_str()) {
         (_, "-") | ("<", "0 B") => figure,
         // "At least 0" says nothing.
-        (">", "0 B") => unknown(),
+        (">", "0 B" | "0.00") => unknown(),
         (_, "0.00") => String::from("<0.01"),
         _ => format!("{mark}{figure}"),
     }
@@ -155,10 +155,7 @@ fn marked(mark: &str, figure: String) -> String {
 fn pipes(run: &Run, pipes: &[&Pipe]) -> Grid {
     let cells =
         |title, of: &dyn Fn(&Pipe) -> String| column(title, pipes.iter().map(|pipe| of(pipe)));
-    let most = |pipe: &Pipe| {
-        let capacity = (pipe.capacity_bytes > 0).then_some(pipe.capacity_bytes as f64);
-        percent(capacity.map(|capacity| pipe.max_bytes as f64 / capacity))
-    };
+    let most = |pipe: &Pipe| percent((pipe.capacity_bytes > 0).then_some(pipe.max_fill));
     let passed = |pipe: &Pipe| {
         let reader = &run.stages[pipe.to];
         let mark = known(reader.pipe_in_evidence);

@@ -67,7 +67,7 @@ fn pipe(from: usize) -> Pipe {
         capacity_bytes: 262_144,
         limit_bytes: 1 << 20,
         mean_fill: Some(0.97),
-        max_bytes: 262_144,
+        max_fill: 1.0,
         full_share: Some(0.5),
         empty_share: Some(0.3),
         samples: 210,
@@ -137,6 +137,22 @@ fn script() -> Report {
 
 fn look(columns: usize) -> Look {
     Look { columns, wraps: true, colour: false, detail: Detail::Usual }
+}
+
+/// At least 0.001 MB/s was shown as "<0.01", calls beside estimated bytes as all there were, and a
+/// quota as "0.33333 CPUs".
+#[test]
+fn a_lower_bound_is_shown_as_no_other() {
+    let mut run = joined(vec![stage("cat a", 1200, [0; 5]), stage("wc", 1200, [0; 5])]);
+    run.stages[0].bytes_evidence = Evidence::Estimated;
+    (run.stages[0].pipe_out_bytes, run.stages[0].pipe_out_evidence) =
+        (Some(1200), Evidence::LowerBound);
+    run.cpus = 1.0 / 3.0;
+    let text = text(&told(run), &look(120));
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("1 cat")).collect();
+    assert!(rows[0].contains(" ?") && !rows[0].contains('<'), "{text}");
+    assert!(rows[1].contains(" >5700 "), "{text}");
+    assert!(text.starts_with("weir: 1.20s for 2 stages on 0.33 CPUs\n"), "{text}");
 }
 
 #[test]

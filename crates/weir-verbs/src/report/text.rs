@@ -4,6 +4,7 @@
 use super::look::{Detail, Look};
 use super::words::{self, Ended};
 use super::{Report, fine, groups, hot, rows, tables};
+use crate::units::words::of_cpus;
 use crate::units::{seconds, signal_name};
 use crate::widths::wrap;
 use anstyle::{AnsiColor, Style};
@@ -136,7 +137,7 @@ fn headline(report: &Report) -> String {
         1 => format!("1 {what}"),
         n => format!("{n} {what}s"),
     };
-    let cpus = if run.cpus == 1.0 { String::from("1 CPU") } else { format!("{} CPUs", run.cpus) };
+    let cpus = of_cpus(run.cpus);
     let wall = match seconds(run.wall_ns).as_str() {
         "-" => String::from("under 1ms"),
         wall => wall.to_owned(),

@@ -7,13 +7,12 @@ use super::rates::{Progress, moved_bytes};
 use crate::units;
 use crate::widths::cut;
 use std::cmp::Reverse;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 use weir_doctor::state::TaskState;
 use weir_measure::attribution::{Group, Sampler};
-use weir_measure::proc::{descriptors, link, position};
+use weir_measure::proc::{descriptors, link, position, regular};
 use weir_policy::sort;
 use weir_sys::Pid;
 
@@ -196,16 +195,13 @@ fn largest_input(pid: Pid) -> Option<Input> {
 fn input(pid: Pid, fd: i32) -> Option<Input> {
     // The link first: it refuses the processes of another pid namespace.
     let path = link(pid, fd)?;
-    let found = std::fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
-    if !found.is_file() || found.len() < FILE_BYTES {
-        return None;
-    }
+    let (inode, bytes) = regular(pid, fd).filter(|(_, bytes)| *bytes >= FILE_BYTES)?;
     let (position, only_reads) = position(pid, fd)?;
     if !only_reads || position == 0 {
         return None;
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned())?;
-    Some(Input { name, inode: found.ino(), bytes: found.len(), position })
+    Some(Input { name, inode, bytes, position })
 }
 
 /// A part of the line. Parts of low rank get room first.

@@ -5,7 +5,7 @@ use super::judge;
 use super::pages::Pages;
 use crate::args::{SAMPLE_MS, WatchOptions};
 use crate::fault::Fault;
-use crate::output::{Output, print};
+use crate::output::Output;
 use crate::report::{self, Detail, Look};
 use crate::signals::{Again, stop_flag};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use std::time::Instant;
 use weir_doctor::facts::{Run, Watched};
 use weir_measure::proc::identity;
 use weir_measure::runner::{self, Aim};
+use weir_policy::text::printable_lines;
 use weir_sys::Pid;
 use weir_sys::proc::processes;
 
@@ -24,7 +25,8 @@ const GROUPS: &str = "/sys/fs/cgroup";
 /// Runs the verb.
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
     let (pids, name) = targets(options)?;
-    let mut output = Output::open(&options.json)?;
+    let text = if options.json.is_stdout() { None } else { Some(Output::stdout()?) };
+    let mut outputs = (text, Output::open(&options.json)?);
     let over = stop_flag(Again::AsFirst)?;
     // Relaxed: no other memory depends on it.
     let is_over = || over.load(Ordering::Relaxed);
@@ -49,36 +51,38 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
             return if reports > 0 { Ok(ExitCode::SUCCESS) } else { Err(Fault::failed(gone)) };
         };
         let has_ended = run.watched.as_ref().is_some_and(|watched| watched.has_ended);
-        show(*run, &name, options, &mut output, &pages)?;
+        let is_read = show(*run, &name, options, &mut outputs, &pages)?;
         reports += 1;
         let is_last = options.time.is_some_and(|most| begun.elapsed() >= most);
-        if options.interval.is_none() || has_ended || is_last || is_over() {
+        if options.interval.is_none() || has_ended || is_last || is_over() || !is_read {
             return Ok(ExitCode::SUCCESS);
         }
     }
 }
 
-/// Writes a report. With several, each is one line of JSON.
+/// Writes a report as text and as JSON. With several, each is one line of JSON. False if a reader has
+/// left.
 fn show(
     run: Run,
     name: &str,
     options: &WatchOptions,
-    output: &mut Option<Output>,
+    (text, json): &mut (Option<Output>, Option<Output>),
     pages: &Pages,
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     let said = words(&run);
     let report = judge(run, name, [false; 3], 0);
     pages.write(&report);
-    match output {
-        Some(output) if options.interval.is_some() => {
-            output.write(report::json_line(&report)).map(drop)
-        }
-        Some(output) => output.write(report::json(&report)).map(drop),
-        None => {
-            let detail = if options.verbose { Detail::Verbose } else { Detail::Usual };
-            print(&format!("{}{said}", report::text(&report, &Look::of_file(detail))))
-        }
+    let mut is_read = true;
+    if let Some(json) = json {
+        let form = if options.interval.is_some() { report::json_line } else { report::json };
+        is_read &= json.write(form(&report))?;
     }
+    if let Some(text) = text {
+        let detail = if options.verbose { Detail::Verbose } else { Detail::Usual };
+        let shown = report::text(&report, &Look::of_stdout(detail));
+        is_read &= text.write(printable_lines(&format!("{shown}{said}")))?;
+    }
+    Ok(is_read)
 }
 
 /// Returns the processes that were asked for, and their name for people.

@@ -1,7 +1,7 @@
 //! What a link says where it stands alone, and in an answer.
 
 use super::*;
-use weir_doctor::facts::Peer;
+use weir_doctor::facts::{Peer, PeerKind};
 use weir_doctor::why::{Named, PipeWait};
 
 fn process(pid: i32, wait: Cause) -> WhyLink {
@@ -138,6 +138,18 @@ fn a_parent_that_was_just_named_is_not_named_again() {
         "3 (p3) waits for the end of its child 2 (p2), which sleeps: it asked for 5.00s"
     );
     assert!(said(4).contains("2 (p2), started by 4 (p4), which sleeps"), "{}", said(4));
+}
+
+/// Whoever sent something to another host waited for room "from" it.
+#[test]
+fn room_is_waited_for_to_another_host_and_data_from_it() {
+    let said = |writes| {
+        let address = Some(String::from("192.0.2.7:443"));
+        let peer = Box::new(Peer { kind: PeerKind::Remote, address, ..Peer::default() });
+        alone(Cause::Socket { peer, owners: vec![], own: false, more: false, writes }).0
+    };
+    assert_eq!(said(false), "waits for data from the other host 192.0.2.7:443");
+    assert_eq!(said(true), "waits for room to send to the other host 192.0.2.7:443");
 }
 
 #[test]

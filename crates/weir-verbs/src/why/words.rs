@@ -407,7 +407,10 @@ fn socket(peer: &Peer, writes: bool, own: bool, next: Option<String>) -> String 
         (_, None) if own => {
             format!("waits for {what} on a socket whose other end it has open itself")
         }
-        (PeerKind::Remote, None) => format!("waits for {what} from the other host {far}"),
+        (PeerKind::Remote, None) => {
+            let way = if writes { "to" } else { "from" };
+            format!("waits for {what} {way} the other host {far}")
+        }
         (_, None) => format!("waits for {what} on {far}"),
     }
 }

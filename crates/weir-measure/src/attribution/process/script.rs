@@ -1,6 +1,6 @@
 //! The arguments of a process, and the script that a shell among them names.
 
-use crate::proc::link;
+use crate::proc::{link, regular};
 use std::path::PathBuf;
 use weir_doctor::programs::is_posix_shell;
 use weir_sys::Pid;
@@ -15,7 +15,7 @@ pub(super) fn script_of(pid: Pid, words: &[String]) -> Option<PathBuf> {
         let plain = !has('c') && (has('s') || options().count() == rest.len());
         let is_shell = is_posix_shell(shell.rsplit('/').next()?.trim_start_matches('-'));
         let input = link(pid, 0);
-        return input.filter(|path| is_shell && plain && path.is_absolute() && path.is_file());
+        return input.filter(|_| is_shell && plain && regular(pid, 0).is_some());
     };
     // A relative name is that from where the shell is.
     let here = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();

@@ -10,6 +10,7 @@ use super::words::{gain, phase_names};
 use super::{Report, fine, hot};
 use crate::html::Column::{Figures, Words};
 use crate::html::{Cell, Table, document, escape, section, shown};
+use crate::units::words::cpus;
 use crate::units::{bytes, capacity, ending, percent, seconds};
 use crate::widths::cut;
 use std::fmt::Write as _;
@@ -77,7 +78,7 @@ fn head(report: &Report) -> String {
     };
     let facts = [
         ("wall time", seconds(run.wall_ns)),
-        ("CPUs", run.cpus.to_string()),
+        ("CPUs", cpus(run.cpus)),
         ("exit status", report.status.to_string()),
         ("samples of states", run.ticks.to_string()),
     ];
@@ -145,12 +146,11 @@ fn stages(run: &Run) -> String {
 
 fn pipes(run: &Run) -> String {
     let row = |pipe: &weir_doctor::facts::Pipe| {
-        let most = pipe.max_bytes as f64 / pipe.capacity_bytes.max(1) as f64;
         [
             format!("{} to {}", pipe.from + 1, pipe.to + 1),
             capacity(pipe.capacity_bytes),
             percent(pipe.mean_fill),
-            percent((pipe.capacity_bytes > 0).then_some(most)),
+            percent((pipe.capacity_bytes > 0).then_some(pipe.max_fill)),
             percent(pipe.full_share),
             percent(pipe.empty_share),
         ]
