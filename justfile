@@ -55,7 +55,7 @@ size:
 ci:
     .ci/run
 
-# The rings, the flags and their wake-ups in every interleaving of two or three threads
+# The rings, the flags and their wake-ups in the interleavings of two or three threads that switch a few times
 loom:
     RUSTFLAGS="--cfg loom" cargo test --locked -p weir-ring --lib --release --target-dir target/loom model
 

@@ -476,3 +476,22 @@ fn between_two_batches_the_other_sides_of_all_cases_sleep() {
         }
     }
 }
+
+/// The writer and the reader of the second pair shared a CPU, whatever the placement.
+#[test]
+fn both_pairs_of_bbn_loaded_are_where_the_placement_says() {
+    let Ok(cpus) = Topology::read().find(Placement::OtherCpu) else { return };
+    let suites = weir_bench::catalogue();
+    let suite = suites.iter().find(|suite| suite.name == "bbn-loaded").expect("there is one");
+    let mut request = request(suite, 0, &std::env::temp_dir(), 600_000_000_000);
+    request.cases = vec![String::from("two pairs and a copy, 64 B")];
+    (request.site.placement, request.site.cpus) = (Placement::OtherCpu, cpus);
+    let mut cell = start_cell(&request);
+    let cpus = |pid: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().find(|line| line.starts_with("Cpus_allowed_list")).map(str::to_owned)
+    };
+    let is_apart = |writer: &u32| children(*writer).iter().any(|it| cpus(*it) != cpus(*writer));
+    wait_until("the second pair is apart", || children(cell.id()).iter().any(is_apart));
+    let _ = (cell.kill(), cell.wait());
+}

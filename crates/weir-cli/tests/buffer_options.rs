@@ -66,11 +66,14 @@ fn a_directory_it_cannot_use_is_refused_by_name() {
         assert!(said(&output).contains(why), "{}", said(&output));
         // If the user did not choose the directory, a failure there is no reason to lose the
         // stream.
-        let output = place.bash(&format!("echo kept | TMPDIR={directory} $WEIR buffer"));
+        let script = format!("echo kept | TMPDIR={directory} $WEIR buffer --json json");
+        let output = place.bash(&script);
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"kept\n"[..]));
         let text = said(&output);
         assert!(text.contains(why) && text.contains("using memory only"), "{text}");
         assert_eq!(text.lines().count(), 1, "{text}");
+        let warning = json(&place)["warning"].clone();
+        assert!(warning.as_str().is_some_and(|text| text.contains(why)), "{warning}");
     }
     sent(&place.bash("test $(echo kept | TMPDIR=missing $WEIR buffer --no-spill) = kept"));
     let script = "mkdir r && mount -t tmpfs -o ro none r && echo | $WEIR buffer --spill r";
@@ -138,6 +141,22 @@ fn what_failed_is_in_the_json_too() {
         !place.bash("yes | $WEIR buffer --json json | head -c 1 > out").status.success()
             || json(&place)["ended"] == "reader gone"
     );
+}
+
+/// It died of SIGXFSZ, and wrote no figures.
+#[test]
+fn an_output_as_long_as_a_file_may_be_is_an_error() {
+    let place = Place::new();
+    std::fs::write(place.directory.path().join("in"), sample(900_000)).expect("written");
+    for (how, expected) in [
+        ("> out", "cannot write to standard output: File too large"),
+        ("-o out", "cannot write 'out': File too large"),
+    ] {
+        let script =
+            format!("ulimit -f 400; cat in | $WEIR buffer --memory 256K --json json {how}");
+        refused(&place.bash(&script), 1, expected);
+        assert_eq!(json(&place)["ended"], "failed");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use common::{have, python, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_writer_goes_on_though_nobody_reads() {
@@ -81,7 +82,7 @@ fn a_full_device_is_said_and_loses_nothing() {
     let said = said(&output);
     assert!(said.contains("No space left on device"), "{said}");
     assert!(
-        said.contains("using memory only from here on: once it is full, the writer waits"),
+        said.contains("using memory only while that lasts: once it is full, the writer waits"),
         "{said}"
     );
     assert_eq!(said.matches("No space").count(), 1, "it is said once: {said}");
@@ -122,6 +123,32 @@ fn what_a_device_lost_without_a_word_is_an_error_with_verify() {
         return;
     }
     assert!(said.contains("weir: cannot read back the backlog: the file in 'big' lost "), "{said}");
+}
+
+/// The descriptor to wait at stays readable after a failure, and all attempts were made at once.
+#[test]
+fn what_cannot_be_read_back_is_tried_for_a_second() {
+    let place = Place::new();
+    let bytes = sample(20_000_000);
+    let mut buffer = Buffer::start(&place, "--memory 1M --spill . --verify --json json");
+    assert!(buffer.feed(bytes.clone()).all(), "all is taken before anything is read");
+    let descriptors = format!("/proc/{}/fd", buffer.child.id());
+    let spilled = std::fs::read_dir(descriptors).expect("it runs").flatten().find(|entry| {
+        let file = std::fs::metadata(entry.path());
+        file.is_ok_and(|file| file.is_file() && file.len() > 1 << 20)
+    });
+    let file = std::fs::File::options().write(true).open(spilled.expect("spilled").path());
+    file.expect("opened").set_len(0).expect("emptied");
+    // It has begun with none of the attempts: what it passes on first is in memory.
+    let begun = Instant::now();
+    let came = buffer.read();
+    let (status, said) = buffer.end();
+    // Five attempts, and 200 ms between two of them.
+    assert!(begun.elapsed() >= Duration::from_millis(800), "{:?}", begun.elapsed());
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("weir: cannot read back the backlog: "), "{said}");
+    assert!(came.len() < bytes.len() && bytes.starts_with(&came), "{}", came.len());
+    assert_eq!(json(&place)["ended"], "failed");
 }
 
 #[test]

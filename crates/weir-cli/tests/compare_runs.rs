@@ -125,3 +125,25 @@ fn the_directory_of_a_run_is_kept() {
     assert!(text.contains("differs: directory: /nosuch -> /other"), "{text}");
     refused(&place.weir(&["compare", &a]), 1, "cannot measure files in /nosuch");
 }
+
+/// The run was measured again first, which takes as long as it took then.
+#[test]
+fn a_bad_name_for_the_json_is_told_before_anything_is_measured() {
+    let place = Place::new();
+    let a = place.report("a.json", &[("one", 100.0)], |report| {
+        // To measure there would fail with another error.
+        report["directory"] = json!("/nosuch");
+    });
+    let output = place.weir(&["compare", &a, "--json", "missing/file"]);
+    refused(&output, 1, "weir: cannot write 'missing/file': No such file");
+}
+
+/// No time is as long as that, and weir panicked.
+#[test]
+fn a_budget_that_no_run_has_is_cut() {
+    let place = Place::new();
+    let a = place.report("a.json", &[("one", 100.0)], |report| {
+        (report["directory"], report["budget_s"]) = (json!("/nosuch"), json!(1e300));
+    });
+    refused(&place.weir(&["compare", &a]), 1, "cannot measure files in /nosuch");
+}

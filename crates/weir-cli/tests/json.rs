@@ -211,6 +211,11 @@ fn every_verb_takes_the_same_option() {
         "compare",
         "history list",
         "history show",
+        "watch",
+        "why",
+        "top",
+        "model",
+        "net tftp list",
     ] {
         let help = weir(&place, &format!("{verb} --help"));
         let text = String::from_utf8_lossy(&help.stdout).into_owned();

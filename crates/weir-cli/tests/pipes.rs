@@ -194,6 +194,7 @@ fn a_terminal_is_redrawn_in_place_and_nothing_is_wider() {
 fn what_is_not_there_is_said() {
     let place = Place::new();
     refused(&place.weir(&["stat", "999999999"]), 1, "cannot inspect process 999999999");
+    refused(&place.weir(&["stat", "0"]), 2, "'0' is no process id");
     let nowhere = place.weir(&["tune", "--pipe", "999999999/3", "--size", "1M"]);
     refused(&nowhere, 1, "cannot open /proc/999999999/fd/3: No such file");
     let own = format!("{}/1", std::process::id());

@@ -81,14 +81,17 @@ struct ComparedCase {
 
 pub fn compare(options: &CompareOptions) -> Result<ExitCode, Fault> {
     let a = load(&options.a)?;
-    let b = match &options.b {
-        Some(name) => load(name)?,
+    let b = options.b.as_deref().map(load).transpose()?;
+    // Opened before anything is measured, and after what it might be: a file that is compared.
+    let mut outlet = Outlet::open(&options.json)?;
+    let b = match b {
+        Some(b) => b,
         None => measure_again(&a)?,
     };
     let b_name = options.b.clone().unwrap_or_else(|| String::from("now"));
     let compared = compared(&a, &b, &options.a, &b_name, options.band)?;
     let text = || text::text(&compared, options.verbose);
-    Outlet::open(&options.json)?.say(SCHEMA, || &compared, text)?;
+    outlet.say(SCHEMA, || &compared, text)?;
     if let (Some(difference), Some(FailOn::Slower)) = (&compared.state.difference, options.fail_on)
     {
         tell(&format!(

@@ -2,7 +2,7 @@
 //! written as programs of Allen's time did and as today's do, or a ring of weir's.
 
 use crate::tools::place::PortDirectory;
-use crate::tools::unnamed_file;
+use crate::tools::{demand_disk, unnamed_file};
 use rustix::fs::OFlags;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -134,17 +134,6 @@ fn open(directory: &Path, more: OFlags) -> Result<File, CaseError> {
         OFlags::WRONLY | OFlags::APPEND | more,
         "cannot create a file without a name",
     )
-}
-
-/// Fails where files are in memory, because no write waits for a disk there.
-fn demand_disk(directory: &Path) -> Result<(), CaseError> {
-    if rustix::fs::statfs(directory)?.f_type as u64 == weir_sys::TMPFS_MAGIC {
-        return Err(CaseError::left_out(format!(
-            "{} is in memory, where no write waits for a disk; choose another with --dir",
-            directory.display()
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

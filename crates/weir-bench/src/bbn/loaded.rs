@@ -101,6 +101,8 @@ impl SecondPair {
         let results = SharedPages::new(2 * LINE_BYTES)?;
         let (asked, requests) = rustix::pipe::pipe()?;
         let peer = PeerProcess::start(site, |control| {
+            // Its writer is where the first pair's is: it was started where readers are.
+            site.go_here()?;
             let (mut done, mut count) = (0, [0; 8]);
             let mut stream = OneWay::start(site, mechanism, bytes)?;
             while rustix::io::read(&asked, &mut count)? == count.len() {

@@ -6,6 +6,7 @@
 //! it is touched; or a set that was recorded before is read back first. The time of that counts.
 
 use super::{PAGE_BYTES, SharedPages};
+use crate::tools::demand_disk;
 use crate::tools::own::trouble;
 use crate::tools::prelude::*;
 use rustix::fs::Advice;
@@ -77,6 +78,8 @@ struct Program {
 
 impl Program {
     fn new(site: &Site, set_bytes: u64) -> Result<Program, CaseError> {
+        // What is in memory is never out of the page cache.
+        demand_disk(&site.directory)?;
         let file = scratch_file(site)?;
         let (bytes, pages) = (2 * set_bytes, 2 * set_bytes / PAGE_BYTES as u64);
         let mut to = BufWriter::with_capacity(1 << 20, &file);

@@ -27,10 +27,21 @@ impl PortDirectory {
     /// Makes a directory beside other temporary files. The first call also removes what killed
     /// processes have left.
     pub fn new() -> Result<PortDirectory, CaseError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         static SWEPT: Once = Once::new();
-        let (parent, maker) = (std::env::temp_dir(), std::process::id());
+        let parent = std::env::temp_dir();
         SWEPT.call_once(|| sweep(&parent));
+        PortDirectory::make(&parent)
+    }
+
+    /// Makes a directory below another one, and removes what killed processes have left there.
+    pub fn below(parent: &Path) -> Result<PortDirectory, CaseError> {
+        sweep(parent);
+        PortDirectory::make(parent)
+    }
+
+    fn make(parent: &Path) -> Result<PortDirectory, CaseError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let maker = std::process::id();
         loop {
             // Relaxed: the numbers only have to differ.
             let number = NEXT.fetch_add(1, Ordering::Relaxed);

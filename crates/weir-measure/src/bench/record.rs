@@ -227,7 +227,7 @@ pub struct CaseRecord {
     pub batches: u64,
     /// Fresh processes the batches come from.
     pub processes: u64,
-    /// Spread of the processes' own medians: the widest over the narrowest, less 1.
+    /// Spread of the processes' own values: the largest over the smallest, less 1.
     pub between_processes_share: f64,
     /// For figures across CPUs, the median round trip of a cache line beside the batches.
     pub line_rtt_ns: Option<f64>,

@@ -64,6 +64,7 @@ fn placement_sentence(
         case.suite == near.suite
             && case.case == near.case
             && case.placement == Placement::OtherCpuAwake
+            && case.stratum == far.stratum
     });
     let what = format!("{}: {}", near.suite, near.case);
     let mut text = if factor > 1.0 {
@@ -98,6 +99,7 @@ fn falls(cases: &[CaseRecord]) -> Vec<String> {
             params.chunk_bytes = Some(chunk);
             case.suite == small.suite
                 && case.placement == small.placement
+                && case.stratum == small.stratum
                 && case.quantity == small.quantity
                 && params == small.params
                 && case.params.chunk_bytes > Some(chunk)

@@ -57,7 +57,7 @@ pub struct TuneOptions {
 #[command(mut_arg("json", |arg| arg.help(STAT_JSON)))]
 pub struct StatOptions {
     /// Show only pipes of which this process holds an end
-    #[arg(value_name = "PID")]
+    #[arg(value_name = "PID", value_parser = crate::units::parse::process_id)]
     pub pid: Option<i32>,
 
     /// Repeat at this interval, such as 2s or 500ms, and show rates

@@ -44,6 +44,15 @@ pub fn first(line: &PublishedRow) -> f64 {
     line.figures.first().copied().flatten().unwrap_or(0.0)
 }
 
+/// The phases of a call, at the first placement at which they were measured.
+pub fn phases<'c>(cases: impl Iterator<Item = &'c CaseRecord>) -> Vec<&'c CaseRecord> {
+    let mut phases: Vec<&CaseRecord> = cases.filter(|case| is_phase(case)).collect();
+    if let Some(place) = phases.first().map(|case| case.placement) {
+        phases.retain(|case| case.placement == place);
+    }
+    phases
+}
+
 pub fn is_phase(case: &CaseRecord) -> bool {
     case.params.operation.as_deref() == Some("phase")
 }
@@ -113,6 +122,20 @@ mod tests {
         let places = [Placement::SameCpu, Placement::OtherCpu, Placement::Free];
         let each = figures.iter().flat_map(|figure| places.map(|placement| (figure, placement)));
         each.map(|(figure, placement)| CaseRecord { placement, ..figure.clone() }).collect()
+    }
+
+    /// At two placements, each phase was there twice, with half of its share.
+    #[test]
+    fn phases_of_two_placements_are_not_added_up() {
+        let phase = |placement| {
+            let operation = Some("phase".into());
+            let params = Params { operation, ..Params::default() };
+            CaseRecord { params, placement, ..case("phase: VFS", 2.0, None) }
+        };
+        let both = [Placement::SameCpu, Placement::Free].map(phase);
+        let text = joy::syscall(&both.each_ref());
+        assert_eq!(text.matches("VFS").count(), 1, "{text}");
+        assert!(text.contains("100 %"), "{text}");
     }
 
     #[test]

@@ -98,7 +98,8 @@ pub fn measure_again(report: &Report) -> Result<Report, Fault> {
     let wish = PlanRequest {
         placements: report.placements_asked.clone(),
         load: report.load,
-        budget: Some(Duration::from_secs_f64(report.budget_s.max(1.0))),
+        // A file may say anything; no budget that was asked for is longer than a day.
+        budget: Some(Duration::from_secs_f64(report.budget_s.clamp(1.0, 86_400.0))),
         directory: directory(report.directory.as_ref().map(Path::new))?,
         seed: seed(),
         ..wish(picked(&asked, report.filter.as_deref())?)

@@ -70,6 +70,8 @@ pub struct Flow<'a> {
     /// The time since which the output holds up the writer, and the bytes moved until then.
     held: Option<(Instant, u64)>,
     failed_reads: u32,
+    /// When reading back is tried again, after it has failed.
+    read_again: Option<Instant>,
     moved_bytes: u64,
     put_bytes: u64,
     taken_bytes: u64,
@@ -112,6 +114,7 @@ impl<'a> Flow<'a> {
             vain_moves: 0,
             held: None,
             failed_reads: 0,
+            read_again: None,
             moved_bytes: 0,
             put_bytes: 0,
             taken_bytes: 0,
@@ -202,22 +205,17 @@ impl<'a> Flow<'a> {
     }
 
     fn heed_trouble(&mut self) {
-        if self.trouble.is_some() {
-            return;
-        }
-        if let Some(error) = self.pool.trouble() {
+        if self.trouble.is_none()
+            && let Some(error) = self.pool.trouble()
+        {
             self.tell_trouble(error);
         }
     }
 
     fn tell_trouble(&mut self, error: weir::Error) {
-        if self.trouble.is_none() {
-            let text = format!(
-                "{error}; using memory only from here on: once it is full, the writer waits"
-            );
-            self.display.say(&text);
-            self.trouble = Some(error.to_string());
-        }
+        let what = "using memory only while that lasts: once it is full, the writer waits";
+        self.display.say(&format!("{error}; {what}"));
+        self.trouble = Some(error.to_string());
     }
 
     fn allowed_bytes(&mut self) -> u64 {
@@ -331,6 +329,9 @@ impl<'a> Flow<'a> {
 
     /// Writes from the backlog and reads into it; waits if it can do neither.
     fn relay(&mut self) -> Step {
+        if self.read_again.is_some_and(|at| Instant::now() >= at) {
+            (self.read_again, self.ready.here) = (None, true);
+        }
         let mut written = false;
         for _ in 0..WRITES_A_READ {
             let (wrote, end) = self.emit()?;
@@ -349,22 +350,18 @@ impl<'a> Flow<'a> {
             input: self.may_absorb() && self.ready.room && !self.ready.input,
             output: some && !limited && !self.ready.output,
             room: self.input.is_some() && !self.ready.room,
-            here: some && !self.ready.here,
+            // The descriptor stays readable after a failure.
+            here: some && !self.ready.here && self.read_again.is_none(),
         };
         if written || read {
             // Go on with what is ready, and check without waiting whether the rest is ready by now.
             let zero = Some(Duration::ZERO);
             return if want.any() { self.wait(want, zero) } else { Ok(None) };
         }
-        let mut most = self.rate.as_ref().filter(|_| limited).map(|it| it.wait(Instant::now()));
-        if self.failed_reads > 0 {
-            most = Some(most.map_or(READ_AGAIN, |most| most.min(READ_AGAIN)));
-        }
-        let end = self.wait(want, most);
-        if self.failed_reads > 0 {
-            self.ready.here = true;
-        }
-        end
+        let now = Instant::now();
+        let allowed = self.rate.as_ref().filter(|_| limited).map(|it| it.wait(now));
+        let again = self.read_again.map(|at| at.saturating_duration_since(now));
+        self.wait(want, [allowed, again].into_iter().flatten().min())
     }
 
     /// Writes from the backlog; whether it wrote anything, and the end, if this is it.
@@ -409,6 +406,7 @@ impl<'a> Flow<'a> {
     /// Counts a failed attempt to read back. The bytes are still there, so it is tried again.
     fn read_back_failed(&mut self, error: weir::Error) -> Result<(), Fault> {
         self.failed_reads += 1;
+        self.read_again = Some(Instant::now() + READ_AGAIN);
         if self.failed_reads >= READ_ATTEMPTS {
             return Err(error.into());
         }

@@ -16,7 +16,7 @@ mod wait;
 use crate::args::{BufferOptions, PoolFlags};
 use crate::fault::{Fault, die, tell};
 use crate::output::{Output, print_err};
-use crate::signals::{ENDS, Heard};
+use crate::signals::{ENDS, Heard, survive_size_limit};
 use crate::units::{binary, capacity};
 use display::{Display, StreamFacts};
 use ends::{BufferInput, BufferOutput};
@@ -39,7 +39,9 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     if options.json.is_stdout() {
         return Err(Fault::usage("standard output carries the data: --json needs a file"));
     }
-    let (pool, spills) = make_pool(&options.pool)?;
+    // A limit of file sizes is then an error of the output, and the figures are written.
+    survive_size_limit();
+    let (pool, warning) = make_pool(&options.pool)?;
     // Opened before anything is read, so that a bad name costs no bytes.
     let mut json = Output::open(&options.json)?;
     let input_file = named(options.file.as_deref());
@@ -51,7 +53,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     let begun = Instant::now();
     let facts = StreamFacts {
         memory_bytes: options.pool.memory,
-        spills,
+        spills: warning.is_none() && !options.pool.no_spill,
         size_bytes: options.size.or(input.remaining_bytes),
     };
     let display = Display::new(options, facts, begun);
@@ -70,6 +72,7 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     flow.finish();
     let mut stats = sum_up(&flow, &end, begun, (&pool, options.pool.memory));
     stats.name.clone_from(&options.name);
+    stats.warning = flow.trouble.clone().or(warning);
     if matches!(end, Ok(BufferEnd::Signal(_))) && stats.not_passed_on_bytes > 0 && !options.quiet {
         let lost = binary(stats.not_passed_on_bytes);
         flow.say(&format!("interrupted: {lost} were lost: read, but not passed on"));
@@ -100,9 +103,9 @@ fn named(file: Option<&Path>) -> Option<&Path> {
     file.filter(|path| *path != Path::new("-"))
 }
 
-/// Creates the pool, and tells whether it spills. If the default directory cannot be used, a message
-/// says so and the pool has memory only, which is enough for most streams.
-pub fn make_pool(options: &PoolFlags) -> Result<(Pool, bool), Fault> {
+/// Creates the pool. If the default directory cannot be used, a message says so and the pool has
+/// memory only, which is enough for most streams; the reason is returned too.
+pub fn make_pool(options: &PoolFlags) -> Result<(Pool, Option<String>), Fault> {
     let wanted = PoolOptions::new().memory_bytes(options.memory).limit_bytes(options.limit);
     let wanted = wanted.verify(options.verify);
     let in_memory = || Pool::new(&wanted.clone().no_spill());
@@ -114,14 +117,14 @@ pub fn make_pool(options: &PoolFlags) -> Result<(Pool, bool), Fault> {
         }
     };
     if options.no_spill {
-        return in_memory().map(|pool| (pool, false)).map_err(too_large);
+        return in_memory().map(|pool| (pool, None)).map_err(too_large);
     }
     let spilling = match &options.spill {
         Some(directory) => wanted.clone().spill_directory(directory),
         None => wanted.clone(),
     };
     let error = match Pool::new(&spilling) {
-        Ok(pool) => return Ok((pool, true)),
+        Ok(pool) => return Ok((pool, None)),
         Err(error) if error.kind() == ErrorKind::Invalid => {
             return Err(Fault::usage(error.to_string()));
         }
@@ -134,7 +137,7 @@ pub fn make_pool(options: &PoolFlags) -> Result<(Pool, bool), Fault> {
         return Err(Fault::failed(format!("{error}; {how}")));
     }
     tell(&format!("{error}; using memory only"));
-    Ok((pool, false))
+    Ok((pool, Some(error.to_string())))
 }
 
 fn sum_up(
@@ -147,7 +150,6 @@ fn sum_up(
     let cpu_s = (usage.user_ns as f64 / 1e9, usage.system_ns as f64 / 1e9);
     let pool = (memory_bytes, pool.engine());
     let mut stats = Stats::new(&flow.shown(), begun.elapsed(), cpu_s, pool);
-    stats.warning.clone_from(&flow.trouble);
     match end {
         Ok(BufferEnd::Done) => {}
         Ok(BufferEnd::Signal(signal)) => {

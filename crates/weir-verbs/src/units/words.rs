@@ -31,7 +31,9 @@ pub fn cpus(value: f64) -> String {
 
 /// Formats a number of CPUs with its noun: `1 CPU`, `2 CPUs`, `0.2 CPUs`.
 pub fn of_cpus(value: f64) -> String {
-    if value == 1.0 { String::from("1 CPU") } else { format!("{} CPUs", cpus(value)) }
+    let number = cpus(value);
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} CPU{plural}")
 }
 
 /// Formats a count as the tables do: `950`, `35 k`, `34 M`.
@@ -104,7 +106,7 @@ mod tests {
             (cpus(1.84).as_str(), cpus(0.25).as_str(), cpus(2.0).as_str()),
             ("1.8", "0.25", "2")
         );
-        assert_eq!((of_cpus(1.0).as_str(), of_cpus(0.2).as_str()), ("1 CPU", "0.2 CPUs"));
+        assert_eq!([1.0, 1.04, 0.2].map(of_cpus), ["1 CPU", "1 CPU", "0.2 CPUs"]);
         assert_eq!(
             (short_time(300_000).as_str(), short_time(1_200_000).as_str()),
             ("under 1 ms", "1 ms")

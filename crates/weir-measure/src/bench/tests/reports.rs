@@ -4,10 +4,11 @@ use super::super::assemble::{RunFacts, report};
 use super::super::case::{Activity, Case, Perspective};
 use super::super::cell::CellBatch;
 use super::super::drive::Collected;
-use super::super::params::Placement;
+use super::super::params::{Placement, Unit};
 use super::super::place::Topology;
 use super::super::plan::{Block, Plan};
 use super::super::record::{CaseRecord, Host, Rates, Report, ReportError};
+use super::super::remarks::remarks;
 use super::{case, suite, wish};
 use std::time::Duration;
 use weir_policy::random::Random;
@@ -156,6 +157,25 @@ fn batches_beside_an_unknown_line_are_in_one_figure_only() {
     let seen = |case: &CaseRecord| (case.stratum.clone().expect("known"), case.batches);
     let seen: Vec<_> = report.cases.iter().map(seen).collect();
     assert_eq!(seen, [("far".into(), 8 * 4 + 14 * 2), ("near".into(), 6 * 4)]);
+}
+
+/// Larger chunks seemed to move less where only their line was far.
+#[test]
+fn chunks_are_remarked_on_within_one_state_of_the_line() {
+    let report = host(10, true).run(&[1_000.0]);
+    let of = |state: &str, chunk_bytes: u64, rate: f64| {
+        let mut case = report.cases[0].clone();
+        (case.stratum, case.unit) = (Some(state.into()), Unit::MegabytesPerSecond);
+        case.params.chunk_bytes = Some(chunk_bytes);
+        (case.estimate, case.low, case.high) = (rate, rate * 0.95, rate * 1.05);
+        case
+    };
+    let falls = |cases: Vec<CaseRecord>| {
+        let remarks = remarks(&Report { cases, ..report.clone() });
+        remarks.iter().filter(|remark| remark.contains(" % less than ")).count()
+    };
+    assert_eq!(falls(vec![of("near", 4_096, 900.0), of("far", 65_536, 300.0)]), 0);
+    assert_eq!(falls(vec![of("far", 4_096, 900.0), of("far", 65_536, 300.0)]), 1);
 }
 
 /// The first block sees lines of 60 ns. Lines of 130 ns are far then, also in a block that sees no

@@ -1,7 +1,7 @@
 //! What Joy and Kashtan measured on a VAX-11/780 in 1980, beside the calls, switches, packets and files of
 //! today, and what became of their conclusions.
 
-use super::{at, claim, filled, find, first, in_read, is_phase, lines, phase_name};
+use super::{at, claim, filled, find, first, in_read, lines, phase_name, phases};
 use crate::output::{aligned, trimmed};
 use crate::units::{figure, words::percent};
 use weir_measure::bench::params::{Placement, Unit};
@@ -12,7 +12,7 @@ use weir_model::published::{JOY_IPC, JOY_SWITCH, JOY_SYSCALL, KASHTAN, Published
 pub fn syscall(cases: &[&CaseRecord]) -> String {
     let then = lines(JOY_SYSCALL);
     let all_then: f64 = then.iter().map(first).sum();
-    let now: Vec<&&CaseRecord> = cases.iter().filter(|case| is_phase(case)).collect();
+    let now = phases(cases.iter().copied());
     let all_now: f64 =
         now.iter().filter(|case| in_read(case)).map(|case| case.estimate.max(0.0)).sum();
     let header = ["  VAX-11/780, 1980 (Joy)", "us", "share", "this host, a read", "ns", "share"];

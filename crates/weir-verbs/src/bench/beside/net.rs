@@ -61,10 +61,14 @@ fn rates(cases: &[&CaseRecord]) -> Option<(Table, String)> {
         percent(rate_then / allowed_then),
         percent(rate.estimate / allowed),
     ]);
-    let highest = rate.high / (PACKET_BYTES / echo.high * 1e9 / 1e6);
+    let share = |rate: f64, echo_ns: f64| rate / (PACKET_BYTES / echo_ns * 1e9 / 1e6);
+    let holds = match () {
+        () if share(rate.high, echo.high) < 1.0 => "holds",
+        () if share(rate.low, echo.low) > 1.0 => "does not hold",
+        () => "is not decided",
+    };
     let said = format!(
-        "  Allen: TFTP moves less than one packet in each turnaround of an echo. It {} here: {} of that, where it was {}.",
-        if highest < 1.0 { "holds" } else { "does not hold" },
+        "  Allen: TFTP moves less than one packet in each turnaround of an echo. It {holds} here: {} of that, where it was {}.",
         percent(rate.estimate / allowed),
         percent(rate_then / allowed_then)
     );
@@ -90,6 +94,24 @@ mod tests {
         for name in [RATE, ROUND_TRIP] {
             assert!(then.iter().any(|line| line.name == name && first(line) > 0.0), "{name}");
         }
+    }
+
+    /// A packet in each echo of 1 ms is 0.512 MB/s. An interval that held that was "does not hold".
+    #[test]
+    fn what_the_intervals_do_not_tell_is_not_decided() {
+        use crate::bench::page::tests::case;
+        let said = |megabytes_per_s: f64| {
+            let at = |name: &str, figure| CaseRecord {
+                placement: Placement::SameCpu,
+                ..case(name, figure, None)
+            };
+            let both = [at(SWITCH_CASE, megabytes_per_s), at(ECHO_CASE, 1e6)];
+            rates(&both.each_ref()).expect("both figures").1
+        };
+        for (rate, holds) in [(0.4, "It holds here"), (0.6, "It does not hold here")] {
+            assert!(said(rate).contains(holds), "{}", said(rate));
+        }
+        assert!(said(0.5).contains("It is not decided here"), "{}", said(0.5));
     }
 
     #[test]

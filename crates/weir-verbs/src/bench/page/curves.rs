@@ -37,6 +37,7 @@ pub fn chunks(report: &Report) -> Result<String, DrawError> {
         if curves.is_empty() || suite == "limits" {
             continue;
         }
+        let all = curves.len();
         curves.truncate(SERIES.len());
         curves.iter_mut().for_each(|(_, points)| sort::by(points, |a, b| a.0.total_cmp(&b.0)));
         let svg = curve_chart(&curves, &copy)?;
@@ -45,7 +46,11 @@ pub fn chunks(report: &Report) -> Result<String, DrawError> {
         let svg = titled(&svg, "circle", &titles);
         let names: Vec<(RGBColor, &str)> =
             SERIES.iter().copied().zip(curves.iter().map(|(name, _)| name.as_str())).collect();
-        html += &figure(&format!("{suite} at {placement}"), &(key(&names) + &svg));
+        let mut caption = format!("{suite} at {placement}");
+        if all > curves.len() {
+            caption += &format!(" (the first {} of {all} curves)", curves.len());
+        }
+        html += &figure(&caption, &(key(&names) + &svg));
     }
     Ok(if html.is_empty() { html } else { format!("<div class=\"grid\">\n{html}</div>\n") })
 }
@@ -68,6 +73,9 @@ fn point(case: &CaseRecord) -> Option<(f64, String)> {
     words.extend(params.parties.map(|n| format!("{n} parties")));
     words.extend(params.compute.map(|us| format!("{us} us")));
     words.extend(params.pipe_bytes.map(|size| format!("pipe {}", bytes(size as f64))));
+    words.extend(params.segment_bytes.map(|size| format!("segment {}", bytes(size as f64))));
+    words.extend(params.window.map(|count| format!("window {count}")));
+    words.extend(params.device.clone());
     if case.stratum.as_deref() == Some("far") {
         words.push(String::from("far"));
     }

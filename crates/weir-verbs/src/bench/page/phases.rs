@@ -3,7 +3,7 @@
 use super::draw::{
     Canvas, DrawError, FULL, HPos, OTHERS, SERIES, VPos, drawing, key, scrolled, text_style, titled,
 };
-use crate::bench::beside::{first, in_read, is_phase, phase_name};
+use crate::bench::beside::{first, in_read, phase_name, phases as measured};
 use crate::html::escape;
 use plotters::prelude::*;
 use weir_measure::bench::record::Report;
@@ -18,8 +18,9 @@ type PhasePart = (String, f64);
 /// Draws the two bars; empty if the phases were not measured.
 pub fn phases(report: &Report) -> Result<String, DrawError> {
     let of_suite = report.cases.iter().filter(|case| case.suite == "joy-syscall");
-    let now: Vec<PhasePart> = of_suite
-        .filter(|case| is_phase(case) && in_read(case))
+    let now: Vec<PhasePart> = measured(of_suite)
+        .into_iter()
+        .filter(|case| in_read(case))
         .map(|case| (phase_name(case).to_owned(), case.estimate.max(0.0)))
         .collect();
     if now.len() < 2 {

@@ -128,6 +128,23 @@ fn the_page_says_what_it_is_about() {
     assert!(page.contains("The run was interrupted"));
 }
 
+/// Pipes that differ by their segments alone were one curve, which went up and down.
+#[test]
+fn each_curve_is_of_one_mechanism_and_what_is_not_drawn_is_counted() {
+    let mut report = full();
+    report.cases.clear();
+    for segment in 1..=9 {
+        for chunk in [64, 4096, 65_536] {
+            let mut one = case("stream", 200.0, Some(chunk));
+            one.params.segment_bytes = Some(segment << 10);
+            report.cases.push(one);
+        }
+    }
+    let page = html(&report).expect("a page");
+    assert!(page.contains("<title>kernel-pipe, segment 8K, 4K B a write: 200 MB/s</title>"));
+    assert!(page.contains("suite at other-cpu (the first 8 of 9 curves)"));
+}
+
 /// A smaller message is no faster way, and a pipe to oneself no faster switch.
 #[test]
 fn only_cases_that_answer_one_question_stand_beside_each_other() {
