@@ -44,6 +44,10 @@ const ROUND_WAITS: u32 = 128;
 /// Rounds of each of two rests in a trial. Their medians are compared, so that rounds in which this
 /// process or the other one was held up do not count.
 const ROUNDS: usize = 9;
+/// Rounds of each after which a trial ends early, if what is tried costs more by one of so many parts.
+/// It would not pay, and each further round would cost as much.
+const FEWEST_ROUNDS: usize = 3;
+const TOO_DEAR: u64 = 8;
 /// Waits before the first trial, and after a trial that changed the rest; doubled once all others have
 /// been tried and none changed it.
 const FIRST_PATIENCE: u32 = 1 << 10;
@@ -163,10 +167,12 @@ impl Side {
         self.rounds == ROUNDS
     }
 
+    /// The median of its rounds so far, of which there is one at least.
     fn median(&self) -> u64 {
         let mut costs = self.costs;
+        let costs = &mut costs[..self.rounds];
         costs.sort_unstable();
-        costs[ROUNDS / 2]
+        costs[self.rounds / 2]
     }
 }
 
@@ -192,7 +198,16 @@ impl Trial {
         // By chance: were two ends to take turns in step, each would see what the other one does.
         let next = (chance & 1) as usize;
         self.turn = if self.sides[next].is_over() { 1 - next } else { next };
-        !self.sides[self.turn].is_over()
+        !self.sides[self.turn].is_over() && !self.is_too_dear()
+    }
+
+    /// Whether what is tried costs so much more that the trial need not go on.
+    fn is_too_dear(&self) -> bool {
+        if self.sides.iter().any(|side| side.rounds < FEWEST_ROUNDS) {
+            return false;
+        }
+        let [kept, tried] = self.sides.each_ref().map(Side::median);
+        tried > kept + kept / TOO_DEAR
     }
 
     /// Whether what was tried costs less.
@@ -295,6 +310,15 @@ mod tests {
         let waits = ends.trips(1_000_000, [50; 6], 1_000);
         let most = waits.into_iter().max().unwrap_or_default();
         assert!(most > 1_940_000, "{waits:?}");
+    }
+
+    /// Where all others are twice as slow, half of each trial was spent with one of them.
+    #[test]
+    fn rests_that_cost_much_more_are_tried_for_a_short_time() {
+        let mut ends = Ends::new();
+        let waits = ends.trips(100_000, [100, 50, 100, 100, 100, 100], 1_000);
+        let others = 200_000 - waits[1];
+        assert!(others < 20_000, "{waits:?}");
     }
 
     #[test]
