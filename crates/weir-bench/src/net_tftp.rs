@@ -165,8 +165,8 @@ fn transfers(site: &Site, client: ClientKind, proposal: Proposal, kind: ServerKi
     let mut command = client.command(proposal, "127.0.0.1", server.port, NAME, &to)?;
     let may_stall = proposal.window > 1 && kind != ServerKind::Weir;
     work(move |count| {
-        // The server and the address live as long as the work.
-        let _running = (&server, &device);
+        // The server, the address and the directory live as long as the work.
+        let _running = (&server, &device, &file);
         let (mut elapsed_ns, mut bytes) = (0.0, 0);
         for _ in 0..count {
             let fetched = fetch(&mut command, &to, &file.bytes, LIMIT)?;
@@ -236,7 +236,7 @@ fn switch_transfers(site: &Site) -> MadeWork {
     let (host, to) = (subnet.there().to_string(), file.directory.join("fetched"));
     let mut command = ClientKind::Curl.command(proposal, &host, 69, NAME, &to)?;
     work(move |count| {
-        let _running = (&server, &weir);
+        let _running = (&server, &weir, &file);
         let (mut elapsed_ns, mut bytes) = (0.0, 0);
         for _ in 0..count {
             let fetched = fetch(&mut command, &to, &file.bytes, LIMIT)?;

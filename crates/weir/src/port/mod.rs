@@ -239,8 +239,8 @@ const LIST: Subject = Subject { operation: "list", noun: "ports in" };
 const REMOVE: Subject = Subject { operation: "remove", noun: "port" };
 
 impl PortName {
-    /// Lists the ports in a directory, sorted by name. Other names, as of an mpx, are left out. Without a directory it lists the one that
-    /// holds names without a `/`.
+    /// Lists the ports in a directory, sorted by name. Other names, as of an mpx, are left out.
+    /// Without a directory it lists the one that holds names without a `/`.
     ///
     /// ```
     /// use weir::{Port, PortName, PortOptions};
