@@ -36,19 +36,25 @@ fn plain(shown: &str) -> String {
     plain
 }
 
-#[test]
-fn the_report_is_as_wide_as_the_terminal() {
+/// The lines of the report that a terminal of this many columns shows. `None`, and says so, where no
+/// terminal can be had.
+fn report(columns: usize, script: &str) -> Option<Vec<String>> {
     if !have(&["script", "stty"]) {
-        return;
+        return None;
     }
     let directory = tempfile::tempdir().expect("a directory");
+    let shown = plain(&on_terminal(columns, directory.path(), script));
+    let start = shown.find("weir: ").expect("a report");
+    let lines = shown[start..].lines().take_while(|line| !line.contains("Script done"));
+    Some(lines.map(String::from).collect())
+}
+
+#[test]
+fn the_report_is_as_wide_as_the_terminal() {
     let text = "head -c 3000000 /dev/zero | tr '\\0' 'abcdefghijklmnopqrstuvwxyz' | cat | wc -c";
     for columns in [40, 80, 120] {
         let script = format!("WEIR run \"{text}\" > /dev/null");
-        let shown = plain(&on_terminal(columns, directory.path(), &script));
-        let start = shown.find("weir: ").expect("a report");
-        let report: Vec<&str> =
-            shown[start..].lines().take_while(|line| !line.contains("Script done")).collect();
+        let Some(report) = report(columns, &script) else { return };
         for line in &report {
             assert!(line.chars().count() <= columns, "{columns}: {line}");
         }
@@ -63,15 +69,8 @@ fn the_report_is_as_wide_as_the_terminal() {
 /// A watch on a terminal was as wide as one in a file, and its sentences were lines without an end.
 #[test]
 fn the_report_of_a_watch_is_as_wide_as_the_terminal() {
-    if !have(&["script", "stty"]) {
-        return;
-    }
-    let directory = tempfile::tempdir().expect("a directory");
     let script = "sleep 60 < /dev/null & WEIR watch $! --for 300ms; kill $!";
-    let shown = plain(&on_terminal(40, directory.path(), script));
-    let start = shown.find("weir: ").expect("a report");
-    let report = shown[start..].lines().take_while(|line| !line.contains("Script done"));
-    let report: Vec<&str> = report.collect();
+    let Some(report) = report(40, script) else { return };
     assert!(report.iter().any(|line| line.starts_with("1 sleep 60")), "{report:#?}");
     assert!(report.iter().all(|line| line.chars().count() <= 40), "{report:#?}");
 }

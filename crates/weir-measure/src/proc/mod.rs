@@ -20,6 +20,6 @@ pub use ids::{
 };
 pub use io::{field, number, parse_io, peak_rss_bytes, read_whole, words, words_in};
 pub use mounts::Mount;
-pub use signals::{CHILD, is_handled_alarm, may_be_for_a_child, that_end_a_wait};
+pub use signals::{CHILD, bit, is_handled_alarm, may_be_for_a_child, that_end_a_wait};
 pub use syscall::Blocked;
 pub use uncounted::may_move_uncounted;

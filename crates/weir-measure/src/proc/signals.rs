@@ -14,7 +14,8 @@ const ALARM: u64 = bit(libc::SIGALRM);
 /// that for an alarm shows nothing then.
 const ALL_THAT_END: u64 = bit(libc::SIGVTALRM) | bit(libc::SIGXCPU);
 
-const fn bit(signal: i32) -> u64 {
+/// Returns a signal as a bit of a set.
+pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 

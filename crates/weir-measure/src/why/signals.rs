@@ -1,7 +1,7 @@
 //! Waits for signals, of which the end of a child may be one.
 
 use super::ends;
-use crate::proc::{CHILD, is_handled_alarm, that_end_a_wait};
+use crate::proc::{CHILD, bit, is_handled_alarm, that_end_a_wait};
 use weir_doctor::why::Cause;
 use weir_sys::Pid;
 use weir_sys::proc::read_small;
@@ -15,10 +15,6 @@ const ASIDE: u64 = bit(libc::SIGILL)
     | bit(libc::SIGSEGV)
     | bit(32)
     | bit(33);
-
-const fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
-}
 
 /// Returns the wait of a thread for a signal. One that only the end of a child lets go on waits for
 /// its children, as a shell does whose `wait` is a loop around `sigsuspend` (dash).

@@ -36,8 +36,8 @@ pub struct Look {
 impl Look {
     /// Returns the look of a report on standard error.
     pub fn of_stderr(detail: Detail) -> Look {
-        let terminal = std::io::stderr().is_terminal();
-        Look { colour: wants_colour(terminal), ..Look::of(std::io::stderr(), detail) }
+        let output = std::io::stderr();
+        Look { colour: wants_colour(output.is_terminal()), ..Look::of(output, detail) }
     }
 
     /// Returns the look of a report on standard output, which has no colours.
