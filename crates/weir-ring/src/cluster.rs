@@ -113,13 +113,19 @@ impl Cluster {
         generation
     }
 
-    /// Counts one sleep; `first` for the first one of a wait.
+    /// Counts a wait that slept.
     #[inline]
-    pub fn slept(&self, first: bool, ns: u64, woken: bool) {
+    pub fn count_wait(&self) {
         // Relaxed: each count stands alone.
+        self.account.waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one sleep.
+    #[inline]
+    pub fn slept(&self, ns: u64, woken: bool) {
+        // Relaxed: as above.
         let add = |word: &AtomicU64, amount| word.fetch_add(amount, Ordering::Relaxed);
         let line = &self.account;
-        add(&line.waits, first.into());
         add(&line.slept, 1);
         add(&line.slept_ns, ns);
         add(&line.wakes_taken, woken.into());

@@ -5,6 +5,7 @@
 use super::board::Board;
 use super::cluster::Cluster;
 use super::heap::Heap;
+use super::layout::SleepLine;
 use super::record::{RecordReader, RecordWriter, footprint};
 use super::stream::{StreamReader, StreamWriter};
 use super::{RingMemory, sleep};
@@ -326,4 +327,28 @@ fn many_writers_lose_no_wake_up_of_their_one_reader() {
         }
         writing.into_iter().for_each(|thread| thread.join().expect("no panic"));
     });
+}
+
+/// Whoever is about to wake a sleeper looks at what that waits for. It could see an older value.
+#[test]
+fn who_sees_a_sleep_sees_what_it_is_for() {
+    for lightly in [false, true] {
+        loom::model(move || {
+            let line = Arc::new(SleepLine::default());
+            line.sleeper_fences.store(lightly.into(), Ordering::Relaxed);
+            let theirs = line.clone();
+            let sleeping = loom::thread::spawn(move || {
+                theirs.wanted.store(7, Ordering::Relaxed);
+                sleep::announce(&theirs.word, sleep::ASLEEP);
+            });
+            let is_wanted = match lightly {
+                true => sleep::is_wanted_lightly(&line, true),
+                false => sleep::is_wanted(&line.word),
+            };
+            if is_wanted {
+                assert_eq!(line.wanted.load(Ordering::Relaxed), 7);
+            }
+            sleeping.join().expect("no panic");
+        });
+    }
 }

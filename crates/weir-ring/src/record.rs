@@ -29,4 +29,6 @@ const WORD_BYTES: u64 = 4;
 const HEADER_BYTES: u64 = 8;
 const COMMITTED: u32 = 1 << 31;
 const IN_ARENA: u32 = 1 << 30;
+/// The bits of a record's length. In the arena, where no record is empty, 0 stands for the length of
+/// one more bit: that of the longest arena.
 const LENGTH: u32 = IN_ARENA - 1;

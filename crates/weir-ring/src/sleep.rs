@@ -21,9 +21,10 @@ pub const COLD: u32 = 4;
 /// the word is what this returns.
 #[inline]
 pub fn announce(word: &AtomicU32, how: u32) -> u32 {
-    // Relaxed: the fence orders it before the look that follows. It pairs with the fence in
-    // `is_wanted`.
-    let said = word.fetch_or(how, Ordering::Relaxed) | how;
+    // Release pairs with the Acquire in `is_wanted`, `is_wanted_lightly` and `take`: what the
+    // sleeper wants is seen. The fence orders it before the look that follows, and pairs with the
+    // fence in `is_wanted`.
+    let said = word.fetch_or(how, Ordering::Release) | how;
     fence(Ordering::SeqCst);
     said
 }
@@ -40,7 +41,8 @@ pub fn retract(word: &AtomicU32, how: u32) {
 pub fn is_wanted(word: &AtomicU32) -> bool {
     // Pairs with the fence in `announce`.
     fence(Ordering::SeqCst);
-    word.load(Ordering::Relaxed) != 0
+    // Acquire: see `announce`.
+    word.load(Ordering::Acquire) != 0
 }
 
 /// Whether the other end sleeps, like [`is_wanted`], but without a fence while the sleeper passes a
@@ -59,12 +61,13 @@ pub fn is_wanted_lightly(sleep: &SleepLine, reached: bool) -> bool {
         return is_wanted(&sleep.word);
     }
     compiler_fence(Ordering::SeqCst);
-    sleep.word.load(Ordering::Relaxed) != 0
+    // Acquire: see `announce`.
+    sleep.word.load(Ordering::Acquire) != 0
 }
 
 /// Takes the duty to wake the other end. Returns what that had announced, 0 for nothing.
 #[inline]
 pub fn take(word: &AtomicU32) -> u32 {
-    // AcqRel pairs with the modification in `announce`: what the sleeper wants is seen.
-    word.swap(0, Ordering::AcqRel)
+    // Acquire: see `announce`.
+    word.swap(0, Ordering::Acquire)
 }

@@ -233,3 +233,57 @@ fn the_layout_begins_with_its_name() {
     assert_eq!(size_of::<PipeHeader>() % 128, 0);
     assert_eq!(Heap::new(64, 0).bytes(Area::Arena), 0);
 }
+
+/// A ring, and an arena of which only the length is there.
+struct Vast(Heap);
+
+impl RingMemory for Vast {
+    fn header(&self) -> &PipeHeader {
+        self.0.header()
+    }
+
+    fn bytes(&self, area: Area) -> u64 {
+        if area == Area::Ring { self.0.bytes(area) } else { weir_policy::pipe::MOST_BYTES }
+    }
+
+    fn word(&self, at: u64) -> &AtomicU32 {
+        self.0.word(at)
+    }
+
+    fn copy_in(&self, area: Area, at: u64, from: &[u8]) {
+        self.0.copy_in(area, at, from);
+    }
+
+    fn copy_out(&self, area: Area, at: u64, to: &mut [u8]) {
+        self.0.copy_out(area, at, to);
+    }
+
+    fn zero(&self, at: u64, bytes: usize) {
+        self.0.zero(at, bytes);
+    }
+
+    fn dirty(&self, _: Area, _: u64, _: usize) {}
+}
+
+/// A record as long as the longest arena has a length of one bit more than its word had room for. Its
+/// reader found a record of no bytes in the arena, which is invalid.
+#[test]
+fn the_longest_record_of_all_keeps_its_length() {
+    let memory = Vast(Heap::new(RING, 8));
+    let mut writer = RecordWriter::resume(&memory).expect("sound");
+    let mut reader = RecordReader::resume(&memory).expect("sound");
+    let most = memory.bytes(Area::Arena) as usize;
+    for bytes in [most, most - 1, INLINE_BYTES + 1, most] {
+        assert_eq!(writer.has_room(&memory, footprint(bytes)), Ok(true));
+        writer.commit(&memory, bytes);
+        assert_eq!(reader.look(&memory), Ok(Some(bytes)));
+        reader.consume(&memory, bytes, true);
+        reader.give_back(&memory);
+    }
+    memory.word(reader_position(&memory)).store(3 << 30 | 1, Ordering::Relaxed);
+    assert_eq!(reader.look(&memory), Err(Corrupt("the length of a record")));
+}
+
+fn reader_position(memory: &Vast) -> u64 {
+    memory.header().reader.position.load(Ordering::Relaxed)
+}

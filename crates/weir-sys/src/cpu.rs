@@ -26,9 +26,16 @@ pub fn monotonic_ns() -> u64 {
     now_ns(ClockId::Monotonic)
 }
 
-fn now_ns(clock: ClockId) -> u64 {
+/// The time by a clock of the kernel.
+#[inline]
+pub fn now_ns(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Converts clock ticks, by which the kernel counts much of what processes use.
+pub fn ticks_ns(ticks: u64) -> u64 {
+    ticks.saturating_mul(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
 /// The CPU time of another process to the nanosecond, of all its threads including those that ended

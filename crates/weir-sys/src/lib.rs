@@ -4,7 +4,7 @@
 //!
 //! - [`bell`]: event counters that wake who polls them.
 //! - [`forks`]: descriptors that forked children do not keep.
-//! - [`peer`]: the process at the other end of a socket.
+//! - [`peer`]: the process at the other end of a socket. [`rights`]: messages that bring descriptors.
 //! - [`threads`], [`signals`]: the library's own threads.
 //! - [`spill`]: a file without a name, and engines that move memory to and from it.
 //! - [`userfault`]: page faults that this process serves itself.
@@ -37,6 +37,7 @@ pub mod peer;
 pub mod places;
 pub mod proc;
 pub mod rests;
+pub mod rights;
 pub mod signals;
 pub mod spill;
 pub mod threads;

@@ -87,7 +87,7 @@ impl<const WORDS: usize> Overlay<WORDS> {
         }
         // Allocates all blocks now, so that a full disk is an error here and not a signal later.
         let none = rustix::fs::FallocateFlags::empty();
-        rustix::fs::fallocate(file, none, 0, Self::BYTES as u64)?;
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, none, 0, Self::BYTES as u64))?;
         // Relaxed: no word says anything about another.
         let words = self.words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
         file.write_all_at(&words.collect::<Vec<u8>>(), 0)?;

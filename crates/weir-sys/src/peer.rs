@@ -14,7 +14,11 @@ const SO_PEERPIDFD: libc::c_int = 77;
 pub fn pidfd(socket: impl AsFd) -> io::Result<OwnedFd> {
     let mut descriptor: libc::c_int = -1;
     // SAFETY: the option is an integer.
-    unsafe { get_option(socket, SO_PEERPIDFD, &mut descriptor) }?;
+    match unsafe { get_option(socket, SO_PEERPIDFD, &mut descriptor) } {
+        // Kernels before 6.15 say this of a process that was waited for.
+        Err(cause) if cause.raw_os_error() == Some(libc::EINVAL) => {}
+        got => drop(got?),
+    }
     if descriptor < 0 {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }

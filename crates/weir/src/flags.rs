@@ -3,12 +3,12 @@
 use crate::connect::wait::{Key, Wait, WaitItem};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SharedPage;
-use crate::park::{QuickLooks, Timeout, WaitSource, Waiting, futex, look_quickly};
+use crate::park::{QuickLooks, Slept, Timeout, WaitSource, Waiting, futex, look_quickly};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_ring::cluster::{Cluster, matching};
 use weir_ring::primitive::AtomicU32;
 
@@ -230,12 +230,20 @@ impl Flags {
                 return Err(Error::new(kind, "wait for", "flags", why));
             }
             let begun = Instant::now();
-            let woken = futex::wait(&counted.cluster.generation, counted.generation, until.left());
+            let time = until.at_most(LONGEST_SLEEP);
+            let woken = futex::wait(&counted.cluster.generation, counted.generation, time);
             let ns = begun.elapsed().as_nanos() as u64;
-            counted.cluster.slept(std::mem::take(&mut first), ns, woken);
+            if std::mem::take(&mut first) {
+                counted.cluster.count_wait();
+            }
+            counted.cluster.slept(ns, woken);
         }
     }
 }
+
+/// The longest sleep. A process that sets a flag and is killed before it has woken the waiters leaves them
+/// asleep, and those that set the flag once more wake nobody.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
 fn check_mask(mask: u64) -> Result<()> {
     let refused = || Error::new(ErrorKind::Invalid, "wait for", "flags", "the mask is empty");
@@ -298,6 +306,19 @@ impl WaitSource for WantedFlags {
 
     fn words<'w>(&'w self, said: u32, words: &mut Vec<(&'w AtomicU32, u32)>) {
         words.push((&self.flags.cluster().generation, said));
+    }
+
+    fn most_sleep(&self) -> Option<Duration> {
+        Some(LONGEST_SLEEP)
+    }
+
+    fn count_wait(&self) {
+        self.flags.cluster().count_wait();
+    }
+
+    fn after_sleep(&mut self, slept: Slept) -> Result<()> {
+        self.flags.cluster().slept(slept.ns, slept.woken);
+        Ok(())
     }
 }
 

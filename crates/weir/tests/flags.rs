@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::mem::offset_of;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 use weir::{ErrorKind, Flags, Timeout, Waiting};
+use weir_ring::cluster::Cluster;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -255,4 +257,59 @@ fn a_shared_cluster_is_seen_from_outside_with_its_sleeps_and_wakes() {
     let after = seen();
     assert_eq!((after.sleepers, after.waits, after.wakes_given), (0, 1, 1));
     assert!(after.slept >= 1 && after.wakes_taken <= after.slept, "{after:?}");
+}
+
+/// A wait for several things counted nothing, although its wake-up was counted as given.
+#[test]
+fn a_sleep_in_a_wait_for_several_things_is_counted_too() {
+    let flags = Flags::shared().expect("made");
+    let inode =
+        rustix::fs::fstat(flags.memory_descriptor().expect("shared")).expect("there").st_ino;
+    let mut wait = weir::Wait::new();
+    wait.add_flags((), &flags, 1).expect("few");
+    for _ in 0..2 {
+        let time = Duration::from_millis(1);
+        wait.wait_timeout(&mut Vec::new(), time).expect_err("it is not set");
+    }
+    let stat = weir::stat::clusters().into_iter().find(|stat| stat.inode == inode).expect("seen");
+    assert_eq!((stat.waits, stat.sleepers, stat.wakes_taken), (2, 0, 0));
+    assert!(stat.slept >= 2 && stat.slept_ns >= 2_000_000, "{stat:?}");
+}
+
+/// A process that is killed right behind its store wakes nobody, and neither did those that set the same
+/// flag later: the flag is set already.
+#[test]
+fn a_flag_whose_setter_was_killed_before_it_woke_the_waiters_is_seen() {
+    let waits: [fn(&Flags) -> weir::Result<()>; 2] = [
+        |flags| flags.wait_any_timeout(1, LONG).map(drop),
+        |flags| {
+            let mut wait = weir::Wait::new();
+            wait.add_flags((), flags, 1)?;
+            wait.wait_timeout(&mut Vec::new(), LONG)
+        },
+    ];
+    let waiting = waits.map(|wait| {
+        let flags = Flags::shared().expect("made");
+        let theirs = flags.clone();
+        let waiter = std::thread::spawn(move || {
+            let begun = std::time::Instant::now();
+            wait(&theirs).map(|()| begun.elapsed())
+        });
+        let memory = flags.memory_descriptor().expect("shared");
+        let sleepers = || {
+            let mut word = [0; 4];
+            let at = offset_of!(Cluster, sleepers) as u64;
+            rustix::io::pread(memory, &mut word, at).expect("read");
+            u32::from_ne_bytes(word)
+        };
+        common::until("it is about to sleep", || sleepers() == 1);
+        // All that such a setter has done.
+        let bits = offset_of!(Cluster, bits) as u64;
+        rustix::io::pwrite(memory, &1_u64.to_ne_bytes(), bits).expect("written");
+        waiter
+    });
+    for waiter in waiting {
+        let time = waiter.join().expect("no panic").expect("it is seen");
+        assert!(time < LONG / 2, "{time:?}");
+    }
 }

@@ -379,6 +379,22 @@ fn few_files_for_a_handle() -> Result<(), String> {
     if &buffer[..count] == b"kept" { Ok(()) } else { Err(format!("{:?}", &buffer[..count])) }
 }
 
+/// Until lately a signal ended the allocation of a memory, and the kernel gave back all that was allocated by
+/// then: a program with a timer could make no large pipe. Here each allocation of more than 1 MiB meets a
+/// signal.
+#[test]
+fn signals_keep_no_memory_from_being_made() {
+    use seccompiler::{SeccompAction, SeccompCmpArgLen, SeccompCmpOp};
+    let making = std::thread::spawn(|| {
+        let is_long = (SeccompCmpArgLen::Qword, SeccompCmpOp::Gt, 1 << 20);
+        let interrupted = SeccompAction::Errno(libc::EINTR as u32);
+        common::answer_where(libc::SYS_fallocate, 3, is_long, interrupted);
+        let (mut writer, _reader) = pipe(&large())?;
+        writer.write(&vec![7; 64 << 20])
+    });
+    assert_eq!(making.join().expect("no panic").expect("it is made"), 64 << 20);
+}
+
 #[test]
 fn in_a_role() {
     let Some(role) = common::role() else { return };

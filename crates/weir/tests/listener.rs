@@ -78,7 +78,7 @@ fn an_error_that_nobody_has_connected_allocates_nothing() {
     });
     assert_eq!(allocated.count_total, 0);
     let text =
-        format!("cannot accept a connection at {}: no process has connected", name.display());
+        format!("cannot accept a connection at '{}': no process has connected", name.display());
     assert_eq!(accept().expect_err("nobody").to_string(), text);
 }
 

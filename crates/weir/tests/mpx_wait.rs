@@ -9,7 +9,7 @@ mod raw;
 mod words;
 
 use exchange::{Exchange, LONG, drain, exchange, kinds, receive};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::AsFd;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -382,4 +382,68 @@ fn an_mpx_that_was_joined_to_in_a_wait_leaves_it() {
     for key in keys {
         wait.remove(key).expect("it is given back");
     }
+}
+
+/// A call that had moved enough answered that there was nothing, and left the descriptor as it was. Who
+/// asks for changes only was not told again, and what was left to move lay there for ever.
+#[test]
+fn who_asks_for_changes_only_hears_of_what_is_left_to_move() {
+    const CHANNELS: u32 = 100;
+    const BYTES: usize = 60_000;
+    let mut exchange = exchange();
+    let options = MpxPeerOptions::new().channels(CHANNELS).arena_bytes(8 << 20);
+    let connect = || MpxPeer::connect(&exchange.name, &options).expect("connected");
+    let [mut from, mut to] = [connect(), connect()];
+    let channels: Vec<_> = (0..CHANNELS)
+        .map(|_| {
+            let (first, there) = exchange.open(&mut from, "from");
+            let (second, _) = exchange.open(&mut to, "to");
+            (first, second, there)
+        })
+        .collect();
+    common::until("nothing is to be done", || is_quiet(&mut exchange.owner));
+    let changes = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    let descriptor = exchange.owner.poll_descriptor().expect("one");
+    epoll::add(&changes, descriptor, epoll::EventData::new_u64(0), flags).expect("added");
+    for (first, second, there) in channels {
+        assert_eq!(from.send(there, &[7; BYTES]).expect("sent"), BYTES);
+        exchange.owner.connect_one_way(first, second).expect("connected");
+    }
+    let mut came = 0;
+    while came < CHANNELS as usize * BYTES {
+        assert!(readable(&changes, 1000), "there is more to move after {came}");
+        let mut events = Vec::with_capacity(1);
+        epoll::wait(&changes, rustix::buffer::spare_capacity(&mut events), None).expect("told");
+        assert!(drain(&mut exchange.owner).is_empty(), "nothing is shown");
+        came += drain(&mut to).iter().map(|record| record.bytes.len()).sum::<usize>();
+    }
+}
+
+/// A call that does not wait took sixteen times as many frames that nobody is shown.
+#[test]
+fn a_call_takes_some_thousand_frames_of_closed_channels_at_most() {
+    const CHANNELS: u32 = 40;
+    const FRAMES: u32 = 8_000;
+    let mut exchange = exchange();
+    let options = MpxPeerOptions::new().channels(CHANNELS).arena_bytes(4 << 20);
+    let mut peer = MpxPeer::connect(&exchange.name, &options).expect("connected");
+    let channels: Vec<_> = (0..CHANNELS).map(|_| exchange.open(&mut peer, "closed soon")).collect();
+    for (_, there) in &channels {
+        assert_eq!(peer.send(*there, &[7; 60_000]).expect("sent"), 60_000);
+    }
+    drain(&mut exchange.owner);
+    for (here, there) in channels {
+        exchange.owner.close(here).expect("open");
+        // The peer has not heard of it.
+        (0..FRAMES).for_each(|_| assert_eq!(peer.send(there, b"x").expect("sent"), 1));
+    }
+    let mut calls = 0;
+    while readable(exchange.owner.poll_descriptor().expect("one"), 0) {
+        let got = exchange.owner.receive_each_timeout(&mut [0; 64], Timeout::Now, |_| {});
+        assert_eq!(got.expect_err("nothing is shown").kind(), ErrorKind::WouldBlock);
+        calls += 1;
+        assert!(calls < 10_000, "it has an end");
+    }
+    assert!(calls >= CHANNELS * FRAMES / 17_000, "{calls} calls");
 }

@@ -113,3 +113,72 @@ fn a_wish_after_sizes_of_the_writers_own_is_taken_up() {
         assert_eq!(writer.sizes().segment_bytes, wished);
     }
 }
+
+/// A record pipe keeps its capacity. Once another one was asked for, that was said to be its own, and
+/// no segment was taken up any more.
+#[test]
+fn a_record_pipe_that_was_asked_for_a_capacity_takes_up_a_segment() {
+    use weir::tune::{Ask, ask};
+    let (mut writer, mut reader) = weir::records(&small()).expect("made");
+    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("a copy");
+    let larger = Ask { capacity_bytes: Some(65_536), ..Ask::default() };
+    assert_eq!(ask(&memory, larger).expect("asked").capacity_bytes, 4096);
+    let wish = Ask { segment_bytes: Some(1024), ..Ask::default() };
+    assert_eq!(ask(&memory, wish).expect("asked").segment_bytes, 1024);
+    for _ in 0..600 {
+        writer.send(b"x").expect("sent");
+        reader.receive(&mut [0; 8]).expect("received");
+    }
+    assert_eq!(writer.sizes().segment_bytes, 1024);
+}
+
+/// A capacity that could not be set was still taken for the pipe's own by those that asked for something
+/// else later.
+#[test]
+fn a_capacity_that_was_dropped_stands_in_the_way_of_no_other_size() {
+    use weir::tune::{Ask, ask};
+    let (mut writer, reader) = weir::pipe(&small().capacity_bytes(16_384)).expect("made");
+    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("a copy");
+    let less = Ask { capacity_bytes: Some(4096), ..Ask::default() };
+    ask(&memory, less).expect("it is empty");
+    writer.write(&[7; 10_000]).expect("written");
+    (0..300).for_each(|_| assert_eq!(writer.write(b"x").expect("written"), 1));
+    let wish = Ask { segment_bytes: Some(1024), ..Ask::default() };
+    let sizes = ask(&memory, wish).expect("it fits the present capacity");
+    assert_eq!((sizes.capacity_bytes, sizes.segment_bytes), (16_384, 1024));
+    (0..300).for_each(|_| assert_eq!(writer.write(b"x").expect("written"), 1));
+    assert_eq!(writer.sizes(), sizes);
+}
+
+/// Who handed a socket over can have set it so that each message brings a descriptor of its sender's
+/// process. Nobody closed that one.
+#[test]
+fn descriptors_of_who_sends_do_not_pile_up() {
+    let (writer, reader) = Handle::stream_pair(&small()).expect("made");
+    let (memory, socket) = reader.into_descriptors();
+    let (_, theirs) = writer.into_descriptors();
+    let (one, bytes) = (1, size_of::<libc::c_int>() as libc::socklen_t);
+    let number = std::os::fd::AsRawFd::as_raw_fd(&socket);
+    // SAFETY: the value is a live integer, and the length is its.
+    let set = unsafe {
+        let one: *const libc::c_int = &raw const one;
+        libc::setsockopt(number, libc::SOL_SOCKET, SO_PASSPIDFD, one.cast(), bytes)
+    };
+    if set != 0 {
+        return println!("SKIPPED: the kernel is older than 6.5");
+    }
+    let mut reader = Reader::open(Handle::reader(memory, socket)).expect("opened");
+    reader.poll_descriptor().expect("made");
+    for _ in 0..9 {
+        rustix::net::send(&theirs, b"b", rustix::net::SendFlags::NOSIGNAL).expect("sent");
+        let error = reader.try_read(&mut [0; 8]).expect_err("it is empty");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    }
+    let all = std::fs::read_dir("/proc/self/fd").expect("/proc").flatten();
+    let links = all.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let is_process = |link: &std::path::PathBuf| link.to_string_lossy().contains("pidfd");
+    assert_eq!(links.filter(is_process).count(), 0);
+}
+
+/// `include/uapi/asm-generic/socket.h`; not all versions of libc have it.
+const SO_PASSPIDFD: libc::c_int = 76;

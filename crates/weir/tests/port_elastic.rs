@@ -362,3 +362,25 @@ fn full_device() -> Result<(), String> {
 fn a_full_device_makes_writers_wait_and_loses_nothing() {
     goes_well("full");
 }
+
+/// What is seen from outside stayed as it was when the writer last waited, though the reader had blocks
+/// read back since.
+#[test]
+fn the_account_is_right_from_outside_while_the_reader_rests() {
+    use std::os::unix::fs::MetadataExt;
+    let (_directory, name) = place();
+    let pool = pool(256 << 10);
+    let mut port = elastic(&name, &pool);
+    let mut writer = writer(&name);
+    (0..1000).for_each(|number| writer.send(&body(number)).expect("sent"));
+    let mut buffer = vec![0; 64 << 10];
+    (0..500).for_each(|_| _ = port.receive_timeout(&mut buffer, PATIENCE).expect("received"));
+    assert!(pool.account().read_back_bytes > 0 && port.backlog_bytes() > 0);
+    let socket = std::fs::metadata(&name).expect("there");
+    let of = Some((socket.dev(), socket.ino()));
+    until("it is seen from outside", || {
+        let all = weir::stat::pipes();
+        let seen = all.iter().find(|pipe| pipe.port == of).expect("its ring");
+        seen.reader.account.read_back_bytes == pool.account().read_back_bytes
+    });
+}

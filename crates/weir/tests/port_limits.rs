@@ -2,12 +2,15 @@
 //! (docs/contracts/port.md, 16 and 20).
 
 mod common;
+#[path = "common/raw.rs"]
+mod raw;
 
 use common::{fork_within, hear, kill, place, say, start, until};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::path::Path;
 use std::time::Duration;
-use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions};
+use weir::{Ending, ErrorKind, Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 
 fn limit_descriptors(most: u64) {
     let limit = Rlimit { current: Some(most), maximum: Some(most) };
@@ -40,13 +43,23 @@ fn in_a_role() {
             }
         }
         // Reads, and takes or gives back all its descriptors when it is told to.
-        ["crowded", name] => {
+        ["crowded" | "crowded-polled", name] => {
             limit_descriptors(64);
             let mut port = Port::create(name, &PortOptions::new()).expect("a port");
+            let changes = (words[0] == "crowded-polled").then(|| changes_of(&mut port));
+            let mut copy = || port.poll_descriptor().expect("one").try_clone_to_owned();
+            let polled = changes.as_ref().map(|_| copy().expect("a copy"));
             say(&input, b"up");
             std::thread::spawn(move || {
                 loop {
-                    let _ = port.receive_timeout(&mut [0; 4096], Duration::from_secs(1));
+                    let Some(changes) = &changes else {
+                        let _ = port.receive_timeout(&mut [0; 4096], Duration::from_secs(1));
+                        continue;
+                    };
+                    let mut events = Vec::with_capacity(1);
+                    let space = rustix::buffer::spare_capacity(&mut events);
+                    epoll::wait(changes, space, None).expect("told");
+                    while port.receive_timeout(&mut [0; 4096], Timeout::Now).is_ok() {}
                 }
             });
             let mut taken = Vec::new();
@@ -57,6 +70,13 @@ fn in_a_role() {
                             taken.push(copy);
                         }
                     }
+                    b"" => return,
+                    b"be quiet" => until("nothing is to be done", || {
+                        let now = Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+                        let mut asked = polled.iter().map(|it| PollFd::new(it, PollFlags::IN));
+                        let mut asked = [asked.next().expect("it is polled")];
+                        poll(&mut asked, now.as_ref()).expect("polled") == 0
+                    }),
                     _ => taken.clear(),
                 }
                 say(&input, b"done");
@@ -73,6 +93,15 @@ fn in_a_role() {
         }
         _ => panic!("no role: {role}"),
     }
+}
+
+/// An epoll that asks for changes of a port's descriptor only.
+fn changes_of(port: &mut Port) -> std::os::fd::OwnedFd {
+    let changes = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    let descriptor = port.poll_descriptor().expect("one");
+    epoll::add(&changes, descriptor, epoll::EventData::new_u64(0), flags).expect("added");
+    changes
 }
 
 #[test]
@@ -234,6 +263,32 @@ fn served(name: &Path) -> Option<PortWriter> {
     Some(writer)
 }
 
+/// One could be neither let in nor refused for the moment. Its reader, who polled for changes, was not
+/// told when that was over, until somebody else came.
+#[test]
+fn a_polled_reader_hears_of_one_who_waited_for_descriptors() {
+    let (_directory, name) = place();
+    let (mut reader, said) = start(&format!("crowded-polled {}", name.display()));
+    assert_eq!(hear(&said), b"up");
+    let tell = |what: &[u8]| {
+        say(&said, what);
+        assert_eq!(hear(&said), b"done");
+    };
+    // The descriptor that refused one is taken as well, as soon as it is free.
+    let comes = |_| {
+        tell(b"take");
+        small(&name).ok()
+    };
+    let mut writer = (0..200).find_map(comes).expect("one that nobody refuses");
+    // Who asks for more than changes would have been told of it without end.
+    tell(b"be quiet");
+    tell(b"give back");
+    // A busy reader may have refused it late.
+    let is_answered = || writer.is_let_in().expect("mine") || writer.try_send(b"x").is_err();
+    until("it is answered", is_answered);
+    kill(&mut reader);
+}
+
 /// What a reader keeps to refuse with was lost when it was used, and never came back: from the second
 /// lack on nobody was refused, and writers waited for a reader that had no room for them.
 #[test]
@@ -256,4 +311,38 @@ fn a_reader_that_lacks_descriptors_again_refuses_again() {
         open.push(served(&name).expect("there is room"));
     }
     kill(&mut reader);
+}
+
+/// Runs work on a thread of its own, which handles a signal all the time, for twenty seconds at most.
+fn under_signals<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    use std::os::unix::thread::JoinHandleExt;
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: the handler does nothing.
+    unsafe { libc::signal(libc::SIGUSR1, nothing as *const () as libc::sighandler_t) };
+    let (begun, working) = (std::time::Instant::now(), std::thread::spawn(work));
+    while !working.is_finished() && begun.elapsed() < Duration::from_secs(20) {
+        // SAFETY: the thread is not joined yet.
+        unsafe { libc::pthread_kill(working.as_pthread_t(), libc::SIGUSR1) };
+        std::thread::yield_now();
+    }
+    working.join().expect("no panic")
+}
+
+/// A name whose reader accepts nobody, and whose queue is full. Each signal began the wait anew.
+#[test]
+fn signals_make_no_open_last_longer() {
+    let (_directory, name) = place();
+    let _listening = raw::listen(&name);
+    let waiting: Vec<_> = (0..2).map(|_| raw::dial(&name)).collect();
+    let (kind, time) = under_signals(move || {
+        let begun = std::time::Instant::now();
+        let time = Duration::from_millis(100);
+        let options = PortWriterOptions::new().connect_timeout(time);
+        let opened = PortWriter::connect(&name, &options);
+        // The signals end with the thread.
+        (opened.map(drop).map_err(|error| error.kind()), begun.elapsed())
+    });
+    assert_eq!(kind, Err(ErrorKind::WouldBlock));
+    assert!(time < Duration::from_secs(10), "{time:?}");
+    drop(waiting);
 }

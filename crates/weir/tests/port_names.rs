@@ -102,17 +102,23 @@ fn a_reader_that_lacks_descriptors_leaves_nothing() {
 }
 
 fn with_few_files(name: &Path) -> Result<(), String> {
-    let held = std::fs::read_dir("/proc/self/fd").map_err(|why| why.to_string())?.count() as u64;
-    let all = getrlimit(Resource::Nofile);
+    // The lowest number that is free: this process may have inherited some beyond it.
+    let next = std::fs::File::open("/dev/null").map_err(|why| why.to_string())?;
+    let held = std::os::fd::AsRawFd::as_raw_fd(&next) as u64;
+    drop(next);
+    let (all, is_of_dead) = (getrlimit(Resource::Nofile), name.exists());
     for most in held..held + 20 {
         let few = Rlimit { current: Some(most), ..all };
         setrlimit(Resource::Nofile, few).map_err(|why| why.to_string())?;
-        match port(name) {
-            Ok(_) => return Ok(()),
+        // A listener takes its name before it makes anything else.
+        let open =
+            if is_of_dead { weir::Listener::bind(name).map(drop) } else { port(name).map(drop) };
+        match open {
+            Ok(()) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::Os => {}
             Err(error) => return Err(error.to_string()),
         }
-        if name.exists() {
+        if name.exists() && !is_of_dead {
             return Err(format!("with {} more descriptors its socket is left", most - held));
         }
     }
@@ -183,6 +189,31 @@ fn who_cannot_record_itself_leaves_a_dead_reader_recorded() {
     assert!(said.contains("File too large"), "'{said}'");
     child.wait().expect("reaped");
     port(&name).expect("replaced");
+}
+
+/// One that could not remove a dead reader's socket removed the lock, by which that is known: then the
+/// socket was another program's, for all who came later.
+#[test]
+fn who_lacks_descriptors_leaves_a_dead_reader_recorded() {
+    let (_directory, name) = place();
+    let (mut child, _socket) = start_up(&format!("hold {}", name.display()));
+    kill(&mut child);
+    goes_well(&format!("few-files {}", name.display()));
+}
+
+/// A process that may not read its own /proc/self/stat has recorded no time of its start. It was taken for
+/// another one that had its number before, and a second reader took its name.
+#[test]
+fn a_reader_that_does_not_know_when_it_started_lives() {
+    let (_directory, name) = place();
+    let _port = port(&name).expect("a port");
+    let lock = format!("{}.lock", name.display());
+    let text = std::fs::read_to_string(&lock).expect("recorded");
+    let mut words: Vec<&str> = text.split_ascii_whitespace().collect();
+    words[2] = "0";
+    std::fs::write(&lock, words.join(" ")).expect("written");
+    let (kind, text) = failure(port(&name));
+    assert!(kind == ErrorKind::Taken && text.contains("is its reader"), "{text}");
 }
 
 #[test]

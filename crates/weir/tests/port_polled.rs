@@ -64,6 +64,20 @@ fn becomes_quiet(port: &mut Port, copy: &OwnedFd) {
     until("nothing is to be done", || drained(port).is_empty() && !is_readable(copy, 0));
 }
 
+/// An epoll that asks for changes of a descriptor only.
+fn changes_of(copy: &OwnedFd) -> OwnedFd {
+    let changes = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&changes, copy, epoll::EventData::new_u64(0), flags).expect("added");
+    changes
+}
+
+fn take_change(changes: &OwnedFd) {
+    assert!(is_readable(changes, 10), "there is something");
+    let mut events = Vec::with_capacity(1);
+    epoll::wait(changes, rustix::buffer::spare_capacity(&mut events), None).expect("told");
+}
+
 /// The call let the writer in, and with that the descriptor was no longer readable.
 #[test]
 fn one_that_counts_the_writers_hears_of_what_they_sent_before() {
@@ -163,20 +177,44 @@ fn one_whose_child_keeps_its_socket_is_heard_to_die_by_who_polls() {
 fn who_asks_for_changes_only_hears_of_all_who_come_at_once() {
     let (_directory, name) = place();
     let (mut port, copy) = polled(&name);
-    let changes = epoll::create(epoll::CreateFlags::CLOEXEC).expect("an epoll");
-    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-    epoll::add(&changes, &copy, epoll::EventData::new_u64(0), flags).expect("added");
+    let changes = changes_of(&copy);
     let _silent: Vec<OwnedFd> = (0..60).map(|_| raw::dial(&name)).collect();
     let mut writer = writer(&name);
     writer.send(b"x").expect("sent");
     let mut came = Vec::new();
     while came.is_empty() {
-        assert!(is_readable(&changes, 10), "there is a message");
-        let mut events = Vec::with_capacity(1);
-        epoll::wait(&changes, rustix::buffer::spare_capacity(&mut events), None).expect("told");
+        take_change(&changes);
         came = drained(&mut port);
     }
     assert_eq!(came, [Event::Message { bytes: 1 }]);
+}
+
+/// A call that had worked for long enough answered that there was nothing, and left the descriptor as it
+/// was. Who asks for changes only was not told again: a message that came then lay there for ever.
+#[test]
+fn who_asks_for_changes_only_hears_of_what_a_call_has_left() {
+    let (_directory, name) = place();
+    let (mut port, copy) = polled(&name);
+    let mut honest = writer(&name);
+    let mut hostile = Words::enter(&name, &mut port, 256 << 10);
+    let id = port.writers().expect("mine").iter().map(|stat| stat.id).max_by_key(|id| id.number());
+    becomes_quiet(&mut port, &copy);
+    let changes = changes_of(&copy);
+    // Messages that are never finished: a call gives up after some thousand.
+    assert_eq!(hostile.flood(words::FIRST, 32_768), 32_768);
+    honest.send(b"x").expect("sent");
+    port.resume(id.expect("the last that came")).expect("there");
+    let mut came = Vec::new();
+    for text in [b"y", b"z"] {
+        take_change(&changes);
+        came.extend(drained(&mut port));
+        honest.send(text).expect("sent");
+    }
+    while came.len() < 3 {
+        take_change(&changes);
+        came.extend(drained(&mut port));
+    }
+    assert_eq!(came, [Event::Message { bytes: 1 }; 3]);
 }
 
 /// The writer rang, but its bit was not on the board any more: its message lay there until the next.

@@ -170,3 +170,23 @@ fn order_is_kept_and_it_can_be_waited_for() {
     assert_eq!(number, 6000);
     sending.join().expect("no panic");
 }
+
+/// What is seen from outside stayed as it was when the writer last waited, though the reader had blocks
+/// read back since.
+#[test]
+fn the_account_is_right_from_outside_while_the_reader_rests() {
+    let pool = pool();
+    let (mut writer, mut reader) = pair(&pool);
+    (0..3000).for_each(|number| writer.send(&body(number)).expect("sent"));
+    let mut buffer = vec![0; 16 << 10];
+    for number in 0..1500 {
+        let bytes = reader.receive_timeout(&mut buffer, PATIENCE).expect("received");
+        assert!(buffer[..bytes.expect("there is a writer")] == body(number));
+    }
+    assert!(pool.account().read_back_bytes > 0 && reader.backlog_bytes() > 0);
+    let memory = writer.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
+    until("it is seen from outside", || {
+        let seen = weir::stat::read(&memory).expect("a pipe").reader.account;
+        seen.read_back_bytes == pool.account().read_back_bytes
+    });
+}

@@ -186,21 +186,67 @@ fn what_is_sent_by_one_who_left_something_unread_holds_up_nobody() {
     in_time("the close", || drop(reader));
 }
 
-/// A handle whose descriptors are something else.
+/// A handle whose descriptors are something else. One with a socket of another kind became an end, which
+/// waited for ever and was slow to close.
 #[test]
 fn what_comes_as_a_handle_holds_up_nobody_who_opens_it() {
-    for place in 0..2 {
+    for place in 0..5 {
         let (memory, socket) =
             Handle::record_pair(&Options::new()).expect("made").0.into_descriptors();
+        let (of_stream, _) =
+            Handle::stream_pair(&Options::new()).expect("made").0.into_descriptors();
         let (file, _other) = slow();
+        let (_directory, path) = common::place();
         let handle = match place {
             0 => Handle::writer(file, socket),
-            _ => Handle::writer(memory, file),
+            1 => Handle::writer(memory, file),
+            2 => Handle::writer(of_stream, file),
+            3 => Handle::writer(of_stream, weir_sys::bell::make(0).expect("made")),
+            _ => Handle::writer(of_stream, raw::listen(&path)),
         };
         let error = in_time("the open", || weir::Writer::open(handle).map(drop));
-        let kinds = [ErrorKind::Corrupt, ErrorKind::Invalid];
-        assert_eq!(error.expect_err("no stream").kind(), kinds[place]);
+        let kind = if place == 1 { ErrorKind::Invalid } else { ErrorKind::Corrupt };
+        assert_eq!(error.expect_err("no stream").kind(), kind, "{place}");
     }
+}
+
+/// A message that is no handle, and one with more descriptors than a handle has.
+#[test]
+fn what_comes_in_place_of_a_handle_holds_up_nobody_who_receives_it() {
+    for (text, count) in [("nonsense", 2), ("weir-writer", 1), ("weir-writer", 5)] {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("made");
+        let _others = send_slow(&theirs, text.as_bytes(), count);
+        let error = in_time("the call", || Handle::receive(&ours).map(drop));
+        assert_eq!(error.expect_err("no handle").kind(), ErrorKind::Corrupt, "{text} {count}");
+    }
+}
+
+/// Who handed a socket over can have set it so that a look at what is in it sees something else, or
+/// nothing.
+#[test]
+fn what_a_look_does_not_see_holds_up_nobody() {
+    for seen in [1, 1 << 20] {
+        let (writer, reader) = Handle::stream_pair(&Options::new()).expect("made");
+        let (memory, socket) = reader.into_descriptors();
+        let (_, theirs) = writer.into_descriptors();
+        set(&socket, libc::SO_PEEK_OFF, seen);
+        let mut reader = weir::Reader::open(Handle::reader(memory, socket)).expect("opened");
+        let _others = send_slow(&theirs, b"x", 1);
+        raw::send(theirs.as_fd(), b"b", &[]);
+        drop(theirs);
+        reader.poll_descriptor().expect("made");
+        let _ = in_time("a read", || reader.try_read(&mut [0; 8]));
+        in_time("the close", || drop(reader));
+    }
+}
+
+/// Sets a number of a socket.
+fn set(socket: &OwnedFd, option: libc::c_int, number: libc::c_int) {
+    let (value, bytes) = (&raw const number, size_of_val(&number) as libc::socklen_t);
+    let number = std::os::fd::AsRawFd::as_raw_fd(socket);
+    // SAFETY: the value is a live integer, and the length is its.
+    let set = unsafe { libc::setsockopt(number, libc::SOL_SOCKET, option, value.cast(), bytes) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// A reader that sends its writer something other than a board.

@@ -84,5 +84,5 @@ fn what_is_no_size_is_named() {
     let file = directory.path().join("tune");
     std::fs::write(&file, "speed 9\n").expect("written");
     let said = under(&[("WEIR_TUNE", file.to_str().expect("text"))]);
-    assert!(said.starts_with("cannot read /") && file.exists(), "{said}");
+    assert!(said.starts_with("cannot read '/") && file.exists(), "{said}");
 }

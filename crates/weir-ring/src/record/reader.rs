@@ -109,7 +109,8 @@ impl RecordReader {
 
     #[inline(never)]
     fn length_in_arena(&self, word: u32) -> Option<usize> {
-        let bytes = (word & LENGTH) as usize;
+        // The longest of all has one bit more: see `LENGTH`.
+        let bytes = (word.wrapping_sub(1) & LENGTH) as usize + 1;
         let right = word & !LENGTH == COMMITTED | IN_ARENA
             && bytes > INLINE_BYTES
             && bytes as u64 <= self.sizes.arena;

@@ -23,8 +23,8 @@ pub fn write(options: &PortWriteOptions) -> Result<ExitCode, Fault> {
     }
     let opened = PortWriter::connect(&options.name, &wanted);
     let mut writer = opened.map_err(|error| no_reader(error, options))?;
-    for message in &options.message {
-        writer.send(message.as_bytes())?;
+    for (count, message) in (1_u64..).zip(&options.message) {
+        send(&mut writer, message.as_bytes(), (count, "--message"))?;
     }
     if options.message.is_empty() {
         send_input(&mut writer, options)?;
@@ -58,14 +58,17 @@ fn send_input(writer: &mut PortWriter, options: &PortWriteOptions) -> Result<(),
         if !more {
             break;
         }
-        writer.send(&message).map_err(|error| match error.kind() {
-            ErrorKind::Invalid => {
-                Fault::failed(format!("{error} (message {count} of standard input)"))
-            }
-            _ => error.into(),
-        })?;
+        send(writer, &message, (count, "standard input"))?;
     }
     Ok(())
+}
+
+/// Sends a message, of which it is known which of where it is.
+fn send(writer: &mut PortWriter, message: &[u8], (count, of): (u64, &str)) -> Result<(), Fault> {
+    writer.send(message).map_err(|error| match error.kind() {
+        ErrorKind::Invalid => Fault::failed(format!("{error} (message {count} of {of})")),
+        _ => error.into(),
+    })
 }
 
 /// Reads the next message, up to its end or the end of the input; false if there is none.

@@ -153,14 +153,38 @@ impl Acceptor {
         self.held_up || !self.pending.is_empty()
     }
 
+    /// As if those that have sent nothing had come so much earlier.
+    #[cfg(test)]
+    pub fn make_older(&mut self, by: Duration) {
+        self.pending.iter_mut().for_each(|pending| pending.since -= by);
+    }
+
     /// Makes a doorbell ring that knows the listening socket, whenever there is something to admit.
     pub fn is_polled_by(&self, doorbell: &Doorbell) {
+        self.claim.socket().filter(|_| self.held_up).into_iter().for_each(|it| doorbell.remove(it));
         self.pending.iter().for_each(|pending| pending.rings(Some(doorbell)));
     }
 
     /// Accepts what has come, and drops connections that have been pending for too long. What those
     /// send that are pending rings the doorbell.
     pub fn admit(&mut self, doorbell: Option<&Doorbell>) -> Vec<Arrival> {
+        let was_held_up = self.held_up;
+        let arrivals = self.take_in(doorbell);
+        if self.held_up != was_held_up
+            && let Some((doorbell, socket)) = doorbell.zip(self.claim.socket())
+        {
+            if self.held_up {
+                // One who waits and cannot be let in would ring without end.
+                doorbell.remove(socket);
+            } else {
+                // Where that fails, it is tried again.
+                self.held_up = doorbell.add_own(socket).is_err();
+            }
+        }
+        arrivals
+    }
+
+    fn take_in(&mut self, doorbell: Option<&Doorbell>) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         self.look_at_pending(&mut arrivals, doorbell);
         self.held_up = closing::is_held_up();

@@ -11,13 +11,14 @@ use rustix::event::epoll;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recv,
-    recvmsg, sendmsg, shutdown, socketpair, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType, recv, recvmsg, sendmsg,
+    shutdown, socketpair, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use weir_sys::forks::ParentOnly;
+use weir_sys::forks::{ParentOnly, hold_off};
+use weir_sys::rights::{self, MOST_RIGHTS};
 
 /// The descriptors of a channel: two for each direction.
 const MOST_FILES: usize = 4;
@@ -48,6 +49,14 @@ pub fn send(socket: BorrowedFd, text: &[u8], files: &[BorrowedFd]) -> rustix::io
 /// A message: its length, up to `N` descriptors, and whether there were more.
 type Got<const N: usize> = (usize, [Option<OwnedFd>; N], bool);
 
+/// Whether a descriptor is a side of a connection of this library: of no other kind is the other side
+/// known to be gone, or the closing known to be quick. It is asked for what no sender can delay.
+pub fn is_connection(socket: BorrowedFd) -> bool {
+    sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
+        && sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
+        && sockopt::socket_acceptconn(socket) == Ok(false)
+}
+
 /// Receives once more where the other side has closed with something unread. The kernel tells that
 /// once, before what that side had sent.
 fn despite_a_reset<T>(mut receive: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
@@ -57,28 +66,27 @@ fn despite_a_reset<T>(mut receive: impl FnMut() -> rustix::io::Result<T>) -> rus
     }
 }
 
+/// Receives a message. There is room for `most` descriptors; those beyond `N` go to `rest`.
 fn receive_up_to<const N: usize>(
     socket: BorrowedFd,
     text: &mut [u8],
     flags: RecvFlags,
+    most: usize,
+    rest: &mut dyn FnMut(OwnedFd),
 ) -> rustix::io::Result<Got<N>> {
-    // A socket may be set to tell who sends, which comes before the descriptors.
-    const MOST_BYTES: usize = rustix::cmsg_space!(ScmCredentials(1), ScmRights(MOST_FILES));
-    let mut space = [MaybeUninit::uninit(); MOST_BYTES];
-    let bytes = rustix::cmsg_space!(ScmCredentials(1), ScmRights(N));
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space[..bytes]);
-    let mut parts = [IoSliceMut::new(text)];
-    let flags = flags | RecvFlags::CMSG_CLOEXEC;
-    let got = despite_a_reset(|| recvmsg(socket, &mut parts, &mut ancillary, flags))?;
-    let rights = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(rights) => Some(rights),
-        _ => None,
-    });
-    let mut rights = rights.flatten();
-    let files = [(); N].map(|()| rights.next());
-    // The space is for more where nothing tells who sends, or where it happens to be aligned.
-    let is_cut = got.flags.contains(ReturnFlags::CTRUNC) || rights.next().is_some();
-    Ok((got.bytes, files, is_cut))
+    let (mut files, mut count) = ([const { None }; N], 0);
+    let mut each = |file| {
+        match files.get_mut(count) {
+            Some(place) => *place = Some(file),
+            None => rest(file),
+        }
+        count += 1;
+    };
+    let (bytes, is_cut) = despite_a_reset(|| {
+        let got = rights::receive(socket, text, flags.bits() as i32, most, &mut each);
+        got.map_err(|cause| errno_of(&cause))
+    })?;
+    Ok((bytes, files, is_cut || count > N))
 }
 
 /// Waits for a message with up to `N` descriptors, which forked children inherit; of a message with
@@ -93,13 +101,19 @@ pub fn receive_all<const N: usize>(
     for room in [(); N].map(|()| copy_of(socket)) {
         room?;
     }
-    match receive_up_to(socket, text, RecvFlags::empty())? {
+    match receive_up_to(socket, text, RecvFlags::empty(), MOST_RIGHTS, &mut close_refused)? {
         (count, files, false) => Ok((count, files)),
         (count, files, true) if files.iter().all(Option::is_some) => {
+            files.into_iter().flatten().for_each(close_refused);
             Ok((count, [const { None }; N]))
         }
         _ => Err(Errno::MFILE),
     }
+}
+
+/// Closes a descriptor that came in place of another, without waiting for that.
+pub fn close_refused(file: OwnedFd) {
+    let _ = ParentOnly::new(file).map(close_shared_later);
 }
 
 /// Receives a message, and its memory if it has one, without waiting. `BADMSG`: it brings several
@@ -149,7 +163,8 @@ fn receive_if(
     // A fork cannot come in between, so no child has what came.
     let files = ParentOnly::make_all::<2, io::Error>(|| {
         let files;
-        (bytes, files, is_cut) = receive_up_to(socket, text, flags)?;
+        // The message keeps its own copies: closing these never waits.
+        (bytes, files, is_cut) = receive_up_to(socket, text, flags, 2, &mut drop)?;
         Ok(files)
     });
     let mut files = files.map_err(|cause| errno_of(&cause))?;
@@ -164,10 +179,27 @@ fn receive_if(
     if !takes(&text[..bytes]) {
         return Err(Errno::AGAIN);
     }
-    // Taking the message closes its own copies only: `files` keeps what came open. As many bytes
-    // are taken, since the socket may be a stream.
-    recv(socket, &mut text[..bytes], RecvFlags::DONTWAIT)?;
+    // As many bytes are taken, since the socket may be a stream.
+    take(socket, &mut text[..bytes])?;
     Ok((bytes, files.iter_mut().find_map(Option::take)))
+}
+
+/// Takes a message that was looked at. The look keeps what came open, and so all that the message itself
+/// holds can be closed. But where others share the socket, this may be another message.
+fn take(socket: BorrowedFd, text: &mut [u8]) -> rustix::io::Result<()> {
+    let mut slow = [const { None }; MOST_RIGHTS];
+    let mut place = slow.iter_mut();
+    let mut each = |file: OwnedFd| {
+        let is_quick = rustix::fs::fcntl_get_seals(&file).is_ok();
+        let _ = place.next().filter(|_| !is_quick).map(|place| *place = Some(file));
+    };
+    // A fork cannot come in between, so no child has copies of memory.
+    let taken = hold_off(|| {
+        let flags = RecvFlags::DONTWAIT.bits() as i32;
+        rights::receive(socket, text, flags, MOST_RIGHTS, &mut each)
+    });
+    slow.into_iter().flatten().for_each(close_refused);
+    taken.map(drop).map_err(|cause| errno_of(&cause))
 }
 
 /// Tells the other side that it is refused, and why.
@@ -209,6 +241,8 @@ fn has_message(socket: BorrowedFd) -> bool {
     // With this option every message, even an empty one, comes with credentials. They do not fit
     // the empty buffer below, which the kernel reports as CTRUNC.
     let _ = sockopt::set_socket_passcred(socket, true);
+    // Whoever handed the socket over may have set it to peek behind its messages.
+    rights::peek_from_the_first(socket);
     let (mut text, flags) = ([0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
     let (mut parts, mut none) = ([IoSliceMut::new(&mut text)], RecvAncillaryBuffer::default());
     let mut peek = || retry_on_intr(|| recvmsg(socket, &mut parts, &mut none, flags));

@@ -49,7 +49,7 @@ pub use page::{BOARD, FLAGS, PAGING, SharedPage};
 pub(crate) use region::{
     FrontBytes, KernelPaged, PageTransfers, RegionFront, RegionMemory, file_bytes,
 };
-pub use sealed::{Use, errno_of};
+pub use sealed::{FirstWords, Use, errno_of};
 pub(crate) use shared_region::{MemberFront, MemberMemory, SharedFronts};
 #[cfg(test)]
 pub(crate) use transfers::tests::faulty::{Faults, Faulty};

@@ -2,7 +2,7 @@
 //! the program too if its faults are served. Pages that are not in memory are holes.
 
 use super::mapping::{MapAccess, Mapping, page_bytes};
-use super::sealed::{SEALS, make_empty};
+use super::sealed::{SEALS, allocate, make_empty};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FallocateFlags, MemfdFlags};
@@ -85,7 +85,7 @@ impl RegionMemory {
     /// Makes pages of zeros where there are holes.
     pub(crate) fn fill(&self, run: Run) -> rustix::io::Result<()> {
         let (at, bytes) = self.place(run);
-        rustix::fs::fallocate(self.file.here()?, FallocateFlags::empty(), at as u64, bytes as u64)
+        allocate(self.file.here()?, at as u64, bytes as u64)
     }
 
     /// Copies bytes of pages that are in memory out. The region's lock is held.
@@ -213,7 +213,7 @@ impl KernelPaged {
             return Err(failed(Errno::FBIG.into()));
         }
         // Blocks that are missing later would end the process at a touch.
-        rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes as u64)
+        allocate(file, 0, bytes as u64)
             .and_then(|()| Mapping::of_file(file, bytes, MapAccess::Own))
             .map(|map| KernelPaged { map })
             .map_err(|cause| failed(cause.into()))

@@ -14,7 +14,7 @@
 use super::mapping::MapAccess;
 use super::mapping::{Mapping, page_bytes};
 use crate::error::{Error, ErrorKind, Result, Text};
-use rustix::fd::BorrowedFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use weir_sys::forks::ParentOnly;
@@ -38,6 +38,24 @@ pub enum Use {
 
 pub fn errno_of(cause: &std::io::Error) -> Errno {
     Errno::from_io_error(cause).unwrap_or(Errno::IO)
+}
+
+/// The longest part that is allocated in one call.
+const STEP_BYTES: u64 = 4 << 20;
+
+/// Allocates all blocks of a part of a file. A signal ends a call of the kernel, which then gives back
+/// all that this call has allocated. So the steps after that are shorter.
+pub(super) fn allocate(file: BorrowedFd, at: u64, bytes: u64) -> rustix::io::Result<()> {
+    let (mut at, end, mut most) = (at, at + bytes, STEP_BYTES);
+    while at < end {
+        let step = most.min(end - at);
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), at, step) {
+            Ok(()) => at += step,
+            Err(Errno::INTR) => most = (most / 2).max(page_bytes()),
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(())
 }
 
 /// Makes a memory file without blocks.
@@ -85,7 +103,7 @@ impl<'a> SealedMemory<'a> {
     pub(super) fn make(name: &str, bytes: u64, seals: SealFlags) -> rustix::io::Result<ParentOnly> {
         let made = make_empty(name, bytes, MemfdFlags::ALLOW_SEALING)?;
         let file = made.here()?;
-        rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)?;
+        allocate(file, 0, bytes)?;
         rustix::fs::fcntl_add_seals(file, SEALS | seals)?;
         Ok(made)
     }
@@ -115,9 +133,8 @@ impl<'a> SealedMemory<'a> {
     /// Copies its first words. They are read, not mapped: a missing page then reads as zeros, and
     /// is not made.
     pub(super) fn beginning(&self) -> Result<FirstWords> {
-        let mut bytes = [0; BEGINNING_BYTES];
-        let count = rustix::io::pread(self.file, &mut bytes, 0).map_err(failed)?;
-        if count == bytes.len() { Ok(FirstWords(bytes)) } else { Err(refused("it is too short")) }
+        let words = FirstWords::of(self.file, BEGINNING_BYTES).map_err(failed)?;
+        words.ok_or_else(|| refused("it is too short"))
     }
 
     /// Checks that all its pages are there, after it was mapped and before it is touched. With
@@ -152,18 +169,25 @@ pub(super) fn refused(why: impl Into<Text>) -> Error {
     Error::new(ErrorKind::Corrupt, "use", "the memory received", why)
 }
 
-/// A private copy of the first words of a file.
-pub(super) struct FirstWords([u8; BEGINNING_BYTES]);
+/// A private copy of the first words of a file, which others may change at any time.
+pub struct FirstWords(Vec<u8>);
 
 /// The words that are written when a memory is made lie within these bytes.
 const BEGINNING_BYTES: usize = 128;
 
 impl FirstWords {
-    pub(super) fn u32(&self, at: usize) -> u32 {
+    /// Copies so many bytes; `None` if the file has fewer.
+    pub fn of(file: impl AsFd, bytes: usize) -> rustix::io::Result<Option<FirstWords>> {
+        let mut copy = vec![0; bytes];
+        let count = rustix::io::pread(file, &mut copy, 0)?;
+        Ok((count == bytes).then_some(FirstWords(copy)))
+    }
+
+    pub fn u32(&self, at: usize) -> u32 {
         u32::from_ne_bytes(std::array::from_fn(|byte| self.0[at + byte]))
     }
 
-    pub(super) fn u64(&self, at: usize) -> u64 {
+    pub fn u64(&self, at: usize) -> u64 {
         u64::from_ne_bytes(std::array::from_fn(|byte| self.0[at + byte]))
     }
 }

@@ -266,11 +266,11 @@ impl Multiplexer {
         let failed = || Error::os("poll", OBJECT, Errno::BADF);
         if self.doorbell.is_none() {
             let links = || self.table.links.iter().flatten();
-            let own = match &self.listener {
-                Some(listener) => listener.acceptor.socket(),
-                None => links().next().and_then(|link| link.other.line.socket()),
+            let doorbell = match &self.listener {
+                Some(listener) => listener.acceptor.socket().map(Doorbell::timed),
+                None => links().next().and_then(|it| it.other.line.socket()).map(Doorbell::new),
             };
-            let doorbell = Doorbell::new(own.ok_or_else(failed)?)?;
+            let doorbell = doorbell.ok_or_else(failed)??;
             if let Some(listener) = &self.listener {
                 listener.acceptor.is_polled_by(&doorbell);
                 for (number, link) in (0..).zip(&self.table.links) {
@@ -320,9 +320,9 @@ impl Multiplexer {
             moves += 1;
             delivery.bytes = 0;
             match until {
-                Until::Now if moves >= MOST_MOVES => {
+                Until::Now if moves >= MOST_MOVES || delivery.work.is_over() => {
                     // The descriptor stays readable: there is more to do.
-                    self.acted();
+                    self.doorbell.iter().for_each(Doorbell::ring_anew);
                     return Err(nothing(ErrorKind::WouldBlock));
                 }
                 Until::Now if !more && self.looks_once_more()? => {
@@ -381,6 +381,9 @@ impl Multiplexer {
         if self.inbox.has_news() {
             // More have come than are taken in at a time.
             self.acted();
+        }
+        if let (Some(doorbell), Some(listener)) = (&self.doorbell, &self.listener) {
+            doorbell.ring_soon(listener.acceptor.is_busy());
         }
         Ok(!is_ready)
     }

@@ -2,19 +2,26 @@
 //!
 //! It is an epoll descriptor over two others: the end's socket, where the other end rings, and a
 //! private event counter that is set while the end may have something to do. It is readable until a
-//! `try_` call has returned `WouldBlock`. The counter is never shared: a peer could make it block.
+//! `try_` call has returned `WouldBlock`. The counter is never shared: a peer could make it block. That
+//! of a listener is also over a timer, for what only time brings about.
 
 use crate::error::{Error, Result};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use std::cell::Cell;
 use std::sync::Arc;
 use weir_sys::bell;
 
 /// The number of a descriptor that is not a writer's socket.
 const OWN: u64 = u64::MAX;
+/// When a call is due that nobody asks for.
+const SOON: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const NEVER: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// A descriptor that the other end and this one can make readable.
 #[derive(Debug)]
@@ -22,6 +29,8 @@ pub struct Doorbell {
     nested: Arc<OwnedFd>,
     counter: OwnedFd,
     is_set: Cell<bool>,
+    timer: Option<OwnedFd>,
+    is_due: Cell<bool>,
 }
 
 impl Doorbell {
@@ -32,7 +41,19 @@ impl Doorbell {
         let events = EventFlags::IN | EventFlags::RDHUP;
         epoll::add(&*nested, socket, EventData::new_u64(OWN), events).map_err(failed)?;
         epoll::add(&*nested, &counter, EventData::new_u64(OWN), EventFlags::IN).map_err(failed)?;
-        Ok(Doorbell { nested, counter, is_set: Cell::new(true) })
+        let (is_set, is_due) = (Cell::new(true), Cell::new(false));
+        Ok(Doorbell { nested, counter, is_set, timer: None, is_due })
+    }
+
+    /// Makes one that can also ring by itself.
+    pub fn timed(socket: BorrowedFd) -> Result<Doorbell> {
+        let mut made = Doorbell::new(socket)?;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)
+            .map_err(|cause| Error::os("make", "a descriptor to poll", cause))?;
+        made.add_own(timer.as_fd())?;
+        made.timer = Some(timer);
+        Ok(made)
     }
 
     /// Adds the socket of a port's writer under a number. Returns the epoll, from which the socket
@@ -75,6 +96,22 @@ impl Doorbell {
         if !self.is_set.get() {
             self.set();
         }
+    }
+
+    /// Makes the descriptor readable anew, for those who ask for changes only.
+    pub fn ring_anew(&self) {
+        self.set();
+    }
+
+    /// Makes the descriptor of a [timed](Doorbell::timed) doorbell readable in a tenth of a second if
+    /// a call `is_due` then that nobody asks for. To be called whenever nothing else is to be done.
+    pub fn ring_soon(&self, is_due: bool) {
+        let was_due = self.is_due.replace(is_due);
+        let Some(timer) = self.timer.as_ref().filter(|_| is_due || was_due) else { return };
+        let it_value = if is_due { SOON } else { NEVER };
+        let time = Itimerspec { it_interval: NEVER, it_value };
+        // It fails only for an invalid time.
+        let _ = timerfd_settime(timer, TimerfdTimerFlags::empty(), &time);
     }
 
     #[cold]

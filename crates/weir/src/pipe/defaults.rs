@@ -6,7 +6,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use weir_policy::pipe::{self, Levers, OutOfRange, PipeShape};
 use weir_sys::forks;
@@ -182,6 +182,11 @@ pub fn parse_size(text: &str) -> Option<u64> {
     whole.checked_add((parts / 10_u128.pow(fraction.len() as u32)) as u64)
 }
 
+/// What errors call the file of settings.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display())
+}
+
 /// The digits of a fraction that count: a byte is more than 10^-13 of the largest unit.
 const MOST_DIGITS: usize = 15;
 
@@ -195,10 +200,10 @@ impl Settings {
         match std::fs::read_to_string(&path) {
             Ok(text) => Settings::parse(&text).map_err(|line| {
                 let reason = format!("'{line}' is not a setting");
-                Error::new(ErrorKind::Invalid, "read", path.display().to_string(), reason)
+                Error::new(ErrorKind::Invalid, "read", quoted(&path), reason)
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Settings::default()),
-            Err(error) => Err(Error::os("read", path.display().to_string(), error)),
+            Err(error) => Err(Error::os("read", quoted(&path), error)),
         }
     }
 
@@ -211,7 +216,7 @@ impl Settings {
             let why = "neither WEIR_TUNE, XDG_STATE_HOME nor HOME is set";
             return Err(Error::new(ErrorKind::Invalid, "write", "the defaults of pipes", why));
         };
-        let failed = |cause| Error::os("write", path.display().to_string(), cause);
+        let failed = |cause| Error::os("write", quoted(&path), cause);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }

@@ -66,6 +66,11 @@ fn other_role(role: Role) -> Error {
     Error::new(ErrorKind::Invalid, "open", object, why)
 }
 
+fn no_connection() -> Error {
+    let why = "its socket is none of a connection";
+    Error::new(ErrorKind::Corrupt, "open", "the handle received", why)
+}
+
 fn no_channel(kind: ErrorKind, operation: &'static str) -> Error {
     Error::new(kind, operation, "a channel", "it is not a writer and a reader")
 }
@@ -181,12 +186,17 @@ impl Handle {
         let why = "the message is not a handle";
         let refused = || Error::new(ErrorKind::Corrupt, "receive", "a handle", why);
         let role = match &text[..count] {
-            WRITER => Role::Writer,
-            READER => Role::Reader,
-            _ => return Err(refused()),
+            WRITER => Some(Role::Writer),
+            READER => Some(Role::Reader),
+            _ => None,
         };
-        let [Some(memory), Some(socket)] = files else { return Err(refused()) };
-        Ok(Handle::new(role, memory, socket))
+        match (role, files) {
+            (Some(role), [Some(memory), Some(socket)]) => Ok(Handle::new(role, memory, socket)),
+            (_, files) => {
+                files.into_iter().flatten().for_each(passing::close_refused);
+                Err(refused())
+            }
+        }
     }
 
     /// Sends the writer and the reader of one side of a channel, in one message: a message of each
@@ -212,7 +222,10 @@ impl Handle {
             [Some(to), Some(there), Some(from), Some(back)] if &text[..count] == CHANNEL => {
                 Ok((Handle::writer(to, there), Handle::reader(from, back)))
             }
-            _ => Err(no_channel(ErrorKind::Corrupt, "receive")),
+            files => {
+                files.into_iter().flatten().for_each(passing::close_refused);
+                Err(no_channel(ErrorKind::Corrupt, "receive"))
+            }
         }
     }
 
@@ -221,7 +234,9 @@ impl Handle {
         let keep = |file| ParentOnly::new(file).map_err(|cause| Error::os("keep", "an end", cause));
         let half = Half { memory: keep(self.memory)?, socket: keep(self.socket)? };
         let is_right = if self.role == role { Ok(()) } else { Err(other_role(role)) };
-        match is_right.and_then(|()| open_kind(&half.memory, kind)) {
+        let map = is_right.and_then(|()| open_kind(&half.memory, kind));
+        let is_connection = half.socket.get().is_some_and(passing::is_connection);
+        match map.and_then(|map| is_connection.then_some(map).ok_or_else(no_connection)) {
             Ok(map) => {
                 map.populate();
                 Ok((half, map))

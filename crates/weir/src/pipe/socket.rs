@@ -133,7 +133,7 @@ impl Listener {
         let (arrived, halves, is_watched) = (VecDeque::new(), Vec::new(), false);
         let pending = Mutex::new(AcceptQueue { acceptor, arrived, halves, is_watched });
         let (awake, epoch) = (Condvar::new(), forks::epoch());
-        let object = format!("a connection at {}", path.display()).into();
+        let object = format!("a connection at '{}'", path.display()).into();
         Ok(Listener { pending, awake, inbox, site, object, epoch })
     }
 

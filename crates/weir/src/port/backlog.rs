@@ -117,6 +117,14 @@ impl SlotBacklog {
         reader.settle(1, to.len())
     }
 
+    /// Brings the account of the ring up to date.
+    pub fn count(&mut self, reader: &mut RecordReader) -> Result<()> {
+        if let Some(records) = &mut self.records {
+            records.count(reader.parts()?.0);
+        }
+        Ok(())
+    }
+
     /// Bytes in it.
     pub fn bytes(&self) -> u64 {
         self.records.as_ref().map_or(0, RecordBacklog::backlog_bytes)

@@ -387,6 +387,11 @@ impl Choice {
         self.unfinished.room_for(place)
     }
 
+    /// Whether a writer is held up, which may end by time alone.
+    pub fn holds_someone_up(&self) -> bool {
+        self.unfinished.holds_someone_up()
+    }
+
     /// Holds a writer up, because there is no memory for a piece of its message.
     pub fn hold_up(&mut self, place: u32) -> Result<()> {
         let (waits, goes_on) = self.unfinished.hold_up(place, &mut self.slots);

@@ -90,6 +90,7 @@ impl Drainable for Port {
             }
             let Some(Some(slot)) = rings.choice.slots.get_mut(place) else { continue };
             if !slot.is_pressed() {
+                slot.backlog.count(&mut slot.reader)?;
                 continue;
             }
             let to = (&turns.pool, &bell.counter);

@@ -92,7 +92,8 @@ impl PortHandle {
             .map_err(|cause| failed("receive", cause))?;
         match files {
             [Some(way), Some(alive)] if &text[..count] == PORT => Ok(PortHandle { way, alive }),
-            _ => {
+            files => {
+                files.into_iter().flatten().for_each(passing::close_refused);
                 let (kind, why) = match count {
                     0 => (ErrorKind::Closed, "the other side has closed the socket"),
                     _ => (ErrorKind::Corrupt, "the message is another one"),

@@ -142,7 +142,7 @@ impl Rings {
             effort.work = WorkBudget::default();
             if effort.until == Until::Now {
                 // The descriptor stays readable: there is more to do.
-                self.acted();
+                self.doorbell.iter().for_each(Doorbell::ring_anew);
                 return Err(self.error(ErrorKind::WouldBlock, "no message is whole"));
             }
             if self.choice.inbox().has_news() {
@@ -287,6 +287,9 @@ impl Rings {
             // More have come than are let in at a time.
             self.acted();
         }
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.ring_soon(self.acceptor.is_busy() || self.choice.holds_someone_up());
+        }
         Err(self.error(ErrorKind::WouldBlock, "it is empty"))
     }
 
@@ -333,7 +336,7 @@ impl Rings {
         self.check_here()?;
         if self.doorbell.is_none() {
             let socket = self.acceptor.socket().ok_or_else(|| READ.os(self.path(), Errno::BADF))?;
-            let doorbell = Doorbell::new(socket)?;
+            let doorbell = Doorbell::timed(socket)?;
             for slot in self.choice.slots.iter_mut().flatten() {
                 slot.is_polled_by(&doorbell)?;
             }
@@ -414,5 +417,37 @@ impl WaitSource for Rings {
             self.choice.look_at_all()?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::park::Timeout;
+    use crate::park::ready::wait_ready;
+    use crate::port::Port;
+    use rustix::event::PollFlags;
+    use rustix::fd::AsRawFd;
+
+    /// One who connects and sends nothing is sent away after a while, and the port is at its end then.
+    /// Nobody told who polled.
+    #[test]
+    fn who_polls_hears_of_the_end_after_one_who_sends_nothing() {
+        let (mut port, handle) = Port::unnamed(&PortOptions::new()).expect("a port");
+        let polled = port.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
+        let (way, alive) = handle.into_descriptors();
+        let path = format!("/proc/self/fd/{}", way.as_raw_fd());
+        let _silent = name::dial(&READ, path.as_ref(), None).expect("connected");
+        drop((way, alive));
+        let call = |port: &mut Port| {
+            port.receive_timeout(&mut [0; 8], Timeout::Now).expect_err("nothing comes").kind()
+        };
+        assert_eq!(call(&mut port), ErrorKind::WouldBlock, "it may still send a ring");
+        while call(&mut port) == ErrorKind::WouldBlock {
+            port.rings.acceptor.make_older(Duration::from_secs(5));
+            let told = wait_ready(&polled, PollFlags::IN, Some(Duration::from_secs(10)));
+            assert_eq!(told, Ok(true), "the end is told");
+        }
+        assert_eq!(call(&mut port), ErrorKind::Closed);
     }
 }

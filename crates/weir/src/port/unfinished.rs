@@ -117,6 +117,11 @@ impl Unfinished {
         (true, goes_on)
     }
 
+    /// Whether a writer is held up.
+    pub fn holds_someone_up(&self) -> bool {
+        !self.held_up.is_empty()
+    }
+
     /// The writers that have left a message unfinished for too long while others are held up.
     pub fn late(&self, slots: &WriterSlots) -> Vec<u32> {
         let Some(since) = self.since.filter(|since| since.elapsed() >= PATIENCE) else {

@@ -171,11 +171,21 @@ pub fn answer(calls: &[i64], answer: SeccompAction) {
 
 /// Lets this thread add nothing to an epoll any more.
 pub fn add_nothing_to(epoll: i32) {
-    let condition =
-        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, epoll as u64);
-    let rule = SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule");
     let no_room = SeccompAction::Errno(libc::ENOSPC as u32);
-    answer_some([(libc::SYS_epoll_ctl, vec![rule])], no_room);
+    let is_it = (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, epoll as u64);
+    answer_where(libc::SYS_epoll_ctl, 0, is_it, no_room);
+}
+
+/// From here on a call of this thread gets this answer where one of its arguments compares so.
+pub fn answer_where(
+    call: i64,
+    argument: u8,
+    (length, how, value): (SeccompCmpArgLen, SeccompCmpOp, u64),
+    answer: SeccompAction,
+) {
+    let condition = SeccompCondition::new(argument, length, how, value);
+    let rule = SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule");
+    answer_some([(call, vec![rule])], answer);
 }
 
 fn answer_some(calls: impl IntoIterator<Item = (i64, Vec<SeccompRule>)>, answer: SeccompAction) {

@@ -75,8 +75,10 @@ impl NameHolder {
         // Without a /proc for this namespace the pid has to do.
         let Some(stat) = alive.then(|| stat_of(pid)).flatten() else { return alive };
         let same_clock = Namespaces::own().time == self.namespaces.time;
-        // A zombie does not hold the name any longer.
-        if same_clock { stat.is_still(self.started_ticks) } else { !stat.has_ended() }
+        // A zombie does not hold the name any longer. A holder that could not read its own stat has
+        // recorded no time.
+        let is_known = same_clock && self.started_ticks != 0;
+        if is_known { stat.is_still(self.started_ticks) } else { !stat.has_ended() }
     }
 
     /// Reads a lock file; `None` if it is empty, an error if it is not weir's.

@@ -20,7 +20,7 @@ use holder::{is_locked, open};
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
@@ -98,8 +98,11 @@ impl BoundName {
         let Lock { file: lock, before } = take_lock(what, path)?;
         let made = BoundName::listen_at(what, path, mode, backlog, before);
         let socket = made.inspect_err(|_| {
-            // The lock is held and this process's: do not leave it behind without a socket.
-            let _ = rustix::fs::unlink(lock_path(path));
+            // The lock is held and this process's: do not leave it behind without a socket. Beside
+            // one of a former holder it says that this is one.
+            if before == Before::Nobody || rustix::fs::lstat(path).is_err() {
+                let _ = rustix::fs::unlink(lock_path(path));
+            }
         })?;
         Ok(BoundName { socket, lock: Some(lock), path: path.to_owned() })
     }
@@ -350,11 +353,20 @@ fn connect_in_time(
     until: Option<Instant>,
 ) -> rustix::io::Result<()> {
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    let time = left.unwrap_or_default().max(QUEUE_PATIENCE);
-    set_socket_timeout(socket, Timeout::Send, Some(time))?;
-    retry_on_intr(|| connect(socket, address))?;
-    set_socket_timeout(socket, Timeout::Send, None)
+    let until = until.unwrap_or_else(|| Instant::now() + QUEUE_PATIENCE);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        // A time of zero would be none at all.
+        set_socket_timeout(socket, Timeout::Send, Some(left.max(LOOK)))?;
+        match connect(socket, address) {
+            Err(Errno::INTR) if left.is_zero() => return Err(Errno::AGAIN),
+            Err(Errno::INTR) => {}
+            done => {
+                done?;
+                return set_socket_timeout(socket, Timeout::Send, None);
+            }
+        }
+    }
 }
 
 /// How long connecting without a timeout waits in a full queue.
@@ -417,4 +429,29 @@ pub fn socket_id(path: &Path) -> Option<(u64, u64)> {
     let found = rustix::fs::lstat(path).ok()?;
     let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
     is_socket.then_some((found.st_dev, found.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::sockopt::{Timeout, socket_timeout};
+
+    /// Whoever had 20 ms to connect waited a second in a full queue.
+    #[test]
+    fn a_full_queue_is_waited_for_no_longer_than_there_is_time() {
+        const WHAT: Subject = Subject { operation: "open", noun: "port" };
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("full");
+        let (listening, address) = unix_socket(&WHAT, &path).expect("a socket");
+        let listening = listening.here().expect("mine");
+        bind(listening, &address).and_then(|()| listen(listening, 0)).expect("it listens");
+        let waiting = unix_socket(&WHAT, &path).expect("a socket").0;
+        connect(waiting.here().expect("mine"), &address).expect("the queue has one place");
+        let late = unix_socket(&WHAT, &path).expect("a socket").0;
+        let late = late.here().expect("mine");
+        let until = Instant::now() + Duration::from_millis(20);
+        assert_eq!(connect_in_time(late, &address, Some(until)), Err(Errno::AGAIN));
+        let waited = socket_timeout(late, Timeout::Send).expect("a time").expect("a limit");
+        assert!(waited <= Duration::from_millis(100), "{waited:?}");
+    }
 }

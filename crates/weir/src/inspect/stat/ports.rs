@@ -1,6 +1,6 @@
 //! Ports in use, read from outside: the board of the reader and the rings of its writers.
 
-use super::beginning::HeaderCopy;
+use super::beginning::copy_of_board;
 use super::{EndStat, is_named, numbers, pipes};
 use crate::connect::name::{self, NameState, Subject};
 use crate::error::{ErrorKind, Result};
@@ -153,7 +153,7 @@ fn board_of(reader: i32, socket: (u64, u64)) -> Option<PortAccount> {
 
 /// Reads a board: the account, and the socket that it belongs to.
 fn read_board(file: &OwnedFd) -> Option<(PortAccount, (u64, u64))> {
-    let copy = HeaderCopy::of_board(file)?;
+    let copy = copy_of_board(file)?;
     let begin = offset_of!(Board, account);
     let word = |offset: usize| copy.u64(begin + offset);
     let account = PortAccount {

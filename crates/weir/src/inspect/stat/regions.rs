@@ -1,6 +1,6 @@
 //! Regions, read from outside.
 
-use super::beginning::HeaderCopy;
+use super::beginning::copy_of;
 use super::each_memory;
 use std::mem::offset_of;
 use weir_ring::paging::{self, PagingBoard};
@@ -63,7 +63,7 @@ pub fn regions() -> Vec<RegionStat> {
     let found = each_memory(&[crate::memory::PAGING], |file, inode| {
         let magic = (offset_of!(PagingBoard, magic), paging::MAGIC);
         let version = (offset_of!(PagingBoard, version), paging::VERSION);
-        let copy = HeaderCopy::of::<PagingBoard>(file, magic, version)?;
+        let copy = copy_of::<PagingBoard>(file, magic, version)?;
         let word = |offset: usize| copy.u64(offset);
         let stat = RegionStat {
             inode,

@@ -1,7 +1,8 @@
 //! Owners and peers of mpx, and clusters of flags, read from outside.
 
-use super::beginning::HeaderCopy;
+use super::beginning::{copy_of, copy_of_board};
 use super::each_memory;
+use crate::memory::FirstWords;
 use std::mem::offset_of;
 use weir_policy::sort;
 use weir_ring::account::ParticipantLine;
@@ -133,13 +134,13 @@ pub struct FlagsStat {
 pub fn mpxes() -> Vec<MpxStat> {
     let found = each_memory(&[crate::memory::BOARD, crate::memory::LINK], |file, inode| {
         let owner = || {
-            let copy = HeaderCopy::of_board(file)?;
+            let copy = copy_of_board(file)?;
             Some(participant(&copy, offset_of!(Board, mpx), inode, true))
         };
         let peer = || {
             let magic = (offset_of!(LinkFixed, magic), link::MAGIC);
             let version = (offset_of!(LinkFixed, version), link::VERSION);
-            let copy = HeaderCopy::of::<LinkHeader>(file, magic, version)?;
+            let copy = copy_of::<LinkHeader>(file, magic, version)?;
             Some(participant(&copy, offset_of!(LinkHeader, account), inode, false))
         };
         // The board of a port has no such account.
@@ -151,7 +152,7 @@ pub fn mpxes() -> Vec<MpxStat> {
     found
 }
 
-fn participant(copy: &HeaderCopy, at: usize, inode: u64, is_owner: bool) -> MpxStat {
+fn participant(copy: &FirstWords, at: usize, inode: u64, is_owner: bool) -> MpxStat {
     let word = |offset: usize| copy.u64(at + offset);
     let account = MpxAccount {
         pid: copy.u32(at + offset_of!(ParticipantLine, pid)),
@@ -176,7 +177,7 @@ pub fn clusters() -> Vec<FlagsStat> {
     let found = each_memory(&[crate::memory::FLAGS], |file, inode| {
         let magic = (offset_of!(Cluster, magic), cluster::MAGIC);
         let version = (offset_of!(Cluster, version), cluster::VERSION);
-        let copy = HeaderCopy::of::<Cluster>(file, magic, version)?;
+        let copy = copy_of::<Cluster>(file, magic, version)?;
         let word = |offset: usize| copy.u64(offset_of!(Cluster, account) + offset);
         Some(FlagsStat {
             inode,

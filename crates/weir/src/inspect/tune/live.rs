@@ -5,6 +5,7 @@ use crate::memory::{self, HeaderPage, page_bytes};
 use crate::pipe::defaults::{Sizes, out_of_range};
 use rustix::fd::AsFd;
 use weir_policy::pipe::PipeShape;
+use weir_ring::layout;
 use weir_ring::primitive::Ordering;
 
 /// The sizes to ask for. A size that is `None` stays as it is.
@@ -39,7 +40,12 @@ pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
     let header = page.header();
     let tuning = &header.tuning;
     let now = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
-    let capacity = ask.capacity_bytes.unwrap_or_else(|| now(&tuning.capacity_bytes));
+    if let Some(capacity) = ask.capacity_bytes {
+        PipeShape::new(page_bytes(), capacity, None, None).map_err(out_of_range)?;
+    }
+    // A record pipe keeps its capacity.
+    let kept = (extent.kind != layout::STREAM).then_some(extent.ring_bytes);
+    let capacity = kept.or(ask.capacity_bytes).unwrap_or_else(|| now(&tuning.capacity_bytes));
     // A segment and a bound that were not asked for adapt to the capacity.
     let (asked, is) = (
         (ask.segment_bytes, ask.atomic_bytes),

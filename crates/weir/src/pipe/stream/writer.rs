@@ -165,11 +165,11 @@ impl Endpoint<StreamWriter> {
 
     /// Adopts what was asked for from outside.
     fn look_around(&mut self) {
-        // A capacity that cannot be set now is dropped.
-        if let Some(capacity) = self.end.look_around()
-            && self.resize(capacity).is_ok()
-        {
-            self.end.grant(capacity);
+        let Some(capacity) = self.end.look_around() else { return };
+        match self.resize(capacity) {
+            Ok(()) => self.end.grant(capacity),
+            // A capacity that cannot be set now is dropped. Who asks next hears of the present one.
+            Err(_) => say_shape(self.end.header(), self.end.shape),
         }
     }
 

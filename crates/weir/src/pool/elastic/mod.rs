@@ -150,6 +150,10 @@ impl ElasticReader {
 
     /// Waits until the backlog has bytes in memory. To be called after a look at it found none.
     fn wait_backlog(&mut self, until: Until) -> Result<()> {
+        if until == Until::Now && self.ring.is_polled() {
+            // Only what is read back from here on, or the writer, makes it readable.
+            self.ring.enter()?.reader.parts()?.0.arm();
+        }
         let slept = sleep_until_read_back(self.backlog.sleep(), until)?;
         self.count_wait();
         self.after_sleep(slept)?;

@@ -87,6 +87,9 @@ impl Drainable for Sides {
         if RecordBacklog::is_pressed(reader) {
             let to = (&turns.pool, &*bell);
             pass.add(RecordBacklog::drain(backlog, reader, to, || turns.leaves())?.1);
+        } else if let Some(backlog) = backlog {
+            // What its reader has had read back since.
+            backlog.count(reader.parts()?.0);
         }
         Ok(pass)
     }

@@ -349,3 +349,42 @@ fn a_pool_goes_in_the_midst_of_transfers() {
         until("its thread ends", || core.strong_count() == 0);
     }
 }
+
+/// The thread that drains the ring had left the ring's own descriptor readable. Who polled was told all
+/// the time, while a block was read back, that there was something.
+#[test]
+fn a_polled_elastic_reader_is_quiet_while_a_block_is_read_back() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let made = make(options(16, 64));
+    let ring = crate::Options::new().capacity_bytes(16 * PAGE as u64);
+    let (mut writer, reader) = crate::pipe(&ring).expect("a pipe");
+    let mut reader = reader.elastic(&made.pool).expect("elastic");
+    let descriptor = reader.poll_descriptor().expect("one").try_clone_to_owned().expect("a copy");
+    made.faults.hold(TransferDirection::FromDisk, true);
+    let (mut put, mut taken, mut idle) = (0, 0, 0);
+    let mut buffer = vec![0; PAGE];
+    // Memory, file and ring are full in the end, and what comes next is being read back.
+    until("nothing goes on", || {
+        let wrote = writer.try_write(&data(put, PAGE)).unwrap_or_default();
+        let is_full = wrote == 0 && made.pool.account().file_bytes == 64 * PAGE as u64;
+        let read = if is_full { reader.try_read(&mut buffer).unwrap_or_default() } else { 0 };
+        assert!(buffer[..read] == data(taken, read));
+        (put, taken) = (put + wrote, taken + read);
+        idle = if is_full && read == 0 { idle + 1 } else { 0 };
+        idle > 100
+    });
+    assert!(made.faults.held() > 0 && reader.backlog_bytes() > 0);
+    let is_readable = |seconds| {
+        let mut asked = [PollFd::new(&descriptor, PollFlags::IN)];
+        poll(&mut asked, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).expect("polled") > 0
+    };
+    until("it is quiet", || reader.try_read(&mut buffer).is_err() && !is_readable(0));
+    made.faults.hold(TransferDirection::FromDisk, false);
+    assert!(is_readable(30), "it was read back");
+    let mut read = 0;
+    until("it is there", || {
+        read = reader.try_read(&mut buffer).unwrap_or_default();
+        read > 0
+    });
+    assert!(buffer[..read] == data(taken, read));
+}
