@@ -15,11 +15,8 @@ fn calls(reports: &[Value], name: &str) -> u64 {
     rows.filter(|row| row["name"] == name).filter_map(|row| row["calls"].as_u64()).sum()
 }
 
-/// An echo was once counted as put into a ring, though it went into none.
-#[test]
-fn an_echo_that_the_switch_answers_is_in_one_row_for_each_thing_that_is_done() {
-    let Some(bed) = Bed::new(&["ping"]) else { return };
-    let host = bed.host(Answers::Inline, "", "");
+/// The profiles of all intervals while the kernel asks for 50 echoes, and all that was printed.
+fn profiled(bed: &Bed) -> (Vec<Value>, String) {
     let mut profile = bed.net("profile --tun weir0 --interval 0.1 --json -");
     profile.said("weir.net.profile/2");
     bed.ok(&format!("ping -n -c 50 -l 50 {HOST}"));
@@ -27,13 +24,33 @@ fn an_echo_that_the_switch_answers_is_in_one_row_for_each_thing_that_is_done() {
     assert!(profile.ended().success(), "{}", profile.printed());
     let printed = profile.printed();
     let lines = printed.lines().filter(|line| line.starts_with('{'));
-    let reports: Vec<Value> =
-        lines.map(|line| schema::check_text("weir.net.profile/2", line.as_bytes())).collect();
+    let report = |line: &str| schema::check_text("weir.net.profile/2", line.as_bytes());
+    (lines.map(report).collect(), printed)
+}
+
+/// An echo was once counted as put into a ring, though it went into none.
+#[test]
+fn an_echo_that_the_switch_answers_is_in_one_row_for_each_thing_that_is_done() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let host = bed.host(Answers::Inline, "", "");
+    let (reports, printed) = profiled(&bed);
     for row in ["ip.verify", "icmp.answer", "ip.complete", "tun.write"] {
         assert_eq!(calls(&reports, row), 50, "{row}: {printed}");
     }
     assert!(calls(&reports, "tun.read") >= 50, "{printed}");
     assert_eq!(calls(&reports, "ring.put"), 0, "{printed}");
+    host.end();
+}
+
+/// With stations that check headers, only packets that had no station were counted as such.
+#[test]
+fn each_packet_is_one_whoever_checks_its_header() {
+    let Some(bed) = Bed::new(&["ping"]) else { return };
+    let host = bed.host(Answers::Allen, "", "");
+    let (reports, printed) = profiled(&bed);
+    let counts = reports.iter().map(|report| &report["sum"]["unit"]["count"]);
+    assert_eq!(counts.filter_map(Value::as_u64).sum::<u64>(), 50, "{printed}");
+    assert_eq!(calls(&reports, "ring.put"), 50, "{printed}");
     host.end();
 }
 

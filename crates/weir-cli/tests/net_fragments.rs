@@ -101,6 +101,19 @@ fn one_source_cannot_take_the_memory_of_the_others() {
     host.end();
 }
 
+/// What had waited too long was forgotten uncounted where another fragment of its number came first.
+#[test]
+fn a_fragment_after_the_time_of_its_datagram_leaves_that_counted() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline --reassembly-timeout 150ms");
+    let sent = bed.script("fragments.py late")["sent"].as_u64().expect("a count");
+    until("nothing waits any more", || bed.stat()["reassembly"]["datagrams"] == 0);
+    // Each was a copy of one that waited, or waited in vain.
+    let counted = ["duplicate-fragment", "reassembly-timeout"].map(|reason| bed.drops(reason));
+    assert_eq!(counted.iter().sum::<u64>(), sent, "{counted:?}");
+    switch.end();
+}
+
 #[test]
 fn what_does_not_come_in_time_is_said_only_where_the_first_fragment_came() {
     let Some(bed) = Bed::new(&[]) else { return };

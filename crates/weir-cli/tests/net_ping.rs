@@ -120,6 +120,9 @@ fn nobody_answers_but_a_daemon_that_lives() {
     icmpd.kill(Signal::KILL);
     icmpd.ended();
     until("the switch sees it die", || bed.stat()["stations"].as_array().map(Vec::len) == Some(0));
+    // Nobody else would remove the name of its port.
+    let name = bed.directory.path().join(format!("weir/net/weir0/station-{}-0", icmpd.pid()));
+    until("its name goes when others come", || bed.stat().is_object() && !name.exists());
     nobody_answers(&bed);
     let mut icmpd = bed.icmpd("");
     all_answered(&bed, 2, "");

@@ -182,6 +182,26 @@ fn what_died_is_shown_as_it_was_and_what_is_no_profile_is_named() {
     refused(&asked.output().expect("it starts"), 1, "it is too short for a profile");
 }
 
+/// Killed processes leave their profiles. There were so many that one of a living process was left out.
+#[test]
+fn many_that_died_keep_no_living_one_out() {
+    let (_alone, place) = (alone(), Place::new());
+    let directory = of_switch(&place);
+    for number in 0..300 {
+        // Beyond the largest number of a process.
+        let path = directory.join(format!("profile.dead.{}", 5_000_000 + number));
+        std::fs::write(path, "noise").expect("written");
+    }
+    let me = std::process::id();
+    let path = directory.join(format!("profile.switch.{me}"));
+    let _published = weir_profile::publish(&path, "switch").expect("published");
+    let output = net_profile(&place, "--seconds 0.05").output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(&format!("switch (process {me}), ")), "{text}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("45 of 301 profiles are left out"), "{error}");
+}
+
 #[test]
 fn wrong_usage_is_said_with_status_2() {
     let place = Place::new();

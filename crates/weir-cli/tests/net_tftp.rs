@@ -4,7 +4,7 @@
 mod common;
 
 use common::net::{Bed, HOST, KERNEL, Process, both};
-use common::tftp::{contents, read, script, served, tftpd, write};
+use common::tftp::{behind_switch, contents, read, script, served, tftpd, write};
 use common::{WEIR, have, until};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -255,9 +255,7 @@ fn a_client_is_told_when_nobody_has_the_port() {
 #[test]
 fn a_port_that_another_process_has_is_refused_by_name() {
     let Some(bed) = Bed::new(&[]) else { return };
-    served(&bed, 10);
-    let mut switch = bed.switch("--inline");
-    let mut first = tftpd(&bed, "--tun weir0");
+    let (mut switch, mut first) = behind_switch(&bed, 10);
     let output = bed.run_net("tftpd served --tun weir0");
     let expected = format!("process {} has port 69 of protocol 17", first.pid());
     assert!(both(&output).contains(&expected), "{}", both(&output));
@@ -270,9 +268,7 @@ fn a_port_that_another_process_has_is_refused_by_name() {
 #[test]
 fn damaged_datagrams_are_dropped_and_do_not_damage_the_file() {
     let Some(bed) = Bed::new(&[]) else { return };
-    served(&bed, 100_000);
-    let mut switch = bed.switch("--inline");
-    let mut server = tftpd(&bed, "--tun weir0");
+    let (mut switch, mut server) = behind_switch(&bed, 100_000);
     let game = bed.script(&format!("tftp.py damaged {HOST} 69"));
     assert_eq!(game["answers"], 0, "requests with a wrong checksum: {game}");
     bed.ok(&format!("{WEIR} net tftp get --socket {HOST} file.bin got"));
@@ -299,9 +295,7 @@ fn damaged_datagrams_are_dropped_and_do_not_damage_the_file() {
 #[test]
 fn a_client_that_asks_again_gets_no_second_transfer() {
     let Some(bed) = Bed::new(&[]) else { return };
-    served(&bed, 600);
-    let mut switch = bed.switch("--inline");
-    let mut server = tftpd(&bed, "--tun weir0");
+    let (mut switch, mut server) = behind_switch(&bed, 600);
     script(
         &bed,
         "
@@ -327,9 +321,7 @@ assert len(ports) == 1 and len(blocks[1] + blocks[2]) == 600, (ports, blocks.key
 #[test]
 fn what_is_sent_has_a_right_checksum() {
     let Some(bed) = Bed::new(&[]) else { return };
-    served(&bed, 5);
-    let mut switch = bed.switch("--inline");
-    let mut server = tftpd(&bed, "--tun weir0");
+    let (mut switch, mut server) = behind_switch(&bed, 5);
     // A raw socket shows the headers. Ones' complement: the sum over all is 0xffff.
     script(
         &bed,
@@ -354,9 +346,7 @@ assert total == 0xffff, hex(total)
 #[test]
 fn lines_about_failures_are_few_however_many_fail() {
     let Some(bed) = Bed::new(&[]) else { return };
-    served(&bed, 5);
-    let mut switch = bed.switch("--inline");
-    let mut server = tftpd(&bed, "--tun weir0");
+    let (mut switch, mut server) = behind_switch(&bed, 5);
     let begun = std::time::Instant::now();
     script(
         &bed,
@@ -403,9 +393,7 @@ fn an_output_that_nobody_reads_or_that_is_full_ends_a_fetch() {
 #[test]
 fn a_client_that_only_asks_for_the_length_was_not_refused() {
     let Some(bed) = Bed::new(&[]) else { return };
-    served(&bed, 600);
-    let mut switch = bed.switch("--inline");
-    let mut server = tftpd(&bed, "--tun weir0");
+    let (mut switch, mut server) = behind_switch(&bed, 600);
     script(
         &bed,
         "

@@ -4,7 +4,7 @@
 mod common;
 
 use common::net::{Bed, HOST, KERNEL, both};
-use common::tftp::{contents, read, script, served, tftpd, write};
+use common::tftp::{behind_switch, contents, read, script, served, tftpd, write};
 use common::{WEIR, schema, until};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -208,9 +208,7 @@ fn a_full_disk_ends_an_upload_and_leaves_nothing() {
 #[test]
 fn the_log_and_the_rows_say_who_holds_a_transfer_up() {
     let Some(bed) = Bed::new(&[]) else { return };
-    served(&bed, 1500);
-    let mut switch = bed.switch("--inline");
-    let mut server = tftpd(&bed, "--tun weir0");
+    let (mut switch, mut server) = behind_switch(&bed, 1500);
     // The client sleeps over its second block, and then answers each copy of it: none was lost.
     script(
         &bed,

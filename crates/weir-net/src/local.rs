@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Scope;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir::{Listener, Options, RecordDuplex};
 
 /// Most requests of local programs at a time.
@@ -134,9 +134,21 @@ fn take_requests<'scope>(
 }
 
 /// Receives the request: its JSON, and what follows after a NUL. Refuses what cannot be understood.
-pub(crate) fn request(mut channel: RecordDuplex) -> Option<(RecordDuplex, Value, Vec<u8>)> {
+/// A daemon that is to end waits for none.
+pub(crate) fn request(
+    mut channel: RecordDuplex,
+    stop: &AtomicBool,
+) -> Option<(RecordDuplex, Value, Vec<u8>)> {
     let mut request = vec![0; MOST_REQUEST_BYTES];
-    let bytes = channel.reader.receive_timeout(&mut request, PATIENCE).ok()??;
+    let until = Instant::now() + PATIENCE;
+    // Relaxed: it only signals the end.
+    let waits = || !stop.load(Ordering::Relaxed) && Instant::now() < until;
+    let bytes = loop {
+        match channel.reader.receive_timeout(&mut request, LOOK) {
+            Err(error) if error.kind() == weir::ErrorKind::TimedOut && waits() => {}
+            received => break received.ok()??,
+        }
+    };
     request.truncate(bytes);
     let end = request.iter().position(|byte| *byte == 0).unwrap_or(bytes);
     let Ok(terms) = serde_json::from_slice::<Value>(&request[..end]) else {
@@ -155,4 +167,31 @@ pub(crate) fn refuse(mut channel: RecordDuplex, why: &str) {
 
 pub(crate) fn refuse_nonsense(channel: RecordDuplex) {
     refuse(channel, "the request cannot be understood");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that connected and said nothing kept a daemon that was to end for five seconds.
+    #[test]
+    fn a_program_that_says_nothing_keeps_no_daemon_from_its_end() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("daemon");
+        let listener = Listener::bind(&path).expect("it listens");
+        let (stop, is_served) = (AtomicBool::new(false), AtomicBool::new(false));
+        let serve = |channel| {
+            // Relaxed: the daemon below only waits for it.
+            is_served.store(true, Ordering::Relaxed);
+            assert!(request(channel, &stop).is_none(), "nothing was asked");
+        };
+        let ended = run_and_serve(Some(&listener), &stop, &serve, || {
+            let silent = RecordDuplex::connect(&path, &Options::new()).expect("connected");
+            while !is_served.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            (silent, Instant::now())
+        });
+        assert!(ended.1.elapsed() < PATIENCE, "{:?}", ended.1.elapsed());
+    }
 }

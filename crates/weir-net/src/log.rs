@@ -309,8 +309,6 @@ impl Log {
         let mut number = 0;
         while !further.is_empty() {
             if number % UNITS_A_LOOK == 0 && self.is_overtaken(position) {
-                // Relaxed: only counted.
-                inner.words.word(word::OVERTAKEN).fetch_add(1, Ordering::Relaxed);
                 return;
             }
             let mut last = [0; PAYLOAD_BYTES];

@@ -101,31 +101,13 @@ pub struct Expired<'a> {
     pub quote: Option<&'a [u8]>,
 }
 
-/// Counts of fragments and of what happened to them, since the beginning.
+/// Counts of datagrams that gave way, since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReassemblyCounts {
-    /// Fragments that arrived.
-    pub fragments: u64,
-    /// Datagrams that were completed.
-    pub reassembled: u64,
-    /// Duplicate fragments, ignored.
-    pub duplicates: u64,
-    /// Datagrams dropped for overlaps.
-    pub overlaps: u64,
-    /// Fragments dropped because their datagram had been.
-    pub poisoned: u64,
-    /// Datagrams dropped for their length.
-    pub too_long: u64,
-    /// Fragments dropped because they hide the TCP header.
-    pub tiny: u64,
-    /// Datagrams dropped for their congestion marks.
-    pub ecn: u64,
     /// Datagrams dropped because their source's budget was full.
     pub evicted_source: u64,
     /// Datagrams dropped because the total budget was full.
     pub evicted_whole: u64,
-    /// Datagrams that were not complete in time.
-    pub expired: u64,
 }
 
 /// The pending datagrams and their budgets.
@@ -213,7 +195,7 @@ impl Reassembly {
     }
 
     /// Takes a datagram at a time (of a clock that does not go back; an earlier time counts as the
-    /// latest passed in). A datagram that is no fragment is already whole and is not counted.
+    /// latest passed in). A datagram that is no fragment is already whole.
     ///
     /// A fragment of a datagram whose time is over, but which [`Reassembly::expire`] has not
     /// removed yet, begins a new datagram.
@@ -222,10 +204,8 @@ impl Reassembly {
             return Reassembled::Whole(datagram.bytes());
         }
         self.latest_ns = self.latest_ns.max(now_ns);
-        self.counts.fragments += 1;
         let fragment = Fragment::of(datagram);
         if fragment.hides_tcp() {
-            self.counts.tiny += 1;
             return Reassembled::Dropped(Rejection::Tiny);
         }
         match self.put(&fragment, datagram) {
@@ -244,7 +224,6 @@ impl Reassembly {
                 break;
             }
             if !waiting.is_poisoned {
-                self.counts.expired += 1;
                 let DatagramKey { source, destination, .. } = waiting.key;
                 gone(Expired { source, destination, quote: waiting.quote() });
             }
@@ -290,9 +269,6 @@ impl Reassembly {
         if waiting.deadline_ns > self.latest_ns {
             return Some(id);
         }
-        if !waiting.is_poisoned {
-            self.counts.expired += 1;
-        }
         self.pending.remove(id);
         None
     }
@@ -307,7 +283,6 @@ impl Reassembly {
     ) -> Result<(), Rejection> {
         let waiting = self.pending.get(id);
         if waiting.is_poisoned {
-            self.counts.poisoned += 1;
             return Err(Rejection::Poisoned);
         }
         let is_last = !fragment.header.more_fragments;
@@ -319,12 +294,10 @@ impl Reassembly {
         };
         let place = waiting.chunks.look(&self.pending.store, fragment.start, fragment.payload);
         if !ends_well || place == Occupancy::Taken {
-            self.counts.overlaps += 1;
             self.pending.poison(id);
             return Err(Rejection::Overlap);
         }
         if place == Occupancy::Same {
-            self.counts.duplicates += 1;
             return Err(Rejection::Duplicate);
         }
         let first_bytes = match (waiting.header_bytes, fragment.start) {
@@ -334,7 +307,6 @@ impl Reassembly {
         };
         let end = waiting.end_bytes.max(fragment.end);
         if first_bytes + end > MOST_BYTES {
-            self.counts.too_long += 1;
             self.pending.poison(id);
             return Err(Rejection::TooLong);
         }
@@ -387,7 +359,6 @@ impl Reassembly {
         let first = Header::of_checked(&waiting.first[..header_bytes]);
         let congestion = waiting.codepoints & CE != 0;
         if congestion && waiting.codepoints & NOT_ECT != 0 {
-            self.counts.ecn += 1;
             self.pending.remove(id);
             return Reassembled::Dropped(Rejection::Ecn);
         }
@@ -405,7 +376,6 @@ impl Reassembly {
         debug_assert_eq!(written, Some(header_bytes));
         waiting.chunks.copy(&self.pending.store, waiting.came_bytes, &mut self.whole);
         self.pending.remove(id);
-        self.counts.reassembled += 1;
         Reassembled::Whole(&self.whole)
     }
 }

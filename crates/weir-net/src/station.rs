@@ -24,6 +24,8 @@ use weir_profile::Span;
 
 /// Schema name of the statistics.
 pub const STATISTICS_SCHEMA: &str = "weir.net.stat/2";
+/// How the names of stations' ports begin.
+pub(crate) const STATION: &str = "station-";
 /// How long attaching may take.
 const ATTACH_TIME: Duration = Duration::from_secs(5);
 /// The first of the ports that are for anybody's short use (RFC 6335, 6).
@@ -81,7 +83,7 @@ impl Station {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         // Relaxed: only uniqueness matters.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = directory.join(format!("station-{}-{number}", std::process::id()));
+        let path = directory.join(format!("{STATION}{}-{number}", std::process::id()));
         let ring = PortWriterOptions::new().capacity_bytes(RING_BYTES);
         // Connects first: that tells whether there is a switch.
         let writer = PortWriter::connect(switch, &ring)?;

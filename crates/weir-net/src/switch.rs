@@ -34,7 +34,7 @@ use journal::Journal;
 use outgoing::Transmitter;
 use requests::Requests;
 use rustix::event::{PollFd, PollFlags};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 pub use settings::SwitchSettings;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -260,8 +260,7 @@ fn sleep(device: &Device, port: &mut Port) -> Result<()> {
 
 /// A cheap monotonic time, accurate to some milliseconds: for time limits.
 pub(crate) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    weir_sys::cpu::now_ns(ClockId::MonotonicCoarse)
 }
 
 impl SwitchState {

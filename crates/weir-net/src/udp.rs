@@ -94,11 +94,6 @@ impl UdpEndpoint {
         self.station.attached().address
     }
 
-    /// Returns the longest packet that the device takes.
-    pub fn mtu(&self) -> u16 {
-        self.station.attached().mtu
-    }
-
     /// Returns the ports: those named, then the dynamic ones.
     pub fn ports(&self) -> &[u16] {
         &self.ports

@@ -3,7 +3,7 @@
 use super::row::seconds;
 use serde::Serialize;
 use weir_sys::Pid;
-use weir_sys::cpu::process_ns;
+use weir_sys::cpu::{process_ns, ticks_ns};
 use weir_sys::proc::{Sched, Stat, read_small, tasks};
 
 /// CPU time of all threads of a process.
@@ -29,7 +29,6 @@ impl Cpu {
     pub fn of(pid: Pid, started_ticks: u64) -> Option<Cpu> {
         let stat = Stat::of(pid).filter(|stat| stat.is_still(started_ticks))?;
         let total_ns = process_ns(pid)?;
-        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let mut queue_ns = 0;
         for task in tasks(pid) {
             let mut buffer = [0; 128];
@@ -39,8 +38,8 @@ impl Cpu {
         }
         Some(Cpu {
             total_ns,
-            user_ns: stat.own_ticks.saturating_sub(stat.system_ticks) * tick_ns,
-            system_ns: stat.system_ticks * tick_ns,
+            user_ns: ticks_ns(stat.own_ticks.saturating_sub(stat.system_ticks)),
+            system_ns: ticks_ns(stat.system_ticks),
             queue_ns,
         })
     }

@@ -54,7 +54,10 @@ pub fn report() -> Option<ProfileReport> {
 
 fn lock() -> std::sync::MutexGuard<'static, Option<(Observation, Option<Observation>)>> {
     // The content is replaced as a whole: a thread that panicked left it unchanged.
-    INTERVAL.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    let mut interval = INTERVAL.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // A forked child has not switched its own on.
+    interval.take_if(|(begin, _)| begin.pid().cast_unsigned() != std::process::id());
+    interval
 }
 
 fn look() -> io::Result<Observation> {

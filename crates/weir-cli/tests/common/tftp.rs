@@ -42,6 +42,13 @@ pub fn tftpd(bed: &Bed, args: &str) -> Process {
     server
 }
 
+/// A switch that answers ICMP itself, and behind it a server of a file of this many bytes.
+pub fn behind_switch(bed: &Bed, bytes: usize) -> (Process, Process) {
+    served(bed, bytes);
+    let switch = bed.switch("--inline");
+    (switch, tftpd(bed, "--tun weir0"))
+}
+
 /// What the clients below share: a socket, and the packets of TFTP.
 const PYTHON: &str = "
 import socket, struct, sys, time

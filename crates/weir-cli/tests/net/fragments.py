@@ -180,6 +180,16 @@ def timeout(wire):
     }
 
 
+def late(wire):
+    """First fragments of some datagrams, again and again, for longer than they are waited for."""
+    pieces = [Game(wire, f"late {number}").pieces()[0] for number in range(20)]
+    until, sent = time.monotonic() + 0.3, 0
+    while time.monotonic() < until:
+        wire.exchange(*pieces)
+        sent += len(pieces)
+    return {"sent": sent}
+
+
 def games(wire, which):
     """The outcome of each game by its name; after each an honest one must succeed."""
     outcomes = {}
@@ -193,7 +203,7 @@ def games(wire, which):
 def main():
     wire, what = Wire(), sys.argv[1]
     # What another set of games has left waiting must not meet ours.
-    kinds = ("orders", "overlaps", "impossible", "stuck", "timeout", "hog")
+    kinds = ("orders", "overlaps", "impossible", "stuck", "timeout", "hog", "late")
     Game.idents = itertools.count(1 + 8000 * kinds.index(what))
     if what == "stuck":
         say(stuck(wire, int(sys.argv[2])))
@@ -201,6 +211,8 @@ def main():
         say(hog(wire, int(sys.argv[2])))
     elif what == "timeout":
         say(timeout(wire))
+    elif what == "late":
+        say(late(wire))
     else:
         say(games(wire, {"orders": orders, "overlaps": overlaps, "impossible": impossible}[what]))
 

@@ -58,6 +58,11 @@ def strangers(server):
         answer = stranger.recv(65536)
         assert answer[:4] == struct.pack("!HH", 5, 4), answer
         answers += 1
+    if server[0] == bed.HOST:
+        # A fragment of a block was lost, and a host was away for a moment: neither is the end.
+        ports = struct.pack("!HHHH", sender[1], line.getsockname()[1], 520, 0)
+        block_ = bytes(4) + bed.ip(ports, proto=bed.UDP, src=bed.HOST, dst=bed.OURS)
+        bed.Wire().exchange(*[bed.ip(bed.icmp(kind, 1, block_)) for kind in (11, 3)])
     got, senders = data, {sender}
     while len(data) == 512:
         line.sendto(struct.pack("!HH", 4, number), sender)

@@ -2,7 +2,7 @@
 
 use super::{Answers, Engine};
 use crate::wire::ggp;
-use crate::wire::icmp::{self, Message, Quoted};
+use crate::wire::icmp::{self, Message, Quoted, unreachable};
 use crate::wire::ipv4::{Header, protocol};
 use crate::wire::ports;
 use std::net::Ipv4Addr;
@@ -45,6 +45,15 @@ pub struct Notice {
     pub pointer: u8,
     /// The first bytes of its payload, by which TCP recognises its segment; zeroes after its end.
     pub first: [u8; 8],
+}
+
+impl Notice {
+    /// Whether nobody is there to get such a datagram: no process has its port or its protocol.
+    /// Other errors say that one datagram was lost, or may pass (RFC 1122 4.2.3.9).
+    pub(crate) fn says_nobody_is_there(&self) -> bool {
+        self.trouble == NoticeKind::Unreachable
+            && matches!(self.code, unreachable::PROTOCOL | unreachable::PORT)
+    }
 }
 
 impl Engine {
@@ -144,5 +153,34 @@ fn both_ports(quoted: &Quoted<'_>) -> Option<(u16, u16)> {
         (protocol::ICMP, _) => None,
         (protocol::GGP, _) => Some(ggp::echo_ids(payload).unwrap_or((0, 0))),
         _ => Some((0, 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A time exceeded about one lost fragment once ended a transfer that went on.
+    #[test]
+    fn only_a_port_or_a_protocol_that_nobody_has_is_the_end() {
+        let kinds =
+            [NoticeKind::Unreachable, NoticeKind::TimeExceeded, NoticeKind::ParameterProblem];
+        let notice = |trouble, code| Notice {
+            trouble,
+            code,
+            from: Ipv4Addr::LOCALHOST,
+            protocol: protocol::UDP,
+            local_port: 69,
+            remote: Ipv4Addr::LOCALHOST,
+            remote_port: 4000,
+            mtu_bytes: 0,
+            pointer: 0,
+            first: [0; 8],
+        };
+        for (trouble, code) in kinds.into_iter().flat_map(|kind| (0..=15).map(move |at| (kind, at)))
+        {
+            let is_end = trouble == NoticeKind::Unreachable && (code == 2 || code == 3);
+            assert_eq!(notice(trouble, code).says_nobody_is_there(), is_end, "{trouble:?} {code}");
+        }
     }
 }

@@ -120,7 +120,7 @@ impl LocalService<'_> {
 
     /// Serves one program.
     fn serve(&self, channel: RecordDuplex) {
-        let Some((mut channel, terms, rest)) = request(channel) else { return };
+        let Some((mut channel, terms, rest)) = request(channel, self.stop) else { return };
         let Some(mut asked) = Asked::check(&terms).filter(|_| rest.is_empty()) else {
             return refuse_nonsense(channel);
         };

@@ -49,8 +49,6 @@ pub mod word {
     pub const SNAP_BYTES: usize = 9;
     /// Events whose msync failed.
     pub const UNSYNCED: usize = 16;
-    /// Records that their writers gave up because others overtook them by a whole lap.
-    pub const OVERTAKEN: usize = 17;
     /// The position of the next unit.
     pub const HEAD: usize = 64;
     /// Where the ring begins.

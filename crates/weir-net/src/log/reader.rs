@@ -37,9 +37,6 @@ pub struct LogCounts {
     /// Events that were to be on the disk, but whose write to disk failed. Counted for the log, not
     /// for this reader.
     pub unsynced: u64,
-    /// Dumps given up because other writers overtook their writer by a lap. Counted for the log as
-    /// well; readers see them as gaps.
-    pub overtaken: u64,
 }
 
 /// A reader of a log. It changes nothing, and writers do not notice it.
@@ -154,7 +151,6 @@ impl LogReader {
             overwritten_units: self.before.overwritten_units.saturating_add(self.scan.overwritten),
             unfinished: self.before.unfinished.saturating_add(self.scan.unfinished),
             unsynced: read(word::UNSYNCED)?,
-            overtaken: read(word::OVERTAKEN)?,
         })
     }
 

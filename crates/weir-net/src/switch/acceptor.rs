@@ -6,10 +6,12 @@ use crate::drop_reason::DropReason;
 use crate::error::{Error, Result};
 use crate::log::StationChange;
 use crate::message::{AttachRequest, TO_STATION_BYTES, to_station};
+use crate::station::STATION;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
-use weir::{Identity, PortWriter, PortWriterOptions, Received, WriterId};
+use weir::{Identity, Port, PortName, PortWriter, PortWriterOptions, Received, WriterId};
 
 /// Most stations that may wait to be attached.
 const MOST_WAITING: usize = 64;
@@ -50,32 +52,52 @@ impl StationAcceptor {
     }
 }
 
+/// Removes the names that stations have left which were killed.
+fn remove_dead(directory: Option<&Path>) {
+    for name in PortName::list(directory).unwrap_or_default() {
+        let file = name.path.file_name().unwrap_or_default().as_encoded_bytes();
+        if name.reader.is_none() && file.starts_with(STATION.as_bytes()) {
+            // Another process may have it by now.
+            let _ = Port::remove(&name.path);
+        }
+    }
+}
+
 fn serve(shared: &SwitchState, callers: &Receiver<Caller>) {
     let options = PortWriterOptions::new().capacity_bytes(RING_BYTES);
-    while let Ok(Caller { id, identity, request }) = callers.recv() {
-        let Ok(writer) = PortWriter::connect(&request.path, &options) else {
-            // It has no port of its own, or has ended.
-            shared.lock().stations.leave(id);
-            shared.journal().counts.drop(DropReason::StationGone);
-            continue;
-        };
-        let wants = request.wants.clone();
-        let mut incoming = shared.lock();
-        match incoming.stations.enter(id, identity, request.wants, writer) {
-            Ok(()) => {
-                shared.changed();
-                incoming.stations.tell(id, &shared.attached().put());
-                shared.journal().log_station(StationChange::Attached, identity.pid, &wants);
-            }
-            Err(refused) => {
-                let (mut writer, why) = *refused;
-                drop(incoming);
-                shared.journal().log_station(StationChange::Refused, identity.pid, &wants);
-                let mut message = vec![0; TO_STATION_BYTES];
-                message[0] = to_station::REFUSED;
-                message.extend_from_slice(why.as_bytes());
-                let _ = writer.send_timeout(&message, REFUSAL_TIME);
-            }
+    while let Ok(caller) = callers.recv() {
+        admit(shared, caller, &options);
+        remove_dead(shared.settings.port.parent());
+    }
+}
+
+/// Attaches a station, or tells it why not.
+fn admit(
+    shared: &SwitchState,
+    Caller { id, identity, request }: Caller,
+    options: &PortWriterOptions,
+) {
+    let Ok(writer) = PortWriter::connect(&request.path, options) else {
+        // It has no port of its own, or has ended.
+        shared.lock().stations.leave(id);
+        return shared.journal().counts.drop(DropReason::StationGone);
+    };
+    let wants = request.wants.clone();
+    let mut incoming = shared.lock();
+    match incoming.stations.enter(id, identity, request.wants, writer) {
+        Ok(()) => {
+            shared.changed();
+            incoming.stations.tell(id, &shared.attached().put());
+            shared.journal().log_station(StationChange::Attached, identity.pid, &wants);
+        }
+        Err(refused) => {
+            let (mut writer, why) = *refused;
+            drop(incoming);
+            shared.journal().log_station(StationChange::Refused, identity.pid, &wants);
+            let mut message = vec![0; TO_STATION_BYTES];
+            message[0] = to_station::REFUSED;
+            message.extend_from_slice(why.as_bytes());
+            let _ = writer.send_timeout(&message, REFUSAL_TIME);
         }
     }
 }

@@ -54,11 +54,14 @@ impl Incoming {
         let begin = packet.start;
         let packet = &buffer[packet];
         self.journal().log_in(packet);
+        // A call for each packet, whoever checks the rest of its header.
+        let span = spans::VERIFY.enter_next();
         if let Some((place, bytes)) = self.multiplex(packet) {
+            drop(span);
+            let _span = spans::DELIVER.enter_next();
             let message = &mut buffer[begin - TO_STATION_BYTES..begin + bytes];
             return self.put(place, message, checksum, true);
         }
-        let span = spans::VERIFY.enter_next();
         let admitted = division::admit(packet, self.transmitter.net);
         drop(span);
         let datagram = match admitted {
@@ -66,8 +69,11 @@ impl Incoming {
             Err(refusal) => return self.drop_refused(refusal, packet),
         };
         if datagram.is_fragment() {
+            let now_ns = now_ns();
+            // One that is late is counted and told before this begins another of its key.
+            self.expire(now_ns);
             let reassembly = &mut self.reassembly;
-            let taken = spans::REASSEMBLE.run(|| reassembly.take(&datagram, now_ns()));
+            let taken = spans::REASSEMBLE.run(|| reassembly.take(&datagram, now_ns));
             let whole = match taken {
                 Reassembled::Waiting => return,
                 // Reassembly itself counts the datagrams that it drops for room.

@@ -36,7 +36,7 @@ pub enum Inbound<'a> {
         /// Its payload.
         payload: &'a [u8],
     },
-    /// Something that we sent from this port could not be delivered.
+    /// Nobody is there to get what we sent from this port.
     Undelivered {
         /// The port of ours.
         local_port: u16,
@@ -174,8 +174,11 @@ impl Datagrams for SwitchPorts {
             UdpArrival::Datagram { local_port, from, payload } => {
                 see(Inbound::Datagram { local_port, from: from.into(), payload });
             }
-            UdpArrival::Undelivered { local_port, to, .. } => {
-                see(Inbound::Undelivered { local_port, to: Some(to.into()) });
+            UdpArrival::Undelivered { local_port, to, notice } => {
+                // A block of which a fragment was lost is only sent again.
+                if notice.says_nobody_is_there() {
+                    see(Inbound::Undelivered { local_port, to: Some(to.into()) });
+                }
             }
         })?;
         Ok(())

@@ -163,7 +163,7 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> TransferService<'_,
 
     /// Serves one program.
     fn serve(&self, channel: RecordDuplex) {
-        let Some((channel, terms, names)) = request(channel) else { return };
+        let Some((channel, terms, names)) = request(channel, self.stop) else { return };
         if terms["lists"] == true {
             return self.list(channel);
         }

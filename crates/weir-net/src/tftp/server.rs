@@ -189,8 +189,7 @@ impl TftpServer {
             let now_ns = elapsed_ns(*begun);
             match inbound {
                 Inbound::Datagram { local_port, from, payload } if local_port == *port => {
-                    // The client of a running transfer has asked again: the transfer will answer.
-                    if !transfers.contains_key(&from) && asked.len() < MOST_REQUESTS {
+                    if asked.len() < MOST_REQUESTS {
                         asked.push(RequestPacket { from, packet: payload.to_vec() });
                     }
                     true
@@ -237,7 +236,7 @@ impl TftpServer {
 
     /// Sends what is due. Returns whether there may be more to send at once.
     fn transmit_all(&mut self, see: &mut dyn FnMut(&TransferReport)) -> Result<bool> {
-        let (mut more, mut over, mut reports) = (false, Vec::new(), Vec::new());
+        let (mut more, mut over) = (false, Vec::new());
         let (begun, mut held_ns, mut due_ns, mut most_at_once) = (self.begun, 0, 0, MOST_AT_ONCE);
         let time_ns = || elapsed_ns(begun);
         if let Some(rate) = &mut self.rate {
@@ -248,7 +247,7 @@ impl TftpServer {
             // Each transfer sends one packet, and then all wait until that is within the rate.
             (held_ns, most_at_once) = (rate.was_held_ns(now_ns), 1);
         }
-        let TftpServer { datagrams, transfers, burst, log, rate, board, .. } = self;
+        let TftpServer { datagrams, transfers, burst, log, rate, .. } = self;
         for (client, transfer) in transfers.iter_mut() {
             transfer.flow_mut().held(held_ns);
             transfer.expire(time_ns());
@@ -271,27 +270,34 @@ impl TftpServer {
             while let Some(change) = transfer.flow_mut().change() {
                 log_flow(log.as_ref(), change, transfer.local_port, *client);
             }
-            if let Some(report) = transfer.ended(*client, time_ns()) {
-                let bytes = report.counts.bytes;
-                let change = match report.state {
-                    TransferState::Failed => FlowChange::Failed { bytes },
-                    _ => FlowChange::Ended { bytes },
-                };
-                log_flow(log.as_ref(), change, transfer.local_port, *client);
-                board.end(transfer.number, report.clone());
-                reports.push(report);
-            }
-            if transfer.state() == TransferPhase::Ended {
+            if transfer.state() != TransferPhase::Runs {
                 over.push(*client);
             }
         }
         for client in over {
-            if let Some(transfer) = self.transfers.remove(&client) {
-                self.datagrams.close(transfer.local_port);
-            }
+            self.leave(client, see);
         }
-        reports.iter().for_each(see);
         Ok(more)
+    }
+
+    /// Shows how a transfer ended, once, and removes it unless it lingers.
+    fn leave(&mut self, client: SocketAddr, see: &mut dyn FnMut(&TransferReport)) {
+        let now_ns = self.now_ns();
+        let Some(transfer) = self.transfers.get_mut(&client) else { return };
+        if let Some(report) = transfer.ended(client, now_ns) {
+            let bytes = report.counts.bytes;
+            let change = match report.state {
+                TransferState::Failed => FlowChange::Failed { bytes },
+                _ => FlowChange::Ended { bytes },
+            };
+            log_flow(self.log.as_ref(), change, transfer.local_port, client);
+            self.board.end(transfer.number, report.clone());
+            see(&report);
+        }
+        if transfer.state() == TransferPhase::Ended {
+            self.datagrams.close(transfer.local_port);
+            self.transfers.remove(&client);
+        }
     }
 }
 

@@ -25,7 +25,6 @@ pub enum Malformed {
 pub struct UdpDatagram<'a> {
     /// Exactly the length the header says.
     bytes: &'a [u8],
-    surplus_bytes: usize,
 }
 
 impl<'a> UdpDatagram<'a> {
@@ -59,7 +58,7 @@ impl<'a> UdpDatagram<'a> {
         if length < HEADER_BYTES || length > payload.len() {
             return Err(Malformed::Length);
         }
-        Ok(UdpDatagram { bytes: &payload[..length], surplus_bytes: payload.len() - length })
+        Ok(UdpDatagram { bytes: &payload[..length] })
     }
 
     /// Returns the source port; 0 if the sender wants no answer.
@@ -80,11 +79,6 @@ impl<'a> UdpDatagram<'a> {
     /// Whether the sender computed a checksum.
     pub fn has_checksum(&self) -> bool {
         word(self.bytes, 6) != 0
-    }
-
-    /// Returns how many bytes lay beyond its length.
-    pub fn surplus_bytes(&self) -> usize {
-        self.surplus_bytes
     }
 }
 

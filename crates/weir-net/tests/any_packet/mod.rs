@@ -36,7 +36,7 @@ pub fn read_all(bytes: &[u8]) {
     if let Ok(user) = udp::UdpDatagram::check(header.source, header.destination, datagram.payload())
     {
         inside(user.payload());
-        assert_eq!(user.payload().len() + user.surplus_bytes() + 8, datagram.payload().len());
+        assert!(user.payload().len() + 8 <= datagram.payload().len());
     }
 }
 

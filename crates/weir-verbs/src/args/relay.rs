@@ -27,19 +27,19 @@ pub struct RelayOptions {
     pub right: RelayEnd,
 
     /// Share of packets to lose
-    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
+    #[arg(long, value_name = "PERCENT", default_value = "0%")]
     pub loss: Share,
 
     /// Share of packets to deliver twice
-    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
+    #[arg(long, value_name = "PERCENT", default_value = "0%")]
     pub duplicate: Share,
 
     /// Share of packets in which to invert one bit, anywhere in the packet
-    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
+    #[arg(long, value_name = "PERCENT", default_value = "0%")]
     pub corrupt: Share,
 
     /// Share of packets to hold back until others have overtaken them, or for 100 ms
-    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = rate)]
+    #[arg(long, value_name = "PERCENT", default_value = "0%")]
     pub reorder: Share,
 
     /// Number of packets that overtake one that is held back
@@ -100,10 +100,6 @@ of a process is /proc/PID/ns/net.
   refused     of those delivered, copies the kernel did not accept: no longer IP, or device down
 
 Exit status: 0; 1 if something failed; 2 for wrong usage.";
-
-fn rate(text: &str) -> Result<Share, &'static str> {
-    text.parse()
-}
 
 /// `NETNS:DEVICE:ADDRESS/BITS`.
 fn place(text: &str) -> Result<RelayEnd, &'static str> {

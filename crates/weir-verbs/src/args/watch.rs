@@ -56,8 +56,8 @@ Write the report as JSON (schema weir.run/1) to FILE, with --interval one line e
 standard output";
 
 const WATCH_EXAMPLES: &str = "\
-weir watch reports of processes that run already what weir run reports of its own. It stops nobody and
-keeps no pipe open: they see the end of their input, and their readers' end, as without it.
+The report is that of weir run, on processes that run already. weir watch stops nobody and keeps no
+pipe open: a process still sees the end of its input, and that its reader has left.
 
 Examples:
   weir watch 4711 --for 10s          where did process 4711 and its pipeline spend ten seconds?

@@ -110,8 +110,21 @@ fn published(switch: &NamedSwitch, wanted: impl Fn(&str) -> bool) -> Result<Vec<
         }
     }
     sort::by(&mut files, Ord::cmp);
-    files.truncate(MOST_FILES);
+    let found = files.len();
+    if found > MOST_FILES {
+        let (living, mut ended): (Vec<_>, _) = files.into_iter().partition(|path| lives(path));
+        files = living;
+        files.append(&mut ended);
+        files.truncate(MOST_FILES);
+        let left_out = found - MOST_FILES;
+        tell(&format!("{left_out} of {found} profiles are left out, those of the dead first"));
+    }
     Ok(files)
+}
+
+/// Whether there is a process of the number in the name of a profile.
+fn lives(path: &Path) -> bool {
+    path.extension().is_some_and(|pid| Path::new("/proc").join(pid).exists())
 }
 
 /// Switches all profiles on, or keeps them on.

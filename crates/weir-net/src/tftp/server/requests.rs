@@ -6,10 +6,11 @@ use super::super::files::FileSource;
 use super::super::packet::{self, ErrorCode, TftpOptions, TftpPacket, TftpRequest};
 use super::super::sender::TransferTerms;
 use super::super::{DEFAULT_BLOCK_BYTES, Patience, log_flow};
-use super::transfer::Transfer;
+use super::transfer::{Transfer, TransferPhase};
 use super::{RequestPacket, TftpServer, TransferRules, code_of};
 use crate::error::Result;
 use crate::jail::Refusal;
+use crate::log::FlowChange;
 use std::net::SocketAddr;
 
 impl TftpServer {
@@ -25,16 +26,25 @@ impl TftpServer {
             Some(TftpPacket::Error { .. }) => return Ok(()),
             _ => {
                 let text = "this is no request in octet or netascii";
+                if let [0, kind @ 1..=2, rest @ ..] = &asked.packet[..] {
+                    let name = rest.split(|byte| *byte == 0).next().unwrap_or_default();
+                    self.note_refused(from, name, *kind == 2, text, see);
+                }
                 return self.refuse(self.port, from, ErrorCode::Illegal, text);
             }
         };
-        if self.transfers.contains_key(&from) {
+        let name = String::from_utf8_lossy(request.name).into_owned();
+        let known = self.transfers.get(&from);
+        if known.is_some_and(|known| known.is_asked_again(&name, request.writes)) {
+            // The transfer will answer.
             return Ok(());
         }
-        let name = String::from_utf8_lossy(request.name).into_owned();
-        let refused = self.has_room(from).and_then(|()| self.transfer(&request, &name));
-        match refused {
-            Ok(mut transfer) => {
+        let made = self.has_room(from);
+        match made.and_then(|gives_way| Ok((gives_way, self.transfer(&request, &name)?))) {
+            Ok((gives_way, mut transfer)) => {
+                if let Some(client) = gives_way {
+                    self.give_up(client, see);
+                }
                 transfer.number = self.board.number();
                 let report = transfer.report(from, self.now_ns());
                 self.board.show(transfer.number, report);
@@ -44,32 +54,69 @@ impl TftpServer {
             }
             Err((code, text)) => {
                 self.refuse(self.port, from, code, &text)?;
-                let report = TransferReport::refused(from, name, request.writes, text);
-                self.board.refuse(&report);
-                see(&report);
+                self.note_refused(from, request.name, request.writes, &text, see);
                 Ok(())
             }
         }
     }
 
-    /// Makes room for a transfer with this client. Where there are too many, the oldest goes of whose
-    /// client nothing was heard since its request.
-    fn has_room(&mut self, from: SocketAddr) -> std::result::Result<(), (ErrorCode, String)> {
+    fn note_refused(
+        &self,
+        from: SocketAddr,
+        name: &[u8],
+        writes: bool,
+        why: &str,
+        see: &mut dyn FnMut(&TransferReport),
+    ) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        let report = TransferReport::refused(from, name, writes, why.to_owned());
+        self.board.refuse(&report);
+        see(&report);
+    }
+
+    /// Ends the transfer of a client for another one. One that goes on is told of and not shown:
+    /// anybody can send requests, and these would push out the transfers.
+    fn give_up(&mut self, client: SocketAddr, see: &mut dyn FnMut(&TransferReport)) {
+        let now_ns = self.now_ns();
+        let Some(transfer) = self.transfers.get_mut(&client) else { return };
+        let phase = transfer.state();
+        if phase != TransferPhase::Ended {
+            transfer.fail(None, "it gave way to a newer request");
+        }
+        if phase == TransferPhase::Runs
+            && let Some(report) = transfer.ended(client, now_ns)
+        {
+            let change = FlowChange::Failed { bytes: report.counts.bytes };
+            log_flow(self.log.as_ref(), change, transfer.local_port, client);
+            self.board.forget(transfer.number);
+            self.board.refuse(&report);
+            see(&report);
+        }
+        self.leave(client, see);
+    }
+
+    /// Finds which transfer gives way to one with this client. That is the client's last one,
+    /// which is over. Where there are too many, it is the oldest that only lingers, else the oldest
+    /// of whose client nothing was heard since its request.
+    fn has_room(
+        &self,
+        from: SocketAddr,
+    ) -> std::result::Result<Option<SocketAddr>, (ErrorCode, String)> {
+        if self.transfers.contains_key(&from) {
+            return Ok(Some(from));
+        }
         let of_host = self.transfers.keys().filter(|client| client.ip() == from.ip());
         let is_crowded = of_host.count() >= self.rules.most_of_a_host;
         if !is_crowded && self.transfers.len() < self.rules.most_transfers {
-            return Ok(());
+            return Ok(None);
         }
-        let silent = self.transfers.iter().filter(|(client, transfer)| {
-            !transfer.was_heard && (!is_crowded || client.ip() == from.ip())
+        let runs = |transfer: &Transfer| transfer.state() == TransferPhase::Runs;
+        let may_go = self.transfers.iter().filter(|(client, transfer)| {
+            !(runs(transfer) && transfer.was_heard) && (!is_crowded || client.ip() == from.ip())
         });
-        let oldest = silent.min_by_key(|(_, transfer)| transfer.begun_ns).map(|(at, _)| *at);
-        match oldest.and_then(|client| self.transfers.remove(&client)) {
-            Some(transfer) => {
-                self.datagrams.close(transfer.local_port);
-                self.board.forget(transfer.number);
-                Ok(())
-            }
+        let first = may_go.min_by_key(|(_, transfer)| (runs(transfer), transfer.begun_ns));
+        match first {
+            Some((client, _)) => Ok(Some(*client)),
             None => Err((ErrorCode::Other, String::from("too many transfers at a time"))),
         }
     }

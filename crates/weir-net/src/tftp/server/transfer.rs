@@ -116,6 +116,16 @@ impl Transfer {
         }
     }
 
+    /// Whether a request of its client is its own once more: any while it goes on, and while it
+    /// lingers the one that it has come of.
+    pub fn is_asked_again(&self, name: &str, writes: bool) -> bool {
+        match self.state() {
+            TransferPhase::Runs => true,
+            TransferPhase::Lingers => writes && name == self.name,
+            TransferPhase::Ended => false,
+        }
+    }
+
     /// Returns when something is due at the latest.
     pub fn deadline_ns(&self) -> u64 {
         self.lingers_until_ns.unwrap_or_else(|| self.side.deadline_ns())
