@@ -139,14 +139,15 @@ fn print(report: &Report) {
     println!("{}", report.host.kernel);
     for case in &report.cases {
         let half = (case.high - case.low) / 2.0 / case.estimate * 100.0;
+        let between = case.between_processes_share;
         println!(
-            "{:12} {:44} {:10} {:>12.1} {:5} +-{half:<5.1} % between processes {:.0} %",
+            "{:12} {:44} {:10} {:>12.1} {:5} +-{half:<5.1} % between processes {} %",
             case.suite,
             case.case,
             case.placement,
             case.estimate,
             case.unit,
-            case.between_processes_share * 100.0
+            between.map_or(String::from("?"), |share| format!("{:.0}", share * 100.0))
         );
     }
     for comparison in &report.comparisons {

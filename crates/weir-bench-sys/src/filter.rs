@@ -5,9 +5,9 @@ use std::io;
 /// Installs a filter that checks the call's number `instructions - 1` times and then allows the
 /// call. It cannot be removed: use it in a forked child.
 ///
-/// If a filter does not load an argument, the kernel can find out beforehand that each call is
-/// allowed, and need not run it (its bitmap of Linux 5.11). With `loads_argument` it must run the
-/// filter.
+/// If a filter does not load an argument, the kernel can find out beforehand that each call of its
+/// table is allowed, and need not run it (its bitmap of Linux 5.11). With `loads_argument` it must run
+/// the filter, and for a number that no call has it must too.
 ///
 /// # Errors
 /// `EINVAL` where the kernel has no filters or the program is too long (4096 instructions).

@@ -39,6 +39,13 @@ pub fn read(descriptor: Option<BorrowedFd<'_>>, buffer: &mut [u8]) -> i64 {
     unsafe { libc::syscall(libc::SYS_read, descriptor, start, bytes) }
 }
 
+/// `pread(2)` of what a file begins with into `buffer`; the result is negative after an error.
+pub fn read_first(file: BorrowedFd<'_>, buffer: &mut [u8]) -> i64 {
+    let (start, bytes) = (buffer.as_mut_ptr(), buffer.len());
+    // SAFETY: as in `read`.
+    unsafe { libc::syscall(libc::SYS_pread64, file.as_raw_fd(), start, bytes, 0_i64) }
+}
+
 /// `clock_gettime(2)` as a real system call, not through the vDSO.
 pub fn clock() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -70,6 +77,11 @@ mod tests {
         assert_eq!(read(Some(zero.as_fd()), &mut buffer), 16);
         assert_eq!(buffer, [0; 16]);
         assert_eq!(read(None, &mut buffer), -1);
+        let program = std::fs::File::open("/proc/self/exe").expect("this program");
+        for _ in 0..2 {
+            assert_eq!(read_first(program.as_fd(), &mut buffer), 16);
+            assert_eq!(buffer[..4], *b"\x7fELF");
+        }
         let (call, user) = (clock(), clock_in_user_mode());
         assert!(user >= call && user - call < 10_000_000_000);
         assert!(user_id() >= 0);

@@ -60,7 +60,12 @@ pub fn pipe() -> Suite {
     for bytes in BLOCK_BYTES {
         let params = Params { chunk_bytes: Some(bytes), ..moving("kernel-pipe", "one-way") };
         for (title, mechanism) in COSTED {
-            let params = Params { mechanism: Some(mechanism.name().into()), ..params.clone() };
+            let params = Params {
+                mechanism: Some(mechanism.name().into()),
+                // As streams have none, the two are not taken for one curve.
+                operation: Some("blocks".into()),
+                ..params.clone()
+            };
             let make = move |site: &Site| blocks(site, mechanism, bytes as usize);
             let name = format!("{title}, blocks of {}", size(bytes));
             costs.push(costly(case(name, params, Measure::TIME, make)));

@@ -5,9 +5,11 @@
 
 use crate::limits::futex_wake_nobody;
 use crate::tools::prelude::*;
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::hint::black_box;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::time::Instant;
 use weir_bench_sys::floor;
 use weir_bench_sys::shared::{LINE_BYTES, SharedPages};
@@ -53,6 +55,26 @@ fn reading(name: &'static str, bytes: usize, open: bool, standard: bool) -> Case
     Case { standard, ..read }
 }
 
+/// Reads the first `bytes` bytes of a file in memory, which the kernel copies. What /dev/zero gives
+/// is not copied: the buffer is cleared.
+fn copying(name: &'static str, bytes: usize) -> Case {
+    const WHOLE: [u8; 4096] = [0xa5; 4096];
+    let access = Some("cached".into());
+    let params = Params { chunk_bytes: Some(bytes as u64), access, ..call("read") };
+    case(name, params, Measure::TIME, move |_| {
+        let file = File::from(memfd_create("copied", MemfdFlags::CLOEXEC)?);
+        file.write_all_at(&WHOLE, 0)?;
+        let mut buffer = vec![0; bytes];
+        if floor::read_first(file.as_fd(), &mut buffer) != bytes as i64 || buffer != WHOLE[..bytes]
+        {
+            return Err(CaseError::failed("a file in memory returned other bytes than it has"));
+        }
+        repeat(move || {
+            floor::read_first(file.as_fd(), black_box(&mut buffer));
+        })
+    })
+}
+
 #[inline(never)]
 fn nothing() {
     black_box(());
@@ -84,7 +106,9 @@ fn phases() -> Group {
         reading("read of 0 bytes", 0, true, true),
         reading("read of 1 byte", 1, true, true),
         reading("read of 512 bytes", 512, true, false),
-        reading("read of 4096 bytes", 4096, true, true),
+        reading("read of 4096 bytes", 4096, true, false),
+        copying("read of 1 byte of a file", 1),
+        copying("read of 4096 bytes of a file", 4096),
     ];
     Group { derived: differences(), ..group("phases", Sides::One, cases) }
 }
@@ -97,8 +121,8 @@ fn differences() -> Vec<Derived> {
         ..difference(
             "phase: copy of 1000 bytes",
             phase("copy of 1000 bytes"),
-            "read of 4096 bytes",
-            "read of 1 byte",
+            "read of 4096 bytes of a file",
+            "read of 1 byte of a file",
         )
     };
     vec![
@@ -111,26 +135,32 @@ fn differences() -> Vec<Derived> {
     ]
 }
 
+/// What is called behind a filter: a call that there is. Only of those the kernel finds out beforehand
+/// which ones a filter allows.
+fn filtered_call() -> i64 {
+    floor::parent_id()
+}
+
 /// A seccomp filter cannot be removed, so each is installed in a child that makes the calls.
 fn filters() -> Group {
     let filter = |name: &'static str, installed: Option<(usize, bool)>| {
         further(case(name, call("seccomp"), Measure::TIME, move |_| filtered(installed)))
     };
     let cases = vec![
-        filter("call in a child", None),
-        filter("call behind a filter known to allow it", Some((4, false))),
-        filter("call behind a filter that must run", Some((4, true))),
-        filter("call behind a filter of 50 that must run", Some((50, true))),
+        filter("getppid in a child", None),
+        filter("getppid behind a filter known to allow it", Some((4, false))),
+        filter("getppid behind a filter that must run", Some((4, true))),
+        filter("getppid behind a filter of 50 that must run", Some((50, true))),
     ];
     let of = |name: &str, plus: &str| Derived {
         standard: false,
-        ..difference(name, call("seccomp"), plus, "call in a child")
+        ..difference(name, call("seccomp"), plus, "getppid in a child")
     };
     Group {
         derived: vec![
-            of("phase: filter known to allow", "call behind a filter known to allow it"),
-            of("phase: filter that runs", "call behind a filter that must run"),
-            of("phase: filter of 50 that runs", "call behind a filter of 50 that must run"),
+            of("phase: filter known to allow", "getppid behind a filter known to allow it"),
+            of("phase: filter that runs", "getppid behind a filter that must run"),
+            of("phase: filter of 50 that runs", "getppid behind a filter of 50 that must run"),
         ],
         twin: false,
         ..group("filters", Sides::One, cases)
@@ -153,9 +183,12 @@ fn filtered(installed: Option<(usize, bool)>) -> MadeWork {
                 return 2;
             }
             // The kernel notices during the first calls that they are allowed.
-            (0..100).for_each(|_| floor::no_such_call());
+            let call = |_| {
+                black_box(filtered_call());
+            };
+            (0..100).for_each(call);
             let begun = Instant::now();
-            (0..count).for_each(|_| floor::no_such_call());
+            (0..count).for_each(call);
             let elapsed = elapsed_ns(begun) as u64;
             theirs.word(RESULT).store(elapsed, Ordering::Relaxed);
             0
@@ -192,5 +225,29 @@ fn rings() -> Group {
         baseline: Some("no such call, beside".into()),
         twin: false,
         ..group("rings", Sides::One, cases)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number that no call has is not in the kernel's table, and a filter that was known to allow it
+    /// ran all the same.
+    #[test]
+    fn behind_filters_is_a_call_that_there_is() {
+        assert_eq!(filtered_call(), i64::from(std::os::unix::process::parent_id()));
+    }
+
+    /// A read of /dev/zero copies nothing: it clears.
+    #[test]
+    fn the_copy_is_told_by_reads_that_copy() {
+        let group = phases();
+        let copy = group.derived.iter().find(|derived| derived.name.contains("copy of 1000"));
+        let copy = copy.expect("there is one");
+        for part in copy.plus.iter().chain(&copy.minus) {
+            let case = group.cases.iter().find(|case| case.name == *part).expect("a case");
+            assert_eq!(case.params.access.as_deref(), Some("cached"), "{part}");
+        }
     }
 }

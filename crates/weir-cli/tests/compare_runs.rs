@@ -147,3 +147,12 @@ fn a_budget_that_no_run_has_is_cut() {
     });
     refused(&place.weir(&["compare", &a]), 1, "cannot measure files in /nosuch");
 }
+
+/// The band was said to be 7.000000000000001 %.
+#[test]
+fn the_band_is_told_as_it_was_given() {
+    let place = Place::new();
+    let [a, b] = ["a.json", "b.json"].map(|name| place.report(name, &[("one", 100.0)], |_| {}));
+    let text = stdout(&place.weir(&["compare", &a, &b, "--band", "7%"]));
+    assert!(text.contains("1 equivalent within 7 %,"), "{text}");
+}

@@ -3,6 +3,7 @@
 
 use crate::Pid;
 use crate::wait::Reaped;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -116,6 +117,13 @@ impl Child {
     /// The process id.
     pub fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Whether the child has ended. It is not reaped.
+    pub fn has_ended(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = |pid| !matches!(waitid(WaitId::Pid(pid), look), Ok(None));
+        self.reaped.is_some() || rustix::process::Pid::from_raw(self.pid).is_some_and(ended)
     }
 
     /// Waits until the child ends.

@@ -61,16 +61,18 @@ fn cat_grep(site: &Site, pipe: u64) -> MadeWork {
     })
 }
 
-/// Writes lines of words to an unnamed file in the page cache.
+/// Writes lines of words, a megabyte of them again and again, to an unnamed file in the page cache.
 fn text_file(site: &Site) -> Result<File, CaseError> {
     let mut random = Random::new(50);
-    let mut text = Vec::with_capacity(FILE_BYTES);
-    while text.len() < FILE_BYTES - 128 {
+    let mut lines = Vec::new();
+    while lines.len() < 1 << 20 {
         let word = random.next_u64();
         let gap = if word.is_multiple_of(8) { b'\n' } else { b' ' };
-        text.extend_from_slice(format!("{:x}", word >> (word % 32)).as_bytes());
-        text.push(gap);
+        lines.extend_from_slice(format!("{:x}", word >> (word % 32)).as_bytes());
+        lines.push(gap);
     }
+    let mut text = lines.repeat(FILE_BYTES / lines.len() + 1);
+    text.truncate(FILE_BYTES - 128);
     text.resize(FILE_BYTES - LAST.len() - 2, b'.');
     text.push(b'\n');
     text.extend_from_slice(LAST.as_bytes());

@@ -21,8 +21,9 @@ const REGIONS: usize = 8;
 const REGION_BYTES: u64 = 8 << 20;
 /// The pool holds three of the regions.
 const POOL_BYTES: u64 = 3 * REGION_BYTES;
-/// Several turns of regions that go out whole, each of a second at least.
-const BATCH: Duration = Duration::from_millis(4_000);
+/// Several turns of regions that go out whole, each of a second at least. Tests have shorter ones.
+const BATCH_MS: u64 = 4_000;
+const BATCH_VARIABLE: &str = "WEIR_BENCH_SWAP_MS";
 /// A batch, and one that does not count.
 const WEIGHT: f64 = 400.0;
 /// Coprime to the pages of a region, so that each page has its turn.
@@ -119,6 +120,7 @@ fn touch_all(
     touched: &mut [u64; REGIONS],
 ) -> Result<[u64; FIGURES], CaseError> {
     let over = AtomicBool::new(false);
+    let asked_ms = std::env::var(BATCH_VARIABLE).ok().and_then(|ms| ms.parse().ok());
     let before = *touched;
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -129,7 +131,7 @@ fn touch_all(
             .map(|(region, touched)| scope.spawn(move || touch(region, touched, over)))
             .collect();
         // sleep: the length of the batch.
-        std::thread::sleep(BATCH);
+        std::thread::sleep(Duration::from_millis(asked_ms.unwrap_or(BATCH_MS)));
         over.store(true, Ordering::Relaxed);
         let died = |_| CaseError::failed("a thread that touches pages died");
         threads.into_iter().try_for_each(|thread| thread.join().map_err(died)?)

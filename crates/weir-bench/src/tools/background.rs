@@ -36,8 +36,12 @@ impl Background {
         Ok(background)
     }
 
-    /// Lets them run until the returned value is dropped.
+    /// Lets them run until the returned value is dropped. Fails if one has ended: what it was to do
+    /// is missing then.
     pub fn run(&self) -> Result<RunningGuard<'_>, CaseError> {
+        if self.children.iter().any(Child::has_ended) {
+            return Err(CaseError::failed("a process beside the case has ended"));
+        }
         self.signal(CONTINUE)?;
         Ok(RunningGuard(self))
     }

@@ -3,9 +3,11 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use weir_measure::bench::case::{CaseError, Site};
+use weir_measure_sys::fork::{self, Child};
 
 /// How long a server may take to serve.
 const START: Duration = Duration::from_secs(10);
@@ -29,14 +31,17 @@ impl ServerProcess {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // A child starts on the CPU of its parent.
         site.go_there()?;
-        let started = command.spawn();
+        // A fork dies with this process, however that ends. Nothing else would end a server.
+        let started = fork::child(|| {
+            eprintln!("cannot run {name}: {}", command.exec());
+            1
+        });
         site.go_here()?;
-        let child =
-            started.map_err(|error| CaseError::left_out(format!("cannot run {name}: {error}")))?;
-        let mut server = ServerProcess { child };
+        let mut server = ServerProcess { child: started? };
         let until = Instant::now() + START;
         while !is_up() {
-            if let Some(status) = server.child.try_wait()? {
+            if server.child.has_ended() {
+                let status = server.child.wait()?.status;
                 return Err(CaseError::failed(format!("{name} does not serve: {status}")));
             }
             if Instant::now() > until {
@@ -45,13 +50,6 @@ impl ServerProcess {
             std::thread::sleep(LOOK);
         }
         Ok(server)
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

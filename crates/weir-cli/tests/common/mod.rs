@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod buffer;
+pub mod cells;
 pub mod history;
 pub mod hogs;
 pub mod killed;

@@ -11,6 +11,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::time::{Duration, Instant};
+use weir_measure_sys::fork::Child;
 use weir_measure_sys::usage::Usage;
 
 /// Batches of a case in a cell, if the time allows.
@@ -102,14 +103,20 @@ pub fn answer(suites: &[Suite]) -> Result<(), CaseError> {
 /// It cannot be placed or loaded, or nobody reads its output.
 pub fn run(group: &Group, request: &CellRequest, out: &mut impl Write) -> Result<(), CaseError> {
     let begun = Instant::now();
+    // Before this process goes to its CPU: a load that it starts has the CPUs that it has.
+    let load = load::start(&request.site)?;
     request.site.go_here()?;
-    let _load = load::start(&request.site)?;
     let mut order = PairOrder::new(request.seed);
     let mut ready = set_up(group, request, &mut order, out)?;
     let end = begun + Duration::from_nanos(request.time_ns);
     let mut round = 0;
     while !ready.is_empty() {
         let rows = run_round(&mut ready, &mut order, request, round, begun, out)?;
+        if load.iter().any(Child::has_ended) {
+            let trouble = CaseError::failed("what ran beside it has ended");
+            say(out, &CellLine::Trouble(None, trouble))?;
+            break;
+        }
         for row in rows {
             say(out, &CellLine::Batch(row))?;
         }

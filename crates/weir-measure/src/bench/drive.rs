@@ -196,7 +196,7 @@ fn run_cell(
         CellEnd::TimeOver => cell.killed = true,
         CellEnd::Silent => {
             let well = status.is_ok_and(|status| status.success());
-            if !well && cell.troubles.is_empty() {
+            if !well {
                 cell.troubles.push((None, CaseError::failed("its process died")));
             }
         }

@@ -58,8 +58,8 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// The widest value over the narrowest, less 1, in percent; 0 on a linear scale.
-    pub between_percent: f64,
+    /// The widest value over the narrowest, less 1, in percent; `None` where one is not above 0.
+    pub between_percent: Option<f64>,
 }
 
 /// The scale on which values are spread evenly to both sides.
@@ -77,22 +77,17 @@ pub fn estimate(values: &[f64], scale: Scale, drift: f64) -> Option<Estimate> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;
     }
+    let end = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of).unwrap_or(f64::NAN);
+    let between_percent = positive.then(|| (end(f64::max) / end(f64::min) - 1.0) * 100.0);
     if scale == Scale::Linear || !positive {
         let (value, low, high) = locate(values);
         let (low, high) = widen(value, low, high, drift * value.abs());
-        return Some(Estimate { value, low, high, between_percent: 0.0 });
+        return Some(Estimate { value, low, high, between_percent });
     }
     let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     let (value, low, high) = locate(&logs);
     let (low, high) = widen(value, low, high, drift.ln_1p());
-    let most = logs.iter().copied().fold(f64::MIN, f64::max);
-    let least = logs.iter().copied().fold(f64::MAX, f64::min);
-    Some(Estimate {
-        value: value.exp(),
-        low: low.exp(),
-        high: high.exp(),
-        between_percent: ((most - least).exp() - 1.0) * 100.0,
-    })
+    Some(Estimate { value: value.exp(), low: low.exp(), high: high.exp(), between_percent })
 }
 
 /// Adds independent errors as squares.
@@ -235,6 +230,10 @@ mod tests {
         let found = estimate(&[-1.0, 0.0, 1.0, 2.0, -2.0, 0.5, -0.5], Scale::Linear, 0.0);
         let found = found.expect("values");
         assert!(found.low < 0.0 && found.high > 0.0 && found.value.abs() < 0.5);
+        assert_eq!(found.between_percent, None);
+        // A share of a CPU, or what is counted in ticks.
+        let shares = estimate(&[40.0, 50.0, 60.0], Scale::Linear, 0.0).expect("values");
+        assert!(shares.between_percent.is_some_and(|percent| (percent - 50.0).abs() < 1e-9));
     }
 
     #[test]

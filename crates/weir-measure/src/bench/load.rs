@@ -5,7 +5,9 @@ use super::params::{Load, Placement};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 use weir_measure_sys::fork::{self, Child};
 use weir_policy::random::Random;
 
@@ -36,18 +38,28 @@ pub fn start(site: &Site) -> Result<Vec<Child>, CaseError> {
             }
         }
         Load::Copy => {
-            let (mut from, to) = (scratch_file(site)?, scratch_file(site)?);
-            let mut random = Random::new(COPIED_BYTES);
-            let block: Vec<u8> = (0..BLOCK_BYTES).map(|_| random.next_u64() as u8).collect();
-            for _ in 0..COPIED_BYTES / BLOCK_BYTES as u64 {
-                from.write_all(&block)?;
-            }
-            from.sync_data()?;
-            children.push(fork::child(move || copy(from, to))?);
+            let (from, to) = (source(site)?, scratch_file(site)?);
+            children.push(fork::child(move || copy(from, &to))?);
         }
         Load::Memory => children.push(fork::child(walk)?),
     }
     Ok(children)
+}
+
+/// Returns the file that is copied: one for all copies of a process, since writing it takes a while.
+fn source(site: &Site) -> Result<&'static File, CaseError> {
+    static SOURCE: OnceLock<File> = OnceLock::new();
+    if let Some(made) = SOURCE.get() {
+        return Ok(made);
+    }
+    let mut file = scratch_file(site)?;
+    let mut random = Random::new(COPIED_BYTES);
+    let block: Vec<u8> = (0..BLOCK_BYTES).map(|_| random.next_u64() as u8).collect();
+    for _ in 0..COPIED_BYTES / BLOCK_BYTES as u64 {
+        file.write_all(&block)?;
+    }
+    file.sync_data()?;
+    Ok(SOURCE.get_or_init(|| file))
 }
 
 /// Creates an unnamed file in the directory of the site.
@@ -78,19 +90,17 @@ fn compute() -> u8 {
 
 /// Copies without end. Each pass reads the disk, since the source is dropped from the page cache
 /// before it, and each block is on the disk before the next.
-fn copy(mut from: File, mut to: File) -> u8 {
+fn copy(from: &File, to: &File) -> u8 {
     let mut buffer = vec![0; BLOCK_BYTES];
     loop {
         // A file system in memory drops nothing; then the copy is one of memory.
-        let _ = fadvise(&from, 0, None, Advice::DontNeed);
-        if from.seek(SeekFrom::Start(0)).is_err() || to.seek(SeekFrom::Start(0)).is_err() {
-            return 1;
-        }
-        loop {
-            match from.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(n) if to.write_all(&buffer[..n]).and_then(|()| to.sync_data()).is_ok() => {}
-                _ => return 1,
+        let _ = fadvise(from, 0, None, Advice::DontNeed);
+        for at in (0..COPIED_BYTES).step_by(BLOCK_BYTES) {
+            // By places: other copies have the same file open.
+            let read = from.read_exact_at(&mut buffer, at);
+            let copied = read.and_then(|()| to.write_all_at(&buffer, at));
+            if copied.and_then(|()| to.sync_data()).is_err() {
+                return 1;
             }
         }
     }

@@ -176,7 +176,7 @@ pub struct Params {
     /// Requests handed over in one call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_call: Option<u64>,
-    /// Computing per read, in units of what a read takes.
+    /// Computing per read, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute: Option<f64>,
     /// Requests started per second, whether or not earlier ones were answered (an open loop).

@@ -223,12 +223,13 @@ pub struct CaseRecord {
     pub normalised: bool,
     /// The estimate before normalising.
     pub as_timed: f64,
-    /// Number of batches.
+    /// Number of batches it comes from: samples of another stratum are not counted.
     pub batches: u64,
     /// Fresh processes the batches come from.
     pub processes: u64,
-    /// Spread of the processes' own values: the largest over the smallest, less 1.
-    pub between_processes_share: f64,
+    /// Spread of the processes' own values: the largest over the smallest, less 1; `None` where one is
+    /// not above 0.
+    pub between_processes_share: Option<f64>,
     /// For figures across CPUs, the median round trip of a cache line beside the batches.
     pub line_rtt_ns: Option<f64>,
     /// "near" or "far" where that round trip had two states.

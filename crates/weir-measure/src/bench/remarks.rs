@@ -40,8 +40,9 @@ fn placements(cases: &[CaseRecord]) -> Vec<String> {
             found.push((far.estimate / near.estimate, near, far));
         }
     }
-    let outside = |(factor, _, _): &(f64, &CaseRecord, &CaseRecord)| {
-        *factor > 0.0 && factor.is_finite() && (*factor >= FACTOR || *factor <= 1.0 / FACTOR)
+    let outside = |(factor, near, far): &(f64, &CaseRecord, &CaseRecord)| {
+        let apart = far.low > near.high || far.high < near.low;
+        apart && *factor > 0.0 && (*factor >= FACTOR || *factor <= 1.0 / FACTOR)
     };
     found.retain(outside);
     sort::by(&mut found, |a, b| b.0.ln().abs().total_cmp(&a.0.ln().abs()));

@@ -5,7 +5,9 @@
 //! completely or not at all.
 
 use crate::fault::Fault;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{
+    Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_measure::bench::record::Report;
@@ -138,8 +140,10 @@ impl History {
         check_name(name)?;
         let text = serde_json::to_string(report).map_err(Fault::cannot("make JSON"))?;
         let cannot = |error: rusqlite::Error| cannot("write", &self.path, &error);
-        // Unchecked, so that `check_free` can run within it. No other transaction is open.
-        let transaction = self.connection.unchecked_transaction().map_err(cannot)?;
+        // Unchecked, so that `check_free` can run within it. No other one is open. It begins
+        // as one that writes: one that has read first does not wait for another, and fails.
+        let how = TransactionBehavior::Immediate;
+        let transaction = Transaction::new_unchecked(&self.connection, how).map_err(cannot)?;
         self.check_free(name, replace)?;
         let insert = "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
         let host = &report.host;
@@ -213,4 +217,42 @@ pub fn unknown(name: &str, nearest: Option<&str>) -> Fault {
 
 fn cannot(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Fault {
     Fault::failed(format!("cannot {what} the history {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::page::tests::report;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Two runs ended at the same time: the second was lost, since it did not wait for the first.
+    #[test]
+    fn a_run_is_saved_once_another_has_been() {
+        static WAITS: AtomicBool = AtomicBool::new(false);
+        let waits = |_| {
+            // Relaxed: nothing else passes between the two threads.
+            WAITS.store(true, Ordering::Relaxed);
+            std::thread::yield_now();
+            true
+        };
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("history.db");
+        let open = || {
+            let connection = Connection::open(&path).expect("opened");
+            History { connection, path: path.clone() }.prepare().expect("made")
+        };
+        let (first, mut second) = (open(), open());
+        second.connection.busy_handler(Some(waits)).expect("set");
+        let insert = "BEGIN IMMEDIATE; INSERT INTO runs VALUES ('a', 0, '', '', 0, 0, '');";
+        first.connection.execute_batch(insert).expect("begun");
+        std::thread::scope(|scope| {
+            let saving = scope.spawn(move || second.save("b", &report(), false));
+            while !WAITS.load(Ordering::Relaxed) && !saving.is_finished() {
+                std::thread::yield_now();
+            }
+            first.connection.execute_batch("COMMIT").expect("ended");
+            saving.join().expect("no panic").expect("saved");
+        });
+        assert_eq!(first.list().expect("listed").len(), 2);
+    }
 }

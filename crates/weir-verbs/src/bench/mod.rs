@@ -307,9 +307,9 @@ fn check_writable(path: &Path) -> Result<(), Fault> {
         .create(true)
         .open(path)
         .map_err(|error| Fault::unwritable(Some(path), error))?;
-    if new {
-        // Only a file that this function created.
-        let _ = std::fs::remove_file(path);
+    // Only a file that this function created, and not a link to it.
+    if new && let Ok(made) = std::fs::canonicalize(path) {
+        let _ = std::fs::remove_file(made);
     }
     Ok(())
 }

@@ -34,7 +34,8 @@ pub fn text(compared: &RunComparison, verbose: bool) -> String {
         count(Verdict::Faster),
         count(Verdict::Slower),
         count(Verdict::Equivalent),
-        compared.band_share * 100.0,
+        // Without what multiplying by 100 adds: 7.000000000000001.
+        (compared.band_share * 1e6).round() / 1e4,
         count(Verdict::Inconclusive),
         if shown.len() < rows.len() { " (--verbose lists all)" } else { "" }
     );

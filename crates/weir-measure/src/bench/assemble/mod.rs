@@ -153,6 +153,7 @@ impl<'a> Assembler<'a> {
                         measure: *measure,
                         perspective: case.perspective,
                         floor,
+                        is_rest: case.resolution.is_some(),
                     };
                     self.record(seen, &batches, scaled);
                 }
@@ -171,21 +172,26 @@ impl<'a> Assembler<'a> {
         let plus: Option<Vec<usize>> = derived.plus.iter().map(place).collect();
         let minus: Option<Vec<usize>> = derived.minus.iter().map(place).collect();
         let (Some(plus), Some(minus)) = (plus, minus) else { return };
-        let batches = self.series.difference(&plus, &minus, derived.divide_by);
+        // As its cases are: where one of them is not normalised, the difference is not.
+        let case = |place: &usize| &self.group.cases[self.block.cases[*place]];
+        let mut cases = plus.iter().chain(&minus).map(case);
+        let scaled = cases.all(|case| case.normalise.holds(self.block.placement));
+        let batches = self.series.difference((&plus, &minus), derived.divide_by, scaled);
         let seen = CaseFigure {
             name: derived.name.clone(),
             params: derived.params.clone(),
             measure: derived.measure,
             perspective: derived.perspective,
             floor: None,
+            is_rest: true,
         };
-        self.record(seen, &batches, true);
+        self.record(seen, &batches, scaled);
     }
 
     fn record(&mut self, seen: CaseFigure, batches: &Batches, scaled: bool) {
         let by_ticks = seen.measure.by_ticks;
         let unit = seen.measure.unit;
-        let typical = Typical::of(unit, by_ticks, batches.is_difference);
+        let typical = Typical::of(unit, by_ticks, seen.is_rest);
         let of_process = |batches_of: &[f64]| typical.value(batches_of, unit);
         let values = batches.by_process(of_process, |entry| entry.normalised);
         let may_be_zero = batches.is_difference
@@ -220,9 +226,9 @@ impl<'a> Assembler<'a> {
             high: if below { found.high.max(seen.floor.unwrap_or(0.0)) } else { found.high },
             normalised: scaled,
             as_timed: as_timed.map_or(found.value, |timed| timed.value),
-            batches: samples.len() as u64,
+            batches: batches.normalised().len() as u64,
             processes: values.len() as u64,
-            between_processes_share: found.between_percent / 100.0,
+            between_processes_share: found.between_percent.map(|percent| percent / 100.0),
             line_rtt_ns: batches.line_rtt_ns(),
             stratum: batches.stratum.map(String::from),
             below_resolution: below || batches.is_difference && found.low <= 0.0,
@@ -247,6 +253,8 @@ struct CaseFigure {
     measure: Measure,
     perspective: Option<Perspective>,
     floor: Option<f64>,
+    /// Whether it is what was timed less something else.
+    is_rest: bool,
 }
 
 /// Names the figures of a case with several measures by their quantity.

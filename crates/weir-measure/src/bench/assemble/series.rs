@@ -9,7 +9,7 @@ use super::super::plan::Block;
 
 /// A cache line counts as far if its round trip is twice the run's shortest ...
 const FAR: f64 = 2.0;
-/// ... and every line does, if the shortest takes this long: cores that share a cache are below.
+/// ... or takes this long: cores that share a cache are below.
 const NEAR_NS_MAX: f64 = 200.0;
 /// A second stratum is a figure of its own from this many processes on.
 const PROCESSES_MIN: usize = 6;
@@ -63,7 +63,7 @@ pub struct SeriesValue {
 /// one state only are then named as those that see both.
 pub fn far_ns<'a>(rows: impl Iterator<Item = &'a CellBatch>) -> f64 {
     let least = rows.filter_map(|row| row.line_rtt_ns).fold(f64::INFINITY, f64::min);
-    if least <= NEAR_NS_MAX { least * FAR } else { 0.0 }
+    (least * FAR).min(NEAR_NS_MAX)
 }
 
 impl Series {
@@ -169,7 +169,12 @@ impl Series {
     }
 
     /// Returns differences within rounds: the sum of the cases at some indices less that at others.
-    pub fn difference(&self, plus: &[usize], minus: &[usize], divide_by: f64) -> Batches {
+    pub fn difference(
+        &self,
+        (plus, minus): (&[usize], &[usize]),
+        divide_by: f64,
+        scaled: bool,
+    ) -> Batches {
         let first = plus.first().copied().unwrap_or(0);
         let measure = Measure::TIME;
         let value = |place: usize, like: &PlacedBatch| {
@@ -177,7 +182,7 @@ impl Series {
             let found = placed.find(|placed| {
                 placed.process == like.process && placed.row.round == like.row.round
             })?;
-            Some(self.entry(found, *found.row.values.first()?, measure, true))
+            Some(self.entry(found, *found.row.values.first()?, measure, scaled))
         };
         let mut list = Vec::new();
         for placed in &self.cases[first] {
@@ -188,7 +193,7 @@ impl Series {
                 })
             };
             let (Some(plus), Some(minus)) = (sum(plus), sum(minus)) else { continue };
-            let mut entry = self.entry(placed, 0.0, measure, true);
+            let mut entry = self.entry(placed, 0.0, measure, scaled);
             entry.timed = (plus.0 - minus.0) / divide_by;
             entry.normalised = (plus.1 - minus.1) / divide_by;
             list.push(entry);

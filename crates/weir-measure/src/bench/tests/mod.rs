@@ -189,6 +189,18 @@ fn a_cell_that_dies_or_talks_nonsense_is_no_figure() {
     assert!(collected.iter().all(|cell| cell.troubles[0].1.text == "its process died"));
 }
 
+/// What one case lacked hid that the process died.
+#[test]
+fn a_cell_that_dies_after_a_case_was_left_out_is_told() {
+    let lacks = r#"{"Trouble":[0,{"left_out":true,"text":"nothing here"}]}"#;
+    let driven = run(&format!("echo '{lacks}'; kill -9 $$"), Duration::from_secs(1));
+    let collected = driven.expect("it ends").collected;
+    let texts = |cell: &drive::Collected| -> Vec<String> {
+        cell.troubles.iter().map(|(_, trouble)| trouble.text.clone()).collect()
+    };
+    assert!(collected.iter().all(|cell| texts(cell) == ["nothing here", "its process died"]));
+}
+
 #[test]
 fn stopping_ends_the_cell_at_once() {
     struct Impatient;

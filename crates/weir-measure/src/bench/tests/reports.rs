@@ -1,7 +1,7 @@
 //! From the output of cells to the report.
 
 use super::super::assemble::{RunFacts, report};
-use super::super::case::{Activity, Case, Perspective};
+use super::super::case::{Activity, Case, Measure, Normalise, Perspective};
 use super::super::cell::CellBatch;
 use super::super::drive::Collected;
 use super::super::params::{Placement, Unit};
@@ -159,6 +159,90 @@ fn batches_beside_an_unknown_line_are_in_one_figure_only() {
     assert_eq!(seen, [("far".into(), 8 * 4 + 14 * 2), ("near".into(), 6 * 4)]);
 }
 
+/// "n" counted batches from which the figure does not come.
+#[test]
+fn batches_beside_another_line_are_not_counted() {
+    let mut host = host(11, true);
+    let cells: Vec<Collected> = (3..14).map(|process| host.process(process, &[1.0])).collect();
+    let report = host.report(&[1.0], &cells);
+    let [case] = report.cases.as_slice() else { panic!("three processes make no figure") };
+    assert_eq!((case.stratum.as_deref(), case.processes), (Some("far"), 8));
+    assert_eq!((case.batches, case.samples.len()), (8 * 6, 11 * 6));
+}
+
+/// A difference was normalised where the cases that it is made of are not.
+#[test]
+fn a_difference_is_normalised_as_its_cases_are() {
+    let of = |placement| {
+        let cases = [case("a", 1_000.0), case("b", 2_000.0)];
+        let cases = cases.map(|case| Case { normalise: Normalise::OnOneCpu, ..case });
+        let suites = [suite(cases.into())];
+        let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
+        let block = Block { placement, cpus: vec![0, 0], ..plan.blocks[0].clone() };
+        let plan = Plan { blocks: vec![block], ..plan };
+        let mut host = host(12, false);
+        let cells: Vec<Collected> =
+            (0..8).map(|process| host.process(process, &[1_000.0, 2_000.0])).collect();
+        let report = report(&suites, &plan, &cells, about());
+        assert_eq!(report.cases.len(), 3);
+        let found = report.cases[2].clone();
+        assert!(
+            found.is_difference
+                && report.cases.iter().all(|case| case.normalised == found.normalised)
+        );
+        (found.normalised, (found.estimate - found.as_timed).abs() < 1e-9)
+    };
+    assert_eq!(of(Placement::SameCpu), (true, false));
+    assert_eq!(of(Placement::Free), (false, true));
+}
+
+/// Parts of a switch, each less the cost of an event, were those of the quarter with the dearest event.
+#[test]
+fn what_is_less_its_resolution_is_represented_by_the_middle() {
+    let measures = ["part", "one event"].map(|part| Measure::new(part, Unit::Ns)).into();
+    let normalise = Normalise::Never;
+    let suites = [suite(vec![Case { measures, resolution: Some(1), normalise, ..case("a", 1.0) }])];
+    let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
+    let mut host = host(14, false);
+    let mut cells: Vec<Collected> = (0..8).map(|process| host.process(process, &[1.0])).collect();
+    for row in cells.iter_mut().flat_map(|cell| &mut cell.rows) {
+        row.values = vec![10.0 * (row.round + 1) as f64, 1.0];
+    }
+    let report = report(&suites, &plan, &cells, about());
+    assert!((report.cases[0].estimate - 35.0).abs() < 1e-9, "{}", report.cases[0].estimate);
+}
+
+/// One of 130 and one of 220 ns seemed alike, since the first is no half of the other.
+#[test]
+fn lines_above_the_most_of_near_ones_are_far() {
+    let mut host = host(15, true);
+    let mut cells: Vec<Collected> = (0..14).map(|process| host.process(process, &[1.0])).collect();
+    for row in cells.iter_mut().flat_map(|cell| &mut cell.rows) {
+        row.line_rtt_ns = row.line_rtt_ns.map(|line| if line > 200.0 { 220.0 } else { 130.0 });
+    }
+    let report = host.report(&[1.0], &cells);
+    let strata: Vec<_> = report.cases.iter().filter_map(|case| case.stratum.as_deref()).collect();
+    assert_eq!(strata, ["far", "near"]);
+}
+
+/// One placement was said to take three times as long as another whose interval met its own.
+#[test]
+fn placements_are_remarked_on_where_their_intervals_are_apart() {
+    let report = host(13, false).run(&[1_000.0]);
+    let of = |placement, time: f64, wide: f64| {
+        let mut case = report.cases[0].clone();
+        (case.placement, case.estimate) = (placement, time);
+        (case.low, case.high) = (time * (1.0 - wide), time * (1.0 + wide));
+        case
+    };
+    let remarked = |wide| {
+        let cases = vec![of(Placement::SameCpu, 1e3, wide), of(Placement::OtherCpu, 4e3, wide)];
+        let remarks = remarks(&Report { cases, ..report.clone() });
+        remarks.iter().any(|remark| remark.contains("takes 4.0x as long at other-cpu"))
+    };
+    assert!(remarked(0.3) && !remarked(0.8));
+}
+
 /// Larger chunks seemed to move less where only their line was far.
 #[test]
 fn chunks_are_remarked_on_within_one_state_of_the_line() {
@@ -251,7 +335,7 @@ fn a_report_of_the_first_schema_is_read_as_one_of_the_present() {
     assert_eq!((report.schema.as_str(), report.weir_version.as_str()), ("weir.bench/2", "0.1.0"));
     let case = &report.cases[0];
     assert_eq!((case.batches, case.beside.at_s.as_slice()), (2, [0.01, 2.5].as_slice()));
-    assert!((case.between_processes_share - 0.03).abs() < 1e-9);
+    assert!((case.between_processes_share.expect("known") - 0.03).abs() < 1e-9);
     let test = &report.self_test;
     assert!((test.resolves_share.expect("entries") - 0.1).abs() < 1e-9 && test.same_entries == 1);
     assert!((test.entries[0].resolves_share - 0.1).abs() < 1e-9);

@@ -223,3 +223,30 @@ fn distribution(case: &CaseRecord) -> Curve {
     let points = points.map(|(at, x)| (*x, (at as f64 + 0.5) / count)).collect();
     (format!("{}: {} ({})", case.suite, case.case, case.placement), points)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::page::tests::case;
+
+    /// Blocks and streams through a pipe were one curve, which had two rates for each size.
+    #[test]
+    fn a_curve_has_one_rate_for_a_size() {
+        for suite in weir_bench::catalogue() {
+            let mut curves: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+            for measured in suite.groups.iter().flat_map(|group| &group.cases) {
+                for measure in &measured.measures {
+                    let (params, unit) = (measured.params.clone(), measure.unit);
+                    let record = CaseRecord { params, unit, ..case(&measured.name, 2.0, None) };
+                    if let Some((size, series)) = point(&record) {
+                        curves.entry(series).or_default().push(size as u64);
+                    }
+                }
+            }
+            for (series, sizes) in curves.iter().filter(|(_, sizes)| sizes.len() >= POINTS_MIN) {
+                let distinct = sort::set(sizes.iter().copied()).len();
+                assert_eq!(distinct, sizes.len(), "{}: {series}", suite.name);
+            }
+        }
+    }
+}

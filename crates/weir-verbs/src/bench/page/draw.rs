@@ -112,11 +112,11 @@ pub fn figure(caption: &str, svg: &str) -> String {
     format!("<figure><figcaption>{}</figcaption>\n{svg}</figure>\n", escape(caption))
 }
 
-/// Formats a size as "64", "4K" or "1M".
+/// Formats a size as "64", "1428", "4K" or "1M".
 pub fn bytes(bytes: f64) -> String {
     match bytes {
-        b if b >= 1_048_576.0 => format!("{:.0}M", b / 1_048_576.0),
-        b if b >= 1_024.0 => format!("{:.0}K", b / 1_024.0),
+        b if b >= 1_048_576.0 && b % 1_048_576.0 == 0.0 => format!("{:.0}M", b / 1_048_576.0),
+        b if b >= 1_024.0 && b % 1_024.0 == 0.0 => format!("{:.0}K", b / 1_024.0),
         b => format!("{b:.0}"),
     }
 }

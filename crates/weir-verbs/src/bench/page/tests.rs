@@ -11,7 +11,7 @@ const EMPTY: &str = r#"{"schema":"weir.bench/1","weir":"0","started_unix_s":0,"d
     "seed":1,"load":"none","host":{},"rates":{},"reference":{},"self_test":{},"cases":[],
     "comparisons":[],"notes":[],"remarks":[]}"#;
 
-fn report() -> Report {
+pub(in crate::bench) fn report() -> Report {
     Report::from_json(EMPTY).expect("a report")
 }
 
@@ -35,7 +35,7 @@ pub(in crate::bench) fn case(name: &str, estimate: f64, chunk: Option<u64>) -> C
         as_timed: estimate,
         batches: 40,
         processes: 10,
-        between_processes_share: 0.01,
+        between_processes_share: Some(0.01),
         line_rtt_ns: Some(55.0),
         stratum: Some("near".into()),
         below_resolution: false,
@@ -208,4 +208,11 @@ fn phases_of_then_and_now_have_no_colour_in_common() {
 fn a_report_of_nothing_is_a_page_too() {
     let page = html(&report()).expect("a page");
     assert!(page.contains("<h1>weir bench</h1>") && !page.contains("<svg"));
+}
+
+/// Blocks of 1428 bytes were "1K".
+#[test]
+fn a_size_is_shortened_where_nothing_is_lost() {
+    let shown = [64.0, 1428.0, 4096.0, 65_464.0, 1_048_576.0].map(super::draw::bytes);
+    assert_eq!(shown, ["64", "1428", "4K", "65464", "1M"]);
 }
