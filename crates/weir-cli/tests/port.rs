@@ -252,3 +252,19 @@ fn what_is_too_long_is_refused_and_what_was_before_it_is_there() {
     refused(&lies, 1, "does each message follow its length?");
     assert_eq!(reader.printed(), b"");
 }
+
+/// It was refused without its number.
+#[test]
+fn a_message_of_the_command_line_is_refused_by_its_number() {
+    let place = Place::new();
+    let _reader = place.read("log --max-message 10");
+    let told = (0..100).find_map(|_| {
+        let output = place.write("log --message short --message longer-than-it", b"");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        // One that was not let in at once does not know the limit, and is shut out.
+        err.contains("more than the limit of 10").then_some(err)
+    });
+    let told = told.expect("it was let in at once");
+    assert!(told.ends_with("the limit of 10 (message 2 of --message)\n"), "{told}");
+}

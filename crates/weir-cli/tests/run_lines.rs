@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{WEIR, alone, bound, pipeline, weir_run};
+use common::{WEIR, alone, bound, have, pipeline, weir_run};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -94,15 +94,79 @@ fn instances_by_a_program_s_name_alone_are_not_exact() {
 
 /// Runs a text by `weir run -q` and by bash, with a variable: both do the same.
 fn as_bash(name: &str, value: &str, text: &str) {
+    as_shell("bash", &[(name, Some(value))], text);
+}
+
+/// Runs a text by `weir run -q` and by this shell, with these variables: both do the same.
+fn as_shell(shell: &str, variables: &[(&str, Option<&str>)], text: &str) {
     let run = |program: &str, args: &[&str]| {
         let mut command = Command::new(program);
-        command.args(args).arg(text).env(name, value).stdin(Stdio::null());
+        command.args(args).arg(text).stdin(Stdio::null());
+        for (name, value) in variables {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
         bound(&child);
         let output = child.wait_with_output().expect("ends");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    assert_eq!(run(WEIR, &["run", "-q"]), run("bash", &["-c"]), "{name}={value} {text}");
+    let named = ["run", "-q", "--shell", shell];
+    let args = if shell == "bash" { &named[..2] } else { &named[..] };
+    assert_eq!(run(WEIR, args), run(shell, &["-c"]), "{variables:?} {text}");
+}
+
+/// dash reads some of these as an error, others as two commands. They were cut as bash reads them, and
+/// a part was run.
+#[test]
+fn a_text_means_what_its_shell_makes_of_it() {
+    if !have(&["dash"]) {
+        return;
+    }
+    for text in [
+        "echo a |& cat",
+        "cat <(echo b) | wc -l",
+        "cat <<< b | wc -l",
+        "echo a &> /dev/null | cat -n",
+        "echo a &>> /dev/null | cat -n",
+        "[[ a = a && b = b ]] | echo c",
+        "echo a | tr a b",
+    ] {
+        as_shell("dash", &[], text);
+    }
+}
+
+/// What zsh reads before each text did not hold between stages.
+#[test]
+fn options_from_the_file_that_zsh_reads_hold() {
+    if !have(&["zsh"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join(".zshenv"), "setopt pipefail\n").expect("written");
+    let path = directory.path().to_str();
+    as_shell("zsh", &[("ZDOTDIR", path)], "false | true");
+    as_shell("zsh", &[("ZDOTDIR", None), ("HOME", path)], "false | true");
+}
+
+/// A program was not found, or another one, where a shell has a rule of its own for looking.
+#[test]
+fn programs_are_looked_for_as_a_shell_does() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("bin/uname");
+    std::fs::create_dir(directory.path().join("bin")).expect("made");
+    std::fs::write(&program, "#!/bin/sh\necho mine\n").expect("written");
+    let may = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&program, may).expect("set");
+    let home = ("HOME", directory.path().to_str());
+    as_shell("bash", &[("PATH", Some("~/bin:/usr/bin:/bin")), home], "uname | cat");
+    as_shell("bash", &[("PATH", Some("~/bin:/usr/bin:/bin")), home], "uname > /dev/null | cat");
+    // It is beside the places that the C library knows.
+    as_shell("bash", &[("PATH", None)], "ldconfig --version | head -c 8");
+    as_shell("bash", &[("PATH", None)], "[[ a == a ]] && echo ${BASH_VERSION:+bash}");
 }
 
 /// Options that bash takes from the environment did not hold between stages.

@@ -40,3 +40,17 @@ fn sizes_are_asked_of_the_pipes_in_use() {
     let kept = std::fs::read_to_string(directory.path().join("tune")).expect("kept");
     assert!(kept.contains("segment_shift 4"), "{kept}");
 }
+
+/// "0 of 0 pipes in use were asked for them", and the status was 0.
+#[test]
+fn pipes_of_a_process_that_is_not_there_are_an_error() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let kept = directory.path().join("tune");
+    let mut weir = Command::new(WEIR);
+    weir.args(["tune", "--shift", "4", "--live=999999999"]).env("WEIR_TUNE", &kept);
+    let output = weir.output().expect("weir");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("process 999999999: it does not exist"), "{said}");
+    assert!(!kept.exists(), "nothing is set");
+}

@@ -129,6 +129,18 @@ fn several_processes_are_watched_together() {
     }
 }
 
+/// The kernel shows a backslash in a name as two, and nobody seemed to have the name.
+#[test]
+fn a_process_is_found_by_an_odd_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("od\\d");
+    std::fs::copy("/bin/sleep", &program).expect("copied");
+    let mut sleep = Command::new(&program);
+    let _sleeps = staged(sleep.arg("100").stdin(Stdio::null()).stdout(Stdio::null()));
+    let seen = watch(&["--comm", "od\\d", "--for", "100ms"]);
+    assert_eq!(seen["stages"][0]["program"], "od\\d", "{seen:#}");
+}
+
 /// A control group as Podman makes it, and Podman's list of names.
 #[test]
 fn a_container_is_watched_by_its_name_and_its_number() {
@@ -176,6 +188,7 @@ fn a_container_is_watched_by_its_name_and_its_number() {
 fn what_is_not_there_is_an_error() {
     for (args, status) in [
         (&["999999999"][..], 1),
+        (&["1", "999999999", "--for", "100ms"], 1),
         (&["--comm", "no such name"], 1),
         (&["--cgroup", "/no/such/group"], 1),
         (&["--container", "no-such-container"], 1),

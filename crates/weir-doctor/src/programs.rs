@@ -205,7 +205,9 @@ pub fn parallel_form(label: &str) -> Option<Parallel> {
     let long = |name: &str| arguments.iter().any(|a| a.starts_with(name));
     let decompress = short('d') || long("--decompress") || long("--uncompress");
     let threads = short('T') || long("--threads");
+    let only_reads = short('t') || short('l') || long("--test") || long("--list");
     Some(match program {
+        "gzip" | "zcat" | "gunzip" | "xz" | "xzcat" | "unxz" | "zstd" if only_reads => return None,
         "gzip" if !decompress => Parallel::Pigz,
         "gzip" | "zcat" | "gunzip" => Parallel::Rapidgzip,
         "bzip2" | "bzcat" | "bunzip2" => Parallel::Lbzip2,
@@ -215,6 +217,23 @@ pub fn parallel_form(label: &str) -> Option<Parallel> {
         "zstd" if !decompress && !threads => Parallel::Zstd,
         _ => return None,
     })
+}
+
+/// Whether a decompressor makes a file beside the packed one, as `gunzip a.gz` does.
+pub fn makes_a_file(label: &str) -> bool {
+    let Some((program, words)) = split(label) else { return false };
+    if program.ends_with("cat") || has_short(&words, 'c') || words.contains(&"--stdout") {
+        return false;
+    }
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        match word.ends_with(['<', '>']) {
+            true => drop(words.next()),
+            false if !word.starts_with('-') && !word.contains(['<', '>']) => return true,
+            false => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -230,6 +249,10 @@ mod tests {
         assert_eq!(parallel_form("zstd -T0 -19"), None);
         assert_eq!(parallel_form("zstd -19"), Some(Parallel::Zstd));
         assert_eq!(parallel_form(""), None);
+        // To test or to list takes one CPU, whichever program does it.
+        for label in ["gzip -tv a.gz", "gunzip --test a.gz", "zstd -t a.zst", "xz -l a.xz"] {
+            assert_eq!(parallel_form(label), None, "{label}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 use weir_measure_sys::usage::Usage;
+use weir_sys::cpu::ticks_ns;
 
 /// One reading of the counters.
 #[derive(Clone, Debug)]
@@ -48,7 +49,6 @@ impl HostCpu {
     /// cannot be read or lacks them.
     pub fn read(cpus: &[usize]) -> Option<HostCpu> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
-        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let wanted = |cpu: &usize| cpus.is_empty() || cpus.contains(cpu);
         let (mut seen, mut all) = (Vec::new(), CpuTicks::default());
         for (cpu, ticks) in text.lines().filter_map(parse) {
@@ -66,9 +66,9 @@ impl HostCpu {
         Some(HostCpu {
             at: Instant::now(),
             cpus: seen,
-            busy_ns: all.busy.saturating_mul(tick_ns),
-            idle_ns: all.idle.saturating_mul(tick_ns),
-            steal_ns: all.steal.saturating_mul(tick_ns),
+            busy_ns: ticks_ns(all.busy),
+            idle_ns: ticks_ns(all.idle),
+            steal_ns: ticks_ns(all.steal),
             own_ns: own.iter().map(Usage::cpu_ns).sum(),
             pressure_us: pressure_us(),
         })

@@ -16,13 +16,12 @@ use serde_json::{Value, json};
 use shared::{StatRow, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::Instant;
 use weir::stat::{
     EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
 };
-use weir_measure::proc::words;
+use weir_measure::proc::{program_file, words};
 use weir_policy::sort;
 
 const SCHEMA: &str = "weir.stat/2";
@@ -30,11 +29,7 @@ const SCHEMA: &str = "weir.stat/2";
 const COMMAND_BYTES: usize = 1 << 20;
 
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
-    if let Some(pid) = options.pid
-        && !std::path::Path::new(&format!("/proc/{pid}")).exists()
-    {
-        return Err(Fault::failed(format!("cannot inspect process {pid}: it does not exist")));
-    }
+    options.pid.map_or(Ok(()), |pid| must_exist(pid, "inspect"))?;
     let watches = options.watch.is_some();
     let mut outlet = Outlet::open(&options.json)?.in_lines(watches).in_place(watches);
     let mut before = BTreeMap::new();
@@ -72,6 +67,14 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         };
         before = sort::map(found.pipes.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)));
         std::thread::sleep(every);
+    }
+}
+
+/// Refuses a process that does not exist, with which that was to be done.
+pub fn must_exist(pid: i32, done: &str) -> Result<(), Fault> {
+    match std::path::Path::new(&format!("/proc/{pid}")).exists() {
+        true => Ok(()),
+        false => Err(Fault::failed(format!("cannot {done} process {pid}: it does not exist"))),
     }
 }
 
@@ -116,14 +119,11 @@ struct Running {
 
 /// Lists the running `weir run` and `weir buffer` commands that this user may inspect.
 fn running(only: Option<i32>) -> Vec<Running> {
-    let program = |pid: &str| {
-        let found = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
-        Some((found.dev(), found.ino()))
-    };
-    let (own, me) = (program("self"), std::process::id() as i32);
+    let me = std::process::id() as i32;
+    let own = program_file(me);
     let all = weir_sys::proc::processes().into_iter();
     let others = all.filter(|pid| *pid != me && only.is_none_or(|only| only == *pid));
-    let of_weir = others.filter(|pid| own.is_some() && program(&pid.to_string()) == own);
+    let of_weir = others.filter(|pid| own.is_some() && program_file(*pid) == own);
     let of_weir = of_weir.filter_map(|pid| {
         let words = words(pid, COMMAND_BYTES);
         let words = words.get(1..)?;

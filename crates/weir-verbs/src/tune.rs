@@ -5,6 +5,7 @@ use crate::fault::{Fault, tell};
 use crate::json;
 use crate::output::{Outlet, progress_bar};
 use crate::port::asked;
+use crate::stat::must_exist;
 use crate::units::capacity;
 use rustix::fd::AsFd;
 use serde_json::json;
@@ -19,6 +20,9 @@ const PIPE_SCHEMA: &str = "weir.tune.pipe/1";
 pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if options.pipe.is_some() {
         return live(options);
+    }
+    if let Some(pid) = options.live.filter(|pid| *pid != 0) {
+        must_exist(pid, "ask the pipes of")?;
     }
     let mut outlet = Outlet::open(&options.json)?;
     let mut settings = if options.reset { Settings::default() } else { Settings::read()? };

@@ -5,8 +5,9 @@ use super::{Staged, directory};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// A server of FUSE in a mount namespace of its own, with a file `f`. A child looks up `g`, which
-/// is never answered; another child, whose id is printed, reads `f`, and from then on nothing is.
+/// A server of FUSE in a mount namespace of its own, with a file `f` and a program `p`. A child looks up
+/// `g`, which is never answered; another one becomes `p`, and sleeps. Then a third one reads `f`, and
+/// from then on nothing is answered. Their ids are printed.
 const SERVER: &str = "
 import ctypes, os, struct, sys, time
 c = ctypes.CDLL(None)
@@ -16,35 +17,52 @@ except OSError: dev = -1
 data = b'fd=%d,rootmode=40000,user_id=0,group_id=0' % dev
 if dev < 0 or c.unshare(0x20000) or c.mount(None, b'/', None, 0x44000, None) \
         or c.mount(b'fuse', where.encode(), b'fuse', 0, data):
-    print(0, 0, flush=True); sys.exit()
+    print(0, 0, 0, flush=True); sys.exit()
 def child(do):
     pid = os.fork()
     # Who keeps the device open keeps its own request alive.
     if pid == 0: os.close(dev); do(); time.sleep(1000)
     return pid
-def read(): os.read(os.open(where + '/f', os.O_RDONLY), 1)
+program = open('/bin/sleep', 'rb').read()
+def sleeps(pid):
+    name, state = (open('/proc/%d/%s' % (pid, it)).read() for it in ('comm', 'wchan'))
+    return name == 'p\\n' and 'nanosleep' in state
+def read():
+    while not sleeps(runs): time.sleep(.01)
+    os.read(os.open(where + '/f', os.O_RDONLY), 1)
 def attributes(node):
-    mode = 0o40755 if node == 1 else 0o100644
-    return struct.pack('<6Q10I', node, 4096, 8, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+    mode = 0o40755 if node == 1 else 0o100755
+    return struct.pack('<6Q10I', node, len(program) if node == 3 else 4096, 8, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 def take():
     request = os.read(dev, 1 << 20)
     return request, *struct.unpack('<IIQQ', request[:24])[1:]
-def answer(unique, reply):
-    os.write(dev, struct.pack('<IiQ', 16 + len(reply), 0, unique) + reply)
+def answer(unique, reply, error=0):
+    os.write(dev, struct.pack('<IiQ', 16 + len(reply), error, unique) + reply)
 init = struct.pack('<4I2H2I', 7, 31, 65536, 1 << 18, 12, 9, 65536, 1)
 answer(take()[2], init.ljust(64, b'\\0'))
 opens = child(lambda: os.open(where + '/g', os.O_RDONLY))
+def run():
+    os.dup2(os.open('/dev/null', os.O_WRONLY), 1)
+    os.execv(where + '/p', ['p', '1000'])
+runs = child(run)
 reads, dead = child(read), False
-print(reads, opens, flush=True)
+print(reads, opens, runs, flush=True)
 while True:
     request, code, unique, node = take()
-    dead = dead or code == 15
-    reply = None
-    if code == 1 and request[40:] == b'f\\0':
-        reply = struct.pack('<4Q2I', 2, 0, 1000, 0, 0, 0) + attributes(2)
+    dead = dead or code == 15 and node == 2
+    reply, error = None, 0
+    names = {b'f\\0': 2, b'p\\0': 3}
+    if code == 1 and request[40:] in names:
+        node = names[request[40:]]
+        reply = struct.pack('<4Q2I', node, 0, 1000, 0, 0, 0) + attributes(node)
     if code == 3: reply = struct.pack('<Q2I', 0, 0, 0) + attributes(node)
-    if code == 14: reply = struct.pack('<Q2I', 0, 1, 0)
-    if reply is not None and not dead: answer(unique, reply)
+    if code == 14: reply = struct.pack('<Q2I', 0, 1 if node == 2 else 0, 0)
+    if code == 15 and node == 3:
+        at, size = struct.unpack('<QI', request[48:60])
+        reply = program[at:at + size]
+    # Attributes by name: this server has none.
+    if code == 22: reply, error = b'', -38
+    if reply is not None and not dead: answer(unique, reply, error)
 ";
 
 /// Runs weir, which is killed if it hangs.
@@ -71,7 +89,7 @@ fn a_server_of_files_that_does_not_answer_holds_no_look_up() {
     let output = staged.0.stdout.take().expect("its output");
     std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("a line");
     let ids: Vec<&str> = line.split_whitespace().collect();
-    let [reads, opens] = ids[..] else { panic!("{line:?}") };
+    let [reads, opens, runs] = ids[..] else { panic!("{line:?}") };
     if reads == "0" {
         eprintln!("SKIPPED: no file system of FUSE can be mounted here");
         return;
@@ -88,6 +106,11 @@ fn a_server_of_files_that_does_not_answer_holds_no_look_up() {
         assert!(!said.contains("FIFO") && !said.contains("disk"), "{said}");
     }
     let seen = schema::check_text("weir.run/1", &weir(&["watch", reads, "--for", "300ms"]));
-    assert_eq!(seen["stages"].as_array().map(Vec::len), Some(1), "{seen:#}");
+    assert_eq!(seen["stages"].as_array().map(Vec::len), Some(2), "{seen:#}");
     weir(&["top", "--interval", "100ms"]);
+    // The program itself lies there.
+    let seen = schema::check_text("weir.run/1", &weir(&["watch", runs, "--for", "300ms"]));
+    let stages = seen["stages"].as_array().expect("a list");
+    assert!(stages.iter().any(|stage| stage["program"] == "p"), "{seen:#}");
+    weir(&["stat"]);
 }

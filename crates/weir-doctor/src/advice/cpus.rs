@@ -68,8 +68,11 @@ pub(super) fn more_cpus(run: &Run) -> Option<Advice> {
         Scarcity::Crowded => usable,
     };
     let gain = Gain::AtMost(match scarcity {
-        // No more can be gained than the time for which stages waited.
-        Scarcity::Crowded => limits::with_cpus(run, cpus).min(estimate(around::queued(run))),
+        // No more can be gained than the time for which stages waited. Of one with several tasks,
+        // some may have waited unseen while another had a CPU.
+        Scarcity::Crowded if run.stages.iter().all(|stage| stage.single_task) => {
+            limits::with_cpus(run, cpus).min(estimate(around::queued(run)))
+        }
         _ => limits::with_cpus(run, cpus),
     });
     Some(Advice { kind: AdviceKind::MoreCpus, stage: None, pipe: None, gain })

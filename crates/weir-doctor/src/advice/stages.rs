@@ -1,6 +1,6 @@
 //! Advice on the work of a single stage.
 
-use super::tools::{A_FURTHER_CPU, ENOUGH_BYTES, used_one_cpu};
+use super::tools::{A_FURTHER_CPU, ENOUGH_BYTES, IDLE_CPUS, used_one_cpu};
 use super::{Advice, AdviceKind, Gain, estimate, weight};
 use crate::around::is_short_of_cpu;
 use crate::facts::{Run, Stage};
@@ -13,8 +13,6 @@ use crate::verdict::{Bottleneck, BusyReason, Verdict};
 const MUCH_SYSTEM: f64 = 0.10;
 /// Less time in user mode than this is no reason to change the locale.
 const MUCH_CPU: f64 = 0.3;
-/// Fewer idle CPUs than this are not worth sharing work with.
-const IDLE_CPUS: f64 = 0.5;
 /// Processes that live longer than this work on their own.
 const SHORT_LIFE_NS: u64 = 50_000_000;
 /// A loop that starts processes for a smaller share of the run has other work as well.
@@ -110,6 +108,10 @@ fn is_fed_small(run: &Run, position: usize) -> bool {
 pub(super) fn c_locale(run: &Run, position: usize) -> Option<Advice> {
     let stage = &run.stages[position];
     stage.locale.as_ref().filter(|locale| !is_plain(locale))?;
+    // What was typed for it would hold.
+    if stage.label.contains("LC_ALL=") {
+        return None;
+    }
     let share = weight(run, stage.times.cpu_ns, stage.user_ns);
     if !programs::locale_matters(&stage.program) || share < MUCH_CPU {
         return None;

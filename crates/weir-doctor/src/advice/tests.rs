@@ -381,3 +381,18 @@ fn kinds_keep_their_names() {
     }
     assert_eq!(Evidence::LowerBound.as_ref(), "lower bound");
 }
+
+/// Two threads beside two other processes on two CPUs: "at most 1.4x", and alone they took half the
+/// time.
+#[test]
+fn a_bound_holds_for_tasks_that_waited_while_others_of_their_stage_worked() {
+    // Each thread had a CPU for half of the time, and for a quarter of it none had.
+    let mut threads = stage("threads", [750, 250, 0, 0]);
+    (threads.single_task, threads.most_tasks) = (false, 2);
+    (threads.user_ns, threads.queue_sum_ns) = (1000 * MS, 1000 * MS);
+    let mut run = run(vec![threads]);
+    run.host = Host { others_cpus: Some(1.0), idle_cpus: Some(0.0), ..run.host };
+    let found = advice(&run);
+    let more = found.iter().find(|advice| advice.kind == AdviceKind::MoreCpus).expect("advice");
+    assert!(matches!(more.gain, Gain::AtMost(most) if most >= 2.0), "{more:?}");
+}

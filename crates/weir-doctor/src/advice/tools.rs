@@ -15,7 +15,7 @@ const MUCH_CPU: f64 = 0.2;
 /// CPU time for a copy below this share of the run is not worth saving.
 const MUCH_COPYING: f64 = 0.15;
 /// Fewer idle CPUs than this are not worth sharing work with.
-const IDLE_CPUS: f64 = 0.5;
+pub(super) const IDLE_CPUS: f64 = 0.5;
 /// What a further CPU adds to the first: it may be a thread of the same core, and the work cannot all
 /// be shared. Two CPUs did 1.3 to 1.7 times the work of one (docs/design/advice.md).
 pub(super) const A_FURTHER_CPU: f64 = 0.6;

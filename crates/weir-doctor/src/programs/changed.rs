@@ -1,7 +1,7 @@
 //! Commands changed as advice says. `None` where a change does not apply, or where what was typed
 //! is not surely understood.
 
-use super::{Parallel, parallel_form};
+use super::{Parallel, makes_a_file, parallel_form};
 use crate::command::Command;
 use alloc::format;
 use alloc::string::String;
@@ -65,6 +65,9 @@ pub fn with_threads(label: &str, threads: u32) -> Option<String> {
         ("minimap2", _) => ("-t", "--threads", false, 0),
         ("bwa", "mem") => ("-t", "-t", false, 1),
         ("bowtie2", _) => ("-p", "--threads", false, 0),
+        // It has one for each CPU, and unpacks on one.
+        ("pigz", _) if command.option(&["-p", "--processes"]).is_none() => return None,
+        ("pigz", _) if command.has_letter('d') => return None,
         ("pigz", _) => ("-p", "--processes", false, 0),
         ("xz", _) => ("-T", "--threads", false, 0),
         _ => return None,
@@ -112,12 +115,15 @@ pub fn without_cat(cat: &str, reader: &str) -> Option<String> {
 /// Returns the command with a (de)compressor that uses several CPUs, of those that `has` knows.
 pub fn parallel(label: &str, has: &dyn Fn(&str) -> bool) -> Option<String> {
     let command = Command::read(label)?;
-    let unpacks = matches!(command.program(), "zcat" | "gunzip" | "bzcat" | "bunzip2");
-    let options = if unpacks { " -dc" } else { "" };
+    let options = match command.program() {
+        "zcat" | "bzcat" => " -dc",
+        "gunzip" | "bunzip2" => " -d",
+        _ => "",
+    };
     let program = |name: &str| command.with(0, 1, &format!("{name}{options}"));
     match parallel_form(label)? {
         Parallel::Pigz => has("pigz").then(|| program("pigz")),
-        Parallel::Rapidgzip if has("rapidgzip") => {
+        Parallel::Rapidgzip if has("rapidgzip") && !makes_a_file(label) => {
             // Its options are few: only a plain `-d` or `-c` is the same.
             let plain: Vec<&str> =
                 command.arguments().filter(|word| word.starts_with('-')).collect();
@@ -130,6 +136,7 @@ pub fn parallel(label: &str, has: &dyn Fn(&str) -> bool) -> Option<String> {
         Parallel::Xz => Some(command.behind(0, "-T0")),
         Parallel::Unxz => match command.program() {
             "xz" => Some(command.behind(0, "-T0")),
+            "unxz" => Some(command.with(0, 1, "xz -T0 -d")),
             _ => Some(command.with(0, 1, "xz -T0 -dc")),
         },
         Parallel::Zstd => Some(command.behind(0, "-T0")),
@@ -151,8 +158,7 @@ pub fn with_buffer(label: &str) -> Option<String> {
     // Behind the first operand an option may be an argument of a script.
     let options = command.arguments().take_while(|word| word.starts_with('-'));
     let at = 1 + options.into_iter().position(|word| flags.contains(&word))?;
-    let short = command.with(at, 1, "");
-    Some(short.replacen("  ", " ", 1))
+    Some(command.with(at - 1, 2, command.word(at - 1)?))
 }
 
 /// Returns the command with the option that makes it pass on each line at once.
@@ -215,12 +221,16 @@ mod tests {
         assert_eq!(with_threads("samtools sort -@ $N", 4), None);
         assert_eq!(with_threads("grep x", 4), None);
         assert_eq!(with_threads("bgzip", 1), None);
+        assert_eq!(with_threads("pigz -p1", 4), some("pigz -p 4"));
+        assert_eq!(with_threads("pigz", 4), None, "it has one for each CPU");
+        assert_eq!(with_threads("pigz -p1 -dc a.gz", 4), None, "it unpacks on one");
     }
 
     #[test]
     fn an_option_against_buffering_is_left_out() {
         assert_eq!(with_buffer("python3 -u emit.py"), some("python3 emit.py"));
         assert_eq!(with_buffer("grep --line-buffered 'a  b'"), some("grep 'a  b'"));
+        assert_eq!(with_buffer("X='a  b' grep --line-buffered x"), some("X='a  b' grep x"));
         assert_eq!(with_buffer("python3 emit.py -u"), None, "that is the script's");
         assert_eq!(with_buffer("while read x; do echo; done"), None);
     }
@@ -258,5 +268,21 @@ mod tests {
         let rapid = |name: &str| name == "rapidgzip";
         assert_eq!(parallel("gzip -dc a.gz", &rapid), some("rapidgzip -d -c a.gz"));
         assert_eq!(parallel("gzip -d -S .x a.x", &rapid), None);
+    }
+
+    /// `bunzip2 a.bz2` makes a file, and the command that was to take its place wrote to standard
+    /// output.
+    #[test]
+    fn what_makes_a_file_still_makes_one() {
+        let all = |_: &str| true;
+        assert_eq!(parallel("bunzip2 a.bz2", &all), some("lbzip2 -d a.bz2"));
+        assert_eq!(parallel("bunzip2 -c a.bz2", &all), some("lbzip2 -d -c a.bz2"));
+        assert_eq!(parallel("bzcat a.bz2", &all), some("lbzip2 -dc a.bz2"));
+        assert_eq!(parallel("unxz a.xz", &all), some("xz -T0 -d a.xz"));
+        assert_eq!(parallel("xzcat a.xz", &all), some("xz -T0 -dc a.xz"));
+        assert_eq!(parallel("gunzip a.gz", &all), None, "rapidgzip keeps the packed one");
+        assert_eq!(parallel("gzip -d 2>log a.gz", &all), None);
+        assert_eq!(parallel("gzip -d < a.gz", &all), some("rapidgzip -d -c < a.gz"));
+        assert_eq!(parallel("zcat a.gz", &all), some("rapidgzip -d -c a.gz"));
     }
 }

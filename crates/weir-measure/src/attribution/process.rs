@@ -8,7 +8,7 @@ use super::locale::locale_of;
 use super::position::Positions;
 use crate::attribution::calls::Call;
 use crate::proc::{
-    Blocked, field, is_taken, may_move_uncounted, parse_io, peak_rss_bytes, words, words_in,
+    Blocked, is_taken, may_move_uncounted, name_in, parse_io, peak_rss_bytes, words, words_in,
 };
 use before::Before;
 use rustix::io::Errno;
@@ -18,6 +18,7 @@ use weir_doctor::facts::Io;
 use weir_doctor::programs::is_posix_shell;
 use weir_doctor::state::TaskState;
 use weir_sys::Pid;
+use weir_sys::cpu::ticks_ns;
 use weir_sys::proc::{ProcFile, Sched, Stat, read_small};
 
 /// A process: its tasks, and what the last look showed.
@@ -239,8 +240,7 @@ impl Process {
         let mut buffer = [0; 4096];
         let pid = self.pid;
         let status = read_small(&format!("/proc/{pid}/status"), &mut buffer).ok()?;
-        let (name, peak) =
-            (field(&String::from_utf8_lossy(status), "Name")?.to_owned(), peak_rss_bytes(status));
+        let (name, peak) = (name_in(&String::from_utf8_lossy(status))?, peak_rss_bytes(status));
         let is_new = name != self.name;
         // Libraries are mapped after the start, and a few later. What was read of a file is kept.
         if is_new || self.looks.is_power_of_two() || self.looks.is_multiple_of(64) {
@@ -303,11 +303,10 @@ impl Process {
             let system_ticks = stat.system_ticks.saturating_sub(self.before.system_ticks);
             let share = (system_ticks * 1000).checked_div(own_ticks);
             self.system_permille = share.unwrap_or(self.system_permille);
-            let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-            self.waited_ns = stat.waited_ticks.saturating_sub(self.before.waited_ticks) * tick_ns;
-            let system_ticks = stat.waited_system_ticks;
-            let system_ticks = system_ticks.saturating_sub(self.before.waited_system_ticks);
-            self.waited_system_ns = system_ticks * tick_ns;
+            let since = |now: u64, before| ticks_ns(now.saturating_sub(before));
+            let before = &self.before;
+            self.waited_ns = since(stat.waited_ticks, before.waited_ticks);
+            self.waited_system_ns = since(stat.waited_system_ticks, before.waited_system_ticks);
         }
         let mut buffer = [0; 1024];
         let io = self.io.as_ref().and_then(|io| parse_io(io.read(&mut buffer).ok()?));

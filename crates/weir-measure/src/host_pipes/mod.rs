@@ -25,7 +25,11 @@ use weir_sys::proc::{Stat, processes};
 /// Most processes whose descriptors are read.
 const MOST_PROCESSES: usize = 32_768;
 /// Most descriptors of a process that are read.
-const MOST_DESCRIPTORS: usize = 4096;
+const MOST_DESCRIPTORS: usize = 1 << 16;
+
+/// Anonymous files that are read, which the kernel counts; of these only the first are written.
+const READ: [&str; 5] = [EVENTS, "timerfd", "signalfd", "fanotify", "userfaultfd"];
+const EVENTS: &str = "eventfd";
 
 /// A process that has an end of a pipe open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +105,8 @@ enum Target {
 struct Found {
     /// The pipe and, for a FIFO, its path.
     pipe: Option<(Descriptor, Option<String>)>,
+    /// Whether it can be written to at all.
+    is_written: bool,
 }
 
 impl Default for HostPipes {
@@ -174,7 +180,7 @@ impl Sweep {
             if reads && !(target == Target::Other && (fd == 1 || fd == 2)) {
                 open.reads.insert(target);
             }
-            if writes && !(target == Target::Other && (fd == 0 || fd == 2)) {
+            if writes && found.is_written && !(target == Target::Other && (fd == 0 || fd == 2)) {
                 open.writes.insert(target);
             }
             if let Some((pipe, path)) = found.pipe {
@@ -218,17 +224,19 @@ fn find(pid: Pid, fd: i32) -> Option<Found> {
     let link = link.to_string_lossy();
     if link.starts_with("pipe:[") {
         let pipe = descriptor(pid, fd).filter(Descriptor::is_pipe)?;
-        return Some(Found { pipe: Some((pipe, None)) });
+        return Some(Found { pipe: Some((pipe, None)), is_written: true });
     }
-    if link == "/dev/null" || link.starts_with("anon_inode:[") && !link.contains("eventfd") {
+    let is_read = READ.iter().any(|kind| link.contains(kind));
+    if link == "/dev/null" || link.starts_with("anon_inode:[") && !is_read {
         return None;
     }
     if !link.starts_with('/') || link.starts_with("/memfd:") {
-        return Some(Found { pipe: None });
+        let is_written = !link.starts_with("anon_inode:") || link.contains(EVENTS);
+        return Some(Found { pipe: None, is_written });
     }
     let identity = descriptor(pid, fd)?;
     let path = (!is_anonymous_pipe(&identity)).then(|| link.into_owned());
-    Some(Found { pipe: identity.is_pipe().then_some((identity, path)) })
+    Some(Found { pipe: identity.is_pipe().then_some((identity, path)), is_written: true })
 }
 
 /// Whether a process exists and is no thread of the kernel.

@@ -6,9 +6,8 @@
 //! contains those of its children, once it has waited for them.
 
 use super::{HostPipe, Open, Target};
-use crate::proc::{may_move_uncounted, parse_io};
+use crate::proc::{may_move_uncounted, parse_io, program_file};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
 use weir_sys::Pid;
 use weir_sys::proc::{Stat, read_small};
 
@@ -60,11 +59,10 @@ pub struct Programs(BTreeMap<(u64, u64, i64), bool>);
 
 impl Programs {
     fn may_move_uncounted(&mut self, pid: Pid) -> bool {
-        let Ok(file) = std::fs::metadata(format!("/proc/{pid}/exe")) else { return true };
+        let Some(key) = program_file(pid) else { return true };
         if self.0.len() > MOST_PROGRAMS {
             self.0.clear();
         }
-        let key = (file.dev(), file.ino(), file.mtime());
         *self.0.entry(key).or_insert_with(|| may_move_uncounted(pid, false).unwrap_or(true))
     }
 }

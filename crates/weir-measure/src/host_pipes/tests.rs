@@ -112,3 +112,18 @@ fn a_fifo_has_its_path() {
     let found = look_until(pid(&writer), pid(&reader), |_| true);
     assert_eq!(found.path.as_deref(), path.to_str());
 }
+
+/// What a process read of its timers was called the exact rate of its pipe.
+#[test]
+fn a_timer_that_a_process_reads_may_be_what_it_moved() {
+    use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+    use std::os::fd::AsRawFd;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).expect("a timer");
+    let set = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC);
+    let set = set.expect("a set");
+    let is_written = |fd: &dyn AsRawFd| {
+        find(std::process::id() as Pid, fd.as_raw_fd()).map(|found| found.is_written)
+    };
+    assert_eq!(is_written(&timer), Some(false));
+    assert_eq!(is_written(&set), None, "nobody reads it");
+}

@@ -77,15 +77,14 @@ impl Descriptor {
             }
             _ => FileKind::Anonymous,
         };
-        let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
-        Descriptor { device, inode: stat.stx_ino, kind }
+        Descriptor { device: device_of(stat), inode: stat.stx_ino, kind }
     }
 }
 
 /// Returns what the kernel knows of a file without asking anybody: a server of files that does not
 /// answer holds nobody up here.
 fn known(directory: impl AsFd, path: &str, flags: AtFlags) -> Option<Statx> {
-    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE;
+    let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::SIZE | StatxFlags::MTIME;
     rustix::fs::statx(directory, path, flags | AtFlags::STATX_DONT_SYNC, wanted).ok()
 }
 
@@ -95,6 +94,19 @@ fn known_of(pid: Pid, fd: i32) -> Option<Statx> {
     refuse_foreign(&path).ok()?;
     // The link leads to the open file itself, and nothing is opened.
     known(CWD, &path, AtFlags::empty())
+}
+
+/// Returns the device, the inode and the time of the last change of the program that process `pid` runs;
+/// `None` when it has ended or is hidden.
+pub fn program_file(pid: Pid) -> Option<(u64, u64, i64)> {
+    let path = format!("/proc/{pid}/exe");
+    refuse_foreign(&path).ok()?;
+    let stat = known(CWD, &path, AtFlags::empty())?;
+    Some((device_of(&stat), stat.stx_ino, stat.stx_mtime.tv_sec))
+}
+
+fn device_of(stat: &Statx) -> u64 {
+    rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor)
 }
 
 fn type_of(stat: &Statx) -> FileType {

@@ -38,8 +38,14 @@ pub fn identity(id: Pid) -> Option<ProcessIdentity> {
     let text = read_small(&format!("/proc/{id}/status"), &mut buffer).ok()?;
     let text = String::from_utf8_lossy(text);
     let number = |name: &str| field(&text, name)?.parse::<Pid>().ok();
-    let name = field(&text, "Name")?.to_owned();
-    Some(ProcessIdentity { pid: number("Tgid")?, parent: number("PPid")?, name })
+    Some(ProcessIdentity { pid: number("Tgid")?, parent: number("PPid")?, name: name_in(&text)? })
+}
+
+/// Returns the name in the contents of `/proc/PID/status`, where the kernel writes `\\n` for a line end
+/// and two backslashes for one.
+pub fn name_in(status: &str) -> Option<String> {
+    let text = status.lines().find_map(|line| line.strip_prefix("Name:\t"))?;
+    Some(text.split("\\\\").map(|part| part.replace("\\n", "\n")).collect::<Vec<_>>().join("\\"))
 }
 
 /// Returns the name of a process, as the process chose it, so not safe for a terminal: at most 15
@@ -118,6 +124,18 @@ mod tests {
         assert_eq!(uid(me), Some(rustix::process::geteuid().as_raw()));
         assert_eq!(gid(me), Some(rustix::process::getegid().as_raw()));
         assert_eq!((name(Pid::MAX), uid(Pid::MAX), gid(Pid::MAX)), (None, None, None));
+    }
+
+    /// The kernel writes `a\\b` for a name of `a\b`, and that was the name shown.
+    #[test]
+    fn a_name_is_the_one_that_the_process_has() {
+        let of = |text: &str| name_in(&format!("Name:\t{text}\nUmask:\t0022\n"));
+        for (text, name) in
+            [("sh", "sh"), (r"a\\b", r"a\b"), (r"a\nb", "a\nb"), (" a: b ", " a: b ")]
+        {
+            assert_eq!(of(text).as_deref(), Some(name));
+        }
+        assert_eq!(name_in("Pid:\t7\n"), None);
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub fn parse_io(text: &[u8]) -> Option<Io> {
 
 /// Parses the peak resident set (`VmHWM`) in the contents of `/proc/PID/status`; a zombie has none.
 pub fn peak_rss_bytes(status: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(status).ok()?;
-    let peak = field(text, "VmHWM")?;
+    let text = String::from_utf8_lossy(status);
+    let peak = field(&text, "VmHWM")?;
     Some(peak.trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024)
 }
 
@@ -96,6 +96,13 @@ mod tests {
         assert_eq!(words(Pid::MAX, 100), [] as [&str; 0]);
         assert_eq!(words_in(b"a\0\0b\0"), ["a", "", "b"]);
         assert_eq!(words_in(b"cut\0of"), ["cut", "of"]);
+    }
+
+    /// The kernel cuts a name after 15 bytes, within a character as well. The peak of its process was
+    /// not known then.
+    #[test]
+    fn a_name_that_is_no_text_hides_no_peak() {
+        assert_eq!(peak_rss_bytes(b"Name:\t\xc3\nVmHWM:\t      12 kB\n"), Some(12 * 1024));
     }
 
     #[test]

@@ -12,11 +12,11 @@ mod uncounted;
 
 pub use fd::{
     Descriptor, FileKind, access, behind_pidfd, borrow, descriptor, descriptors, epoll_interest,
-    is_anonymous_pipe, link, pidfd, position, regular, special,
+    is_anonymous_pipe, link, pidfd, position, program_file, regular, special,
 };
 pub use ids::{
     ProcessIdentity, children, gid, identity, is_child, is_taken, largest_id, last_id, name,
-    status, uid,
+    name_in, status, uid,
 };
 pub use io::{field, number, parse_io, peak_rss_bytes, read_whole, words, words_in};
 pub use mounts::Mount;

@@ -1,13 +1,13 @@
 //! What a program's file shows of the calls it can make.
 
 use super::elf::{self, Elf};
+use super::{program_file, read_whole};
 use object::ReadCache;
 use object::elf::SHT_DYNSYM;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use weir_sys::Pid;
-use weir_sys::proc::refuse_foreign;
 
 /// Functions that move bytes through pipes without counting them, and `syscall`, which can make any
 /// call.
@@ -18,27 +18,58 @@ const UNCOUNTED: [&[u8]; 6] =
 /// `true` where its file does not rule it out (it is linked statically, for example), `None` where
 /// the file cannot be read. With `libraries` those that it has mapped count too.
 pub fn may_move_uncounted(pid: Pid, libraries: bool) -> Option<bool> {
-    let path = format!("/proc/{pid}/exe");
-    refuse_foreign(&path).ok()?;
-    let may = file_may(&path)?;
+    let (device, ..) = program_file(pid).filter(|(device, ..)| !is_served(pid, *device))?;
+    let may = file_may(&format!("/proc/{pid}/exe"))?;
     if may || !libraries {
         return Some(may);
     }
     let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let in_library = |path: &str| file_may(&format!("/proc/{pid}/root{path}")) == Some(true);
+    let in_library = |(of, path): (u64, &str)| {
+        let is_there = of == device || !is_served(pid, of);
+        is_there && file_may(&format!("/proc/{pid}/root{path}")) == Some(true)
+    };
     Some(mapped(&String::from_utf8_lossy(&maps)).any(in_library))
 }
 
-/// Returns the libraries that are mapped, without the one that offers these functions.
-fn mapped(maps: &str) -> impl Iterator<Item = &str> {
+/// Whether a server in user space has the file system of this device, as process `pid` has mounted it.
+/// It may not answer, and then nobody gets on who opens a file there.
+fn is_served(pid: Pid, device: u64) -> bool {
+    const MOUNTS_BYTES: usize = 1 << 20;
+    thread_local! {
+        static KNOWN: RefCell<BTreeMap<u64, bool>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    if let Some(known) = KNOWN.with_borrow(|known| known.get(&device).copied()) {
+        return known;
+    }
+    let mounts = read_whole(&format!("/proc/{pid}/mountinfo"), MOUNTS_BYTES).unwrap_or_default();
+    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let is = |line: &str| {
+        let kind = line.split_once(" - ").is_some_and(|(_, last)| last.starts_with("fuse"));
+        kind && line.split(' ').nth(2) == Some(&number)
+    };
+    let served = String::from_utf8_lossy(&mounts).lines().any(is);
+    KNOWN.with_borrow_mut(|known| known.insert(device, served));
+    served
+}
+
+/// Returns the libraries that are mapped, each with its device, without the one that offers these
+/// functions.
+fn mapped(maps: &str) -> impl Iterator<Item = (u64, &str)> {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut last = "";
-    maps.lines().filter_map(|line| Some(&line[line.find('/')?..])).filter(move |path| {
+    maps.lines().filter_map(place).filter(move |(_, path)| {
         let is_new = *path != std::mem::replace(&mut last, path);
         let name = name(path);
         let offers = ["libc.", "libc-", "ld-", "ld.", "libpthread"];
         is_new && name.contains(".so") && !offers.iter().any(|start| name.starts_with(start))
     })
+}
+
+/// Returns the device and the path of the file that a line of `/proc/PID/maps` maps.
+fn place(line: &str) -> Option<(u64, &str)> {
+    let (major, minor) = line.split_ascii_whitespace().nth(3)?.split_once(':')?;
+    let hex = |text| u32::from_str_radix(text, 16).ok();
+    Some((rustix::fs::makedev(hex(major)?, hex(minor)?), &line[line.find('/')?..]))
 }
 
 /// Whether what stands in a program or library can make such calls.

@@ -10,15 +10,14 @@ use super::stops::Signs;
 use super::{RunningJob, SIGCONT};
 use crate::attribution::PipeWatch;
 use crate::proc::pidfd;
-use rustix::param::clock_ticks_per_second;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use std::process::Child;
 use std::time::Duration;
 use weir_measure_sys::signals;
 use weir_policy::sort;
 use weir_sys::Pid;
-use weir_sys::cpu::monotonic_ns;
+use weir_sys::cpu::{monotonic_ns, now_ns, ticks_ns};
 use weir_sys::proc::Stat;
 
 /// Two times within which no process ends and another one starts with its id.
@@ -230,10 +229,8 @@ impl RunningJob {
 
     /// Returns when a process started, as the kernel shows it: to a clock tick.
     fn started_ns(&self, pid: Pid) -> Option<u64> {
-        let tick_ns = 1_000_000_000 / clock_ticks_per_second().max(1);
-        let boot = clock_gettime(ClockId::Boottime);
-        let boot_ns = boot.tv_sec as u64 * 1_000_000_000 + boot.tv_nsec as u64;
-        let age_ns = boot_ns.saturating_sub(Stat::of(pid)?.started_ticks * tick_ns);
+        let started_ns = ticks_ns(Stat::of(pid)?.started_ticks);
+        let age_ns = now_ns(ClockId::Boottime).saturating_sub(started_ns);
         Some(self.clock.at_ns(monotonic_ns().saturating_sub(age_ns)))
     }
 }

@@ -50,7 +50,8 @@ fn perhaps(pid: Pid, name: &str) -> Option<HeldBack> {
 
 /// Returns the bytes in the buffer of `stdout`; `None` where it cannot be found.
 fn in_stdio(pid: Pid) -> Option<u64> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let maps = String::from_utf8_lossy(&maps);
     let (base, path) = maps.lines().find_map(library)?;
     let path = format!("/proc/{pid}/root{path}");
     let (file, _) = elf::open(&path)?;
@@ -93,7 +94,9 @@ fn pending(file: &[u8; DESCRIPTOR + 4]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
     use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -124,7 +127,15 @@ mod tests {
 
     #[test]
     fn what_grep_holds_back_is_counted() {
-        let mut command = Command::new("grep");
+        // A name of a mapped file that is no text hid all.
+        let directory = tempfile::tempdir().expect("a directory");
+        let program = directory.path().join(OsStr::from_bytes(b"gr\xffp"));
+        let found = crate::programs::find_program("grep".as_ref());
+        if found.is_none_or(|grep| std::fs::copy(grep, &program).is_err()) {
+            eprintln!("SKIPPED: grep is not installed");
+            return;
+        }
+        let mut command = Command::new(&program);
         command.arg("a").stdin(Stdio::piped()).stdout(Stdio::piped());
         let Ok(mut child) = command.spawn() else {
             eprintln!("SKIPPED: grep is not installed");
@@ -133,7 +144,8 @@ mod tests {
         let mut input = child.stdin.take().expect("its input");
         input.write_all(b"abc\nxyz\nan\n").expect("written");
         let pid = child.id() as Pid;
-        let libc = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let libc = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let libc = String::from_utf8_lossy(&libc);
         // It may not have read yet.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
         let mut seen = None;

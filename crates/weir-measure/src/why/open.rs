@@ -9,7 +9,7 @@ use weir_sys::proc::processes;
 /// Most processes whose descriptors are searched.
 const MOST_PROCESSES: usize = 8192;
 /// Most descriptors of a process that are looked at.
-const MOST_DESCRIPTORS: usize = 4096;
+const MOST_DESCRIPTORS: usize = 1 << 16;
 
 /// Most descriptors of all processes that are remembered.
 const MOST_FILES: usize = 1 << 20;
@@ -68,19 +68,20 @@ impl Host {
     fn files(&self) -> &Files {
         self.files.get_or_init(|| {
             let mut files = Files::default();
-            let others = processes().into_iter().filter(|pid| *pid != own());
-            for pid in others.take(MOST_PROCESSES) {
-                let Some(fds) = descriptors(pid) else {
+            let mut others = processes().into_iter().filter(|pid| *pid != own());
+            for pid in others.by_ref().take(MOST_PROCESSES) {
+                let Some(mut fds) = descriptors(pid) else {
                     files.unseen = true;
                     continue;
                 };
-                let open = fds.take(MOST_DESCRIPTORS).filter_map(|fd| {
+                let open = fds.by_ref().take(MOST_DESCRIPTORS).filter_map(|fd| {
                     let file = descriptor(pid, fd)?;
                     (file.kind != FileKind::Anonymous).then_some((file, pid, fd))
                 });
                 files.all.extend(open.take(MOST_FILES - files.all.len()));
+                files.unseen |= fds.next().is_some();
             }
-            files.unseen |= files.all.len() == MOST_FILES;
+            files.unseen |= files.all.len() == MOST_FILES || others.next().is_some();
             files
         })
     }
@@ -102,6 +103,30 @@ fn opening(pid: Pid, fd: i32, file: &Descriptor) -> Option<Opening> {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+
+    /// A server of many connections had the other end of a pipe, and nobody seemed to have it.
+    #[test]
+    fn who_has_thousands_of_files_open_is_found() {
+        use std::io::Read;
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let text = "ulimit -n 4999 && for ((i = 10; i < 4200; i++)); do eval \"exec $i<&0\"; done; \
+             exec 4990>&1 >&0; echo up >&4990; exec sleep 1000";
+        let mut command = Command::new("bash");
+        command.args(["-c", text]).stdin(Stdio::null()).stdout(writer);
+        let mut shell = command.spawn().expect("bash");
+        drop(command);
+        let up = reader.read_exact(&mut [0; 3]).is_ok();
+        let pipe = Descriptor::of(&reader).expect("known");
+        let (found, _) = Host::default().openings(&pipe);
+        shell.kill().expect("killed");
+        shell.wait().expect("waited");
+        if !up {
+            eprintln!("SKIPPED: 5000 files may not be open here");
+            return;
+        }
+        let found: Vec<(Pid, i32)> = found.iter().map(|one| (one.pid, one.fd)).collect();
+        assert_eq!(found, [(shell.id() as Pid, 4990)]);
+    }
 
     #[test]
     fn who_looks_is_not_among_those_that_have_a_file_open() {

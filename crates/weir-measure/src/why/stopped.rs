@@ -1,12 +1,12 @@
 //! Stopped, frozen and throttled processes.
 
 use crate::cgroup;
-use crate::proc::field;
+use crate::proc::{field, status};
 use crate::quota;
 use weir_doctor::facts::Quota;
 use weir_doctor::why::Stop;
 use weir_sys::Pid;
-use weir_sys::proc::{Stat, read_small};
+use weir_sys::proc::Stat;
 
 /// Returns the signal that stopped the process. The kernel shows it as the status with which the
 /// process would have ended, to those who may inspect it; older kernels show 0.
@@ -19,10 +19,7 @@ pub fn signal(stat: &Stat) -> Option<i32> {
 
 /// Returns who traces a process.
 pub fn debugger(pid: Pid) -> Stop {
-    let mut buffer = [0; 4096];
-    let text = read_small(&format!("/proc/{pid}/status"), &mut buffer).unwrap_or_default();
-    let tracer = field(&String::from_utf8_lossy(text), "TracerPid").and_then(|id| id.parse().ok());
-    match tracer {
+    match status(pid, |text| field(text, "TracerPid")?.parse().ok()) {
         Some(tracer) if tracer != 0 => Stop::Debugger(tracer),
         _ => Stop::Signal(None),
     }

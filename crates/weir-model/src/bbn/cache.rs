@@ -55,20 +55,12 @@ pub struct Cache {
     /// The disk.
     pub disk: Disk,
     rules: Rules,
-    /// Delayed writes that were cancelled.
-    pub cancelled: u64,
 }
 
 impl Cache {
     /// Makes a cache of free buffers.
     pub fn new(count: usize, disk: Disk, rules: Rules) -> Cache {
-        Cache {
-            buffers: vec![Buffer::default(); count],
-            free: (0..count).collect(),
-            disk,
-            rules,
-            cancelled: 0,
-        }
+        Cache { buffers: vec![Buffer::default(); count], free: (0..count).collect(), disk, rules }
     }
 
     /// Returns the buffer that holds a block.
@@ -135,7 +127,6 @@ impl Cache {
         if self.rules.detach {
             *of = Buffer::default();
         }
-        self.cancelled += 1;
         true
     }
 }

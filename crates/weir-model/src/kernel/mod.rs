@@ -104,9 +104,6 @@ pub struct Cpu {
     last: Pid,
     /// Whether a dispatch is on its way to this idle CPU.
     roused: bool,
-    /// Time without a process.
-    pub idle_ns: u64,
-    idle_since_ns: u64,
 }
 
 enum KernelEvent<E> {
@@ -384,16 +381,11 @@ impl<W: World> Sim<W> {
     /// Gives a CPU to the process that the discipline chooses.
     fn dispatch(&mut self, cpu: usize) {
         let sys = &mut self.sys;
-        let was_idle = sys.cpus[cpu].current.is_none();
-        if was_idle {
-            sys.cpus[cpu].idle_ns += sys.now_ns - sys.cpus[cpu].idle_since_ns;
-        }
         sys.cpus[cpu].resched = false;
         sys.cpus[cpu].turn += 1;
         let last = sys.cpus[cpu].last;
         let Some((pid, switch_ns)) = sys.discipline.choose(cpu, last, &mut sys.procs) else {
             sys.cpus[cpu].current = None;
-            sys.cpus[cpu].idle_since_ns = sys.now_ns;
             return;
         };
         let proc = &mut sys.procs[pid];

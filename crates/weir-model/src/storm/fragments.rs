@@ -33,7 +33,6 @@ struct Storm {
     random: Random,
     now_ns: u64,
     next_id: u16,
-    whole: u64,
     trace: Trace<Traced>,
 }
 
@@ -51,7 +50,6 @@ pub(super) fn storm(seed: u64) -> Ended {
         random,
         now_ns: 0,
         next_id: 0,
-        whole: 0,
         trace: Trace::new(),
     };
     match storm.run() {
@@ -160,7 +158,6 @@ impl Storm {
             return Ok(());
         }
         if let Reassembled::Whole(found) = self.reassembly.take(&datagram, self.now_ns) {
-            self.whole += 1;
             let wanted = self.sent.get(&key).map(|sent| sent.payload.as_slice());
             if found.get(20..) != wanted {
                 return Err(format!("datagram {key:?} is whole, and has other bytes"));

@@ -267,3 +267,17 @@ fn an_interrupt_is_said_once() {
     assert_eq!(text.matches("interrupted by SIGINT").count(), 1, "{text}");
     assert!(!text.contains("killed"), "{text}");
 }
+
+/// `grep -q a f && false` was "ended with status 1: nothing matched", although something had.
+#[test]
+fn the_status_of_several_commands_is_no_answer_of_the_first() {
+    let said = |command: &str| {
+        let mut report = report();
+        (report.run.script, report.run.ending) = (true, Some(Ending::Code(1)));
+        report.command = command.to_owned();
+        text(&report, &Look { columns: 100, wraps: false, colour: false, detail: Detail::Brief })
+    };
+    let failed = "grep -q a f && false failed with status 1\n";
+    assert!(said("grep -q a f && false").contains(failed), "{}", said("grep -q a f && false"));
+    assert!(said("grep -q a f").contains("grep -q a f ended with status 1: nothing matched"));
+}

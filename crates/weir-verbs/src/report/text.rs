@@ -8,6 +8,7 @@ use crate::units::words::of_cpus;
 use crate::units::{seconds, signal_name};
 use crate::widths::wrap;
 use anstyle::{AnsiColor, Style};
+use weir_doctor::command::Command;
 use weir_doctor::ending::Ending;
 use weir_doctor::ending::remark;
 use weir_doctor::facts::Run;
@@ -168,7 +169,7 @@ fn script_name(command: &str) -> &str {
 
 /// Returns sentences on how the stages, or the script, ended, each with whether that is a failure.
 fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
-    let ended = |position: Option<usize>, label, ending, failure: Option<&str>| {
+    let ended = |position: Option<usize>, label: &str, ending, failure: Option<&str>| {
         let how = match (ending, failure) {
             (_, Some(reason)) => reason.to_owned(),
             (Some(Ending::Code(code)), _) => code.to_string(),
@@ -178,7 +179,10 @@ fn remarks(run: &Run, command: &str) -> Vec<(bool, String)> {
         let end = ending.filter(|_| failure.is_none());
         let interrupted =
             matches!(end, Some(Ending::Signal(number)) if run.signals.contains(&number));
-        let remark = remark(label, end, interrupted, run.memory_kills)?;
+        // The status of several commands is no answer of the first.
+        let is_one = position.is_some() || Command::read(command).is_some();
+        let asked = if is_one { label } else { "" };
+        let remark = remark(asked, end, interrupted, run.memory_kills)?;
         let last = position.is_none_or(|position| position + 1 == run.stages.len());
         let text = words::remark(&Ended { position, label, last, how: &how }, remark);
         Some((remark.is_grave(), text))

@@ -124,10 +124,17 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     let known = is_posix_shell(&name);
     let exported = |name: &str| std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some();
     let changed = changed_by(&shell, &name);
+    let mut own_reading = false;
     let plan = match text.to_str().map(|text| shell::plan(text, &exported)) {
         // Only the shell can read a text that is not UTF-8.
         None => Plan::Whole,
         Some(Ok(_)) if changed.is_some() => Plan::Whole,
+        Some(Ok(Plan::Pipeline(cut)))
+            if known && cut.stages.len() > 1 && !reads_alike(&shell, text) =>
+        {
+            own_reading = true;
+            Plan::Whole
+        }
         Some(Ok(plan)) => plan,
         // A shell then does nothing and succeeds.
         Some(Err(PlanError::Empty)) => return Ok(Planned::default()),
@@ -143,8 +150,12 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         // Too many stages for the limit of open files: the shell needs fewer than measuring does.
         Plan::Pipeline(pipeline) if known && files_suffice(pipeline.stages.len()) => {
             let replaces = REPLACING_SHELLS.contains(&name.as_str());
-            let stages: Vec<_> =
-                pipeline.stages.into_iter().map(|stage| spec(stage, replaces)).collect();
+            let alike = finds_alike();
+            let stages: Vec<_> = pipeline
+                .stages
+                .into_iter()
+                .map(|stage| spec(stage, replaces && alike, alike))
+                .collect();
             let script = starts_others(&stages);
             let job = Job { stages, script, shell, shell_options, ..job(options) };
             Ok(Planned { job, negated: pipeline.negated, command })
@@ -152,6 +163,7 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
         plan => {
             let whole_because = match changed {
                 Some(variable) => format!("{variable} may change what {name} does"),
+                None if own_reading => format!("{name} does not read it as bash does"),
                 None => reason(text, &name, known, &plan),
             };
             let launch = Launch::Shell(text.to_owned());
@@ -163,16 +175,40 @@ fn of_text(text: &OsStr, options: &RunOptions) -> Result<Planned, Fault> {
     }
 }
 
-/// Returns the variable of the environment that gives bash options, or a file to read before the
-/// text. Either may change what a pipeline means (`pipefail`), so that only bash can run it.
+/// Returns the variable of the environment that gives bash options, or the file that a shell reads
+/// before the text. Either may change what a pipeline means (`pipefail`), so that only the shell can
+/// run it.
 fn changed_by(shell: &Path, name: &str) -> Option<&'static str> {
     let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_bash = std::fs::canonicalize(shell).is_ok_and(|file| file.ends_with("bash"));
+    let of_zsh = || std::env::var_os("ZDOTDIR").or_else(|| std::env::var_os("HOME"));
+    let reads = || of_zsh().is_some_and(|place| Path::new(&place).join(".zshenv").exists());
     match () {
-        () if has("SHELLOPTS") && (is_bash || name == "bash") => Some("SHELLOPTS"),
+        () if has("SHELLOPTS") && (is_bash(shell) || name == "bash") => Some("SHELLOPTS"),
         () if has("BASH_ENV") && name == "bash" => Some("BASH_ENV"),
+        () if name == "zsh" && reads() => Some(".zshenv"),
         () => None,
     }
+}
+
+fn is_bash(shell: &Path) -> bool {
+    std::fs::canonicalize(shell).is_ok_and(|file| file.ends_with("bash"))
+}
+
+/// Returns whether a shell reads a text as bash does, by whose grammar it was cut. To others `&>` may
+/// end a command, and `[[` be the name of one.
+fn reads_alike(shell: &Path, text: &OsStr) -> bool {
+    let has = |sign: &str| text.to_str().is_some_and(|text| text.contains(sign));
+    let alike = shell.ends_with("zsh") || !has("&>") && !has("[[");
+    is_bash(shell) || alike && accepts(shell, text)
+}
+
+/// Returns whether a program is looked up in the same places with a shell and without one. Shells have
+/// a list of their own where there is no `PATH`, and bash knows home directories and files to pass over.
+fn finds_alike() -> bool {
+    let of_home = |place: PathBuf| place.as_os_str().as_bytes().starts_with(b"~");
+    let path = std::env::var_os("PATH");
+    let plain = |path: OsString| !std::env::split_paths(&path).any(of_home);
+    path.is_some_and(plain) && std::env::var_os("EXECIGNORE").is_none()
 }
 
 /// The reason why a text runs as a whole.
@@ -201,10 +237,10 @@ fn shell_options(shell: &str, pipefail: bool, plan: &Plan) -> Result<Vec<OsStrin
     }
 }
 
-fn spec(stage: StageText, replaces: bool) -> StageSpec {
+fn spec(stage: StageText, replaces: bool, executes: bool) -> StageSpec {
     let replaced = stage.replaced.filter(|replaced| replaces && can_start(&replaced.program));
     let text = replaced.map_or(stage.shell_text, |replaced| replaced.shell_text);
-    let launch = match stage.direct {
+    let launch = match stage.direct.filter(|_| executes) {
         Some(Direct { env, argv }) => Launch::Exec {
             env: directory()
                 .into_iter()

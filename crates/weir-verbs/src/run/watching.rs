@@ -5,6 +5,7 @@ use super::judge;
 use super::pages::Pages;
 use crate::args::{SAMPLE_MS, WatchOptions};
 use crate::fault::Fault;
+use crate::json;
 use crate::output::Output;
 use crate::report::{self, Detail, Look};
 use crate::signals::{Again, stop_flag};
@@ -87,6 +88,10 @@ fn show(
 
 /// Returns the processes that were asked for, and their name for people.
 fn targets(options: &WatchOptions) -> Result<(Vec<Pid>, String), Fault> {
+    let is_there = |pid: &Pid| identity(*pid).is_some_and(|found| found.pid == *pid);
+    if let Some(gone) = options.pids.iter().find(|pid| !is_there(pid)) {
+        return Err(Fault::failed(format!("cannot watch process {gone}: it does not exist")));
+    }
     match options.pids.as_slice() {
         [] => {}
         [pid] => return Ok((vec![*pid], format!("process {pid}"))),
@@ -106,7 +111,7 @@ fn targets(options: &WatchOptions) -> Result<(Vec<Pid>, String), Fault> {
     }
     if let Some(name) = &options.comm {
         let own = std::process::id() as Pid;
-        let is = |pid: &Pid| *pid != own && identity(*pid).is_some_and(|it| it.name == *name);
+        let is = |pid: &Pid| *pid != own && json::command(*pid).as_ref() == Some(name);
         let pids: Vec<Pid> = processes().into_iter().filter(is).collect();
         let none = || Fault::failed(format!("cannot watch '{name}': no process has this name"));
         return if pids.is_empty() { Err(none()) } else { Ok((pids, format!("'{name}'"))) };

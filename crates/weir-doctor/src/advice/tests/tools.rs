@@ -178,3 +178,15 @@ fn lines_that_come_slowly_are_passed_on_to_a_loop_that_works_on_each() {
     run.stages[2].times = waits(950, 50);
     assert!(!kinds(&run).contains(&kind));
 }
+
+/// The advice put `LC_ALL=C` before another one, which held.
+#[test]
+fn a_locale_that_was_typed_stays() {
+    let of = |label: &str| {
+        let mut run = pipeline(&["cat f", label], 1);
+        run.stages[1].program = "sort".to_string();
+        run.stages[1].locale = Some("en_US.UTF-8".to_string());
+        kinds(&run).contains(&AdviceKind::CLocale)
+    };
+    assert!(of("sort") && of("LANG=en_US.UTF-8 sort") && !of("LC_ALL=en_US.UTF-8 sort"));
+}

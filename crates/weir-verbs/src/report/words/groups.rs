@@ -1,6 +1,6 @@
 //! The groups of a run in sentences: the share of the time that each took, and what held it up.
 
-use super::verdict::numbered;
+use super::verdict::{named, numbered};
 use crate::units::seconds;
 use crate::units::words::{count, percent, short_time, stage};
 use crate::widths::cut;
@@ -106,23 +106,16 @@ fn starting(group: &FoundGroup) -> String {
 
 /// Returns what held a group up. The stages inside of a stage have no numbers.
 fn held_up(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
-    let text = numbered(run, verdict, first.unwrap_or(0));
+    let text = numbered(run, verdict, first);
     // Shares are those of the group's own time.
     let line = text.lines().next().unwrap_or_default().replace(" of the time", " of its time");
     let line = line.as_str();
     let Some(held) = line.strip_prefix("held up by ") else { return line.to_owned() };
     let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
-    let name = stage(first.unwrap_or(0) + position, &run.stages[position].label);
+    let name = named(run, position, first);
     let why = held.strip_prefix(&name).and_then(|rest| rest.strip_prefix(": "));
-    match (why, first) {
-        // The single command has just been named.
-        (Some(why), _) if run.stages.len() == 1 => why.to_owned(),
-        (Some(_), None) => {
-            let number = (position + 1).to_string();
-            format!("held up by {}", held[number.len()..].trim_start())
-        }
-        _ => line.to_owned(),
-    }
+    // The single command has just been named.
+    why.filter(|_| run.stages.len() == 1).unwrap_or(line).to_owned()
 }
 
 /// `line 14 of report.sh`, `300 times`.

@@ -1,7 +1,7 @@
 //! Advice on a program, from its name and options.
 
 use weir_doctor::advice::AdviceKind;
-use weir_doctor::programs::{Parallel, parallel_form, split};
+use weir_doctor::programs::{Parallel, makes_a_file, parallel_form, split};
 
 /// Returns what to do instead of starting these programs (the most frequent first) again and again.
 pub(super) fn instead_of_processes<'a>(
@@ -35,13 +35,16 @@ pub(super) fn instead_of_processes<'a>(
 pub(super) fn parallel(label: &str, installed: &[&str]) -> (&'static str, &'static str) {
     const SAME: &str = " (same format)";
     const ABSENT: &str = " (same format; it is not installed here)";
+    const BLOCKS: &str = " (helps if the file was compressed in blocks)";
     let note = |name: &str| if installed.contains(&name) { SAME } else { ABSENT };
     match parallel_form(label) {
         Some(Parallel::Pigz) => ("pigz", note("pigz")),
+        Some(Parallel::Rapidgzip) if makes_a_file(label) => ("rapidgzip -d", note("rapidgzip")),
         Some(Parallel::Rapidgzip) => ("rapidgzip -d -c", note("rapidgzip")),
         Some(Parallel::Lbzip2) => ("lbzip2", note("lbzip2")),
         Some(Parallel::Xz) => ("xz -T0", ""),
-        Some(Parallel::Unxz) => ("xz -T0 -dc", " (helps if the file was compressed in blocks)"),
+        Some(Parallel::Unxz) if makes_a_file(label) => ("xz -T0 -d", BLOCKS),
+        Some(Parallel::Unxz) => ("xz -T0 -dc", BLOCKS),
         Some(Parallel::Zstd) => ("zstd -T0", ""),
         None => ("a program that uses several CPUs", ""),
     }
@@ -82,6 +85,8 @@ mod tests {
         // pigz decompresses on one CPU, and measurements showed no gain.
         assert!(parallel("gzip -dc f", &["pigz"]).1.contains("not installed here"));
         assert_eq!(parallel("zcat f", &["rapidgzip"]), ("rapidgzip -d -c", " (same format)"));
+        assert_eq!(parallel("gunzip f", &[]).0, "rapidgzip -d", "it makes a file");
+        assert_eq!(parallel("unxz f", &[]).0, "xz -T0 -d");
         let (program, note) = parallel("bzip2", &["pigz"]);
         assert_eq!(program, "lbzip2");
         assert!(note.contains("not installed here"), "{note}");

@@ -1,17 +1,15 @@
 //! Sentences on what a stage waited for outside the run.
 
 use super::part_word;
-use crate::units::words::{percent, short_time, stage};
+use crate::units::words::{percent, short_time};
 use weir_doctor::facts::{FileWait, FileWaitKind, Peer, PeerKind, Run, TcpWaits};
 use weir_doctor::outside::{Limit, limit};
 use weir_doctor::verdict::BusyPart;
 
-/// Who held up a stage that waited for a socket most of the time, and why; `None` where only the
-/// name of the other end is known. `share`: of the run, for which the stage waited.
-pub fn held_up(run: &Run, position: usize, share: f64) -> Option<String> {
-    let of = &run.stages[position];
-    let peer = of.peer.as_ref()?;
-    let name = stage(position, &of.label);
+/// Who held up a stage of this name that waited for a socket most of the time, and why; `None` where
+/// only the name of the other end is known. `share`: of the run, for which the stage waited.
+pub fn held_up(run: &Run, position: usize, name: &str, share: f64) -> Option<String> {
+    let peer = run.stages[position].peer.as_ref()?;
     let (why, far) = (limit(peer)?, peer_name(peer));
     Some(match why {
         Limit::Process(process, _) => {

@@ -3,8 +3,8 @@
 use super::*;
 use weir_doctor::advice::{Advice, AdviceKind, Gain, advise};
 use weir_doctor::ending::{Ending, MemoryKills};
+use weir_doctor::facts::{FoundGroup, Host, OutsideProcess, Peer, Pipe, Program, Quota, Stage};
 use weir_doctor::facts::{Holder, Phase};
-use weir_doctor::facts::{Host, Pipe, Program, Quota, Stage};
 use weir_doctor::partition::Times;
 use weir_doctor::verdict::judge;
 
@@ -249,6 +249,40 @@ fn a_bound_and_an_estimate_are_said_differently() {
     let found = said.map(gain);
     assert_eq!(found[..3], words);
     assert_eq!(found[3], "perhaps over 100x faster");
+    // A bound does not say how much it is.
+    assert_eq!(gain(Gain::AtMost(250.0)), "at most 250x faster");
+    let idle = run(vec![stage("sort", [990, 0, 0, 10, 0]), stage("cat", [4, 0, 996, 0, 0])]);
+    assert!(judged(&idle).ends_with("2 cat: at most 250x faster"), "{}", judged(&idle));
+}
+
+/// The second command of a script was called "1 psql -c x", beside a table in which it is 2.
+#[test]
+fn who_waited_for_a_process_outside_has_its_own_number() {
+    let mut asks = stage("psql -c x", [20, 0, 0, 0, 0]);
+    asks.times.network_ns = 900 * MS;
+    let times = Times { cpu_ns: 850 * MS, ..Times::default() };
+    let (program, pid) = (String::from("postgres"), 812);
+    let process = OutsideProcess { program, pid, times, samples: 100, ..OutsideProcess::default() };
+    let (pid, process) = (Some(812), Some(Box::new(process)));
+    asks.peer = Some(Peer { waited_ns: 900 * MS, pid, process, ..Peer::default() });
+    let stages = vec![stage("tar c x", [990, 0, 0, 0, 0]), asks];
+    let group = |(at, stage): (usize, &Stage)| FoundGroup {
+        run: run(vec![stage.clone()]),
+        name: stage.label.clone(),
+        first_stage: Some(at),
+        instances: 1,
+        ..FoundGroup::default()
+    };
+    let found = stages.iter().enumerate().map(group).collect();
+    let mut script = Run { groups: found, script: true, ..run(stages) };
+    let said = |run: &Run| groups(run, &weir_doctor::groups::parts(run));
+    assert!(said(&script).contains("on CPU 85 % of its time; 2 psql -c x waited for it"));
+    // What is found inside of a stage has no number.
+    script.groups.remove(0);
+    (script.groups[0].first_stage, script.groups[0].inside) = (None, Some(0));
+    let verdict = judge(&run(vec![stage("sh", [990, 0, 0, 0, 0])]));
+    let said = inside(&script, &verdict).expect("a group");
+    assert!(said.contains("of its time; psql -c x waited for it"), "{said}");
 }
 
 #[test]

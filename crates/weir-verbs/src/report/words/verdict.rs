@@ -10,12 +10,13 @@ use weir_doctor::verdict::{Bottleneck, Busy, BusyPart, Finding, Verdict};
 
 /// Returns the verdict on a run.
 pub fn verdict(run: &Run, verdict: &Verdict) -> String {
-    numbered(run, verdict, 0)
+    numbered(run, verdict, Some(0))
 }
 
-/// Returns the verdict on a part of a run, whose first stage has this position in the run.
-pub(super) fn numbered(run: &Run, verdict: &Verdict, first: usize) -> String {
-    let name = |position: usize| stage(first + position, &run.stages[position].label);
+/// Returns the verdict on a part of a run, whose first stage has this position in the run; `None` where
+/// its stages have no numbers.
+pub(super) fn numbered(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
+    let name = |position: usize| named(run, position, first);
     let mut around: Vec<String> =
         verdict.around.iter().map(|found| self::around(run, found)).collect();
     let first = match &verdict.finding {
@@ -69,7 +70,7 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: usize) -> String {
         Finding::InTurn(held) => in_turn(run, held),
         Finding::HeldUp(busy) => {
             let position = verdict.culprit.as_ref().map_or(0, |culprit| culprit.stage);
-            by_outside(run, position, busy).unwrap_or_else(|| {
+            by_outside(run, position, &name(position), busy).unwrap_or_else(|| {
                 format!("held up by {}: {}", name(position), self::busy(run, position, busy))
             })
         }
@@ -77,6 +78,13 @@ pub(super) fn numbered(run: &Run, verdict: &Verdict, first: usize) -> String {
     let next = verdict.culprit.as_ref().and_then(|culprit| next_limit(run, culprit));
     let lines: Vec<String> = [first].into_iter().chain(around).chain(next).collect();
     lines.join("\n")
+}
+
+/// Returns the name of a stage of a part of a run, as [`numbered`] has it.
+pub(super) fn named(run: &Run, position: usize, first: Option<usize>) -> String {
+    let name = stage(first.unwrap_or(0) + position, &run.stages[position].label);
+    let number = name.find(' ').filter(|_| first.is_none() && !name.starts_with("stage "));
+    name[number.map_or(0, |blank| blank + 1)..].to_owned()
 }
 
 /// `held up by 2 sort for 55 % of the time, and by 1 gzip for 45 %`.
@@ -116,10 +124,10 @@ pub(super) fn around(run: &Run, around: &CpuCause) -> String {
 }
 
 /// Returns the sentence on a stage that mostly waited for a socket, if it is known what it waited for.
-fn by_outside(run: &Run, position: usize, busy: &Busy) -> Option<String> {
+fn by_outside(run: &Run, position: usize, name: &str, busy: &Busy) -> Option<String> {
     match busy {
         Busy::Parts(parts) => match parts.first()? {
-            (BusyPart::Socket, share) => outside::held_up(run, position, *share),
+            (BusyPart::Socket, share) => outside::held_up(run, position, name, *share),
             _ => None,
         },
         _ => None,
@@ -182,7 +190,6 @@ fn next_limit(run: &Run, culprit: &Bottleneck) -> Option<String> {
         (Some(likely @ 1.05..), _) => {
             format!("perhaps {} faster while others use the CPUs", factor_about(likely))
         }
-        (_, 100.0..) => String::from("over 100x faster"),
         (_, ..1.05) => String::from("not measurably faster"),
         (_, limit) => format!("at most {} faster", factor_at_most(limit)),
     };
