@@ -121,8 +121,9 @@ pub fn headers(path: &str, text: &str) -> Vec<TidyFault> {
 }
 
 /// Checks the length of lines ([`LINE_CHARS`]; longer ones with a string or an address are allowed,
-/// because rustfmt cannot break them), the places of `unsafe`, ignored tests, sleeps in tests
-/// without a reason, and `std` in the crates that do without.
+/// because rustfmt cannot break them, and documentation, which the parser gives as strings), the
+/// places of `unsafe`, ignored tests, sleeps in tests without a reason, and `std` in the crates that
+/// do without.
 pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
     let lines: Vec<&str> = text.lines().collect();
     let path = source.path.as_str();
