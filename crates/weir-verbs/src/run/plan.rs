@@ -198,7 +198,9 @@ fn is_bash(shell: &Path) -> bool {
 /// end a command, and `[[` be the name of one.
 fn reads_alike(shell: &Path, text: &OsStr) -> bool {
     let has = |sign: &str| text.to_str().is_some_and(|text| text.contains(sign));
-    let alike = shell.ends_with("zsh") || !has("&>") && !has("[[");
+    // What follows the name of a command is a blank: `[[:digit:]]` is none.
+    let tests = ["[[ ", "[[\t", "[[\n"].into_iter().any(has);
+    let alike = shell.ends_with("zsh") || !has("&>") && !tests;
     is_bash(shell) || alike && accepts(shell, text)
 }
 
