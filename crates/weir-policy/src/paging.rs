@@ -209,7 +209,7 @@ impl PagingPolicy {
         self.intake.fault(&self.pages, page, self.counts.hard, is_missed);
         self.come(run, page);
         self.counts.hard += 1;
-        let behind = self.intake.brought(run, self.counts.hard);
+        let behind = self.intake.brought(run, self.counts.hard, self.sweeps);
         self.let_go(behind);
         self.balance(0);
         true
@@ -291,8 +291,6 @@ impl PagingPolicy {
         }
         if !succeeded {
             self.actions.push_back(PagingAction::Drop(run));
-        } else if self.sweeps {
-            self.let_go(run);
         }
     }
 

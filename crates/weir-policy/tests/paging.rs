@@ -60,6 +60,44 @@ fn run(world: &mut World, order: Order, references: u32) {
     }
 }
 
+/// One instruction that touches a page and the next one needs both at a time. In a sweep each displaced
+/// the other, and it never ended.
+#[test]
+fn an_access_across_two_pages_meets_both() {
+    for rule in Replacement::ALL {
+        for advice in [Advice::Normal, Advice::Sequential, Advice::Random] {
+            for frames in [LEAST_FRAMES, 11, 40] {
+                let settings =
+                    PagingSettings { looks: true, replacement: rule, ..settings(frames) };
+                let mut world = World::new(settings);
+                world.policy.advise(advice);
+                let mut toucher = Toucher { order: Order::Sequential, at: 0 };
+                for round in 0..10_000 {
+                    match world.below(40) {
+                        0 => toucher.order = Order::Sequential,
+                        1 => toucher.order = Order::Random,
+                        2 => toucher.order = Order::Walk(world.below(60) as u32),
+                        3 => world.policy.sweep(true),
+                        4 => world.policy.sweep(false),
+                        _ => {}
+                    }
+                    let page = toucher.next(&mut world).min(PAGES - 2);
+                    let writes = world.below(2) == 0;
+                    let (mut faults, both) = (0, [page, page + 1]);
+                    while let Some(missing) = both.into_iter().find(|at| !world.reaches(*at)) {
+                        assert!(world.touch(missing, writes));
+                        faults += 1;
+                        assert!(
+                            faults < 20,
+                            "{rule:?}, {advice:?}, {frames} frames, round {round}, page {page}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Touches pages in all orders and with all advice, and checks each against what was written last.
 fn touch_all_ways(world: &mut World, references: u32) {
     let mut toucher = Toucher { order: Order::Sequential, at: 0 };

@@ -6,25 +6,29 @@ use super::table::{PageTable, UNASKED};
 use super::{Advice, PagingSettings, Run};
 use alloc::collections::TryReserveError;
 
+/// Clusters that are not left behind yet: of a page and the one before it. An instruction may need
+/// both, and would fault without end if one of them went for the other.
+const LAST: usize = 2;
+
 /// The advice, and the clusters that came in.
 #[derive(Debug)]
 pub struct Intake {
     settings: PagingSettings,
     advice: Advice,
     cluster: ClusterSize,
-    /// Clusters that a sequential reader has left behind.
-    last: [Run; 2],
+    /// The last clusters of a sequential reader or of a sweep.
+    last: [Run; LAST],
 }
 
 impl Intake {
     pub fn new(settings: PagingSettings) -> Result<Intake, TryReserveError> {
         let cluster = ClusterSize::new(settings.most_cluster)?;
-        Ok(Intake { settings, advice: Advice::Normal, cluster, last: [Run::NONE; 2] })
+        Ok(Intake { settings, advice: Advice::Normal, cluster, last: [Run::NONE; LAST] })
     }
 
     pub fn advise(&mut self, advice: Advice) {
         self.advice = advice;
-        self.last = [Run::NONE; 2];
+        self.last = [Run::NONE; LAST];
     }
 
     /// Pages that a fault brings in at present, while this many frames may be used.
@@ -67,15 +71,18 @@ impl Intake {
         }
     }
 
-    /// Learns which cluster came in at a fault. Returns what a sequential reader has left behind:
-    /// it goes before others. It is empty under other advice.
-    pub fn brought(&mut self, run: Run, number: u64) -> Run {
-        let [behind, last] = self.last;
-        match self.advice {
-            Advice::Normal => self.cluster.watch(run, number),
-            Advice::Random => {}
-            Advice::Sequential => self.last = [last, run],
+    /// Learns which cluster came in at a fault. Returns what a sequential reader or a sweep has left
+    /// behind: it goes before others. It is empty otherwise.
+    pub fn brought(&mut self, run: Run, number: u64, sweeps: bool) -> Run {
+        if self.advice == Advice::Normal {
+            self.cluster.watch(run, number);
         }
+        if !sweeps && self.advice != Advice::Sequential {
+            return Run::NONE;
+        }
+        let behind = self.last[0];
+        self.last.rotate_left(1);
+        self.last[LAST - 1] = run;
         behind
     }
 }

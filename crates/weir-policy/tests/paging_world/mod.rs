@@ -169,6 +169,11 @@ impl World {
         true
     }
 
+    /// Whether a touch of a page meets it without a fault, where touches are seen by faults.
+    pub fn reaches(&self, page: u32) -> bool {
+        self.mapped.contains_key(&page)
+    }
+
     pub fn flush(&mut self) {
         let mut from = 0;
         while let Some(next) = self.policy.flush(from) {
