@@ -154,6 +154,7 @@ fn a_capacity_that_was_dropped_stands_in_the_way_of_no_other_size() {
 /// process. Nobody closed that one.
 #[test]
 fn descriptors_of_who_sends_do_not_pile_up() {
+    const MESSAGES: usize = 30;
     let (writer, reader) = Handle::stream_pair(&small()).expect("made");
     let (memory, socket) = reader.into_descriptors();
     let (_, theirs) = writer.into_descriptors();
@@ -169,7 +170,7 @@ fn descriptors_of_who_sends_do_not_pile_up() {
     }
     let mut reader = Reader::open(Handle::reader(memory, socket)).expect("opened");
     reader.poll_descriptor().expect("made");
-    for _ in 0..9 {
+    for _ in 0..MESSAGES {
         rustix::net::send(&theirs, b"b", rustix::net::SendFlags::NOSIGNAL).expect("sent");
         let error = reader.try_read(&mut [0; 8]).expect_err("it is empty");
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
@@ -177,7 +178,8 @@ fn descriptors_of_who_sends_do_not_pile_up() {
     let all = std::fs::read_dir("/proc/self/fd").expect("/proc").flatten();
     let links = all.filter_map(|entry| std::fs::read_link(entry.path()).ok());
     let is_process = |link: &std::path::PathBuf| link.to_string_lossy().contains("pidfd");
-    assert_eq!(links.filter(is_process).count(), 0);
+    // Other tests have some of their own for a moment.
+    assert!(links.filter(is_process).count() < MESSAGES);
 }
 
 /// `include/uapi/asm-generic/socket.h`; not all versions of libc have it.

@@ -22,6 +22,8 @@ pub const KERNEL: &str = "10.9.0.1";
 pub const HOST: &str = "10.9.0.2";
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the output of a process is read once that has ended.
+const LEFT_BEHIND: Duration = Duration::from_secs(2);
 /// Seconds that a client or a script may take.
 const MOST_S: &str = "60";
 /// A network namespace and a directory. Dropping this removes both.
@@ -204,6 +206,9 @@ pub fn both(output: &Output) -> String {
 struct Heard {
     lines: Mutex<Vec<String>>,
     more: Condvar,
+    /// How many outputs have come to their end.
+    ends: Mutex<usize>,
+    end: Condvar,
 }
 
 impl Heard {
@@ -218,7 +223,16 @@ impl Heard {
                 heard.lines().push(String::from_utf8_lossy(&line).into_owned());
                 heard.more.notify_all();
             }
+            *heard.ends.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            heard.end.notify_all();
         });
+    }
+
+    /// Waits until both outputs were read to their end. What a process has left behind may keep them
+    /// open, so not for long.
+    fn both_to_the_end(&self) {
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.end.wait_timeout_while(ends, LEFT_BEHIND, |ends| *ends < 2);
     }
 }
 
@@ -280,6 +294,7 @@ impl Process {
             let ended = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&time));
             assert_eq!(ended, Ok(1), "it has not ended: {}", self.printed());
         }
+        self.heard.both_to_the_end();
         self.child.wait().expect("ended")
     }
 
