@@ -23,7 +23,7 @@ pub const HOST: &str = "10.9.0.2";
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the output of a process is read once that has ended.
-const LEFT_BEHIND: Duration = Duration::from_secs(2);
+const LEFT_BEHIND: Duration = Duration::from_millis(300);
 /// Seconds that a client or a script may take.
 const MOST_S: &str = "60";
 /// A network namespace and a directory. Dropping this removes both.
