@@ -1,7 +1,7 @@
 //! The engine of the ICMP and GGP daemon: a host's part of RFC 792, RFC 1122 3.2.2 and RFC 823.
 //!
-//! [`Engine`] has no clock and does no I/O: it takes datagrams and the time, and hands messages to
-//! send, and what it learnt, to [`Answers`]. It allocates its memory when it is created; a datagram
+//! [`Engine`] has no clock and does no I/O: it takes datagrams, and hands messages to send, and what
+//! it learnt, to [`Answers`], which also tells the time. It allocates its memory when it is created; a datagram
 //! needs none. It runs in a process of its own, or inside the packet switch.
 //!
 //! It sends at most one answer to a datagram (two to a routing update that asks for ours), none to
@@ -91,9 +91,12 @@ pub trait Answers {
     /// announced before.
     fn announce(&mut self, gateway: Ipv4Addr, update: &Update<'_>);
 
-    /// Returns milliseconds since midnight UT; only a timestamp request calls it, since reading a
-    /// clock costs time. A host that does not know them sets the highest bit of another time (RFC
-    /// 792 p. 16).
+    /// Returns the time of a monotonic clock; only what is limited calls it, since reading a clock
+    /// costs time.
+    fn now_ns(&mut self) -> u64;
+
+    /// Returns milliseconds since midnight UT; only a timestamp request calls it. A host that
+    /// does not know them sets the highest bit of another time (RFC 792 p. 16).
     fn ms_since_midnight_ut(&mut self) -> u32;
 
     /// Notifies the process whose datagram it was.
@@ -133,9 +136,7 @@ impl Engine {
     }
 
     /// Takes a whole datagram of protocol ICMP or GGP that is addressed to us.
-    ///
-    /// `now_ns` is the time of a monotonic clock.
-    pub fn take(&mut self, datagram: &Datagram<'_>, now_ns: u64, answers: &mut impl Answers) {
+    pub fn take(&mut self, datagram: &Datagram<'_>, answers: &mut impl Answers) {
         self.counts.taken += 1;
         let header = datagram.header();
         let counts = &mut self.counts;
@@ -157,8 +158,8 @@ impl Engine {
             return self.counts.dropped_source += 1;
         }
         match header.protocol {
-            protocol::GGP => self.take_ggp(&header, datagram.payload(), now_ns, answers),
-            _ => self.take_icmp(&header, datagram, now_ns, answers),
+            protocol::GGP => self.take_ggp(&header, datagram.payload(), answers),
+            _ => self.take_icmp(&header, datagram, answers),
         }
     }
 
@@ -167,13 +168,7 @@ impl Engine {
         self.net.is_host(source) && (source != self.settings.address || self.settings.loopback)
     }
 
-    fn take_icmp(
-        &mut self,
-        header: &Header,
-        datagram: &Datagram<'_>,
-        now_ns: u64,
-        answers: &mut impl Answers,
-    ) {
+    fn take_icmp(&mut self, header: &Header, datagram: &Datagram<'_>, answers: &mut impl Answers) {
         let message = match Message::check(datagram.payload()) {
             Ok(message) => message,
             Err(Malformed::Checksum) => return self.counts.dropped_checksum += 1,
@@ -182,7 +177,7 @@ impl Engine {
         match message {
             Message::Echo(_) if !self.settings.echo => self.counts.dropped_off += 1,
             Message::Echo(echo) => {
-                if self.reply(header, datagram, &Message::EchoReply(echo), now_ns, answers) {
+                if self.reply(header, datagram, &Message::EchoReply(echo), answers) {
                     self.counts.echoes_answered += 1;
                 }
             }
@@ -192,7 +187,7 @@ impl Engine {
                 let now_ms = answers.ms_since_midnight_ut();
                 let times = Timestamp { receive_ms: now_ms, transmit_ms: now_ms, ..asked };
                 let reply = Message::TimestampReply(times);
-                if self.reply(header, datagram, &reply, now_ns, answers) {
+                if self.reply(header, datagram, &reply, answers) {
                     self.counts.timestamps_answered += 1;
                 }
             }
@@ -201,7 +196,7 @@ impl Engine {
             }
             Message::Information { id, sequence } => {
                 let reply = Message::InformationReply { id, sequence };
-                if self.reply(header, datagram, &reply, now_ns, answers) {
+                if self.reply(header, datagram, &reply, answers) {
                     self.counts.information_answered += 1;
                 }
             }
@@ -226,10 +221,9 @@ impl Engine {
         header: &Header,
         datagram: &Datagram<'_>,
         reply: &Message<'_>,
-        now_ns: u64,
         answers: &mut impl Answers,
     ) -> bool {
-        if self.replies.as_mut().is_some_and(|replies| !replies.allows(now_ns)) {
+        if self.replies.as_mut().is_some_and(|replies| !replies.allows(answers.now_ns())) {
             self.counts.dropped_rate += 1;
             return false;
         }

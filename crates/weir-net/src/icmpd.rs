@@ -96,12 +96,12 @@ fn answer(
             if let Some(log) = log {
                 log.foreign_request(&datagram);
             }
-            engine.take(&datagram, now_ns(), &mut through);
+            engine.take(&datagram, &mut through);
             span.end_at_last();
         }
         StationMessage::Undeliverable { bytes, why } => {
             let mut through = Through { sender, log, from: Ipv4Addr::UNSPECIFIED };
-            engine.undeliverable(bytes, why, now_ns(), &mut through);
+            engine.undeliverable(bytes, why, &mut through);
         }
         StationMessage::Notice(_) => {}
     }
@@ -130,6 +130,10 @@ impl Answers for Through<'_, '_> {
 
     fn announce(&mut self, gateway: Ipv4Addr, update: &ggp::Update<'_>) {
         self.sender.announce(gateway, update);
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        now_ns()
     }
 
     fn ms_since_midnight_ut(&mut self) -> u32 {

@@ -19,6 +19,7 @@ mod requests;
 mod settings;
 mod stations;
 mod statistics;
+mod turns;
 
 use crate::counts::SwitchCounts;
 use crate::error::{Error, ErrorKind, Result};
@@ -39,10 +40,9 @@ pub use settings::SwitchSettings;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use turns::{MOST_AT_ONCE, TurnLength};
 use weir::{Lent, Port, PortOptions, Received, Timeout};
 
-/// Most packets read before stations get a turn.
-const MOST_AT_ONCE: usize = 64;
 /// How often the switch yields to other threads on its CPU before it sleeps: a station there
 /// answers within that time, and need not wake it.
 const MOST_YIELDS: u32 = 2;
@@ -122,19 +122,27 @@ impl Switch {
         let mut see = |received: Received, lent: Lent<'_>| requests.take(received, &lent);
         let mut ticks = ExpiryTimer { looked_ns: now_ns() };
         let mut in_vain = 0;
+        let mut turns = TurnLength::default();
+        let mut is_answer_due = false;
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
-            let came = shared.receive(&mut packet)?;
+            // A station that has just had the CPU for a packet has answered: its answer comes first.
+            let is_station_first = std::mem::take(&mut is_answer_due);
+            let came = match is_station_first {
+                true => 0,
+                false => shared.receive(&mut packet, turns.most())?,
+            };
+            turns.found(came);
             let took = look(port, &mut message, &mut see)?;
             ticks.look_after(shared);
             if came > 0 || took > 0 {
                 in_vain = 0;
             }
-            if took > 0 || came == MOST_AT_ONCE {
+            if took > 0 || came == MOST_AT_ONCE || is_station_first {
                 continue;
             }
-            // The device was empty a moment ago, and no station has sent anything since. If packets
-            // came, their stations need a CPU now.
+            // No station has sent anything. If packets came, their stations need a CPU now.
+            is_answer_due = came > 0;
             in_vain += 1;
             if in_vain <= MOST_YIELDS {
                 weir_profile::wait_next(&spans::GIVE_WAY, rustix::thread::sched_yield);
@@ -284,14 +292,14 @@ impl SwitchState {
         Attached { address, peer, prefix_bits, mtu, offloads, division }
     }
 
-    /// Takes packets of the device, up to a maximum; returns how many.
-    fn receive(&self, buffer: &mut [u8]) -> Result<usize> {
-        for count in 0..MOST_AT_ONCE {
+    /// Takes up to `most` packets of the device; returns how many.
+    fn receive(&self, buffer: &mut [u8], most: usize) -> Result<usize> {
+        for count in 0..most {
             if !self.receive_one(buffer)? {
                 return Ok(count);
             }
         }
-        Ok(MOST_AT_ONCE)
+        Ok(most)
     }
 
     /// Takes one packet of the device. Returns whether there was one.

@@ -60,12 +60,11 @@ impl Engine {
         &mut self,
         datagram: &[u8],
         why: Undeliverable,
-        now_ns: u64,
         answers: &mut impl Answers,
     ) {
         let sent = Quoted::check(datagram)
             .map_err(|_| Unsent::Malformed)
-            .and_then(|quoted| self.try_error(&quoted, why, now_ns, answers));
+            .and_then(|quoted| self.try_error(&quoted, why, answers));
         let counts = &mut self.counts;
         *match (sent, why) {
             (Ok(()), Undeliverable::Protocol) => &mut counts.sent_protocol,
@@ -88,7 +87,6 @@ impl Engine {
         &mut self,
         quoted: &Quoted<'_>,
         why: Undeliverable,
-        now_ns: u64,
         answers: &mut impl Answers,
     ) -> Result<(), Unsent> {
         self.may_be_told(quoted)?;
@@ -107,7 +105,7 @@ impl Engine {
                 Message::ParameterProblem { code: 0, pointer, quoted }
             }
         };
-        self.errors.allows(destination, now_ns).map_err(|forbidden| match forbidden {
+        self.errors.allows(destination, answers.now_ns()).map_err(|forbidden| match forbidden {
             ExceededLimit::All => Unsent::Rate,
             ExceededLimit::One => Unsent::RateOfOne,
         })?;

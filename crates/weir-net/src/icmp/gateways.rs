@@ -84,13 +84,7 @@ fn is_before(sequence: u16, other: u16) -> bool {
 
 impl Engine {
     /// Takes a GGP message from a valid source; GGP is switched on.
-    pub(super) fn take_ggp(
-        &mut self,
-        header: &Header,
-        payload: &[u8],
-        now_ns: u64,
-        answers: &mut impl Answers,
-    ) {
+    pub(super) fn take_ggp(&mut self, header: &Header, payload: &[u8], answers: &mut impl Answers) {
         let Some(gateways) = self.gateways.as_mut() else {
             return self.counts.dropped_protocol += 1;
         };
@@ -105,7 +99,7 @@ impl Engine {
         };
         match message {
             Message::Echo { rest } => {
-                if self.replies.as_mut().is_some_and(|replies| !replies.allows(now_ns)) {
+                if self.replies.as_mut().is_some_and(|replies| !replies.allows(answers.now_ns())) {
                     return self.counts.dropped_rate += 1;
                 }
                 self.counts.ggp_echoes_answered += 1;
@@ -127,7 +121,7 @@ impl Engine {
                     answers.announce(header.source, &update);
                 }
                 if update.need_update() {
-                    self.send_update(header.source, now_ns, answers);
+                    self.send_update(header.source, answers);
                 }
             }
             Message::NegativeAcknowledgement { sequence } => {
@@ -135,7 +129,7 @@ impl Engine {
                     return self.counts.ggp_acknowledgements += 1;
                 }
                 self.counts.ggp_resynchronised += 1;
-                self.send_update(header.source, now_ns, answers);
+                self.send_update(header.source, answers);
             }
             Message::Acknowledgement { .. } => self.counts.ggp_acknowledgements += 1,
             Message::EchoReply { .. } => self.counts.stray_replies += 1,
@@ -151,11 +145,11 @@ impl Engine {
     }
 
     /// Sends our update: as a host we reach our own net and no other. The rate of errors limits it.
-    fn send_update(&mut self, to: Ipv4Addr, now_ns: u64, answers: &mut impl Answers) {
+    fn send_update(&mut self, to: Ipv4Addr, answers: &mut impl Answers) {
         let Some(gateways) = self.gateways.as_ref() else {
             return;
         };
-        if self.errors.allows(to, now_ns).is_err() {
+        if self.errors.allows(to, answers.now_ns()).is_err() {
             return self.counts.ggp_updates_rate += 1;
         }
         let group = gateways.network.as_slice();

@@ -37,7 +37,7 @@ impl Inline {
             log.foreign_request(datagram);
         }
         let span = spans::ANSWER.enter_next();
-        self.engine.take(datagram, now_ns(), &mut self.answers);
+        self.engine.take(datagram, &mut self.answers);
         // Hardly anything is done behind an answer.
         span.end_at_last();
         true
@@ -45,7 +45,7 @@ impl Inline {
 
     /// Sends an error about an undeliverable datagram.
     pub fn undeliverable(&mut self, quoted: &[u8], why: Undeliverable) {
-        self.engine.undeliverable(quoted, why, now_ns(), &mut self.answers);
+        self.engine.undeliverable(quoted, why, &mut self.answers);
     }
 
     /// Takes the notices for stations.
@@ -96,6 +96,10 @@ impl Answers for DirectAnswers {
 
     fn announce(&mut self, gateway: Ipv4Addr, update: &Update<'_>) {
         self.transmitter.routes().announce(gateway, update, now_ns());
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        now_ns()
     }
 
     fn ms_since_midnight_ut(&mut self) -> u32 {

@@ -105,7 +105,7 @@ proptest! {
         let Ok(request) = Datagram::check(&bytes) else { return Ok(()) };
         let mut world = world(ggp, loopback);
         world.heard.gateway = Some(PEER);
-        world.engine.take(&request, 0, &mut world.heard);
+        world.engine.take(&request, &mut world.heard);
         let asks_for_update = request.header().protocol == protocol::GGP
             && request.payload().first() == Some(&12);
         let sent = &world.heard.sent;
@@ -152,7 +152,7 @@ proptest! {
         now_ns: u64,
     ) {
         let mut world = world(true, true);
-        world.now_ns = now_ns;
+        world.heard.now_ns = now_ns;
         world.undeliverable(&bytes, why);
         prop_assert!(world.heard.sent.len() <= 1);
     }
@@ -168,9 +168,9 @@ proptest! {
         let mut world = world(true, true);
         let (mut taken, mut told) = (0, 0);
         for (bytes, why, now_ns) in packets {
-            world.now_ns = now_ns;
+            world.heard.now_ns = now_ns;
             if let Ok(datagram) = Datagram::check(&bytes) {
-                world.engine.take(&datagram, now_ns, &mut world.heard);
+                world.engine.take(&datagram, &mut world.heard);
                 taken += 1;
             }
             world.undeliverable(&bytes, why);

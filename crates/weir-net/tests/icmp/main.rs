@@ -53,6 +53,7 @@ struct Heard {
     announced: AnnouncedRoutes,
     /// What it answers.
     gateway: Option<Ipv4Addr>,
+    now_ns: u64,
 }
 
 impl Answers for Heard {
@@ -80,6 +81,10 @@ impl Answers for Heard {
         self.announced.announce(gateway, update, 0);
     }
 
+    fn now_ns(&mut self) -> u64 {
+        self.now_ns
+    }
+
     fn ms_since_midnight_ut(&mut self) -> u32 {
         MIDNIGHT_MS
     }
@@ -94,22 +99,21 @@ impl Answers for Heard {
 struct World {
     engine: Engine,
     heard: Heard,
-    now_ns: u64,
 }
 
 impl World {
     fn new(settings: IcmpSettings) -> World {
-        World { engine: Engine::new(settings), heard: Heard::default(), now_ns: 0 }
+        World { engine: Engine::new(settings), heard: Heard::default() }
     }
 
     /// Gives the engine a datagram, which must be valid.
     fn take(&mut self, bytes: &[u8]) {
         let datagram = Datagram::check(bytes).expect("a datagram");
-        self.engine.take(&datagram, self.now_ns, &mut self.heard);
+        self.engine.take(&datagram, &mut self.heard);
     }
 
     fn undeliverable(&mut self, bytes: &[u8], why: Undeliverable) {
-        self.engine.undeliverable(bytes, why, self.now_ns, &mut self.heard);
+        self.engine.undeliverable(bytes, why, &mut self.heard);
     }
 
     /// What was sent since the last call: one datagram at most.
