@@ -188,15 +188,12 @@ enum Before {
     Nobody,
     /// A holder that is gone. It may have left its socket.
     Holder,
-    /// One whose child kept the lock, and may have kept the socket.
-    Parent,
 }
 
 /// Takes the lock of a name, or returns an error that names its holder.
 fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
     let failed = |cause: Errno| what.os(path, cause);
     let beside = lock_path(path);
-    let mut is_orphaned = false;
     for tried in 0..TRIES {
         let how = LOCK_FLAGS | OFlags::RDWR | OFlags::CREATE | OFlags::NOCTTY;
         let file = open(&beside, how, Mode::RUSR | Mode::WUSR).map_err(|cause| match cause {
@@ -204,16 +201,14 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
             cause => failed(cause),
         })?;
         let lock = file.here().map_err(failed)?;
+        let is_mine = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok();
         let holder = NameHolder::read(lock).map_err(|()| foreign_lock(what, path))?;
-        if rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            // The locked file may have been removed or replaced meanwhile.
+        if is_mine {
+            // Others take away the lock of a holder that is gone: so this looks whether the file is
+            // still at its path once it says who has it.
+            NameHolder::record_own(lock, what.noun).map_err(failed)?;
             if is_at(lock, &beside) {
-                NameHolder::record_own(lock, what.noun).map_err(failed)?;
-                let before = match holder {
-                    _ if is_orphaned => Before::Parent,
-                    Some(_) => Before::Holder,
-                    None => Before::Nobody,
-                };
+                let before = holder.map_or(Before::Nobody, |_| Before::Holder);
                 return Ok(Lock { file, before });
             }
             continue;
@@ -227,10 +222,7 @@ fn take_lock(what: &Subject, path: &Path) -> Result<Lock> {
                 let why = format!("{} is its reader", holder.describe());
                 return Err(what.error(ErrorKind::Taken, path, why));
             }
-            Some(_) => {
-                replace_lock(&beside).map_err(failed)?;
-                is_orphaned = true;
-            }
+            Some(_) => take_away(path, &beside).map_err(failed)?,
         }
     }
     Err(what.error(ErrorKind::Taken, path, "other processes are taking the name"))
@@ -241,9 +233,9 @@ fn foreign_lock(what: &Subject, path: &Path) -> Error {
     what.error(ErrorKind::Taken, path, why)
 }
 
-/// Removes a lock file whose recorded holder is gone although the lock is held. One process at a
-/// time does so: it locks the directory and checks again.
-fn replace_lock(beside: &Path) -> rustix::io::Result<()> {
+/// Removes the socket and the lock file of a holder that is gone, although its lock is held. One
+/// process at a time does so: it locks the directory and checks again.
+fn take_away(path: &Path, beside: &Path) -> rustix::io::Result<()> {
     let parent = beside.parent().filter(|parent| !parent.as_os_str().is_empty());
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = open(parent.unwrap_or(Path::new(".")), how, Mode::empty())?;
@@ -256,9 +248,23 @@ fn replace_lock(beside: &Path) -> rustix::io::Result<()> {
         file => file?,
     };
     let lock = file.here()?;
-    let held = is_locked(lock);
-    let gone = matches!(NameHolder::read(lock), Ok(Some(holder)) if !holder.lives(|| held));
-    if held && gone { rustix::fs::unlink(beside) } else { Ok(()) }
+    let is_orphaned = || {
+        let held = is_locked(lock);
+        held && matches!(NameHolder::read(lock), Ok(Some(holder)) if !holder.lives(|| held))
+    };
+    if is_orphaned() {
+        // A process that has just taken the lock is not yet recorded.
+        std::thread::sleep(LOOK);
+    }
+    if !is_orphaned() {
+        return Ok(());
+    }
+    // Its socket may still listen, but nobody reads it. The lock goes last: by that the socket is
+    // known, whenever this process ends.
+    if socket_id(path).is_some() {
+        rustix::fs::unlink(path)?;
+    }
+    rustix::fs::unlink(beside)
 }
 
 fn is_at(file: BorrowedFd, path: &Path) -> bool {
@@ -285,8 +291,6 @@ fn make_way(what: &Subject, path: &Path, before: Before) -> Result<()> {
             // Another program may listen there, whose queue is full.
             connect_in_time(socket, &address, None) == Err(Errno::CONNREFUSED)
         }
-        // It may still listen, but nobody reads it.
-        Before::Parent => true,
     };
     if !is_left {
         let why = "the socket of another program has the name";
@@ -432,26 +436,4 @@ pub fn socket_id(path: &Path) -> Option<(u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::net::sockopt::{Timeout, socket_timeout};
-
-    /// Whoever had 20 ms to connect waited a second in a full queue.
-    #[test]
-    fn a_full_queue_is_waited_for_no_longer_than_there_is_time() {
-        const WHAT: Subject = Subject { operation: "open", noun: "port" };
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("full");
-        let (listening, address) = unix_socket(&WHAT, &path).expect("a socket");
-        let listening = listening.here().expect("mine");
-        bind(listening, &address).and_then(|()| listen(listening, 0)).expect("it listens");
-        let waiting = unix_socket(&WHAT, &path).expect("a socket").0;
-        connect(waiting.here().expect("mine"), &address).expect("the queue has one place");
-        let late = unix_socket(&WHAT, &path).expect("a socket").0;
-        let late = late.here().expect("mine");
-        let until = Instant::now() + Duration::from_millis(20);
-        assert_eq!(connect_in_time(late, &address, Some(until)), Err(Errno::AGAIN));
-        let waited = socket_timeout(late, Timeout::Send).expect("a time").expect("a limit");
-        assert!(waited <= Duration::from_millis(100), "{waited:?}");
-    }
-}
+mod tests;
