@@ -63,10 +63,17 @@ impl ReadingPort {
         *told = trouble.is_some();
     }
 
+    /// Bytes that wait in backlogs to be received.
+    pub fn backlog_bytes(&self) -> u64 {
+        match self {
+            ReadingPort::Plain(_) => 0,
+            ReadingPort::Elastic { port, .. } => port.backlog_bytes(),
+        }
+    }
+
     /// Says what an interrupt loses.
     pub fn tell_of_loss(&self) {
-        let ReadingPort::Elastic { port, .. } = self else { return };
-        match port.backlog_bytes() {
+        match self.backlog_bytes() {
             0 => {}
             lost => tell(&format!("{} of messages in the backlog are lost", bytes(lost))),
         }

@@ -149,7 +149,7 @@ impl<'a> PortPrinter<'a> {
             if more || self.take(self.patience())? {
                 continue;
             }
-            if self.options.until_idle.is_some_and(|time| self.last.elapsed() >= time) {
+            if self.is_idle() {
                 return Ok(ReadEnd::Done);
             }
             if !self.output.wait(Duration::ZERO)? {
@@ -162,6 +162,17 @@ impl<'a> PortPrinter<'a> {
     fn patience(&self) -> Duration {
         let idle = self.options.until_idle;
         idle.map_or(LOOK, |idle| LOOK.min(idle.saturating_sub(self.last.elapsed())))
+    }
+
+    /// Whether nothing has come for as long as the options say. What waits in a backlog has come, and
+    /// may have to be read back.
+    fn is_idle(&mut self) -> bool {
+        let Some(idle) = self.options.until_idle else { return false };
+        if self.shared.port().as_ref().is_some_and(|port| port.backlog_bytes() > 0) {
+            self.last = Instant::now();
+            return false;
+        }
+        self.last.elapsed() >= idle
     }
 
     /// Receives messages, waiting for them for at most `time`; whether there were any.
@@ -218,5 +229,39 @@ impl<'a> PortPrinter<'a> {
         // Time that a slow reader of the output took does not make the port idle.
         self.last = Instant::now();
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{CommandLine, PortVerb, Verb};
+    use clap::Parser;
+    use weir::{PortWriter, PortWriterOptions};
+
+    /// While messages were read back from the file nothing came for the time of `--until-idle`: the
+    /// reader ended with status 0, and what its writers had sent was lost.
+    #[test]
+    fn what_has_to_be_read_back_has_come() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = |name: &str| directory.path().join(name).into_os_string();
+        let words = ["weir", "port", "read", "--elastic", "--memory", "256K", "--until-idle", "0s"];
+        let words = words.map(Into::into).into_iter().chain([place("log")]);
+        let Verb::Port(port) = CommandLine::try_parse_from(words).expect("valid").command else {
+            panic!("another verb")
+        };
+        let PortVerb::Read(options) = port.verb else { panic!("another verb") };
+        let shared = SharedPort::default();
+        *shared.port() = Some(ReadingPort::create(&options).expect("a port"));
+        let writer = PortWriter::connect(place("log"), &PortWriterOptions::new());
+        let mut writer = writer.expect("a writer");
+        // Thirty-two times its memory, before anybody receives.
+        (0..8192).for_each(|_| writer.send(&[b'x'; 1024]).expect("there is room"));
+        let heard = Heard::start(&[], &[], PATIENCE, || {}).expect("heard");
+        let output = Output::create(place("printed").as_ref()).expect("a file");
+        let end = PortPrinter::new(&options, (&shared, &heard), output).run();
+        assert_eq!(end.expect("printed"), ReadEnd::Done);
+        let printed = std::fs::metadata(place("printed")).expect("a file").len();
+        assert_eq!(printed, 8192 * 1025);
     }
 }
