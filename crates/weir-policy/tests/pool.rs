@@ -155,6 +155,28 @@ fn what_is_being_written_is_read_from_memory() {
     assert_eq!(table.counts().read_back, 0);
 }
 
+/// A block whose reader went on before its write had ended was counted as delayed, and as neither
+/// spilled nor cancelled.
+#[test]
+fn the_counts_of_a_stream_add_up() {
+    let mut table = Table::new(Rule::OldestFirst, 1);
+    table.write(0, FRAMES - START + 1);
+    let begun = table.begun.len();
+    table.read(0, FRAMES - START + 1);
+    table.settle();
+    let of = table.pool.stream_counts(0);
+    assert!(begun > 0 && of.spilled >= CLUSTER, "{of:?}");
+    assert_eq!((of.delayed, of), (of.cancelled + of.spilled, table.counts()));
+    // A stream that gets the number of another counts nothing of that one's.
+    table.write(0, FRAMES - START + 1);
+    table.read(0, 1);
+    table.on(PoolEvent::Close(0));
+    assert!(!table.begun.is_empty());
+    assert_eq!(table.pool.open(0), 0);
+    table.settle();
+    assert_eq!(table.pool.stream_counts(0), BlockCounts::default());
+}
+
 /// Returns the stream that gives way, where each differs from the others in one respect.
 fn victim(rule: Rule) -> u32 {
     let mut table = Table::new(rule, 3);

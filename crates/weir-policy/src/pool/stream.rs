@@ -14,6 +14,8 @@ const STALL: u64 = 8;
 #[derive(Debug, Default)]
 pub struct PoolStream {
     pub open: bool,
+    /// The age of the first block that can be its own. Older ones are of a stream that had its number.
+    pub first_age: u64,
     /// The block that is read next.
     pub head: u32,
     /// The block that was appended last.
@@ -48,10 +50,11 @@ pub struct PoolStream {
 }
 
 impl PoolStream {
-    pub fn new(now_ns: u64) -> PoolStream {
+    pub fn new(now_ns: u64, first_age: u64) -> PoolStream {
         let (head, tail) = (NONE, NONE);
         PoolStream {
             open: true,
+            first_age,
             head,
             tail,
             since_ns: now_ns,

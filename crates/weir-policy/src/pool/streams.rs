@@ -31,7 +31,7 @@ impl Streams {
 
     /// Opens a stream and returns its number. Numbers of closed streams are used again.
     pub fn open(&mut self, now_ns: u64) -> u32 {
-        let fresh = PoolStream::new(now_ns);
+        let fresh = PoolStream::new(now_ns, self.age);
         if let Some(at) = self.all.iter().position(|stream| !stream.open) {
             self.all[at] = fresh;
             return at as u32;
@@ -53,11 +53,13 @@ impl Streams {
         &self.stalls
     }
 
-    /// Counts something about a block, for all streams and for its own while it is in one.
+    /// Counts something about a block, for all streams and for its own, which it may have left.
     pub fn tally(&mut self, block: u32, count: impl Fn(&mut BlockCounts)) {
         count(&mut self.counts);
-        if !self.blocks[block].gone {
-            count(&mut self.all[self.blocks[block].stream as usize].counts);
+        let block = &self.blocks[block];
+        let of = &mut self.all[block.stream as usize];
+        if block.age >= of.first_age {
+            count(&mut of.counts);
         }
     }
 
