@@ -114,6 +114,29 @@ fn a_sender_that_waits_for_room_is_woken_each_time() {
     });
 }
 
+/// A sender that had been told that its channel was full heard of no room once the channel had been
+/// connected and disconnected, and one that had not been told heard of some.
+#[test]
+fn who_was_told_that_a_channel_is_full_is_told_once_of_room() {
+    let mut exchange = exchange();
+    let (mut left, mut right) = (exchange.peer(), exchange.peer());
+    let (one, _) = exchange.open(&mut left, "left");
+    let (other, there) = exchange.open(&mut right, "right");
+    let long = vec![7; 1 << 20];
+    assert!(exchange.owner.send(one, &long).expect("sent") < long.len());
+    assert_eq!(kinds(&drain(&mut exchange.owner)), [RecordKind::Blocked]);
+    exchange.owner.connect(one, other).expect("connected");
+    drain(&mut left);
+    assert_eq!(kinds(&drain(&mut exchange.owner)), [RecordKind::Unblocked]);
+    while right.send(there, &long).expect("sent") > 0 {
+        assert!(drain(&mut exchange.owner).is_empty(), "what is moved is no news");
+    }
+    exchange.owner.disconnect(one).expect("there");
+    drain(&mut left);
+    let shown = kinds(&drain(&mut exchange.owner));
+    assert!(shown.iter().all(|kind| *kind == RecordKind::Data), "{shown:?}");
+}
+
 #[test]
 fn many_peers_at_once_lose_nothing() {
     const PEERS: u32 = 8;

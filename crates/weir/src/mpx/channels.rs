@@ -37,6 +37,8 @@ pub struct ChannelEntry {
     pub blocked: bool,
     /// The user does not yet know that it is blocked.
     pub report_blocked: bool,
+    /// The user knows that it was blocked, and not yet that there is room again.
+    pub knows_blocked: bool,
     /// What comes on it goes to its partner.
     pub forwards: bool,
     /// A descriptor is joined as its input: what is read there is sent on it.
@@ -102,6 +104,7 @@ impl Channels {
             priority: DEFAULT_PRIORITY,
             blocked: false,
             report_blocked: false,
+            knows_blocked: false,
             forwards: false,
             has_input: false,
             has_output: false,

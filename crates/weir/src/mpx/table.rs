@@ -384,8 +384,8 @@ impl ChannelTable {
         self.drop_rest(index);
         let channel = &mut self.channels[index];
         let (at, number) = (channel.link, channel.number);
-        (channel.state, channel.blocked, channel.report_blocked) =
-            (ChannelState::Closing, false, false);
+        channel.state = ChannelState::Closing;
+        (channel.blocked, channel.report_blocked, channel.knows_blocked) = (false, false, false);
         let Some(link) = self.link(at) else { return };
         if link.ending.is_none() && !link.put_last(number, kind, bytes) {
             self.shut_out(at);

@@ -270,6 +270,7 @@ impl ChannelTurn<'_, '_> {
         let partner = channel.partner;
         if std::mem::take(&mut channel.report_blocked) {
             self.delivery.record(self.id, RecordKind::Blocked, false, 0);
+            channel.knows_blocked = true;
             if self.delivery.has_forked() {
                 return Ok(());
             }
@@ -278,10 +279,13 @@ impl ChannelTurn<'_, '_> {
         if link.ending.is_none() && !link.has_room_again(self.number).map_err(|_| self.at)? {
             return Ok(());
         }
-        self.channel().blocked = false;
+        let channel = self.channel();
+        channel.blocked = false;
+        let knows_blocked = std::mem::take(&mut channel.knows_blocked);
         if partner != NONE && self.table.is_fed(self.index) {
             self.table.wake(partner);
-        } else if !self.table.is_fed(self.index) {
+        }
+        if knows_blocked {
             self.delivery.record(self.id, RecordKind::Unblocked, false, 0);
         }
         Ok(())
