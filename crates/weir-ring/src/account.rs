@@ -108,13 +108,13 @@ pub struct ParticipantLine {
     pub socket_inode: AtomicU64,
     /// And its device.
     pub socket_device: AtomicU64,
-    /// Bytes that went to backlogs in a pool, with a head for each frame.
+    /// Bytes of backlogs in a pool that were chosen to be written to its file.
     pub delayed: AtomicU64,
-    /// Those that were received without being written to a file.
+    /// Those of them that were never written.
     pub cancelled: AtomicU64,
-    /// Those that were written to a file.
+    /// Those of them that were written.
     pub spilled: AtomicU64,
-    /// Those that were read back from it.
+    /// Bytes that were read back from the file.
     pub read_back: AtomicU64,
 }
 

@@ -6,9 +6,11 @@ mod exchange;
 
 use common::{Random, hear_and_kill, patterned, say, start, until};
 use exchange::{Kept, LONG, kept};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, ElasticMpx, RecordKind};
+use weir::stat::MpxAccount;
 use weir::{
     Ending, ErrorKind, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Pool, PoolOptions, Timeout, Wait,
 };
@@ -38,6 +40,15 @@ fn peer(name: &Path) -> MpxPeer {
 }
 
 impl Elastic {
+    /// The owner's account, as others see it.
+    fn account(&self) -> MpxAccount {
+        let inode = std::fs::metadata(&self.name).expect("there").ino();
+        let all = weir::stat::mpxes();
+        let owner = all.iter().find(|mpx| mpx.is_owner && mpx.socket.1 == inode).expect("listed");
+        assert_eq!(owner.account.pid, std::process::id());
+        owner.account
+    }
+
     fn some(&mut self, timeout: impl Into<Timeout>) -> Vec<Kept> {
         let (mut all, mut buffer) = (Vec::new(), vec![0; 70_000]);
         let received =
@@ -366,6 +377,39 @@ fn a_backlog_is_moved_on_to_channels_and_descriptors() {
     assert!(reader.join().expect("no panic") == bytes);
 }
 
+/// A record of a backlog that lies in two blocks of the pool was counted twice where it was moved on.
+#[test]
+fn records_that_are_moved_on_are_counted_once() {
+    let pool = pool(4 << 20);
+    let mut elastic = elastic(&pool);
+    let (mut left, mut right) = (peer(&elastic.name), peer(&elastic.name));
+    let at_left = left.open(b"left").expect("opened");
+    let here = elastic.accept(2 << 20);
+    right.open(b"right").expect("opened");
+    let other = elastic.accept(0);
+    let mut records = 0;
+    for through_a_program in [true, false] {
+        // Each is taken whole.
+        (0..100).for_each(|number| _ = send_all(&mut left, at_left, &patterned(9000, number)));
+        records += 100;
+        assert!(elastic.owner.backlog_bytes() > 500_000, "most of it");
+        if through_a_program {
+            let output = std::fs::File::options().write(true).open("/dev/null").expect("there");
+            let mut owner = elastic.owner.lock().expect("here");
+            owner.join_output(here, output.into()).expect("joined");
+        } else {
+            elastic.owner.lock().expect("here").connect(here, other).expect("connected");
+        }
+        until("all is moved on", || {
+            assert!(elastic.some(Timeout::Now).is_empty());
+            let _ = right.receive_each_timeout(&mut [0; 70_000], Timeout::Now, |_| {});
+            elastic.account().bytes_in == records * 9000
+        });
+        assert_eq!(elastic.account().records_in, records);
+        elastic.owner.lock().expect("here").release(here).expect("there");
+    }
+}
+
 /// The account shows what went to the pool; a channel that ends takes its backlog with it.
 #[test]
 fn the_account_counts_backlogs() {
@@ -375,21 +419,9 @@ fn the_account_counts_backlogs() {
     let there = peer.open(b"counts").expect("opened");
     let here = elastic.accept(1 << 30);
     send_all(&mut peer, there, &patterned(2_000_000, 3));
-    let own = std::process::id();
-    let account = || {
-        let all = weir::stat::mpxes();
-        let inode = std::fs::metadata(&elastic.name).map(|found| {
-            use std::os::unix::fs::MetadataExt;
-            found.ino()
-        });
-        let inode = inode.expect("there");
-        let owner = all.iter().find(|mpx| mpx.is_owner && mpx.socket.1 == inode).expect("listed");
-        assert_eq!(owner.account.pid, own);
-        owner.account
-    };
     // The thread counts after each turn, and the last of it is on its way.
     until("all but what is in the lane is counted", || {
-        let counted = account();
+        let counted = elastic.account();
         counted.delayed_bytes > 1_800_000 && counted.spilled_bytes > 0
     });
     elastic.owner.lock().expect("here").close(here).expect("closed");

@@ -1,6 +1,7 @@
 //! One turn of a channel. What came on it becomes records, or goes to the channel that it is connected
 //! to.
 
+use super::backlog::KeptFrame;
 use super::channels::{ChannelEntry, ChannelState};
 use super::home::ParticipantHome;
 use super::link_end::NONE;
@@ -106,14 +107,14 @@ struct ChannelTurn<'a, 'd> {
     /// The channel's link, and its number there.
     at: u32,
     number: u32,
-    /// The frame that was looked at is in the backlog, not in the lane.
-    is_kept: bool,
+    /// The frame that was looked at, if it is in the backlog and not in the lane.
+    kept: Option<KeptFrame>,
 }
 
 pub fn serve(table: &mut ChannelTable, index: u32, delivery: &mut RecordDelivery) {
     let (id, ChannelEntry { link: at, number, .. }) =
         (table.channels.id(index), table.channels[index]);
-    let mut turn = ChannelTurn { table, delivery, index, id, at, number, is_kept: false };
+    let mut turn = ChannelTurn { table, delivery, index, id, at, number, kept: None };
     if let Err(link) = turn.run() {
         table.shut_out(link);
         // The link may be that of the channel it is connected to.
@@ -269,8 +270,8 @@ impl ChannelTurn<'_, '_> {
         }
         let partner = channel.partner;
         if std::mem::take(&mut channel.report_blocked) {
-            self.delivery.record(self.id, RecordKind::Blocked, false, 0);
             channel.knows_blocked = true;
+            self.delivery.record(self.id, RecordKind::Blocked, false, 0);
             if self.delivery.has_forked() {
                 return Ok(());
             }
@@ -307,7 +308,7 @@ impl ChannelTurn<'_, '_> {
             (ChannelState::Open, FrameKind::Data | FrameKind::End) if has_output => {
                 self.write_out(frame)
             }
-            (ChannelState::Open, FrameKind::Data) if self.is_kept => Ok(self.kept_data()),
+            (ChannelState::Open, FrameKind::Data) if self.kept.is_some() => Ok(self.kept_data()),
             (ChannelState::Open, FrameKind::Data) => self.data(),
             (ChannelState::Open, FrameKind::End) if frame.left == 0 => {
                 self.skip();
@@ -385,7 +386,7 @@ impl ChannelTurn<'_, '_> {
 
     /// Copies as much of the current frame as fits, and takes none of it.
     fn peek(&mut self, to: &mut [u8]) -> usize {
-        if self.is_kept {
+        if self.kept.is_some() {
             return self.backlog().map_or(0, |backlog| backlog.peek(to));
         }
         let Some(link) = self.table.link(self.at) else { return 0 };
@@ -395,7 +396,7 @@ impl ChannelTurn<'_, '_> {
 
     /// Takes bytes of the current frame. The last bytes end it.
     fn pass(&mut self, count: usize) {
-        if self.is_kept {
+        if self.kept.is_some() {
             if let Some(backlog) = self.backlog() {
                 backlog.pass(count);
             }
@@ -437,7 +438,7 @@ impl ChannelTurn<'_, '_> {
             let more = is_data && (frame.more || !is_rest);
             link.put(number, frame.kind, more, &self.delivery.buffer[..count]);
         }
-        self.came(is_rest.into(), if is_data { count } else { 0 });
+        self.came((is_rest && !self.is_cut()).into(), if is_data { count } else { 0 });
         self.delivery.bytes += count.max(1);
         Ok(FrameStep::Done(count))
     }

@@ -60,13 +60,14 @@ pub struct MpxAccount {
     pub wakes_given: u64,
     /// Wake-ups that it got while it slept.
     pub wakes_taken: u64,
-    /// Bytes that went to backlogs in its pool, with 8 bytes for each record.
+    /// Bytes of backlogs in its pool that were chosen to be written to the file, in whole frames, as
+    /// the three that follow.
     pub delayed_bytes: u64,
-    /// Bytes of backlogs that were received without being written to a file.
+    /// Delayed bytes that were never written, because the receiver came first or memory came free.
     pub cancelled_bytes: u64,
-    /// Bytes of backlogs that were written to a file.
+    /// Delayed bytes that were written to the file.
     pub spilled_bytes: u64,
-    /// Bytes of backlogs that were read back from the file.
+    /// Bytes that were read back from the file.
     pub read_back_bytes: u64,
 }
 

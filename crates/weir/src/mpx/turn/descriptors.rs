@@ -143,7 +143,7 @@ impl ChannelTurn<'_, '_> {
             Ok(written) => {
                 self.pass(written);
                 self.delivery.bytes += written;
-                self.came((written == frame.left).into(), written);
+                self.came((written == frame.left && !self.is_cut()).into(), written);
                 Ok(FrameStep::Done(written))
             }
             Err(Errno::AGAIN) => Ok(FrameStep::Held),

@@ -27,11 +27,11 @@ impl ChannelTurn<'_, '_> {
 
     /// The next frame, of the backlog or of the lane, or why there is none.
     pub(super) fn next_frame(&mut self) -> Result<Result<LaneFrame, FrameStep>, CorruptLink> {
-        self.is_kept = false;
+        self.kept = None;
         if self.channel().accumulates && self.channel().state == ChannelState::Open {
             match self.look_at_backlog() {
-                Some(Ok(KeptFrame { kind, more, is_cut, left })) => {
-                    self.is_kept = true;
+                Some(Ok(frame)) => {
+                    let KeptFrame { kind, more, is_cut, left } = *self.kept.insert(frame);
                     return Ok(Ok(LaneFrame { kind, more: more || is_cut, left }));
                 }
                 Some(Err(step)) => return Ok(Err(step)),
@@ -42,6 +42,11 @@ impl ChannelTurn<'_, '_> {
         let (reader, map, lane) = link.reading(self.number);
         let frame = reader.look(map, lane).map_err(|_| self.at)?;
         Ok(frame.ok_or(FrameStep::Dry))
+    }
+
+    /// Whether the frame that was looked at is a part, whose rest follows.
+    pub(super) fn is_cut(&self) -> bool {
+        self.kept.is_some_and(|frame| frame.is_cut)
     }
 
     /// The first frame of the backlog, or why it cannot be shown; `None` if there is no backlog.
