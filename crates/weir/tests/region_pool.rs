@@ -34,6 +34,28 @@ fn churn(region: &Region, seed: u64, pages: u64, rounds: u64) {
     }
 }
 
+/// A region that had not been touched showed no budget, one of a broken page showed all of that page,
+/// and pages that came unasked were shown after the next fault.
+#[test]
+fn others_see_what_a_region_has() {
+    let seen = |bytes: u64| {
+        let mut all = weir::stat::regions().into_iter();
+        let found = all.find(|one| one.pid == std::process::id() && one.region_bytes == bytes);
+        let found = found.expect("it is as long as it is");
+        (found.budget_bytes, found.memory_bytes)
+    };
+    let options = RegionOptions::new().memory_bytes(64 << 10).most_bytes(1 << 20);
+    let alone = Region::new(123_457, &options).expect("a region");
+    assert_eq!(seen(123_457), (64 << 10, 0));
+    alone.will_need(0, 8 * PAGE).expect("it comes");
+    assert_eq!(seen(123_457), (64 << 10, 8 * PAGE));
+    alone.grow(223_457).expect("longer");
+    alone.bring_back(&[(16 * PAGE, PAGE)]).expect("it comes");
+    assert_eq!(seen(223_457), (64 << 10, 9 * PAGE));
+    let pooled = region(&pool(1 << 20), 323_457);
+    assert_eq!(seen(pooled.len()), (64 << 10, 0), "a frame of the pool");
+}
+
 #[test]
 fn regions_and_streams_share_one_budget() {
     let budget = 2 << 20;

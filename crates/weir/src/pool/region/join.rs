@@ -11,10 +11,14 @@ type SharedPager = (Arc<Mutex<Pager>>, Option<Arc<ShareState>>);
 
 /// Lets a region take its memory from a pool, if it has one.
 pub(super) fn join(pool: Option<&Pool>, mut pager: Pager) -> Result<SharedPager> {
-    let Some(pool) = pool else { return Ok((Arc::new(Mutex::new(pager)), None)) };
+    let Some(pool) = pool else {
+        pager.publish();
+        return Ok((Arc::new(Mutex::new(pager)), None));
+    };
     let share = Share::new(pool)?;
     let state = Arc::clone(share.state());
     pager.share(share);
+    pager.publish();
     let pager = Arc::new(Mutex::new(pager));
     lender::join(pool.core(), &pager, &state)?;
     Ok((pager, Some(state)))

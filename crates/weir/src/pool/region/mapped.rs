@@ -130,7 +130,7 @@ impl MappedRegion {
         let front = Arc::new(front);
         let shown = ShownHere::new(Arc::clone(&front), settings.pages as usize);
         let shown = Shown::Here(shown);
-        let pager = Pager::new(memory, settings, transfers, Some(shown))?;
+        let pager = Pager::new(memory, (bytes as u64, settings), transfers, Some(shown))?;
         let (pager, share) = join(options.shared_pool(), pager)?;
         let server = RegionThread::start("weir-region", Shared { pager, share, front }, serve)?;
         Ok(MappedRegion { paged: Paged::Served { bytes: slice, server }, bytes, writes_back: over })

@@ -126,7 +126,7 @@ impl Region {
         let memory = RegionMemory::new(reserved as usize)?;
         let settings = options.settings(bytes, false, over)?;
         let page_bytes = memory.page_bytes() as u64;
-        let pager = Pager::new(memory, settings, transfers, None)?;
+        let pager = Pager::new(memory, (bytes, settings), transfers, None)?;
         let (pager, share) = join(options.shared_pool(), pager)?;
         Ok(Region {
             page_bytes,
@@ -214,7 +214,7 @@ impl Region {
             let why = format!("{bytes} bytes are out of range: {now} to {most}");
             return Err(Error::new(ErrorKind::Invalid, "grow", "the region", why));
         }
-        pager.grow(bytes.div_ceil(self.page_bytes) as u32)?;
+        pager.grow(bytes.div_ceil(self.page_bytes) as u32, bytes)?;
         self.bytes.store(bytes, Ordering::Relaxed);
         Ok(())
     }
@@ -368,5 +368,7 @@ fn will_need(pager: &mut Pager, run: Run) -> Result<()> {
             pager.act().map_err(failed)?;
         }
     }
-    pager.complete().map_err(failed)
+    let ended = pager.complete().map_err(failed);
+    pager.publish();
+    ended
 }

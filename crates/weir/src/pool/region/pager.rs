@@ -126,7 +126,7 @@ pub(in crate::pool) struct Pager {
 impl Pager {
     pub(super) fn new(
         memory: RegionMemory,
-        settings: PagingSettings,
+        (bytes, settings): (u64, PagingSettings),
         transfers: PageTransfers,
         shown: Option<Shown>,
     ) -> Result<Pager> {
@@ -141,7 +141,7 @@ impl Pager {
             shown,
             memory,
             share: None,
-            board: AccountPage::new(u64::from(settings.pages) * crate::memory::page_bytes()),
+            board: AccountPage::new(bytes),
             failed: [None; 2],
             failures: 0,
             waits: 0,
@@ -153,12 +153,12 @@ impl Pager {
         &mut self.policy
     }
 
-    /// Adds empty pages, up to `pages` in all.
-    pub(super) fn grow(&mut self, pages: u32) -> Result<()> {
+    /// Adds empty pages, up to `pages` in all, for a region of this length.
+    pub(super) fn grow(&mut self, pages: u32, bytes: u64) -> Result<()> {
         let grown = self.policy.grow(pages);
         grown.map_err(|_| Error::os("grow", "the region", Errno::NOMEM))?;
         if let Some(board) = &self.board {
-            board.say_length(u64::from(pages) * self.memory.page_bytes() as u64);
+            board.say_length(bytes);
         }
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Pager {
     }
 
     /// Shows the account to other processes.
-    fn publish(&self) {
+    pub(super) fn publish(&self) {
         if let Some(board) = &self.board {
             let budget = u64::from(self.policy.limit()) * self.memory.page_bytes() as u64;
             board.publish(budget, &self.account());
@@ -375,9 +375,10 @@ impl Pager {
         while self.transfers.in_flight() > 0 {
             self.wait_for_one();
             if self.act().is_err() {
-                return;
+                break;
             }
         }
+        self.publish();
     }
 
     pub(in crate::pool) fn working_set(&self) -> Vec<Run> {

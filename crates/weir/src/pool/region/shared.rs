@@ -148,7 +148,7 @@ impl SharedRegion {
         let settings = options.settings(bytes, true, over)?;
         let fronts = Arc::new(SharedFronts::new(settings.pages as usize));
         let shown = Shown::Shared { fronts: Arc::clone(&fronts), toucher: None };
-        let pager = Pager::new(memory, settings, transfers, Some(shown))?;
+        let pager = Pager::new(memory, (bytes, settings), transfers, Some(shown))?;
         let (pager, _) = join(options.shared_pool(), pager)?;
         let epoch = weir_sys::forks::epoch();
         let owned = Owned { pager, fronts, sockets: Mutex::new(Vec::new()), epoch };
