@@ -280,8 +280,7 @@ fn make_way(what: &Subject, path: &Path, before: Before) -> Result<()> {
         found => found.map_err(|cause| what.os(path, cause))?,
     };
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
-        let why = "a file that is not a socket has the name";
-        return Err(what.error(ErrorKind::Taken, path, why));
+        return Err(what.error(ErrorKind::Taken, path, NO_SOCKET));
     }
     let (socket, address) = unix_socket(what, path)?;
     let is_left = match before {
@@ -323,6 +322,9 @@ pub fn dial(what: &Subject, path: &Path, until: Option<Instant>) -> Result<Paren
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let is_missing = matches!(cause, Errno::CONNREFUSED | Errno::NOENT);
         match left {
+            _ if is_missing && is_no_socket(path) => {
+                return Err(what.error(ErrorKind::Taken, path, NO_SOCKET));
+            }
             Some(left) if is_missing && !left.is_zero() => std::thread::sleep(LOOK.min(left)),
             _ if is_missing => {
                 return Err(what.error(ErrorKind::NoReader, path, "no reader is listening"));
@@ -338,6 +340,14 @@ pub fn dial(what: &Subject, path: &Path, until: Option<Instant>) -> Result<Paren
             _ => return Err(what.os(path, cause)),
         }
     }
+}
+
+const NO_SOCKET: &str = "a file that is not a socket has the name";
+
+/// Whether another file lies at a path, where nobody can listen.
+fn is_no_socket(path: &Path) -> bool {
+    let is_socket = |mode| FileType::from_raw_mode(mode) == FileType::Socket;
+    rustix::fs::stat(path).is_ok_and(|found| !is_socket(found.st_mode))
 }
 
 /// Whether the process that listened is dead, and a child of it keeps the socket open.
