@@ -130,9 +130,8 @@ impl Switch {
             let is_station_first = std::mem::take(&mut is_answer_due);
             let came = match is_station_first {
                 true => 0,
-                false => shared.receive(&mut packet, turns.most())?,
+                false => turns.read(|| shared.receive_one(&mut packet))?,
             };
-            turns.found(came);
             let took = look(port, &mut message, &mut see)?;
             ticks.look_after(shared);
             if came > 0 || took > 0 {
@@ -292,27 +291,16 @@ impl SwitchState {
         Attached { address, peer, prefix_bits, mtu, offloads, division }
     }
 
-    /// Takes up to `most` packets of the device; returns how many.
-    fn receive(&self, buffer: &mut [u8], most: usize) -> Result<usize> {
-        for count in 0..most {
-            if !self.receive_one(buffer)? {
-                return Ok(count);
-            }
-        }
-        Ok(most)
-    }
-
-    /// Takes one packet of the device. Returns whether there was one.
-    fn receive_one(&self, buffer: &mut [u8]) -> Result<bool> {
+    /// Takes one packet of the device, if there is one. Returns what [`Incoming::take`] does.
+    fn receive_one(&self, buffer: &mut [u8]) -> Result<Option<bool>> {
         let Some((packet, checksum)) = self.transmitter.device.receive(buffer)? else {
-            return Ok(false);
+            return Ok(None);
         };
         let mut incoming = self.lock();
         let counts = &self.journal().counts;
         // Only here, within the lock.
         SwitchCounts::add_alone(&counts.received, 1);
         SwitchCounts::add_alone(&counts.received_bytes, packet.len() as u64);
-        incoming.take(buffer, packet, checksum);
-        Ok(true)
+        Ok(Some(incoming.take(buffer, packet, checksum)))
     }
 }

@@ -50,7 +50,8 @@ impl Incoming {
     }
 
     /// Takes a packet of the device, which lies at `packet` in the buffer, with room before it.
-    pub fn take(&mut self, buffer: &mut [u8], packet: Range<usize>, checksum: Checksum) {
+    /// Returns whether it is held until further fragments come: nobody has heard of it.
+    pub fn take(&mut self, buffer: &mut [u8], packet: Range<usize>, checksum: Checksum) -> bool {
         let begin = packet.start;
         let packet = &buffer[packet];
         self.journal().log_in(packet);
@@ -60,40 +61,51 @@ impl Incoming {
             drop(span);
             let _span = spans::DELIVER.enter_next();
             let message = &mut buffer[begin - TO_STATION_BYTES..begin + bytes];
-            return self.put(place, message, checksum, true);
+            self.put(place, message, checksum, true);
+            return false;
         }
         let admitted = division::admit(packet, self.transmitter.net);
         drop(span);
         let datagram = match admitted {
             Ok(datagram) => datagram,
-            Err(refusal) => return self.drop_refused(refusal, packet),
+            Err(refusal) => {
+                self.drop_refused(refusal, packet);
+                return false;
+            }
         };
         if datagram.is_fragment() {
-            let now_ns = now_ns();
-            // One that is late is counted and told before this begins another of its key.
-            self.expire(now_ns);
-            let reassembly = &mut self.reassembly;
-            let taken = spans::REASSEMBLE.run(|| reassembly.take(&datagram, now_ns));
-            let whole = match taken {
-                Reassembled::Waiting => return,
-                // Reassembly itself counts the datagrams that it drops for room.
-                Reassembled::Dropped(Rejection::SourceBudget | Rejection::WholeBudget) => return,
-                Reassembled::Dropped(why) => {
-                    return self.journal().drop_in(why.into(), packet);
-                }
-                Reassembled::Whole(whole) => whole,
-            };
-            SwitchCounts::add(&self.transmitter.journal.counts.reassembled, 1);
-            let mut message = std::mem::take(&mut self.scratch);
-            message.clear();
-            message.resize(TO_STATION_BYTES, 0);
-            message.extend_from_slice(whole);
-            self.deliver(&mut message, Checksum::ToCheck);
-            self.scratch = message;
-            return;
+            return self.take_fragment(&datagram);
         }
         let bytes = datagram.bytes().len();
         self.deliver(&mut buffer[begin - TO_STATION_BYTES..begin + bytes], checksum);
+        false
+    }
+
+    /// Takes a fragment, and delivers its datagram if that is whole now. Returns as `take`.
+    fn take_fragment(&mut self, fragment: &Datagram<'_>) -> bool {
+        let now_ns = now_ns();
+        // One that is late is counted and told before this begins another of its key.
+        self.expire(now_ns);
+        let reassembly = &mut self.reassembly;
+        let taken = spans::REASSEMBLE.run(|| reassembly.take(fragment, now_ns));
+        let whole = match taken {
+            Reassembled::Waiting => return true,
+            // Reassembly itself counts the datagrams that it drops for room.
+            Reassembled::Dropped(Rejection::SourceBudget | Rejection::WholeBudget) => return false,
+            Reassembled::Dropped(why) => {
+                self.journal().drop_in(why.into(), fragment.bytes());
+                return false;
+            }
+            Reassembled::Whole(whole) => whole,
+        };
+        SwitchCounts::add(&self.transmitter.journal.counts.reassembled, 1);
+        let mut message = std::mem::take(&mut self.scratch);
+        message.clear();
+        message.resize(TO_STATION_BYTES, 0);
+        message.extend_from_slice(whole);
+        self.deliver(&mut message, Checksum::ToCheck);
+        self.scratch = message;
+        false
     }
 
     /// Where stations check headers: finds the station of a whole datagram to this host. Returns its

@@ -20,13 +20,32 @@ pub struct TurnLength {
 }
 
 impl TurnLength {
+    /// Reads the packets of a turn by `next`; returns how many there were. Of each packet, `next`
+    /// says whether it is held for others: then these are read too. Whoever gave way for it would
+    /// give way to processes that nothing has come for.
+    pub fn read<E>(
+        &mut self,
+        mut next: impl FnMut() -> Result<Option<bool>, E>,
+    ) -> Result<usize, E> {
+        let (mut most, mut packets) = (self.most(), 0);
+        while packets < most {
+            let Some(is_held) = next()? else { break };
+            packets += 1;
+            if is_held {
+                most = MOST_AT_ONCE;
+            }
+        }
+        self.found(packets);
+        Ok(packets)
+    }
+
     /// Returns the most packets that the next turn may read.
-    pub fn most(&self) -> usize {
+    fn most(&self) -> usize {
         if self.left > 0 { 1 } else { MOST_AT_ONCE }
     }
 
     /// Takes note of a turn that found this many packets.
-    pub fn found(&mut self, packets: usize) {
+    fn found(&mut self, packets: usize) {
         match packets {
             0 => {}
             1 if self.left > 0 => self.left -= 1,
@@ -79,6 +98,18 @@ mod tests {
         assert_eq!(turns.most(), 1);
         turns.found(1);
         assert_eq!(turns.most(), MOST_AT_ONCE);
+    }
+
+    /// On a busy host each of the first fragments of a datagram gave another process a turn: 41
+    /// fragments took 3 ms where 0.3 ms were enough.
+    #[test]
+    fn fragments_are_read_as_a_whole_by_whoever_expects_a_single_packet() {
+        let mut turns = TurnLength::default();
+        empty_reads(&mut turns, 1, 1_000);
+        assert_eq!(turns.most(), 1);
+        let mut waiting = [true, true, true, false].into_iter();
+        let mut read = || turns.read(|| Ok::<_, ()>(waiting.next()));
+        assert_eq!([read(), read()], [Ok(4), Ok(0)]);
     }
 
     #[test]
