@@ -4,9 +4,14 @@
 mod common;
 
 use common::net::{ANSWERS, Answers, Bed};
-use common::{python, until};
+use common::{WEIR, python, until};
 use serde_json::{Value, json};
 use std::process::Command;
+
+/// The dropped packets in the log.
+fn dropped(bed: &Bed) -> String {
+    bed.ok(&format!("{WEIR} net log --tun weir0 --kinds drops"))
+}
 
 /// Each game of a script and its outcome. There must be as many outcomes as games.
 fn games(outcomes: &Value, count: usize) -> impl Iterator<Item = (&str, &Value)> {
@@ -98,6 +103,10 @@ fn one_source_cannot_take_the_memory_of_the_others() {
     let waiting = stat["reassembly"]["datagrams"].as_u64().expect("a count");
     let evicted = stat["drops"]["evicted_of_source"].as_u64();
     assert_eq!(Some(waiting), 2000u64.checked_sub(evicted.unwrap_or(0)), "{stat}");
+    // Those that gave way were counted, and no event of the log said so.
+    let log = dropped(&bed);
+    let told = log.lines().filter(|line| line.ends_with(": evicted-of-source"));
+    assert_eq!(told.count() as u64, evicted.unwrap_or(0), "{log}");
     host.end();
 }
 
@@ -128,6 +137,11 @@ fn what_does_not_come_in_time_is_said_only_where_the_first_fragment_came() {
         assert!(outcome["took_s"].as_f64() >= Some(0.29), "before its time: {outcome}");
         assert_eq!(outcome["after"]["right"], 1, "{outcome}");
         until("both are counted", || bed.drops("reassembly-timeout") == 2);
+        // The one without its first fragment was "not an IP packet".
+        let log = dropped(&bed);
+        let named = |line: &&str| line.contains(" 10.9.0.1 > 10.9.0.2 ");
+        let told = log.lines().filter(|line| line.ends_with(": reassembly-timeout"));
+        assert_eq!(told.filter(named).count(), 2, "{log}");
         host.end();
     }
 }

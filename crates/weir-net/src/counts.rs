@@ -48,12 +48,6 @@ impl SwitchCounts {
         SwitchCounts::add(&self.drops[why as usize], 1);
     }
 
-    /// Stores a number that was counted elsewhere.
-    pub fn set_drops(&self, why: DropReason, number: u64) {
-        // Relaxed: as `add`.
-        self.drops[why as usize].store(number, Ordering::Relaxed);
-    }
-
     /// Returns the count of each reason that occurred.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
         let all = DropReason::ALL.iter().zip(&self.drops);

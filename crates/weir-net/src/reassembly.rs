@@ -17,7 +17,7 @@
 mod chunks;
 mod waiting;
 
-use crate::wire::ipv4::{Datagram, Header, LEAST_HEADER_BYTES, MOST_BYTES};
+use crate::wire::ipv4::{Datagram, Header, LEAST_HEADER_BYTES, MOST_BYTES, MOST_HEADER_BYTES};
 use crate::wire::ports;
 use chunks::{CHUNK_COST, MOST_CHUNKS, Occupancy, TABLE_COST};
 use std::net::Ipv4Addr;
@@ -99,6 +99,8 @@ pub struct Expired<'a> {
     /// The header and 8 bytes of payload of the fragment at offset 0, if that arrived. Only then
     /// may a time exceeded message, which quotes these bytes, be sent (RFC 792, RFC 1122 3.3.2).
     pub quote: Option<&'a [u8]>,
+    /// The quote, or a header of what all its fragments share.
+    pub beginning: &'a [u8],
 }
 
 /// Counts of datagrams that gave way, since the beginning.
@@ -117,6 +119,8 @@ pub struct Reassembly {
     pending: Pending,
     whole: Vec<u8>,
     counts: ReassemblyCounts,
+    /// What the last fragment made give way: why, how it begins, and how much of that is known.
+    evicted: Vec<(Rejection, [u8; MOST_HEADER_BYTES + QUOTED_BYTES], usize)>,
     /// The latest time passed in.
     latest_ns: u64,
 }
@@ -164,6 +168,7 @@ impl Reassembly {
             pending: Pending::new(),
             whole: Vec::new(),
             counts: ReassemblyCounts::default(),
+            evicted: Vec::new(),
             latest_ns: 0,
         }
     }
@@ -176,6 +181,12 @@ impl Reassembly {
     /// Returns the counts.
     pub fn counts(&self) -> ReassemblyCounts {
         self.counts
+    }
+
+    /// Shows the datagrams that the last fragment taken made give way: why, and how each begins, as
+    /// [`Expired::beginning`].
+    pub fn evicted(&self) -> impl Iterator<Item = (Rejection, &[u8])> {
+        self.evicted.iter().map(|(why, beginning, bytes)| (*why, &beginning[..*bytes]))
     }
 
     /// Returns the bytes of memory that pending datagrams use now. Freed memory is kept for later
@@ -204,6 +215,7 @@ impl Reassembly {
             return Reassembled::Whole(datagram.bytes());
         }
         self.latest_ns = self.latest_ns.max(now_ns);
+        self.evicted.clear();
         let fragment = Fragment::of(datagram);
         if fragment.hides_tcp() {
             return Reassembled::Dropped(Rejection::Tiny);
@@ -225,7 +237,9 @@ impl Reassembly {
             }
             if !waiting.is_poisoned {
                 let DatagramKey { source, destination, .. } = waiting.key;
-                gone(Expired { source, destination, quote: waiting.quote() });
+                let (beginning, bytes) = waiting.beginning();
+                let beginning = &beginning[..bytes];
+                gone(Expired { source, destination, quote: waiting.quote(), beginning });
             }
             self.pending.remove(id);
         }
@@ -323,14 +337,14 @@ impl Reassembly {
         let source = fragment.key.source;
         while self.pending.cost_beside(own, source) + more > self.limits.source_bytes {
             let Some(oldest) = self.pending.oldest_of(source) else { break };
-            self.counts.evicted_source += self.evict(oldest);
+            self.counts.evicted_source += self.evict(oldest, Rejection::SourceBudget);
             if own == Some(oldest) {
                 return Err(Rejection::SourceBudget);
             }
         }
         while self.pending.cost() + more > self.limits.whole_bytes {
             let Some(oldest) = self.pending.oldest() else { break };
-            self.counts.evicted_whole += self.evict(oldest);
+            self.counts.evicted_whole += self.evict(oldest, Rejection::WholeBudget);
             if own == Some(oldest) {
                 return Err(Rejection::WholeBudget);
             }
@@ -339,10 +353,15 @@ impl Reassembly {
     }
 
     /// Drops a datagram; returns 1 if fragments of it were held.
-    fn evict(&mut self, id: u32) -> u64 {
-        let counted = u64::from(!self.pending.get(id).is_poisoned);
+    fn evict(&mut self, id: u32, why: Rejection) -> u64 {
+        let waiting = self.pending.get(id);
+        let is_counted = !waiting.is_poisoned;
+        if is_counted {
+            let (beginning, bytes) = waiting.beginning();
+            self.evicted.push((why, beginning, bytes));
+        }
         self.pending.remove(id);
-        counted
+        u64::from(is_counted)
     }
 
     fn is_complete(&self, id: u32) -> bool {

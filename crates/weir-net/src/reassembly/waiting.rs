@@ -2,7 +2,7 @@
 
 use super::chunks::{Chunks, Store};
 use crate::slab::{NONE, Slab};
-use crate::wire::ipv4::{Header, MOST_HEADER_BYTES};
+use crate::wire::ipv4::{Header, LEAST_HEADER_BYTES, MOST_HEADER_BYTES};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
@@ -62,6 +62,30 @@ pub struct PendingDatagram {
 impl PendingDatagram {
     fn cost(&self) -> usize {
         DATAGRAM_COST + self.chunks.cost()
+    }
+
+    /// Returns how it begins, and how many bytes of that are known: the quote, or a header of what all
+    /// its fragments share.
+    pub fn beginning(&self) -> ([u8; MOST_HEADER_BYTES + QUOTED_BYTES], usize) {
+        if let Some(quote) = self.quote() {
+            return (self.first, quote.len());
+        }
+        let DatagramKey { source, destination, id, protocol } = self.key;
+        let header = Header {
+            tos: 0,
+            total_bytes: LEAST_HEADER_BYTES as u16,
+            id,
+            dont_fragment: false,
+            more_fragments: true,
+            offset_bytes: 0,
+            ttl: 0,
+            protocol,
+            source,
+            destination,
+        };
+        let mut bytes = [0; MOST_HEADER_BYTES + QUOTED_BYTES];
+        let header_bytes = header.emit(&[], &mut bytes).unwrap_or_default();
+        (bytes, header_bytes)
     }
 
     /// Returns the header and quoted payload of the fragment at offset 0.

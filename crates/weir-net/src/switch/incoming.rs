@@ -88,21 +88,29 @@ impl Incoming {
         self.expire(now_ns);
         let reassembly = &mut self.reassembly;
         let taken = spans::REASSEMBLE.run(|| reassembly.take(fragment, now_ns));
-        let whole = match taken {
-            Reassembled::Waiting => return true,
-            // Reassembly itself counts the datagrams that it drops for room.
-            Reassembled::Dropped(Rejection::SourceBudget | Rejection::WholeBudget) => return false,
-            Reassembled::Dropped(why) => {
-                self.journal().drop_in(why.into(), fragment.bytes());
-                return false;
+        let (is_whole, dropped) = match taken {
+            Reassembled::Whole(whole) => {
+                self.scratch.clear();
+                self.scratch.resize(TO_STATION_BYTES, 0);
+                self.scratch.extend_from_slice(whole);
+                (true, None)
             }
-            Reassembled::Whole(whole) => whole,
+            Reassembled::Waiting => (false, None),
+            Reassembled::Dropped(why) => (false, Some(why)),
         };
-        SwitchCounts::add(&self.transmitter.journal.counts.reassembled, 1);
+        for (why, beginning) in self.reassembly.evicted() {
+            self.journal().drop_in(why.into(), beginning);
+        }
+        match dropped {
+            // Its datagram gave way, and was told.
+            None | Some(Rejection::SourceBudget | Rejection::WholeBudget) => {}
+            Some(why) => self.journal().drop_in(why.into(), fragment.bytes()),
+        }
+        if !is_whole {
+            return dropped.is_none();
+        }
+        SwitchCounts::add(&self.journal().counts.reassembled, 1);
         let mut message = std::mem::take(&mut self.scratch);
-        message.clear();
-        message.resize(TO_STATION_BYTES, 0);
-        message.extend_from_slice(whole);
         self.deliver(&mut message, Checksum::ToCheck);
         self.scratch = message;
         false
@@ -232,8 +240,7 @@ impl Incoming {
     pub fn expire(&mut self, now_ns: u64) {
         let mut late = Vec::new();
         self.reassembly.expire(now_ns, |expired| {
-            let quote = expired.quote.unwrap_or_default();
-            self.transmitter.journal.drop_in(DropReason::Expired, quote);
+            self.transmitter.journal.drop_in(DropReason::Expired, expired.beginning);
             if let Some(quoted) = expired.quote {
                 late.push(quoted.to_vec());
             }

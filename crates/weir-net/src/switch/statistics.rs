@@ -2,7 +2,6 @@
 
 use super::stations::AttachedStation;
 use super::{SwitchState, now_ns};
-use crate::drop_reason::DropReason;
 use crate::station::STATISTICS_SCHEMA;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,9 +16,6 @@ impl SwitchState {
         // Relaxed: each count is independent.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let incoming = self.lock();
-        let evicted = incoming.reassembly.counts();
-        counts.set_drops(DropReason::Evicted, evicted.evicted_whole);
-        counts.set_drops(DropReason::EvictedOfSource, evicted.evicted_source);
         let drops: Map<String, Value> =
             counts.drops().map(|(why, number)| (key(why.as_str()), json!(number))).collect();
         let stations: Vec<Value> = incoming.stations.iter().map(station).collect();
