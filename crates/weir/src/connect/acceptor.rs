@@ -367,6 +367,8 @@ pub fn hand_over(
         if until.is_none_or(|until| Instant::now() >= until) {
             return Err(what.error(ErrorKind::NoReader, path, "its reader has just gone"));
         }
+        // One that ends each connection at once is asked no more often than one that is not there.
+        std::thread::sleep(name::LOOK);
     }
 }
 
@@ -389,11 +391,52 @@ fn accept(listening: BorrowedFd) -> rustix::io::Result<ParentOnly> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::park::ready::wait_ready;
+    use rustix::event::PollFlags;
     use rustix::fd::AsFd;
+    use rustix::process::setpriority_process;
+    use rustix::thread::{CpuSet, sched_setaffinity};
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
     const LINGER: Duration = Duration::from_secs(12);
+    const WHAT: Subject = Subject { operation: "open", noun: "port" };
+
+    /// A listener accepts and closes at once. Whoever waited for it connected without a pause.
+    #[test]
+    fn one_that_ends_all_connections_is_not_asked_without_a_pause() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("ends");
+        let claim = BoundName::new(&WHAT, &path, Mode::RUSR | Mode::WUSR, 4).expect("bound");
+        let socket = claim.socket().expect("mine");
+        rustix::fs::fcntl_setfl(socket, OFlags::RDWR | OFlags::NONBLOCK).expect("set");
+        let file =
+            ParentOnly::new(tempfile::tempfile().expect("a file").into()).expect("taken over");
+        let (mut sent, until) = (0, Instant::now() + Duration::from_millis(500));
+        let ended = std::thread::scope(|scope| {
+            let asks = || {
+                // The listener goes first whenever it can, on the one CPU of both.
+                let _ = setpriority_process(Some(rustix::thread::gettid()), 19);
+                // Some send before they are ended, and so do not ask again.
+                while Instant::now() < until {
+                    sent += u32::from(hand_over(&WHAT, &path, Some(until), b"", &file).is_ok());
+                }
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+            };
+            let mut cpu = CpuSet::new();
+            cpu.set(rustix::thread::sched_getcpu());
+            sched_setaffinity(None, &cpu).expect("pinned, and those that are started here");
+            scope.spawn(asks);
+            let next = || {
+                wait_ready(socket, PollFlags::IN, None).expect("polled");
+                accept(socket).ok()
+            };
+            std::iter::from_fn(next).map(drop).count()
+        });
+        let pauses = 500 / name::LOOK.as_millis() as usize;
+        let again = ended.saturating_sub(sent as usize);
+        assert!(again <= pauses + 1, "it asked {again} times more, with room for {pauses} pauses");
+    }
 
     /// A listener sends a socket that takes long to close, keeps no copy, and hangs up.
     #[test]

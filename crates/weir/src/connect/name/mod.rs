@@ -36,7 +36,7 @@ const TRIES: u32 = 8;
 /// How lock files are opened: a link or a FIFO at the path must do no harm.
 const LOCK_FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 /// The pause between two tries, for a lock or for a reader.
-const LOOK: Duration = Duration::from_millis(5);
+pub const LOOK: Duration = Duration::from_millis(5);
 
 /// The path of a name: itself if it has a `/`, else one in [`directory`].
 pub fn resolve(what: &Subject, name: &Path) -> Result<PathBuf> {
