@@ -155,7 +155,8 @@ fn overflow(
 impl<R: std::fmt::Debug + Send + 'static> Drainable for Participant<R> {
     type Memory = ParticipantHome;
     const OBJECT: &'static str = "an elastic mpx";
-    /// A connection whose peer has not yet sent its memory rings no bell.
+    /// Ready bits and bells are hints, which a hostile peer can keep from coming: so all links are
+    /// looked at this often.
     const MOST_SLEEP: Option<Duration> = Some(LOOK_AT_ALL);
 
     fn memory(&self) -> ParticipantHome {
