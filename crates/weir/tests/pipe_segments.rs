@@ -5,7 +5,8 @@ mod common;
 use common::patterned;
 use rustix::fd::OwnedFd;
 use std::time::{Duration, Instant};
-use weir::{ErrorKind, Options, Reader, Waiting, pipe};
+use weir::tune::{Ask, ask};
+use weir::{ErrorKind, Options, Reader, Waiting, Writer, pipe};
 
 fn memory_of(reader: &Reader) -> OwnedFd {
     reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied")
@@ -69,6 +70,51 @@ fn a_long_read_gives_room_back_by_segments() {
         });
         assert_eq!(reader.read(&mut [0; 2000]).expect("read"), 1000);
     }
+}
+
+/// A segment and an atomic bound that were asked for with another capacity were forgotten, and so was the
+/// capacity if the writer was handed on before it took it up.
+#[test]
+fn all_sizes_that_were_asked_for_together_are_taken_up() {
+    for is_handed_on in [false, true] {
+        let (mut writer, reader) = pipe(&Options::new().capacity_bytes(65_536)).expect("a pipe");
+        let mut asked = Ask { capacity_bytes: Some(1 << 18), ..Ask::default() };
+        (asked.segment_bytes, asked.atomic_bytes) = (Some(2048), Some(100));
+        let sizes = ask(memory_of(&reader), asked).expect("granted");
+        assert_eq!((sizes.segment_bytes, sizes.atomic_bytes), (2048, 100));
+        if is_handed_on {
+            writer = Writer::open(writer.into_handle().expect("handed on")).expect("opened");
+        }
+        for _ in 0..600 {
+            writer.write(b"x").expect("written");
+        }
+        assert_eq!(writer.sizes(), sizes, "handed on: {is_handed_on}");
+    }
+}
+
+/// A reader went on with the segment that the pipe had when it was opened. It did not wake a writer for a
+/// shorter one, which found the room after up to 20 ms.
+#[test]
+fn a_reader_wakes_its_writer_for_the_segment_that_this_has_set() {
+    let options = Options::new().capacity_bytes(65_536).waiting(Waiting::Sleep);
+    let (mut writer, mut reader) = pipe(&options).expect("a pipe");
+    let memory = memory_of(&reader);
+    writer.set_sizes(256, 100).expect("set");
+    assert_eq!(writer.try_write(&[5; 65_536]).expect("written"), 65_536);
+    let mut is_woken = false;
+    // Now and then it is just looking by itself.
+    for _ in 0..10 {
+        std::thread::scope(|scope| {
+            let blocked = scope.spawn(|| writer.write(&[6; 256]).expect("written"));
+            common::until("the writer waits", || {
+                weir::stat::read(&memory).expect("read").writer.waits
+            });
+            assert_eq!(reader.read(&mut [0; 256]).expect("read"), 256);
+            is_woken |= reader.account().expect("here").wakes_given > 0;
+            assert_eq!(blocked.join().expect("no panic"), 256);
+        });
+    }
+    assert!(is_woken);
 }
 
 /// Lines of a pipe's memory that a reader left as they were written, and those that it stored to.

@@ -152,7 +152,10 @@ impl End {
     /// Publishes what the other end and `weir stat` look for in a memory.
     fn introduce(&mut self) {
         self.dirtying.enter(self.map.extent().ring_bytes, self.spinner.shares_cpu());
-        self.take_up_tuning();
+        if self.take_up_tuning().is_some() {
+            // A call of the writer moves there.
+            self.tuning.forget_seen();
+        }
         if self.role == Role::Writer {
             self.tuning.say_wishes(self.map.header());
         }
@@ -219,14 +222,15 @@ impl End {
     }
 
     /// Tells the other end on which CPU this one runs, and adopts what was asked for. Returns
-    /// another capacity, if one was asked for that the writer may adopt. Called now and then.
-    pub fn look_around(&mut self) -> Option<u64> {
+    /// sizes of another capacity, if they were asked for and the writer may adopt them. Called now
+    /// and then.
+    pub fn look_around(&mut self) -> Option<PipeShape> {
         self.say_cpu();
         self.fences.be_reached(self.role.other().sleep(self.map.header()));
         self.take_up_tuning()
     }
 
-    fn take_up_tuning(&mut self) -> Option<u64> {
+    fn take_up_tuning(&mut self) -> Option<PipeShape> {
         self.tuning.take_up(self.map.header(), &mut self.shape)
     }
 

@@ -1,5 +1,6 @@
 //! Sizes that another process asks for, and which of them an end adopts.
 
+use super::End;
 use crate::memory;
 use crate::pipe::options::Resolved;
 use weir_policy::pipe::{CapacityWishes, PipeShape};
@@ -37,9 +38,9 @@ impl Tuning {
         header.tuning.most_bytes.store(self.wishes.most_bytes(), Ordering::Relaxed);
     }
 
-    /// Adopts the segment and the atomic bound that were asked for. Returns another capacity, if
-    /// one was asked for that the writer may adopt.
-    pub fn take_up(&mut self, header: &PipeHeader, shape: &mut PipeShape) -> Option<u64> {
+    /// Adopts the segment and the atomic bound that were asked for. Returns them with another
+    /// capacity instead, if one was asked for that the writer may adopt.
+    pub fn take_up(&mut self, header: &PipeHeader, shape: &mut PipeShape) -> Option<PipeShape> {
         let tuning = &header.tuning;
         // Acquire: pairs with the Release in `tune::ask`.
         let change = tuning.change.load(Ordering::Acquire);
@@ -56,9 +57,20 @@ impl Tuning {
             PipeShape::new(memory::page_bytes(), capacity, Some(segment), Some(atomic)).ok()?;
         if asked.capacity_bytes() != shape.capacity_bytes() {
             let granted = asked.capacity_bytes() <= self.wishes.most_bytes();
-            return granted.then_some(asked.capacity_bytes());
+            return granted.then_some(asked);
         }
         *shape = asked;
         None
+    }
+}
+
+impl End {
+    /// Adopts what was asked for, or set by a writer, if that waits: a reader goes by it.
+    #[inline]
+    pub fn heed_writer(&mut self) {
+        // Acquire: pairs with the Release in `sleep::announce`: what it has set before is seen.
+        if self.header().writer_sleep.word.load(Ordering::Acquire) != 0 {
+            let _ = self.take_up_tuning();
+        }
     }
 }

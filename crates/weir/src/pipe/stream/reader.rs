@@ -93,6 +93,7 @@ impl Endpoint<StreamReader> {
         if buffer.is_empty() || !self.come(until)? {
             return Ok(0);
         }
+        self.end.heed_writer();
         let Endpoint { end, ring } = self;
         let map = &*end.map;
         let wanted = buffer.len() as u64;

@@ -165,9 +165,9 @@ impl Endpoint<StreamWriter> {
 
     /// Adopts what was asked for from outside.
     fn look_around(&mut self) {
-        let Some(capacity) = self.end.look_around() else { return };
-        match self.resize(capacity) {
-            Ok(()) => self.end.grant(capacity),
+        let Some(shape) = self.end.look_around() else { return };
+        match self.move_to(shape) {
+            Ok(()) => self.end.grant(shape.capacity_bytes()),
             // A capacity that cannot be set now is dropped. Who asks next hears of the present one.
             Err(_) => say_shape(self.end.header(), self.end.shape),
         }
@@ -180,11 +180,15 @@ impl Endpoint<StreamWriter> {
     /// [`ErrorKind::Invalid`]: the capacity is out of range, or less than the bytes in the pipe.
     /// [`ErrorKind::WouldBlock`]: the reader has not yet moved after the last change.
     pub fn resize(&mut self, capacity_bytes: u64) -> Result<()> {
-        let (end, ring) = self.parts()?;
-        let shape = end.shape;
+        let shape = self.parts()?.0.shape;
         let now = (Some(shape.segment_bytes()), Some(shape.atomic_bytes()));
         let shape = PipeShape::fitted(memory::page_bytes(), capacity_bytes, (None, None), now);
-        let shape = shape.map_err(out_of_range)?;
+        self.move_to(shape.map_err(out_of_range)?)
+    }
+
+    /// Moves to a new memory of these sizes.
+    fn move_to(&mut self, shape: PipeShape) -> Result<()> {
+        let (end, ring) = self.parts()?;
         let old = end.map.clone();
         let fail = |c| corrupt(Role::Writer, c);
         ring.room(&*old, u64::MAX).map_err(fail)?;
