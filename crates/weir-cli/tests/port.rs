@@ -202,6 +202,21 @@ fn a_full_disk_is_said() {
     assert!(place.is_empty());
 }
 
+/// What came was printed nowhere, and what should have been sent was nothing, with status 0.
+#[test]
+fn closed_standard_descriptors_are_said() {
+    let place = Place::new();
+    let closed = place.bash("$WEIR port read log --until-idle 1ms >&-");
+    refused(&closed, 1, "cannot write to standard output: it is closed");
+    assert!(!place.path("log").exists());
+    sent(&place.bash("$WEIR port read log --until-idle 1ms --json printed >&-"));
+    let mut reader = place.read("log --until-closed=2");
+    let closed = place.bash("$WEIR port write --wait 60s log <&-");
+    refused(&closed, 1, "cannot read standard input: it is closed");
+    sent(&place.bash("$WEIR port write log --message all <&-"));
+    assert_eq!(reader.printed(), b"all\n");
+}
+
 #[test]
 fn writers_end_with_their_reader_and_do_not_read_on() {
     let place = Place::new();

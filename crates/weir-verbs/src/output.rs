@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weir_cli_sys::closed_standard_descriptors;
 use weir_policy::text::{printable, printable_lines};
 
 /// Writes text for people to standard output. If the reader has left, that is not an error.
@@ -68,7 +69,12 @@ impl Output {
     /// Opens the output for records, which are printed in one form only: the file of `--json`, or
     /// else standard output.
     pub fn of_records(option: &JsonOption) -> Result<Output, Fault> {
-        Output::open(option)?.map_or_else(Output::stdout, Ok)
+        let output = Output::open(option)?.map_or_else(Output::stdout, Ok)?;
+        // Records are all that such a verb is for, and they would go nowhere.
+        if output.path.is_none() && closed_standard_descriptors()[1] {
+            return Err(output.unwritable("it is closed"));
+        }
+        Ok(output)
     }
 
     /// Writes all bytes. False if the reader has left.

@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use weir::{ErrorKind, PortWriter, PortWriterOptions};
+use weir_cli_sys::closed_standard_descriptors;
 
 /// Most bytes that are read at once.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -44,6 +45,9 @@ fn no_reader(error: weir::Error, options: &PortWriteOptions) -> Fault {
 }
 
 fn send_input(writer: &mut PortWriter, options: &PortWriteOptions) -> Result<(), Fault> {
+    if closed_standard_descriptors()[0] {
+        return Err(Fault::unreadable(None, "it is closed"));
+    }
     let input: OwnedFd = io::stdin().as_fd().try_clone_to_owned().map_err(unreadable)?;
     let mut input = BufReader::with_capacity(BLOCK_BYTES, File::from(input));
     let mut message = Vec::new();
