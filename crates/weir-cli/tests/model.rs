@@ -116,6 +116,10 @@ fn what_if_takes_a_report_of_run() {
         .expect("weir");
     let first = said(&["whatif", &path, "--faster", "2=4x"]);
     assert_eq!(String::from_utf8_lossy(&again.stdout), first);
+    // The output may replace the report. It was emptied before it was read.
+    assert_eq!(said(&["whatif", &path, "--faster", "2=4x", "--json", &path]), first);
+    let replaced = std::fs::read(&path).expect("there");
+    assert_eq!(schema::check_text("weir.model.whatif/1", &replaced), found);
 }
 
 #[test]

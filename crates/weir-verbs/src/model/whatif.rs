@@ -119,8 +119,9 @@ pub(super) fn whatif(options: &ModelOptions) -> Result<ExitCode, Fault> {
     }
     let machine =
         Machine::named(options.machine.as_deref().unwrap_or("present")).map_err(failed)?;
-    let mut outlet = Outlet::open(&options.json)?;
+    // Read before the output is opened, which may be the same file.
     let text = read(path)?;
+    let mut outlet = Outlet::open(&options.json)?;
     let found = forecast(&text, &machine, &changes)
         .map_err(|why| failed(format!("cannot predict from '{}': {why}", path.display())))?;
     let body = || document(&machine.name, &changes, &found);
