@@ -3,7 +3,9 @@
 mod common;
 
 use common::port::{Place, refused, sent};
+use common::until;
 use rustix::process::Signal;
+use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;
 
 /// The output rests until all writers are gone, and nobody waits for it.
@@ -24,6 +26,28 @@ fn writers_do_not_wait_for_an_elastic_reader() {
     }
     assert_eq!(printed.lines().count(), 400_000);
     assert!(place.is_empty());
+}
+
+/// It was said again each time that a part of the file had become free.
+#[test]
+fn a_full_file_is_said_once() {
+    let place = Place::new();
+    let script = "ulimit -f 4000; exec $WEIR port read log --elastic --memory 1M --spill . \
+                  --until-closed";
+    let mut reader = place.start(place.bash_command(script));
+    let mut writer =
+        place.bash_command("seq 1000000 | $WEIR port write --wait 60s log").spawn().expect("bash");
+    let (mut sent, mut looks) = (Value::Null, 0);
+    until("memory and file are full, and the writer waits", || {
+        let now = place.first_writer("log");
+        let rests = now["waiting"] == true && now["bytes_out"] == sent;
+        (sent, looks) = (now["bytes_out"].clone(), if rests { looks + 1 } else { 0 });
+        looks == 5
+    });
+    let (status, printed, said) = reader.end();
+    assert!(writer.wait().expect("ends").success() && status.success(), "{said}");
+    assert_eq!(printed.split(|byte| *byte == b'\n').count(), 1_000_001);
+    assert_eq!(said.matches("cannot spill to").count(), 1, "{said}");
 }
 
 #[test]

@@ -53,14 +53,15 @@ impl ReadingPort {
         }
     }
 
-    /// Tells the user once each time that the file cannot be written.
+    /// Tells the user once that the file cannot be written. On a device that is full, that ends with
+    /// each block that is read, and begins again.
     pub fn tell_of_trouble(&mut self) {
         let ReadingPort::Elastic { pool, told, .. } = self else { return };
         let trouble = pool.trouble();
         if let Some(why) = trouble.as_ref().filter(|_| !*told) {
             tell(&format!("{why}; writers wait once memory is full"));
         }
-        *told = trouble.is_some();
+        *told |= trouble.is_some();
     }
 
     /// Bytes that wait in backlogs to be received.
