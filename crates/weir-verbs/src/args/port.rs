@@ -188,8 +188,9 @@ Examples:
   find . -print0 | weir port write --null paths   for messages that may hold newlines
 
 Once the reader has left, sending fails and the command ends with status 1; the rest of standard
-input is not read. Status 0 means that every message was sent, and a reader that lives receives it.
-The reader's own exit status says whether it could print it.";
+input is not read. Status 0 means that every message was sent, and a reader that lives receives it,
+unless it had as many writers as it takes and was too busy to say so. The reader's own exit status
+says whether it could print it.";
 
 const STAT_NOTE: &str = "\
 The reader and the writers count for themselves. Sent and received count pieces: a message longer
