@@ -5,6 +5,7 @@ mod common;
 
 use common::net::{Answers, Bed, HOST, KERNEL};
 use common::until;
+use rustix::process::Signal;
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
@@ -259,4 +260,25 @@ fn a_command_runs_beside_a_switch_in_a_namespace_of_its_own() {
     let output = command.args(["--netns", &odd, "--", "true"]).output().expect("weir starts");
     let said = common::net::both(&output);
     assert!(said.contains(&format!("enter it with: ip netns exec '{odd}' COMMAND")), "{said}");
+}
+
+/// It was told again every 5 ms while it cleaned up, and died of that.
+#[test]
+fn a_command_is_told_once_that_the_switch_ends() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let script = "
+from signal import SIG_BLOCK, SIGTERM, pthread_sigmask, sigtimedwait, sigwait
+pthread_sigmask(SIG_BLOCK, {SIGTERM})
+print('begun', flush=True)
+sigwait({SIGTERM})
+told = 1
+while told < 3 and sigtimedwait({SIGTERM}, 0.5):
+    told += 1
+raise SystemExit(told)
+";
+    std::fs::write(bed.directory.path().join("told.py"), script).expect("written");
+    let mut switch = bed.switch("--inline -- python3 told.py");
+    switch.said("begun");
+    switch.kill(Signal::TERM);
+    assert_eq!(switch.ended().code(), Some(1));
 }

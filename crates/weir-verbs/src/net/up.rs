@@ -173,13 +173,15 @@ impl Commanded {
         // Release: pairs with the Acquire load in `start`, before the command is spawned. The
         // switch loads it too, and needs no order.
         self.stop.store(true, Ordering::Release);
+        let mut is_told = false;
         while self.waiting.as_ref().is_some_and(|waiting| !waiting.is_finished()) {
             // Acquire, twice: each pairs with a Release store of the thread that started it, in
-            // `start`.
-            if let Some(pid) = Pid::from_raw(self.pid.load(Ordering::Acquire))
+            // `start`. A command that cleans up is not to be interrupted in that: it is told once.
+            if !is_told
+                && let Some(pid) = Pid::from_raw(self.pid.load(Ordering::Acquire))
                 && !self.over.load(Ordering::Acquire)
             {
-                let _ = kill_process(pid, Signal::TERM);
+                is_told = kill_process(pid, Signal::TERM).is_ok();
             }
             std::thread::sleep(LOOK);
         }
