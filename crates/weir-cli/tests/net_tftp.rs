@@ -386,6 +386,12 @@ fn an_output_that_nobody_reads_or_that_is_full_ends_a_fetch() {
     let full = fetched(full.into());
     let why = "weir: cannot write to standard output: No space left on device (os error 28)\n";
     assert_eq!((full.status.code(), both(&full).as_str()), (Some(1), why));
+    // What went nowhere was said to have arrived.
+    let mut shell = bed.command("sh");
+    let line = "net tftp get --socket --port 6969 127.0.0.1 file.bin - >&-";
+    let closed = shell.args(["-c", &format!("exec {WEIR} {line}")]).output().expect("it starts");
+    let why = "weir: cannot write to standard output: it is closed\n";
+    assert_eq!((closed.status.code(), both(&closed).as_str()), (Some(1), why));
     server.end();
 }
 

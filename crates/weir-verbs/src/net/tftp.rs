@@ -17,6 +17,7 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weir_cli_sys::closed_standard_descriptors;
 use weir_net::jail::{self, PartFile};
 use weir_net::log::Log;
 use weir_net::tftp::client::{Client, Progress};
@@ -143,6 +144,9 @@ fn get(
     let stop = stop_flag()?;
     let local = local_of(options)?;
     let (to, path) = if local.as_os_str() == "-" {
+        if closed_standard_descriptors()[1] {
+            return Err(Fault::unwritable(None, "it is closed"));
+        }
         let own = io::stdout().as_fd().try_clone_to_owned();
         (Fetched::Output(own.map_err(|error| Fault::unwritable(None, error))?.into()), None)
     } else {
