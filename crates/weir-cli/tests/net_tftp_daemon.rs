@@ -205,6 +205,23 @@ fn a_full_disk_ends_an_upload_and_leaves_nothing() {
     server.end();
 }
 
+/// It died of SIGXFSZ, and all of its transfers with it.
+#[test]
+fn a_limit_of_file_sizes_ends_an_upload_and_not_the_server() {
+    let Some(bed) = Bed::new(&["bash"]) else { return };
+    let directory = served(&bed, 10);
+    write(&bed.directory.path().join("big"), &contents(900_000));
+    let mut command = bed.command("bash");
+    let serve = format!("exec {WEIR} net tftpd served --socket --port 6969 --write");
+    command.args(["-c", &format!("ulimit -f 100; {serve}")]);
+    let mut server = common::net::Process::start(command);
+    server.said("tftpd serves");
+    let put = bed.run_net("tftp put --socket --port 6969 localhost big new");
+    assert!(both(&put).contains("no room for the file (error 3)"), "{}", both(&put));
+    until("nothing is left", || fs::read_dir(&directory).expect("read").count() == 1);
+    server.end();
+}
+
 #[test]
 fn the_log_and_the_rows_say_who_holds_a_transfer_up() {
     let Some(bed) = Bed::new(&[]) else { return };

@@ -72,10 +72,11 @@ pub fn stop_pipe() -> Result<OwnedFd, Fault> {
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) an error, which would else kill weir.
 ///
-/// It is called right before the write, when all programs have been started: exec would reset a
-/// handled signal to its default action, where the program is to inherit that it is ignored.
+/// Where the signal is ignored it is one already, and programs that are started later inherit that.
 pub fn survive_size_limit() {
-    let _ = flag::register(SIGXFSZ, Arc::default());
+    if !is_ignored(SIGXFSZ) {
+        let _ = flag::register(SIGXFSZ, Arc::default());
+    }
 }
 
 /// A set of signals.

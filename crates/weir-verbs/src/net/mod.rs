@@ -34,6 +34,8 @@ use weir::Listener;
 use weir_net::{Error, ErrorKind};
 
 pub fn net(command: &NetCommand) -> Result<ExitCode, Fault> {
+    // A limit of file sizes ends a transfer, not the daemon.
+    signals::survive_size_limit();
     match &command.verb {
         NetVerb::Up(options) => up::up(options),
         NetVerb::Icmpd(options) => icmpd::icmpd(options),
