@@ -16,8 +16,9 @@ use weir::{Listener, Options, RecordDuplex};
 pub const MOST_LOCAL: usize = 16;
 /// How often a daemon checks whether it is to end.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
-/// How long a program may take for its request, and a daemon for its next word.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a program may take for its request, and a daemon for its next word. In unit tests so long
+/// that whoever waits for it is seen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 3600 } else { 5 });
 /// Longest request.
 pub(crate) const MOST_REQUEST_BYTES: usize = 16 << 10;
 
@@ -71,7 +72,13 @@ impl LocalChannel {
         match self.channel.reader.receive_timeout(&mut self.reply, time) {
             Ok(Some(bytes)) => Ok(&self.reply[..bytes]),
             Ok(None) => Err(self.ended()),
-            Err(error) => Err(self.fault(ErrorKind::TimedOut, error.to_string())),
+            Err(error) => {
+                let why = match error.kind() {
+                    weir::ErrorKind::TimedOut => format!("{} does not answer", self.who),
+                    _ => error.to_string(),
+                };
+                Err(self.fault(ErrorKind::TimedOut, why))
+            }
         }
     }
 
@@ -159,6 +166,20 @@ pub(crate) fn request(
     Some((channel, terms, request))
 }
 
+/// Sends a record to a program that may take its time. Returns whether it was sent. A daemon that is
+/// to end waits for nobody.
+pub(crate) fn tell(channel: &mut RecordDuplex, record: &[u8], stop: &AtomicBool) -> bool {
+    let until = Instant::now() + PATIENCE;
+    // Relaxed: it only signals the end.
+    let waits = || !stop.load(Ordering::Relaxed) && Instant::now() < until;
+    loop {
+        match channel.writer.send_timeout(record, LOOK) {
+            Err(error) if error.kind() == weir::ErrorKind::TimedOut && waits() => {}
+            sent => return sent.is_ok(),
+        }
+    }
+}
+
 pub(crate) fn refuse(mut channel: RecordDuplex, why: &str) {
     let reply = json!({ "refused": why }).to_string();
     // A program that is gone misses it.
@@ -179,19 +200,34 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("daemon");
         let listener = Listener::bind(&path).expect("it listens");
-        let (stop, is_served) = (AtomicBool::new(false), AtomicBool::new(false));
-        let serve = |channel| {
-            // Relaxed: the daemon below only waits for it.
-            is_served.store(true, Ordering::Relaxed);
-            assert!(request(channel, &stop).is_none(), "nothing was asked");
-        };
-        let ended = run_and_serve(Some(&listener), &stop, &serve, || {
-            let silent = RecordDuplex::connect(&path, &Options::new()).expect("connected");
-            while !is_served.load(Ordering::Relaxed) {
-                std::thread::yield_now();
-            }
-            (silent, Instant::now())
+        let (ended, has_ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let (stop, is_served) = (AtomicBool::new(false), AtomicBool::new(false));
+            let serve = |channel| {
+                // Relaxed: the daemon below only waits for it.
+                is_served.store(true, Ordering::Relaxed);
+                assert!(request(channel, &stop).is_none(), "nothing was asked");
+            };
+            let silent = run_and_serve(Some(&listener), &stop, &serve, || {
+                let silent = RecordDuplex::connect(&path, &Options::new()).expect("connected");
+                while !is_served.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                silent
+            });
+            drop((silent, ended.send(())));
         });
-        assert!(ended.1.elapsed() < PATIENCE, "{:?}", ended.1.elapsed());
+        has_ended.recv_timeout(Duration::from_secs(60)).expect("it waits for no request");
+    }
+
+    /// It said that the pipe stayed empty.
+    #[test]
+    fn a_daemon_that_says_nothing_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("daemon");
+        let _silent = Listener::bind(&path).expect("it listens");
+        let mut channel = LocalChannel::connect(&path, "tftpd", 4096).expect("connected");
+        let error = channel.next_bytes(LOOK).expect_err("nothing came");
+        assert!(error.to_string().ends_with("tftpd does not answer"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use super::packet::Mode;
 use crate::error::{ErrorKind, Result};
 use crate::jail;
 use crate::local::{
-    LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, refuse_nonsense, request, run_and_serve,
+    LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, refuse_nonsense, request, run_and_serve, tell,
 };
 use crate::log::Log;
 use serde_json::{Value, json};
@@ -176,7 +176,7 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> TransferService<'_,
     fn list(&self, mut channel: RecordDuplex) {
         let rows = self.board.transfers().into_iter().map(|row| json!(row));
         for row in rows.chain([json!({ "end": true })]) {
-            if channel.writer.send_timeout(row.to_string().as_bytes(), PATIENCE).is_err() {
+            if !tell(&mut channel, row.to_string().as_bytes(), self.stop) {
                 return;
             }
         }
@@ -216,7 +216,7 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> TransferService<'_,
         told.board.end(told.number, told.report.clone());
         let report = json!(told.report).to_string();
         // A program that is gone or stuck misses it.
-        let _ = told.channel.writer.send_timeout(report.as_bytes(), PATIENCE);
+        tell(&mut told.channel, report.as_bytes(), self.stop);
     }
 
     fn client(&self, request: &LocalRequest<'_>, told: &mut Told) -> Result<Progress> {
@@ -277,5 +277,40 @@ impl Told {
             // It reads slowly: it gets the next one.
             Err(error) => error.kind() == weir::ErrorKind::WouldBlock,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    /// A program that asked for the list and did not read it kept a daemon that was to end for five
+    /// seconds.
+    #[test]
+    fn a_list_that_nobody_reads_keeps_no_daemon_from_its_end() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("tftpd");
+        let listener = Listener::bind(&path).expect("it listens");
+        let board = TransferBoard::default();
+        let peer = "10.9.0.1:69".parse().expect("an address");
+        for number in 0..1000 {
+            let name = format!("{number:0200}");
+            board.show(number, TransferReport::refused(peer, name, false, String::new()));
+        }
+        let (ended, has_ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let stop = AtomicBool::new(false);
+            let none = |_| Err(Error::new(ErrorKind::Invalid, "open", "a port", "there is none"));
+            let service = TransferService { board, log: None, stop: &stop, make: none };
+            let asking = service.run_beside(Some(&listener), || {
+                let mut asking = LocalDaemon::connect(&path).expect("connected");
+                asking.0.send(br#"{"lists":true}"#).expect("asked");
+                asking.0.next(PATIENCE).expect("the first row");
+                asking
+            });
+            drop((asking, ended.send(())));
+        });
+        has_ended.recv_timeout(Duration::from_secs(60)).expect("it waits for no reader");
     }
 }
