@@ -192,6 +192,10 @@ pub fn new_file(path: &Path) -> Result<PartFile> {
     let object = || format!("'{}'", path.display());
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let name = path.file_name().unwrap_or_default().as_bytes();
+    // The path would lose the slash, and a directory be made a file.
+    if path.as_os_str().as_bytes().ends_with(b"/") || path.is_dir() {
+        return Err(Error::new(ErrorKind::Denied, "write", object(), "it is a directory"));
+    }
     let jail = Jail::open_to("write to", parent.unwrap_or(Path::new(".")))?;
     jail.create(name, true, u64::MAX).map_err(|refusal| {
         let kind = if refusal == Refusal::Access { ErrorKind::Denied } else { ErrorKind::Os };
@@ -279,6 +283,21 @@ impl Drop for PartFile {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
             let _ = rustix::fs::unlinkat(&self.directory, part.as_slice(), AtFlags::empty());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file was made in place of a directory that was missing.
+    #[test]
+    fn a_directory_is_no_new_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for path in [directory.path().join("missing/"), directory.path().to_owned()] {
+            let refused = new_file(&path).expect_err("refused").to_string();
+            assert!(refused.ends_with("it is a directory"), "{refused}");
         }
     }
 }
