@@ -6,7 +6,7 @@ use super::layout::{word, words_of};
 use super::{Kinds, MOST_SNAP_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -95,7 +95,8 @@ fn open_new(path: &Path) -> Result<(File, PathBuf)> {
 /// header.
 fn fill(file: &File, shape: &LogShape) -> rustix::io::Result<()> {
     let bytes = shape.file_bytes();
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+    let reserve = || rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes);
+    match retry_on_intr(reserve) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, bytes)?,
         done => done?,
     }
