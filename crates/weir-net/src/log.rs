@@ -185,13 +185,6 @@ impl Log {
         changed.unwrap_or_else(|now| now)
     }
 
-    /// Limits a dump to this many bytes of a packet from now on (65,535 by default), and always to
-    /// what fits a quarter of the ring.
-    pub fn set_snap_bytes(&self, bytes: u16) {
-        // Relaxed: as `masks`.
-        self.0.words.word(word::SNAP_BYTES).store(u64::from(bytes), Ordering::Relaxed);
-    }
-
     /// Logs a packet that was received or sent.
     #[inline]
     pub fn transaction(&self, transaction: &Transaction) {
@@ -297,10 +290,7 @@ impl Log {
     fn put_dump(&self, direction: Direction, bytes: &[u8], kind: Kinds, masks: Masks) {
         let inner = &*self.0;
         let fits = FIRST_DUMP_BYTES + (inner.shape.most_units() - 1) * PAYLOAD_BYTES;
-        // Relaxed: as `masks`. The file may hold any value.
-        let snap = inner.words.word(word::SNAP_BYTES).load(Ordering::Relaxed);
-        let most = MOST_SNAP_BYTES.min(fits).min(usize::try_from(snap).unwrap_or(usize::MAX));
-        let kept = &bytes[..bytes.len().min(most)];
+        let kept = &bytes[..bytes.len().min(MOST_SNAP_BYTES).min(fits)];
         let length_bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let first = pack_dump(direction, length_bytes, kept).at(inner.clock.now_ns());
         let units = dump_units(kept.len()) as u64;

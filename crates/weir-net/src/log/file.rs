@@ -1,9 +1,9 @@
 //! Creating and opening a log's file.
 
+use super::Kinds;
 use super::clock::real_ns;
 use super::layout::{HEADER_BYTES, LEAST_UNITS, LogShape, MAGIC, MOST_UNITS, UNIT_BYTES, VERSION};
 use super::layout::{word, words_of};
-use super::{Kinds, MOST_SNAP_BYTES};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
@@ -109,7 +109,6 @@ fn fill(file: &File, shape: &LogShape) -> rustix::io::Result<()> {
     put(word::UNITS, shape.units);
     put(word::CREATED_NS, shape.created_ns);
     put(word::MASKS, u64::from(Kinds::USUAL.bits()));
-    put(word::SNAP_BYTES, MOST_SNAP_BYTES as u64);
     file.write_all_at(&header, 0).map_err(errno)?;
     // After a power failure there is a complete log or none.
     file.sync_all().map_err(errno)

@@ -45,8 +45,6 @@ pub mod word {
     pub const CREATED_NS: usize = 3;
     /// Kinds that are logged; in the upper half, those that wait for the disk.
     pub const MASKS: usize = 8;
-    /// Most bytes of a packet that a dump keeps.
-    pub const SNAP_BYTES: usize = 9;
     /// Events whose msync failed.
     pub const UNSYNCED: usize = 16;
     /// The position of the next unit.
