@@ -209,6 +209,10 @@ pub fn parallel_form(label: &str) -> Option<Parallel> {
     Some(match program {
         "gzip" | "zcat" | "gunzip" | "xz" | "xzcat" | "unxz" | "zstd" if only_reads => return None,
         "gzip" if !decompress => Parallel::Pigz,
+        // What is not packed, and directories, are nothing to it.
+        "gzip" | "zcat" | "gunzip" if short('f') || short('r') || names_several(&arguments) => {
+            return None;
+        }
         "gzip" | "zcat" | "gunzip" => Parallel::Rapidgzip,
         "bzip2" | "bzcat" | "bunzip2" => Parallel::Lbzip2,
         "xz" if threads => return None,
@@ -225,15 +229,33 @@ pub fn makes_a_file(label: &str) -> bool {
     if program.ends_with("cat") || has_short(&words, 'c') || words.contains(&"--stdout") {
         return false;
     }
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
-        match word.ends_with(['<', '>']) {
-            true => drop(words.next()),
-            false if !word.starts_with('-') && !word.contains(['<', '>']) => return true,
-            false => {}
+    operands(&words).next().is_some()
+}
+
+/// Whether arguments may name more than one file, or standard input by `-`. rapidgzip unpacks one
+/// file and says nothing of the others.
+fn names_several(arguments: &[&str]) -> bool {
+    // A variable in quotes is one word.
+    let open = |word: &str| match word.starts_with('"') {
+        true => word.contains('@'),
+        false => word.contains(['*', '?', '[', '{', '$', '`']),
+    };
+    operands(arguments).count() > 1 || operands(arguments).any(open) || arguments.contains(&"-")
+}
+
+/// Returns the arguments that are neither options nor redirections.
+fn operands<'a>(arguments: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let mut words = arguments.iter().copied();
+    core::iter::from_fn(move || {
+        loop {
+            let word = words.next()?;
+            match word.ends_with(['<', '>']) {
+                true => drop(words.next()),
+                false if !word.starts_with('-') && !word.contains(['<', '>']) => return Some(word),
+                false => {}
+            }
         }
-    }
-    false
+    })
 }
 
 #[cfg(test)]
@@ -249,6 +271,22 @@ mod tests {
         assert_eq!(parallel_form("zstd -T0 -19"), None);
         assert_eq!(parallel_form("zstd -19"), Some(Parallel::Zstd));
         assert_eq!(parallel_form(""), None);
+        // rapidgzip unpacks one file and says nothing of the others. `-` is a file's name to it,
+        // and what is not packed an error.
+        for label in [
+            "zcat a.gz b.gz",
+            "gzip -dc a.gz 2>log b.gz",
+            "gzip -dc log.*.gz",
+            "gunzip -c $files",
+            "gzip -dc -",
+            "zcat -f a",
+            "gunzip -r d",
+        ] {
+            assert_eq!(parallel_form(label), None, "{label}");
+        }
+        for label in ["zcat a.gz 2> log", "gzip -dc < a.gz", "gunzip", "gzip -dc \"$f\""] {
+            assert_eq!(parallel_form(label), Some(Parallel::Rapidgzip), "{label}");
+        }
         // To test or to list takes one CPU, whichever program does it.
         for label in ["gzip -tv a.gz", "gunzip --test a.gz", "zstd -t a.zst", "xz -l a.xz"] {
             assert_eq!(parallel_form(label), None, "{label}");
