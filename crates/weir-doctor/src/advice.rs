@@ -118,8 +118,9 @@ pub fn advise(run: &Run, verdict: &Verdict, refuted: &[Refuted]) -> Vec<Advice> 
     }
     if let Some(culprit) = &verdict.culprit {
         all.extend(stages::c_locale(run, culprit.stage));
-        all.extend(stages::parallel_compressor(run, culprit));
-        all.extend(tools::more_threads(run, culprit));
+        // Threads by its own option are one of the ways for a compressor.
+        let compressor = stages::parallel_compressor(run, culprit);
+        all.extend(compressor.or_else(|| tools::more_threads(run, culprit)));
     }
     all.extend(tools::uncompressed_stream(run));
     all.extend(tools::direct_input(run, verdict));

@@ -130,6 +130,16 @@ fn little_input_is_not_shared_out_in_blocks() {
     assert!(kinds(&small).contains(&AdviceKind::ParallelCompressor));
 }
 
+/// `xz -T0` and `xz -T2` stood beside each other.
+#[test]
+fn a_compressor_gets_one_piece_of_advice_on_threads() {
+    let mut run = pipeline(&["tar c d", "xz -1"], 1);
+    run.stages[1].pipe_in_bytes = Some(1 << 30);
+    assert_eq!(kinds(&run), vec![AdviceKind::ParallelCompressor]);
+    run.stages[1].pipe_in_bytes = Some(1 << 20);
+    assert_eq!(kinds(&run), vec![AdviceKind::MoreThreads], "blocks may be small");
+}
+
 #[test]
 fn a_large_pipe_grows_only_where_much_is_to_be_gained() {
     let mut waits = with_pipe(0.4, 0.4, 5 * MS);
