@@ -138,6 +138,25 @@ fn a_text_means_what_its_shell_makes_of_it() {
     }
 }
 
+/// zsh sends the output of `echo a > f | cat` to the file and into the pipe, and reads both in
+/// `| cat < f`. The stages were cut as bash reads them: what was to come through the pipe was lost.
+#[test]
+fn a_redirection_beside_a_pipe_is_what_zsh_makes_of_it() {
+    if !have(&["zsh"]) {
+        return;
+    }
+    for text in [
+        "echo a > /dev/null | cat",
+        "echo a | cat < /dev/null",
+        "echo a >&1 | cat",
+        "echo a | cat 2>&1 > /dev/null | wc -c",
+        "echo $ZSH_SUBSHELL | cat",
+        "echo a | tr a b",
+    ] {
+        as_shell("zsh", &[], text);
+    }
+}
+
 /// What zsh reads before each text did not hold between stages.
 #[test]
 fn options_from_the_file_that_zsh_reads_hold() {

@@ -195,12 +195,16 @@ fn is_bash(shell: &Path) -> bool {
 }
 
 /// Returns whether a shell reads a text as bash does, by whose grammar it was cut. To others `&>` may
-/// end a command, and `[[` be the name of one.
+/// end a command, and `[[` be the name of one. zsh adds a redirection to the pipe of a stage
+/// (`echo a > f | cat` writes to both), where bash lets it take the pipe's place.
 fn reads_alike(shell: &Path, text: &OsStr) -> bool {
     let has = |sign: &str| text.to_str().is_some_and(|text| text.contains(sign));
     // What follows the name of a command is a blank: `[[:digit:]]` is none.
     let tests = ["[[ ", "[[\t", "[[\n"].into_iter().any(has);
-    let alike = shell.ends_with("zsh") || !has("&>") && !tests;
+    let alike = match shell.ends_with("zsh") {
+        true => !has("<") && !has(">"),
+        false => !has("&>") && !tests,
+    };
     is_bash(shell) || alike && accepts(shell, text)
 }
 

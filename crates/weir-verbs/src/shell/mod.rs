@@ -144,7 +144,7 @@ fn can_be_cut(pipeline: &PipelineSpan) -> bool {
 /// as `$$` differ: in quotes they belong to perl and awk. The scanner looks for those, unless `eval`
 /// may remove the quotes.
 fn speaks_of_shell(text: &str) -> bool {
-    const NAMES: [&str; 8] = [
+    const NAMES: [&str; 9] = [
         "PIPESTATUS",
         "PPID",
         "BASHPID",
@@ -153,6 +153,7 @@ fn speaks_of_shell(text: &str) -> bool {
         "BASH_EXECUTION_STRING",
         "LINENO",
         "SHLVL",
+        "ZSH_SUBSHELL",
     ];
     let mut names = text.split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
     names.any(|name| NAMES.contains(&name) || (name == "eval" && scan::speaks_of_own_process(text)))
