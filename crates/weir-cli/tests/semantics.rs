@@ -198,6 +198,16 @@ fn another_shell_is_used_when_asked_for() {
     assert_ne!(shells("bash"), "none");
 }
 
+/// fish takes `--` behind its `-c` for the text.
+#[test]
+fn a_shell_with_a_grammar_of_its_own_gets_the_text() {
+    if !have(&["fish"]) {
+        return;
+    }
+    let ran = weir_run(&["--shell", "fish", "for i in a b; echo $i; end | tr a-b c-d"]);
+    assert_eq!((ran.code(), ran.stdout().as_str()), (0, "c\nd\n"), "{}", ran.stderr());
+}
+
 #[test]
 fn stages_do_not_inherit_ignored_signals_or_descriptors() {
     let ran = pipeline("grep SigIgn /proc/self/status | cat");

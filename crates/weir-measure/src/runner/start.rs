@@ -21,6 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use weir_doctor::programs::is_posix_shell;
 use weir_measure_sys::spawn::{Differences, spawn_with};
 use weir_sys::Pid;
 
@@ -210,8 +211,10 @@ fn by_shell(job: &Job, text: &OsStr) -> Command {
     let mut command = Command::new(&job.shell);
     // Argument 0 is the shell's name in its messages, as for one started by hand.
     let name = job.shell.file_name().unwrap_or(job.shell.as_os_str());
-    // Without `--`, a text that starts with a dash would be taken for options.
-    command.arg0(name).args(&job.shell_options).arg("-c").arg("--").arg(text);
+    command.arg0(name).args(&job.shell_options).arg("-c");
+    // Without `--`, a text that starts with a dash would be taken for options. To other shells,
+    // such as fish, it is the text itself.
+    command.args(name.to_str().is_some_and(is_posix_shell).then_some("--")).arg(text);
     command
 }
 
