@@ -18,13 +18,29 @@ fn several_arguments_are_a_command_and_its_arguments() {
     let path = script.to_str().expect("UTF-8");
     let ran = weir_run(&["bash", path, "-x", "a b; c"]);
     assert_eq!((ran.code(), ran.stdout().as_str()), (0, "2 -x a b; c\n"));
-    assert_eq!(ran.json["command"], format!("bash {path} -x a b; c"));
+    assert_eq!(ran.json["command"], format!("bash {path} -x 'a b; c'"));
     // Options of the same name belong to the command.
     let ran = weir_run(&["echo", "--quiet", "-o", "--", "*"]);
     assert_eq!(ran.stdout(), "--quiet -o -- *\n");
     assert!(ran.stderr().contains("weir: "), "a report: {}", ran.stderr());
     let ran = weir_run(&["printf", "b\\na\\n", "|", "sort"]);
     assert_eq!((ran.stages(), ran.stdout().as_str()), (2, "a\nb\n"));
+}
+
+/// The report said `gzip my file`, and the command that follows its advice took two files.
+#[test]
+fn words_are_shown_as_a_shell_would_read_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("a b");
+    std::fs::write(&file, "x\n").expect("written");
+    let path = file.to_str().expect("UTF-8");
+    let ran = weir_run(&["--", "cat", path, "|", "grep", "-c", "$x"]);
+    assert_eq!(ran.json["command"], format!("cat '{path}' | grep -c '$x'"));
+    assert_eq!(ran.json["stages"][1]["command"], "grep -c '$x'");
+    // A script with a blank in its name is one all the same.
+    std::fs::write(&file, "true; echo b\n").expect("written");
+    let ran = weir_run(&["--", "bash", path]);
+    assert_eq!((&ran.json["mode"], ran.stdout().as_str()), (&"script".into(), "b\n"));
 }
 
 #[test]

@@ -50,7 +50,7 @@ use std::path::PathBuf;
 pub use top::{TopOptions, TopSort};
 pub use watch::WatchOptions;
 pub use why::WhyOptions;
-pub use words::{parse, quoted};
+pub use words::{all_quoted, parse, quoted};
 
 /// Find out where the time goes between your processes, and take it back.
 #[derive(Debug, Parser)]

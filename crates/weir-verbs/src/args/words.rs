@@ -147,7 +147,8 @@ fn misspelt<'a>(verbs: &'a clap::Command, word: &str) -> Option<&'a str> {
     slips.filter(|(slips, _)| *slips <= most).min().map(|(_, name)| name)
 }
 
-fn all_quoted(words: &[OsString]) -> String {
+/// Quotes words for a shell, with blanks between them.
+pub fn all_quoted(words: &[OsString]) -> String {
     let words = words.iter().map(|word| quoted(&word.to_string_lossy()));
     words.collect::<Vec<_>>().join(" ")
 }

@@ -1,8 +1,9 @@
 //! Turns the command line into the stages of a job.
 
-use crate::args::{Asked, PIPE_BYTES, PipeSize, RunOptions};
+use crate::args::{Asked, PIPE_BYTES, PipeSize, RunOptions, all_quoted};
 use crate::fault::Fault;
 use crate::shell::{self, Direct, Plan, PlanError, StageText};
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io::Read;
@@ -68,7 +69,8 @@ fn of_words(words: &[OsString], job: Job) -> Result<Planned, Fault> {
         if words.iter().any(|word| word == "|&") {
             return Err(Fault::usage("'|&' needs a shell: give the pipeline as one text instead"));
         }
-        let label = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        // As a shell would read it: advice repeats it as a command to type.
+        let label = all_quoted(words);
         let launch = Launch::Exec { env: Vec::new(), argv: words.to_vec(), text: None };
         stages.push(StageSpec { label, launch, inserted: false });
     }
@@ -84,13 +86,17 @@ fn of_words(words: &[OsString], job: Job) -> Result<Planned, Fault> {
 fn starts_others(stages: &[StageSpec]) -> bool {
     const BUILDERS: [&str; 4] = ["make", "gmake", "ninja", "just"];
     let [stage] = stages else { return false };
-    let mut words = stage.label.split_whitespace().skip_while(|word| word.contains('='));
+    let words: Vec<Cow<'_, str>> = match &stage.launch {
+        Launch::Exec { argv, .. } => argv.iter().map(|word| word.to_string_lossy()).collect(),
+        Launch::Shell(_) => stage.label.split_whitespace().map(Cow::from).collect(),
+    };
+    let mut words = words.iter().skip_while(|word| word.contains('='));
     let Some(first) = words.next() else { return false };
     let name = first.rsplit('/').next().unwrap_or(first);
     let has_script = words.any(|word| !word.starts_with('-'));
     BUILDERS.contains(&name)
         || (is_posix_shell(name) && has_script)
-        || find_program(Path::new(first)).is_some_and(|file| is_shell_script(&file))
+        || find_program(Path::new(&**first)).is_some_and(|file| is_shell_script(&file))
 }
 
 /// Returns whether the first line of a file names a shell, directly or through `env`.
