@@ -63,6 +63,31 @@ fn advised(run: &Run, remembers: bool) -> String {
     advice(run, found.first().expect("advice"), remembers)
 }
 
+/// In a script and in what is watched, the sentence began with a colon, and `cat` copied 0 B.
+#[test]
+fn advice_on_a_script_says_what_to_do_without_a_command_to_type() {
+    let mut script =
+        run(vec![stage("cat a b.log", [400, 0, 0, 600, 0]), stage("xz -1", [900, 0, 100, 0, 0])]);
+    script.script = true;
+    script.host.idle_cpus = Some(1.0);
+    let of = |kind, stage| {
+        let found = Advice { kind, stage: Some(stage), pipe: None, gain: Gain::About(2.0) };
+        advice(&script, &found, false)
+    };
+    assert_eq!(
+        of(AdviceKind::DirectInput, 0),
+        "let 2 xz -1 read the file itself: 1 cat a b.log only copies it"
+    );
+    assert_eq!(
+        of(AdviceKind::MoreThreads, 1),
+        "give 2 xz -1 more threads: it used one CPU while of all CPUs 1 CPU had nothing to do"
+    );
+    assert!(
+        of(AdviceKind::UncompressedStream, 0).starts_with("pass records on uncompressed: 2 xz")
+    );
+    assert!(of(AdviceKind::FasterCipher, 0).starts_with("choose an AES cipher: 1 cat"));
+}
+
 #[test]
 fn who_held_a_run_up_is_named_with_the_next_limit() {
     let mut three = run(vec![

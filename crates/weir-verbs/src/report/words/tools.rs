@@ -11,30 +11,36 @@ pub(super) fn advice(run: &Run, kind: AdviceKind, position: usize, name: &str) -
     let advice = Advice { kind, stage: Some(position), pipe: None, gain: Gain::AtMost(1.0) };
     let changes = rewrite(run, &advice).unwrap_or_default();
     let typed: Vec<String> = changes.into_iter().filter_map(|(_, text)| text).collect();
-    let typed = typed.join(" | ");
+    let next = run.stages.get(position + 1).map(|next| next.label.as_str());
+    let next = stage(position + 1, next.unwrap_or_default());
+    let what = match (typed.is_empty(), kind) {
+        (false, _) => typed.join(" | "),
+        // What a script typed is not known.
+        (_, AdviceKind::MoreThreads) => format!("give {name} more threads"),
+        (_, AdviceKind::UncompressedStream) => String::from("pass records on uncompressed"),
+        (_, AdviceKind::FasterCipher) => String::from("choose an AES cipher"),
+        (_, AdviceKind::LineBuffering) => format!("let {name} write each line at once"),
+        _ => format!("let {next} read the file itself"),
+    };
+    // It was named just now.
+    let it = if what.contains(name) && typed.is_empty() { "it" } else { name };
     match kind {
         AdviceKind::MoreThreads => {
             let idle = of_cpus((run.host.idle_cpus.unwrap_or(0.0) * 10.0).round() / 10.0);
-            format!("{typed}: {name} used one CPU while of all CPUs {idle} had nothing to do")
+            format!("{what}: {it} used one CPU while of all CPUs {idle} had nothing to do")
         }
         AdviceKind::UncompressedStream => {
-            let next = run.stages.get(position + 1).map(|next| next.label.as_str());
-            let next = stage(position + 1, next.unwrap_or_default());
-            format!("{typed}: {next} at once unpacks or reads what {name} packed or formatted")
+            format!("{what}: {next} at once unpacks or reads what {name} packed or formatted")
         }
         AdviceKind::FasterCipher => {
-            format!("{typed}: {name} spends its time in its cipher, and this CPU has AES")
+            format!("{what}: {name} spends its time in its cipher, and this CPU has AES")
         }
         AdviceKind::LineBuffering => {
-            let next = run.stages.get(position + 1).map(|next| next.label.as_str());
-            let next = stage(position + 1, next.unwrap_or_default());
-            format!("{typed}: {name} keeps lines until a block is full, and {next} waits for them")
+            format!("{what}: {it} keeps lines until a block is full, and {next} waits for them")
         }
-        _ => {
-            format!(
-                "{typed}: {name} only copies {} from a file",
-                bytes(of.pipe_out_bytes.unwrap_or(0))
-            )
-        }
+        _ => match of.pipe_out_bytes {
+            Some(passed) => format!("{what}: {name} only copies {} from a file", bytes(passed)),
+            None => format!("{what}: {name} only copies it"),
+        },
     }
 }
