@@ -36,7 +36,8 @@ fn pipe(run: &Run, kind: AdviceKind, position: usize, remembers: bool) -> String
     let evidence = format!("it was full {full} and empty {empty} of the time");
     if kind == AdviceKind::LargerPipe {
         let limit = capacity(pipe.limit_bytes);
-        return format!("give pipe {between} up to {limit} (--pipe-size auto): {evidence}");
+        let option = if run.watched.is_some() { "--grow" } else { "--pipe-size auto" };
+        return format!("give pipe {between} up to {limit} ({option}): {evidence}");
     }
     let again = if remembers { "run again with --elastic, or: " } else { "" };
     format!(

@@ -4,7 +4,7 @@ use super::*;
 use weir_doctor::advice::{Advice, AdviceKind, Gain, advise};
 use weir_doctor::ending::{Ending, MemoryKills};
 use weir_doctor::facts::{FoundGroup, Host, OutsideProcess, Peer, Pipe, Program, Quota, Stage};
-use weir_doctor::facts::{Holder, Phase};
+use weir_doctor::facts::{Holder, Phase, Watched};
 use weir_doctor::partition::Times;
 use weir_doctor::verdict::judge;
 
@@ -86,6 +86,20 @@ fn advice_on_a_script_says_what_to_do_without_a_command_to_type() {
         of(AdviceKind::UncompressedStream, 0).starts_with("pass records on uncompressed: 2 xz")
     );
     assert!(of(AdviceKind::FasterCipher, 0).starts_with("choose an AES cipher: 1 cat"));
+}
+
+/// The option that it named is one of `weir run`.
+#[test]
+fn advice_on_what_is_watched_names_an_option_of_the_verb() {
+    let mut watched = run(vec![stage("a", [500; 5]), stage("b", [500; 5])]);
+    watched.pipes = vec![Pipe { from: 0, to: 1, limit_bytes: 1 << 20, ..Pipe::default() }];
+    let kind = AdviceKind::LargerPipe;
+    let larger = Advice { kind, stage: None, pipe: Some(0), gain: Gain::About(2.0) };
+    let said = advice(&watched, &larger, false);
+    assert!(said.starts_with("give pipe 1->2 up to 1 MiB (--pipe-size auto): "), "{said}");
+    watched.watched = Some(Watched::default());
+    let said = advice(&watched, &larger, false);
+    assert!(said.starts_with("give pipe 1->2 up to 1 MiB (--grow): "), "{said}");
 }
 
 #[test]
