@@ -9,8 +9,16 @@ pub(super) fn instead_of_processes<'a>(
     programs: impl Iterator<Item = &'a str>,
 ) -> String {
     match split(label) {
+        // With -n, xargs forgets -I and passes on the braces.
+        Some(("xargs", words)) if words.iter().any(|word| replaces(word)) => {
+            return String::from(
+                "many arguments for each shell (xargs -n 100 sh -c 'for i; do ...; done' sh)",
+            );
+        }
         Some(("xargs" | "parallel", _)) => {
-            return String::from("more arguments for each process (xargs -n 100)");
+            return String::from(
+                "more arguments for each process, if it takes several (xargs -n 100)",
+            );
         }
         Some(("find", _)) => return String::from("-exec with + at its end instead of \\;"),
         _ => {}
@@ -29,6 +37,11 @@ pub(super) fn instead_of_processes<'a>(
     let mut ways: Vec<&str> = known.take(2).collect();
     ways.extend(["awk for the whole loop", "or xargs -n 100 to start fewer"]);
     ways.join(", ")
+}
+
+/// Whether an option of xargs puts an argument in the place of another word.
+fn replaces(word: &str) -> bool {
+    word.starts_with("-I") || word.starts_with("--replace")
 }
 
 /// Returns what to use in place of a (de)compressor that uses one CPU, with a note on it.
@@ -58,6 +71,11 @@ pub(super) fn buffering(label: &str, kind: AdviceKind) -> &'static str {
         "grep" | "egrep" | "fgrep" if has("--line-buffered") => "leave out --line-buffered",
         "sed" if has("-u") || has("--unbuffered") => "leave out -u",
         "stdbuf" => "leave out stdbuf",
+        // These count blocks, unless they are told to count bytes.
+        "dd" if arguments.iter().any(|word| counts_blocks(word)) => {
+            "set a larger block size, and count in bytes \
+             (bs=64K iflag=fullblock,skip_bytes,count_bytes oflag=seek_bytes)"
+        }
         "dd" if kind == AdviceKind::LargerWrites => "set a larger block size (bs=64K)",
         "dd" => "set a larger block size (bs=64K iflag=fullblock)",
         "tail" | "head" | "cut" | "tr" => "change the program that feeds it or starts it",
@@ -76,6 +94,11 @@ pub(super) fn buffering(label: &str, kind: AdviceKind) -> &'static str {
     }
 }
 
+/// Whether an operand of dd is a number of blocks.
+fn counts_blocks(word: &str) -> bool {
+    ["count=", "skip=", "iseek=", "seek=", "oseek="].iter().any(|name| word.starts_with(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,6 +114,22 @@ mod tests {
         assert_eq!(program, "lbzip2");
         assert!(note.contains("not installed here"), "{note}");
         assert!(parallel("gzip", &[]).1.contains("not installed here"));
+    }
+
+    /// `xargs -n 100` forgets `-I{}` and passes on the braces, `basename` takes one name, and blocks
+    /// of another size are skipped and counted as such.
+    #[test]
+    fn what_is_advised_does_not_change_what_is_done() {
+        let of = |label| instead_of_processes(label, [].into_iter());
+        assert!(of("xargs -n1 basename").contains("if it takes several"), "{}", of("xargs -n1"));
+        for label in ["xargs -I{} cp {} d", "xargs -I {} cp {} d", "xargs --replace cp {} d"] {
+            assert!(of(label).contains("sh -c 'for i; do ...; done' sh"), "{}", of(label));
+        }
+        let dd = |label| buffering(label, AdviceKind::LargerReads);
+        assert!(dd("dd if=f bs=1").ends_with("(bs=64K iflag=fullblock)"));
+        for label in ["dd bs=1 skip=10", "dd bs=1 count=9", "dd bs=1 seek=9"] {
+            assert!(dd(label).contains("skip_bytes,count_bytes"), "{label}");
+        }
     }
 
     #[test]
