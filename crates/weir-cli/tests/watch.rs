@@ -8,6 +8,7 @@ use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
+use weir_measure::programs::find_program;
 
 fn staged(command: &mut Command) -> Killed {
     let child = command.spawn().expect("it starts");
@@ -62,6 +63,19 @@ fn the_whole_pipeline_is_found_and_its_bytes_pass_as_before() {
     assert_eq!((&pipe["writer_pid"], &pipe["reader_pid"]), (&of_writer.into(), &of_reader.into()));
     assert_eq!(seen["watched"]["is_stuck"], false);
     assert_eq!(seen["pipes"][0]["capacity_bytes"], 65_536, "left as it was");
+}
+
+/// The kernel keeps 15 bytes of a name, and no process was found by more of it.
+#[test]
+fn a_process_is_found_by_a_name_longer_than_the_kernel_keeps() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("a-name-of-more-than-15-bytes");
+    std::os::unix::fs::symlink(find_program("sleep".as_ref()).expect("sleep"), &program)
+        .expect("linked");
+    let mut sleeper = Command::new(&program);
+    let sleeper = staged(sleeper.arg("100").stdin(Stdio::null()).stdout(Stdio::null()));
+    let seen = watch(&["--comm", "a-name-of-more-than-15-bytes", "--for", "100ms"]);
+    assert_eq!(seen["watched"]["pids"], serde_json::json!([sleeper.0.id()]));
 }
 
 #[test]

@@ -22,6 +22,8 @@ use weir_sys::proc::processes;
 
 /// Where control groups are.
 const GROUPS: &str = "/sys/fs/cgroup";
+/// The kernel keeps so much of a name.
+const KEPT_BYTES: usize = 15;
 
 /// Runs the verb.
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
@@ -111,7 +113,9 @@ fn targets(options: &WatchOptions) -> Result<(Vec<Pid>, String), Fault> {
     }
     if let Some(name) = &options.comm {
         let own = std::process::id() as Pid;
-        let is = |pid: &Pid| *pid != own && json::command(*pid).as_ref() == Some(name);
+        let kept = &name.as_bytes()[..name.len().min(KEPT_BYTES)];
+        let has = |found: String| found.as_bytes() == kept;
+        let is = |pid: &Pid| *pid != own && json::command(*pid).is_some_and(has);
         let pids: Vec<Pid> = processes().into_iter().filter(is).collect();
         let none = || Fault::failed(format!("cannot watch '{name}': no process has this name"));
         return if pids.is_empty() { Err(none()) } else { Ok((pids, format!("'{name}'"))) };
