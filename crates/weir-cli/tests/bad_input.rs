@@ -221,6 +221,19 @@ fn pages_are_made_from_the_command_line_itself() {
     assert!(String::from_utf8_lossy(&typo.stderr).contains("'run'"), "a typo is met with a hint");
 }
 
+/// A process that `/proc` hides was said not to exist.
+#[test]
+fn a_process_that_proc_does_not_show_exists_all_the_same() {
+    let text =
+        "w=$(readlink /proc/$PPID/exe); for verb in why watch stat; do $w $verb 1; done 2>&1";
+    let Some(output) = with_proc("mount -t proc -o hidepid=2 proc /proc", text) else { return };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for done in ["look at", "watch", "inspect"] {
+        let wanted = format!("cannot {done} process 1: /proc does not show it");
+        assert!(said.contains(&wanted), "{done}: {said}");
+    }
+}
+
 #[test]
 fn another_namespace_s_processes_are_not_taken_for_the_stages() {
     let allowed = Command::new("unshare").args(["--pid", "--fork", "true"]).output();

@@ -1,5 +1,6 @@
 //! Errors of the command itself: a sentence on stderr and an exit status of 1 or 2.
 
+use rustix::io::Errno;
 use signal_hook::consts::SIGPIPE;
 use std::fmt::Display;
 use std::io::Write;
@@ -81,6 +82,15 @@ impl From<weir::Error> for Fault {
 impl From<weir_net::Error> for Fault {
     fn from(error: weir_net::Error) -> Fault {
         Fault::failed(error.to_string())
+    }
+}
+
+/// Says why `/proc` has no such process. That of another user, or of another namespace, may be hidden.
+pub fn missing(pid: i32) -> &'static str {
+    let asked = rustix::process::Pid::from_raw(pid).map(rustix::process::test_kill_process);
+    match asked {
+        Some(Ok(()) | Err(Errno::PERM)) => "/proc does not show it",
+        _ => "it does not exist",
     }
 }
 

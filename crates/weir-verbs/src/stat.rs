@@ -6,7 +6,7 @@ mod shared;
 pub use shared::process;
 
 use crate::args::StatOptions;
-use crate::fault::{Fault, tell};
+use crate::fault::{Fault, missing, tell};
 use crate::json;
 use crate::output::{Outlet, aligned, trimmed};
 use crate::terminal;
@@ -74,7 +74,7 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
 pub fn must_exist(pid: i32, done: &str) -> Result<(), Fault> {
     match std::path::Path::new(&format!("/proc/{pid}")).exists() {
         true => Ok(()),
-        false => Err(Fault::failed(format!("cannot {done} process {pid}: it does not exist"))),
+        false => Err(Fault::failed(format!("cannot {done} process {pid}: {}", missing(pid)))),
     }
 }
 

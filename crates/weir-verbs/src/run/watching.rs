@@ -4,7 +4,7 @@ use super::container;
 use super::judge;
 use super::pages::Pages;
 use crate::args::{SAMPLE_MS, WatchOptions};
-use crate::fault::Fault;
+use crate::fault::{Fault, missing};
 use crate::json;
 use crate::output::Output;
 use crate::report::{self, Detail, Look};
@@ -92,7 +92,7 @@ fn show(
 fn targets(options: &WatchOptions) -> Result<(Vec<Pid>, String), Fault> {
     let is_there = |pid: &Pid| identity(*pid).is_some_and(|found| found.pid == *pid);
     if let Some(gone) = options.pids.iter().find(|pid| !is_there(pid)) {
-        return Err(Fault::failed(format!("cannot watch process {gone}: it does not exist")));
+        return Err(Fault::failed(format!("cannot watch process {gone}: {}", missing(*gone))));
     }
     match options.pids.as_slice() {
         [] => {}

@@ -3,7 +3,7 @@
 mod words;
 
 use crate::args::WhyOptions;
-use crate::fault::Fault;
+use crate::fault::{Fault, missing};
 use crate::json;
 use crate::output::Outlet;
 use crate::report;
@@ -18,7 +18,7 @@ pub fn why(options: &WhyOptions) -> Result<ExitCode, Fault> {
     let pid = options.pid;
     let found = weir_measure::why::why(pid);
     let Some(found) = found else {
-        return Err(Fault::failed(format!("cannot look at process {pid}: it does not exist")));
+        return Err(Fault::failed(format!("cannot look at process {pid}: {}", missing(pid))));
     };
     outlet.say(SCHEMA, || document(&found), || words::text(&found))?;
     Ok(ExitCode::SUCCESS)
