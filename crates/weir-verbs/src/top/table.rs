@@ -61,7 +61,7 @@ impl View {
     fn compare(&self, one: &Row, other: &Row) -> Ordering {
         let rate = |row: &Row| row.rate.map_or(-1.0, |rate| rate.bytes_per_s);
         let share = |row: &Row| row.share().unwrap_or(-1.0);
-        let first = |ends: &[End]| ends.first().map_or((String::new(), 0), key);
+        let first = |ends: &[End]| shown(ends).map_or((String::new(), 0), key);
         match self.sort {
             TopSort::Kind => one.kind.cmp(other.kind),
             TopSort::Writer => first(&one.writers).cmp(&first(&other.writers)),
@@ -71,6 +71,11 @@ impl View {
             TopSort::Waits => one.waits().cmp(&other.waits()),
         }
     }
+}
+
+/// The process of one side that is shown: one that waits, or else the first.
+fn shown(ends: &[End]) -> Option<&End> {
+    ends.iter().find(|end| end.waits == Some(true)).or(ends.first())
 }
 
 fn key(end: &End) -> (String, i32) {
@@ -203,9 +208,7 @@ pub fn rate(rate: Rate) -> String {
 fn processes(ends: &[End], width: usize) -> String {
     /// With fewer columns a process has no room for both its id and its name.
     const BOTH: usize = 10;
-    let Some(first) = ends.iter().find(|end| end.waits == Some(true)).or(ends.first()) else {
-        return String::from("-");
-    };
+    let Some(first) = shown(ends) else { return String::from("-") };
     let name = match (first.pid, first.command.as_str()) {
         (0, _) => String::from("?"),
         (pid, "") => pid.to_string(),

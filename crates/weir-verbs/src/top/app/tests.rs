@@ -52,6 +52,18 @@ fn order(app: &mut App) -> Vec<i32> {
     app.shown.iter().map(|row| row.writers[0].pid).collect()
 }
 
+/// A row was sorted by a process that it does not show.
+#[test]
+fn rows_are_sorted_by_the_process_that_is_shown() {
+    let mut shared = pipe(1, ["bash", "wc"], 0.0, 0, [false, true]);
+    shared.writers.push(end(11, "zstd", true));
+    let other = pipe(2, ["tar", "wc"], 0.0, 0, [false, true]);
+    let sort = TopSort::Writer;
+    let view = View { sort, reverse: false, filter: String::new(), all: false };
+    let inodes: Vec<u64> = view.of(&[shared, other]).iter().map(|row| row.inode).collect();
+    assert_eq!(inodes, [2, 1], "tar stands before zstd");
+}
+
 #[test]
 fn what_matters_most_stays_in_few_columns() {
     let all: Vec<String> =
