@@ -124,6 +124,25 @@ fn who_may_not_look_is_told_why_and_root_is_not_sent_to_root() {
     assert_eq!(hints.is_empty(), rustix::process::geteuid().is_root(), "{hints:?}");
 }
 
+/// ruby and php gather output themselves, which `stdbuf` does not change.
+#[test]
+fn what_makes_a_program_write_at_once_is_its_own_way() {
+    let hint = |command: &str| {
+        let named = Named { pid: 1, command: command.to_owned() };
+        let held_back = Some(HeldBack::Perhaps);
+        let link = WhyLink { named, held_back, ..process(1, Cause::Semaphore) };
+        words::hints(&Why { links: vec![link], circle: None, cut: false }).join("")
+    };
+    for (command, way) in [
+        ("ruby x.rb", "$stdout.sync = true in its program"),
+        ("php x.php", "flush() in its program"),
+        ("python3 x.py", "python -u"),
+        ("cut -c1", "stdbuf -oL in front of it"),
+    ] {
+        assert!(hint(command).ends_with(&format!("try {way}")), "{}", hint(command));
+    }
+}
+
 #[test]
 fn a_parent_that_was_just_named_is_not_named_again() {
     let sleep = Cause::Sleep { asked_ns: Some(5_000_000_000) };

@@ -86,6 +86,8 @@ fn unbuffered(command: &str) -> &'static str {
         "awk" | "gawk" | "mawk" => "fflush() in its program",
         name if name.starts_with("python") => "python -u",
         name if name.starts_with("perl") => "$| = 1 in its program",
+        name if name.starts_with("ruby") => "$stdout.sync = true in its program",
+        name if name.starts_with("php") => "flush() in its program",
         _ => "stdbuf -oL in front of it",
     }
 }
