@@ -98,6 +98,16 @@ fn what_cannot_be_compared_is_refused() {
 }
 
 #[test]
+fn a_place_that_takes_no_file_for_the_output_is_named() {
+    let mut command = Command::new(WEIR);
+    command.args(["run", "--compare", "true", "true"]).env("TMPDIR", "/nosuch");
+    let output = command.output().expect("weir");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot make a file for the output in '/nosuch'"), "{said}");
+}
+
+#[test]
 fn each_run_reads_standard_input_from_its_beginning() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");

@@ -117,7 +117,11 @@ impl Standard {
         if let Some(at) = self.input_at {
             let _ = rustix::fs::seek(rustix::stdio::stdin(), rustix::fs::SeekFrom::Start(at));
         }
-        let mut output = unnamed_file().map_err(cannot)?;
+        let mut output = unnamed_file().map_err(|error| {
+            let place = std::env::temp_dir();
+            let cannot = "cannot compare: cannot make a file for the output";
+            Fault::failed(format!("{cannot} in '{}': {error}", place.display()))
+        })?;
         let nowhere = File::options().write(true).open("/dev/null").map_err(cannot)?;
         rustix::stdio::dup2_stdout(&output).map_err(|error| cannot(error.into()))?;
         rustix::stdio::dup2_stderr(&nowhere).map_err(|error| cannot(error.into()))?;
