@@ -116,6 +116,10 @@ fn files_take_the_place_of_standard_input_and_output() {
     assert_eq!((output.status.code(), said(&output).as_str()), (Some(0), ""));
     assert!(std::fs::read(place.directory.path().join("out")).expect("written") == bytes);
     refused(&place.bash("$WEIR buffer in -o in"), 1, "cannot write 'in': it is also the input");
+    // The figures emptied the input, which was then passed on with status 0.
+    for script in ["$WEIR buffer in --json in", "$WEIR buffer --json in < in"] {
+        refused(&place.bash(script), 1, "cannot write 'in': it is also the input");
+    }
     assert!(std::fs::read(place.directory.path().join("in")).expect("kept") == bytes);
     refused(&place.bash("$WEIR buffer missing"), 1, "cannot read 'missing': No such file");
     refused(&place.bash("$WEIR buffer in -o no/file"), 1, "cannot write 'no/file': No such file");

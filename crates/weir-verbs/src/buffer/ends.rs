@@ -74,16 +74,19 @@ impl DescriptorKind {
     }
 }
 
-/// Replaces standard input and output by the files that were named.
-pub fn take_files(input: Option<&Path>, output: Option<&Path>) -> Result<(), Fault> {
+/// Replaces standard input by the file that was named.
+pub fn take_input(input: Option<&Path>) -> Result<(), Fault> {
     if let Some(path) = input {
         let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         file.and_then(dup2_stdin).map_err(|error| Fault::unreadable(input, error))?;
     }
+    Ok(())
+}
+
+/// Replaces standard output by the file that was named.
+pub fn take_output(output: Option<&Path>) -> Result<(), Fault> {
     if let Some(path) = output {
-        if is_input(path) {
-            return Err(Fault::unwritable(output, "it is also the input"));
-        }
+        check_not_input(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
         file.and_then(dup2_stdout).map_err(|error| Fault::unwritable(output, error))?;
@@ -91,11 +94,14 @@ pub fn take_files(input: Option<&Path>, output: Option<&Path>) -> Result<(), Fau
     Ok(())
 }
 
-/// Whether this output is the input, which opening it for writing would empty.
-fn is_input(path: &Path) -> bool {
-    let (Ok(input), Ok(output)) = (fstat(stdin()), rustix::fs::stat(path)) else { return false };
+/// Refuses an output that is the input, which opening it for writing would empty.
+pub fn check_not_input(path: &Path) -> Result<(), Fault> {
+    let (Ok(input), Ok(output)) = (fstat(stdin()), rustix::fs::stat(path)) else { return Ok(()) };
     let is_file = FileType::from_raw_mode(output.st_mode) == FileType::RegularFile;
-    is_file && (input.st_dev, input.st_ino) == (output.st_dev, output.st_ino)
+    if is_file && (input.st_dev, input.st_ino) == (output.st_dev, output.st_ino) {
+        return Err(Fault::unwritable(Some(path), "it is also the input"));
+    }
+    Ok(())
 }
 
 /// Standard input.

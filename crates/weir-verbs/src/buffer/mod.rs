@@ -42,11 +42,13 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     // A limit of file sizes is then an error of the output, and the figures are written.
     survive_size_limit();
     let (pool, warning) = make_pool(&options.pool)?;
-    // Opened before anything is read, so that a bad name costs no bytes.
-    let mut json = Output::open(&options.json)?;
     let input_file = named(options.file.as_deref());
     let output_file = named(options.output.as_deref());
-    ends::take_files(input_file, output_file)?;
+    ends::take_input(input_file)?;
+    options.json.file.as_deref().map_or(Ok(()), ends::check_not_input)?;
+    // Opened before anything is read, so that a bad name costs no bytes.
+    let mut json = Output::open(&options.json)?;
+    ends::take_output(output_file)?;
     let (input, output) = (BufferInput::new(input_file)?, BufferOutput::new(output_file)?);
     // USR1 asks for a report.
     let heard = Heard::start(&ENDS, &[SIGUSR1], PATIENCE, Display::end_line)?;
