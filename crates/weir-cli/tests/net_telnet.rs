@@ -80,6 +80,27 @@ fn a_real_client_works_with_the_command() {
     host.end();
 }
 
+/// A server in the background of a script ignores INT and QUIT. So did its commands: ^C did nothing.
+#[test]
+fn a_command_heeds_its_terminal_whatever_the_server_ignores() {
+    let Some(bed) = Bed::new(&["grep"]) else { return };
+    let host = bed.host(common::net::Answers::Inline, "", "");
+    let serve = format!("exec {WEIR} net serve --tun weir0 --telnet \"$1\"");
+    let mut command = bed.command("sh");
+    command.args(["-c", &format!("trap '' INT QUIT HUP TSTP; {serve}"), "sh"]);
+    command.arg("grep SigIgn /proc/self/status");
+    let mut server = Process::start(command);
+    server.said("serve is up at");
+    let got = raw(&bed, "23", b"", "never");
+    let text = String::from_utf8_lossy(&got);
+    let ignored = text.split("SigIgn:").nth(1).expect("the line").trim();
+    let ignored = u64::from_str_radix(ignored, 16).expect("a number");
+    // Those that the shell above ignores: HUP, INT, QUIT, TSTP.
+    assert_eq!(ignored & 0x8_0007, 0, "{text}");
+    server.end();
+    host.end();
+}
+
 #[test]
 fn only_the_kernel_beside_the_device_is_served_and_a_client_that_leaves_ends_its_command() {
     let Some(bed) = Bed::new(&[]) else { return };

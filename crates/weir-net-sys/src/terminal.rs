@@ -8,6 +8,18 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+/// The signals that a terminal sends, and that of children. A command must not inherit that they are
+/// ignored, as in the background of a script: nothing would end it then.
+const OF_TERMINALS: [i32; 7] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGHUP,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCHLD,
+];
+
 /// A child that has a terminal. Dropping it hangs up the terminal, and kills the child.
 #[derive(Debug)]
 pub struct Terminal {
@@ -32,11 +44,15 @@ impl Terminal {
         rustix::fs::fcntl_setfl(&ours, OFlags::RDWR | OFlags::NONBLOCK)?;
         command.stdin(theirs.try_clone()?).stdout(theirs.try_clone()?).stderr(theirs);
         let lead = || {
+            for signal in OF_TERMINALS {
+                // SAFETY: installing the default action runs no code of ours.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
             rustix::process::setsid()?;
             Ok(rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?)
         };
-        // SAFETY: the closure only makes the system calls setsid(2) and ioctl(2), and neither
-        // allocates nor takes a lock.
+        // SAFETY: the closure only makes the system calls sigaction(2), setsid(2) and ioctl(2), and
+        // neither allocates nor takes a lock.
         let child = unsafe { command.pre_exec(lead) }.spawn()?;
         // The command holds the child's side of the terminal, which must end with the child.
         drop(command);
