@@ -126,7 +126,7 @@ impl Switch {
         let mut is_answer_due = false;
         // Relaxed: it only signals the end.
         while !stop.load(Ordering::Relaxed) {
-            // A station that has just had the CPU for a packet has answered: its answer comes first.
+            // A station that has just had the CPU for a packet has answered: that comes first.
             let is_station_first = std::mem::take(&mut is_answer_due);
             let came = match is_station_first {
                 true => 0,
