@@ -26,7 +26,8 @@ pub struct PlacedBatch {
 /// All batches of a block.
 #[derive(Debug)]
 pub struct Series {
-    /// By index of the case in the block; the last is the twin.
+    /// By index of the case in the block; the last is the twin. Those of a case are in the order of
+    /// their processes, and of the rounds of each.
     cases: Vec<Vec<PlacedBatch>>,
     nominal_ns: f64,
     far_ns: f64,
@@ -84,6 +85,15 @@ impl Series {
     /// Whether a case has no batches.
     pub fn is_empty(&self, place: usize) -> bool {
         self.cases[place].is_empty()
+    }
+
+    /// Returns the batch of a case in the same round as another one. A long run has hundreds of
+    /// thousands of batches, so it is not searched for from the beginning.
+    fn beside(&self, place: usize, other: &PlacedBatch) -> Option<&PlacedBatch> {
+        let list = self.cases.get(place)?;
+        let round = |placed: &PlacedBatch| (placed.process, placed.row.round);
+        let at = list.partition_point(|placed| round(placed) < round(other));
+        list.get(at).filter(|placed| round(placed) == round(other))
     }
 
     /// Returns the index of the twin of the first case.
@@ -178,10 +188,7 @@ impl Series {
         let first = plus.first().copied().unwrap_or(0);
         let measure = Measure::TIME;
         let value = |place: usize, like: &PlacedBatch| {
-            let mut placed = self.cases[place].iter();
-            let found = placed.find(|placed| {
-                placed.process == like.process && placed.row.round == like.row.round
-            })?;
+            let found = self.beside(place, like)?;
             Some(self.entry(found, *found.row.values.first()?, measure, scaled))
         };
         let mut list = Vec::new();
@@ -205,10 +212,7 @@ impl Series {
     pub fn ratios(&self, a: usize, b: usize) -> Vec<f64> {
         let mut processes: Vec<(u64, Vec<f64>)> = Vec::new();
         for one in &self.cases[a] {
-            let mut others = self.cases[b].iter();
-            let other = others
-                .find(|other| other.process == one.process && other.row.round == one.row.round);
-            let Some(other) = other else { continue };
+            let Some(other) = self.beside(b, one) else { continue };
             let (Some(a), Some(b)) = (one.row.values.first(), other.row.values.first()) else {
                 continue;
             };

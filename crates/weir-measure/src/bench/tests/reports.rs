@@ -369,6 +369,29 @@ fn only_time_of_a_cpu_is_put_into_perspective() {
     assert_eq!(of(true), None);
 }
 
+/// The other half of each pair was searched for from the beginning of the run. A run of an hour then
+/// took a quarter of an hour more, in which it did and said nothing.
+#[test]
+fn a_run_of_many_rounds_is_paired_as_one_of_few() {
+    const AGAIN: u64 = 1_000;
+    let mut host = host(16, false);
+    let times = [1_000.0, 1_060.0];
+    let mut cells: Vec<Collected> = (0..8).map(|process| host.process(process, &times)).collect();
+    let few = host.report(&times, &cells);
+    for cell in &mut cells {
+        let six = cell.rows.clone();
+        for again in 1..AGAIN {
+            let more = |row: &CellBatch| CellBatch { round: row.round + 6 * again, ..row.clone() };
+            cell.rows.extend(six.iter().map(more));
+        }
+    }
+    let many = host.report(&times, &cells);
+    let [one, other] = [&few, &many].map(|report| report.comparisons[0].ratio);
+    assert!((one - other).abs() < 1e-9, "{one} {other}");
+    assert_eq!(many.comparisons[0].pairs, 8);
+    assert_eq!(many.cases[2].batches, few.cases[2].batches * AGAIN);
+}
+
 /// In consecutive runs, the estimate of each lies in the interval of the next.
 #[test]
 fn runs_of_the_same_host_agree_within_their_intervals() {
