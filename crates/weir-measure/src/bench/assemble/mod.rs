@@ -76,7 +76,8 @@ pub fn report(suites: &[Suite], plan: &Plan, collected: &[Collected], about: Run
         Assembler::new(suites, block, &cells, far_ns, &mut report, &mut lacking).all();
     }
     report.notes.extend(lacking.into_iter().map(Note::from));
-    paired::conclude(&mut report.self_test);
+    let has_twin = |block: &Block| suites[block.suite].groups[block.group].twin;
+    paired::conclude(&mut report.self_test, plan.blocks.iter().any(has_twin));
     report.remarks = super::remarks::remarks(&report);
     report
 }

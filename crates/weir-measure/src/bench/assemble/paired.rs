@@ -62,11 +62,13 @@ fn conclusion(ratios: &[f64]) -> Option<Comparison> {
     Comparison::from_pairs(&pairs).ok()
 }
 
-/// Summarises the self-test.
-pub fn conclude(test: &mut SelfTest) {
+/// Summarises the self-test. `has_twin` says whether any of the groups runs a case twice.
+pub fn conclude(test: &mut SelfTest, has_twin: bool) {
     let resolved: Vec<f64> = test.entries.iter().map(|entry| entry.resolves_share).collect();
     if resolved.is_empty() {
-        test.sentence = String::from("no self-test: too few processes");
+        let why =
+            if has_twin { "too few processes" } else { "none of these groups runs a case twice" };
+        test.sentence = format!("no self-test: {why}");
         return;
     }
     let holds = |entry: &&SelfTestEntry| entry.low <= 1.0 && 1.0 <= entry.high;

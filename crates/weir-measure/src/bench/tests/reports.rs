@@ -132,6 +132,22 @@ fn a_difference_that_cannot_be_told_from_nothing_says_so() {
     assert!(difference.below_resolution, "{difference:?}");
 }
 
+/// Groups that run nothing twice were said to have too few processes, of which they had thirty.
+#[test]
+fn why_there_is_no_self_test_is_told() {
+    let of = |twin: bool, processes: u64| {
+        let mut suites = [suite(vec![case("a", 1_000.0)])];
+        suites[0].groups[0].twin = twin;
+        let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
+        let mut host = host(17, false);
+        let cells: Vec<Collected> =
+            (0..processes).map(|process| host.process(process, &[1_000.0])).collect();
+        report(&suites, &plan, &cells, about()).self_test.sentence
+    };
+    assert_eq!(of(true, 3), "no self-test: too few processes");
+    assert_eq!(of(false, 12), "no self-test: none of these groups runs a case twice");
+}
+
 #[test]
 fn near_and_far_are_figures_of_their_own() {
     let report = host(4, true).run(&[1_000.0, 2_000.0]);
