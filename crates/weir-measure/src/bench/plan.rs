@@ -100,11 +100,12 @@ pub enum PlanError {
 
 impl Block {
     /// Returns the name under which its cells' least time is remembered: for whole groups, and for
-    /// parts by their number of cases.
-    pub fn cost_name(&self, suites: &[Suite]) -> String {
+    /// parts by their number of cases. Beside a load, which has to start, cells take longer.
+    pub fn cost_name(&self, suites: &[Suite], load: Load) -> String {
         let suite = &suites[self.suite];
-        let group = &suite.groups[self.group];
-        format!("{}/{}/{}/{}", suite.name, group.name, self.placement, self.cases.len())
+        let (group, cases) = (&suite.groups[self.group].name, self.cases.len());
+        let name = format!("{}/{group}/{}/{cases}", suite.name, self.placement);
+        if load == Load::None { name } else { format!("{name}/{}", load.name()) }
     }
 }
 
@@ -230,7 +231,7 @@ fn share_out(
         block.cases.iter().map(|case| group.cases[*case].weight).sum::<f64>() + twin
     };
     for block in blocks.iter_mut() {
-        let known = wish.floors_s.get(&block.cost_name(suites)).copied();
+        let known = wish.floors_s.get(&block.cost_name(suites, wish.load)).copied();
         let known = known.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         block.floor = known.unwrap_or(START + CASE.mul_f64(weight(block)));
     }

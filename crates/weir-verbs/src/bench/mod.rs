@@ -25,7 +25,7 @@ use weir_measure::bench::case::Suite;
 use weir_measure::bench::params::Load;
 use weir_measure::bench::pick::{self, Pick, Picks};
 use weir_measure::bench::place::Topology;
-use weir_measure::bench::plan::{Plan, PlanError, PlanRequest};
+use weir_measure::bench::plan::{Block, Plan, PlanError, PlanRequest};
 use weir_measure::bench::record::Report;
 use weir_measure::bench::watched::WatchedRun;
 use weir_policy::sort;
@@ -144,9 +144,8 @@ fn measure(
     let driven =
         run.drive(suites, &plan, &launch, progress).map_err(Fault::cannot("start a cell"))?;
     let floors = plan.blocks.iter().zip(&driven.floors);
-    nominal::keep_floors(
-        floors.filter_map(|(block, floor)| floor.map(|floor| (block.cost_name(suites), floor))),
-    );
+    let name = |block: &Block| block.cost_name(suites, plan.wish.load);
+    nominal::keep_floors(floors.filter_map(|(block, floor)| Some((name(block), (*floor)?))));
     if driven.interrupted && driven.passes < PASSES_KEPT {
         return Err(Fault::interrupted());
     }

@@ -245,13 +245,28 @@ fn a_budget_that_earlier_runs_refute_is_told_before_it_is_spent() {
     wish.budget = Some(Duration::from_secs(2));
     let plan = Plan::new(&suites, wish.clone(), &Topology::read()).expect("a plan");
     assert_eq!(plan.expected(), Duration::from_secs(2));
-    wish.floors_s.insert(plan.blocks[0].cost_name(&suites), 1.0);
+    wish.floors_s.insert(plan.blocks[0].cost_name(&suites, Load::None), 1.0);
     let plan = Plan::new(&suites, wish.clone(), &Topology::read()).expect("a plan");
     assert_eq!(plan.expected(), Duration::from_secs(6));
     for nonsense in [f64::NAN, -1.0, 1e300] {
         wish.floors_s.values_mut().for_each(|floor| *floor = nonsense);
         let plan = Plan::new(&suites, wish.clone(), &Topology::read()).expect("a plan");
         assert_eq!(plan.expected(), Duration::from_secs(2), "{nonsense}");
+    }
+}
+
+/// After a run beside a copy, which writes its file first, one without was said to take as long.
+#[test]
+fn what_cells_take_beside_a_load_is_remembered_apart() {
+    let suites = [suite(vec![case("a", 1.0), case("b", 2.0)])];
+    let mut wish = wish(&["suite"]);
+    wish.budget = Some(Duration::from_secs(2));
+    let plan = Plan::new(&suites, wish.clone(), &Topology::read()).expect("a plan");
+    wish.floors_s.insert(plan.blocks[0].cost_name(&suites, Load::Copy), 1.0);
+    for (load, seconds) in [(Load::None, 2), (Load::Cpu, 2), (Load::Copy, 6)] {
+        wish.load = load;
+        let plan = Plan::new(&suites, wish.clone(), &Topology::read()).expect("a plan");
+        assert_eq!(plan.expected(), Duration::from_secs(seconds), "{load:?}");
     }
 }
 
