@@ -77,8 +77,8 @@ pub fn pipe() -> Suite {
         let name = format!("pipe, stream of {}", size(bytes));
         let standard = matches!(bytes, 64 | 512 | 4096 | 65_536);
         let make = move |site: &Site| OneWay::throughput(site, Mechanism::Pipe(0), bytes);
-        throughputs
-            .push(Case { standard, ..case(name, params.clone(), Measure::THROUGHPUT, make) });
+        let stream = case(name, params.clone(), Measure::THROUGHPUT, make);
+        throughputs.push(Case { standard, normalise: Normalise::OnOneCpu, ..stream });
         // Moves bytes through the largest kernel pipe, a socket, and weir's pipe as well.
         for (title, mechanism) in BESIDE {
             let params = Params {
@@ -89,7 +89,8 @@ pub fn pipe() -> Suite {
             let name = format!("{title}, stream of {}", size(bytes));
             let make = move |site: &Site| OneWay::throughput(site, mechanism, bytes);
             let standard = bytes == 65_536 && matches!(mechanism, Mechanism::WeirPipe(_));
-            throughputs.push(Case { standard, ..case(name, params, Measure::THROUGHPUT, make) });
+            let stream = case(name, params, Measure::THROUGHPUT, make);
+            throughputs.push(Case { standard, normalise: Normalise::OnOneCpu, ..stream });
         }
     }
     Suite {
@@ -110,6 +111,8 @@ pub fn costly(case: Case) -> Case {
         measures: COSTS.to_vec(),
         size: BatchSize::Time { ns: COST_BATCH_NS },
         weight: COST_WEIGHT,
+        // Across CPUs the two wake each other.
+        normalise: Normalise::OnOneCpu,
         standard: false,
         ..case
     }

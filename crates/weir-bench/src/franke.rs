@@ -95,7 +95,8 @@ fn by_pipe_size(chunk: u64) -> Group {
         let name = format!("chunk {} through {title}", size(chunk));
         let make = move |site: &Site| OneWay::throughput(site, mechanism, chunk);
         let standard = chunk == 64 << 10 && STANDARD.contains(&mechanism);
-        Case { standard, ..case(name, through(mechanism, chunk), Measure::THROUGHPUT, make) }
+        let stream = case(name, through(mechanism, chunk), Measure::THROUGHPUT, make);
+        Case { standard, normalise: Normalise::OnOneCpu, ..stream }
     });
     Group {
         baseline: Some(format!("chunk {} through {}", size(chunk), size(64 << 10))),

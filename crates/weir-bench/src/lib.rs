@@ -52,6 +52,8 @@ pub fn catalogue() -> Vec<Suite> {
 mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
+    use weir_measure::bench::case::Sides;
+    use weir_measure::bench::params::Placement;
 
     #[test]
     fn names_are_unique_and_say_something() {
@@ -68,6 +70,35 @@ mod tests {
                 }
                 assert!(group.processes >= 6, "{}: too few for an interval", group.name);
             }
+        }
+    }
+
+    /// The rate of one pipe to another CPU was normalised in two suites and as timed in a third.
+    #[test]
+    fn what_wakes_another_cpu_is_not_normalised_there() {
+        for suite in catalogue() {
+            for group in suite.groups.iter().filter(|group| group.sides == Sides::Two) {
+                for case in &group.cases {
+                    let way = case.params.direction.as_deref();
+                    let has_other = matches!(way, Some("one-way" | "two-way"));
+                    if has_other && case.params.parties != Some(1) {
+                        let holds = case.normalise.holds(Placement::OtherCpu);
+                        assert!(!holds, "{}: {}", suite.name, case.name);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A reader that computes for a stated time takes as long on a slow CPU: normalised, it seemed
+    /// to be faster there.
+    #[test]
+    fn what_takes_a_stated_time_is_not_normalised() {
+        let suites = catalogue();
+        let groups = suites.iter().flat_map(|suite| &suite.groups);
+        let cases = groups.flat_map(|group| &group.cases);
+        for case in cases.filter(|case| case.params.compute.is_some()) {
+            assert!(!case.normalise.holds(Placement::SameCpu), "{}", case.name);
         }
     }
 

@@ -50,6 +50,16 @@ fn few_processes_have_an_interval_and_are_normalised() {
     assert_eq!(one["verdict"]["kind"], "inconclusive", "{one}");
 }
 
+/// What an earlier weir normalised, and a later one did not, seemed to take longer by the CPU's speed.
+#[test]
+fn what_is_normalised_in_one_run_alone_is_compared_as_timed() {
+    let slow_cpu = |case: &mut Value| {
+        case["beside"]["reference_ns"] = json!(vec![1.25 * 1.27; 40]);
+    };
+    let one = compared(slow_cpu, |case| case["normalised"] = json!(false));
+    assert_eq!(one["ratio"], json!(1.0), "{one}");
+}
+
 /// Turns a case into a difference, whose batches scatter by one around this.
 fn difference(case: &mut Value, middle: f64) {
     let samples: Vec<f64> = (0..40).map(|at| middle + f64::from(at * 7 % 10) / 4.5 - 1.0).collect();

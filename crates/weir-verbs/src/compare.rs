@@ -305,7 +305,8 @@ impl Judge<'_> {
         // The same for both, even if only one of them shows that it is a difference.
         let is_difference = is_difference(one) || is_difference(other);
         let typical = Typical::of(one.unit, one.is_by_ticks(), is_difference);
-        let [a, b] = [one, other].map(|case| values(case, typical, self.nominal_ns));
+        let nominal_ns = if one.normalised == other.normalised { self.nominal_ns } else { 0.0 };
+        let [a, b] = [one, other].map(|case| values(case, typical, nominal_ns));
         let Ok(found) = Unpaired::from_samples(&a, &b) else {
             return Unjudged::of_intervals(&a, &b, one.placement);
         };

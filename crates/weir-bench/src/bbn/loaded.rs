@@ -55,6 +55,7 @@ fn one(bytes: u64, title: &str, mechanism: Mechanism, loaded: bool) -> Case {
     let measures = if loaded { LOADED_COSTS.to_vec() } else { LOADED_COSTS[..3].to_vec() };
     Case {
         standard: false,
+        normalise: Normalise::OnOneCpu,
         measures,
         // Long enough for the scheduler to share out the CPUs, and for the kernel's clock ticks.
         size: BatchSize::Time { ns: 60_000_000 },

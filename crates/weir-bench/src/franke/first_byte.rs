@@ -52,8 +52,8 @@ fn one(what: &str, mechanism: Mechanism) -> Case {
     Case {
         measures: vec![Measure::new("first bytes", Unit::Ns), Measure::new("all done", Unit::Ns)],
         size: BatchSize::Count(WRITES),
-        // Across CPUs it is mostly the waking of one.
-        normalise: Normalise::OnOneCpu,
+        // The reader computes for a stated time, whatever the CPU's speed.
+        normalise: Normalise::Never,
         standard: false,
         weight: 4.0,
         ..case(name, params, Measure::TIME, make)

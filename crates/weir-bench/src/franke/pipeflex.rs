@@ -61,6 +61,8 @@ fn flex(chunk: u64, pairs: u64, compute_us: u64) -> Group {
         let make = move |site: &Site| share(site, chunk as usize, mechanism, pairs, compute_us);
         Case {
             standard: false,
+            // The readers compute for a stated time, whatever the CPU's speed.
+            normalise: Normalise::Never,
             size: BatchSize::Time { ns: BATCH_NS.max(READS * compute_us * 1_000) },
             weight: if compute_us > 100 { 4.0 } else { 1.0 },
             ..case(format!("{title} through {pipe}"), params, Measure::THROUGHPUT, make)
