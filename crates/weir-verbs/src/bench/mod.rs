@@ -279,7 +279,11 @@ fn directory(asked: Option<&Path>) -> Result<PathBuf, Fault> {
         Fault::failed(format!("cannot measure files in {}: {why}", directory.display()))
     };
     let found = std::fs::metadata(&directory).map_err(|error| cannot(error.to_string()))?;
-    if found.is_dir() { Ok(directory) } else { Err(cannot("not a directory".into())) }
+    if !found.is_dir() {
+        return Err(cannot("not a directory".into()));
+    }
+    // The report names it, and may be compared from elsewhere.
+    std::path::absolute(&directory).map_err(|error| cannot(error.to_string()))
 }
 
 fn seed() -> u64 {
@@ -311,4 +315,17 @@ fn check_writable(path: &Path) -> Result<(), Fault> {
         let _ = std::fs::remove_file(made);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::directory;
+    use std::path::Path;
+
+    /// `weir compare` measured in another directory when it was started in another one.
+    #[test]
+    fn the_directory_of_files_is_a_whole_path() {
+        let found = directory(Some(Path::new("."))).expect("it is there");
+        assert!(found.is_absolute() && found.is_dir(), "{}", found.display());
+    }
 }
