@@ -55,7 +55,7 @@ fn wrong_usage_is_told_in_a_sentence() {
     refused(&["--budget", "soon"], 2, "not a time; write 20s, 500ms or 5m");
     refused(&["joy-syscall", "--placement", "other-cpu"], 2, "possible: same-cpu, free");
     refused(&["--load", "heavy"], 2, "possible values: none, cpu, copy, memory");
-    let missing = "weir: cannot measure files in /nosuch: No such file or directory";
+    let missing = "weir: cannot measure files in '/nosuch': No such file or directory";
     refused(&["limits", "--dir", "/nosuch"], 1, missing);
     refused(&["limits", "--dir", "/dev/null"], 1, "not a directory");
 }

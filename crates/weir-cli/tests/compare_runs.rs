@@ -133,7 +133,7 @@ fn the_directory_of_a_run_is_kept() {
     let (a, b) = (run("a.json", "/nosuch"), run("b.json", "/other"));
     let text = stdout(&place.weir(&["compare", &a, &b]));
     assert!(text.contains("differs: directory: /nosuch -> /other"), "{text}");
-    refused(&place.weir(&["compare", &a]), 1, "cannot measure files in /nosuch");
+    refused(&place.weir(&["compare", &a]), 1, "cannot measure files in '/nosuch'");
 }
 
 /// The run was measured again first, which takes as long as it took then.
@@ -155,7 +155,7 @@ fn a_budget_that_no_run_has_is_cut() {
     let a = place.report("a.json", &[("one", 100.0)], |report| {
         (report["directory"], report["budget_s"]) = (json!("/nosuch"), json!(1e300));
     });
-    refused(&place.weir(&["compare", &a]), 1, "cannot measure files in /nosuch");
+    refused(&place.weir(&["compare", &a]), 1, "cannot measure files in '/nosuch'");
 }
 
 /// The band was said to be 7.000000000000001 %.

@@ -76,7 +76,7 @@ fn a_history_that_is_none_is_named() {
     let place = Place::new();
     std::fs::create_dir_all(place.history().parent().expect("it has one")).expect("made");
     std::fs::write(place.history(), "this is no database, but long enough to look at").expect("ok");
-    refused(&place.weir(&["history"]), 1, "history.db: file is not a database");
+    refused(&place.weir(&["history"]), 1, "history.db': file is not a database");
     std::fs::remove_file(place.history()).expect("removed");
     std::fs::create_dir(place.history()).expect("made");
     refused(&place.weir(&["history"]), 1, "cannot open the history");
@@ -85,7 +85,7 @@ fn a_history_that_is_none_is_named() {
         .env("WEIR_HISTORY", "/dev/null/history.db")
         .output()
         .expect("weir starts");
-    refused(&below, 1, "weir: cannot create the history /dev/null: ");
+    refused(&below, 1, "weir: cannot create the history '/dev/null': ");
 }
 
 #[test]

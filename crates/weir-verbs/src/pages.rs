@@ -16,7 +16,7 @@ pub fn completions(options: &CompletionsOptions) -> Result<ExitCode, Fault> {
 pub fn man(options: &ManOptions) -> Result<ExitCode, Fault> {
     match &options.out {
         Some(directory) => {
-            let what = format!("write manual pages to {}", directory.display());
+            let what = format!("write manual pages to '{}'", directory.display());
             let cannot = Fault::cannot(&what);
             std::fs::create_dir_all(directory).map_err(&cannot)?;
             clap_mangen::generate_to(command(), directory).map_err(cannot)?;

@@ -99,8 +99,8 @@ impl History {
             .map_err(cannot)?;
         if version > VERSION {
             return Err(Fault::failed(format!(
-                "cannot use the history {}: it was written by a newer weir (version {version}, \
-                 this weir knows {VERSION})",
+                "cannot use the history '{}': it was written by a newer weir (version \
+                 {version}, this weir knows {VERSION})",
                 self.path.display()
             )));
         }
@@ -216,7 +216,7 @@ pub fn unknown(name: &str, nearest: Option<&str>) -> Fault {
 }
 
 fn cannot(what: &str, path: &Path, error: &dyn std::fmt::Display) -> Fault {
-    Fault::failed(format!("cannot {what} the history {}: {error}", path.display()))
+    Fault::failed(format!("cannot {what} the history '{}': {error}", path.display()))
 }
 
 #[cfg(test)]

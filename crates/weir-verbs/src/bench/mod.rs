@@ -276,7 +276,7 @@ fn plan_fault(error: &PlanError) -> Fault {
 fn directory(asked: Option<&Path>) -> Result<PathBuf, Fault> {
     let directory = asked.map_or_else(std::env::temp_dir, Path::to_path_buf);
     let cannot = |why: String| {
-        Fault::failed(format!("cannot measure files in {}: {why}", directory.display()))
+        Fault::failed(format!("cannot measure files in '{}': {why}", directory.display()))
     };
     let found = std::fs::metadata(&directory).map_err(|error| cannot(error.to_string()))?;
     if !found.is_dir() {
