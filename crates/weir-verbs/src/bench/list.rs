@@ -104,10 +104,11 @@ pub fn promise(plan: &Plan) -> String {
     format!("{cases} in up to {cells} fresh processes, about {time}")
 }
 
-/// Formats a time as "48s" or "13m 34s".
+/// Formats a time as "0.4s", "48s" or "13m 34s".
 pub fn round(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match seconds {
+        _ if time < Duration::from_secs(1) => format!("{:.1}s", time.as_secs_f64()),
         s if s < 120 => format!("{s}s"),
         s => format!("{}m {:02}s", s / 60, s % 60),
     }
@@ -154,4 +155,17 @@ fn details(suites: &[ListedSuite]) -> String {
         text += &format!("{}\n", trimmed(&table));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::round;
+    use std::time::Duration;
+
+    /// A run was said to take "at least 0s, longer than its budget".
+    #[test]
+    fn less_than_a_second_is_not_nothing() {
+        let of = |ms| round(Duration::from_millis(ms));
+        assert_eq!([of(400), of(999), of(1_400), of(150_000)], ["0.4s", "1.0s", "1s", "2m 30s"]);
+    }
 }
