@@ -40,6 +40,8 @@ pub fn beside(
     }
 }
 
+pub use joy::LOOK_UP;
+
 pub fn first(line: &PublishedRow) -> f64 {
     line.figures.first().copied().flatten().unwrap_or(0.0)
 }
@@ -136,6 +138,19 @@ mod tests {
         let text = joy::syscall(&both.each_ref());
         assert_eq!(text.matches("VFS").count(), 1, "{text}");
         assert!(text.contains("100 %"), "{text}");
+    }
+
+    /// The look-up that is timed fails, which was not said where it stands.
+    #[test]
+    fn what_the_look_up_is_stands_below_it() {
+        let suites = weir_bench::catalogue();
+        let suite = suites.iter().find(|suite| suite.name == "joy-syscall").expect("there is one");
+        let figures = figures(suite);
+        let cases: Vec<&CaseRecord> = figures.iter().collect();
+        assert!(joy::syscall(&cases).contains("descriptor that is not open"));
+        let few: Vec<&CaseRecord> =
+            cases.into_iter().filter(|case| !case.case.contains("look-up")).collect();
+        assert!(!joy::syscall(&few).contains("descriptor that is not open"));
     }
 
     #[test]

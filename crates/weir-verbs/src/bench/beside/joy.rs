@@ -8,6 +8,10 @@ use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::CaseRecord;
 use weir_model::published::{JOY_IPC, JOY_SWITCH, JOY_SYSCALL, KASHTAN, PublishedRow};
 
+/// What the phase of the look-up is.
+pub const LOOK_UP: &str = "The look-up is that of a descriptor that is not open: what one that is \
+    open takes beyond it is part of VFS.";
+
 /// A table of Joy's parts of a call and the phases measured here, each with its share.
 pub fn syscall(cases: &[&CaseRecord]) -> String {
     let then = lines(JOY_SYSCALL);
@@ -44,7 +48,9 @@ pub fn syscall(cases: &[&CaseRecord]) -> String {
                 percent(proper.estimate / (around.estimate + proper.estimate))
             )
         });
-    trimmed(&table) + &ends.unwrap_or_default()
+    let looks_up = now.iter().any(|case| phase_name(case).contains("look-up"));
+    let note = if looks_up { format!("\n\n  {LOOK_UP}") } else { String::new() };
+    trimmed(&table) + &note + &ends.unwrap_or_default()
 }
 
 /// Joy's parts of a switch beside ours, Kashtan's rates and VMS's costs beside the cases of today.

@@ -51,8 +51,11 @@ pub fn html(report: &Report) -> Result<String, Fault> {
     );
     body += &section(
         "A system call by phase",
-        "Joy divided the system call of the VAX-11/780 into phases in 1980. Below it is this host's \
-         read of 1000 bytes, divided by differences between calls. Each bar is the whole call.",
+        &format!(
+            "Joy divided the system call of the VAX-11/780 into phases in 1980. Below it is this host's \
+             read of 1000 bytes, divided by differences between calls. Each bar is the whole call. {}",
+            super::beside::LOOK_UP
+        ),
         phases::phases(report).map_err(cannot)?,
     );
     body += &section(
