@@ -78,6 +78,15 @@ fn at<'c>(cases: &[&'c CaseRecord], name: &str, places: &[Placement]) -> Option<
     places.iter().find_map(|place| find(cases, name, *place))
 }
 
+/// Two cases at the first of these placements that has both: figures of two do not compare.
+fn both<'c>(
+    cases: &[&'c CaseRecord],
+    [one, other]: [&str; 2],
+    places: &[Placement],
+) -> Option<(&'c CaseRecord, &'c CaseRecord)> {
+    places.iter().find_map(|place| find(cases, one, *place).zip(find(cases, other, *place)))
+}
+
 /// What became of a conclusion that the first figure is larger: by their intervals.
 fn claim(larger: &CaseRecord, smaller: &CaseRecord) -> &'static str {
     match () {
@@ -97,7 +106,7 @@ mod tests {
     use super::*;
     use crate::bench::page::tests::case;
     use weir_measure::bench::case::{Measure, Suite};
-    use weir_measure::bench::params::Params;
+    use weir_measure::bench::params::{Params, Unit};
 
     /// All figures of a suite, as if each case gave the same.
     fn figures(suite: &Suite) -> Vec<CaseRecord> {
@@ -151,6 +160,20 @@ mod tests {
         let few: Vec<&CaseRecord> =
             cases.into_iter().filter(|case| !case.case.contains("look-up")).collect();
         assert!(!joy::syscall(&few).contains("descriptor that is not open"));
+    }
+
+    /// A pipe at one placement was put over the least pipe at another one, whose figure at the
+    /// first was too vague.
+    #[test]
+    fn gains_are_within_one_placement() {
+        let of = |pipe: &str, placement, rate| {
+            let name = format!("chunk 8 KiB through {pipe}");
+            CaseRecord { placement, unit: Unit::MegabytesPerSecond, ..case(&name, rate, None) }
+        };
+        let (near, far) = (Placement::SameCpu, Placement::OtherCpu);
+        let figures = [of("4 KiB", near, 100.0), of("8 KiB", near, 150.0), of("8 KiB", far, 900.0)];
+        let text = franke::pipe(&figures.iter().collect::<Vec<_>>()).expect("a table");
+        assert!(text.contains("+50") && !text.contains("+800"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Franke's tables: improvement over pipes of 4 KiB, in per cent, beside the pipes of today.
 
-use super::{at, claim, filled, lines};
+use super::{both, claim, filled, lines};
 use crate::output::aligned;
 use weir_measure::bench::params::{Placement, Unit};
 use weir_measure::bench::record::CaseRecord;
@@ -62,8 +62,9 @@ fn column(row: &PublishedRow, at: usize) -> Option<f64> {
 
 /// The improvement of a pipe over one of 4 KiB, in per cent, within weir's pipes or the kernel's.
 fn gain(cases: &[&CaseRecord], prefix: &str, pipe: &str, least: &str) -> Option<f64> {
-    let of = |pipe: &str| Some(at(cases, &format!("{prefix} through {pipe}"), &PLACES)?.estimate);
-    Some((of(pipe)? / of(least)? - 1.0) * 100.0)
+    let names = [pipe, least].map(|pipe| format!("{prefix} through {pipe}"));
+    let (pipe, least) = both(cases, [&names[0], &names[1]], &PLACES)?;
+    Some((pipe.estimate / least.estimate - 1.0) * 100.0)
 }
 
 /// weir's pipes, (A) and (A)+(B): the same capacity in one segment, and in segments of 4 KiB.
@@ -121,11 +122,8 @@ fn conclusion(
         .find(|row| row.name == benchmark && column(row, 0) == Some(chunk as f64))?;
     let then = (column(row, 4)?, column(row, 8)?);
     let now = (own(cases, prefix, kib, false)?, own(cases, prefix, kib, true)?);
-    let of = |segment: u64| {
-        let name = format!("{prefix} through weir's {kib} KiB by {segment} KiB");
-        at(cases, &name, &PLACES)
-    };
-    let (larger, segmented) = (of(kib)?, of(4)?);
+    let names = [kib, 4].map(|of| format!("{prefix} through weir's {kib} KiB by {of} KiB"));
+    let (larger, segmented) = both(cases, [&names[0], &names[1]], &PLACES)?;
     let holds = match then.1 > then.0 {
         true => claim(segmented, larger),
         false => claim(larger, segmented),
