@@ -81,6 +81,10 @@ fn a_cpu_outside_of_the_mask_is_refused_and_the_default_set_goes_on_without() {
         "weir: nothing was measured at other-cpu: this process may use CPU {first}: two are needed"
     );
     port::refused(&on_one(&["limits/cache-line"]), 1, &why);
+    // What has no placement was said to take 0s.
+    let list = on_one(&["--list", "port-writers"]).stdout;
+    let list = String::from_utf8_lossy(&list).into_owned();
+    assert!(list.contains("cannot be measured here") && !list.contains("about 0s"), "{list}");
     let _alone = alone();
     let cases = ["limits/system call", "limits/cache-line"];
     let output = on_one(&[&cases, ["--budget", "1s", "--json=-", "-q"].as_slice()].concat());

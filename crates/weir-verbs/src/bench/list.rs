@@ -90,6 +90,11 @@ fn expected(suites: &[Suite], picks: Picks, topology: &Topology) -> Duration {
     Plan::new(suites, super::wish(picks), topology).map_or(Duration::ZERO, |plan| plan.expected())
 }
 
+/// How long the cases of a suite take; none if they cannot be planned.
+fn time(suite: &ListedSuite) -> Option<String> {
+    (suite.expected_s > 0.0).then(|| round(Duration::from_secs_f64(suite.expected_s)))
+}
+
 /// A sentence about the cases of a plan and its time.
 pub fn promise(plan: &Plan) -> String {
     let (cases, cells) = (things(plan.cases() as u64, "case"), plan.cells());
@@ -122,7 +127,7 @@ fn overview(suites: &[Suite], chosen: &[ListedSuite], topology: &Topology) -> St
             suite.suite.to_owned(),
             suite.cases.len().to_string(),
             standard.to_string(),
-            round(Duration::from_secs_f64(suite.expected_s)),
+            time(suite).unwrap_or_else(|| String::from("-")),
             suite.text.to_owned(),
         ]);
     }
@@ -138,9 +143,11 @@ fn overview(suites: &[Suite], chosen: &[ListedSuite], topology: &Topology) -> St
 fn details(suites: &[ListedSuite]) -> String {
     let mut text = String::new();
     for suite in suites {
-        let time = round(Duration::from_secs_f64(suite.expected_s));
         text += &format!("{}: {}\n  from {}\n", suite.suite, suite.text, suite.source);
-        text += &format!("  takes about {time}\n");
+        text += &match time(suite) {
+            Some(time) => format!("  takes about {time}\n"),
+            None => String::from("  cannot be measured here: none of its placements exists\n"),
+        };
         let mut table = aligned(["  case", "gives", "placements", "default"], []);
         for case in &suite.cases {
             let places = case.placements.iter().map(|p| p.name()).collect::<Vec<_>>().join(", ");
