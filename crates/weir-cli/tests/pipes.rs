@@ -73,7 +73,7 @@ fn sizes_out_of_range_are_refused_with_the_range() {
     refused(&place.weir(&["tune", "--size", "64K", "--segment", "1M"]), 2, "256 to 65536");
     refused(&place.weir(&["tune", "--atomic", "0"]), 2, "the atomic bound of a pipe: 0 bytes");
     refused(&place.weir(&["tune", "--size", "much"]), 2, "not a size");
-    refused(&place.weir(&["tune", "--order", "19"]), 2, "0..=18");
+    refused(&place.weir(&["tune", "--order", "19"]), 2, "from 0 to 18");
     refused(&place.weir(&["tune", "--pipe", "12/3"]), 2, "required");
     refused(&place.weir(&["tune", "--pipe", "x/y", "--size", "1M"]), 2, "write PID/FD");
     assert!(!place.directory.path().join("state/tune").exists(), "nothing was kept");

@@ -1,6 +1,7 @@
 //! Options of `weir bench`.
 
 use super::JsonOption;
+use crate::units::parse::whole;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::path::PathBuf;
@@ -58,7 +59,7 @@ pub struct BenchOptions {
     pub dir: Option<PathBuf>,
 
     /// Seed of the random order
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole(0..=u64::MAX))]
     pub seed: Option<u64>,
 
     /// Print no progress and no table

@@ -6,7 +6,7 @@
 
 use super::CommandLine;
 use clap::builder::StyledStr;
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 
 /// The command line, with texts for any width.
 pub fn command() -> Command {
@@ -18,7 +18,7 @@ fn reflowed(command: Command) -> Command {
         .map(|text| text.map(|text| paragraphs(&text.to_string())));
     let names: Vec<String> =
         command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-    let mut command = command;
+    let mut command = command.mut_args(negative_is_a_value);
     if let Some(mut text) = long {
         // A manual without examples begins with the text of the short help.
         if let Some(examples) = short.as_ref().filter(|_| !text.contains("Examples:\n")) {
@@ -30,6 +30,12 @@ fn reflowed(command: Command) -> Command {
         command = command.after_help(StyledStr::from(text));
     }
     names.iter().fold(command, |command, name| command.mut_subcommand(name, reflowed))
+}
+
+/// Takes `--runs -1` for a wrong number, not for an option `-1` that nobody meant.
+fn negative_is_a_value(arg: Arg) -> Arg {
+    let takes_any = arg.get_action().takes_values() && !arg.is_require_equals_set();
+    if takes_any && !arg.is_positional() { arg.allow_negative_numbers(true) } else { arg }
 }
 
 /// Joins the lines of each paragraph. Indented lines, rows of a table (with two consecutive blanks

@@ -1,6 +1,7 @@
 //! The options of `weir model`.
 
 use super::JsonOption;
+use crate::units::parse::whole;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
@@ -21,16 +22,16 @@ pub struct ModelOptions {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, required_if_eq("what", "predictions"))]
     pub out: Option<PathBuf>,
     /// Run the storms of so many seeds; 1000 without --seed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX))]
     pub seeds: Option<u64>,
     /// Begin with this seed; alone, run only its storm
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", value_parser = whole(0..=u64::MAX))]
     pub seed: Option<u64>,
     /// What if all pipes had this capacity?
     #[arg(long, value_name = "SIZE", value_parser = crate::units::parse::rate(4096, NO_PIPE), help_heading = "What if")]
     pub pipe_size: Option<u64>,
     /// What if there were so many CPUs?
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "What if")]
+    #[arg(long, value_name = "N", value_parser = whole(1_u16..=1024), help_heading = "What if")]
     pub cpus: Option<u16>,
     /// What if a stage computed so many times as fast? 2=3x: the second stage, three times
     #[arg(long, value_name = "STAGE=FACTOR", value_parser = faster, help_heading = "What if")]

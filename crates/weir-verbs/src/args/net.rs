@@ -7,6 +7,7 @@ use super::net_files::{
     NetConnectOptions, NetServeOptions, NetTelnetOptions, NetTftpCommand, NetTftpdOptions,
 };
 use super::relay::RelayOptions;
+use crate::units::parse::whole;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -81,7 +82,7 @@ pub struct NetLogOptions {
     pub since_start: bool,
 
     /// Begin with the last N events
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(0..=usize::MAX))]
     pub last: Option<usize>,
 
     /// From now on log these kinds (none, all, or names), in all processes that write to the log
@@ -126,7 +127,7 @@ pub struct NetUpOptions {
 
     /// Longest packet of the device
     #[arg(long, value_name = "BYTES", default_value = "1500",
-          value_parser = clap::value_parser!(u16).range(68..))]
+          value_parser = whole(68..=u16::MAX))]
     pub mtu: u16,
 
     /// Gateway to other nets [default: the peer]
@@ -198,7 +199,7 @@ pub struct NetIcmpdOptions {
     pub information: bool,
 
     /// Answer at most N echo requests a second [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole(1..=u32::MAX))]
     pub echo_rate: Option<u32>,
 }
 
@@ -215,7 +216,7 @@ pub struct NetPingOptions {
     pub tun: Option<String>,
 
     /// Number of requests [default: until interrupted]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short, long, value_name = "N", value_parser = whole(1..=u64::MAX))]
     pub count: Option<u64>,
 
     /// Time between two requests
@@ -225,7 +226,7 @@ pub struct NetPingOptions {
 
     /// Bytes of data in an echo request
     #[arg(short, long, value_name = "BYTES", default_value = "56",
-          value_parser = clap::value_parser!(u16).range(..=65507))]
+          value_parser = whole(0_u16..=65507))]
     pub size: u16,
 
     /// How long to wait for the last reply

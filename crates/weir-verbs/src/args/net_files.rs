@@ -1,7 +1,7 @@
 //! Options of `weir net tftpd`, `tftp`, `serve` and `connect`.
 
 use super::JsonOption;
-use crate::units::parse::{rate, size};
+use crate::units::parse::{rate, size, whole};
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,7 +27,7 @@ pub struct NetTftpdOptions {
 
     /// Port where requests come
     #[arg(long, value_name = "PORT", default_value = "69",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1..=u16::MAX))]
     pub port: u16,
 
     /// Let clients write files that are not there
@@ -44,12 +44,12 @@ pub struct NetTftpdOptions {
 
     /// Most transfers at a time
     #[arg(long, value_name = "N", default_value = "256",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1..=u16::MAX))]
     pub transfers: u16,
 
     /// Most transfers at a time with one host
     #[arg(long, value_name = "N", default_value = "64",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1..=u16::MAX))]
     pub per_host: u16,
 
     /// Most bytes a second, sent and received, of all transfers together [default: no limit]
@@ -58,17 +58,17 @@ pub struct NetTftpdOptions {
 
     /// Longest window to agree on, in blocks
     #[arg(long, value_name = "N", default_value = "65535",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1..=u16::MAX))]
     pub window: u16,
 
     /// Longest block to agree on
     #[arg(long, value_name = "BYTES", default_value = "65464",
-          value_parser = clap::value_parser!(u16).range(8..=65464))]
+          value_parser = whole(8_u16..=65464))]
     pub block: u16,
 
     /// Seconds until a packet is sent again at the latest, where the client does not say
     #[arg(long, value_name = "SECONDS", default_value = "1",
-          value_parser = clap::value_parser!(u8).range(1..))]
+          value_parser = whole(1..=u8::MAX))]
     pub timeout: u8,
 
     /// Do not print a line for each transfer
@@ -107,7 +107,7 @@ pub struct NetTftpListOptions {
 
     /// Port where that tftpd waits for requests
     #[arg(long, value_name = "PORT", default_value = "69",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1..=u16::MAX))]
     pub port: u16,
 
     #[command(flatten)]
@@ -164,12 +164,12 @@ pub struct TransferOptions {
 
     /// Port where the server waits for requests
     #[arg(long, value_name = "PORT", default_value = "69",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1..=u16::MAX))]
     pub port: u16,
 
     /// Let the tftpd that runs on this host, at this port, do the transfer [default: 69]
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "69", value_parser = clap::value_parser!(u16).range(1..))]
+          default_missing_value = "69", value_parser = whole(1..=u16::MAX))]
     pub daemon: Option<u16>,
 
     /// How the bytes travel
@@ -178,16 +178,16 @@ pub struct TransferOptions {
 
     /// Bytes of a block to propose
     #[arg(long, value_name = "BYTES", default_value = "1428",
-          value_parser = clap::value_parser!(u16).range(8..=65464))]
+          value_parser = whole(8_u16..=65464))]
     pub block: u16,
 
     /// Blocks of a window to propose
     #[arg(long, value_name = "N", default_value = "32",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1..=u16::MAX))]
     pub window: u16,
 
     /// Seconds until a packet is sent again at the latest, to propose
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = whole(1..=u8::MAX))]
     pub timeout: Option<u8>,
 
     /// Propose no options, for servers that do not know them
@@ -208,17 +208,17 @@ pub struct NetServeOptions {
 
     /// Send back what comes, on this port [default: 7]
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "7", value_parser = clap::value_parser!(u16).range(1..))]
+          default_missing_value = "7", value_parser = whole(1..=u16::MAX))]
     pub echo: Option<u16>,
 
     /// Throw away what comes, on this port [default: 9]
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "9", value_parser = clap::value_parser!(u16).range(1..))]
+          default_missing_value = "9", value_parser = whole(1..=u16::MAX))]
     pub discard: Option<u16>,
 
     /// Send characters without end, on this port [default: 19]
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
-          default_missing_value = "19", value_parser = clap::value_parser!(u16).range(1..))]
+          default_missing_value = "19", value_parser = whole(1..=u16::MAX))]
     pub chargen: Option<u16>,
 
     /// Serve the files of this directory by HTTP; no name leads out of it
@@ -227,7 +227,7 @@ pub struct NetServeOptions {
 
     /// Port for HTTP
     #[arg(long, value_name = "PORT", default_value = "80", requires = "http",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1..=u16::MAX))]
     pub http_port: u16,
 
     /// Give clients of Telnet a terminal with this command of the shell; only the machine or the
@@ -237,7 +237,7 @@ pub struct NetServeOptions {
 
     /// Port for Telnet
     #[arg(long, value_name = "PORT", default_value = "23", requires = "telnet",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = whole(1..=u16::MAX))]
     pub telnet_port: u16,
 
     /// Do not print a line for each connection and answer
@@ -253,7 +253,7 @@ pub struct NetConnectOptions {
     pub host: Ipv4Addr,
 
     /// Port there
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(value_parser = whole(1..=u16::MAX))]
     pub port: u16,
 
     /// Device of the switch to attach to [default: the only one that is up, else weir0]
@@ -269,7 +269,7 @@ pub struct NetTelnetOptions {
     pub host: Ipv4Addr,
 
     /// Port there
-    #[arg(default_value = "23", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(default_value = "23", value_parser = whole(1..=u16::MAX))]
     pub port: u16,
 
     /// Device of the switch to attach to [default: the only one that is up, else weir0]

@@ -1,6 +1,7 @@
 //! Options of `weir tune` and `weir stat`.
 
 use super::JsonOption;
+use crate::units::parse::whole;
 use clap::{ArgGroup, Args};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ pub struct TuneOptions {
     pub size: Option<u64>,
 
     /// Size as a power of two of pages: size = page << N
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=18),
+    #[arg(long, value_name = "N", value_parser = whole(0_u32..=18),
           conflicts_with = "size", group = "sizes")]
     pub order: Option<u32>,
 
@@ -22,7 +23,7 @@ pub struct TuneOptions {
     pub segment: Option<u64>,
 
     /// Segment as a part of each pipe's size: segment = size >> N
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=8),
+    #[arg(long, value_name = "N", value_parser = whole(0_u32..=8),
           conflicts_with = "segment", group = "sizes")]
     pub shift: Option<u32>,
 

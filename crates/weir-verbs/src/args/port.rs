@@ -1,6 +1,7 @@
 //! Options of `weir port`.
 
 use super::{JsonOption, PoolFlags};
+use crate::units::parse::whole;
 use clap::{Arg, Args, Subcommand, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -61,7 +62,7 @@ pub struct PortReadOptions {
 
     /// End once no writer is left, and at least N (1 without N) have come and gone
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1",
-          require_equals = true, value_parser = clap::value_parser!(u64).range(1..))]
+          require_equals = true, value_parser = whole(1..=u64::MAX))]
     pub until_closed: Option<u64>,
 
     /// Who may write, in octal as for chmod (the directory must admit them, too)
@@ -73,7 +74,8 @@ pub struct PortReadOptions {
     pub max_message: u64,
 
     /// Maximum number of writers at once, up to 16384; each takes a file descriptor
-    #[arg(long, value_name = "N", default_value = "1024")]
+    #[arg(long, value_name = "N", default_value = "1024",
+          value_parser = whole(0..=u32::MAX))]
     pub max_writers: u32,
 
     /// Let no writer wait while the output rests: keep what comes in memory, then in a file

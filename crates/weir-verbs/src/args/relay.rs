@@ -1,7 +1,7 @@
 //! Options of `weir net relay`.
 
 use super::JsonOption;
-use crate::units::parse::duration;
+use crate::units::parse::{duration, whole};
 use clap::Args;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub struct RelayOptions {
 
     /// Number of packets that overtake one that is held back
     #[arg(long, value_name = "N", default_value = "3",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = whole(1..=u32::MAX))]
     pub behind: u32,
 
     /// How long each packet takes, such as 5ms; with a range, such as 1ms-5ms, a random time for
@@ -54,16 +54,16 @@ pub struct RelayOptions {
 
     /// Maximum number of packets waiting in each direction; more are dropped and counted
     #[arg(long, value_name = "N", default_value = "1000",
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+          value_parser = whole(1_u32..=1_000_000))]
     pub queue: u32,
 
     /// Longest packet of both devices
     #[arg(long, value_name = "BYTES", default_value = "1500",
-          value_parser = clap::value_parser!(u16).range(68..))]
+          value_parser = whole(68..=u16::MAX))]
     pub mtu: u16,
 
     /// Seed of the random choices: same seed and packets, same result [default: from the clock]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole(0..=u64::MAX))]
     pub seed: Option<u64>,
 
     #[command(flatten)]

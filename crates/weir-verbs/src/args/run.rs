@@ -2,6 +2,7 @@
 
 use super::{Elastic, LiveView, LookInside, PipeSize, elastic, pipe_size};
 use crate::report::Detail;
+use crate::units::parse::whole;
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -89,7 +90,7 @@ pub struct RunOptions {
 
     /// Milliseconds between two samples; samples are closer together at the start
     #[arg(long, value_name = "MS", default_value_t = super::SAMPLE_MS,
-          value_parser = clap::value_parser!(u64).range(1..=1000))]
+          value_parser = whole(1_u64..=1000))]
     pub sample_ms: u64,
 
     /// Run several pipelines repeatedly in random order, and say which is faster. With one

@@ -269,6 +269,25 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_number_is_refused_with_the_numbers_that_are_right() {
+        for (line, said) in [
+            ("weir run --sample-ms x true", "from 1 to 1000"),
+            ("weir run --runs -1 --compare true", "from 6 to 2048"),
+            ("weir run --pipe-size -1 true", "not a size"),
+            ("weir port read a --until-closed=0", "of at least 1"),
+            ("weir bench --seed -1", "of at least 0"),
+            ("weir tune --order -1", "from 0 to 18"),
+            ("weir model storm --seeds 0", "of at least 1"),
+            ("weir net ping 10.9.0.1 --count x", "of at least 1"),
+        ] {
+            let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let refused = read(&args).expect_err("refused").to_string();
+            let is_clear = refused.contains("invalid value") && refused.contains(said);
+            assert!(is_clear && !refused.contains("tip:"), "{line}: {refused}");
+        }
+    }
+
+    #[test]
     fn a_slip_of_the_fingers_is_seen_also_in_a_short_verb() {
         for (word, verb) in [("rnu", "run"), ("ru", "run"), ("prot", "port"), ("bnehc", "bench")] {
             assert_eq!(misspelt(&crate::args::command(), word), Some(verb), "{word}");

@@ -1,5 +1,6 @@
 //! Parses the sizes and times of all options.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -14,6 +15,22 @@ pub fn size(text: &str) -> Result<u64, String> {
 pub fn process_id(text: &str) -> Result<i32, String> {
     let id = text.parse().ok().filter(|id| *id > 0);
     id.ok_or_else(|| format!("'{text}' is no process id"))
+}
+
+/// Makes a parser of whole numbers in this range. The error leaves out an end that nobody would reach.
+pub fn whole<N>(range: RangeInclusive<N>) -> impl Fn(&str) -> Result<N, String> + Clone
+where
+    N: Copy + Display + FromStr + PartialOrd + Send + Sync + TryInto<u32> + 'static,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let (least, most) = (*range.start(), *range.end());
+        let has_end = most.try_into().is_ok_and(|most| most < u32::MAX);
+        number.ok_or_else(|| match has_end {
+            true => format!("not a whole number from {least} to {most}"),
+            false => format!("not a whole number of at least {least}"),
+        })
+    }
 }
 
 /// Makes a parser of bytes a second: at least `least`; `why` is the error of fewer.
@@ -114,6 +131,17 @@ mod tests {
         let part = |text| percent(0.0..=100.0, "no share")(text);
         assert_eq!(["2.5%", "5 %", "0"].map(part), [Ok(2.5), Ok(5.0), Ok(0.0)]);
         assert!(part("NaN").is_err() && part("100.1").is_err());
+    }
+
+    #[test]
+    fn whole_numbers() {
+        assert_eq!([whole(1..=1000_u16)("1"), whole(0..=1000)("1000")], [Ok(1), Ok(1000)]);
+        let refused = |text| whole(1..=1000_u16)(text).expect_err("refused");
+        for wrong in ["", "abc", "0", "-1", "1001", "70000", "1.5"] {
+            assert_eq!(refused(wrong), "not a whole number from 1 to 1000", "{wrong}");
+        }
+        let refused = whole(1..=u64::MAX)("0").expect_err("refused");
+        assert_eq!(refused, "not a whole number of at least 1");
     }
 
     #[test]
