@@ -73,9 +73,20 @@ mod tests {
             let verb = command.find_subcommand_mut(verb).expect("a verb");
             verb.render_long_help().to_string()
         };
-        for verb in
-            ["run", "sh", "bench", "buffer", "port", "stat", "tune", "net", "compare", "top"]
-        {
+        for verb in [
+            "run",
+            "sh",
+            "bench",
+            "buffer",
+            "port",
+            "stat",
+            "tune",
+            "net",
+            "compare",
+            "top",
+            "completions",
+            "man",
+        ] {
             let text = help(&mut command(), verb);
             assert!(text.contains("\nExamples"), "{verb}: {text}");
         }

@@ -44,7 +44,10 @@ pub use port::{
 };
 pub use relay::RelayOptions;
 pub use run::{Asked, RunOptions};
-pub use saved::{CompareOptions, Export, FailOn, HistoryCommand, HistoryShowOptions, HistoryVerb};
+pub use saved::{
+    CompareOptions, Export, FailOn, HistoryCommand, HistoryListOptions, HistoryShowOptions,
+    HistoryVerb,
+};
 pub use sh::{ShOptions, shell_words};
 use std::path::PathBuf;
 pub use top::{TopOptions, TopSort};
@@ -116,13 +119,26 @@ pub enum Verb {
     Man(ManOptions),
 }
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  source <(weir completions bash)                                 in ~/.bashrc
+  weir completions zsh > ~/.zfunc/_weir                           in a directory of $fpath
+  weir completions fish > ~/.config/fish/completions/weir.fish";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  weir man --out ~/.local/share/man/man1    then: man weir-run
+  weir man | man -l -                       the page of weir itself";
+
 #[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
 pub struct CompletionsOptions {
     /// The shell
     pub shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = MAN_EXAMPLES)]
 pub struct ManOptions {
     /// Write all pages into DIR; without it, print the page of weir itself on standard output
     #[arg(long, value_name = "DIR")]
