@@ -4,6 +4,7 @@
 mod common;
 
 use common::{WEIR, weir_run};
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
@@ -257,4 +258,16 @@ fn another_namespace_s_processes_are_not_taken_for_the_stages() {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("/proc belongs to another pid namespace"), "{said}");
+}
+
+/// Help that a full disk took ended with status 0, as no other output does.
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    for args in [&["--help"][..], &["run", "-h"], &["help", "net", "up"], &["--version"]] {
+        let full = File::options().write(true).open("/dev/full").expect("a full device");
+        let ended = Command::new(WEIR).args(args).stdout(full).output().expect("weir starts");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("cannot write to standard output: No space left"), "{said}");
+    }
 }

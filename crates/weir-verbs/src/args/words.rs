@@ -12,12 +12,25 @@ use crate::fault::Fault;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, FromArgMatches};
 use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
 use weir_measure::programs::find_program;
 
 /// Reads the command line; help and most mistakes end the program here.
 pub fn parse() -> Result<CommandLine, Fault> {
     let args: Vec<OsString> = std::env::args_os().collect();
-    read(&args).map_err(|error| no_verb(&args, &error).unwrap_or_else(|| error.exit()))
+    read(&args).map_err(|error| no_verb(&args, &error).unwrap_or_else(|| end(&error)))
+}
+
+/// Prints the help or the mistake, and ends the program. clap itself would not tell that help
+/// cannot be written.
+fn end(error: &clap::Error) -> Fault {
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    match printed {
+        Err(why) if !error.use_stderr() && why.kind() != io::ErrorKind::BrokenPipe => {
+            Fault::unwritable(None, why)
+        }
+        _ => std::process::exit(error.exit_code()),
+    }
 }
 
 /// Reads a command line. Verbs that start often are first read without the other verbs and the manual: to
