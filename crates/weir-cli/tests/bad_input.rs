@@ -271,3 +271,19 @@ fn help_that_cannot_be_written_is_an_error() {
         assert!(said.contains("cannot write to standard output: No space left"), "{said}");
     }
 }
+
+#[test]
+fn a_shell_that_cannot_be_one_is_refused_with_the_reason() {
+    for (shell, why) in [
+        ("/", "is a directory"),
+        ("/proc/self/maps", "not executable"),
+        ("/absent/sh", "no such file or directory"),
+        ("absent", "command not found"),
+    ] {
+        let mut run = Command::new(WEIR);
+        let ended = run.args(["run", "--shell", shell, "a | b"]).output().expect("weir starts");
+        assert_eq!(ended.status.code(), Some(2), "{shell}");
+        let expected = format!("weir: cannot use shell '{shell}': {why}\n");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), expected);
+    }
+}

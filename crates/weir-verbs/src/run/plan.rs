@@ -304,7 +304,13 @@ fn accepts(shell: &Path, text: &OsStr) -> bool {
 fn find_shell(asked: Option<&Path>) -> Result<PathBuf, Fault> {
     match asked {
         Some(shell) => find_program(shell).ok_or_else(|| {
-            Fault::usage(format!("cannot use shell '{}': command not found", shell.display()))
+            let why = match shell.metadata() {
+                _ if !shell.as_os_str().as_encoded_bytes().contains(&b'/') => "command not found",
+                Ok(file) if file.is_dir() => "is a directory",
+                Ok(_) => "not executable",
+                Err(_) => "no such file or directory",
+            };
+            Fault::usage(format!("cannot use shell '{}': {why}", shell.display()))
         }),
         None => {
             let found = find_program(Path::new("bash")).or_else(|| find_program(Path::new("sh")));
