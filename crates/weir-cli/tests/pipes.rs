@@ -5,8 +5,12 @@ mod common;
 use common::port::{refused, said};
 use common::{WEIR, schema};
 use serde_json::Value;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use weir::{Options, pipe, records};
+
+/// A user who has no rights.
+const NOBODY: u32 = 65_534;
 
 struct Place {
     directory: tempfile::TempDir,
@@ -139,6 +143,28 @@ fn the_table_names_both_ends() {
     assert!(line("writer").contains(&own) && line("reader").contains("records, 64 KiB"));
 }
 
+/// "No pipe of weir is in use" was the answer for any one process without one, and for processes of others.
+#[test]
+fn a_process_without_a_pipe_is_no_host_without_one() {
+    let place = Place::new();
+    let (_writer, _reader) = records(&Options::new().capacity_bytes(65_536)).expect("made");
+    let mut sleeper = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat starts");
+    let pid = sleeper.id().to_string();
+    let said = String::from_utf8(place.weir(&["stat", &pid]).stderr).expect("text");
+    assert_eq!(said, format!("weir: process {pid} uses no pipe of weir\n"));
+    drop(sleeper.stdin.take());
+    assert!(sleeper.wait().expect("ends").success());
+    let mut stat = Command::new(WEIR);
+    stat.args(["stat", "1"]);
+    if rustix::process::geteuid().is_root() {
+        stat.uid(NOBODY);
+    }
+    match stat.output() {
+        Ok(ended) => refused(&ended, 1, "cannot inspect process 1: Permission denied"),
+        Err(error) => eprintln!("SKIPPED: {NOBODY} may not start weir: {error}"),
+    }
+}
+
 #[test]
 fn runs_and_buffers_at_work_are_listed() {
     let place = Place::new();
@@ -151,7 +177,7 @@ fn runs_and_buffers_at_work_are_listed() {
     common::until("it is listed", || !text().is_empty());
     assert_eq!(
         text(),
-        format!("no pipe of weir is in use\nrunning: {pid} weir buffer --name a?b\n")
+        format!("process {pid} uses no pipe of weir\nrunning: {pid} weir buffer --name a?b\n")
     );
     let json = place.json(&["stat", &pid, "--json", "-"]);
     assert_eq!(json["running"][0]["command"], "weir buffer --name a\u{1b}b");

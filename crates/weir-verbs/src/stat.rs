@@ -12,6 +12,7 @@ use crate::output::{Outlet, aligned, trimmed};
 use crate::terminal;
 use crate::units::{bytes, capacity, count, seconds};
 use crate::widths::{clip, cut, wrap};
+use rustix::process::geteuid;
 use serde_json::{Value, json};
 use shared::{StatRow, flags_json, flags_row, holders_json, mpx_json, mpx_rows, name};
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ const SCHEMA: &str = "weir.stat/2";
 const COMMAND_BYTES: usize = 1 << 20;
 
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
-    options.pid.map_or(Ok(()), |pid| must_exist(pid, "inspect"))?;
+    options.pid.map_or(Ok(()), must_be_seen)?;
     let watches = options.watch.is_some();
     let mut outlet = Outlet::open(&options.json)?.in_lines(watches).in_place(watches);
     let mut before = BTreeMap::new();
@@ -58,9 +59,10 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         };
         let is_bare = found.is_empty() && running.is_empty() && options.watch.is_none();
         if is_bare && outlet.has_text() {
-            tell(NONE);
+            tell(&none(options.pid));
         }
-        let text = || if is_bare { String::new() } else { text(&found, &running, rate) };
+        let text =
+            || if is_bare { String::new() } else { text(&found, &running, options.pid, rate) };
         let is_read = outlet.say(SCHEMA, body, text)?;
         let Some(every) = options.watch.filter(|_| is_read) else {
             return Ok(ExitCode::SUCCESS);
@@ -78,7 +80,21 @@ pub fn must_exist(pid: i32, done: &str) -> Result<(), Fault> {
     }
 }
 
-const NONE: &str = "no pipe of weir is in use";
+/// Refuses a process that does not exist, or of which this user may not see what it has open.
+fn must_be_seen(pid: i32) -> Result<(), Fault> {
+    must_exist(pid, "inspect")?;
+    let what = format!("inspect process {pid}");
+    std::fs::read_dir(format!("/proc/{pid}/fd")).map(drop).map_err(Fault::cannot(&what))
+}
+
+/// What stands where no pipe does: of one process, or of all that this user may inspect.
+fn none(pid: Option<i32>) -> String {
+    match pid {
+        Some(pid) => format!("process {pid} uses no pipe of weir"),
+        None if geteuid().is_root() => String::from("no pipe of weir is in use"),
+        None => String::from("no pipe of weir is in use, of those that this user may inspect"),
+    }
+}
 
 /// The pipes, mpxes, flags and regions in use.
 struct InUse {
@@ -140,11 +156,16 @@ fn running_json(running: &Running) -> Value {
 }
 
 /// The whole text, as wide as the terminal.
-fn text(found: &InUse, running: &[Running], rate: impl Fn(&PipeStat) -> Option<f64>) -> String {
+fn text(
+    found: &InUse,
+    running: &[Running],
+    pid: Option<i32>,
+    rate: impl Fn(&PipeStat) -> Option<f64>,
+) -> String {
     let stdout = std::io::stdout();
     let width = stdout.is_terminal().then(|| terminal::width(stdout));
     let mut text = match (found.is_empty(), found.has_no_table()) {
-        (true, _) => format!("{NONE}\n"),
+        (true, _) => none(pid) + "\n",
         (false, true) => String::new(),
         (false, false) => table(found, rate, width) + "\n",
     };
