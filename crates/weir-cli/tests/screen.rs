@@ -313,3 +313,13 @@ fn what_could_not_be_started_is_not_compared() {
     // The reader's count is what loading its program read.
     assert_eq!(ran.stage(2, "pipe_bytes_in") as u64, 0);
 }
+
+/// A command without a pipe was called slower than itself "with pipes of 256 KiB".
+#[test]
+fn what_would_be_the_same_run_again_is_not_compared() {
+    for args in [&["true"][..], &["--pipe-size", "64K", "seq 9 | cat"], &["true && false"]] {
+        let ran = weir_run(&[&["--compare", "--runs", "6"], args].concat());
+        assert!(ran.stderr().contains("nothing was compared: weir has no"), "{}", ran.stderr());
+        assert!(ran.json["compare"].is_null());
+    }
+}

@@ -28,6 +28,15 @@ pub fn compare(
     let Applied { job: advised_job, advised, tried, not_tried } = apply(job, advice);
     let mut plain_job = Job { pipe_bytes: PLAIN_PIPE_BYTES, pipe_auto: false, ..job.clone() };
     plain_job.stages.retain(|stage| !stage.inserted);
+    let has_pipes = plain_job.stages.len() > 1;
+    let has_others = has_pipes && (job.pipe_auto || job.pipe_bytes != PLAIN_PIPE_BYTES);
+    if tried.is_empty() && !has_others && plain_job.stages.len() == job.stages.len() {
+        tell(
+            "nothing was compared: weir has no pipe to make larger here, and no advice that it can try",
+        );
+        not_tried.iter().for_each(|text| tell(&format!("not tried: {text}")));
+        return Ok(None);
+    }
     let entrant = |job| Entrant { job, pipefail: false, negated: false };
     let (plain_job, advised_job) = (entrant(plain_job), entrant(advised_job));
     let all = [&plain_job, &advised_job, &plain_job];
