@@ -1,3 +1,5 @@
+//! Tests of names and their locks.
+
 use super::*;
 use rustix::net::sockopt::{Timeout, socket_timeout};
 use std::sync::Barrier;
