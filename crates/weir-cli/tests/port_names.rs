@@ -48,6 +48,18 @@ fn a_stale_directory_for_temporary_files_is_as_none() {
     assert_eq!(one.stderr, other.stderr);
 }
 
+/// An empty one, or one that is no whole path, made a directory wherever a process ran, and processes of
+/// other directories did not find the names there.
+#[test]
+fn a_directory_for_temporary_files_that_is_no_whole_path_is_as_none() {
+    let place = Place::new();
+    for tmpdir in ["", "."] {
+        let mut command = place.command(WEIR);
+        command.env_remove("XDG_RUNTIME_DIR").env("TMPDIR", tmpdir).args(["port", "stat", "x"]);
+        refused(&command.output().expect("weir starts"), 1, "/tmp/weir-");
+    }
+}
+
 #[test]
 fn a_port_has_most_writers() {
     let place = Place::new();

@@ -35,8 +35,9 @@ pub fn directory() -> Result<PathBuf> {
     }
     let name = format!("weir-{uid}");
     let wanted = std::env::temp_dir();
-    if !SHARED.iter().any(|shared| wanted == Path::new(shared)) {
-        // TMPDIR may be stale (of cron, or of a session that has ended): then it is ignored.
+    if wanted.is_absolute() && !SHARED.iter().any(|shared| wanted == Path::new(shared)) {
+        // TMPDIR may be stale (of cron, or of a session that has ended): then it is ignored. So is
+        // one that is empty or relative, which would be another directory for each process.
         let place = wanted.join(&name);
         if make(&place, uid).is_ok() {
             return Ok(place);
