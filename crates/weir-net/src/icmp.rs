@@ -1,8 +1,8 @@
 //! The engine of the ICMP and GGP daemon: a host's part of RFC 792, RFC 1122 3.2.2 and RFC 823.
 //!
 //! [`Engine`] has no clock and does no I/O: it takes datagrams, and hands messages to send, and what
-//! it learnt, to [`Answers`], which also tells the time. It allocates its memory when it is created; a datagram
-//! needs none. It runs in a process of its own, or inside the packet switch.
+//! it learnt, to [`Answers`], which also tells the time. It allocates its memory when it is created;
+//! a datagram needs none. It runs in a process of its own, or inside the packet switch.
 //!
 //! It sends at most one answer to a datagram (two to a routing update that asks for ours), none to
 //! a datagram that is not from one host to us, and none longer than the request: the reply to an
