@@ -246,9 +246,11 @@ fn strangers_and_nonsense_disturb_no_transfer() {
 fn a_client_is_told_when_nobody_has_the_port() {
     let Some(bed) = Bed::new(&[]) else { return };
     let mut switch = bed.switch("--inline");
-    let output = bed.run(&format!("{WEIR} net tftp get --tun weir0 --port 6999 {KERNEL} x"));
-    assert_eq!(output.status.code(), Some(1), "{}", both(&output));
-    assert!(both(&output).contains("nobody is there"), "{}", both(&output));
+    for server in [&format!("--tun weir0 --port 6999 {KERNEL}"), "--socket --port 6999 127.0.0.1"] {
+        let output = bed.run(&format!("{WEIR} net tftp get {server} x"));
+        assert_eq!(output.status.code(), Some(1), "{}", both(&output));
+        assert!(both(&output).contains("nobody is there"), "{server}: {}", both(&output));
+    }
     switch.end();
 }
 

@@ -2,11 +2,13 @@
 //!
 //! - [`tun`]: a TUN device.
 //! - [`segments`]: datagrams of one length that cross the kernel as one.
+//! - [`refusals`]: what the kernel hears about datagrams that nobody took.
 //! - [`terminal`]: a process with a terminal of its own.
 //!
 //! This is one of the few crates of the workspace that may use `unsafe`. Every block names its
 //! invariant.
 
+pub mod refusals;
 pub mod segments;
 pub mod terminal;
 pub mod tun;

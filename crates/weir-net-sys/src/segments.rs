@@ -17,7 +17,7 @@ const CONTROL_WORDS: usize = 8;
 /// # Errors
 /// It is no UDP socket, or the kernel is older than 4.18.
 pub fn set_segment_bytes(socket: impl AsFd, bytes: u16) -> io::Result<()> {
-    set(socket.as_fd(), libc::UDP_SEGMENT, bytes.into())
+    set(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
 }
 
 /// Has this UDP socket give several datagrams of one length in one piece to [`receive_joined`].
@@ -25,15 +25,21 @@ pub fn set_segment_bytes(socket: impl AsFd, bytes: u16) -> io::Result<()> {
 /// # Errors
 /// It is no UDP socket, or the kernel is older than 5.0.
 pub fn receive_in_one_piece(socket: impl AsFd) -> io::Result<()> {
-    set(socket.as_fd(), libc::UDP_GRO, 1)
+    set(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)
 }
 
-fn set(socket: BorrowedFd<'_>, option: c_int, value: c_int) -> io::Result<()> {
+/// Sets an option of a socket that is a number.
+pub(crate) fn set(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    option: c_int,
+    value: c_int,
+) -> io::Result<()> {
     // SAFETY: the address and the length are those of a number that outlives the call.
     let set = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_UDP,
+            level,
             option,
             (&raw const value).cast(),
             size_of::<c_int>() as libc::socklen_t,
@@ -99,8 +105,8 @@ fn segment_bytes(head: &libc::msghdr) -> Option<usize> {
     None
 }
 
-/// The address of a sender, if it is one of IP.
-fn address(from: &libc::sockaddr_storage) -> Option<SocketAddr> {
+/// The address that the kernel has filled in, if it is one of IP.
+pub(crate) fn address(from: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match c_int::from(from.ss_family) {
         libc::AF_INET => {
             // SAFETY: a storage is as long and as aligned as any address, and all values are valid.

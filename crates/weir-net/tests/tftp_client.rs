@@ -61,7 +61,7 @@ impl Datagrams for Played {
         while let Some((from, came)) = self.coming.pop_front() {
             let goes_on = match came {
                 Some(payload) => see(Inbound::Datagram { local_port, from, payload: &payload }),
-                None => see(Inbound::Undelivered { local_port, to: Some(from) }),
+                None => see(Inbound::Undelivered { local_port, to: from }),
             };
             if !goes_on {
                 break;

@@ -364,8 +364,7 @@ impl Running<'_> {
             Inbound::Datagram { local_port, from, payload } => (local_port, from, payload),
             Inbound::Undelivered { local_port, to } => {
                 // Errors go to strangers too, whose ports may be closed.
-                let is_about = to.is_none_or(|to| to == self.peer.unwrap_or(self.server));
-                if local_port == self.local_port && is_about {
+                if local_port == self.local_port && to == self.peer.unwrap_or(self.server) {
                     self.fail(ErrorKind::Refused, "nobody is there");
                 }
                 return;

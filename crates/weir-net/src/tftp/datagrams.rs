@@ -12,6 +12,7 @@ use std::fmt;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
+use weir_net_sys::refusals;
 use weir_net_sys::segments::{self, MOST_SEGMENTS};
 
 /// Bytes of memory that the kernel grants a socket's datagrams by default.
@@ -40,8 +41,8 @@ pub enum Inbound<'a> {
     Undelivered {
         /// The port of ours.
         local_port: u16,
-        /// Where it was sent, if that is known.
-        to: Option<SocketAddr>,
+        /// Where it was sent.
+        to: SocketAddr,
     },
 }
 
@@ -177,7 +178,7 @@ impl Datagrams for SwitchPorts {
             UdpArrival::Undelivered { local_port, to, notice } => {
                 // A block of which a fragment was lost is only sent again.
                 if notice.says_nobody_is_there() {
-                    see(Inbound::Undelivered { local_port, to: Some(to.into()) });
+                    see(Inbound::Undelivered { local_port, to: to.into() });
                 }
             }
         })?;
@@ -228,8 +229,11 @@ impl OpenSocket {
         let mut control = SendAncillaryBuffer::default();
         let parts = &parts[..burst.count()];
         let sent = set.map_err(|cause| Errno::from_io_error(&cause).unwrap_or(Errno::INVAL));
-        let sent = sent.and_then(|()| {
-            sendmsg_addr(&self.socket, &to, parts, &mut control, SendFlags::NOSIGNAL)
+        let mut send = || sendmsg_addr(&self.socket, &to, parts, &mut control, SendFlags::NOSIGNAL);
+        let sent = sent.and_then(|()| match send() {
+            // Of an earlier datagram; it is told once.
+            Err(Errno::CONNREFUSED) => send(),
+            sent => sent,
         });
         match sent {
             // An old kernel, or datagrams longer than the device takes.
@@ -288,6 +292,8 @@ impl Sockets {
             let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BYTES);
             // Where the kernel is too old, each datagram comes on its own.
             let _ = segments::receive_in_one_piece(&socket);
+            // Where the kernel does not tell, what nobody takes is given up after a while.
+            let _ = refusals::keep_errors(&socket);
             Ok((socket.local_addr()?.port(), socket))
         });
         let (port, socket) = opened.map_err(|cause| match cause.kind() {
@@ -318,7 +324,14 @@ impl Datagrams for Sockets {
         let Some(open) = self.sockets.iter().find(|open| open.port == from) else {
             return Ok(());
         };
-        match open.socket.send_to(payload, to) {
+        let sent = match open.socket.send_to(payload, to) {
+            // Of an earlier datagram; it is told once.
+            Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
+                open.socket.send_to(payload, to)
+            }
+            sent => sent,
+        };
+        match sent {
             Err(cause) if Errno::from_io_error(&cause) == Some(Errno::MSGSIZE) => {
                 Err(Error::os("send to", to.to_string(), cause))
             }
@@ -349,11 +362,14 @@ impl Datagrams for Sockets {
                         }
                         expects_more
                     }
-                    Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
-                        taken += 1;
-                        see(Inbound::Undelivered { local_port: *port, to: None })
-                    }
-                    Err(_) => false,
+                    // An error of an earlier datagram, or nothing.
+                    Err(_) => match refusals::next_error(socket) {
+                        Ok(to) => {
+                            taken += 1;
+                            to.is_none_or(|to| see(Inbound::Undelivered { local_port: *port, to }))
+                        }
+                        Err(_) => false,
+                    },
                 };
                 if !expects_more {
                     break;

@@ -214,7 +214,7 @@ impl TftpServer {
                     }
                 }
                 Inbound::Undelivered { local_port, to } => {
-                    let known = to.and_then(|to| transfers.get_mut(&to));
+                    let known = transfers.get_mut(&to);
                     let known = known.filter(|transfer| transfer.local_port == local_port);
                     if let Some(transfer) = known {
                         transfer.fail(None, "the client is not there any more");
