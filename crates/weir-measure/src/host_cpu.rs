@@ -1,10 +1,12 @@
-//! The use of the host's CPUs over some time, and the part of other processes: all time that
+//! The use of the host's CPUs over some time, what a CPU quota took away, and the part of other
+//! processes: all time that
 //! `/proc/stat` calls busy, less the CPU time of this process and of the children that it has
 //! reaped.
 //!
 //! Kernel threads count as others, even when they work for this process. So do children that still
 //! run: look again after they have ended.
 
+use crate::quota::{self, GroupQuota};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 use weir_measure_sys::usage::Usage;
@@ -20,6 +22,7 @@ pub struct HostCpu {
     steal_ns: u64,
     own_ns: u64,
     pressure_us: Option<u64>,
+    quotas: Vec<GroupQuota>,
 }
 
 /// The difference between two readings.
@@ -37,6 +40,10 @@ pub struct HostUse {
     pub idle_cpus: f64,
     /// CPUs that the hypervisor took away for other guests.
     pub steal_cpus: f64,
+    /// CPUs that a quota of a control group kept its processes from; 0 without a quota. 0 also in
+    /// reports that did not look.
+    #[serde(default)]
+    pub throttled_cpus: f64,
     /// Share of the time in which some task waited for a CPU (`/proc/pressure/cpu`, of the whole
     /// host), where the kernel counts it.
     pub cpu_pressure_share: Option<f64>,
@@ -71,6 +78,7 @@ impl HostCpu {
             steal_ns: ticks_ns(all.steal),
             own_ns: own.iter().map(Usage::cpu_ns).sum(),
             pressure_us: pressure_us(),
+            quotas: quota::limits(),
         })
     }
 
@@ -90,6 +98,7 @@ impl HostCpu {
         ]
         .map(|of| of.min(cpus));
         let own_cpus = used(self.own_ns, earlier.own_ns);
+        let throttled = quota::between(&earlier.quotas, &self.quotas);
         let pressure = self.pressure_us.zip(earlier.pressure_us);
         let pressure = pressure.map(|(now, then)| now.saturating_sub(then) as f64 / 1e6 / wall_s);
         Some(HostUse {
@@ -99,6 +108,7 @@ impl HostCpu {
             own_cpus,
             idle_cpus,
             steal_cpus,
+            throttled_cpus: throttled.map_or(0.0, |quota| used(quota.throttled_ns, 0)),
             cpu_pressure_share: pressure.map(|share| share.min(1.0)),
             frequency_hz: None,
         })
@@ -192,6 +202,7 @@ mod tests {
             steal_ns: busy_ns / 10,
             own_ns,
             pressure_us: None,
+            quotas: Vec::new(),
         };
         let now = Instant::now();
         let then =

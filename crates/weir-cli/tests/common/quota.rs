@@ -30,14 +30,21 @@ impl Group {
         std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("moved");
     }
 
+    /// Returns a command that runs weir in the group, with arguments to be added.
+    pub fn weir(&self) -> Command {
+        // The shell enters the group, so weir and its children are in it from their start.
+        let script = "echo $$ > \"$1/cgroup.procs\" && shift && exec \"$@\"";
+        let mut inside = Command::new("bash");
+        inside.args(["-c", script, "bash"]).arg(&self.0).arg(WEIR);
+        inside
+    }
+
     /// Runs a pipeline in the group, and writes what weir says into `output`.
     pub fn run(&self, text: &str) -> Ran {
         let directory = tempfile::tempdir().expect("a directory");
         let report = directory.path().join("report.json");
-        // The shell enters the group, so weir and its stages are in it from their start.
-        let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$2\" run --json \"$3\" \"$4\"";
-        let mut inside = Command::new("bash");
-        inside.args(["-c", script, "bash"]).arg(&self.0).arg(WEIR).arg(&report).arg(text);
+        let mut inside = self.weir();
+        inside.args(["run", "--json"]).arg(&report).arg(text);
         let output = inside.env("XDG_STATE_HOME", directory.path()).output().expect("bash");
         assert!(output.status.success());
         let text = std::fs::read_to_string(&report).expect("a report");

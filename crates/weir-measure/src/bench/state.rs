@@ -7,7 +7,7 @@ use crate::host_cpu::{HostCpu, HostUse, frequency_hz};
 
 /// A host is busy when others use more than this part of the CPUs that a run may use ...
 pub const BUSY_SHARE: f64 = 0.1;
-/// ... or the hypervisor takes more than this part of them away.
+/// ... or the hypervisor, or a CPU quota, takes more than this part of them away.
 pub const STOLEN_SHARE: f64 = 0.05;
 /// A frequency that differs by more than this part is another state.
 const FREQUENCY_SHARE: f64 = 0.1;
@@ -51,7 +51,9 @@ impl HostUse {
     /// Whether figures of this time are those of a busy host.
     pub fn is_busy(&self) -> bool {
         let cpus = self.cpus as f64;
-        self.others_cpus > BUSY_SHARE * cpus || self.steal_cpus > STOLEN_SHARE * cpus
+        self.others_cpus > BUSY_SHARE * cpus
+            || self.steal_cpus > STOLEN_SHARE * cpus
+            || self.throttled_cpus > STOLEN_SHARE * cpus
     }
 
     /// Describes the load: "others used 1.1 of 2 CPUs, the hypervisor took 0.2", without parts that
@@ -60,6 +62,9 @@ impl HostUse {
         let mut words = format!("others used {:.1} of {} CPUs", self.others_cpus, self.cpus);
         if self.steal_cpus > STOLEN_SHARE * self.cpus as f64 {
             words += &format!(", the hypervisor took {:.1}", self.steal_cpus);
+        }
+        if self.throttled_cpus > STOLEN_SHARE * self.cpus as f64 {
+            words += &format!(", a CPU quota took {:.1}", self.throttled_cpus);
         }
         words
     }
@@ -79,6 +84,12 @@ impl HostUse {
             return Some(format!(
                 "the hypervisor took {:.1} against {:.1} CPUs",
                 self.steal_cpus, other.steal_cpus
+            ));
+        }
+        if apart(|seen| seen.throttled_cpus) > STOLEN_SHARE {
+            return Some(format!(
+                "a CPU quota took {:.1} against {:.1} CPUs",
+                self.throttled_cpus, other.throttled_cpus
             ));
         }
         let (one_hz, other_hz) = (self.frequency_hz?, other.frequency_hz?);
@@ -117,6 +128,7 @@ mod tests {
             own_cpus: 0.5,
             idle_cpus: 1.5 - others_cpus,
             steal_cpus,
+            throttled_cpus: 0.0,
             cpu_pressure_share: None,
             frequency_hz,
         }
@@ -137,6 +149,10 @@ mod tests {
         let robbed = state(seen(0.1, 0.3, None));
         assert_eq!(robbed.text, "others used 0.1 of 2 CPUs, the hypervisor took 0.3 while it ran");
         assert_eq!(robbed.busy, Some(true));
+        let throttled = HostUse { throttled_cpus: 0.5, ..seen(0.1, 0.0, None) };
+        let state_of = state(throttled);
+        assert_eq!(state_of.text, "others used 0.1 of 2 CPUs, a CPU quota took 0.5 while it ran");
+        assert_eq!(state_of.busy, Some(true));
         assert_eq!(HostState::new(None, None).busy, None);
     }
 
@@ -150,6 +166,8 @@ mod tests {
             Some("others used 0.1 against 1.1 CPUs")
         );
         assert!(apart(seen(0.1, 0.2, None)).is_some_and(|text| text.contains("hypervisor")));
+        let throttled = HostUse { throttled_cpus: 0.3, ..seen(0.1, 0.0, None) };
+        assert!(apart(throttled).is_some_and(|text| text.contains("quota")));
         assert!(apart(seen(0.1, 0.0, Some(2e9))).is_some_and(|text| text.contains("GHz")));
         assert_eq!(quiet.differs(&HostState::default()), None);
     }

@@ -137,6 +137,9 @@ fn seen(seen: Option<&HostUse>) -> String {
         "; idle {:.1}, this run {:.1}, taken by the hypervisor {:.2}, for {:.1} s",
         seen.idle_cpus, seen.own_cpus, seen.steal_cpus, seen.wall_s
     );
+    if seen.throttled_cpus > 0.0 {
+        let _ = write!(words, "; a CPU quota took {:.2}", seen.throttled_cpus);
+    }
     if let Some(share) = seen.cpu_pressure_share {
         let _ = write!(words, "; processes waited for a CPU {:.0} % of the time", share * 100.0);
     }
