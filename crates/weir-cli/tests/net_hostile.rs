@@ -168,6 +168,27 @@ fn a_second_switch_is_told_who_has_the_device() {
     host.end();
 }
 
+/// A daemon ended where it could not publish its profile.
+#[test]
+fn a_directory_that_is_full_keeps_nobody_from_work() {
+    let Some(bed) = Bed::new(&["mount", "ping"]) else { return };
+    let names = bed.directory.path().join("names");
+    std::fs::create_dir(&names).expect("made");
+    let mount = format!("mount -t tmpfs -o size=256k none {}", names.display());
+    if !bed.run(&format!("unshare -m {mount}")).status.success() {
+        eprintln!("SKIPPED: no privilege to mount");
+        return;
+    }
+    // The log and the profile of the switch find room there, and that of the daemon does not.
+    let up = "up --addr 10.9.0.2/24 --peer 10.9.0.1 --log-size 64K --icmpd -- ping -c 1 10.9.0.2";
+    let run = format!("export XDG_RUNTIME_DIR={}; exec {WEIR} net {up}", names.display());
+    let mut command = bed.command("unshare");
+    command.args(["-m", "sh", "-c", &format!("{mount} && {run}")]);
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", both(&output));
+    assert!(both(&output).contains("icmpd has no profile at '"), "{}", both(&output));
+}
+
 #[test]
 fn who_may_not_make_devices_is_told_so() {
     let Some(bed) = Bed::new(&[]) else { return };

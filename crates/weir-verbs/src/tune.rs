@@ -97,7 +97,12 @@ fn live(options: &TuneOptions) -> Result<ExitCode, Fault> {
     let mut outlet = Outlet::open(&options.json)?;
     let (pid, descriptor) = options.pipe.unwrap_or_default();
     let file = weir::stat::open(pid, descriptor, true).map_err(asked)?;
-    let now = weir::stat::read(&file).map_err(asked)?;
+    let now = weir::stat::read(&file).map_err(|error| match error.kind() {
+        weir::ErrorKind::Corrupt => {
+            Fault::failed(format!("cannot set {pid}/{descriptor}: it is no pipe of weir"))
+        }
+        _ => asked(error),
+    })?;
     if now.writer.closed || now.reader.closed {
         return Err(Fault::failed(format!("cannot set {pid}/{descriptor}: it is closed")));
     }

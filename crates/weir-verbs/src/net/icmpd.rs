@@ -19,7 +19,7 @@ pub fn icmpd(options: &NetIcmpdOptions) -> Result<ExitCode, Fault> {
         settings.replies = options.echo_rate.map(|per_s| TokenRate { per_s, burst: per_s });
     });
     let mut daemon = switch.attached(attached)?;
-    let _published = switch.publish("icmpd")?;
+    let _published = switch.publish("icmpd");
     let listener = listener(names::icmpd(&switch.tun), "icmpd");
     let service = LocalService::new(port, directory, options.ggp, log, &stop);
     tell(&format!("icmpd answers for {}", daemon.address()));

@@ -57,11 +57,14 @@ fn stop_flag() -> Result<Arc<AtomicBool>, Fault> {
     signals::stop_flag(Again::AsFirst)
 }
 
-/// Publishes the profile of this process for `weir net profile`.
-fn publish(tun: &str, who: &str) -> Result<weir_profile::Published, Fault> {
-    let path = weir_net::names::profile(tun, who, std::process::id()).map_err(asked)?;
+/// Publishes the profile of this process for `weir net profile`. A process goes on without, and says
+/// so.
+fn publish(tun: &str, who: &str) -> Option<weir_profile::Published> {
+    let path = weir_net::names::profile(tun, who, std::process::id());
+    let path = path.inspect_err(|error| tell(&format!("{who} has no profile: {error}"))).ok()?;
     let published = weir_profile::publish(&path, who);
-    published.map_err(Fault::cannot(&format!("publish a profile at '{}'", path.display())))
+    let why = |error: &_| tell(&format!("{who} has no profile at '{}': {error}", path.display()));
+    published.inspect_err(why).ok()
 }
 
 /// Listens for requests of local programs. A daemon goes on without, and says so.

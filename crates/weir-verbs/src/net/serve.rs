@@ -44,7 +44,7 @@ pub fn serve(options: &NetServeOptions) -> Result<ExitCode, Fault> {
     let switch = NamedSwitch::find(options.tun.as_deref())?;
     let attached = TcpEndpoint::listen(&switch.port, &switch.directory, &ports);
     let endpoint = switch.attached(attached)?;
-    let _published = switch.publish("serve")?;
+    let _published = switch.publish("serve");
     let named: Vec<String> =
         ports.iter().map(|port| format!("{} on port {port}", services[port].as_str())).collect();
     let address = endpoint.address();

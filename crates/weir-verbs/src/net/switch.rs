@@ -39,7 +39,7 @@ impl NamedSwitch {
     }
 
     /// Publishes the profile of this process, which attached as `who`.
-    pub fn publish(&self, who: &str) -> Result<Published, Fault> {
+    pub fn publish(&self, who: &str) -> Option<Published> {
         publish(&self.tun, who)
     }
 }

@@ -58,7 +58,7 @@ pub fn tftpd(options: &NetTftpdOptions) -> Result<ExitCode, Fault> {
     let mut endpoint = switch.attached(bind(&[port], TRANSFER_PORTS))?;
     let log = switch.log();
     log.iter().for_each(|log| endpoint.log_to(log.clone()));
-    let _published = switch.publish("tftpd")?;
+    let _published = switch.publish("tftpd");
     let address = endpoint.address();
     let mut server = TftpServer::new(Box::new(SwitchPorts::new(endpoint, 1)), port, jail, rules);
     log.iter().for_each(|log| server.log_to(log.clone()));

@@ -30,7 +30,7 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let kinds = options.log.parse::<Kinds>().map_err(asked)?;
     let mut switch = Switch::new(settings).map_err(asked)?;
     switch.log_to(log(options, kinds)?);
-    let _published = publish(&options.tun, "switch")?;
+    let _published = publish(&options.tun, "switch");
     let (address, bits) = options.addr;
     let place = options.netns.as_deref().map_or(String::new(), |name| {
         format!("; enter it with: ip netns exec {} COMMAND", quoted(name))
