@@ -293,3 +293,23 @@ fn records_at_which_the_caller_panics_are_received_once_and_give_their_room_back
     drop(writer);
     assert_eq!(reader.receive(&mut buffer).expect("the end"), None);
 }
+
+/// A reader that only spins kept what it owed while it waited, up to an eighth of the capacity. A writer
+/// whose record needed that room waited for it for ever, though the pipe was empty.
+#[test]
+fn a_reader_that_spins_gives_back_what_it_owes() {
+    let spins = Options::new().capacity_bytes(65_536).waiting(Waiting::Spin);
+    let (mut writer, mut reader) = records(&spins).expect("made");
+    let (came, comes) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 65_536];
+        while let Ok(Some(bytes)) = reader.receive(&mut buffer) {
+            came.send(bytes).expect("heard");
+        }
+    });
+    for bytes in [2000, 65_536, 2000, 65_536] {
+        let sent = writer.send_timeout(&vec![7; bytes], Duration::from_secs(10));
+        sent.expect("the reader has taken all that came before");
+        assert_eq!(comes.recv_timeout(Duration::from_secs(10)), Ok(bytes));
+    }
+}

@@ -34,7 +34,7 @@ impl Idle {
 
     /// Whether the side never sleeps.
     pub fn only_spins(&self) -> bool {
-        self.spinner.waiting() == Waiting::Spin
+        self.spinner.only_spins()
     }
 
     /// Notes the link whose channel is served now.

@@ -87,8 +87,9 @@ impl Spinner {
         }
     }
 
-    pub fn waiting(&self) -> Waiting {
-        self.waiting
+    /// Whether the waiter looks until there is something, and never sleeps for it.
+    pub fn only_spins(&self) -> bool {
+        self.waiting == Waiting::Spin
     }
 
     /// Whether the other side ran on this CPU when that was last asked: it moves only while this side

@@ -58,7 +58,7 @@ pub struct End {
     /// `None` at a port's reader, which saves the descriptors. The seals of its rings keep a memory
     /// from coming twice.
     file: Option<ClaimedFile>,
-    spinner: Spinner,
+    pub spinner: Spinner,
     fences: Fences,
     tuning: Tuning,
     spill_reports: SpillReports,
