@@ -348,6 +348,27 @@ fn a_head_start_of_any_length_holds_up_no_reader() {
     }
 }
 
+/// A writer that only spins looked for room alone, and waited for ever where its reader could not spill.
+#[test]
+fn a_writer_that_spins_hears_that_its_reader_cannot_spill() {
+    goes_well("no-spill-for-one-that-spins");
+}
+
+fn no_spill_for_one_that_spins() -> Result<(), String> {
+    let failed = |error: weir::Error| error.to_string();
+    let spins = Options::new().capacity_bytes(64 << 10).waiting(Waiting::Spin);
+    let (mut writer, reader) = pipe(&spins).map_err(failed)?;
+    let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20)).map_err(failed)?;
+    let _reader = reader.elastic(&pool).map_err(failed)?;
+    limit(Resource::Fsize, 0);
+    let (begun, time) = (Instant::now(), Duration::from_secs(20));
+    let error = writer.write_timeout(&vec![7; 4 << 20], time).expect_err("it cannot spill");
+    match error.kind() == ErrorKind::Os && begun.elapsed() < time / 2 {
+        true => Ok(()),
+        false => Err(format!("{error} after {:?}", begun.elapsed())),
+    }
+}
+
 /// A handle that found no room for its descriptors was lost, and its pipe ended.
 #[test]
 fn a_handle_that_finds_no_descriptors_can_be_received_later() {
@@ -410,6 +431,7 @@ fn in_a_role() {
         "no-files" => return say_outcome(no_files()),
         "few-files-for-a-handle" => return say_outcome(few_files_for_a_handle()),
         "trait-write" => return say_outcome(trait_write()),
+        "no-spill-for-one-that-spins" => return say_outcome(no_spill_for_one_that_spins()),
         "few-files-at-first" => return say_outcome(few_files_at_first()),
         "little-space" => limit(Resource::As, 600 << 20),
         "short-files" => limit(Resource::Fsize, 1 << 20),

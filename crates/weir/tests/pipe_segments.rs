@@ -141,3 +141,21 @@ fn a_reader_stores_to_the_lines_of_a_pipe_that_fits_the_second_cache() {
         assert_eq!(lines_after_a_read(&small), (0, 128));
     }
 }
+
+/// A writer that only spins wrote nothing more until there was room for a segment or all that was left.
+#[test]
+fn a_writer_that_spins_uses_less_room_than_a_segment() {
+    let spins = Options::new().capacity_bytes(65_536).waiting(Waiting::Spin);
+    let (mut writer, mut reader) = pipe(&spins).expect("a pipe");
+    writer.write(&[0; 65_536]).expect("it holds all");
+    let writing = std::thread::spawn(move || writer.write(&[1; 5000]));
+    reader.read(&mut [0; 100]).expect("read");
+    let begun = Instant::now();
+    while reader.available().expect("sound") < 65_536 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "100 bytes of room are not used");
+        std::thread::yield_now();
+    }
+    drop(reader);
+    let error = writing.join().expect("no panic").expect_err("its reader is gone");
+    assert_eq!((error.kind(), error.written_bytes()), (ErrorKind::Closed, Some(100)));
+}

@@ -313,3 +313,27 @@ fn a_reader_that_spins_gives_back_what_it_owes() {
         assert_eq!(comes.recv_timeout(Duration::from_secs(10)), Ok(bytes));
     }
 }
+
+/// A writer that only spins waited until there was room for a segment, whatever its record needed.
+#[test]
+fn a_writer_that_spins_finds_less_room_than_a_segment() {
+    let spins = small().segment_bytes(4096).waiting(Waiting::Spin);
+    let (mut writer, mut reader) = records(&spins).expect("made");
+    while writer.try_send(&[0; 60]).is_ok() {}
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let sent = writer.send_timeout(&[1; 60], Duration::from_secs(60));
+        let _ = tell.send(sent.is_ok());
+    });
+    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("a copy");
+    let begun = std::time::Instant::now();
+    while weir::stat::read(&memory).expect("a pipe").writer.account.waits == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not wait");
+        std::thread::yield_now();
+    }
+    // So many that the reader gives their room back.
+    for _ in 0..20 {
+        reader.receive(&mut [0; 60]).expect("received");
+    }
+    assert_eq!(told.recv_timeout(Duration::from_secs(10)), Ok(true), "there is room for it");
+}

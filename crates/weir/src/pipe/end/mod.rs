@@ -36,6 +36,9 @@ use tuning::Tuning;
 /// of the kernel's clock would cost more than the sleep.
 pub const WRITER_SLICE: Duration = Duration::from_millis(20);
 
+/// Looks of a writer that spins after which it takes less room than a segment: some milliseconds.
+pub const MANY_LOOKS: u32 = 1 << 16;
+
 /// Calls of a writer between two looks at requests from outside and at its CPU.
 pub const LOOK_EVERY: u32 = 256;
 

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Map, SharedPage, ViewMut};
 use crate::park::{Timeout, Until};
 use crate::pipe::connection::Role;
-use crate::pipe::end::{End, LOOK_EVERY, WaitOutcome, drain};
+use crate::pipe::end::{End, LOOK_EVERY, MANY_LOOKS, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
@@ -276,7 +276,12 @@ impl Endpoint<record::RecordWriter> {
             let segment = end.shape.segment_bytes();
             let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
             let plenty = (needed.0.max(segment), arena.min(most));
-            end.spin(until, |map| Ok(ring.has_room(&map, plenty).map_err(fail)?.then_some(())))?;
+            let mut looks = 0_u32;
+            end.spin(until, |map| {
+                looks = looks.saturating_add(1);
+                let room = if looks < MANY_LOOKS { plenty } else { needed };
+                Ok(ring.has_room(&map, room).map_err(fail)?.then_some(()))
+            })?;
         }
         if ring.has_room(&*end.map, needed).map_err(fail)? {
             return Ok(());

@@ -6,7 +6,7 @@ use crate::park::{Timeout, Until};
 use crate::pipe::claim::ClaimedFile;
 use crate::pipe::connection::Role;
 use crate::pipe::defaults::out_of_range;
-use crate::pipe::end::{End, WaitOutcome, drain};
+use crate::pipe::end::{End, MANY_LOOKS, WaitOutcome, drain};
 use crate::pipe::endpoint::{Endpoint, Ring};
 use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::{corrupt, say_shape};
@@ -128,10 +128,16 @@ impl Endpoint<StreamWriter> {
             if room < plenty {
                 drain::say_full(&end.header().reader_sleep);
             }
+            let told = end.spill_reports();
             if room < plenty && until != Until::Now {
                 // A little room is not worth moving the cache line to the other CPU and back.
+                let mut looks = 0_u32;
                 end.spin(until, |map| {
-                    Ok((ring.room(&map, plenty).map_err(fail)? >= plenty).then_some(()))
+                    looks = looks.saturating_add(1);
+                    let is_late = looks >= MANY_LOOKS;
+                    let enough = if is_late { wanted } else { plenty };
+                    let room = ring.room(&map, enough).map_err(fail)? >= enough;
+                    Ok((room || is_late && told.has_new_one(map.words())).then_some(()))
                 })?;
                 room = ring.room(&*end.map, plenty).map_err(fail)?;
             }
@@ -142,7 +148,6 @@ impl Endpoint<StreamWriter> {
             if let Some(error) = end.new_trouble() {
                 return Err(error);
             }
-            let told = end.spill_reports();
             let mut look = |map: &Map| {
                 let room = ring.room(map, wanted).map_err(fail)? >= wanted;
                 Ok(room || told.has_new_one(map.header()))
