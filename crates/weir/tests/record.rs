@@ -44,6 +44,17 @@ fn a_record_whose_reader_is_gone_is_an_error_and_is_not_counted() {
     assert_eq!((account.records, account.bytes), (3, 12));
 }
 
+/// It was sent to nobody, and counted.
+#[test]
+fn a_reservation_whose_reader_is_gone_is_an_error_and_is_not_counted() {
+    let (mut writer, reader) = records(&small()).expect("made");
+    let place = writer.reserve(100).expect("room");
+    drop(reader);
+    assert_eq!(place.commit().expect_err("closed").kind(), ErrorKind::Closed);
+    let account = writer.account().expect("an account");
+    assert_eq!((account.records, account.bytes), (0, 0));
+}
+
 #[test]
 fn a_buffer_too_small_keeps_the_record() {
     let (mut writer, mut reader) = records(&small()).expect("made");

@@ -391,9 +391,13 @@ impl Reservation<'_> {
     /// Sends the record.
     ///
     /// # Errors
-    /// This is a forked child, and the end is its parent's.
+    /// [`ErrorKind::Closed`]: the reader has closed or died. This is a forked child, and the end is its
+    /// parent's.
     pub fn commit(self) -> Result<()> {
-        self.writer.end.check_here()?;
+        let end = &self.writer.end;
+        if end.is_gone_from(end.here()?, Role::Reader) {
+            return Err(end.other_is_gone());
+        }
         let begun = self.writer.ring.end_begun();
         begun.map_or(Ok(()), |bytes| self.writer.commit(bytes))
     }
