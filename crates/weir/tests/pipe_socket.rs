@@ -3,8 +3,10 @@
 mod common;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use weir::{DuplexHandle, ErrorKind, Handle, Options, Reader, RecordDuplex, Writer};
 
 fn small() -> Options {
@@ -184,3 +186,23 @@ fn descriptors_of_who_sends_do_not_pile_up() {
 
 /// `include/uapi/asm-generic/socket.h`; not all versions of libc have it.
 const SO_PASSPIDFD: libc::c_int = 76;
+
+/// The descriptors of an end that was inherited stayed open in every program that its process started.
+/// The death of the process was not seen before all these programs had ended.
+#[test]
+fn an_end_that_was_inherited_is_in_no_program_that_is_started_later() {
+    let (writer, _reader) = Handle::stream_pair(&small()).expect("made");
+    writer.keep_over_exec().expect("as for a program that opens it");
+    let (memory, socket) = writer.into_descriptors();
+    let of = |file: &OwnedFd| rustix::fs::fstat(file).map(|found| (found.st_dev, found.st_ino));
+    let own = [of(&memory).expect("a file"), of(&socket).expect("a file")];
+    let _writer = Writer::open(Handle::writer(memory, socket)).expect("opened");
+    let mut other = std::process::Command::new("cat");
+    let mut other = other.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
+    let all = std::fs::read_dir(format!("/proc/{}/fd", other.id())).expect("/proc").flatten();
+    let files = all.filter_map(|entry| std::fs::metadata(entry.path()).ok());
+    let kept = files.filter(|file| own.contains(&(file.dev(), file.ino()))).count();
+    drop(other.stdin.take());
+    other.wait().expect("reaped");
+    assert_eq!(kept, 0, "a program that has nothing to do with it has the end");
+}

@@ -231,7 +231,12 @@ impl Handle {
 
     /// Takes the descriptors away from forked children, and maps the memory.
     pub(crate) fn open_as(self, role: Role, kind: u32) -> Result<(Half, Arc<Map>)> {
-        let keep = |file| ParentOnly::new(file).map_err(|cause| Error::os("keep", "an end", cause));
+        let keep = |file: OwnedFd| {
+            // One that was kept over an exec is to be in no program that is executed from here on.
+            let set = rustix::io::fcntl_setfd(&file, FdFlags::CLOEXEC).map_err(Into::into);
+            set.and_then(|()| ParentOnly::new(file))
+                .map_err(|cause: std::io::Error| Error::os("keep", "an end", cause))
+        };
         let half = Half { memory: keep(self.memory)?, socket: keep(self.socket)? };
         let is_right = if self.role == role { Ok(()) } else { Err(other_role(role)) };
         let map = is_right.and_then(|()| open_kind(&half.memory, kind));
