@@ -5,11 +5,15 @@ mod common;
 mod raw;
 
 use rustix::fd::AsFd;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use weir::{ErrorKind, Listener, Options, Timeout};
+
+/// Connections that come at once: more than a process under its limit has descriptors for.
+const MANY: usize = 100;
 
 /// Clients that send nothing, and clients that send something else, hold up nobody behind them, and
 /// are disconnected in the end.
@@ -150,4 +154,39 @@ fn who_sends_halves_for_ever_delays_no_call() {
         over.store(true, Ordering::Relaxed);
         assert!(began.elapsed() < Duration::from_secs(20));
     });
+}
+
+/// A listener let in all that had connected, and kept them for its next calls: two descriptors each. Of
+/// more than it had descriptors for, the last were ended, though they had only to wait.
+#[test]
+fn who_waits_to_be_accepted_takes_no_descriptors() {
+    common::goes_well("few-files");
+}
+
+fn few_files() -> Result<(), String> {
+    let failed = |error: weir::Error| error.to_string();
+    let (_directory, name) = common::place();
+    let listener = Listener::bind(&name).map_err(failed)?;
+    let small = Options::new().capacity_bytes(4096);
+    let mut writers = Vec::new();
+    for _ in 0..MANY {
+        writers.push(weir::Writer::connect(&name, &small).map_err(failed)?);
+    }
+    let held = std::fs::read_dir("/proc/self/fd").map_err(|why| why.to_string())?.count() as u64;
+    let few = Rlimit { current: Some(held + 60), ..getrlimit(Resource::Nofile) };
+    setrlimit(Resource::Nofile, few).map_err(|why| why.to_string())?;
+    for number in 0..MANY {
+        let time = Duration::from_secs(10);
+        let _reader = listener.accept_timeout::<weir::Reader>(time).map_err(failed)?;
+        let written = writers.remove(0).write(b"x");
+        written.map_err(|error| format!("number {number}: {error}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn in_a_role() {
+    if common::role().is_some() {
+        common::say_outcome(few_files());
+    }
 }

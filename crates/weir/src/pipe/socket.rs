@@ -72,7 +72,10 @@ struct AcceptQueue {
 
 impl AcceptQueue {
     fn take(&mut self, inbox: &Inbox) -> Option<Arrival> {
-        if !self.is_watched && (inbox.take().notified || self.acceptor.is_busy()) {
+        // Those that came go first. The others wait as well in the kernel's queue, where they take
+        // no descriptors of this process.
+        let admits = !self.is_watched && self.arrived.is_empty();
+        if admits && (inbox.take().notified || self.acceptor.is_busy()) {
             self.arrived.extend(self.acceptor.admit(None));
         }
         self.arrived.pop_front()
