@@ -25,7 +25,8 @@ pub struct Account {
     pub wakes_given: u64,
     /// Wake-ups it got while it slept.
     pub wakes_taken: u64,
-    /// Largest fill of the ring it saw, in bytes.
+    /// Largest fill of the ring it saw, in bytes: the reader of a stream, or the writer of records when
+    /// it had no room. 0 at the other end.
     pub largest_fill_bytes: u64,
     /// Counted by an elastic reader: bytes of its backlog that were chosen to be spilled.
     pub delayed_bytes: u64,

@@ -41,6 +41,23 @@ fn counts_are_true() {
     assert!(reader.account().expect("here").wakes_given >= 1);
 }
 
+/// It was said that the reader counts it, which sees of a record pipe one record at a time.
+#[test]
+fn the_largest_fill_is_counted_by_one_end() {
+    let small = Options::new().capacity_bytes(4096);
+    let largest = |account: weir::Account| account.largest_fill_bytes;
+    let (mut writer, mut reader) = pipe(&small).expect("made");
+    writer.write(&[1; 4096]).expect("written");
+    reader.read(&mut [0; 4096]).expect("read");
+    let ends = [writer.account(), reader.account()].map(|end| largest(end.expect("here")));
+    assert_eq!(ends, [0, 4096]);
+    let (mut writer, mut reader) = records(&small).expect("made");
+    while writer.try_send(&[1; 60]).is_ok() {}
+    while reader.try_receive(&mut [0; 60]).is_ok() {}
+    let ends = [writer.account(), reader.account()].map(|end| largest(end.expect("here")));
+    assert_eq!(ends, [4096, 0]);
+}
+
 /// The bytes of a write that failed behind its first bytes were counted, and the call was not.
 #[test]
 fn a_write_that_moved_something_and_failed_is_counted() {
