@@ -4,11 +4,21 @@
 mod common;
 
 use common::hear;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::process::{Command, Stdio};
+use weir::tune::Settings;
 use weir::{Options, pipe};
 
 /// The capacity and segment that a process gets with these variables.
 fn under(variables: &[(&str, &str)]) -> String {
+    let variables = variables.iter().map(|(name, value)| (*name, value.as_ref()));
+    in_role("tells", &variables.collect::<Vec<_>>())
+}
+
+/// What a process says in a role with these variables.
+fn in_role(role: &str, variables: &[(&str, &OsStr)]) -> String {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) =
@@ -16,7 +26,7 @@ fn under(variables: &[(&str, &str)]) -> String {
     let mut child = Command::new(std::env::current_exe().expect("a program"))
         .args(["--exact", common::ROLE_TEST, "--nocapture", "-q"])
         .env_clear()
-        .env("WEIR_TEST_ROLE", "tells")
+        .env("WEIR_TEST_ROLE", role)
         .envs(variables.iter().copied())
         .stdin(theirs)
         .stdout(Stdio::null())
@@ -29,7 +39,11 @@ fn under(variables: &[(&str, &str)]) -> String {
 
 #[test]
 fn in_a_role() {
-    if common::role().is_none() {
+    let Some(role) = common::role() else { return };
+    if role == "writes" {
+        let written = Settings::default().write();
+        let told = written.map_or_else(|error| error.to_string(), |()| "written".into());
+        common::say(std::io::stdin(), &told.as_bytes()[..told.len().min(60)]);
         return;
     }
     let told = match pipe(&Options::new()).map(|(writer, _reader)| writer.sizes()) {
@@ -78,6 +92,9 @@ fn a_shift_is_a_part_of_each_pipes_capacity() {
 fn what_is_no_size_is_named() {
     let said = under(&[("WEIR_PIPE_SIZE", "much")]);
     assert!(said.starts_with("cannot use WEIR_PIPE_SIZE: 'much' is not a size"), "{said}");
+    // Of bytes that are no text it was as if they were not there.
+    let said = in_role("tells", &[("WEIR_PIPE_SIZE", OsStr::from_bytes(b"64K\xff"))]);
+    assert!(said.starts_with("cannot use WEIR_PIPE_SIZE: '64K\u{fffd}' is not a size"), "{said}");
     let said = under(&[("WEIR_PIPE_SIZE", "4G")]);
     assert!(said.starts_with("cannot set the capacity of a pipe: 4294967296"), "{said}");
     let directory = tempfile::tempdir().expect("a directory");
@@ -85,4 +102,22 @@ fn what_is_no_size_is_named() {
     std::fs::write(&file, "speed 9\n").expect("written");
     let said = under(&[("WEIR_TUNE", file.to_str().expect("text"))]);
     assert!(said.starts_with("cannot read '/") && file.exists(), "{said}");
+}
+
+/// The file took the place of whatever was there: of a link, and, for root, of /dev/null.
+#[test]
+fn settings_take_the_place_of_regular_files_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [file, link, fifo] = ["file", "link", "fifo"].map(|name| directory.path().join(name));
+    std::fs::write(&file, "capacity_bytes 524288\n").expect("written");
+    std::os::unix::fs::symlink("file", &link).expect("a link");
+    assert_eq!(in_role("writes", &[("WEIR_TUNE", link.as_os_str())]), "written");
+    assert!(link.is_symlink(), "it still leads there");
+    let text = std::fs::read_to_string(&file).expect("read");
+    assert!(text.starts_with("# Defaults"), "{text}");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).expect("made");
+    let said = in_role("writes", &[("WEIR_TUNE", fifo.as_os_str())]);
+    assert!(said.starts_with("cannot write '/"), "{said}");
+    assert!(fifo.symlink_metadata().is_ok_and(|found| found.file_type().is_fifo()));
 }

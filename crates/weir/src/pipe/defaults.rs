@@ -210,12 +210,18 @@ impl Settings {
     /// Writes the file as a whole, or not at all.
     ///
     /// # Errors
-    /// There is no home, or the file cannot be written.
+    /// There is no home, or the file cannot be written. What is there is no regular file.
     pub fn write(&self) -> Result<()> {
         let Some(path) = path() else {
             let why = "neither WEIR_TUNE, XDG_STATE_HOME nor HOME is set";
             return Err(Error::new(ErrorKind::Invalid, "write", "the defaults of pipes", why));
         };
+        // Another file is put in its place: where that is a link, in the place of what it leads to.
+        let path = path.canonicalize().unwrap_or(path);
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            let why = "it is no regular file";
+            return Err(Error::new(ErrorKind::Invalid, "write", quoted(&path), why));
+        }
         let failed = |cause| Error::os("write", quoted(&path), cause);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
@@ -239,12 +245,13 @@ impl Settings {
             Err(error) if error.kind() == ErrorKind::Os => Settings::default(),
             read => read?,
         };
-        let size = |name: &'static str| match std::env::var(name) {
-            Ok(text) => parse_size(&text).map(Some).ok_or_else(|| {
+        let size = |name: &'static str| {
+            let Some(text) = std::env::var_os(name) else { return Ok(None) };
+            let text = text.to_string_lossy();
+            parse_size(&text).map(Some).ok_or_else(|| {
                 let reason = format!("'{text}' is not a size, such as 65536, 64K or 1.5M");
                 Error::new(ErrorKind::Invalid, "use", name, reason)
-            }),
-            Err(_) => Ok(None),
+            })
         };
         settings.capacity_bytes = size("WEIR_PIPE_SIZE")?.or(settings.capacity_bytes);
         settings.segment_bytes = size("WEIR_PIPE_SEGMENT")?.or(settings.segment_bytes);
