@@ -121,3 +121,14 @@ fn settings_take_the_place_of_regular_files_only() {
     assert!(said.starts_with("cannot write '/"), "{said}");
     assert!(fifo.symlink_metadata().is_ok_and(|found| found.file_type().is_fifo()));
 }
+
+/// What was kept lay below whatever directory a program ran in.
+#[test]
+fn a_place_that_is_no_whole_path_is_ignored() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let kept = directory.path().join(".local/state/weir");
+    std::fs::create_dir_all(&kept).expect("made");
+    std::fs::write(kept.join("tune"), "capacity_bytes 524288\n").expect("written");
+    let home = ("HOME", directory.path().to_str().expect("text"));
+    assert_eq!(under(&[home, ("XDG_STATE_HOME", "state")]), "524288 65536");
+}
