@@ -85,6 +85,24 @@ fn a_pipeline_or_a_command_without_the_verb_is_met_with_the_right_form() {
     assert!(said(&unknown).contains("unrecognized subcommand 'frobnicate'"), "{}", said(&unknown));
 }
 
+/// `weir sort f` was answered with "a similar subcommand exists: 'port'", and `weir 'sort -u' f` with
+/// a form that is refused.
+#[test]
+fn a_command_that_is_spelt_like_a_verb_is_met_with_the_right_form_too() {
+    for (args, right) in [
+        (&["sort", "-u", "f"][..], "weir run sort -u f"),
+        (&["test", "-e", "f"], "weir run test -e f"),
+        (&["sort | port"], "weir run 'sort | port'"),
+        (&["sort -u", "a b"], "weir run 'sort -u a b'"),
+        (&["LC_ALL=C", "sort"], "weir run 'LC_ALL=C sort'"),
+        (&["sort | wc", "-q"], "weir run 'sort | wc' -q"),
+    ] {
+        let met = weir(args);
+        let wanted = format!("weir: '{}' is not a verb of weir; to run it: {right}\n", args[0]);
+        assert_eq!((met.status.code(), said(&met)), (Some(2), wanted), "{args:?}");
+    }
+}
+
 #[test]
 fn help_leads_on() {
     let out = |args: &[&str]| {

@@ -88,9 +88,7 @@ fn read_texts(args: &[OsString], command: clap::Command) -> Result<CommandLine, 
     let texts = std::mem::take(&mut run.words);
     if let ([text, more, ..], false) = (texts.as_slice(), run.compare) {
         let (text_shown, more) = (text.to_string_lossy(), more.to_string_lossy());
-        let whole: Vec<_> = texts.iter().map(|text| text.to_string_lossy()).collect();
-        let whole = quoted(&whole.join(" "));
-        let words = all_quoted(&texts);
+        let (whole, words) = (joined(&texts), all_quoted(&texts));
         let said = format!(
             "'{text_shown}' is a text for the shell, and '{more}' is one argument too many\n\n\
              One text:            weir run {whole}\n\
@@ -126,11 +124,10 @@ fn is_text(argument: &OsStr) -> bool {
 
 /// Suggests what was meant by `weir 'a | b'`, `weir ls -l` or `weir rnu`.
 fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
-    let unlike = error.kind() == ErrorKind::InvalidSubcommand
-        && error.get(ContextKind::SuggestedSubcommand).is_none();
     let verbs = super::command();
     let mut at = &verbs;
-    let mut words = args.iter().skip(1).filter(|_| unlike);
+    let is_verb_wrong = error.kind() == ErrorKind::InvalidSubcommand;
+    let mut words = args.iter().skip(1).filter(|_| is_verb_wrong);
     let wrong = words.find(|word| match at.find_subcommand(word) {
         Some(verb) => {
             at = verb;
@@ -140,12 +137,19 @@ fn no_verb(args: &[OsString], error: &clap::Error) -> Option<Fault> {
     })?;
     let shown = wrong.to_string_lossy();
     let outermost = std::ptr::eq(at, &verbs);
+    // Before what clap suggests: sort is like port, and test like net.
     if outermost && (is_text(wrong) || find_program(wrong.as_ref()).is_some()) {
-        let words = all_quoted(&args[1..]);
+        let more = args.get(2).map(|word| word.as_encoded_bytes());
+        // Behind a text only options of weir may stand.
+        let words = match is_text(wrong) && more.is_some_and(|word| !word.starts_with(b"-")) {
+            true => joined(&args[1..]),
+            false => all_quoted(&args[1..]),
+        };
         let said = format!("'{shown}' is not a verb of weir; to run it: weir run {words}");
         return Some(Fault::usage(said));
     }
-    let meant = misspelt(at, &shown)?;
+    let is_unlike = error.get(ContextKind::SuggestedSubcommand).is_none();
+    let meant = misspelt(at, &shown).filter(|_| is_unlike)?;
     Some(Fault::usage(format!("there is no verb '{shown}'; did you mean '{meant}'?")))
 }
 
@@ -158,6 +162,12 @@ fn misspelt<'a>(verbs: &'a clap::Command, word: &str) -> Option<&'a str> {
     let names = verbs.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|v| v.get_name());
     let slips = names.map(|name| (strsim::osa_distance(word, name), name));
     slips.filter(|(slips, _)| *slips <= most).min().map(|(_, name)| name)
+}
+
+/// Quotes words for a shell as one text.
+fn joined(words: &[OsString]) -> String {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    quoted(&words.join(" "))
 }
 
 /// Quotes words for a shell, with blanks between them.
