@@ -21,7 +21,7 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if options.pipe.is_some() {
         return live(options);
     }
-    if let Some(pid) = options.live.filter(|pid| *pid != 0) {
+    if let Some(pid) = options.live.flatten() {
         must_exist(pid, "ask the pipes of")?;
     }
     let mut outlet = Outlet::open(&options.json)?;
@@ -56,11 +56,11 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks the pipes in use that this user may change for these sizes: all of them, or, if `pid` is not 0,
-/// those of which that process holds an end. Returns a line that says how many were asked.
-fn all_live(options: &TuneOptions, pid: i32) -> String {
+/// Asks the pipes in use that this user may change for these sizes: all of them, or those of which that
+/// process holds an end. Returns a line that says how many were asked.
+fn all_live(options: &TuneOptions, pid: Option<i32>) -> String {
     let mut pipes = weir::stat::pipes();
-    pipes.retain(|pipe| pid == 0 || pipe.holders.iter().any(|(holder, _)| *holder == pid));
+    pipes.retain(|pipe| pid.is_none_or(|pid| pipe.holders.iter().any(|(one, _)| *one == pid)));
     let changed = pipes.iter().filter(|pipe| ask_one(options, pipe).is_some()).count();
     format!(
         "{changed} of {} pipes in use were asked for them; their writers adopt them",

@@ -37,9 +37,9 @@ pub struct TuneOptions {
 
     /// Ask the pipes in use for these sizes too (with =PID those of which this process holds an end),
     /// as far as each can have them
-    #[arg(long, value_name = "PID", num_args = 0..=1, default_missing_value = "0",
-          require_equals = true, requires = "sizes", conflicts_with = "pipe")]
-    pub live: Option<i32>,
+    #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, requires = "sizes",
+          conflicts_with = "pipe", value_parser = crate::units::parse::process_id)]
+    pub live: Option<Option<i32>>,
 
     /// Measure which sizes and settings are fast on this machine (about a second), and save them
     #[arg(long, conflicts_with_all = ["sizes", "reset"])]

@@ -300,6 +300,8 @@ mod tests {
             ("weir port read a --until-closed=0", "of at least 1"),
             ("weir bench --seed -1", "of at least 0"),
             ("weir tune --order -1", "from 0 to 18"),
+            ("weir tune --live=x --order 1", "'x' is no process id"),
+            ("weir tune --live=0 --order 1", "'0' is no process id"),
             ("weir model storm --seeds 0", "of at least 1"),
             ("weir net ping 10.9.0.1 --count x", "of at least 1"),
         ] {
