@@ -249,6 +249,22 @@ fn a_file_gets_json_and_standard_output_the_text() {
 }
 
 #[test]
+fn a_reader_of_the_json_that_has_left_is_no_error() {
+    let place = Place::new();
+    for (verb, _) in VERBS {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = place.command(WEIR);
+        command.args(verb.split_whitespace()).args(["--json", "-"]).stdout(writer);
+        let output = command
+            .env("WEIR_TUNE", place.directory.path().join("tune"))
+            .output()
+            .expect("weir starts");
+        assert_eq!((output.status.code(), said(&output).as_str()), (Some(0), ""), "{verb}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_named() {
     let place = Place::new();
     for (verb, _) in VERBS {

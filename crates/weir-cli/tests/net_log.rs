@@ -288,6 +288,20 @@ fn no_output(reader: std::io::PipeReader) -> std::io::BufReader<std::process::Ch
     std::io::BufReader::new(descriptor.into())
 }
 
+/// The log was emptied, which ends its writers by SIGBUS.
+#[test]
+fn a_log_is_not_emptied_for_its_own_json() {
+    let place = Place::new();
+    made(&place).station(&station(1));
+    let log = path(&place);
+    let (name, length) = (log.display(), std::fs::metadata(&log).expect("there").len());
+    for args in ["--json LOG", "LOG --json LOG", "-f LOG --json LOG", "--cost LOG --json LOG"] {
+        let output = net_log(&place, &args.replace("LOG", &name.to_string()));
+        refused(&output, 1, &format!("cannot write '{name}': it is also the input"));
+    }
+    assert_eq!(std::fs::metadata(&log).expect("there").len(), length);
+}
+
 #[test]
 fn a_full_disk_is_said() {
     let place = Place::new();

@@ -213,3 +213,18 @@ fn wrong_usage_is_said_with_status_2() {
         refused(&net_profile(&place, args).output().expect("it starts"), 2, why);
     }
 }
+
+/// The profile was emptied, which ends its process by SIGBUS when that counts next.
+#[test]
+fn a_profile_is_not_emptied_for_its_own_json() {
+    let (_alone, place) = (alone(), Place::new());
+    let path = of_switch(&place).join(format!("profile.switch.{}", std::process::id()));
+    let _published = weir_profile::publish(&path, "switch").expect("published");
+    let (name, length) = (path.display(), std::fs::metadata(&path).expect("there").len());
+    for which in [&*path.to_string_lossy(), ""] {
+        let args = format!("--seconds 0.1 --json {name} {which}");
+        let output = net_profile(&place, &args).output().expect("weir starts");
+        refused(&output, 1, &format!("cannot write '{name}': it is also the input"));
+        assert_eq!(std::fs::metadata(&path).expect("there").len(), length, "{args}");
+    }
+}

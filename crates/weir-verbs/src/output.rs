@@ -11,6 +11,7 @@ use comfy_table::{CellAlignment, Row, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{FileType, Stat};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -111,6 +112,25 @@ impl Output {
 
     fn unwritable(&self, error: impl std::fmt::Display) -> Fault {
         Fault::unwritable(self.path.as_deref(), error)
+    }
+}
+
+/// Refuses an output that is the input, which opening it for writing would empty.
+pub fn check_apart(path: &Path, input: &Stat) -> Result<(), Fault> {
+    let Ok(output) = rustix::fs::stat(path) else { return Ok(()) };
+    let is_file = FileType::from_raw_mode(output.st_mode) == FileType::RegularFile;
+    if is_file && (input.st_dev, input.st_ino) == (output.st_dev, output.st_ino) {
+        return Err(Fault::unwritable(Some(path), "it is also the input"));
+    }
+    Ok(())
+}
+
+/// Refuses as the file of `--json` one that is read. To empty a log or a profile would also end by
+/// SIGBUS whoever writes it.
+pub fn check_json_apart(option: &JsonOption, read: &Path) -> Result<(), Fault> {
+    match (&option.file, rustix::fs::stat(read)) {
+        (Some(path), Ok(read)) if !option.is_stdout() => check_apart(path, &read),
+        _ => Ok(()),
     }
 }
 

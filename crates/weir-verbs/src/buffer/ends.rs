@@ -7,6 +7,7 @@
 //! calls `poll` first, and writes no more than a pipe then takes.
 
 use crate::fault::Fault;
+use crate::output::check_apart;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, Stat, fcntl_getfl, fstat, open, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -96,12 +97,7 @@ pub fn take_output(output: Option<&Path>) -> Result<(), Fault> {
 
 /// Refuses an output that is the input, which opening it for writing would empty.
 pub fn check_not_input(path: &Path) -> Result<(), Fault> {
-    let (Ok(input), Ok(output)) = (fstat(stdin()), rustix::fs::stat(path)) else { return Ok(()) };
-    let is_file = FileType::from_raw_mode(output.st_mode) == FileType::RegularFile;
-    if is_file && (input.st_dev, input.st_ino) == (output.st_dev, output.st_ino) {
-        return Err(Fault::unwritable(Some(path), "it is also the input"));
-    }
-    Ok(())
+    fstat(stdin()).map_or(Ok(()), |input| check_apart(path, &input))
 }
 
 /// Standard input.

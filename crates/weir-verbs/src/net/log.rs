@@ -5,7 +5,7 @@ use super::{asked, cost};
 use crate::args::NetLogOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
-use crate::output::{Output, print};
+use crate::output::{Output, check_json_apart, print};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::io::IsTerminal;
@@ -26,6 +26,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
     let (set, sync) = (kinds(&options.set)?, kinds(&options.sync)?);
     if options.cost {
+        path(options).map_or(Ok(()), |path| check_json_apart(&options.json, &path))?;
         return cost::cost(&directory(options)?, &options.json);
     }
     let path = path(options)?;
@@ -36,6 +37,7 @@ pub fn log(options: &NetLogOptions) -> Result<ExitCode, Fault> {
         let how = "a capture file cannot go to a terminal; use: weir net log --pcap > FILE";
         return Err(Fault::usage(how));
     }
+    check_json_apart(&options.json, &path)?;
     let wanted = kinds(&options.kinds)?.unwrap_or(Kinds::ALL);
     let mut printer = LogPrinter {
         options,

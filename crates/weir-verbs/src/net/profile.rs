@@ -5,7 +5,7 @@ use super::switch::{NamedSwitch, device};
 use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
-use crate::output::{Outlet, progress_bar};
+use crate::output::{Outlet, check_json_apart, progress_bar};
 use crate::signals::{Again, stop_flag};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
@@ -24,8 +24,10 @@ const MOST_FILES: usize = 256;
 
 pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
     let stop = stop_flag(Again::Kills)?;
+    let files = files(options)?;
+    files.iter().try_for_each(|path| check_json_apart(&options.json, path))?;
     let mut outlet = Outlet::open(&options.json)?.in_lines(options.interval.is_some());
-    let mut observed = open_all(options)?;
+    let mut observed = open_all(files, options)?;
     let length = options.interval.unwrap_or(options.seconds);
     renew(&mut observed)?;
     let mut before = look(&observed)?;
@@ -47,9 +49,12 @@ pub fn profile(options: &NetProfileOptions) -> Result<ExitCode, Fault> {
 
 /// Opens the profiles that were asked for. If these are all of a switch, those that cannot be read
 /// are named and left out.
-fn open_all(options: &NetProfileOptions) -> Result<Vec<(PathBuf, Observed)>, Fault> {
+fn open_all(
+    files: Vec<PathBuf>,
+    options: &NetProfileOptions,
+) -> Result<Vec<(PathBuf, Observed)>, Fault> {
     let mut observed = Vec::new();
-    for path in files(options)? {
+    for path in files {
         match Observed::open(&path) {
             Ok(profile) => observed.push((path, profile)),
             Err(error) if options.which.is_empty() => tell(&cannot("read", &path, &error)),
