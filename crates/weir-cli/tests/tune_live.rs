@@ -54,3 +54,21 @@ fn pipes_of_a_process_that_is_not_there_are_an_error() {
     assert!(said.contains("process 999999999: it does not exist"), "{said}");
     assert!(!kept.exists(), "nothing is set");
 }
+
+/// A path that is not whole was another directory for each process.
+#[test]
+fn what_is_kept_lies_in_one_place_for_all() {
+    let weir = |state: &str, home: &str| {
+        let mut weir = Command::new(WEIR);
+        weir.args(["tune", "--json", "-"]).env_remove("WEIR_TUNE");
+        let output = weir.env("XDG_STATE_HOME", state).env("HOME", home).output().expect("weir");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        json["file"].as_str().map(str::to_owned)
+    };
+    let file = |path: &str| Some(path.to_owned());
+    assert_eq!(weir("/state", "/home/me"), file("/state/weir/tune"));
+    for state in ["", "state", "./state"] {
+        assert_eq!(weir(state, "/home/me"), file("/home/me/.local/state/weir/tune"), "{state}");
+        assert_eq!(weir(state, "me"), None, "{state}");
+    }
+}

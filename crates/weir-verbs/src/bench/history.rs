@@ -43,7 +43,9 @@ pub struct SavedRun {
 /// The path of the history: `WEIR_HISTORY`, or below `XDG_STATE_HOME` or `~/.local/state`.
 pub fn place() -> Result<PathBuf, Fault> {
     weir_sys::places::kept("WEIR_HISTORY", "history.db").ok_or_else(|| {
-        Fault::failed("cannot locate the history: neither WEIR_HISTORY nor HOME is set")
+        Fault::failed(
+            "cannot locate the history: neither WEIR_HISTORY, XDG_STATE_HOME nor HOME is set",
+        )
     })
 }
 
