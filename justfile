@@ -72,9 +72,9 @@ miri:
     done
 
 # TSan sees the threads of one process at one address: no access of another process or of the kernel (futexes,
-# io_uring), and two mappings of one memory are two memories to it. Five tests bound or limit memory, of which TSan
+# io_uring), and two mappings of one memory are two memories to it. Eight tests bound or limit memory, of which TSan
 # takes many times what they allow; two limit the time of a thousand threads and of floods, and it takes many times
-# that too: these seven are left out. So is the death of a region's owner: a member's mapping is replaced by zeros then,
+# that too: these ten are left out. So is the death of a region's owner: a member's mapping is replaced by zeros then,
 # whoever copies there, and TSan takes the kernel's replacing for a store. Processes that tests start say nothing to the terminal, so reports go to files,
 # and one fails the recipe. A test of regions dies of SIGBUS on purpose, so TSan leaves that signal alone. TSan learns
 # of mappings from libc, so rustix goes through it: otherwise memory that is mapped anew at an address still has the
@@ -114,7 +114,7 @@ torture KILLS="100000":
 
 # Random pieces of shell against bash, as long as you like
 random CASES="50000":
-    PROPTEST_CASES={{CASES}} cargo test --release -p weir-cli random
+    PROPTEST_CASES={{CASES}} cargo test --release -p weir-verbs random
 
 # Random loads and faults over weir's own decisions, in virtual time
 storm SEEDS="100000":

@@ -3,7 +3,7 @@
 //! A failure names file, line and rule. The tests of each rule are beside the rules.
 
 use weir_tests::tidy::circles::{House, Texts, circles};
-use weir_tests::tidy::{arrows, check, contracts, demand_none, files};
+use weir_tests::tidy::{arrows, check, commands, contracts, demand_none, files};
 
 /// Returns the tracked texts; without git, the rules for files have nothing to check.
 fn texts() -> Option<Texts> {
@@ -25,6 +25,8 @@ fn tracked_files_keep_the_house_rules() {
     let Some(texts) = texts() else { return };
     let mut faults: Vec<_> = texts.iter().flat_map(|(path, text)| check(path, text)).collect();
     faults.extend(contracts::named_tests(&texts));
+    faults.extend(commands::recipes(&texts));
+    faults.extend(commands::tools(&texts));
     demand_none(&faults);
 }
 

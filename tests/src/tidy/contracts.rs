@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 const KINDS: [&str; 3] = ["unit", "src", "loom"];
 
 /// The path to one test: the parts of its file's path, the modules that contain it, and its name.
-type TestPath = Vec<String>;
+pub(super) type TestPath = Vec<String>;
 
 /// Returns the paths of all tests.
-fn tests(texts: &Texts) -> BTreeSet<TestPath> {
+pub(super) fn tests(texts: &Texts) -> BTreeSet<TestPath> {
     let mut places = BTreeSet::new();
     for (path, text) in texts.iter().filter(|(path, _)| path.ends_with(".rs")) {
         let file: TestPath = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();

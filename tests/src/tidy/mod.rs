@@ -5,6 +5,7 @@
 //! - [`circles`]: no group of files in a crate imports each other in a circle.
 //! - [`rules`]: what a line, a file, the root of a crate and a test may hold.
 //! - [`contracts`]: each test that a contract names exists.
+//! - [`commands`]: what the justfile and CI name exists.
 //! - [`source`]: one Rust file as tokens.
 //!
 //! Rules take text rather than files, so that the `tests` beside them can show a bad and a good
@@ -12,6 +13,7 @@
 
 pub mod arrows;
 pub mod circles;
+pub mod commands;
 pub mod contracts;
 pub mod files;
 pub mod rules;

@@ -353,3 +353,27 @@ fn a_test_that_a_contract_names_exists() {
     one(of("1.\n[storm::a_ping]\n"), fault);
     one(of("1.\n[net::a_ping, strom]\n"), fault);
 }
+
+#[test]
+fn what_recipes_and_tests_name_is_there() {
+    let of = |justfile: &str, test: &str| {
+        let texts: circles::Texts = [
+            ("justfile", justfile),
+            (".ci/run", "needs=(\n    sh:dash mkfs.ext4:e2fsprogs\n)\n"),
+            ("crates/weir-cli/src/cut/random.rs", "//! A.\n#[test]\nfn texts() {}\n"),
+            ("crates/weir-cli/tests/a.rs", test),
+        ]
+        .map(|(path, text)| (path.to_owned(), text.to_owned()))
+        .into();
+        let faults = [commands::recipes(&texts), commands::tools(&texts)].concat();
+        faults.iter().map(TidyFault::to_string).collect::<Vec<_>>()
+    };
+    let good =
+        "random:\n    A=1 cargo test --release --target-dir target/a -p weir-cli --lib random\n";
+    none(of(good, "fn a() {\n    have(&[\"sh\", \"mkfs.ext4\"]);\n}\n"));
+    let lost = "    cargo test -p weir random\n";
+    one(of(lost, ""), "justfile:1: [recipe] `weir` has no test `random`");
+    one(of("    cargo test -p weir-cli --test kill\n", ""), "justfile:1: [recipe] `weir-cli` has");
+    let absent = "\n    Bed::new(&[\"sh\", \"nc\"]);\n";
+    one(of(good, absent), "crates/weir-cli/tests/a.rs:2: [tools] `.ci/run` does not look for `nc`");
+}
