@@ -360,25 +360,27 @@ impl Pager {
             let mut left = *run;
             while left.count > 0 {
                 // What cannot be read now is read, or fails, when it is touched.
-                let Some(done) = self.policy.bring_exactly(left) else { return self.settle() };
+                let Some(done) = self.policy.bring_exactly(left) else {
+                    return drop(self.settle());
+                };
                 if self.act().is_err() {
                     return;
                 }
                 left = Run { first: left.first + done, count: left.count - done };
             }
         }
-        self.settle();
+        drop(self.settle());
     }
 
     /// Waits until all transfers have ended.
-    fn settle(&mut self) {
-        while self.transfers.in_flight() > 0 {
+    fn settle(&mut self) -> std::io::Result<()> {
+        let mut acted = Ok(());
+        while acted.is_ok() && self.transfers.in_flight() > 0 {
             self.wait_for_one();
-            if self.act().is_err() {
-                break;
-            }
+            acted = self.act();
         }
         self.publish();
+        acted
     }
 
     pub(in crate::pool) fn working_set(&self) -> Vec<Run> {
@@ -434,17 +436,15 @@ impl Pager {
     /// Writes all dirty pages, and waits until they are written.
     pub(super) fn flush(&mut self) -> Result<()> {
         let failed = |cause| Error::os("flush", "the region", cause);
+        // What was changed on its way to the file counts as dirty once it has arrived there.
+        self.settle().map_err(failed)?;
         let failures = self.failures;
         let mut from = 0;
         while let Some(next) = self.policy.flush(from) {
             from = next;
             self.act().map_err(failed)?;
         }
-        while self.transfers.in_flight() > 0 {
-            self.wait_for_one();
-            self.act().map_err(failed)?;
-        }
-        self.publish();
+        self.settle().map_err(failed)?;
         self.check_failures(failures)
     }
 

@@ -5,6 +5,7 @@ mod together;
 use super::*;
 use crate::memory::Faults;
 use rustix::io::Errno;
+use std::os::unix::fs::FileExt;
 use weir_sys::spill::TransferDirection;
 
 const PAGE: u64 = 4096;
@@ -65,6 +66,47 @@ fn a_full_device_is_an_error_and_nothing_is_lost() {
     region.flush().expect("flushed");
     for page in written {
         assert_eq!(read(&region, page).expect("read back"), page + 1);
+    }
+}
+
+/// A page that was written to on its way to the file was not written once more: a flush left the old
+/// bytes in the user's file, and so did the drop, with which the new ones were lost.
+#[test]
+fn a_flush_writes_what_was_changed_on_its_way_out() {
+    let file = tempfile::tempfile().expect("a file");
+    file.set_len(PAGES * PAGE).expect("set");
+    let shared = file.try_clone().expect("cloned");
+    let (transfers, faults) = PageTransfers::over(shared, PAGES * PAGE).expect("opened").faulty();
+    let region = Region::with(PAGES * PAGE, &options(), transfers, true).expect("made");
+    let mut expected = [0; PAGES as usize];
+    let mut put = |page: u64, value: u64| {
+        expected[page as usize] = value;
+        write(&region, page, value).expect("written");
+    };
+    faults.hold(TransferDirection::ToDisk, true);
+    let mut pages = 0..PAGES;
+    while faults.started(TransferDirection::ToDisk) == 0 {
+        let page = pages.next().expect("some go before all have come");
+        put(page, page + 1);
+    }
+    let contents = || {
+        let mut found = vec![0; (PAGES * PAGE) as usize];
+        file.read_exact_at(&mut found, 0).expect("read");
+        found
+    };
+    // The old bytes are in the file, and the region has not been told yet.
+    while contents().iter().all(|byte| *byte == 0) {
+        std::thread::yield_now();
+    }
+    for (at, bytes) in region.working_set().expect("asked") {
+        (at / PAGE..(at + bytes) / PAGE).for_each(|page| put(page, page + 1001));
+    }
+    faults.hold(TransferDirection::ToDisk, false);
+    region.flush().expect("flushed");
+    let found = contents();
+    for (page, value) in (0..).zip(expected) {
+        let at = page * PAGE as usize + 8;
+        assert_eq!(found[at..at + 8], value.to_le_bytes(), "page {page}");
     }
 }
 
