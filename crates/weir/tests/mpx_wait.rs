@@ -137,6 +137,30 @@ fn who_was_told_that_a_channel_is_full_is_told_once_of_room() {
     assert!(shown.iter().all(|kind| *kind == RecordKind::Data), "{shown:?}");
 }
 
+/// What was moved had filled a channel. Once it was the user's again, a send that was not taken was followed
+/// by no record: one that waited for room waited for ever.
+#[test]
+fn who_sends_on_what_moving_has_filled_is_told_of_room() {
+    let mut exchange = exchange();
+    let (mut left, mut right) = (exchange.peer(), exchange.peer());
+    let (one, _) = exchange.open(&mut left, "left");
+    let (other, there) = exchange.open(&mut right, "right");
+    let long = vec![7; 1 << 20];
+    exchange.owner.connect(one, other).expect("connected");
+    while right.send(there, &long).expect("sent") > 0 {
+        assert!(drain(&mut exchange.owner).is_empty(), "it is moved");
+    }
+    exchange.owner.disconnect(one).expect("there");
+    let shown = kinds(&drain(&mut exchange.owner));
+    assert!(shown.iter().all(|kind| *kind == RecordKind::Data), "{shown:?}");
+    for _ in 0..2 {
+        assert!(exchange.owner.send(one, &long).expect("sent") < long.len());
+    }
+    assert_eq!(kinds(&drain(&mut exchange.owner)), [RecordKind::Blocked]);
+    drain(&mut left);
+    assert_eq!(kinds(&drain(&mut exchange.owner)), [RecordKind::Unblocked]);
+}
+
 #[test]
 fn many_peers_at_once_lose_nothing() {
     const PEERS: u32 = 8;

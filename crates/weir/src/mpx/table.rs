@@ -371,9 +371,11 @@ impl ChannelTable {
         add(&self.home.account().blocked, 1);
         let is_fed = self.is_fed(index);
         let channel = &mut self.channels[index];
-        if !channel.blocked {
+        // It may be blocked by what was moved there, of which the user knows nothing.
+        let is_news = !(is_fed || channel.report_blocked || channel.knows_blocked);
+        if !channel.blocked || is_news {
             channel.blocked = true;
-            channel.report_blocked = !is_fed;
+            channel.report_blocked |= is_news;
             self.wake(index);
         }
     }
