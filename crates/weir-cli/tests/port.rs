@@ -6,7 +6,7 @@ mod common;
 use common::WEIR;
 use common::port::{Place, refused, sent};
 use common::schema;
-use common::until;
+use common::{bound, until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;
@@ -186,6 +186,24 @@ fn a_reader_whose_output_nobody_reads_dies_of_sigpipe() {
     // Nothing more is sent. The reader notices that its output is closed all the same.
     let (_, out, err) = both.end();
     assert_eq!((out.as_slice(), err.as_str()), (&b"1\n"[..], "141\n"));
+    assert!(place.is_empty());
+}
+
+/// A program that gives its children sockets for pipes (as Node.js does) and ends left a reader behind, and
+/// the name with it, until the next message came.
+#[test]
+fn a_reader_whose_output_is_a_socket_that_nobody_reads_dies_of_sigpipe() {
+    let place = Place::new();
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let mut command = place.command(WEIR);
+    command.args(["port", "read", "log"]).stdout(std::os::fd::OwnedFd::from(theirs));
+    let mut reader = command.spawn().expect("weir starts");
+    bound(&reader);
+    drop(command);
+    until("the port is there", || place.path("log").exists());
+    drop(ours);
+    let status = reader.wait().expect("ends");
+    assert_eq!(status.signal(), Some(Signal::PIPE.as_raw()));
     assert!(place.is_empty());
 }
 

@@ -96,8 +96,8 @@ impl Output {
         rustix::stdio::dup2_stdout(&self.file).map_err(|error| self.unwritable(error))
     }
 
-    /// Waits for `time`. Returns false at once if the reader has left: a pipe reports that before it
-    /// is written to.
+    /// Waits for `time`. Returns false at once if the reader has left: a pipe or a socket reports that
+    /// before it is written to.
     pub fn wait(&self, time: Duration) -> Result<bool, Fault> {
         let mut asked = [PollFd::new(&self.file, PollFlags::empty())];
         let time = Timespec::try_from(time).unwrap_or_default();
@@ -105,7 +105,8 @@ impl Output {
             Err(rustix::io::Errno::INTR) => Ok(true),
             found => {
                 found.map_err(|error| self.unwritable(error))?;
-                Ok(!asked[0].revents().contains(PollFlags::ERR))
+                // A socket hangs up where a pipe has an error.
+                Ok(!asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP))
             }
         }
     }
