@@ -216,6 +216,17 @@ fn a_terminal_is_redrawn_in_place_and_nothing_is_wider() {
     assert!(screens[1].contains("rate"), "{shown:?}");
 }
 
+/// `htop` and `ps -L` show the numbers of threads. Of one it was said that it uses no pipe of weir.
+#[test]
+fn the_number_of_a_thread_is_that_of_its_process() {
+    let place = Place::new();
+    let (_writer, _reader) = pipe(&Options::new()).expect("made");
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    assert_ne!(thread, std::process::id().to_string(), "tests run in threads");
+    let found = place.json(&["stat", &thread, "--json", "-"]);
+    assert!(!found["pipes"].as_array().expect("pipes").is_empty(), "{found}");
+}
+
 #[test]
 fn what_is_not_there_is_said() {
     let place = Place::new();

@@ -22,7 +22,7 @@ use std::time::Instant;
 use weir::stat::{
     EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
 };
-use weir_measure::proc::{program_file, words};
+use weir_measure::proc::{identity, program_file, words};
 use weir_policy::sort;
 
 const SCHEMA: &str = "weir.stat/2";
@@ -30,17 +30,17 @@ const SCHEMA: &str = "weir.stat/2";
 const COMMAND_BYTES: usize = 1 << 20;
 
 pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
-    options.pid.map_or(Ok(()), must_be_seen)?;
+    let pid = options.pid.map(must_be_seen).transpose()?;
     let watches = options.watch.is_some();
     let mut outlet = Outlet::open(&options.json)?.in_lines(watches).in_place(watches);
     let mut before = BTreeMap::new();
     let mut seen = Instant::now();
     // Until an interrupt, or until the reader leaves.
     loop {
-        let found = look(options.pid);
+        let found = look(pid);
         let elapsed_s = seen.elapsed().as_secs_f64();
         seen = Instant::now();
-        let running = running(options.pid);
+        let running = running(pid);
         let rate = |pipe: &PipeStat| {
             let then = before.get(&pipe.inode)?;
             Some(pipe.reader.account.bytes.saturating_sub(*then) as f64 / elapsed_s)
@@ -59,10 +59,9 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
         };
         let is_bare = found.is_empty() && running.is_empty() && options.watch.is_none();
         if is_bare && outlet.has_text() {
-            tell(&none(options.pid));
+            tell(&none(pid));
         }
-        let text =
-            || if is_bare { String::new() } else { text(&found, &running, options.pid, rate) };
+        let text = || if is_bare { String::new() } else { text(&found, &running, pid, rate) };
         let is_read = outlet.say(SCHEMA, body, text)?;
         let Some(every) = options.watch.filter(|_| is_read) else {
             return Ok(ExitCode::SUCCESS);
@@ -80,11 +79,13 @@ pub fn must_exist(pid: i32, done: &str) -> Result<(), Fault> {
     }
 }
 
-/// Refuses a process that does not exist, or of which this user may not see what it has open.
-fn must_be_seen(pid: i32) -> Result<(), Fault> {
+/// Refuses a process that does not exist, or of which this user may not see what it has open. Returns the
+/// process of an id, which may be that of a thread.
+fn must_be_seen(pid: i32) -> Result<i32, Fault> {
     must_exist(pid, "inspect")?;
     let what = format!("inspect process {pid}");
-    std::fs::read_dir(format!("/proc/{pid}/fd")).map(drop).map_err(Fault::cannot(&what))
+    std::fs::read_dir(format!("/proc/{pid}/fd")).map_err(Fault::cannot(&what))?;
+    Ok(identity(pid).map_or(pid, |found| found.pid))
 }
 
 /// What stands where no pipe does: of one process, or of all that this user may inspect.
