@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use unicode_width::UnicodeWidthStr;
 use weir::PoolAccount;
 use weir_measure_sys::signals::group_of;
 use weir_policy::text::printable;
@@ -213,9 +214,10 @@ struct Laid {
 impl ProgressLine {
     /// The line as it is drawn, after the name.
     fn render(&self, name: &str, width: usize) -> String {
-        let laid = self.lay(width.saturating_sub(name.chars().count()));
+        let name = clip(name, width / 2);
+        let laid = self.lay(width.saturating_sub(name.width()));
         let Laid { text, bar, share } = &laid;
-        let used = name.chars().count() + text.len() + share.len() + "  [] ".len();
+        let used = name.width() + text.len() + share.len() + "  [] ".len();
         match (*bar, share.is_empty()) {
             (true, _) => {
                 let bar = self.bar(width.saturating_sub(1 + used));
@@ -420,6 +422,21 @@ mod tests {
         assert_eq!(line.share(), " 30%  -:--:-- left");
         line.facts.size_bytes = Some(0);
         assert_eq!(line.share(), "");
+    }
+
+    /// A line with a long name, or one of Chinese characters, was wider than the terminal: each update
+    /// left a line behind.
+    #[test]
+    fn a_line_with_any_name_fits_into_the_terminal() {
+        let long = "a name ".repeat(20) + ": ";
+        for name in ["", "in: ", "\u{6f22}\u{5b57}\u{6f22}\u{5b57}\u{6f22}\u{5b57}: ", &long] {
+            for (size, ended) in [(None, false), (Some(4_000_000_000), false), (None, true)] {
+                for width in [200, 120, 80, 60, 40, 20, 5, 1] {
+                    let text = line(size, ended).render(name, width);
+                    assert!(text.width() <= width, "{width}: {text:?}");
+                }
+            }
+        }
     }
 
     #[test]
