@@ -7,6 +7,7 @@
 use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::json;
+use crate::terminal;
 use comfy_table::{CellAlignment, Row, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -150,12 +151,16 @@ pub fn progress_bar(wanted: bool, length: u64, template: &str) -> ProgressBar {
     bar
 }
 
-/// The text with control sequences that make it replace the content of the terminal. Each line is
-/// erased before it is written: behind one that fills the terminal the cursor stays on its last
-/// column.
-fn redrawn(text: &str) -> String {
+/// The text with control sequences that make it replace the content of a terminal of so many rows. Each
+/// line is erased before it is written: behind one that fills the terminal the cursor stays on its last
+/// column. The last row stays free, since a line end there moves all others up.
+fn redrawn(text: &str, rows: usize) -> String {
+    let text = printable_lines(text);
+    let (count, most) = (text.lines().count(), rows.saturating_sub(1));
+    let shown = if count <= most { count } else { most.saturating_sub(1) };
+    let rest = (count > shown).then(|| format!("... and {} more lines", count - shown));
     let mut screen = String::from("\x1b[H");
-    for line in printable_lines(text).lines() {
+    for line in text.lines().take(shown).chain(rest.as_deref()) {
         screen += "\x1b[K";
         screen += line;
         screen += "\n";
@@ -209,7 +214,10 @@ impl Outlet {
             }
         }
         match &mut self.text {
-            Some(output) if self.in_place => output.write(redrawn(&text())),
+            Some(output) if self.in_place => {
+                let rows = terminal::size(&output.file).1;
+                output.write(redrawn(&text(), rows))
+            }
             Some(output) => output.write(printable_lines(&text())),
             None => Ok(true),
         }
@@ -253,6 +261,16 @@ mod tests {
     /// The last column of a line as wide as the terminal was blank.
     #[test]
     fn nothing_is_erased_behind_a_line() {
-        assert_eq!(redrawn("ab\nc\n"), "\x1b[H\x1b[Kab\n\x1b[Kc\n\x1b[J");
+        assert_eq!(redrawn("ab\nc\n", 3), "\x1b[H\x1b[Kab\n\x1b[Kc\n\x1b[J");
+    }
+
+    /// What was taller than the terminal scrolled by at each update, and its head was never seen.
+    #[test]
+    fn what_is_taller_than_the_terminal_is_cut() {
+        let cut = "\x1b[H\x1b[Ka\n\x1b[K... and 2 more lines\n\x1b[J";
+        assert_eq!(redrawn("a\nb\nc\n", 3), cut);
+        for rows in 1..9 {
+            assert!(redrawn("a\nb\nc\nd\n", rows).matches('\n').count() < rows.max(2), "{rows}");
+        }
     }
 }
