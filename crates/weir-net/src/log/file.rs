@@ -28,23 +28,29 @@ pub fn create(path: &Path, ring_bytes: u64) -> Result<()> {
         Error::new(ErrorKind::Invalid, "make", object(path), why)
     })?;
     let shape = LogShape { units: units.max(LEAST_UNITS), created_ns: real_ns() };
-    keep_old(path)?;
+    let has_old = is_log(path)?;
+    if has_old {
+        // The log that is there takes its place, and the new one may need its space.
+        let _ = rustix::fs::unlink(old_name(path));
+    }
     let (file, new) = open_new(path)?;
-    // Whoever opens the name finds the old log, no log, or the complete new one.
-    let made = fill(&file, &shape).and_then(|()| rustix::fs::rename(&new, path));
-    made.map_err(|cause| {
+    let keep_old = || if has_old { rustix::fs::rename(path, old_name(path)) } else { Ok(()) };
+    // Whoever opens the name finds the old log, no log, or the complete new one. The old one stays
+    // there until the new one is complete.
+    let made = fill(&file, &shape).and_then(|()| keep_old());
+    made.and_then(|()| rustix::fs::rename(&new, path)).map_err(|cause| {
         let _ = rustix::fs::unlink(&new);
         Error::os("make", object(path), cause)
     })
 }
 
-/// Renames an existing log of this user, even a damaged one or one of another version, so that it
-/// does not keep a switch from starting.
-fn keep_old(path: &Path) -> Result<()> {
+/// Whether a log of this user is there, even a damaged one or one of another version, which does not
+/// keep a switch from starting. Any other file there is an error.
+fn is_log(path: &Path) -> Result<bool> {
     let failed = |cause| Error::os("make", object(path), cause);
     let how = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file: Option<File> = match rustix::fs::open(path, how | OFlags::NOCTTY, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOENT) => return Ok(false),
         Err(Errno::LOOP | Errno::ACCESS | Errno::NXIO) => None,
         file => Some(file.map_err(failed)?.into()),
     };
@@ -57,7 +63,7 @@ fn keep_old(path: &Path) -> Result<()> {
         let why = "a file that is not a log of this user is in its place; it is left alone";
         return Err(Error::new(ErrorKind::Taken, "make", object(path), why));
     }
-    rustix::fs::rename(path, old_name(path)).map_err(failed)
+    Ok(true)
 }
 
 fn is_own(found: &Stat) -> bool {
