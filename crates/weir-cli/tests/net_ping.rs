@@ -238,15 +238,27 @@ fn the_host_asks_the_kernel_and_itself() {
 fn an_endless_ping_ends_with_whoever_reads_it() {
     let Some(bed) = Bed::new(&[]) else { return };
     let mut switch = bed.switch("--inline");
-    for whom in [KERNEL, "10.9.0.77"] {
+    for (whom, interval) in [(KERNEL, "20ms"), ("10.9.0.77", "20ms"), (KERNEL, "0")] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let mut command = bed.command(WEIR);
-        let child = command.args(["net", "ping", "-i", "20ms", whom]).stdout(writer).spawn();
+        let child = command.args(["net", "ping", "-i", interval, whom]).stdout(writer).spawn();
         let child = child.expect("it starts");
         bound(&child);
         drop(reader);
         let output = child.wait_with_output().expect("it ends");
         assert_eq!((output.status.signal(), both(&output).as_str()), (Some(13), ""), "{whom}");
     }
+    switch.end();
+}
+
+/// It only asked, and said in the end that all requests were lost.
+#[test]
+fn a_ping_without_a_pause_hears_the_replies() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    let mut ping = bed.net(&format!("ping -i 0 {KERNEL}"));
+    ping.said("bytes from 10.9.0.1: sequence ");
+    ping.kill(Signal::INT);
+    assert_eq!(ping.ended().code(), Some(0), "{}", ping.said("-- 10.9.0.1"));
     switch.end();
 }

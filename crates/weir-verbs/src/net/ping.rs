@@ -56,7 +56,6 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
             if options.count == Some(sent) {
                 until = Some(now + options.wait);
             }
-            continue;
         }
         if until.is_some_and(|until| now >= until) || options.count == Some(asking.answered) {
             break;
