@@ -262,3 +262,14 @@ fn a_ping_without_a_pause_hears_the_replies() {
     assert_eq!(ping.ended().code(), Some(0), "{}", ping.said("-- 10.9.0.1"));
     switch.end();
 }
+
+/// The end of the wait was no time that there is: it panicked.
+#[test]
+fn a_time_of_more_than_a_day_is_refused() {
+    for option in ["-W", "-i"] {
+        let args = ["net", "ping", option, "10000000000000000000", KERNEL];
+        let output = std::process::Command::new(WEIR).args(args).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{option}: {}", both(&output));
+        assert!(both(&output).contains("longer than a day"), "{option}: {}", both(&output));
+    }
+}

@@ -221,7 +221,7 @@ pub struct NetPingOptions {
 
     /// Time between two requests
     #[arg(short, long, value_name = "TIME", default_value = "1s",
-          value_parser = crate::units::parse::duration)]
+          value_parser = crate::units::parse::at_most_a_day)]
     pub interval: Duration,
 
     /// Bytes of data in an echo request
@@ -231,7 +231,7 @@ pub struct NetPingOptions {
 
     /// How long to wait for the last reply
     #[arg(short = 'W', long, value_name = "TIME", default_value = "1s",
-          value_parser = crate::units::parse::duration)]
+          value_parser = crate::units::parse::at_most_a_day)]
     pub wait: Duration,
 
     /// Ask for the time of day (ICMP timestamp) instead of an echo

@@ -70,6 +70,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| String::from("not a time; write 20s, 500ms or 5m"))
 }
 
+/// Parses a time of at most a day, which may be none.
+pub fn at_most_a_day(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        time if time > DAY => Err(String::from("longer than a day")),
+        time => Ok(time),
+    }
+}
+
 /// Parses how long something may take: more than nothing, and at most a day.
 pub fn budget(text: &str) -> Result<Duration, String> {
     match duration(text)? {
