@@ -5,8 +5,10 @@ mod common;
 
 use common::net::{Bed, HOST, KERNEL, Process, both};
 use common::tftp::{behind_switch, contents, read, script, served, tftpd, write};
-use common::{WEIR, have, until};
+use common::{WEIR, bound, have, until};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -394,6 +396,47 @@ fn an_output_that_nobody_reads_or_that_is_full_ends_a_fetch() {
     let closed = shell.args(["-c", &format!("exec {WEIR} {line}")]).output().expect("it starts");
     let why = "weir: cannot write to standard output: it is closed\n";
     assert_eq!((closed.status.code(), both(&closed).as_str()), (Some(1), why));
+    server.end();
+}
+
+/// The first ended with an error, and nothing but KILL ended the second.
+#[test]
+fn an_output_that_takes_nothing_for_a_while_is_waited_for_until_an_interrupt() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    served(&bed, 3_000_000);
+    let mut server = tftpd(&bed, "--socket --port 6969");
+    let fetch = |output: std::io::PipeWriter| {
+        let mut command = bed.command(WEIR);
+        command.args(["net", "tftp", "get", "-q", "--socket", "--port", "6969", "127.0.0.1"]);
+        let child = command.args(["file.bin", "-"]).stdout(output).spawn().expect("it starts");
+        bound(&child);
+        child
+    };
+    let is_full = |reader: &std::io::PipeReader| {
+        rustix::io::ioctl_fionread(reader).is_ok_and(|bytes| bytes >= 32 << 10)
+    };
+    // Others may have made it so that writing to it does not wait.
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    rustix::io::ioctl_fionbio(&writer, true).expect("set");
+    let child = fetch(writer);
+    until("the pipe is full", || is_full(&reader));
+    let mut got = Vec::new();
+    reader.read_to_end(&mut got).expect("read");
+    let ended = child.wait_with_output().expect("ended");
+    assert_eq!((ended.status.code(), both(&ended).as_str()), (Some(0), ""));
+    assert!(got == contents(3_000_000), "{} bytes", got.len());
+    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    let child = fetch(writer);
+    // The server waits for the client, which waits for the reader.
+    until("it is stalled", || {
+        let text = bed.ok(&format!("{WEIR} net tftp list --socket --port 6969"));
+        text.lines().any(|line| line.starts_with("running") && line.contains("stalls: "))
+    });
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
+    let ended = child.wait_with_output().expect("ended");
+    let why = "weir: cannot write to standard output: it was interrupted\n";
+    assert_eq!((ended.status.code(), both(&ended).as_str()), (Some(1), why));
+    server.said("failed to finish 'file.bin' to 127.0.0.1:");
     server.end();
 }
 

@@ -20,7 +20,7 @@ use weir_net::tcp::endpoint::TcpEndpoint;
 use weir_net::tcp::{ConnectionId, Phase, Stack};
 
 /// The longest single wait, so that an interrupt is seen.
-const LOOK: Duration = Duration::from_millis(100);
+pub const LOOK: Duration = Duration::from_millis(100);
 /// Most bytes of standard input that are read at once.
 const INPUT_BYTES: usize = 64 << 10;
 /// Most bytes that wait to be sent before no more is heard: Telnet doubles some of the input, and
@@ -276,7 +276,7 @@ impl Talk {
 }
 
 /// Writes as much as the output takes at once.
-fn write_some(output: &mut BufferOutput, bytes: &[u8]) -> Result<usize, Errno> {
+pub fn write_some(output: &mut BufferOutput, bytes: &[u8]) -> Result<usize, Errno> {
     let mut asked = [PollFd::from_borrowed_fd(rustix::stdio::stdout(), PollFlags::OUT)];
     if output.must_ask() && rustix::event::poll(&mut asked, Some(&Timespec::default()))? == 0 {
         return Ok(0);

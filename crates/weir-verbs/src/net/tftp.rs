@@ -1,5 +1,6 @@
 //! `weir net tftp`: fetches or sends a file by TFTP, over the switch or the kernel's sockets.
 
+use super::connect::{LOOK, write_some};
 use super::switch::NamedSwitch;
 use super::tftp_list::{self, BAR, local_of, proposal, remote_of};
 use super::tftpd::summary;
@@ -7,19 +8,20 @@ use super::{asked, stop_flag};
 use crate::args::{
     NetTftpCommand, NetTftpGetOptions, NetTftpPutOptions, NetTftpVerb, TransferOptions,
 };
+use crate::buffer::ends::BufferOutput;
 use crate::fault::{Fault, tell};
 use crate::output::progress_bar;
 use indicatif::ProgressBar;
-use rustix::fd::AsFd;
-use std::fs::File;
-use std::io::{self, Write};
+use rustix::event::{PollFd, PollFlags};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weir_cli_sys::closed_standard_descriptors;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weir_net::jail::{self, PartFile};
 use weir_net::log::Log;
+use weir_net::readiness::wait_for;
 use weir_net::tftp::client::{Client, Progress};
 use weir_net::tftp::datagrams::{Datagrams, Sockets, SwitchPorts};
 use weir_net::tftp::files::FileSource;
@@ -97,17 +99,18 @@ fn show(bar: &ProgressBar, progress: &Progress) {
 /// What is fetched: a file that gets its name when it is complete, or standard output.
 enum Fetched {
     File(PartFile),
-    Output(File),
+    Output(BufferOutput),
 }
 
 /// Where it goes, and why that could not be written. The client of TFTP does not know its name.
-struct Destination {
+struct Destination<'a> {
     to: Fetched,
     path: Option<PathBuf>,
     failure: Option<Fault>,
+    stop: &'a AtomicBool,
 }
 
-impl Destination {
+impl Destination<'_> {
     fn note(&mut self, done: io::Result<()>) -> io::Result<()> {
         done.inspect_err(|cause| {
             self.failure = Some(match (&self.path, cause.kind()) {
@@ -118,11 +121,11 @@ impl Destination {
     }
 }
 
-impl Sink for Destination {
+impl Sink for Destination<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let done = match &mut self.to {
             Fetched::File(file) => file.write(bytes),
-            Fetched::Output(output) => output.write_all(bytes),
+            Fetched::Output(output) => write_all(output, bytes, self.stop),
         };
         self.note(done)
     }
@@ -136,6 +139,23 @@ impl Sink for Destination {
     }
 }
 
+/// Writes all bytes, unless `stop` is set while nobody takes them.
+fn write_all(output: &mut BufferOutput, mut bytes: &[u8], stop: &AtomicBool) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = write_some(output, bytes)?;
+        bytes = &bytes[written..];
+        // Relaxed: it only signals the end.
+        if written == 0 && stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("it was interrupted"));
+        }
+        if written == 0 {
+            let mut asked = [PollFd::from_borrowed_fd(rustix::stdio::stdout(), PollFlags::OUT)];
+            wait_for(&mut asked, Some(LOOK), "output").map_err(io::Error::other)?;
+        }
+    }
+    Ok(())
+}
+
 fn get(
     mut client: Client<'_>,
     options: &NetTftpGetOptions,
@@ -144,15 +164,11 @@ fn get(
     let stop = stop_flag()?;
     let local = local_of(options)?;
     let (to, path) = if local.as_os_str() == "-" {
-        if closed_standard_descriptors()[1] {
-            return Err(Fault::unwritable(None, "it is closed"));
-        }
-        let own = io::stdout().as_fd().try_clone_to_owned();
-        (Fetched::Output(own.map_err(|error| Fault::unwritable(None, error))?.into()), None)
+        (Fetched::Output(BufferOutput::new(None)?), None)
     } else {
         (Fetched::File(jail::new_file(&local).map_err(asked)?), Some(local))
     };
-    let mut destination = Destination { to, path, failure: None };
+    let mut destination = Destination { to, path, failure: None, stop: &stop };
     let name = options.remote.as_bytes();
     let got = client.get(name, &mut destination, &stop, &mut |progress| show(bar, progress));
     got.map_err(|error| destination.failure.take().unwrap_or_else(|| asked(error)))
