@@ -58,9 +58,16 @@ pub fn tftp(command: &NetTftpCommand) -> Result<ExitCode, Fault> {
 
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, Fault> {
     let found = (host, port).to_socket_addrs();
-    let mut found = found.map_err(Fault::cannot(&format!("find the host '{host}'")))?;
+    let found = found.map_err(Fault::cannot(&format!("find the host '{host}'")))?;
     let none = || Fault::failed(format!("cannot find the host '{host}': it has no address"));
-    found.next().ok_or_else(none)
+    preferred(found).ok_or_else(none)
+}
+
+/// Chooses among the addresses of a host. A server mostly listens at those of version 4, as tftpd
+/// does, while a name such as localhost often has one of version 6 first.
+fn preferred(mut found: impl Iterator<Item = SocketAddr>) -> Option<SocketAddr> {
+    let first = found.next()?;
+    Some(if first.is_ipv4() { first } else { found.find(SocketAddr::is_ipv4).unwrap_or(first) })
 }
 
 fn run(
@@ -185,4 +192,23 @@ fn put(
     let name = remote_of(options);
     let see = &mut |progress: &Progress| show(bar, progress);
     client.put(name.as_bytes(), &mut file, size_bytes, &stop, see).map_err(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example in the help got no answer of tftpd where localhost is ::1 first.
+    #[test]
+    fn an_address_of_version_4_is_preferred() {
+        let of = |found: &[&str]| {
+            let found = found.iter().map(|at| at.parse().expect("an address"));
+            preferred(found).map(|at: SocketAddr| at.to_string())
+        };
+        let (four, six) = ("127.0.0.1:69", "[::1]:69");
+        assert_eq!(of(&[six, four, "127.0.0.2:69"]), Some(four.into()));
+        assert_eq!(of(&[four, six]), Some(four.into()));
+        assert_eq!(of(&[six]), Some(six.into()));
+        assert_eq!(of(&[]), None);
+    }
 }
