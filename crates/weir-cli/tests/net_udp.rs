@@ -4,7 +4,7 @@
 mod common;
 
 use common::net::{Answers, Bed, HOST, KERNEL, Process};
-use common::python;
+use common::{WEIR, python};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -125,6 +125,10 @@ fn both_sides_are_told_of_ports_that_nobody_has() {
             true
         });
         assert_eq!(endpoint.counts().undelivered, 1);
+        // It was not, where the switch itself answers.
+        let log = bed.ok(&format!("{WEIR} net log --tun weir0 --kinds errors"));
+        let error = format!("error    {KERNEL} > {KERNEL} udp: unreachable, value 3");
+        assert!(log.contains(&error), "{answers:?}: {log}");
         assert_eq!(bed.script("udp_peer.py closed 10")["said"], "refused");
         host.end();
     }

@@ -4,8 +4,8 @@
 pub mod local;
 
 use crate::error::Result;
-use crate::icmp::{Answers, Engine, IcmpSettings, Notice, NoticeKind};
-use crate::log::{EventReason, FailureEvent, Log};
+use crate::icmp::{Answers, Engine, IcmpSettings, Notice};
+use crate::log::{FailureEvent, Log};
 use crate::message::Want;
 use crate::outgoing::Outgoing;
 use crate::spans;
@@ -142,19 +142,8 @@ impl Answers for Through<'_, '_> {
 
     fn notice(&mut self, notice: Notice) {
         self.sender.notice(&notice);
-        let reason = match notice.trouble {
-            NoticeKind::Unreachable => EventReason::UNREACHABLE,
-            NoticeKind::TimeExceeded => EventReason::TIME_EXCEEDED,
-            NoticeKind::ParameterProblem => EventReason::PARAMETER,
-        };
         if let Some(log) = self.log {
-            log.error(&FailureEvent {
-                reason,
-                protocol: notice.protocol,
-                source: notice.from,
-                target: notice.remote,
-                value: u32::from(notice.code),
-            });
+            log.error(&FailureEvent::of_notice(&notice));
         }
     }
 }

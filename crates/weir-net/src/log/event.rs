@@ -10,6 +10,7 @@ use super::layout::{LogUnit, PAYLOAD_BYTES};
 use super::packet::Packet;
 use super::reason::EventReason;
 use super::request::{Asker, RequestEvent};
+use crate::icmp::{Notice, NoticeKind};
 use serde::Serialize;
 use std::net::Ipv4Addr;
 
@@ -218,6 +219,21 @@ impl Dropped {
 }
 
 impl FailureEvent {
+    /// What an ICMP error says about a datagram of this host.
+    pub(crate) fn of_notice(notice: &Notice) -> FailureEvent {
+        FailureEvent {
+            reason: match notice.trouble {
+                NoticeKind::Unreachable => EventReason::UNREACHABLE,
+                NoticeKind::TimeExceeded => EventReason::TIME_EXCEEDED,
+                NoticeKind::ParameterProblem => EventReason::PARAMETER,
+            },
+            protocol: notice.protocol,
+            source: notice.from,
+            target: notice.remote,
+            value: u32::from(notice.code),
+        }
+    }
+
     #[inline]
     pub(crate) fn pack(&self) -> Packed {
         let addresses = u64::from(self.source.to_bits()) << 32 | u64::from(self.target.to_bits());

@@ -4,6 +4,7 @@ use super::now_ns;
 use super::outgoing::{SendResult, Transmitter};
 use super::payload::Payload;
 use crate::icmp::{Answers, Engine, IcmpCounts, IcmpSettings, Notice, Undeliverable};
+use crate::log::FailureEvent;
 use crate::outgoing::{Outgoing, ms_since_midnight};
 use crate::routes::NextHop;
 use crate::spans;
@@ -107,6 +108,9 @@ impl Answers for DirectAnswers {
     }
 
     fn notice(&mut self, notice: Notice) {
+        if let Some(log) = self.transmitter.journal.log.get() {
+            log.error(&FailureEvent::of_notice(&notice));
+        }
         self.notices.push(notice);
     }
 }
