@@ -41,9 +41,8 @@ pub fn uncompressed(writer: &str, reader: &str) -> Option<String> {
 }
 
 /// Commands of bcftools that take `-O`.
-const BCFTOOLS: [&str; 10] = [
-    "view", "filter", "norm", "annotate", "call", "concat", "merge", "sort", "mpileup", "reheader",
-];
+const BCFTOOLS: [&str; 9] =
+    ["view", "filter", "norm", "annotate", "call", "concat", "merge", "sort", "mpileup"];
 /// Commands of samtools that take `-u`.
 const SAMTOOLS: [&str; 6] = ["view", "sort", "fixmate", "markdup", "collate", "merge"];
 
@@ -199,7 +198,9 @@ mod tests {
         assert_eq!(found("bcftools view -Ou a"), None);
         assert_eq!(found("bcftools view -o out.bcf a"), None);
         assert_eq!(found("bcftools call -m 2>log"), some("bcftools call -Ou -m 2>log"));
-        assert_eq!(found("bcftools query -f x"), None);
+        for sub in ["query -f x", "reheader -s names"] {
+            assert_eq!(found(&format!("bcftools {sub}")), None, "{sub}: it has no -O");
+        }
         assert_eq!(uncompressed("bcftools view -Oz a", "wc -c"), None, "others read text");
         let sam = |writer: &str| uncompressed(writer, "samtools view -c -");
         assert_eq!(sam("samtools sort -n -"), some("samtools sort -u -n -"));
