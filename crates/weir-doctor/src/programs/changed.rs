@@ -124,11 +124,13 @@ pub fn parallel(label: &str, has: &dyn Fn(&str) -> bool) -> Option<String> {
         Parallel::Pigz => has("pigz").then(|| program("pigz")),
         Parallel::Rapidgzip if has("rapidgzip") && !makes_a_file(label) => {
             // Its options are few: only a plain `-d` or `-c` is the same.
-            let plain: Vec<&str> =
-                command.arguments().filter(|word| word.starts_with('-')).collect();
+            let is_option = |word: &&str| word.starts_with('-');
+            let plain: Vec<&str> = command.arguments().take_while(is_option).collect();
             let known = plain.iter().all(|word| matches!(*word, "-d" | "-c" | "-dc" | "-cd"));
+            // One behind the file would stay there.
+            let all = command.arguments().filter(is_option).count() == plain.len();
             let rest = command.with(0, 1 + plain.len(), "rapidgzip -d -c");
-            known.then_some(rest)
+            (known && all).then_some(rest)
         }
         Parallel::Rapidgzip => None,
         Parallel::Lbzip2 => has("lbzip2").then(|| program("lbzip2")),
@@ -269,6 +271,8 @@ mod tests {
         let rapid = |name: &str| name == "rapidgzip";
         assert_eq!(parallel("gzip -dc a.gz", &rapid), some("rapidgzip -d -c a.gz"));
         assert_eq!(parallel("gzip -d -S .x a.x", &rapid), None);
+        // It was "rapidgzip -d -c -dc", which reads no file.
+        assert_eq!(parallel("gzip a.gz -dc", &rapid), None);
     }
 
     /// `bunzip2 a.bz2` makes a file, and the command that was to take its place wrote to standard
