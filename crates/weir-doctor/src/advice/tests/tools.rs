@@ -102,6 +102,9 @@ fn ssh_gets_another_cipher_only_where_the_cpu_has_it() {
     assert!(commands(&run).contains(&(AdviceKind::FasterCipher, wanted)));
     run.stages[1].label = "ssh -c aes256-ctr there 'cat > f'".to_string();
     assert!(!kinds(&run).contains(&AdviceKind::FasterCipher), "a cipher was chosen");
+    // The cipher was blamed for what compressing took.
+    run.stages[1].label = "ssh -C there 'cat > f'".to_string();
+    assert!(!kinds(&run).contains(&AdviceKind::FasterCipher), "it compresses");
 }
 
 #[test]
