@@ -52,12 +52,52 @@ pub fn is_loop(label: &str) -> bool {
 pub fn takes_each_line(label: &str) -> bool {
     let Some((program, words)) = split(label) else { return false };
     let one = |pair: &[&str]| matches!(pair, ["-n" | "-L", "1"]);
-    let each = |word: &str| matches!(word, "-n1" | "-L1") || word.starts_with("-I");
+    let each = |word: &str| matches!(word, "-n1" | "-L1") || replaces(word);
     match program {
         "while" | "until" => words.contains(&"read"),
-        "xargs" => words.iter().any(|word| each(word)) || words.windows(2).any(one),
+        "xargs" => {
+            let own = own_options(&words);
+            own.iter().any(|word| each(word)) || own.windows(2).any(one)
+        }
         _ => false,
     }
+}
+
+/// Whether `xargs` with these arguments puts each of its own in the place of a word (`-I{}`).
+pub fn replaces_words(words: &[&str]) -> bool {
+    own_options(words).iter().any(|word| replaces(word))
+}
+
+/// Returns the options of `xargs` itself, with their values: what it runs has options too.
+fn own_options<'a, 'w>(words: &'w [&'a str]) -> &'w [&'a str] {
+    const WITH_VALUE: [&str; 13] = [
+        "-a",
+        "-d",
+        "-E",
+        "-I",
+        "-L",
+        "-n",
+        "-P",
+        "-s",
+        "--arg-file",
+        "--delimiter",
+        "--max-args",
+        "--max-chars",
+        "--max-procs",
+    ];
+    let mut at = 0;
+    // A value that is a blank in quotes stands here as two words.
+    while let Some(word) = words.get(at).filter(|word| word.starts_with(['-', '\'', '"'])) {
+        at += if WITH_VALUE.contains(word) { 2 } else { 1 };
+    }
+    &words[..at.min(words.len())]
+}
+
+/// Whether a word of `xargs` is `-I`, or `-i`, perhaps behind other letters.
+fn replaces(word: &str) -> bool {
+    let letters = word.trim_start_matches(['-', '0', 'o', 'p', 'r', 't', 'x']);
+    let short = word.starts_with('-') && !word.starts_with("--");
+    short && letters.starts_with(['I', 'i']) || word.starts_with("--replace")
 }
 
 /// Whether a command by its nature starts other programs again and again.
@@ -261,6 +301,17 @@ fn operands<'a>(arguments: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `xargs grep -I` was taken for an xargs that takes one line at a time.
+    #[test]
+    fn xargs_has_the_options_before_its_command() {
+        for label in ["xargs -n 1 f", "xargs -0 -L1 f", "xargs -P 4 -I % f %", "xargs -0I{} f"] {
+            assert!(takes_each_line(label), "{label}");
+        }
+        for label in ["xargs grep -I x", "xargs curl -L 1", "xargs -n 8 f -n1"] {
+            assert!(!takes_each_line(label), "{label}");
+        }
+    }
 
     #[test]
     fn parallel_forms_fit_the_command() {

@@ -1,7 +1,7 @@
 //! Advice on a program, from its name and options.
 
 use weir_doctor::advice::AdviceKind;
-use weir_doctor::programs::{Parallel, makes_a_file, parallel_form, split};
+use weir_doctor::programs::{Parallel, makes_a_file, parallel_form, replaces_words, split};
 
 /// Returns what to do instead of starting these programs (the most frequent first) again and again.
 pub(super) fn instead_of_processes<'a>(
@@ -10,7 +10,7 @@ pub(super) fn instead_of_processes<'a>(
 ) -> String {
     match split(label) {
         // With -n, xargs forgets -I and passes on the braces.
-        Some(("xargs", words)) if words.iter().any(|word| replaces(word)) => {
+        Some(("xargs", words)) if replaces_words(&words) => {
             return String::from(
                 "many arguments for each shell (xargs -n 100 sh -c 'for i; do ...; done' sh)",
             );
@@ -37,11 +37,6 @@ pub(super) fn instead_of_processes<'a>(
     let mut ways: Vec<&str> = known.take(2).collect();
     ways.extend(["awk for the whole loop", "or xargs -n 100 to start fewer"]);
     ways.join(", ")
-}
-
-/// Whether an option of xargs puts an argument in the place of another word.
-fn replaces(word: &str) -> bool {
-    word.starts_with("-I") || word.starts_with("--replace")
 }
 
 /// Returns what to use in place of a (de)compressor that uses one CPU, with a note on it.
@@ -124,6 +119,13 @@ mod tests {
         assert!(of("xargs -n1 basename").contains("if it takes several"), "{}", of("xargs -n1"));
         for label in ["xargs -I{} cp {} d", "xargs -I {} cp {} d", "xargs --replace cp {} d"] {
             assert!(of(label).contains("sh -c 'for i; do ...; done' sh"), "{}", of(label));
+        }
+        for label in ["xargs -0rI{} cp {} d", "xargs -i cp {} d"] {
+            assert!(of(label).contains("sh -c 'for i; do ...; done' sh"), "{}", of(label));
+        }
+        // These are options of what xargs runs.
+        for label in ["xargs -n 1 grep -I x", "xargs -d ' ' sed -i s/a/b/"] {
+            assert!(of(label).ends_with("(xargs -n 100)"), "{}", of(label));
         }
         let dd = |label| buffering(label, AdviceKind::LargerReads);
         assert!(dd("dd if=f bs=1").ends_with("(bs=64K iflag=fullblock)"));
