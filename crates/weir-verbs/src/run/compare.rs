@@ -114,7 +114,7 @@ fn apply(job: &Job, advice: &[Said<Advice>]) -> Applied {
     let mut buffers: Vec<(usize, &Said<Advice>)> = Vec::new();
     for piece in advice {
         match (piece.found.kind, piece.found.stage) {
-            (AdviceKind::LargerPipe, _) => {
+            (AdviceKind::LargerPipe, _) if !job.script => {
                 tried.push(piece.found.clone());
                 if !changed.pipe_auto {
                     changed.pipe_auto = true;
@@ -159,5 +159,22 @@ fn set_c_locale(launch: &mut Launch) {
             with.push(&text);
             *text = with;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_doctor::advice::Gain;
+
+    /// It was tried "enlarged during the run", which no pipe of a script is.
+    #[test]
+    fn larger_pipes_are_not_tried_on_a_script() {
+        let job = Job { script: true, ..Job::default() };
+        let (kind, gain) = (AdviceKind::LargerPipe, Gain::About(2.0));
+        let found = Advice { kind, stage: None, pipe: Some(0), gain };
+        let applied = apply(&job, &[Said { found, text: String::from("larger") }]);
+        assert!(applied.tried.is_empty() && !applied.job.pipe_auto);
+        assert_eq!(applied.not_tried, ["larger"]);
     }
 }

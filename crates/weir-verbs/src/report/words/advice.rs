@@ -36,7 +36,12 @@ fn pipe(run: &Run, kind: AdviceKind, position: usize, remembers: bool) -> String
     let evidence = format!("it was full {full} and empty {empty} of the time");
     if kind == AdviceKind::LargerPipe {
         let limit = capacity(pipe.limit_bytes);
-        let option = if run.watched.is_some() { "--grow" } else { "--pipe-size auto" };
+        let option = match (run.watched.is_some(), run.script) {
+            (true, _) => String::from("--grow"),
+            // What a script makes is enlarged once, when it is found.
+            (_, true) => format!("--pipe-size {}", pipe.limit_bytes),
+            _ => String::from("--pipe-size auto"),
+        };
         return format!("give pipe {between} up to {limit} ({option}): {evidence}");
     }
     let again = if remembers { "run again with --elastic, or: " } else { "" };

@@ -97,6 +97,10 @@ fn advice_on_what_is_watched_names_an_option_of_the_verb() {
     let larger = Advice { kind, stage: None, pipe: Some(0), gain: Gain::About(2.0) };
     let said = advice(&watched, &larger, false);
     assert!(said.starts_with("give pipe 1->2 up to 1 MiB (--pipe-size auto): "), "{said}");
+    // The pipes of a script are not enlarged while they are in use.
+    watched.script = true;
+    let said = advice(&watched, &larger, false);
+    assert!(said.starts_with("give pipe 1->2 up to 1 MiB (--pipe-size 1048576): "), "{said}");
     watched.watched = Some(Watched::default());
     let said = advice(&watched, &larger, false);
     assert!(said.starts_with("give pipe 1->2 up to 1 MiB (--grow): "), "{said}");
@@ -227,7 +231,7 @@ fn advice_on_a_pipe_says_how_often_it_was_full_and_empty() {
     assert_eq!(advised(&bursts, false), format!("{buffer}{rest}"));
     bursts.script = true;
     assert_eq!(advised(&bursts, true), format!("{buffer}{rest}"));
-    bursts.pipes[0].longest_turn_ns = 5 * MS;
+    (bursts.script, bursts.pipes[0].longest_turn_ns) = (false, 5 * MS);
     let said = "give pipe 1->2 up to 1 MiB (--pipe-size auto): it was full 41 % and empty 38 % of \
                 the time";
     assert_eq!(advised(&bursts, true), said);
