@@ -118,3 +118,13 @@ fn each_run_reads_standard_input_from_its_beginning() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("output: the same bytes in all runs"), "{said}");
 }
+
+/// Nothing said whether a buffer had been put in.
+#[test]
+fn what_earlier_runs_showed_is_said_of_each_pipeline() {
+    let ran = compare(&["--elastic", "true | cat", "true"]);
+    for number in [1, 2] {
+        let said = format!("pipeline {number}: no elastic buffer was put in: no earlier run");
+        assert!(ran.said.contains(&said), "{}", ran.said);
+    }
+}

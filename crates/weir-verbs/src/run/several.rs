@@ -8,7 +8,7 @@ use super::outputs::Outputs;
 use super::plan::Planned;
 use super::rounds::{BAND, Entrant, Sample, Standard, compared, rounds};
 use crate::args::RunOptions;
-use crate::fault::Fault;
+use crate::fault::{Fault, tell};
 use crate::report::{Against, ComparedPipeline, Several, several_json, several_text};
 use std::process::ExitCode;
 use weir_measure::machine;
@@ -19,8 +19,11 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
         let number = empty + 1;
         return Err(Fault::usage(format!("cannot compare: pipeline {number} holds no command")));
     }
-    for plan in &mut plans {
-        elastic::put_in(options.elastic.as_ref(), plan)?;
+    for (position, plan) in plans.iter_mut().enumerate() {
+        let number = position + 1;
+        for note in elastic::put_in(options.elastic.as_ref(), plan)? {
+            tell(&format!("pipeline {number}: {note}"));
+        }
     }
     let commands: Vec<String> = plans.iter().map(|plan| plan.command.clone()).collect();
     let entrants: Vec<Entrant> = plans
