@@ -27,7 +27,7 @@ const DESCRIPTOR: usize = 112;
 /// More than this in a buffer is no buffer.
 const MOST_BYTES: u64 = 1 << 30;
 /// Programs whose run-time systems gather output themselves.
-const GATHERERS: [&str; 5] = ["python", "perl", "ruby", "node", "php"];
+const GATHERERS: [&str; 4] = ["python", "perl", "ruby", "php"];
 
 /// Returns what a process keeps back of its standard output.
 pub fn back(pid: Pid, name: &str) -> Option<HeldBack> {
@@ -123,6 +123,17 @@ mod tests {
         file[WRITE_BASE] = 0;
         file[DESCRIPTOR] = 2;
         assert_eq!(pending(&file), None, "another stream");
+    }
+
+    /// node was taken for one that gathers, and `stdbuf` advised, which changes nothing about it.
+    #[test]
+    fn who_gathers_output_itself_is_known_by_name() {
+        let mut sleeps = Command::new("sleep");
+        sleeps.arg("100").stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut sleeps = sleeps.spawn().expect("sleep");
+        let found = ["python3", "php", "node"].map(|name| back(sleeps.id() as Pid, name));
+        sleeps.kill().and_then(|()| sleeps.wait()).expect("ended");
+        assert_eq!(found, [Some(HeldBack::Perhaps), Some(HeldBack::Perhaps), None]);
     }
 
     #[test]
