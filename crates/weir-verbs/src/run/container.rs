@@ -94,7 +94,9 @@ fn is_in(groups: &str, name: &str, numbers: &[String]) -> bool {
         let has_number =
             is_number && numbers.iter().any(|number| digits.starts_with(number.as_str()));
         let called = ["lxc.payload.", "machine-", "systemd-nspawn@"];
-        has_number || called.iter().any(|prefix| bare.strip_prefix(prefix) == Some(name))
+        // systemd writes a dash of a name as an escape.
+        let is_it = |found: &str| found == name || found.replace("\\x2d", "-") == name;
+        has_number || called.iter().any(|prefix| bare.strip_prefix(prefix).is_some_and(is_it))
     })
 }
 
@@ -127,6 +129,9 @@ mod tests {
         {
             assert!(is_in(path, "web", &[]) && !is_in(path, "we", &[]), "{path}");
         }
+        // systemd writes a dash of a name in this way.
+        assert!(is_in("0::/machine.slice/machine-my\\x2dweb.scope", "my-web", &[]));
+        assert!(is_in("0::/lxc.payload.my-web", "my-web", &[]));
     }
 
     #[test]
