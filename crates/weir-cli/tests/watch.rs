@@ -69,13 +69,16 @@ fn the_whole_pipeline_is_found_and_its_bytes_pass_as_before() {
 #[test]
 fn a_process_is_found_by_a_name_longer_than_the_kernel_keeps() {
     let directory = tempfile::tempdir().expect("a directory");
-    let program = directory.path().join("a-name-of-more-than-15-bytes");
-    std::os::unix::fs::symlink(find_program("sleep".as_ref()).expect("sleep"), &program)
-        .expect("linked");
-    let mut sleeper = Command::new(&program);
-    let sleeper = staged(sleeper.arg("100").stdin(Stdio::null()).stdout(Stdio::null()));
-    let seen = watch(&["--comm", "a-name-of-more-than-15-bytes", "--for", "100ms"]);
-    assert_eq!(seen["watched"]["pids"], serde_json::json!([sleeper.0.id()]));
+    // Of the second it keeps half of a letter.
+    for name in ["a-name-of-more-than-15-bytes", "a-name-of-four\u{e9}\u{e9}n"] {
+        let program = directory.path().join(name);
+        std::os::unix::fs::symlink(find_program("sleep".as_ref()).expect("sleep"), &program)
+            .expect("linked");
+        let mut sleeper = Command::new(&program);
+        let sleeper = staged(sleeper.arg("100").stdin(Stdio::null()).stdout(Stdio::null()));
+        let seen = watch(&["--comm", name, "--for", "100ms"]);
+        assert_eq!(seen["watched"]["pids"], serde_json::json!([sleeper.0.id()]));
+    }
 }
 
 #[test]

@@ -113,8 +113,9 @@ fn targets(options: &WatchOptions) -> Result<(Vec<Pid>, String), Fault> {
     }
     if let Some(name) = &options.comm {
         let own = std::process::id() as Pid;
-        let kept = &name.as_bytes()[..name.len().min(KEPT_BYTES)];
-        let has = |found: String| found.as_bytes() == kept;
+        // That may end within a character.
+        let kept = String::from_utf8_lossy(&name.as_bytes()[..name.len().min(KEPT_BYTES)]);
+        let has = |found: String| found == kept;
         let is = |pid: &Pid| *pid != own && json::command(*pid).is_some_and(has);
         let pids: Vec<Pid> = processes().into_iter().filter(is).collect();
         let none = || Fault::failed(format!("cannot watch '{name}': no process has this name"));
