@@ -262,6 +262,27 @@ fn reports_come_at_intervals_and_have_their_own_figures() {
     }
 }
 
+/// The reports ended with the process that was named, although its pipeline went on.
+#[test]
+fn reports_go_on_while_anything_that_is_watched_does() {
+    let (writer, reader) =
+        joined(Command::new("sleep").arg("100"), Command::new("sh").args(["-c", "cat; sleep 100"]));
+    let args = ["watch", &id(&writer), "--interval", "300ms", "--json", "-"];
+    let mut weir = staged(Command::new(WEIR).args(args).stdout(Stdio::piped()));
+    let mut lines = BufReader::new(weir.0.stdout.take().expect("piped")).lines();
+    // The first report proves that both are watched.
+    lines.next().expect("a report").expect("read");
+    let gone = writer.0.id();
+    drop(writer);
+    let of_the_rest = lines.map(|line| line.expect("read")).find_map(|line| {
+        let seen = schema::check_text("weir.run/1", line.as_bytes());
+        let pids = seen["watched"]["pids"].as_array().expect("a list").clone();
+        (!pids.contains(&gone.into())).then_some(pids)
+    });
+    let pids = of_the_rest.expect("a report after that");
+    assert!(pids.contains(&reader.0.id().into()), "{pids:?}");
+}
+
 #[test]
 fn the_page_and_the_trace_show_what_was_watched() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -46,7 +46,12 @@ pub struct Aim {
 #[derive(Debug)]
 pub enum Watched {
     /// The record of the time.
-    Seen(Box<Run>),
+    Seen {
+        /// The record.
+        run: Box<Run>,
+        /// Those that go on, also such as were started meanwhile.
+        alive: Vec<Pid>,
+    },
     /// None of the processes is there.
     Nobody,
 }
@@ -69,6 +74,8 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let mut profiler = aim.profile.then(|| profiler(&found));
     let (trends, has_ended) = sample(&mut sampler, &mut profiler, aim, &clock, is_over);
     let wall_ns = clock.now_ns();
+    let going_on = sampler.population.groups.iter().filter(|group| !group.ended);
+    let alive = going_on.map(|group| group.root).collect();
     sampler.close();
     sampler.population.groups[0].last_ns = wall_ns;
     let job = Job { script: true, ..Job::default() };
@@ -101,7 +108,7 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     let command = |at: usize| groups.get(at).map(|group: &Group| group.command.clone());
     let history = sampler.history.take();
     run.history = history.map(|it| it.named(&|at| (None, command(at).unwrap_or_default()), true));
-    Watched::Seen(Box::new(run))
+    Watched::Seen { run: Box::new(run), alive }
 }
 
 /// Samples the functions of these processes and of what they start.

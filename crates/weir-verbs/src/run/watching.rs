@@ -49,13 +49,15 @@ pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
     loop {
         let left = options.time.map(|most| most.saturating_sub(begun.elapsed()));
         aim.time = [left, options.interval].into_iter().flatten().min();
-        let runner::Watched::Seen(run) = runner::watch(&aim, &mut || is_over()) else {
+        let runner::Watched::Seen { run, alive } = runner::watch(&aim, &mut || is_over()) else {
             let gone = format!("cannot watch {name}: it does not exist");
             return if reports > 0 { Ok(ExitCode::SUCCESS) } else { Err(Fault::failed(gone)) };
         };
         let has_ended = run.watched.as_ref().is_some_and(|watched| watched.has_ended);
         let is_read = show(*run, &name, options, &mut outputs, &pages)?;
         reports += 1;
+        // What was asked for may have ended before the rest of its pipeline.
+        aim.pids = alive;
         let is_last = options.time.is_some_and(|most| begun.elapsed() >= most);
         if options.interval.is_none() || has_ended || is_last || is_over() || !is_read {
             return Ok(ExitCode::SUCCESS);
