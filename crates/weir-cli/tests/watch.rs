@@ -5,7 +5,9 @@ mod common;
 use common::killed::Killed;
 use common::{WEIR, bound, schema, until};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use weir_measure::programs::find_program;
@@ -93,6 +95,22 @@ fn what_does_not_move_is_stuck() {
         seen["watched"]["is_stuck"] == true
     });
     assert_eq!(seen["watched"]["pipes"][0]["backlog"], "backlog steady", "{seen:#}");
+}
+
+/// Whoever waited for somebody to type was stuck.
+#[test]
+fn who_waits_at_a_terminal_is_not_stuck() {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&master).and_then(|()| unlockpt(&master)).expect("granted");
+    let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
+    let terminal = File::open(name).expect("a terminal");
+    let cat = staged(Command::new("cat").stdin(terminal).stdout(Stdio::null()));
+    until("it waits", || {
+        let seen = watch(&[&id(&cat), "--for", "1200ms"]);
+        assert_eq!(seen["watched"]["is_stuck"], false, "{seen:#}");
+        let stage = &seen["stages"][0];
+        stage["blocked_in_s"].as_f64() >= Some(1.0) && stage["read_calls"] == 0
+    });
 }
 
 #[test]

@@ -382,7 +382,8 @@ fn ends_with_crlf(text: &str) -> bool {
     text.matches("\r\n").count() * 2 > text.matches('\n').count()
 }
 
-fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
+/// Returns the ends of pipes that a process has for its own work, each with whether it is written.
+pub(super) fn pipe_ends(group: &Group) -> impl Iterator<Item = (Descriptor, bool)> {
     let main = [(group.ends.input, false), (group.ends.output, true)];
     let main = main.into_iter().filter_map(|(end, writes)| Some((end?, writes)));
     // A shell keeps ends for what it starts (`<(...)`) only until that has begun. What it keeps for

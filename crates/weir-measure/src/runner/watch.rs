@@ -1,6 +1,7 @@
 //! Watches processes that run already: what a run samples, without having started anything.
 
 use super::around::RunSurroundings;
+use super::found::pipe_ends;
 use super::job::Job;
 use super::looks::Looks;
 use super::{allow_all_files, script};
@@ -100,7 +101,7 @@ pub fn watch(aim: &Aim, is_over: &mut dyn FnMut() -> bool) -> Watched {
     }
     let pids = found.iter().map(|process| process.pid).collect();
     let pipes = pipes(&sampler, &trends);
-    let is_stuck = activity(&run).is_stuck();
+    let is_stuck = activity(&run, &sampler).is_stuck();
     run.watched = Some(facts::Watched { pids, has_ended, is_stuck, pipes });
     run.hot = profiler.map(Profiler::finish);
     run.traced = sampler.tracer.traced();
@@ -168,20 +169,25 @@ fn pipes(sampler: &Sampler, trends: &[Trend]) -> Vec<WatchedPipe> {
     all.filter(|pipe| pipe.writer_pid.is_some() && pipe.reader_pid.is_some()).collect()
 }
 
-fn activity(run: &Run) -> Activity {
+fn activity(run: &Run, sampler: &Sampler) -> Activity {
     let moved = |stage: &facts::Stage| {
         let known = stage.bytes_evidence != Evidence::Unknown && !stage.uncounted;
         let io = stage.io.filter(|_| known)?;
         Some(io.read_bytes + io.write_bytes + io.read_calls + io.write_calls)
     };
-    let waits = |stage: &facts::Stage| {
-        (stage.times.input_ns + stage.times.output_ns) as f64 >= MOST * run.wall_ns as f64
+    // A terminal or a server's socket may be quiet for long.
+    let waits = |group: &Group| {
+        let times = group.samples.divide_wall(group.last_ns.saturating_sub(group.first_ns));
+        let has = |side| pipe_ends(group).any(|(_, writes)| writes == side);
+        let (input, output) = (u64::from(has(false)), u64::from(has(true)));
+        let waited_ns = input * times.input_ns + output * times.output_ns;
+        waited_ns as f64 >= MOST * run.wall_ns as f64
     };
     Activity {
         wall_ns: run.wall_ns,
         cpu_ns: run.cpu_sum_ns(),
         moved: run.stages.iter().map(moved).sum(),
-        waits_at_pipe: run.stages.iter().any(waits),
+        waits_at_pipe: sampler.population.groups.iter().any(waits),
     }
 }
 
