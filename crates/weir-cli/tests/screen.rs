@@ -323,3 +323,17 @@ fn what_would_be_the_same_run_again_is_not_compared() {
         assert!(ran.json["compare"].is_null());
     }
 }
+
+/// A shell in an editor showed each step of the line of progress behind the other.
+#[test]
+fn a_terminal_on_which_nothing_can_be_drawn_anew_shows_no_progress() {
+    if !have(&["script", "stty"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = "export TERM=dumb; WEIR run 'sleep 1.5 | cat' > out; \
+                  WEIR run --live 'sleep 1.5 | cat' > out";
+    let shown = on_terminal(100, directory.path(), script);
+    assert_eq!(shown.matches("weir: ").count(), 2, "{shown:?}");
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+}

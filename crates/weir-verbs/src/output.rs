@@ -7,7 +7,7 @@
 use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::json;
-use crate::terminal;
+use crate::terminal::{self, is_dumb};
 use comfy_table::{CellAlignment, Row, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -192,7 +192,8 @@ impl Outlet {
 
     /// Replaces the content of the terminal by each text, if standard output is a terminal.
     pub fn in_place(self, in_place: bool) -> Outlet {
-        Outlet { in_place: in_place && io::stdout().is_terminal(), ..self }
+        let can_be_drawn = io::stdout().is_terminal() && !is_dumb();
+        Outlet { in_place: in_place && can_be_drawn, ..self }
     }
 
     /// Whether text is printed.

@@ -7,7 +7,7 @@ use crate::args::LiveView;
 use crate::fault::tell;
 use crate::report::look::stderr_columns;
 use crate::signals::heeded;
-use crate::terminal::rows;
+use crate::terminal::{is_dumb, rows};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -66,10 +66,12 @@ impl Watch {
             }
         }
         let shows = match view {
-            // Bars in a file would be many lines.
-            LiveView::Bars if !io::stderr().is_terminal() => Shows::Never,
-            LiveView::Bars | LiveView::Line => Shows::Always,
-            LiveView::Auto if !io::stderr().is_terminal() => Shows::Never,
+            LiveView::Line => Shows::Always,
+            // In a file, or where nothing can be drawn anew, these would be many lines.
+            LiveView::Bars | LiveView::Auto if !io::stderr().is_terminal() || is_dumb() => {
+                Shows::Never
+            }
+            LiveView::Bars => Shows::Always,
             LiveView::Auto if !io::stdout().is_terminal() => Shows::Unless,
             // Anything that a script starts may print.
             LiveView::Auto if !job.script => Shows::IfElsewhere,
