@@ -362,3 +362,13 @@ fn a_stop_does_nothing_where_the_leader_of_the_group_is_in_another_namespace() {
     on.press("xq");
     assert!(on.ended().success());
 }
+
+/// A row was filled up to the width, for which there was not enough memory.
+#[test]
+fn a_width_that_no_terminal_has_is_none() {
+    let _both = piped(&mut Command::new("yes"), Command::new("sleep").arg("120"));
+    let mut weir = Command::new(WEIR);
+    weir.args(["top", "--once", "--all", "--interval", "50ms"]).env("COLUMNS", "99999999999999");
+    let output = weir.stdin(Stdio::null()).output().expect("weir");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

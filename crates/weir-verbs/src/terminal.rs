@@ -32,9 +32,11 @@ fn reported(terminal: impl AsFd) -> (Option<usize>, Option<usize>) {
     (some(size.ws_col), some(size.ws_row))
 }
 
-/// The width that `COLUMNS` asks for, of what goes to no terminal.
+/// The width that `COLUMNS` asks for, of what goes to no terminal; a terminal has no more either.
 pub fn asked_columns() -> Option<usize> {
-    std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0)
+    const MOST: usize = u16::MAX as usize;
+    let asked = std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+    asked.map(|columns: usize| columns.min(MOST))
 }
 
 /// Whether `TERM` says that lines can only be added, and not drawn anew.
