@@ -54,6 +54,36 @@ fn a_port_can_be_waited_for() {
     assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
+/// A reader that only spins kept what it owed while it waited. A writer whose piece needed that room
+/// waited for it for ever, though its ring was empty.
+#[test]
+fn a_reader_that_spins_gives_back_what_it_owes() {
+    let (_directory, name) = place();
+    let spins = PortOptions::new().waiting(weir::Waiting::Spin);
+    let mut port = Port::create(&name, &spins).expect("a port");
+    let whole = PortWriterOptions::new().capacity_bytes(65_536).piece_bytes(65_536);
+    let mut writer = PortWriter::connect(&name, &whole).expect("a writer");
+    let lengths = [2000, 65_536, 2000, 65_536];
+    let sending = std::thread::spawn(move || {
+        for bytes in lengths {
+            let sent = writer.send_timeout(&vec![7; bytes], Duration::from_secs(10));
+            sent.expect("the reader takes all");
+        }
+    });
+    let mut buffer = vec![0; 65_536];
+    for bytes in lengths {
+        let received = loop {
+            let next = port.receive_timeout(&mut buffer, Duration::from_secs(10));
+            let next = next.expect("received");
+            if matches!(next.event, Event::Message { .. }) {
+                break next;
+            }
+        };
+        assert_eq!(received.event, Event::Message { bytes });
+    }
+    sending.join().expect("all were sent");
+}
+
 #[test]
 fn ends_can_be_polled() {
     let (_directory, name) = place();

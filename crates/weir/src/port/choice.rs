@@ -270,6 +270,16 @@ impl Choice {
         Ok(false)
     }
 
+    /// Gives the room back that was read in the hot rings. The others have given theirs back.
+    pub fn give_back(&mut self) -> Result<()> {
+        for place in self.hot.iter() {
+            if let Some(slot) = &mut self.slots[place as usize] {
+                slot.give_back()?;
+            }
+        }
+        Ok(())
+    }
+
     pub fn warm(&mut self, place: u32) -> Result<()> {
         let slot = self.slot(place)?;
         slot.warm()?;

@@ -245,6 +245,11 @@ impl Rings {
         if until == Until::Now {
             return self.look_once_more();
         }
+        if self.spinner.only_spins() {
+            // It looks at nothing but the next message until that is there, and its writer may wait
+            // for this room.
+            self.choice.give_back()?;
+        }
         loop {
             self.spin(until)?;
             if self.is_ready()?

@@ -397,12 +397,18 @@ impl WriterSlot {
         Ok(())
     }
 
+    /// Gives the room back that was read.
+    pub fn give_back(&mut self) -> Result<()> {
+        let (end, ring) = self.reader.parts()?;
+        crate::pipe::record::give_back(end, ring);
+        Ok(())
+    }
+
     /// Tells the writer to set its bit on the board when it has something: whether it has nothing
     /// now.
     pub fn cool(&mut self) -> Result<bool> {
-        let (end, ring) = self.reader.parts()?;
-        crate::pipe::record::give_back(end, ring);
-        end.announce(sleep::COLD);
+        self.give_back()?;
+        self.reader.parts()?.0.announce(sleep::COLD);
         self.cold = true;
         Ok(self.look()? == Sight::Nothing)
     }
