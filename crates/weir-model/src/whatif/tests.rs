@@ -81,6 +81,19 @@ fn larger_pipes_save_wake_ups_where_two_stages_share_a_cpu() {
     assert!(near(speedup(&text, &small), 1.0));
 }
 
+/// A quarter of a byte stayed in a pipe of a page: its writer waited for the whole page, its reader for
+/// a byte, and the forecast never ended.
+#[test]
+fn parts_of_bytes_stop_no_pipe() {
+    let text = report(2, 4096, [0.1, 8.0, 3.0], "awk");
+    // The second writes 40960.25 bytes for each 64 KiB, and the third reads 512 at once.
+    let text = text.replace("\"read_calls\":4096,", "\"read_calls\":2097152,");
+    let text = text.replace("\"write_calls\":4096,", "\"write_calls\":20481,");
+    let text = text.replace("268435456", "671092736");
+    let found = forecast(&text, &host(), &Changes::default()).expect("a forecast");
+    assert!(found.predicted_s > 1.0, "{found:?}");
+}
+
 #[test]
 fn what_is_no_report_is_refused() {
     let refused = |text: &str, word: &str| {

@@ -19,6 +19,12 @@ enum At {
     Close,
 }
 
+/// Less than half a byte is none. In a pipe of a page it would keep a writer waiting for the page, and
+/// its reader for a byte, both for ever.
+fn whole(bytes: f64) -> f64 {
+    if bytes < 0.5 { 0.0 } else { bytes }
+}
+
 /// A task of a stage.
 pub(super) struct Worker {
     of: Stage,
@@ -70,7 +76,7 @@ impl Worker {
             return None;
         };
         let pipe = &mut sys.world.pipes[number];
-        if pipe.fill < 0.5 {
+        if pipe.fill == 0.0 {
             if pipe.closed {
                 self.at = At::Ended;
                 return None;
@@ -79,7 +85,7 @@ impl Worker {
         }
         let taken = pipe.fill.min(self.of.read);
         let was_full = pipe.capacity - pipe.fill < PAGE;
-        pipe.fill -= taken;
+        pipe.fill = whole(pipe.fill - taken);
         self.at = At::Wait(taken);
         let woken = if was_full { sys.wake(room(number)) } else { 0 };
         Some(self.spend(sys, woken))
@@ -106,9 +112,9 @@ impl Worker {
             return Some(self.sleep(sys, true, room(number)));
         }
         let written = free.min(left);
-        let was_empty = pipe.fill < 0.5;
+        let was_empty = pipe.fill == 0.0;
         pipe.fill += written;
-        let left = left - written;
+        let left = whole(left - written);
         self.at = match left > 0.0 {
             true => At::Write(left),
             false => self.next(),
