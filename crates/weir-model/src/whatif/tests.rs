@@ -72,6 +72,19 @@ fn a_stage_that_writes_at_the_end_keeps_the_next_one_waiting() {
     assert!(found.stages[2].before.waits_in > 0.4, "{found:?}");
 }
 
+/// `tail -n +2` was taken to write only after it had read everything.
+#[test]
+fn a_tail_from_a_line_on_writes_while_it_reads() {
+    for (program, words) in [("tail", "tail -n +2"), ("sort", "sort -m -")] {
+        let text = report(4, 65_536, [1.0, 5.0, 5.0], program);
+        let command = format!("\"command\":\"{program}\"");
+        let text = text.replace(&command, &format!("\"command\":\"{words}\""));
+        let found = forecast(&text, &host(), &Changes::default()).expect("a forecast");
+        assert!(!found.notes.iter().any(|note| note.contains("read everything")), "{found:?}");
+        assert!(found.stages[2].before.waits_in < 0.2, "{found:?}");
+    }
+}
+
 #[test]
 fn larger_pipes_save_wake_ups_where_two_stages_share_a_cpu() {
     let text = report(1, 4096, [3.0, 4.0, 3.0], "gzip");

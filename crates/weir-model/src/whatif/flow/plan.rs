@@ -215,6 +215,17 @@ fn stage(report: &Report, of: &MeasuredStage) -> Result<Stage, WhatIfError> {
     Ok(stage)
 }
 
+/// Whether the words of a program that usually writes at the end have it write at once: `tail -n +2`
+/// and `tail -f`, and a `sort` that merges what is in order.
+fn passes_on(of: &MeasuredStage) -> bool {
+    let mut words = of.command.split_whitespace().skip(1);
+    match of.program.as_str() {
+        "tail" => words.any(|word| word.contains('+') || matches!(word, "-f" | "-F")),
+        "sort" => words.any(|word| matches!(word, "-m" | "--merge")),
+        _ => false,
+    }
+}
+
 /// Whether a stage wrote nothing before its input had ended.
 fn writes_at_the_end(
     report: &Report,
@@ -222,7 +233,7 @@ fn writes_at_the_end(
     output: &MeasuredPipe,
     upstream_s: f64,
 ) -> bool {
-    if BARRIERS.contains(&of.program.as_str()) {
+    if BARRIERS.contains(&of.program.as_str()) && !passes_on(of) {
         return true;
     }
     // The pipe was empty until the input's end, and what came then is much.
