@@ -51,6 +51,13 @@ pub struct Collected {
     pub killed: bool,
 }
 
+impl Collected {
+    fn unstarted(error: &std::io::Error) -> Collected {
+        let trouble = CaseError::failed(format!("its process could not be started: {error}"));
+        Collected { troubles: vec![(None, trouble)], ..Collected::default() }
+    }
+}
+
 /// The output of a run.
 #[derive(Debug, Default)]
 pub struct Driven {
@@ -101,11 +108,18 @@ pub fn run(
             request.counts = counts[index].iter().map(|c| vary(*c, &mut seeds)).collect();
             let cell_begun = Instant::now();
             let began_ms = cell_begun.duration_since(started).as_millis() as u64;
-            let (mut cell, stopped) = run_cell(&request, pace.patience(index), launch, observer)?;
-            match cell.killed {
-                false => pace.learn(index, pace.time(index), cell_begun.elapsed()),
-                true => pace.gave_up(index),
+            let ran = match run_cell(&request, pace.patience(index), launch, observer) {
+                // After others were started, one that cannot be loses only itself.
+                Err(error) if process > 0 => Err(error),
+                ran => Ok(ran?),
+            };
+            let is_whole = ran.as_ref().is_ok_and(|(cell, _)| !cell.killed);
+            match is_whole {
+                true => pace.learn(index, pace.time(index), cell_begun.elapsed()),
+                false => pace.gave_up(index),
             }
+            let (mut cell, stopped) =
+                ran.unwrap_or_else(|error| (Collected::unstarted(&error), false));
             cell.block = index;
             cell.process = process;
             cell.began_ms = began_ms;

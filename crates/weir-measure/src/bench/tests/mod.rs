@@ -201,6 +201,26 @@ fn a_cell_that_dies_after_a_case_was_left_out_is_told() {
     assert!(collected.iter().all(|cell| texts(cell) == ["nothing here", "its process died"]));
 }
 
+/// Hours of a run were lost when the host could not start one more process for a moment.
+#[test]
+fn a_cell_that_cannot_be_started_loses_only_itself() {
+    let suites = [suite(vec![case("a", 1.0)])];
+    let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
+    let started = std::cell::Cell::new(0);
+    let launch = || {
+        started.set(started.get() + 1);
+        Command::new(if started.get() == 3 { "/nonexistent" } else { "true" })
+    };
+    let driven = drive::run(&suites, &plan, Instant::now(), &launch, &mut Patient);
+    let collected = driven.expect("it goes on").collected;
+    assert!(collected.len() >= 6, "{}", collected.len());
+    for (number, cell) in collected.iter().enumerate() {
+        assert_eq!(cell.troubles.len(), usize::from(number == 2), "{cell:?}");
+    }
+    let nowhere = || Command::new("/nonexistent");
+    assert!(drive::run(&suites, &plan, Instant::now(), &nowhere, &mut Patient).is_err());
+}
+
 #[test]
 fn stopping_ends_the_cell_at_once() {
     struct Impatient;
