@@ -66,8 +66,10 @@ fn conclusion(ratios: &[f64]) -> Option<Comparison> {
 pub fn conclude(test: &mut SelfTest, has_twin: bool) {
     let resolved: Vec<f64> = test.entries.iter().map(|entry| entry.resolves_share).collect();
     if resolved.is_empty() {
-        let why =
-            if has_twin { "too few processes" } else { "none of these groups runs a case twice" };
+        let why = match has_twin {
+            true => "no case ran twice in six processes or more",
+            false => "none of these groups runs a case twice",
+        };
         test.sentence = format!("no self-test: {why}");
         return;
     }

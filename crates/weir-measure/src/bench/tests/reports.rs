@@ -135,17 +135,20 @@ fn a_difference_that_cannot_be_told_from_nothing_says_so() {
 /// Groups that run nothing twice were said to have too few processes, of which they had thirty.
 #[test]
 fn why_there_is_no_self_test_is_told() {
-    let of = |twin: bool, processes: u64| {
+    let of = |twin: bool, processes: u64, times: &[f64]| {
         let mut suites = [suite(vec![case("a", 1_000.0)])];
         suites[0].groups[0].twin = twin;
         let plan = Plan::new(&suites, wish(&["suite"]), &Topology::read()).expect("a plan");
         let mut host = host(17, false);
         let cells: Vec<Collected> =
-            (0..processes).map(|process| host.process(process, &[1_000.0])).collect();
+            (0..processes).map(|process| host.process(process, times)).collect();
         report(&suites, &plan, &cells, about()).self_test.sentence
     };
-    assert_eq!(of(true, 3), "no self-test: too few processes");
-    assert_eq!(of(false, 12), "no self-test: none of these groups runs a case twice");
+    let too_few = "no self-test: no case ran twice in six processes or more";
+    assert_eq!(of(true, 3, &[1_000.0]), too_few);
+    // Twelve processes, whose first case could not be measured.
+    assert_eq!(of(true, 12, &[]), too_few);
+    assert_eq!(of(false, 12, &[1_000.0]), "no self-test: none of these groups runs a case twice");
 }
 
 #[test]
