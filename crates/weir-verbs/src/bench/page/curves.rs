@@ -4,6 +4,7 @@ use super::draw::{
     DrawError, GRID, HALF, SERIES, bytes, drawing, figure, key, range, rate, scrolled, titled, trim,
 };
 use super::ratios::{scale, ticks};
+use crate::bench::table::{is_shown, place};
 use plotters::prelude::*;
 use std::collections::BTreeMap;
 use weir_measure::bench::estimate::median;
@@ -24,7 +25,7 @@ type Curve = (String, Vec<(f64, f64)>);
 /// Draws each suite and placement that has curves.
 pub fn chunks(report: &Report) -> Result<String, DrawError> {
     let mut panels: BTreeMap<(String, String), Panel> = BTreeMap::new();
-    for case in &report.cases {
+    for case in report.cases.iter().filter(|case| is_shown(case, report)) {
         let Some((x, series)) = point(case) else { continue };
         let panel = panels.entry((case.suite.clone(), case.placement.to_string())).or_default();
         panel.entry(series).or_default().push((x, case.estimate));
@@ -221,13 +222,34 @@ fn distribution(case: &CaseRecord) -> Curve {
     let count = samples.len() as f64;
     let points = samples.iter().enumerate();
     let points = points.map(|(at, x)| (*x, (at as f64 + 0.5) / count)).collect();
-    (format!("{}: {} ({})", case.suite, case.case, case.placement), points)
+    (format!("{}: {} ({})", case.suite, case.case, place(case)), points)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench::page::tests::case;
+
+    /// A figure that the tables leave out was a point of a curve.
+    #[test]
+    fn what_is_too_vague_is_no_point() {
+        let mut report = crate::bench::page::tests::report();
+        for bytes in [64, 512, 4096, 65_536] {
+            report.cases.push(case("stream", bytes as f64, Some(bytes)));
+        }
+        let html = chunks(&report).expect("drawn");
+        assert!(html.contains("512 B a write"), "{html}");
+        (report.cases[1].low, report.cases[1].high) = (1.0, 5_000.0);
+        let html = chunks(&report).expect("drawn");
+        assert!(html.contains("4K B a write") && !html.contains("512 B a write"), "{html}");
+    }
+
+    /// Both states of the line had one name.
+    #[test]
+    fn a_distribution_names_its_state() {
+        let far = CaseRecord { stratum: Some("far".into()), ..case("trip", 2.0, None) };
+        assert_ne!(distribution(&far).0, distribution(&case("trip", 2.0, None)).0);
+    }
 
     /// Blocks and streams through a pipe were one curve, which had two rates for each size.
     #[test]
