@@ -176,6 +176,30 @@ mod tests {
         assert!(text.contains("+50") && !text.contains("+800"), "{text}");
     }
 
+    /// A switch of less than nothing was "-3.00 ns" and "inf M/s", although the table above says that
+    /// it cannot be told from nothing.
+    #[test]
+    fn what_cannot_be_told_from_nothing_is_a_bound() {
+        let below = |name: &str| CaseRecord {
+            placement: Placement::SameCpu,
+            below_resolution: true,
+            low: -10.0,
+            high: 4.0,
+            ..case(name, -3.0, None)
+        };
+        let figures = [below("switch by pipe less the pipe")];
+        let text = joy::switch(&figures.iter().collect::<Vec<_>>()).expect("a text");
+        assert!(text.contains("this host: < 4.00 ns") && text.contains("> 250 M/s"), "{text}");
+        assert!(!text.contains("-3") && !text.contains("inf"), "{text}");
+        let whole = CaseRecord {
+            placement: Placement::SameCpu,
+            ..case("phase: entry and exit", 96.0, None)
+        };
+        let figures = [whole, below("phase: the call proper (getppid)")];
+        let text = joy::syscall(&figures.iter().collect::<Vec<_>>());
+        assert!(text.contains("getppid proper is < 4 % of the call"), "{text}");
+    }
+
     #[test]
     fn every_suite_of_a_report_says_whether_its_conclusion_holds_here() {
         for suite in weir_bench::catalogue() {

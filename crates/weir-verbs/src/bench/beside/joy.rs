@@ -12,6 +12,16 @@ use weir_model::published::{JOY_IPC, JOY_SWITCH, JOY_SYSCALL, KASHTAN, Published
 pub const LOOK_UP: &str = "The look-up is that of a descriptor that is not open: what one that is \
     open takes beyond it is part of VFS.";
 
+/// A figure, or the upper end of one that cannot be told from nothing.
+fn at_most(case: &CaseRecord) -> (&'static str, f64) {
+    if case.below_resolution { ("< ", case.high.max(0.0)) } else { ("", case.estimate) }
+}
+
+fn shown(case: &CaseRecord) -> String {
+    let (below, value) = at_most(case);
+    format!("{below}{}", figure(value, case.unit))
+}
+
 /// A table of Joy's parts of a call and the phases measured here, each with its share.
 pub fn syscall(cases: &[&CaseRecord]) -> String {
     let then = lines(JOY_SYSCALL);
@@ -32,8 +42,7 @@ pub fn syscall(cases: &[&CaseRecord]) -> String {
             } else {
                 String::from("-")
             };
-            let below = if case.below_resolution { "< " } else { "" };
-            let ns = if case.below_resolution { case.high } else { case.estimate };
+            let (below, ns) = at_most(case);
             [phase_name(case).to_owned(), format!("{below}{ns:.1}"), share]
         });
         table.add_row(left.unwrap_or_default().into_iter().chain(right.unwrap_or_default()));
@@ -41,11 +50,12 @@ pub fn syscall(cases: &[&CaseRecord]) -> String {
     let own = |name: &str| find(cases, name, Placement::SameCpu);
     let ends =
         own("phase: entry and exit").zip(own("phase: the call proper (getppid)")).map(|(around, proper)| {
+            let (below, proper_ns) = at_most(proper);
             format!(
                 "\n\n  Joy: a trivial call is entry, saving and bookkeeping; the call proper is 8 % of it. That entry and exit take\n  \
-                 more than the call proper {} here: getppid proper is {} of the call.",
+                 more than the call proper {} here: getppid proper is {below}{} of the call.",
                 claim(around, proper),
-                percent(proper.estimate / (around.estimate + proper.estimate))
+                percent(proper_ns / (around.estimate + proper_ns))
             )
         });
     let looks_up = now.iter().any(|case| phase_name(case).contains("look-up"));
@@ -61,11 +71,8 @@ pub fn switch(cases: &[&CaseRecord]) -> Option<String> {
     let states = then.iter().filter(|line| !is_part(line));
     let history: Vec<String> =
         states.map(|line| format!("{} {:.0} us", line.name, first(line))).collect();
-    let head = format!(
-        "  VAX-11/780, 1980 (Joy): {}; this host: {}",
-        history.join(", "),
-        figure(now.estimate, now.unit)
-    );
+    let head =
+        format!("  VAX-11/780, 1980 (Joy): {}; this host: {}", history.join(", "), shown(now));
     let parts: Vec<&PublishedRow> = then.iter().filter(is_part).collect();
     let tables = [
         Some(head),
@@ -82,12 +89,12 @@ pub fn switch(cases: &[&CaseRecord]) -> Option<String> {
 fn switch_parts(then: &[&PublishedRow], cases: &[&CaseRecord]) -> Option<String> {
     let phases = cases.iter().filter_map(|case| {
         let phase = case.case.strip_prefix("traced switch, ")?;
-        (phase != "one event").then_some((phase, case.estimate.max(0.0)))
+        (phase != "one event").then_some((phase, *case))
     });
-    let now: Vec<(&str, f64)> = phases.collect();
+    let now: Vec<(&str, &CaseRecord)> = phases.collect();
     let (all_then, all_now) = (
         then.iter().map(|line| first(line)).sum::<f64>(),
-        now.iter().map(|(_, ns)| ns).sum::<f64>().max(f64::MIN_POSITIVE),
+        now.iter().map(|(_, case)| case.estimate.max(0.0)).sum::<f64>().max(f64::MIN_POSITIVE),
     );
     let header =
         ["  parts of a switch, 1980 (Joy)", "us", "share", "this host, traced", "ns", "share"];
@@ -98,9 +105,11 @@ fn switch_parts(then: &[&PublishedRow], cases: &[&CaseRecord]) -> Option<String>
             let name = line.name.trim_start_matches("part: ");
             [format!("  {name}"), format!("{us:.0}"), percent(us / all_then)]
         });
-        let right = now
-            .get(row)
-            .map(|(name, ns)| [(*name).to_owned(), format!("{ns:.0}"), percent(ns / all_now)]);
+        let right = now.get(row).map(|(name, case)| {
+            let (below, ns) = at_most(case);
+            let share = percent(case.estimate.max(0.0) / all_now);
+            [(*name).to_owned(), format!("{below}{ns:.0}"), share]
+        });
         table.add_row(left.unwrap_or_default().into_iter().chain(right.unwrap_or_default()));
     }
     Some(trimmed(&table)).filter(|_| !then.is_empty())
@@ -125,10 +134,12 @@ fn rates(cases: &[&CaseRecord]) -> Option<String> {
         // An exchange has two switches, and a case is one of them.
         let per = if quantity.starts_with("exchanges") { 2.0 } else { 1.0 };
         let (was, is) = if is_time {
-            (format!("{was:.0} us"), figure(now.estimate, now.unit))
+            (format!("{was:.0} us"), shown(now))
         } else {
-            let rate = 1e9 / (per * now.estimate.max(f64::MIN_POSITIVE));
-            (format!("{was:.0} /s"), figure(rate, Unit::PerSecond))
+            let (below, ns) = at_most(now);
+            let above = if below.is_empty() { "" } else { "> " };
+            let rate = 1e9 / (per * ns.max(f64::MIN_POSITIVE));
+            (format!("{was:.0} /s"), format!("{above}{}", figure(rate, Unit::PerSecond)))
         };
         table.add_row([format!("  {quantity}"), was, name.into(), is]);
     }
