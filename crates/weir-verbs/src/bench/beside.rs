@@ -78,13 +78,24 @@ fn at<'c>(cases: &[&'c CaseRecord], name: &str, places: &[Placement]) -> Option<
     places.iter().find_map(|place| find(cases, name, *place))
 }
 
-/// Two cases at the first of these placements that has both: figures of two do not compare.
+/// Two cases at the first of these placements that has both, in one state of the cache line: figures of
+/// two placements or states do not compare.
 fn both<'c>(
     cases: &[&'c CaseRecord],
     [one, other]: [&str; 2],
     places: &[Placement],
 ) -> Option<(&'c CaseRecord, &'c CaseRecord)> {
-    places.iter().find_map(|place| find(cases, one, *place).zip(find(cases, other, *place)))
+    places.iter().find_map(|place| {
+        let of = |name| {
+            let is = move |case: &&&CaseRecord| case.case == name && case.placement == *place;
+            cases.iter().filter(is).copied()
+        };
+        let alike = |one: &'c CaseRecord| {
+            let other = of(other).find(|other| other.stratum == one.stratum)?;
+            Some((one, other))
+        };
+        of(one).find_map(alike)
+    })
 }
 
 /// What became of a conclusion that the first figure is larger: by their intervals.
@@ -174,6 +185,32 @@ mod tests {
         let figures = [of("4 KiB", near, 100.0), of("8 KiB", near, 150.0), of("8 KiB", far, 900.0)];
         let text = franke::pipe(&figures.iter().collect::<Vec<_>>()).expect("a table");
         assert!(text.contains("+50") && !text.contains("+800"), "{text}");
+    }
+
+    /// Two cases of which each has one state of the cache line were compared, a near one with a far
+    /// one; and a mechanism at one placement with another at the next.
+    #[test]
+    fn what_is_compared_is_at_one_placement_and_in_one_state() {
+        let of = |name: &str, placement, state: &str, rate| CaseRecord {
+            placement,
+            stratum: Some(state.into()),
+            unit: Unit::PerSecond,
+            ..case(name, rate, None)
+        };
+        let (mpx, pipe) = ("one-way weir-mpx 4 B", "one-way kernel-pipe 4 B");
+        let (near, far) = (Placement::SameCpu, Placement::OtherCpu);
+        let rest = ["self kernel-pipe 4 B", "two-way kernel-pipe 4 B"];
+        let mut figures: Vec<_> = rest.map(|name| of(name, near, "near", 50.0)).into();
+        figures.extend([of(mpx, far, "near", 900.0), of(pipe, near, "near", 100.0)]);
+        let text = joy::ipc(&figures.iter().collect::<Vec<_>>()).expect("a table");
+        assert!(!text.contains("times the 4-byte packets"), "{text}");
+        let places = [far];
+        figures = vec![of(mpx, far, "near", 900.0), of(pipe, far, "far", 100.0)];
+        assert!(both(&figures.iter().collect::<Vec<_>>(), [mpx, pipe], &places).is_none());
+        figures.push(of(pipe, far, "near", 300.0));
+        let cases: Vec<&CaseRecord> = figures.iter().collect();
+        let (_, found) = both(&cases, [mpx, pipe], &places).expect("both");
+        assert_eq!(found.estimate, 300.0);
     }
 
     /// A switch of less than nothing was "-3.00 ns" and "inf M/s", although the table above says that

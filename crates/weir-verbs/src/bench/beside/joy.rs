@@ -1,7 +1,7 @@
 //! What Joy and Kashtan measured on a VAX-11/780 in 1980, beside the calls, switches, packets and files of
 //! today, and what became of their conclusions.
 
-use super::{at, claim, filled, find, first, in_read, lines, phase_name, phases};
+use super::{both, claim, filled, find, first, in_read, lines, phase_name, phases};
 use crate::output::{aligned, trimmed};
 use crate::units::{figure, words::percent};
 use weir_measure::bench::params::{Placement, Unit};
@@ -224,11 +224,9 @@ pub fn ipc(cases: &[&CaseRecord]) -> Option<String> {
         let row = all.into_iter().map(|case| figure(case.estimate, case.unit));
         table.add_row(std::iter::once(format!("  {title}, here, same-cpu")).chain(row));
     }
-    let rate = |mechanism: &str| {
-        let places = [Placement::OtherCpu, Placement::SameCpu];
-        at(cases, &format!("one-way {mechanism} 4 B"), &places)
-    };
-    let said = rate("weir-mpx").zip(rate("kernel-pipe")).map(|(mpx, pipe)| {
+    let places = [Placement::OtherCpu, Placement::SameCpu];
+    let rates = both(cases, ["one-way weir-mpx 4 B", "one-way kernel-pipe 4 B"], &places);
+    let said = rates.map(|(mpx, pipe)| {
         let holds = claim(mpx, pipe);
         format!(
             "\n\n  Joy: mpx can be made to operate at speeds greater than that of the pipe. It {holds} here: mpx moves\n  \
