@@ -111,8 +111,9 @@ pub fn run(group: &Group, request: &CellRequest, out: &mut impl Write) -> Result
     let end = begun + Duration::from_nanos(request.time_ns);
     let mut round = 0;
     while !ready.is_empty() {
-        let rows = run_round(&mut ready, &mut order, request, round, begun, out)?;
-        if load.iter().any(Child::has_ended) {
+        let place = RoundPlace { site: &request.site, load: &load, begun };
+        let rows = run_round(&mut ready, &mut order, &place, round, out)?;
+        if place.has_lost_its_load() {
             let trouble = CaseError::failed("what ran beside it has ended");
             say(out, &CellLine::Trouble(None, trouble))?;
             break;
@@ -180,28 +181,45 @@ fn warm(work: &mut dyn Work, count: u64) -> Result<u64, CaseError> {
     Ok(count)
 }
 
-/// Runs every case once, in random order; a case that fails is dropped.
+/// Where and since when rounds run, and what runs beside them.
+struct RoundPlace<'a> {
+    site: &'a Site,
+    load: &'a [Child],
+    begun: Instant,
+}
+
+impl RoundPlace<'_> {
+    fn has_lost_its_load(&self) -> bool {
+        self.load.iter().any(Child::has_ended)
+    }
+}
+
+/// Runs every case once, in random order; a case that fails is dropped. It ends early when the load
+/// has ended: a batch counts only if the load was there to its end.
 fn run_round(
     ready: &mut Vec<ReadyCase>,
     order: &mut PairOrder,
-    request: &CellRequest,
+    place: &RoundPlace<'_>,
     round: u64,
-    begun: Instant,
     out: &mut impl Write,
 ) -> Result<Vec<CellBatch>, CaseError> {
     order.shuffle(ready.as_mut_slice());
-    let before = line_rtt_ns(&request.site);
+    let before = line_rtt_ns(place.site);
     let mut rows = Vec::with_capacity(ready.len());
     let mut failed = Vec::new();
     for work in ready.iter_mut() {
-        match run_batch(work, round, begun) {
+        let ran = run_batch(work, round, place.begun);
+        if place.has_lost_its_load() {
+            break;
+        }
+        match ran {
             // Rows wait for the second measurement of the cache line, if there is one.
             Ok(row) if before.is_none() => say(out, &CellLine::Batch(row))?,
             Ok(row) => rows.push(row),
             Err(trouble) => failed.push((work.index, trouble)),
         }
     }
-    if let (Some(before), Some(after)) = (before, line_rtt_ns(&request.site)) {
+    if let (Some(before), Some(after)) = (before, line_rtt_ns(place.site)) {
         for row in &mut rows {
             row.line_rtt_ns = Some(f64::midpoint(before, after));
         }
