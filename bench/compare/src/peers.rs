@@ -149,7 +149,12 @@ fn output(words: &[&str]) -> Result<String, CaseError> {
     }
     let output = child.wait_with_output()?;
     let both = [output.stdout, output.stderr].concat();
-    Ok(String::from_utf8_lossy(&both).into_owned())
+    let text = String::from_utf8_lossy(&both).into_owned();
+    match output.status.success() {
+        true => Ok(text),
+        // A number in a complaint is no figure.
+        false => Err(CaseError::failed(format!("{}: {}: {text}", words[0], output.status))),
+    }
 }
 
 fn give_up(child: &mut Child, name: &str) -> Result<String, CaseError> {
@@ -166,4 +171,17 @@ fn first_number(text: &str) -> Option<f64> {
 fn after(text: &str, words: &str) -> Option<f64> {
     let (_, rest) = text.split_once(words)?;
     first_number(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first number in what a failed program had printed was taken for its figure.
+    #[test]
+    fn what_a_failed_program_prints_is_no_figure() {
+        let of = |script: &str| output(&["sh", "-c", script]);
+        assert_eq!(of("echo 2.5").as_deref().ok().and_then(first_number), Some(2.5));
+        assert!(of("echo 13 is a wrong event >&2; exit 129").is_err());
+    }
 }

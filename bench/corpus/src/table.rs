@@ -136,9 +136,10 @@ fn mean_ratio(pairs: &[(&[f64], &[f64])]) -> (f64, f64, f64) {
     let (mut sum, mut variance) = (0.0, 0.0);
     for (a, b) in pairs {
         let logs: Vec<f64> = a.iter().zip(*b).map(|(a, b)| b.ln() - a.ln()).collect();
-        let n = logs.len().max(2) as f64;
-        let mean = logs.iter().sum::<f64>() / n;
+        let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
         sum += mean;
+        // One round has no spread.
+        let n = logs.len().max(2) as f64;
         variance += logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0) / n;
     }
     let count = pairs.len().max(1) as f64;
@@ -230,5 +231,12 @@ mod tests {
         let (one, two, half) = ([1.0; 6], [2.0; 6], [0.5; 6]);
         let (mean, low, high) = mean_ratio(&[(&one, &two), (&one, &half)]);
         assert!((mean - 1.0).abs() < 1e-9 && (low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);
+    }
+
+    /// With `--rounds 1` four times as long was twice as long.
+    #[test]
+    fn a_single_round_is_its_own_mean() {
+        let (mean, ..) = mean_ratio(&[(&[1.0], &[4.0])]);
+        assert!((mean - 4.0).abs() < 1e-9, "{mean}");
     }
 }
