@@ -6,7 +6,6 @@ mod common;
 use common::cells::{does_something, request, start_cell, start_cell_to};
 use common::hogs::Hogs;
 use common::port::{self, said};
-use common::quota;
 use common::{WEIR, alone, have, schema};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -464,23 +463,6 @@ fn a_load_is_on_each_cpu_or_wherever_the_kernel_puts_it() {
         wait_until("the load is where it belongs", || found() == expected);
         let _ = (cell.kill(), cell.wait());
     }
-}
-
-/// Figures of a group that had used up its quota were those of a free host.
-#[test]
-fn what_a_quota_takes_is_told() {
-    let Some(group) = quota::Group::make() else {
-        eprintln!("SKIPPED: this user may make no control group");
-        return;
-    };
-    let mut inside = group.weir();
-    inside.args(["bench", "-b", "4s", "joy-syscall/getppid.*", "--json", "-"]);
-    let output = inside.output().expect("bash");
-    let report: Report = serde_json::from_slice(&output.stdout).expect("a report");
-    let state = report.host.state;
-    let during = state.during.expect("watched");
-    assert!(during.throttled_cpus > 0.0, "{during:?}");
-    assert!(state.text.contains("a CPU quota took"), "{}", state.text);
 }
 
 /// Figures named a load that the kernel had killed, and later still those of the round in which it was.
