@@ -8,6 +8,7 @@
 //! This is one of the few crates of the workspace that may use `unsafe`. Every block names its
 //! invariant.
 
+mod message;
 pub mod refusals;
 pub mod segments;
 pub mod terminal;

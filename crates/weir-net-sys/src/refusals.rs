@@ -1,13 +1,10 @@
 //! What the kernel hears about datagrams that nobody took (`IP_RECVERR`, ip(7), and ipv6(7)).
 
-use crate::segments::{address, set};
-use libc::c_int;
-use rustix::fd::{AsFd, AsRawFd};
+use crate::message::receive;
+use crate::segments::set;
+use rustix::fd::AsFd;
 use std::io;
 use std::net::SocketAddr;
-
-/// Words of memory for the control message of an error: its head, the error, and an address.
-const CONTROL_WORDS: usize = 16;
 
 /// Keeps what the kernel hears about datagrams of this UDP socket, for [`next_error`]. While there
 /// is some, the socket is ready to poll(2), and its next call fails with it.
@@ -27,44 +24,13 @@ pub fn keep_errors(socket: impl AsFd) -> io::Result<()> {
 /// # Errors
 /// `EAGAIN`: there is none; those of recvmsg(2).
 pub fn next_error(socket: impl AsFd) -> io::Result<Option<SocketAddr>> {
-    // SAFETY: all of it is numbers, for which zero is a value.
-    let mut to: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let mut control = [0_u64; CONTROL_WORDS];
-    // SAFETY: as above; null pointers are values too.
-    let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
-    head.msg_name = (&raw mut to).cast();
-    head.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    head.msg_control = control.as_mut_ptr().cast();
-    head.msg_controllen = size_of_val(&control) as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: each address in the head is that of memory of the length beside it, which nothing
-    // else uses until the call returns.
-    let received = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut head, flags) };
-    weir_sys::check(received)?;
-    Ok(address(&to).filter(|_| error(&head) == Some(libc::ECONNREFUSED as u32)))
-}
-
-/// The error that the kernel says in a control message.
-fn error(head: &libc::msghdr) -> Option<u32> {
-    // SAFETY: the head is one that recvmsg has filled in, and its control memory still lives.
-    let mut at = unsafe { libc::CMSG_FIRSTHDR(head) };
-    while !at.is_null() {
-        // SAFETY: the two functions return null, or the address of a whole head in that memory.
-        let found = unsafe { *at };
-        let kind = (found.cmsg_level, found.cmsg_type);
-        const KINDS: [(c_int, c_int); 2] =
-            [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)];
-        if KINDS.contains(&kind) {
-            // SAFETY: it is a whole head, as above.
-            let data = unsafe { libc::CMSG_DATA(at) }.cast::<libc::sock_extended_err>();
-            // SAFETY: the kernel writes an error behind the head of a message of this kind.
-            let said = unsafe { data.read_unaligned() };
-            return Some(said.ee_errno);
-        }
-        // SAFETY: as above.
-        at = unsafe { libc::CMSG_NXTHDR(head, at) };
-    }
-    None
+    let kinds = [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)];
+    // SAFETY: the kernel says such an error there (ip(7)), which is all numbers.
+    let received =
+        unsafe { receive::<libc::sock_extended_err>(socket.as_fd(), &mut [], flags, &kinds) }?;
+    let errno = received.said.map(|error| error.ee_errno);
+    Ok(received.address.filter(|_| errno == Some(libc::ECONNREFUSED as u32)))
 }
 
 #[cfg(test)]

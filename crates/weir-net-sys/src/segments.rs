@@ -1,6 +1,7 @@
 //! Datagrams of one length that cross the kernel as one: it cuts them out of one send
 //! (`UDP_SEGMENT`), and gives them to a receiver in one piece (`UDP_GRO`, udp(7)).
 
+use crate::message::receive;
 use libc::c_int;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::io;
@@ -8,8 +9,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Most datagrams that every kernel with `UDP_SEGMENT` cuts out of one send.
 pub const MOST_SEGMENTS: usize = 64;
-/// Words of memory for the one control message that comes: its head, and a number.
-const CONTROL_WORDS: usize = 8;
 
 /// Has each send on this UDP socket that is longer cut into datagrams of this length, the last of
 /// which may be shorter. 0: no send is cut.
@@ -65,44 +64,13 @@ pub struct Joined {
 /// # Errors
 /// Those of recvmsg(2).
 pub fn receive_joined(socket: impl AsFd, to: &mut [u8]) -> io::Result<Joined> {
-    // SAFETY: all of it is numbers, for which zero is a value.
-    let mut from: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let mut control = [0_u64; CONTROL_WORDS];
-    let mut part = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    // SAFETY: as above; null pointers are values too.
-    let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
-    head.msg_name = (&raw mut from).cast();
-    head.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    (head.msg_iov, head.msg_iovlen) = (&raw mut part, 1);
-    head.msg_control = control.as_mut_ptr().cast();
-    head.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: each address in the head is that of memory of the length beside it, which nothing
-    // else uses until the call returns.
-    let received = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut head, 0) };
-    let bytes = weir_sys::check(received)?.unsigned_abs();
-    let datagram_bytes = segment_bytes(&head).unwrap_or(bytes).max(1);
-    let from = address(&from).ok_or(io::ErrorKind::Unsupported)?;
-    Ok(Joined { bytes, datagram_bytes, from })
-}
-
-/// The length that the kernel says in a control message.
-fn segment_bytes(head: &libc::msghdr) -> Option<usize> {
-    // SAFETY: the head is one that recvmsg has filled in, and its control memory still lives.
-    let mut at = unsafe { libc::CMSG_FIRSTHDR(head) };
-    while !at.is_null() {
-        // SAFETY: the two functions return null, or the address of a whole head in that memory.
-        let found = unsafe { *at };
-        if found.cmsg_level == libc::SOL_UDP && found.cmsg_type == libc::UDP_GRO {
-            // SAFETY: it is a whole head, as above.
-            let data = unsafe { libc::CMSG_DATA(at) }.cast::<c_int>();
-            // SAFETY: the kernel writes a number behind the head of a message of this kind.
-            let said = unsafe { data.read_unaligned() };
-            return usize::try_from(said).ok();
-        }
-        // SAFETY: as above.
-        at = unsafe { libc::CMSG_NXTHDR(head, at) };
-    }
-    None
+    let kinds = [(libc::SOL_UDP, libc::UDP_GRO)];
+    // SAFETY: the kernel says the length of each datagram there, as a number (udp(7)).
+    let received = unsafe { receive::<c_int>(socket.as_fd(), to, 0, &kinds) }?;
+    let said = received.said.and_then(|bytes| usize::try_from(bytes).ok());
+    let datagram_bytes = said.unwrap_or(received.bytes).max(1);
+    let from = received.address.ok_or(io::ErrorKind::Unsupported)?;
+    Ok(Joined { bytes: received.bytes, datagram_bytes, from })
 }
 
 /// The address that the kernel has filled in, if it is one of IP.

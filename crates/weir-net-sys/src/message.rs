@@ -1,0 +1,76 @@
+//! Receiving one message with its sender and one control message (recvmsg(2)).
+
+use crate::segments::address;
+use libc::c_int;
+use rustix::fd::{AsRawFd, BorrowedFd};
+use std::io;
+use std::net::SocketAddr;
+
+/// Words of memory for the control message: its head, and an error with an address, the longest.
+const CONTROL_WORDS: usize = 16;
+
+/// What [`receive`] has received.
+pub struct Received<T> {
+    pub bytes: usize,
+    /// The address that the kernel says, if it is one of IP.
+    pub address: Option<SocketAddr>,
+    /// What it says in the control message.
+    pub said: Option<T>,
+}
+
+/// Receives a message, and what the first control message of one of these levels and types says.
+///
+/// # Errors
+/// Those of recvmsg(2).
+///
+/// # Safety
+/// Behind the head of a control message of these kinds the kernel writes a `T`, for which all bytes
+/// are valid.
+pub unsafe fn receive<T>(
+    socket: BorrowedFd<'_>,
+    to: &mut [u8],
+    flags: c_int,
+    kinds: &[(c_int, c_int)],
+) -> io::Result<Received<T>> {
+    // SAFETY: all of it is numbers, for which zero is a value.
+    let mut from: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut control = [0_u64; CONTROL_WORDS];
+    let mut part = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    // SAFETY: as above; null pointers are values too.
+    let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
+    head.msg_name = (&raw mut from).cast();
+    head.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    (head.msg_iov, head.msg_iovlen) = (&raw mut part, 1);
+    head.msg_control = control.as_mut_ptr().cast();
+    head.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: each address in the head is that of memory of the length beside it, which nothing
+    // else uses until the call returns.
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut head, flags) };
+    let bytes = weir_sys::check(received)?.unsigned_abs();
+    // SAFETY: recvmsg has filled the head in, and its control memory lives; the caller promises the
+    // rest.
+    let said = unsafe { said(&head, kinds) };
+    Ok(Received { bytes, address: address(&from), said })
+}
+
+/// Finds what the kernel says in the first control message of one of these kinds.
+///
+/// # Safety
+/// recvmsg(2) has filled in the head, and its control memory lives. The rest is as for [`receive`].
+unsafe fn said<T>(head: &libc::msghdr, kinds: &[(c_int, c_int)]) -> Option<T> {
+    // SAFETY: as the caller promises.
+    let mut at = unsafe { libc::CMSG_FIRSTHDR(head) };
+    while !at.is_null() {
+        // SAFETY: the two functions return null, or the address of a whole head in that memory.
+        let found = unsafe { *at };
+        if kinds.contains(&(found.cmsg_level, found.cmsg_type)) {
+            // SAFETY: it is a whole head, as above.
+            let data = unsafe { libc::CMSG_DATA(at) }.cast::<T>();
+            // SAFETY: the kernel has written a `T` there, as the caller promises.
+            return Some(unsafe { data.read_unaligned() });
+        }
+        // SAFETY: as above.
+        at = unsafe { libc::CMSG_NXTHDR(head, at) };
+    }
+    None
+}
