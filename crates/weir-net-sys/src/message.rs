@@ -1,10 +1,9 @@
 //! Receiving one message with its sender and one control message (recvmsg(2)).
 
-use crate::segments::address;
 use libc::c_int;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// Words of memory for the control message: its head, and an error with an address, the longest.
 const CONTROL_WORDS: usize = 16;
@@ -73,4 +72,24 @@ unsafe fn said<T>(head: &libc::msghdr, kinds: &[(c_int, c_int)]) -> Option<T> {
         at = unsafe { libc::CMSG_NXTHDR(head, at) };
     }
     None
+}
+
+/// The address that the kernel has filled in, if it is one of IP.
+fn address(from: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match c_int::from(from.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: a storage is as long and as aligned as any address, and all values are valid.
+            let v4 = unsafe { &*(&raw const *from).cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let v6 = unsafe { &*(&raw const *from).cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+            let port = u16::from_be(v6.sin6_port);
+            Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
+        }
+        _ => None,
+    }
 }

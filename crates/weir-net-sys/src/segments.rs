@@ -5,7 +5,7 @@ use crate::message::receive;
 use libc::c_int;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::SocketAddr;
 
 /// Most datagrams that every kernel with `UDP_SEGMENT` cuts out of one send.
 pub const MOST_SEGMENTS: usize = 64;
@@ -71,26 +71,6 @@ pub fn receive_joined(socket: impl AsFd, to: &mut [u8]) -> io::Result<Joined> {
     let datagram_bytes = said.unwrap_or(received.bytes).max(1);
     let from = received.address.ok_or(io::ErrorKind::Unsupported)?;
     Ok(Joined { bytes: received.bytes, datagram_bytes, from })
-}
-
-/// The address that the kernel has filled in, if it is one of IP.
-pub(crate) fn address(from: &libc::sockaddr_storage) -> Option<SocketAddr> {
-    match c_int::from(from.ss_family) {
-        libc::AF_INET => {
-            // SAFETY: a storage is as long and as aligned as any address, and all values are valid.
-            let v4 = unsafe { &*(&raw const *from).cast::<libc::sockaddr_in>() };
-            let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
-            Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above.
-            let v6 = unsafe { &*(&raw const *from).cast::<libc::sockaddr_in6>() };
-            let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
-            let port = u16::from_be(v6.sin6_port);
-            Some(SocketAddrV6::new(ip, port, v6.sin6_flowinfo, v6.sin6_scope_id).into())
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -349,7 +349,7 @@ impl Datagrams for Sockets {
         let ready: Vec<bool> = asked.iter().map(|fd| !fd.revents().is_empty()).collect();
         for (open, _) in self.sockets.iter().zip(ready).filter(|(_, ready)| *ready) {
             let OpenSocket { port, socket, .. } = open;
-            let mut taken = 0;
+            let (mut taken, mut refused) = (0, Vec::new());
             while taken < MOST_AT_ONCE {
                 let expects_more = match segments::receive_joined(socket, &mut self.buffer) {
                     Ok(joined) => {
@@ -360,13 +360,14 @@ impl Datagrams for Sockets {
                             expects_more = see(Inbound::Datagram { local_port, from, payload });
                             taken += 1;
                         }
-                        expects_more
+                        expects_more || !refused.is_empty()
                     }
                     // An error of an earlier datagram, or nothing.
                     Err(_) => match refusals::next_error(socket) {
                         Ok(to) => {
                             taken += 1;
-                            to.is_none_or(|to| see(Inbound::Undelivered { local_port: *port, to }))
+                            refused.extend(to);
+                            true
                         }
                         Err(_) => false,
                     },
@@ -374,6 +375,10 @@ impl Datagrams for Sockets {
                 if !expects_more {
                     break;
                 }
+            }
+            // The kernel tells errors first. What a side says before it goes, came before.
+            for to in refused {
+                see(Inbound::Undelivered { local_port: *port, to });
             }
         }
         Ok(())
@@ -421,6 +426,28 @@ mod tests {
         send(lengths, to.local_addr().expect("bound"));
         let mut got = vec![0; 65_535];
         lengths.iter().map(|_| to.recv(&mut got).expect("received")).collect()
+    }
+
+    /// Why a server had given a transfer up was lost in the news that its port is closed.
+    #[test]
+    fn what_a_side_says_before_it_goes_is_heard_first() {
+        let mut sockets = Sockets::client(Ipv4Addr::LOCALHOST.into());
+        let port = sockets.open().expect("opened");
+        let other = UdpSocket::bind("127.0.0.1:0").expect("bound");
+        let at = other.local_addr().expect("bound");
+        other.send_to(b"no room", ("127.0.0.1", port)).expect("sent");
+        drop(other);
+        sockets.send(port, at, b"more").expect("sent");
+        let mut heard = Vec::new();
+        let mut see = |inbound: Inbound<'_>| {
+            heard.push(match inbound {
+                Inbound::Datagram { payload, .. } => payload.to_vec(),
+                Inbound::Undelivered { to, .. } => to.to_string().into_bytes(),
+            });
+            false
+        };
+        sockets.receive(Duration::from_secs(20), &mut see).expect("received");
+        assert_eq!(heard, [b"no room".to_vec(), at.to_string().into_bytes()]);
     }
 
     /// Returns the lengths that arrive at a socket of ours.
