@@ -213,13 +213,13 @@ fn it_is_read_from_outside_without_changing_anything() {
     assert!(
         seen.iter().any(|pipe| pipe.kind == PipeKind::Records && pipe.writer.account.records == 1)
     );
-    let (pid, descriptor) = ours.holders[0];
-    let again = stat::read(&stat::open(pid, descriptor, false).expect("opened")).expect("read");
+    let again = common::open_memory(own, &ours.holders, false);
+    let again = stat::read(&again).expect("read");
     assert_eq!(again.writer, ours.writer);
     drop(writer);
     // The descriptors of the two ends have no certain order: other tests open and close some too.
     let left = reader.memory_descriptor().expect("here").as_raw_fd();
-    let closed = stat::read(&stat::open(pid, left, false).expect("opened"));
+    let closed = stat::read(&stat::open(std::process::id() as i32, left, false).expect("opened"));
     assert!(closed.expect("read").writer.closed);
     assert_eq!(reader.read(&mut [0; 4096]).expect("read"), 3000);
 }

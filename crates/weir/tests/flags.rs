@@ -241,7 +241,9 @@ fn a_shared_cluster_is_seen_from_outside_with_its_sleeps_and_wakes() {
     flags.set(0b101);
     flags.wait_any(1).expect("set");
     let before = seen();
-    assert_eq!((before.bits, before.sleepers, before.holders.len()), (0b101, 0, 1));
+    assert_eq!((before.bits, before.sleepers), (0b101, 0));
+    // Others look at all memory too: for a moment they have a descriptor of it.
+    assert!(!before.holders.is_empty(), "the cluster is here");
     assert_eq!((before.waits, before.slept, before.wakes_given, before.wakes_taken), (0, 0, 0, 0));
     let waiter = std::thread::spawn({
         let flags = flags.clone();

@@ -266,8 +266,8 @@ fn board_of(exchange: &Exchange) -> weir_sys::words::Words {
     let socket = std::fs::metadata(&exchange.name).expect("there");
     let of = (socket.dev(), socket.ino());
     let found = weir::stat::mpxes().into_iter().find(|one| one.is_owner && one.socket == of);
-    let (pid, descriptor) = found.expect("the owner").holders[0];
-    words_of(&weir::stat::open(pid, descriptor, true).expect("opened"))
+    let owner = found.expect("the owner");
+    words_of(&common::open_memory(owner.inode, &owner.holders, true))
 }
 
 #[test]

@@ -101,8 +101,7 @@ fn a_writer_whose_memory_is_invalid_names_its_port() {
     let socket = std::fs::metadata(&name).expect("there");
     let ours = Some((socket.dev(), socket.ino()));
     let ring = weir::stat::pipes().into_iter().find(|pipe| pipe.port == ours).expect("a ring");
-    let (pid, descriptor) = ring.holders[0];
-    let ring = weir::stat::open(pid, descriptor, true).expect("opened");
+    let ring = common::open_memory(ring.inode, &ring.holders, true);
     // The reader's position.
     rustix::io::pwrite(&ring, &(u64::MAX / 3).to_le_bytes(), 256).expect("written");
     let error = writer.try_send(&[7; 60]).expect_err("invalid");

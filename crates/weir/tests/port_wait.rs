@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{lines_left_and_stored_to, place, until};
+use common::{lines_left_and_stored_to, open_memory, place, until};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -213,8 +213,7 @@ fn ring_of(name: &Path) -> OwnedFd {
     let socket = std::fs::metadata(name).expect("there");
     let ours = Some((socket.dev(), socket.ino()));
     let ring = weir::stat::pipes().into_iter().find(|pipe| pipe.port == ours).expect("a ring");
-    let (pid, descriptor) = ring.holders[0];
-    weir::stat::open(pid, descriptor, false).expect("opened")
+    open_memory(ring.inode, &ring.holders, false)
 }
 
 /// A port's reader writes to the lines that it has read, and not while its writers run on its CPU. It

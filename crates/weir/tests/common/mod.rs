@@ -288,6 +288,16 @@ pub fn body(number: u64) -> Vec<u8> {
     bytes
 }
 
+/// Opens the memory with this inode, of those who hold it. Whoever looks at all memory has a
+/// descriptor of it for a moment too, so that one in the list may be gone by now.
+pub fn open_memory(inode: u64, holders: &[(i32, i32)], for_writing: bool) -> OwnedFd {
+    let is_it = |memory: &OwnedFd| rustix::fs::fstat(memory).is_ok_and(|it| it.st_ino == inode);
+    let open = |(pid, descriptor): &(i32, i32)| {
+        weir::stat::open(*pid, *descriptor, for_writing).ok().filter(is_it)
+    };
+    holders.iter().find_map(open).expect("somebody holds it")
+}
+
 /// Bytes that depend on the seed and on their position.
 pub fn patterned(count: usize, seed: usize) -> Vec<u8> {
     (0..count).map(|at| (((at + seed) * 167) >> 3) as u8).collect()
