@@ -52,6 +52,15 @@ pub struct Collected {
 }
 
 impl Collected {
+    /// Returns how long it would have taken with one round: all that it `took` but the time of its
+    /// later rounds.
+    fn least(&self, took: Duration) -> Duration {
+        let first = self.rows.iter().filter(|row| row.round == 0).map(|row| row.at_ms).max();
+        let last = self.rows.iter().map(|row| row.at_ms).max();
+        let later_ms = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
+        took.saturating_sub(Duration::from_millis(later_ms))
+    }
+
     fn unstarted(error: &std::io::Error) -> Collected {
         let trouble = CaseError::failed(format!("its process could not be started: {error}"));
         Collected { troubles: vec![(None, trouble)], ..Collected::default() }
@@ -113,10 +122,9 @@ pub fn run(
                 Err(error) if process > 0 => Err(error),
                 ran => Ok(ran?),
             };
-            let is_whole = ran.as_ref().is_ok_and(|(cell, _)| !cell.killed);
-            match is_whole {
-                true => pace.learn(index, pace.time(index), cell_begun.elapsed()),
-                false => pace.gave_up(index),
+            match ran.as_ref().ok().filter(|(cell, _)| !cell.killed) {
+                Some((cell, _)) => pace.learn(index, cell.least(cell_begun.elapsed())),
+                None => pace.gave_up(index),
             }
             let (mut cell, stopped) =
                 ran.unwrap_or_else(|error| (Collected::unstarted(&error), false));

@@ -137,19 +137,15 @@ impl Pace {
         (all_s > self.budget_s * (1.0 + OVER)).then(|| Duration::from_secs_f64(all_s))
     }
 
-    /// Records that a cell that was given `given` took `took`.
-    pub fn learn(&mut self, block: usize, given: Duration, took: Duration) {
+    /// Records that a cell takes `least` with one round.
+    pub fn learn(&mut self, block: usize, least: Duration) {
         let known = &mut self.blocks[block];
-        let took_s = took.as_secs_f64();
-        if took > given {
-            known.floor_s = match known.measured {
-                true => known.floor_s + NEW * (took_s - known.floor_s),
-                false if known.done == 0 => took_s * LATER,
-                false => took_s,
-            };
-        } else {
-            known.floor_s = known.floor_s.min(took_s);
-        }
+        let least_s = least.as_secs_f64();
+        known.floor_s = match known.measured {
+            true => known.floor_s + NEW * (least_s - known.floor_s),
+            false if known.done == 0 => least_s * LATER,
+            false => least_s,
+        };
         // The first cell calibrates the batches, which later ones need not.
         known.measured = known.done > 0;
         known.done += 1;

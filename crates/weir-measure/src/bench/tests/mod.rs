@@ -159,6 +159,48 @@ fn run(script: &str, time: Duration) -> std::io::Result<Driven> {
     drive::run(&suites, &plan, Instant::now(), &launch, &mut Patient)
 }
 
+/// A short time made batches of 120 ms shorter than one hundredth, which then measured how long 256
+/// writers take to wake; and all other cells of the run had batches as short as the first one's.
+#[test]
+fn a_short_time_leaves_a_batch_a_quarter_of_its_length() {
+    let long = Case { size: BatchSize::Time { ns: 40_000_000 }, ..case("long", 1_000.0) };
+    let suite = suite(vec![case("a", 1_000.0), long]);
+    let count = |name: &str| {
+        let mut said = Vec::new();
+        cell::run(&suite.groups[0], &request(&[name], 0), &mut said).expect("it runs");
+        let said = String::from_utf8(said).expect("text");
+        let counts = said.lines().filter_map(|line| match serde_json::from_str(line) {
+            Ok(CellLine::Count(0, count)) => Some(count),
+            _ => None,
+        });
+        counts.last().expect("calibrated")
+    };
+    assert_eq!((count("a"), count("long")), (250, 10_000));
+}
+
+/// What a cell took with many rounds was kept as its least time, wherever it went on for a moment
+/// longer than it was to. So later runs with a small budget gave their cells no time at all.
+#[test]
+fn the_least_time_of_a_cell_is_that_of_one_round() {
+    let row = |round: u64| {
+        let batch = CellBatch {
+            case: 0,
+            round,
+            at_ms: 1 + round * 60_000,
+            values: vec![1.0],
+            reference_ns: 1.0,
+            cpu: 0,
+            involuntary: 0,
+            line_rtt_ns: None,
+        };
+        serde_json::to_string(&CellLine::Batch(batch)).expect("a line")
+    };
+    // They say that their later rounds take minutes, and end at once.
+    let script = format!("echo '{}'; echo '{}'; exec sleep 0.01", row(0), row(2));
+    let floors = run(&script, Duration::from_secs(1)).expect("it ends").floors;
+    assert_eq!(floors, [Some(Duration::ZERO)]);
+}
+
 /// A cell that never ends is killed with all that it has started; its earlier output counts.
 #[test]
 fn a_cell_that_hangs_is_killed_and_what_it_said_is_kept() {

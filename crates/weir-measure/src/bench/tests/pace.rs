@@ -44,7 +44,7 @@ impl BudgetWorld {
                 let floor = Duration::from_millis(self.floors_ms[block] + first);
                 // Only whole rounds run: a cell ends up to a tenth before its time.
                 let took = floor.max(given.mul_f64(0.9));
-                pace.learn(block, given, took);
+                pace.learn(block, floor);
                 spent += took;
                 *done += 1;
             }
