@@ -235,7 +235,8 @@ fn a_wait_inside_of_a_function_ends_with_its_guard() {
     assert_eq!((call.calls, outer.expect("called").calls, calls(&report, "inner")), (1, 1, 3));
     assert!(call.wait_ns + SLACK_NS >= SHORT_NS, "the sleep is its wait\n{report}");
     let inner = report.subroutine("inner").expect("called");
-    assert!(inner.user_ns > SHORT_NS, "what follows is not\n{report}");
+    // Others may have the CPU for most of it.
+    assert!(elapsed_ns(inner) > SHORT_NS, "what follows is not\n{report}");
 }
 
 #[test]

@@ -204,8 +204,11 @@ pub fn kills(usual: u64) -> u64 {
     std::env::var("WEIR_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// The bytes of this process's heap, and of the rest of its private memory.
+/// The bytes of this process's heap, and of the rest of its private memory. What it has freed does
+/// not count: how much of that the heap keeps depends on what ran before.
 pub fn private_bytes() -> usize {
+    // SAFETY: it only gives free memory back to the kernel.
+    unsafe { libc::malloc_trim(0) };
     let text = std::fs::read_to_string("/proc/self/status").expect("there");
     let line = text.lines().find(|line| line.starts_with("RssAnon:")).expect("told");
     let number = line.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<usize>().ok());
