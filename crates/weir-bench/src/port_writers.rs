@@ -93,7 +93,7 @@ fn across<const N: usize>(name: String, cases: [Case; N]) -> Group {
 
 fn rated(way: FanIn, writers: u64, bytes: u64, beside: &str) -> Case {
     let (ns, weight) = if writers < 64 { (BATCH_NS, 10.0) } else { (LARGE_BATCH_NS, 32.0) };
-    let size = BatchSize::Time { ns };
+    let size = BatchSize::WholeTime { ns };
     Case { size, weight, ..recipe(way, writers, bytes, "", beside, false) }
 }
 

@@ -157,8 +157,14 @@ impl Measure {
 /// The number of operations in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchSize {
-    /// As many as take about this long.
+    /// As many as take about this long, or a quarter of it where the budget is small.
     Time {
+        /// How long.
+        ns: u64,
+    },
+    /// As many as take about this long, whatever the budget: a shorter batch would measure something
+    /// else.
+    WholeTime {
         /// How long.
         ns: u64,
     },

@@ -18,8 +18,7 @@ use weir_measure_sys::usage::Usage;
 const ROUNDS: u64 = 6;
 /// Shortest batch: a shorter one would measure the clock.
 const BATCH_NS_MIN: u64 = 200_000;
-/// A batch that must be short for the time of its cell has this part of its length at least. Cases
-/// ask for long batches where a short one would measure something else, such as waking.
+/// A batch that must be short for the time of its cell has this part of its length at least.
 const BATCH_PART_MIN: u64 = 4;
 
 /// The task of a cell.
@@ -162,7 +161,8 @@ fn set_up(
         let known = request.counts.get(index).copied().flatten();
         let counted = match (case.size, known) {
             (BatchSize::Count(count), _) => Ok(count),
-            (BatchSize::Time { .. }, Some(count)) => warm(work.as_mut(), count),
+            (_, Some(count)) => warm(work.as_mut(), count),
+            (BatchSize::WholeTime { ns }, None) => calibrate(work.as_mut(), ns as f64),
             (BatchSize::Time { ns }, None) => {
                 let least_ns = (ns / BATCH_PART_MIN).max(BATCH_NS_MIN);
                 calibrate(work.as_mut(), ns.min(batch_ns).max(least_ns) as f64)

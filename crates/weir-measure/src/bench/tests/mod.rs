@@ -163,8 +163,10 @@ fn run(script: &str, time: Duration) -> std::io::Result<Driven> {
 /// writers take to wake; and all other cells of the run had batches as short as the first one's.
 #[test]
 fn a_short_time_leaves_a_batch_a_quarter_of_its_length() {
-    let long = Case { size: BatchSize::Time { ns: 40_000_000 }, ..case("long", 1_000.0) };
-    let suite = suite(vec![case("a", 1_000.0), long]);
+    let sized = |name, size| Case { size, ..case(name, 1_000.0) };
+    let long = sized("long", BatchSize::Time { ns: 40_000_000 });
+    let whole = sized("whole", BatchSize::WholeTime { ns: 40_000_000 });
+    let suite = suite(vec![case("a", 1_000.0), long, whole]);
     let count = |name: &str| {
         let mut said = Vec::new();
         cell::run(&suite.groups[0], &request(&[name], 0), &mut said).expect("it runs");
@@ -175,7 +177,7 @@ fn a_short_time_leaves_a_batch_a_quarter_of_its_length() {
         });
         counts.last().expect("calibrated")
     };
-    assert_eq!((count("a"), count("long")), (250, 10_000));
+    assert_eq!(["a", "long", "whole"].map(count), [250, 10_000, 40_000]);
 }
 
 /// What a cell took with many rounds was kept as its least time, wherever it went on for a moment
