@@ -18,9 +18,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{
-    Ending, ErrorKind, Event, Handle, Listener, Mpx, MpxOptions, MpxPeer, MpxPeerOptions, Options,
-    Port, PortOptions, PortWriter, PortWriterOptions, RecordDuplex, RecordReader, Timeout, Wait,
-    Waitable,
+    DuplexHandle, Ending, ErrorKind, Event, Handle, Listener, Mpx, MpxOptions, MpxPeer,
+    MpxPeerOptions, Options, Port, PortOptions, PortWriter, PortWriterOptions, RecordDuplex,
+    RecordReader, Timeout, Wait, Waitable,
 };
 use weir_ring::layout::PipeHeader;
 use words::Words;
@@ -208,6 +208,18 @@ fn what_comes_as_a_handle_holds_up_nobody_who_opens_it() {
         let kind = if place == 1 { ErrorKind::Invalid } else { ErrorKind::Corrupt };
         assert_eq!(error.expect_err("no stream").kind(), kind, "{place}");
     }
+}
+
+/// Of a channel whose writer was refused, the handle of the reader was dropped, and so closed.
+#[test]
+fn what_comes_with_half_a_channel_holds_up_nobody_who_opens_it() {
+    let (writer, _) = Handle::stream_pair(&Options::new()).expect("made");
+    let (_, reader) = Handle::record_pair(&Options::new()).expect("made");
+    let (file, _other) = slow();
+    let reader = Handle::reader(reader.into_descriptors().0, file);
+    let channel = DuplexHandle { writer, reader };
+    let error = in_time("the open", || RecordDuplex::open(channel).map(drop));
+    assert_eq!(error.expect_err("no channel of records").kind(), ErrorKind::Invalid);
 }
 
 /// A message that is no handle, and one with more descriptors than a handle has.

@@ -91,7 +91,7 @@ impl DuplexHandle {
     ///
     /// # Errors
     /// Those of sendmsg(2), also if the socket is full. [`ErrorKind::Invalid`]: it is not made of a
-    /// writer and a reader.
+    /// writer and a reader. The side is closed then.
     pub fn send(self, over: impl AsFd) -> Result<()> {
         Handle::send_both(self.writer, self.reader, over.as_fd())
     }
@@ -132,10 +132,12 @@ impl<W: Ring, R: Ring> Duplex<Endpoint<W>, Endpoint<R>> {
     /// Opens a side that was handed on.
     ///
     /// # Errors
-    /// Those of [`Endpoint::open`].
+    /// Those of [`Endpoint::open`]. The side is closed then.
     pub fn open(handle: DuplexHandle) -> Result<Self> {
-        let DuplexHandle { writer, reader } = handle;
-        Ok(Duplex { writer: Endpoint::open(writer)?, reader: Endpoint::open(reader)? })
+        // Both are opened in any case: one that is dropped as a handle is closed here, which may
+        // take long.
+        let (writer, reader) = (Endpoint::open(handle.writer), Endpoint::open(handle.reader));
+        Ok(Duplex { writer: writer?, reader: reader? })
     }
 
     /// Closes the side here without closing the channel.
