@@ -6,7 +6,7 @@ use common::patterned;
 use rustix::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use weir::tune::{Ask, ask};
-use weir::{ErrorKind, Options, Reader, Waiting, Writer, pipe};
+use weir::{ErrorKind, Options, Reader, Waiting, Writer, pipe, records};
 
 fn memory_of(reader: &Reader) -> OwnedFd {
     reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied")
@@ -112,6 +112,32 @@ fn a_reader_wakes_its_writer_for_the_segment_that_this_has_set() {
             assert_eq!(reader.read(&mut [0; 256]).expect("read"), 256);
             is_woken |= reader.account().expect("here").wakes_given > 0;
             assert_eq!(blocked.join().expect("no panic"), 256);
+        });
+    }
+    assert!(is_woken);
+}
+
+/// A reader of records did so whoever had set the segment.
+#[test]
+fn a_reader_of_records_wakes_its_writer_for_the_segment_that_was_asked_for() {
+    let options = Options::new().capacity_bytes(65_536).waiting(Waiting::Sleep);
+    let (mut writer, mut reader) = records(&options).expect("a pipe");
+    let memory = reader.memory_descriptor().expect("here").try_clone_to_owned().expect("copied");
+    ask(&memory, Ask { segment_bytes: Some(256), ..Ask::default() }).expect("granted");
+    let mut is_woken = false;
+    // Now and then it is just looking by itself.
+    for _ in 0..10 {
+        while writer.try_send(&[5; 60]).is_ok() {}
+        std::thread::scope(|scope| {
+            let blocked = scope.spawn(|| writer.send(&[6; 60]).expect("sent"));
+            common::until("the writer waits", || {
+                weir::stat::read(&memory).expect("read").writer.waits
+            });
+            for _ in 0..5 {
+                assert_eq!(reader.receive(&mut [0; 60]).expect("received"), Some(60));
+            }
+            is_woken |= reader.account().expect("here").wakes_given > 0;
+            blocked.join().expect("no panic");
         });
     }
     assert!(is_woken);

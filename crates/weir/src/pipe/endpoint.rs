@@ -31,7 +31,7 @@ pub trait Ring: Sized + Debug + Send {
     }
 
     /// Whether a reader has something to read, or a writer has that much room or no reader.
-    fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool>;
+    fn is_ready(&mut self, end: &mut End, wanted: u64) -> Result<bool>;
 
     /// Publishes how much room a writer waits for.
     fn want(&mut self, _: &End, _: u64) {}

@@ -292,7 +292,7 @@ impl Ring for record::RecordReader {
         self.give_back(map);
     }
 
-    fn is_ready(&mut self, end: &End, _: u64) -> Result<bool> {
+    fn is_ready(&mut self, end: &mut End, _: u64) -> Result<bool> {
         let gone = end.is_gone();
         let next = self.look(&*end.map).map_err(|c| corrupt(Role::Reader, c))?;
         if next.is_none() {
@@ -346,7 +346,7 @@ pub(crate) fn settle(end: &mut End, ring: &mut record::RecordReader, records: us
 
 /// Ends a call that received something and counted it. Gives the room back if it `is_time`.
 #[inline(always)]
-fn settled(end: &End, ring: &mut record::RecordReader, is_time: bool) {
+fn settled(end: &mut End, ring: &mut record::RecordReader, is_time: bool) {
     if is_time {
         give_back(end, ring);
     }
@@ -356,9 +356,13 @@ fn settled(end: &End, ring: &mut record::RecordReader, is_time: bool) {
 /// Gives the room of received records back, and wakes a writer that waits for it.
 #[cold]
 #[inline(never)]
-pub(crate) fn give_back(end: &End, ring: &mut record::RecordReader) {
+pub(crate) fn give_back(end: &mut End, ring: &mut record::RecordReader) {
     if ring.owes() {
         ring.give_back(&*end.map);
+    }
+    if end.map.extent().kind == RECORD {
+        // The reader of a port goes by sizes of its own.
+        end.heed_writer();
     }
     let shape = end.shape;
     end.wake_other(|header| {

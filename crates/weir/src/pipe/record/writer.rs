@@ -328,7 +328,7 @@ impl Ring for record::RecordWriter {
         self.hand_on(map);
     }
 
-    fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool> {
+    fn is_ready(&mut self, end: &mut End, wanted: u64) -> Result<bool> {
         if wanted > end.arena_bytes() {
             // There never is room for it, as its send says.
             return Ok(true);

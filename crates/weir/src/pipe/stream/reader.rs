@@ -193,7 +193,7 @@ impl Ring for StreamReader {
         self.available(map, 1) == Ok(0)
     }
 
-    fn is_ready(&mut self, end: &End, _: u64) -> Result<bool> {
+    fn is_ready(&mut self, end: &mut End, _: u64) -> Result<bool> {
         Ok(end.is_gone() || look(self, &*end.map)?)
     }
 }

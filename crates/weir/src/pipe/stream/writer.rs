@@ -266,7 +266,7 @@ impl Ring for StreamWriter {
         StreamWriter::resume(map)
     }
 
-    fn is_ready(&mut self, end: &End, wanted: u64) -> Result<bool> {
+    fn is_ready(&mut self, end: &mut End, wanted: u64) -> Result<bool> {
         let room = wanted.clamp(1, end.shape.capacity_bytes());
         let there = self.room(&*end.map, room).map_err(|c| corrupt(Role::Writer, c))?;
         if there < room {
