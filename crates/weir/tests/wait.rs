@@ -292,6 +292,22 @@ fn an_elastic_reader_of_records_is_told_of_a_wait_for_room() {
     }
 }
 
+/// A reader was told as ready for the other memory of a writer that had only resized its pipe. The read
+/// that followed waited then, and held up all else that the caller waits for.
+#[test]
+fn a_pipe_that_is_only_resized_is_nothing_to_read() {
+    let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
+    for capacity in [65_536, 8192] {
+        writer.resize(capacity).expect("resized");
+        let error = wait_for(&mut reader, 0, SHORT).expect_err("nothing is there");
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(reader.sizes().capacity_bytes, capacity, "it has gone over");
+        writer.write(b"x").expect("written");
+        assert_eq!(wait_for(&mut reader, 0, LONG).expect("it came"), [0]);
+        assert_eq!(reader.try_read(&mut [0; 9]).expect("read"), 1);
+    }
+}
+
 /// A child that removed or added a descriptor did so in its parent's wait. One that waited was told
 /// that a descriptor was bad.
 #[test]

@@ -30,6 +30,11 @@ pub trait Ring: Sized + Debug + Send {
         false
     }
 
+    /// Moves a reader to the next memory, if there is one and this is drained.
+    fn goes_on(_: &mut Endpoint<Self>) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether a reader has something to read, or a writer has that much room or no reader.
     fn is_ready(&mut self, end: &mut End, wanted: u64) -> Result<bool>;
 

@@ -24,7 +24,10 @@ impl<R: Ring + 'static> Waitable for Endpoint<R> {
 
 impl<R: Ring> WaitSource for Endpoint<R> {
     fn is_ready(&mut self, wanted: u64) -> Result<bool> {
-        Endpoint::is_ready(self, wanted)
+        self.end.check_here()?;
+        // Another memory alone is nothing to read. Why a reader cannot go over, its call says.
+        let cannot = R::goes_on(self).is_err();
+        Ok(cannot || Endpoint::is_ready(self, wanted)?)
     }
 
     fn announce(&mut self, wanted: u64) -> Result<Option<u32>> {

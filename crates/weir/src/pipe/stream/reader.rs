@@ -130,10 +130,7 @@ impl Endpoint<StreamReader> {
                 return Ok(true);
             }
             if has_moved(end.header()) {
-                // Look again: the last bytes may have come before the announcement.
-                if ring.available(&*end.map, 1).map_err(fail)? == 0 {
-                    self.follow()?;
-                }
+                self.go_on()?;
                 continue;
             }
             if until == Until::Now {
@@ -157,6 +154,15 @@ impl Endpoint<StreamReader> {
                 }
             }
         }
+    }
+
+    /// Moves to the memory that follows this one, if there is one and this is drained.
+    fn go_on(&mut self) -> Result<()> {
+        let Endpoint { end, ring } = &mut *self;
+        let fail = |c| corrupt(Role::Reader, c);
+        // Looked at after `has_moved`: the last bytes may have come before the announcement.
+        let is_over = has_moved(end.header()) && ring.available(&*end.map, 1).map_err(fail)? == 0;
+        if is_over { self.follow() } else { Ok(()) }
     }
 
     /// Moves to the memory that follows this one, which is drained.
@@ -191,6 +197,10 @@ impl Ring for StreamReader {
 
     fn has_drained(&mut self, map: &Map) -> bool {
         self.available(map, 1) == Ok(0)
+    }
+
+    fn goes_on(reader: &mut Reader) -> Result<()> {
+        reader.go_on()
     }
 
     fn is_ready(&mut self, end: &mut End, _: u64) -> Result<bool> {
