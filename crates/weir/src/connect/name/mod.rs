@@ -89,6 +89,8 @@ pub struct BoundName {
     socket: ParentOnly,
     /// `None` if nothing lies at the path.
     lock: Option<ParentOnly>,
+    /// The device and inode of the socket at the path.
+    id: Option<(u64, u64)>,
     path: PathBuf,
 }
 
@@ -104,7 +106,7 @@ impl BoundName {
                 let _ = rustix::fs::unlink(lock_path(path));
             }
         })?;
-        Ok(BoundName { socket, lock: Some(lock), path: path.to_owned() })
+        Ok(BoundName { socket, lock: Some(lock), id: socket_id(path), path: path.to_owned() })
     }
 
     fn listen_at(
@@ -145,10 +147,15 @@ impl BoundName {
 
 impl Drop for BoundName {
     fn drop(&mut self) {
-        if self.lock.is_some() && self.socket().is_some() {
-            // The lock is still held, so both files are this process's.
+        let lock = self.lock.as_ref().and_then(ParentOnly::get);
+        let (Some(lock), Some(_)) = (lock, self.socket()) else { return };
+        // Somebody may have removed a file of this process, and another process may have the name.
+        if self.id.is_some() && socket_id(&self.path) == self.id {
             let _ = rustix::fs::unlink(&self.path);
-            let _ = rustix::fs::unlink(lock_path(&self.path));
+        }
+        let beside = lock_path(&self.path);
+        if is_at(lock, &beside) {
+            let _ = rustix::fs::unlink(&beside);
         }
     }
 }

@@ -77,3 +77,26 @@ fn of_those_that_want_a_dead_holders_name_one_gets_it() {
         assert_eq!(have, 1, "in round {round}: {got:?}");
     }
 }
+
+/// A holder whose files somebody had removed took those of the next one along when it went: nobody
+/// could connect to that one any more, and a third one got the name.
+#[test]
+fn a_holder_whose_files_were_removed_leaves_those_of_the_next_one() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("removed");
+    let first = bound(&path).expect("bound");
+    for file in [&path, &lock_path(&path)] {
+        std::fs::remove_file(file).expect("there");
+    }
+    let next = bound(&path).expect("nobody has the name");
+    drop(first);
+    bound(&path).expect_err("the next one has it");
+    assert!(socket_id(&path).is_some(), "its socket is there");
+    drop(next);
+    assert!(socket_id(&path).is_none() && !lock_path(&path).exists());
+    // One that lost its lock alone leaves no socket.
+    let last = bound(&path).expect("bound");
+    std::fs::remove_file(lock_path(&path)).expect("there");
+    drop(last);
+    drop(bound(&path).expect("no socket has the name"));
+}

@@ -40,7 +40,8 @@ impl BoundName {
             let _ = rustix::fs::unlink(&path);
             let way = way.map_err(failed)?;
             listen(socket, backlog).map_err(failed)?;
-            return Ok((BoundName { socket: made, lock: None, path: PathBuf::from(SHOWN) }, way));
+            let path = PathBuf::from(SHOWN);
+            return Ok((BoundName { socket: made, lock: None, id: None, path }, way));
         }
         Err(what.os(&directory, Errno::ADDRINUSE))
     }
