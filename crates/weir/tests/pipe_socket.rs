@@ -6,7 +6,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::thread::JoinHandleExt;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use weir::{DuplexHandle, ErrorKind, Handle, Options, Reader, RecordDuplex, Writer};
 
 fn small() -> Options {
@@ -205,4 +207,42 @@ fn an_end_that_was_inherited_is_in_no_program_that_is_started_later() {
     drop(other.stdin.take());
     other.wait().expect("reaped");
     assert_eq!(kept, 0, "a program that has nothing to do with it has the end");
+}
+
+/// A signal with a handler ended the wait for a handle with an error, unless the handler lets the kernel
+/// start calls anew.
+#[test]
+fn a_signal_does_not_end_the_wait_for_a_handle() {
+    static CAME: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn count(_: i32) {
+        CAME.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: all of it is numbers, and a handler of 0 is the usual one.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = count as *const () as libc::sighandler_t;
+    // SAFETY: the action is a live local, and what it calls adds to a number.
+    let set = unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
+    assert_eq!(set, 0);
+    static WAITING: AtomicI32 = AtomicI32::new(0);
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    let waiting = std::thread::spawn(move || {
+        WAITING.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+        Handle::receive(&ours).map(drop)
+    });
+    for signals in 1..=3 {
+        common::until("it waits", || {
+            let path = format!("/proc/self/task/{}/stat", WAITING.load(Ordering::Relaxed));
+            waiting.is_finished()
+                || std::fs::read_to_string(path).is_ok_and(|stat| stat.contains(") S "))
+        });
+        // SAFETY: the thread is not joined yet.
+        assert_eq!(unsafe { libc::pthread_kill(waiting.as_pthread_t(), libc::SIGUSR1) }, 0);
+        common::until("the signal came", || {
+            waiting.is_finished() || CAME.load(Ordering::Relaxed) == signals
+        });
+    }
+    let (_writer, reader) = Handle::stream_pair(&small()).expect("made");
+    // Nobody is there any more if the wait has ended.
+    let _ = reader.send(&theirs);
+    waiting.join().expect("no panic").expect("a handle came");
 }

@@ -97,7 +97,7 @@ pub fn receive_all<const N: usize>(
     text: &mut [u8],
 ) -> rustix::io::Result<(usize, [Option<OwnedFd>; N])> {
     // Waits for the message, which others may receive first.
-    despite_a_reset(|| recv(socket, &mut [0; 1][..], RecvFlags::PEEK))?;
+    despite_a_reset(|| retry_on_intr(|| recv(socket, &mut [0; 1][..], RecvFlags::PEEK)))?;
     for room in [(); N].map(|()| copy_of(socket)) {
         room?;
     }
