@@ -53,6 +53,10 @@ fn defaults_are_set_shown_and_forgotten() {
     assert_eq!(smaller["segment_bytes"], 1024);
     let text = String::from_utf8(place.weir(&["tune"]).stdout).expect("text");
     assert!(text.contains("size       16 KiB  page << 2   set"), "{text}");
+    // A segment in bytes that a later size does not fit gives way to it, a smaller one too.
+    place.json(&["tune", "--size", "256K", "--segment", "1K", "--json", "-"]);
+    let larger = place.json(&["tune", "--size", "64M", "--json", "-"]);
+    assert_eq!(larger["segment_bytes"], 8 << 20);
     assert_eq!(
         place.json(&["tune", "--reset", "--json", "-"])["capacity_bytes"],
         plain["capacity_bytes"]

@@ -12,6 +12,7 @@ use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
+use weir_policy::pipe::{MOST_BYTES, MOST_SHIFT};
 
 const SCHEMA: &str = "weir.tune/3";
 /// The schema for a pipe in use.
@@ -29,7 +30,9 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     if let Some(size) = size(options) {
         settings.capacity_bytes = Some(size);
         // A segment that no longer fits follows from the size again.
-        settings.segment_bytes = settings.segment_bytes.filter(|bytes| *bytes <= size);
+        let whole = size.min(MOST_BYTES).next_power_of_two();
+        let fit = whole >> MOST_SHIFT..=size;
+        settings.segment_bytes = settings.segment_bytes.filter(|bytes| fit.contains(bytes));
     }
     let capacity = settings.capacity_bytes.unwrap_or(settings.habits().capacity_bytes);
     if options.segment.or(options.shift.map(u64::from)).is_some() {
