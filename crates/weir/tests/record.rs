@@ -285,7 +285,7 @@ fn no_wake_up_is_lost_where_the_fences_change_sides() {
 }
 
 /// What a reader had shown when the caller panicked was never given back. The ring filled up, and what
-/// lay there was received once more.
+/// lay there was received once more. It was not in the account either.
 #[test]
 fn records_at_which_the_caller_panics_are_received_once_and_give_their_room_back() {
     let (mut writer, mut reader) = records(&small()).expect("made");
@@ -300,6 +300,9 @@ fn records_at_which_the_caller_panics_are_received_once_and_give_their_room_back
         let received = std::panic::AssertUnwindSafe(|| reader.receive_each(&mut buffer, see));
         std::panic::catch_unwind(received).expect_err("it panics");
         assert_eq!(seen, [number]);
+        let account = reader.account().expect("here");
+        let number = u64::from(number) + 1;
+        assert_eq!((account.records, account.bytes), (number, number * 1000));
     }
     drop(writer);
     assert_eq!(reader.receive(&mut buffer).expect("the end"), None);

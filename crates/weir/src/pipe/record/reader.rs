@@ -165,27 +165,21 @@ impl Endpoint<record::RecordReader> {
         if next > buffer.len() {
             return Err(too_small(end, next, buffer.len()));
         }
-        let (mut records, mut bytes) = (0, 0);
-        // What was called may have panicked the last time: then its record is not given back yet.
-        if ring.owes_much() {
-            give_back(end, ring);
-        }
-        let mut map = end.here()?;
+        let shown = &mut Shown { end, ring, records: 0, bytes: 0 };
+        let mut map = shown.end.here()?;
         loop {
-            take(ring, &map, &mut buffer[..next], end.dirtying.now());
-            records += 1;
-            bytes += next;
+            take(shown.ring, &map, &mut buffer[..next], shown.end.dirtying.now());
+            shown.records += 1;
+            shown.bytes += next;
             see(&buffer[..next]);
             // What was called may have forked.
-            map = end.here()?;
+            map = shown.end.here()?;
             // The next call reports what is corrupt: these records have been received.
-            match ring.look(&map) {
-                Ok(Some(more)) if more <= buffer.len() && !ring.owes_much() => next = more,
-                _ => break,
+            match shown.ring.look(&map) {
+                Ok(Some(more)) if more <= buffer.len() && !shown.ring.owes_much() => next = more,
+                _ => return Ok(shown.records),
             }
         }
-        settle(end, ring, records, bytes);
-        Ok(records)
     }
 
     /// Lends the next record to be read in place, waiting for it as long as it takes.
@@ -299,6 +293,24 @@ impl Ring for record::RecordReader {
             give_back(end, self);
         }
         Ok(next.is_some() || gone)
+    }
+}
+
+/// The records that a call has shown to its caller. Dropping it counts them as received, also where
+/// that panicked.
+struct Shown<'a> {
+    end: &'a mut End,
+    ring: &'a mut record::RecordReader,
+    records: usize,
+    bytes: usize,
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        // A forked child has received nothing.
+        if self.end.check_here().is_ok() {
+            settle(self.end, self.ring, self.records, self.bytes);
+        }
     }
 }
 
