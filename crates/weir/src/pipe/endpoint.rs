@@ -72,7 +72,7 @@ impl<R: Ring> Endpoint<R> {
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): the handle is of the other end, or this
     /// process has opened this end already. [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt): its
-    /// memory or its socket is invalid.
+    /// memory or its socket is invalid. The handle is closed then.
     pub fn open(handle: Handle) -> Result<Endpoint<R>> {
         Endpoint::open_with(handle, &R::Options::default())
     }

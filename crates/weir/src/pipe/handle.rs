@@ -166,7 +166,7 @@ impl Handle {
     /// Sends the handle over a connected unix socket, without waiting.
     ///
     /// # Errors
-    /// Those of sendmsg(2), also if the socket is full.
+    /// Those of sendmsg(2), also if the socket is full. The end is closed then.
     pub fn send(self, over: impl AsFd) -> Result<()> {
         let text = if self.role == Role::Writer { WRITER } else { READER };
         passing::send(over.as_fd(), text, &[self.memory.as_fd(), self.socket.as_fd()])
