@@ -87,7 +87,8 @@ fn a_sleep_in_a_wait_for_several_things_is_counted() {
     let reads = wait.add("pipe", reader).expect("added");
     let port = Port::create(&name, &PortOptions::new()).expect("made");
     wait.add("port", port).expect("added");
-    let time = Duration::from_millis(30);
+    // Ten times what is asked of it below: the thread may have to wait for a CPU meanwhile.
+    let time = Duration::from_millis(200);
     let (mut ready, account) =
         (Vec::new(), |wait: &Wait<&str>| wait[reads].account().expect("here"));
     assert!(wait.wait_timeout(&mut ready, time).is_err(), "nothing comes");
@@ -164,7 +165,8 @@ fn a_sleep_of_an_elastic_end_is_counted() {
     let stream = wait.add("stream", reader.elastic(&pool).expect("elastic")).expect("added");
     let records = wait.add("records", receiver.elastic(&pool).expect("elastic")).expect("added");
     let mut ends = ElasticEnds { wait, stream, records, port, mpx };
-    let (mut ready, time) = (Vec::new(), Duration::from_millis(30));
+    // Ten times what is asked of it below: the thread may have to wait for a CPU meanwhile.
+    let (mut ready, time) = (Vec::new(), Duration::from_millis(200));
     assert!(ends.wait.wait_timeout(&mut ready, time).is_err(), "nothing comes");
     for (name, slept) in ends.slept() {
         let [waits, sleeps, ns, wakes] = slept;

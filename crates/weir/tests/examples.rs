@@ -27,10 +27,15 @@ fn place(name: &str) -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
+/// Waits until a program listens at a path. The file is there a moment earlier.
 fn wait_for(path: &Path) {
     let begun = std::time::Instant::now();
-    while !path.exists() {
-        assert!(begun.elapsed().as_secs() < 20, "{} is made", path.display());
+    let path = path.to_str().expect("text");
+    // A line ends with flags, type, state, inode and path. The flag is that of one that listens.
+    let listens = |line: &str| line.contains(" 00010000 ") && line.ends_with(path);
+    let sockets = || std::fs::read_to_string("/proc/net/unix").expect("there");
+    while !sockets().lines().any(listens) {
+        assert!(begun.elapsed().as_secs() < 20, "{path} is made");
         std::thread::yield_now();
     }
 }

@@ -128,9 +128,9 @@ fn counts_are_exact_and_seen_from_outside() {
     assert_eq!((one.bytes_out, one.records_out), (1000 + sent as u64, 103));
     drop(peer);
     receive_to_the_end(&mut exchange.owner);
-    let (owner, peers) = seen(socket);
-    let owner = owner.account;
-    assert!(peers.is_empty(), "{peers:?}");
+    // Another test that looks at all memory may still have a descriptor of it.
+    common::until("its memory is gone", || seen(socket).1.is_empty());
+    let owner = seen(socket).0.account;
     assert_eq!((owner.peers, owner.channels, owner.arena_bytes), (0, 0, 0));
     assert_eq!((owner.records_in, owner.bytes_in), (103, 1000 + sent as u64));
 }
@@ -139,8 +139,9 @@ fn counts_are_exact_and_seen_from_outside() {
 fn waits_and_sleeps_are_counted() {
     let mut exchange = exchange();
     let socket = socket(&exchange.name);
-    let nothing =
-        exchange.owner.receive_each_timeout(&mut [0; 64], Duration::from_millis(30), |_| {});
+    // So long that also a thread that waits for a CPU meanwhile sleeps for a part of it.
+    let time = Duration::from_millis(200);
+    let nothing = exchange.owner.receive_each_timeout(&mut [0; 64], time, |_| {});
     assert!(nothing.is_err());
     let before = seen(socket).0.account;
     assert!(before.waits >= 1 && before.slept >= 1 && before.slept_ns > 0, "{before:?}");

@@ -200,14 +200,14 @@ fn no_system_call_when_nobody_sleeps() {
 
 #[test]
 fn an_idle_end_uses_no_cpu() {
-    let (writer, mut reader) = pipe(&small()).expect("made");
+    let (_writer, mut reader) = pipe(&small()).expect("made");
+    let before = common::cpu_time();
     let error = reader.read_timeout(&mut [0], Duration::from_millis(300)).expect_err("empty");
+    let used = common::cpu_time() - before;
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let account = reader.account().expect("here");
     assert!((1..=2).contains(&account.slept), "slept {} times", account.slept);
-    // Of 300 ms it looked for less than one.
-    assert!(account.slept_ns > 290_000_000, "slept {} ns", account.slept_ns);
-    drop(writer);
+    assert!(used < Duration::from_millis(10), "it looked for {used:?} of 300 ms");
 }
 
 #[test]

@@ -140,7 +140,8 @@ fn writers_go_on_while_the_reader_rests() {
     assert_eq!(came.next.values().sum::<u64>(), 4000);
     assert!(came.endings.iter().all(|ending| *ending == Ending::Closed));
     assert_eq!(port.backlog_bytes(), 0);
-    assert_eq!(pool.account().memory_bytes, 0, "empty backlogs hold no frame");
+    // A frame that is on its way to the file is free a moment later.
+    until("empty backlogs hold no frame", || pool.account().memory_bytes == 0);
 }
 
 #[test]

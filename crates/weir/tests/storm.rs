@@ -40,17 +40,11 @@ fn in_a_role() {
             hear(&input);
         }
         ["write", name] => all_at_once(|| {
-            // The queue of a busy reader is full for a while.
-            let mut writer = loop {
-                match PortWriter::connect(name, &small()) {
-                    Ok(writer) => break writer,
-                    Err(error) => assert_eq!(error.kind(), weir::ErrorKind::WouldBlock, "{error}"),
-                }
-            };
+            let mut writer = until_let(|| PortWriter::connect(name, &small()));
             (0..MESSAGES).for_each(|_| writer.send(b"honest").expect("sent"));
         }),
         ["call", name] => all_at_once(|| {
-            let mut peer = MpxPeer::connect(name, &MpxPeerOptions::new()).expect("connected");
+            let mut peer = until_let(|| MpxPeer::connect(name, &MpxPeerOptions::new()));
             let channel = peer.open(b"honest").expect("opened");
             (0..MESSAGES).for_each(|_| assert_eq!(peer.send(channel, b"m").expect("sent"), 1));
         }),
@@ -67,6 +61,16 @@ fn in_a_role() {
 
 fn small() -> PortWriterOptions {
     PortWriterOptions::new().capacity_bytes(16 << 10)
+}
+
+/// Connects, however long the queue of a busy reader is full.
+fn until_let<P>(connect: impl Fn() -> weir::Result<P>) -> P {
+    loop {
+        match connect() {
+            Ok(connected) => return connected,
+            Err(error) => assert_eq!(error.kind(), weir::ErrorKind::WouldBlock, "{error}"),
+        }
+    }
 }
 
 fn all_at_once(each: impl Fn() + Sync) {
