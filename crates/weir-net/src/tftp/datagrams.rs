@@ -321,9 +321,15 @@ impl Datagrams for Sockets {
     }
 
     fn send(&mut self, from: u16, to: SocketAddr, payload: &[u8]) -> Result<()> {
-        let Some(open) = self.sockets.iter().find(|open| open.port == from) else {
+        let Some(open) = self.sockets.iter_mut().find(|open| open.port == from) else {
             return Ok(());
         };
+        // What is longer than the datagrams of the last burst would be cut as well.
+        if open.segment_bytes.is_some_and(|bytes| (1..payload.len()).contains(&usize::from(bytes)))
+        {
+            let _ = segments::set_segment_bytes(&open.socket, 0);
+            open.segment_bytes = Some(0);
+        }
         let sent = match open.socket.send_to(payload, to) {
             // Of an earlier datagram; it is told once.
             Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
@@ -480,6 +486,7 @@ mod tests {
         for lengths in [
             &[516, 516, 4, 516, 20, 21, 5, 5][..],
             &[4],
+            &[12, 12, 100],
             &[8196, 8196, 8196, 8196, 8196, 8196, 8196, 8196, 100],
             &[65_468, 4, 65_468],
             &[40_000, 32_000, 32_500],
