@@ -170,3 +170,20 @@ fn a_request_in_a_mode_that_is_not_known_is_a_refused_one() {
     let refused = (TransferState::Failed, "this is no request in octet or netascii");
     assert_eq!((end(&reports, "there"), end(&reports, "letter")), (refused, refused));
 }
+
+/// Anybody could so keep the list of transfers from everybody: a row was longer than has room.
+#[test]
+fn what_a_client_says_makes_no_long_row() {
+    let name = "/".repeat(60_000) + "there";
+    let error = [b"\0\x05\0\0", &[b'x'; 60_000][..], b"\0"].concat();
+    let batches = vec![
+        vec![reads(1, "there"), reads(2, &name), asks(2, 3, &name, "mail")],
+        vec![(FIRST, client(1), error)],
+    ];
+    let (_directory, reports) = served(TransferRules::default(), batches);
+    assert_eq!(reports.len(), 3, "{reports:?}");
+    for report in &reports {
+        let (name, why) = (report.name.len(), report.failure.as_ref().map_or(0, String::len));
+        assert!(name <= 512 && why <= 256, "{name} bytes of a name, {why} of a reason");
+    }
+}

@@ -4,7 +4,7 @@
 pub const DATA_HEADER_BYTES: usize = 4;
 /// Longest request and acknowledgement of options (RFC 2347).
 pub const MOST_REQUEST_BYTES: usize = 512;
-/// Most bytes of an error's text that are written.
+/// Most bytes of an error's text that are written, and that count of one that came.
 const MOST_ERROR_TEXT_BYTES: usize = 200;
 
 const READ: u16 = 1;
@@ -168,6 +168,7 @@ impl<'a> TftpPacket<'a> {
             }
             ERROR => {
                 let (code, text) = rest.split_first_chunk::<2>()?;
+                let text = &text[..text.len().min(MOST_ERROR_TEXT_BYTES)];
                 let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
                 Some(TftpPacket::Error { code: u16::from_be_bytes(*code), text: &text[..end] })
             }
@@ -185,7 +186,7 @@ fn request(rest: &[u8], writes: bool) -> Option<TftpPacket<'_>> {
         mode if mode.eq_ignore_ascii_case(b"netascii") => Mode::Netascii,
         _ => return None,
     };
-    if name.is_empty() {
+    if name.is_empty() || name.len() > MOST_REQUEST_BYTES {
         return None;
     }
     // What follows the mode may be padding: options that cannot be read are none.

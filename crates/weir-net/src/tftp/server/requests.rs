@@ -68,7 +68,8 @@ impl TftpServer {
         why: &str,
         see: &mut dyn FnMut(&TransferReport),
     ) {
-        let name = String::from_utf8_lossy(name).into_owned();
+        let shown = &name[..name.len().min(packet::MOST_REQUEST_BYTES)];
+        let name = String::from_utf8_lossy(shown).into_owned();
         let report = TransferReport::refused(from, name, writes, why.to_owned());
         self.board.refuse(&report);
         see(&report);
