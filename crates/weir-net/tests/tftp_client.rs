@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weir_net::Result;
-use weir_net::tftp::client::{Client, Proposal};
+use weir_net::tftp::client::{Client, Progress, Proposal};
 use weir_net::tftp::datagrams::{Datagrams, Inbound};
 use weir_net::tftp::packet::{self, ErrorCode, Mode, TftpPacket};
+use weir_net::tftp::receiver::Sink;
 
 const OWN_PORT: u16 = 50_000;
 
@@ -75,13 +76,16 @@ impl Datagrams for Played {
     }
 }
 
-fn fetched(played: &mut Played) -> Result<Vec<u8>> {
+fn fetched_to(played: &mut Played, file: &mut dyn Sink) -> Result<Progress> {
     let (mode, block_bytes, window) = (Mode::Octet, 512, 1);
     let proposal = Proposal { mode, block_bytes, window, timeout_s: None, options: false };
-    let (mut file, stop) = (Vec::new(), AtomicBool::new(false));
-    let server = played.server;
-    let ran = Client::new(played, server, proposal).get(b"file", &mut file, &stop, &mut |_| {});
-    ran.map(|_| file)
+    let (server, stop) = (played.server, AtomicBool::new(false));
+    Client::new(played, server, proposal).get(b"file", file, &stop, &mut |_| {})
+}
+
+fn fetched(played: &mut Played) -> Result<Vec<u8>> {
+    let mut file = Vec::new();
+    fetched_to(played, &mut file).map(|_| file)
 }
 
 fn played() -> Played {
@@ -109,4 +113,31 @@ fn a_server_whose_port_is_closed_is_told() {
     played.coming.push_back((played.server, None));
     let error = fetched(&mut played).expect_err("nobody is there");
     assert!(error.to_string().contains("nobody is there"), "{error}");
+}
+
+/// A file whose first bytes take longer to write than a side may be silent.
+struct Slow(usize);
+
+impl Sink for Slow {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if self.0 == 0 {
+            // sleep: this side is slow, and not the other one silent.
+            std::thread::sleep(Duration::from_millis(10_200));
+        }
+        self.0 += bytes.len();
+        Ok(())
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A reader of its output that paused for ten seconds made a client give up a server that waited
+/// for its acknowledgement.
+#[test]
+fn the_time_that_a_file_takes_is_no_silence_of_the_other_side() {
+    let mut file = Slow(0);
+    fetched_to(&mut played(), &mut file).expect("fetched");
+    assert_eq!(file.0, 612);
 }

@@ -337,9 +337,10 @@ impl Running<'_> {
             }
         }
         datagrams.send_burst(self.local_port, peer, &mut self.burst)?;
-        let now_ns = self.now_ns();
+        let (begun_ns, now_ns) = (now_ns, self.now_ns());
         if let Some(side) = &mut self.side {
             side.flow_mut().sent(due_ns, now_ns);
+            side.flow_mut().held(now_ns.saturating_sub(begun_ns));
         }
         Ok(more)
     }
@@ -400,6 +401,11 @@ impl Running<'_> {
             (Some(packet), None) => self.first(&packet, from, now_ns),
             (None, _) => Err(Stopped::Misplaced),
         };
+        let took_ns = self.now_ns().saturating_sub(now_ns);
+        if let Some(side) = &mut self.side {
+            // The time that our file takes is no silence of the other side.
+            side.flow_mut().held(took_ns);
+        }
         match taken {
             Ok(()) => {}
             Err(Stopped::File(cause)) => self.stop_of_file(cause),
