@@ -14,6 +14,8 @@ use weir::{Listener, Options, RecordDuplex};
 
 /// Most requests of local programs at a time.
 pub const MOST_LOCAL: usize = 16;
+/// Most programs beside them that only want to know how these stand.
+const MOST_LISTS: usize = 4;
 /// How often a daemon checks whether it is to end.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// How long a program may take for its request, and a daemon for its next word. In unit tests so long
@@ -94,12 +96,13 @@ impl LocalChannel {
     }
 }
 
-/// Runs a daemon, and has `serve` serve local programs meanwhile, each in a thread of its own. Once
-/// the daemon has run, `stop` is set, which ends all of them.
+/// Runs a daemon, and has `serve` serve local programs meanwhile, each in a thread of its own; it is
+/// told of one whether there are [`MOST_LOCAL`] others already. Once the daemon has run, `stop` is
+/// set, which ends all of them.
 pub(crate) fn run_and_serve<R>(
     listener: Option<&Listener>,
     stop: &AtomicBool,
-    serve: &(dyn Fn(RecordDuplex) + Sync),
+    serve: &(dyn Fn(RecordDuplex, bool) + Sync),
     daemon: impl FnOnce() -> R,
 ) -> R {
     let serving = AtomicUsize::new(0);
@@ -121,20 +124,21 @@ fn take_requests<'scope>(
     stop: &AtomicBool,
     serving: &'scope AtomicUsize,
     scope: &'scope Scope<'scope, '_>,
-    serve: &'scope (dyn Fn(RecordDuplex) + Sync),
+    serve: &'scope (dyn Fn(RecordDuplex, bool) + Sync),
 ) {
     // Relaxed: it only signals the end.
     while !stop.load(Ordering::Relaxed) {
         // What is no channel of records, and nobody, are passed over.
         let Ok(channel) = listener.accept_timeout::<RecordDuplex>(LOOK) else { continue };
         // Relaxed: a bound, which needs no order.
-        if serving.fetch_add(1, Ordering::Relaxed) >= MOST_LOCAL {
-            refuse(channel, "too many requests at a time");
+        let others = serving.fetch_add(1, Ordering::Relaxed);
+        if others >= MOST_LOCAL + MOST_LISTS {
+            refuse_one_more(channel);
             serving.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
         scope.spawn(move || {
-            serve(channel);
+            serve(channel, others >= MOST_LOCAL);
             serving.fetch_sub(1, Ordering::Relaxed);
         });
     }
@@ -186,6 +190,10 @@ pub(crate) fn refuse(mut channel: RecordDuplex, why: &str) {
     let _ = channel.writer.try_send(reply.as_bytes());
 }
 
+pub(crate) fn refuse_one_more(channel: RecordDuplex) {
+    refuse(channel, "too many requests at a time");
+}
+
 pub(crate) fn refuse_nonsense(channel: RecordDuplex) {
     refuse(channel, "the request cannot be understood");
 }
@@ -203,7 +211,7 @@ mod tests {
         let (ended, has_ended) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let (stop, is_served) = (AtomicBool::new(false), AtomicBool::new(false));
-            let serve = |channel| {
+            let serve = |channel, _| {
                 // Relaxed: the daemon below only waits for it.
                 is_served.store(true, Ordering::Relaxed);
                 assert!(request(channel, &stop).is_none(), "nothing was asked");

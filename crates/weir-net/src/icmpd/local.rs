@@ -7,7 +7,9 @@
 //! switch tells them.
 
 use crate::error::{ErrorKind, Result};
-use crate::local::{LOOK, LocalChannel, PATIENCE, refuse, refuse_nonsense, request, run_and_serve};
+use crate::local::{
+    LOOK, LocalChannel, PATIENCE, refuse, refuse_nonsense, refuse_one_more, request, run_and_serve,
+};
 use crate::log::{Asker, Log, RequestEvent};
 use crate::message::{MOST_MESSAGE_BYTES, Want};
 use crate::outgoing::Outgoing;
@@ -115,11 +117,14 @@ impl LocalService<'_> {
     /// Runs the daemon, and serves meanwhile the programs that come to `listener`. Then the daemon
     /// is to end.
     pub fn run_beside<R>(&self, listener: Option<&Listener>, daemon: impl FnOnce() -> R) -> R {
-        run_and_serve(listener, self.stop, &|channel| self.serve(channel), daemon)
+        run_and_serve(listener, self.stop, &|channel, more| self.serve(channel, more), daemon)
     }
 
-    /// Serves one program.
-    fn serve(&self, channel: RecordDuplex) {
+    /// Serves one program, unless as many are served as there may be.
+    fn serve(&self, channel: RecordDuplex, is_one_more: bool) {
+        if is_one_more {
+            return refuse_one_more(channel);
+        }
         let Some((mut channel, terms, rest)) = request(channel, self.stop) else { return };
         let Some(mut asked) = Asked::check(&terms).filter(|_| rest.is_empty()) else {
             return refuse_nonsense(channel);

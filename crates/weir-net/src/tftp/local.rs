@@ -12,7 +12,8 @@ use super::packet::Mode;
 use crate::error::{ErrorKind, Result};
 use crate::jail;
 use crate::local::{
-    LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, refuse_nonsense, request, run_and_serve, tell,
+    LOOK, LocalChannel, MOST_REQUEST_BYTES, PATIENCE, refuse_nonsense, refuse_one_more, request,
+    run_and_serve, tell,
 };
 use crate::log::Log;
 use serde_json::{Value, json};
@@ -21,11 +22,8 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weir::{Listener, RecordDuplex};
-
-/// How long a program waits for the next word of a list.
-const LIST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a program asks for.
 #[derive(Clone, Debug)]
@@ -132,7 +130,7 @@ impl LocalDaemon {
         self.0.send(br#"{"lists":true}"#)?;
         let mut rows = Vec::new();
         loop {
-            let reply = self.0.next(LIST_PATIENCE)?;
+            let reply = self.0.next(PATIENCE)?;
             if reply["end"] == true {
                 return Ok(rows);
             }
@@ -158,14 +156,17 @@ impl<F: Fn(SocketAddr) -> Result<Box<dyn Datagrams>> + Sync> TransferService<'_,
     /// Runs the daemon, and serves meanwhile the programs that come to `listener`. Then the daemon
     /// is to end.
     pub fn run_beside<R>(&self, listener: Option<&Listener>, daemon: impl FnOnce() -> R) -> R {
-        run_and_serve(listener, self.stop, &|channel| self.serve(channel), daemon)
+        run_and_serve(listener, self.stop, &|channel, more| self.serve(channel, more), daemon)
     }
 
-    /// Serves one program.
-    fn serve(&self, channel: RecordDuplex) {
+    /// Serves one program. Beside as many as there may be, only the list.
+    fn serve(&self, channel: RecordDuplex, is_one_more: bool) {
         let Some((channel, terms, names)) = request(channel, self.stop) else { return };
         if terms["lists"] == true {
             return self.list(channel);
+        }
+        if is_one_more {
+            return refuse_one_more(channel);
         }
         match LocalRequest::check(&terms, &names) {
             Some((request, pid)) => self.transfer(channel, &request, pid),
@@ -284,6 +285,8 @@ impl Told {
 mod tests {
     use super::*;
     use crate::error::Error;
+    use crate::local::MOST_LOCAL;
+    use std::time::Duration;
 
     /// A program that asked for the list and did not read it kept a daemon that was to end for five
     /// seconds.
@@ -312,5 +315,36 @@ mod tests {
             drop((asking, ended.send(())));
         });
         has_ended.recv_timeout(Duration::from_secs(60)).expect("it waits for no reader");
+    }
+
+    /// With as many transfers for local programs as there may be, the list of them was refused too.
+    #[test]
+    fn transfers_are_listed_beside_as_many_as_there_may_be() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("tftpd");
+        let listener = Listener::bind(&path).expect("it listens");
+        let stop = AtomicBool::new(false);
+        let none = |_| Err(Error::new(ErrorKind::Invalid, "open", "a port", "there is none"));
+        let board = TransferBoard::default();
+        let service = TransferService { board, log: None, stop: &stop, make: none };
+        let (listed, refused) = service.run_beside(Some(&listener), || {
+            let connect = || LocalDaemon::connect(&path).expect("connected");
+            let _asking: Vec<LocalDaemon> = (0..MOST_LOCAL).map(|_| connect()).collect();
+            let server = "10.9.0.1:69".parse().expect("an address");
+            let proposal = Proposal {
+                mode: Mode::Octet,
+                block_bytes: 512,
+                window: 1,
+                timeout_s: None,
+                options: false,
+            };
+            let local = Path::new("/file");
+            let wanted = LocalRequest { server, proposal, fetches: true, remote: b"file", local };
+            let listed = connect().transfers();
+            (listed, connect().transfer(&wanted, &stop, &mut |_| {}))
+        });
+        assert_eq!(listed.expect("listed"), Vec::<Value>::new());
+        let refused = refused.expect_err("refused").to_string();
+        assert!(refused.ends_with("too many requests at a time"), "{refused}");
     }
 }
