@@ -103,22 +103,12 @@ pub struct Expired<'a> {
     pub beginning: &'a [u8],
 }
 
-/// Counts of datagrams that gave way, since the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReassemblyCounts {
-    /// Datagrams dropped because their source's budget was full.
-    pub evicted_source: u64,
-    /// Datagrams dropped because the total budget was full.
-    pub evicted_whole: u64,
-}
-
 /// The pending datagrams and their budgets.
 #[derive(Debug)]
 pub struct Reassembly {
     limits: ReassemblyLimits,
     pending: Pending,
     whole: Vec<u8>,
-    counts: ReassemblyCounts,
     /// What the last fragment made give way: why, how it begins, and how much of that is known.
     evicted: Vec<(Rejection, [u8; MOST_HEADER_BYTES + QUOTED_BYTES], usize)>,
     /// The latest time passed in.
@@ -167,7 +157,6 @@ impl Reassembly {
             limits: ReassemblyLimits { whole_bytes, source_bytes, ..limits },
             pending: Pending::new(),
             whole: Vec::new(),
-            counts: ReassemblyCounts::default(),
             evicted: Vec::new(),
             latest_ns: 0,
         }
@@ -176,11 +165,6 @@ impl Reassembly {
     /// Returns the limits in force.
     pub fn limits(&self) -> ReassemblyLimits {
         self.limits
-    }
-
-    /// Returns the counts.
-    pub fn counts(&self) -> ReassemblyCounts {
-        self.counts
     }
 
     /// Shows the datagrams that the last fragment taken made give way: why, and how each begins, as
@@ -337,14 +321,14 @@ impl Reassembly {
         let source = fragment.key.source;
         while self.pending.cost_beside(own, source) + more > self.limits.source_bytes {
             let Some(oldest) = self.pending.oldest_of(source) else { break };
-            self.counts.evicted_source += self.evict(oldest, Rejection::SourceBudget);
+            self.evict(oldest, Rejection::SourceBudget);
             if own == Some(oldest) {
                 return Err(Rejection::SourceBudget);
             }
         }
         while self.pending.cost() + more > self.limits.whole_bytes {
             let Some(oldest) = self.pending.oldest() else { break };
-            self.counts.evicted_whole += self.evict(oldest, Rejection::WholeBudget);
+            self.evict(oldest, Rejection::WholeBudget);
             if own == Some(oldest) {
                 return Err(Rejection::WholeBudget);
             }
@@ -352,16 +336,14 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Drops a datagram; returns 1 if fragments of it were held.
-    fn evict(&mut self, id: u32, why: Rejection) -> u64 {
+    /// Drops a datagram. One whose fragments are held is shown by [`Reassembly::evicted`].
+    fn evict(&mut self, id: u32, why: Rejection) {
         let waiting = self.pending.get(id);
-        let is_counted = !waiting.is_poisoned;
-        if is_counted {
+        if !waiting.is_poisoned {
             let (beginning, bytes) = waiting.beginning();
             self.evicted.push((why, beginning, bytes));
         }
         self.pending.remove(id);
-        u64::from(is_counted)
     }
 
     fn is_complete(&self, id: u32) -> bool {
