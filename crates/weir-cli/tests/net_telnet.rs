@@ -208,3 +208,35 @@ fn a_client_whose_server_takes_no_answers_and_resets_ends() {
     assert!(listening.wait().expect("ended").success());
     host.end();
 }
+
+/// A server that took no answers kept a terminal that sends each character at once: neither ^] nor ^C
+/// ended it.
+#[test]
+fn the_character_that_ends_it_is_heard_while_the_server_takes_nothing() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let host = bed.host(common::net::Answers::Inline, "", "");
+    // A server that echoes, and asks for what nobody has until the answers fill all there is; and a
+    // terminal whose user then types ^].
+    let script = "import array, fcntl, os, pty, select, socket, sys, termios\n\
+                  l = socket.socket()\n\
+                  l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)\n\
+                  l.bind(('10.9.0.1', 2301))\n\
+                  l.listen()\n\
+                  pid, terminal = pty.fork()\n\
+                  if pid == 0: os.execvp(sys.argv[1], sys.argv[1:])\n\
+                  c, _ = l.accept()\n\
+                  c.settimeout(40)\n\
+                  c.sendall(b'\\xff\\xfb\\x01' + b'\\xff\\xfd\\x63' * 185000 + b'all asked')\n\
+                  left = array.array('i', [1])\n\
+                  while left[0]: fcntl.ioctl(c, termios.TIOCOUTQ, left)\n\
+                  os.write(terminal, b'\\x1d')\n\
+                  try:\n\
+                  \x20   while os.read(terminal, 4096): pass\n\
+                  except OSError: pass\n\
+                  print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))";
+    let mut client = bed.command("timeout");
+    client.args(["50", python(), "-c", script, WEIR, "net", "telnet", "--tun", "weir0"]);
+    let output = client.args([KERNEL, "2301"]).output().expect("it starts");
+    assert_eq!(common::net::both(&output), "0\n");
+    host.end();
+}

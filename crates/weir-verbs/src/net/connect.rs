@@ -219,9 +219,14 @@ impl Talk {
 
     /// Waits for something to do. Returns whether there is input, and room for it.
     fn wait(&mut self) -> Result<bool, Fault> {
-        let Talk { endpoint, id, input_ended, was_open, waiting, output_is_full, .. } = self;
+        let Talk { endpoint, id, telnet, input_ended, was_open, waiting, output_is_full, .. } =
+            self;
         let most = endpoint.idle_time(LOOK);
-        let has_room = waiting.is_empty() && endpoint.stack().room_bytes(*id) > 0;
+        let has_room = match telnet.as_ref().is_some_and(TelnetTalk::is_raw) {
+            // Its user ends the command by a character, even where nothing is taken.
+            true => waiting.len() < 2 * MOST_WAITING_BYTES,
+            false => waiting.is_empty() && endpoint.stack().room_bytes(*id) > 0,
+        };
         let wants = *was_open && !*input_ended && has_room;
         let input = rustix::stdio::stdin();
         let bell = endpoint.poll_descriptor()?;

@@ -39,6 +39,11 @@ impl TelnetTalk {
         TelnetTalk { session, opening, raw, is_terminal, data, is_quit }
     }
 
+    /// Whether the terminal sends each character at once, so that one of them ends the command.
+    pub fn is_raw(&self) -> bool {
+        self.raw.is_some()
+    }
+
     /// Takes bytes that came; returns the data among them. What is to be answered is appended to
     /// `reply`.
     pub fn take(&mut self, bytes: &[u8], reply: &mut Vec<u8>) -> &[u8] {
