@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::net::{Answers, Bed, HOST, KERNEL};
-use common::until;
+use common::net::{Answers, Bed, HOST, KERNEL, Process};
+use common::{WEIR, until};
 use rustix::process::Signal;
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -281,4 +281,15 @@ raise SystemExit(told)
     switch.said("begun");
     switch.kill(Signal::TERM);
     assert_eq!(switch.ended().code(), Some(1));
+}
+
+/// It waited for ever for a daemon that ignores TERM, since it was started so.
+#[test]
+fn a_switch_that_was_started_to_ignore_term_ends_its_daemon_all_the_same() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut command = bed.command("sh");
+    let up = format!("up --addr {HOST}/24 --peer {KERNEL} --icmpd -- true");
+    command.args(["-c", &format!("trap '' TERM; exec {WEIR} net {up}")]);
+    let mut switch = Process::start(command);
+    assert_eq!(switch.ended().code(), Some(0), "{}", switch.printed());
 }

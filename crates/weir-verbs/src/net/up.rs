@@ -6,10 +6,12 @@ use crate::args::{NetUpOptions, quoted};
 use crate::fault::{Fault, tell};
 use crate::run::status::{exit_code, unstarted_code};
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::SIGTERM;
 use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
+use weir_measure_sys::signals::is_ignored;
 use weir_net::icmp;
 use weir_net::log::{Kinds, Log};
 use weir_net::names;
@@ -45,6 +47,10 @@ pub fn up(options: &NetUpOptions) -> Result<ExitCode, Fault> {
     let status = command.finish();
     if let Some(daemon) = &mut daemon {
         let _ = kill_process(Pid::from_child(daemon), Signal::TERM);
+        if is_ignored(SIGTERM) {
+            // It ignores that as well, and ends without its switch.
+            drop(switch);
+        }
         let _ = daemon.wait();
     }
     drop(netns);
