@@ -5,7 +5,7 @@ mod common;
 
 use common::net::{ANSWERS, Answers, Bed, HOST, KERNEL, both};
 use common::{WEIR, bound, schema, until};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::os::unix::process::ExitStatusExt;
 
@@ -248,6 +248,27 @@ fn an_endless_ping_ends_with_whoever_reads_it() {
         let output = child.wait_with_output().expect("it ends");
         assert_eq!((output.status.signal(), both(&output).as_str()), (Some(13), ""), "{whom}");
     }
+    switch.end();
+}
+
+/// It waited for room in the pipe, and heard no signal but KILL.
+#[test]
+fn a_ping_that_nobody_reads_hears_a_signal() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    rustix::io::ioctl_fionbio(&writer, true).expect("set");
+    while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&writer, false).expect("set");
+    let mut command = bed.command(WEIR);
+    let child = command.args(["net", "ping", "-i", "10ms", KERNEL]).stdout(writer).spawn();
+    let mut child = child.expect("it starts");
+    bound(&child);
+    until("a reply has come", || {
+        bed.stat()["stations"][0]["datagrams_delivered"].as_u64() > Some(0)
+    });
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
+    assert_eq!(child.wait().expect("it ends").signal(), Some(15));
     switch.end();
 }
 

@@ -1,14 +1,14 @@
 //! `weir net ping`: asks a host for an echo or the time of day, from the host behind a switch, by a
 //! station of its own or by the running icmpd.
 
+use super::asked;
 use super::switch::NamedSwitch;
-use super::{asked, stop_flag};
 use crate::args::NetPingOptions;
 use crate::fault::Fault;
 use crate::output::Outlet;
+use crate::signals::{ENDS, Heard};
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_net::icmp::ping::{PingResult, PingSummary, Pinger, Probe};
 use weir_net::icmp::{Notice, NoticeKind};
@@ -22,11 +22,14 @@ use weir_net::wire::ipv4::Datagram;
 
 /// The longest single wait, so that an interrupt is seen.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long an interrupted ping may take to print its summary, before it dies of the signal: nobody
+/// may read that.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs the verb. The status is 1 if nothing answered.
 pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     let outlet = Outlet::open(&options.json)?;
-    let stop = stop_flag()?;
+    let heard = Heard::start(&ENDS, &[], PATIENCE, || {})?;
     let data_bytes = usize::from(options.size);
     let probe = match (options.timestamp, options.ggp) {
         (true, _) => Probe::Timestamp,
@@ -46,8 +49,7 @@ pub fn ping(options: &NetPingOptions) -> Result<ExitCode, Fault> {
     };
     let (mut sent, mut next) = (0, Instant::now());
     let mut until = None;
-    // Relaxed: no other data depends on the flag.
-    while !stop.load(Ordering::Relaxed) {
+    while heard.end().is_none() {
         let now = Instant::now();
         if options.count.is_none_or(|count| sent < count) && now >= next {
             asking.ask()?;
