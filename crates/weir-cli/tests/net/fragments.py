@@ -164,13 +164,13 @@ def timeout(wire):
     """Two datagrams that stay without their ends: one has its first fragment, one has not."""
     headless, headed = Game(wire, "headless"), Game(wire, "headed")
     begun = time.monotonic()
-    early = wire.exchange(headless.pieces()[1], headed.pieces()[0])
-    first = wire.receive(begun + PATIENCE)
+    came = wire.exchange(headless.pieces()[1], headed.pieces()[0])
+    # On a busy host the time may be over before the exchange is.
+    first, *rest = came or [wire.receive(begun + PATIENCE)]
     took = time.monotonic() - begun
     # Of the other nothing came: it was there before.
-    rest = wire.settle()
+    rest += wire.settle()
     return {
-        "early": [packet.brief() for packet in early],
         "rest": [packet.brief() for packet in rest],
         "exceeded": first and first.brief(),
         "quotes the first fragment": first and headed.pieces()[0].startswith(
