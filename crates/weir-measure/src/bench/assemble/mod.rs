@@ -177,16 +177,17 @@ impl<'a> Assembler<'a> {
         let case = |place: &usize| &self.group.cases[self.block.cases[*place]];
         let mut cases = plus.iter().chain(&minus).map(case);
         let scaled = cases.all(|case| case.normalise.holds(self.block.placement));
-        let batches = self.series.difference((&plus, &minus), derived.divide_by, scaled);
-        let seen = CaseFigure {
-            name: derived.name.clone(),
-            params: derived.params.clone(),
-            measure: derived.measure,
-            perspective: derived.perspective,
-            floor: None,
-            is_rest: true,
-        };
-        self.record(seen, &batches, scaled);
+        for batches in self.series.difference((&plus, &minus), derived.divide_by, scaled) {
+            let seen = CaseFigure {
+                name: derived.name.clone(),
+                params: derived.params.clone(),
+                measure: derived.measure,
+                perspective: derived.perspective,
+                floor: None,
+                is_rest: true,
+            };
+            self.record(seen, &batches, scaled);
+        }
     }
 
     fn record(&mut self, seen: CaseFigure, batches: &Batches, scaled: bool) {

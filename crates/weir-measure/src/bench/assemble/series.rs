@@ -129,8 +129,7 @@ impl Series {
         SeriesValue { timed, normalised, placed: placed.clone(), moved, other_stratum: None }
     }
 
-    /// Returns the batches of one measure of a case: a list for each stratum with enough processes;
-    /// the largest also holds batches of no stratum.
+    /// Returns the batches of one measure of a case, divided into strata.
     pub fn strata(
         &self,
         place: usize,
@@ -138,12 +137,20 @@ impl Series {
         measure: Measure,
         scaled: bool,
     ) -> Vec<Batches> {
-        let of = |stratum: &'static str| {
-            let placed = self.cases[place].iter();
-            placed.filter(move |placed| self.stratum(&placed.row) == Some(stratum))
+        let value = |placed: &PlacedBatch| {
+            let timed = *placed.row.values.get(measure_index)?;
+            Some(self.entry(placed, timed, measure, scaled))
         };
+        self.divided(self.cases[place].iter().filter_map(value).collect(), false)
+    }
+
+    /// Divides values: a list for each stratum with enough processes; the largest also holds values of
+    /// no stratum.
+    fn divided(&self, values: Vec<SeriesValue>, is_difference: bool) -> Vec<Batches> {
+        let own = |entry: &SeriesValue| self.stratum(&entry.placed.row);
         let processes = |stratum| {
-            let mut list: Vec<u64> = of(stratum).map(|placed| placed.process).collect();
+            let of = values.iter().filter(|entry| own(entry) == Some(stratum));
+            let mut list: Vec<u64> = of.map(|entry| entry.placed.process).collect();
             list.dedup();
             list.len()
         };
@@ -155,36 +162,28 @@ impl Series {
         };
         let other = if main == Some("near") { "far" } else { "near" };
         let split = near.min(far) >= PROCESSES_MIN;
-        let mut lists = Vec::new();
-        for stratum in [main, split.then_some(other)] {
-            if stratum.is_none() && !lists.is_empty() {
-                continue;
-            }
-            let mut list = Vec::new();
-            for placed in &self.cases[place] {
-                let own = self.stratum(&placed.row);
-                if split && own.or(main) != stratum {
-                    continue;
-                }
-                let Some(timed) = placed.row.values.get(measure_index) else { continue };
-                let mut entry = self.entry(placed, *timed, measure, scaled);
-                entry.other_stratum = own.filter(|own| Some(*own) != stratum);
-                list.push(entry);
-            }
-            if !list.is_empty() {
-                lists.push(Batches { list, stratum, is_difference: false });
-            }
-        }
+        let of = |stratum: Option<&'static str>| {
+            let here = values.iter().filter(|entry| !split || own(entry).or(main) == stratum);
+            let list = here.map(|entry| {
+                let other_stratum = own(entry).filter(|own| Some(*own) != stratum);
+                SeriesValue { other_stratum, ..entry.clone() }
+            });
+            Batches { list: list.collect(), stratum, is_difference }
+        };
+        let mut lists = vec![of(main)];
+        lists.extend(split.then(|| of(Some(other))));
+        lists.retain(|batches| !batches.list.is_empty());
         lists
     }
 
-    /// Returns differences within rounds: the sum of the cases at some indices less that at others.
+    /// Returns differences within rounds, divided into strata: the sum of the cases at some indices
+    /// less that at others.
     pub fn difference(
         &self,
         (plus, minus): (&[usize], &[usize]),
         divide_by: f64,
         scaled: bool,
-    ) -> Batches {
+    ) -> Vec<Batches> {
         let first = plus.first().copied().unwrap_or(0);
         let measure = Measure::TIME;
         let value = |place: usize, like: &PlacedBatch| {
@@ -205,7 +204,7 @@ impl Series {
             entry.normalised = (plus.1 - minus.1) / divide_by;
             list.push(entry);
         }
-        Batches { list, stratum: None, is_difference: true }
+        self.divided(list, true)
     }
 
     /// Returns one ratio b / a for each process: the median over its rounds, logarithmic.

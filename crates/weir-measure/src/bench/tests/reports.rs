@@ -163,6 +163,18 @@ fn near_and_far_are_figures_of_their_own() {
     assert_ne!(of_a[0].key(), of_a[1].key());
 }
 
+/// The difference of two cases beside near lines and beside far ones was one figure between the two,
+/// which no batch had.
+#[test]
+fn differences_are_of_one_state_of_the_line() {
+    let report = host(18, true).run(&[1_000.0, 2_000.0]);
+    let found: Vec<_> = report.cases.iter().filter(|case| case.is_difference).collect();
+    let strata: Vec<&str> = found.iter().filter_map(|case| case.stratum.as_deref()).collect();
+    assert_eq!(strata, ["far", "near"]);
+    assert!((found[0].estimate / found[1].estimate - 4.0).abs() < 0.3, "{found:?}");
+    assert_eq!((found[0].processes, found[1].processes), (8, 6));
+}
+
 /// On a busy host the round trip of a line is not always known: the commoner of the two figures has
 /// such batches.
 #[test]
