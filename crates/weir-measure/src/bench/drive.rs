@@ -119,7 +119,7 @@ pub fn run(
             let began_ms = cell_begun.duration_since(started).as_millis() as u64;
             let ran = match run_cell(&request, pace.patience(index), launch, observer) {
                 // After others were started, one that cannot be loses only itself.
-                Err(error) if process > 0 => Err(error),
+                Err(error) if !driven.collected.is_empty() => Err(error),
                 ran => Ok(ran?),
             };
             match ran.as_ref().ok().filter(|(cell, _)| !cell.killed) {

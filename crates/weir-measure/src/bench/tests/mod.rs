@@ -265,6 +265,24 @@ fn a_cell_that_cannot_be_started_loses_only_itself() {
     assert!(drive::run(&suites, &plan, Instant::now(), &nowhere, &mut Patient).is_err());
 }
 
+/// In the first round of all it lost the whole run, although other cells had been measured.
+#[test]
+fn a_cell_of_the_first_round_that_cannot_be_started_loses_only_itself() {
+    let suites = [suite(vec![case("a", 1.0)])];
+    let mut both = wish(&["suite"]);
+    both.placements = vec![Placement::SameCpu, Placement::Free];
+    let plan = Plan::new(&suites, both, &Topology::read()).expect("a plan");
+    let started = std::cell::Cell::new(0);
+    let launch = || {
+        started.set(started.get() + 1);
+        Command::new(if started.get() == 2 { "/nonexistent" } else { "true" })
+    };
+    let driven = drive::run(&suites, &plan, Instant::now(), &launch, &mut Patient);
+    let collected = driven.expect("it goes on").collected;
+    let troubles: Vec<usize> = collected.iter().map(|cell| cell.troubles.len()).collect();
+    assert_eq!(troubles[..3], [0, 1, 0]);
+}
+
 #[test]
 fn stopping_ends_the_cell_at_once() {
     struct Impatient;
