@@ -162,8 +162,8 @@ fn learn(known: &mut Vec<Option<u64>>, found: &[(usize, u64)]) {
 /// same ratio of a batch's length to the size of a pipe or of a cache, and the next run another.
 fn vary(count: Option<u64>, random: &mut Random) -> Option<u64> {
     count
-        .map(|count| (count as f64 * (5.0 / 6.0 + random.below(1_000) as f64 / 3_000.0)) as u64)
-        .map(|count| count.max(1))
+        .map(|count| count as f64 * (5.0 / 6.0 + random.below(1_000) as f64 / 3_000.0))
+        .map(|count| (count.round() as u64).max(1))
 }
 
 fn request(suites: &[Suite], plan: &Plan, block: &Block, seed: u64) -> CellRequest {

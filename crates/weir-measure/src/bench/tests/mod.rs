@@ -283,6 +283,20 @@ fn a_cell_of_the_first_round_that_cannot_be_started_loses_only_itself() {
     assert_eq!(troubles[..3], [0, 1, 0]);
 }
 
+/// Batches of two operations had one in every other process, which is half of their length.
+#[test]
+fn the_length_of_a_batch_varies_by_a_sixth_at_most() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let asked = directory.path().join("asked");
+    let script = format!("cat >> {0}; echo >> {0}; echo '{{\"Count\":[0,2]}}'", asked.display());
+    run(&script, Duration::from_secs(1)).expect("it ends");
+    let asked = std::fs::read_to_string(asked).expect("written");
+    let requests = asked.lines().map(serde_json::from_str::<CellRequest>);
+    let counts: Vec<_> = requests.map(|request| request.expect("a request").counts).collect();
+    assert!(counts.len() > 5 && counts[0].is_empty(), "{counts:?}");
+    assert!(counts[1..].iter().all(|counts| counts[0] == Some(2)), "{counts:?}");
+}
+
 #[test]
 fn stopping_ends_the_cell_at_once() {
     struct Impatient;
