@@ -99,12 +99,20 @@ pub enum PlanError {
 }
 
 impl Block {
-    /// Returns the name under which its cells' least time is remembered: for whole groups, and for
-    /// parts by their number of cases. Beside a load, which has to start, cells take longer.
+    /// Returns the name under which its cells' least time is remembered: for whole groups by their
+    /// number of cases, and for parts by their cases. Beside a load, which has to start, cells take
+    /// longer.
     pub fn cost_name(&self, suites: &[Suite], load: Load) -> String {
         let suite = &suites[self.suite];
-        let (group, cases) = (&suite.groups[self.group].name, self.cases.len());
-        let name = format!("{}/{group}/{}/{cases}", suite.name, self.placement);
+        let group = &suite.groups[self.group];
+        let cases = match self.cases.len() {
+            all if all == group.cases.len() => all.to_string(),
+            _ => {
+                let names = self.cases.iter().map(|case| group.cases[*case].name.as_str());
+                names.collect::<Vec<_>>().join("; ")
+            }
+        };
+        let name = format!("{}/{}/{}/{cases}", suite.name, group.name, self.placement);
         if load == Load::None { name } else { format!("{name}/{}", load.name()) }
     }
 }

@@ -351,6 +351,22 @@ fn a_budget_that_earlier_runs_refute_is_told_before_it_is_spent() {
     }
 }
 
+/// A run of one quick case was said to take as long as an earlier one of one slow case, since both
+/// were one case of their group.
+#[test]
+fn what_cells_take_is_remembered_for_the_cases_that_they_have() {
+    let suites = [suite(vec![case("a", 1.0), case("b", 2.0)])];
+    let of = |cases: &str, floors_s: BTreeMap<String, f64>| {
+        let wish = PlanRequest { budget: Some(Duration::from_secs(2)), floors_s, ..wish(&[cases]) };
+        Plan::new(&suites, wish, &Topology::read()).expect("a plan")
+    };
+    let slow = of("suite/^b$", BTreeMap::new()).blocks[0].cost_name(&suites, Load::None);
+    for (cases, seconds) in [("suite/^a$", 2), ("suite/^b$", 6), ("suite", 2)] {
+        let plan = of(cases, BTreeMap::from([(slow.clone(), 1.0)]));
+        assert_eq!(plan.expected(), Duration::from_secs(seconds), "{cases}");
+    }
+}
+
 /// After a run beside a copy, which writes its file first, one without was said to take as long.
 #[test]
 fn what_cells_take_beside_a_load_is_remembered_apart() {
