@@ -171,11 +171,11 @@ fn a_short_time_leaves_a_batch_a_quarter_of_its_length() {
         let mut said = Vec::new();
         cell::run(&suite.groups[0], &request(&[name], 0), &mut said).expect("it runs");
         let said = String::from_utf8(said).expect("text");
-        let counts = said.lines().filter_map(|line| match serde_json::from_str(line) {
+        let mut counts = said.lines().filter_map(|line| match serde_json::from_str(line) {
             Ok(CellLine::Count(0, count)) => Some(count),
             _ => None,
         });
-        counts.last().expect("calibrated")
+        counts.next_back().expect("calibrated")
     };
     assert_eq!(["a", "long", "whole"].map(count), [250, 10_000, 40_000]);
 }
