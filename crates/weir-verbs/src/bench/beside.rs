@@ -73,9 +73,19 @@ fn find<'c>(cases: &[&'c CaseRecord], name: &str, placement: Placement) -> Optio
     cases.find(|case| case.case == name && case.placement == placement).copied()
 }
 
-/// The case of this name at the first of these placements at which there is one.
-fn at<'c>(cases: &[&'c CaseRecord], name: &str, places: &[Placement]) -> Option<&'c CaseRecord> {
-    places.iter().find_map(|place| find(cases, name, *place))
+/// The cases at one of these placements, which all figures of a table have: the first that has more
+/// than half as many as any other.
+fn of_one_placement<'c>(cases: &[&'c CaseRecord], places: &[Placement]) -> Vec<&'c CaseRecord> {
+    let at = |place: &Placement| -> Vec<&'c CaseRecord> {
+        cases.iter().copied().filter(|case| case.placement == *place).collect()
+    };
+    let most = places.iter().map(|place| at(place).len()).max().unwrap_or(0);
+    places.iter().map(at).find(|found| 2 * found.len() > most).unwrap_or_default()
+}
+
+/// The case of this name among those of one placement.
+fn named<'c>(cases: &[&'c CaseRecord], name: &str) -> Option<&'c CaseRecord> {
+    cases.iter().copied().find(|case| case.case == name)
 }
 
 /// Two cases at the first of these placements that has both, in one state of the cache line: figures of
@@ -185,6 +195,50 @@ mod tests {
         let figures = [of("4 KiB", near, 100.0), of("8 KiB", near, 150.0), of("8 KiB", far, 900.0)];
         let text = franke::pipe(&figures.iter().collect::<Vec<_>>()).expect("a table");
         assert!(text.contains("+50") && !text.contains("+800"), "{text}");
+    }
+
+    /// Where a figure was too vague at one placement, that of another one stood in its place.
+    #[test]
+    fn a_table_has_figures_of_one_placement() {
+        let of = |name: &str, placement, figure, pipe_bytes| {
+            let params = Params { pipe_bytes, ..Params::default() };
+            let unit = if pipe_bytes.is_some() { Unit::MegabytesPerSecond } else { Unit::Ns };
+            CaseRecord { params, unit, placement, ..case(name, figure, None) }
+        };
+        let (same, other, free) = (Placement::SameCpu, Placement::OtherCpu, Placement::Free);
+        let text = |figures: &[CaseRecord], suite: &str| {
+            beside(suite, &figures.iter().collect::<Vec<_>>(), &[]).unwrap_or_default()
+        };
+        let blocks = |rule: &str| format!("pool, {rule} rule, blocks of 4 KiB, real");
+        let bbn = [
+            of(&blocks("standard"), same, 1234.0, None),
+            of(&blocks("improved"), free, 56.0, None),
+        ];
+        let bbn = text(&bbn, "bbn-pipe");
+        assert!(bbn.contains("1.23 us") && !bbn.contains("56.0 ns"), "{bbn}");
+        let walk = |run: &str, placement, figure| {
+            of(&format!("kernel-mmap, 1/2 of it, {run}"), placement, figure, None)
+        };
+        let paging =
+            text(&[walk("sequential", same, 100.0), walk("random", free, 700.0)], "kashtan-paging");
+        assert!(paging.contains("1.00x") && !paging.contains("7.00x"), "{paging}");
+        let grep = |kib: u64, placement, rate| {
+            of(&format!("cat | grep through {kib} KiB"), placement, rate, Some(kib << 10))
+        };
+        let found = [grep(4, free, 100.0), grep(8, free, 150.0), grep(32, same, 900.0)];
+        let grep = text(&found, "franke-grep");
+        assert!(grep.contains("+50") && !grep.contains("+800"), "{grep}");
+        let pipe = |kib: u64, placement, rate| {
+            of(&format!("chunk 8 KiB through {kib} KiB"), placement, rate, Some(kib << 10))
+        };
+        let found = [
+            pipe(4, other, 100.0),
+            pipe(8, other, 160.0),
+            pipe(4, same, 100.0),
+            pipe(16, same, 900.0),
+        ];
+        let pipes = text(&found, "franke-pipe");
+        assert!(pipes.contains("+60") && !pipes.contains("+800"), "{pipes}");
     }
 
     /// Two cases of which each has one state of the cache line were compared, a near one with a far

@@ -1,6 +1,6 @@
 //! BBN's tables beside the figures of today: a block's real time, and the share of a CPU.
 
-use super::{at, claim, filled, lines};
+use super::{both, claim, filled, lines, named, of_one_placement};
 use crate::output::aligned;
 use crate::units::figure;
 use weir_measure::bench::params::{Placement, Unit, size};
@@ -11,7 +11,16 @@ use weir_model::published::{BBN_BARE, BBN_PIPE, BBN_PORT, PublishedRow};
 const PLACES: [Placement; 3] = [Placement::SameCpu, Placement::OtherCpu, Placement::Free];
 
 fn now<'c>(cases: &[&'c CaseRecord], name: &str, quantity: &str) -> Option<&'c CaseRecord> {
-    at(cases, &format!("{name}, {quantity}"), &PLACES)
+    named(cases, &format!("{name}, {quantity}"))
+}
+
+/// The real times of two cases, in one state of the cache line.
+fn pair<'c>(
+    cases: &[&'c CaseRecord],
+    names: [String; 2],
+) -> Option<(&'c CaseRecord, &'c CaseRecord)> {
+    let [one, other] = names.map(|name| format!("{name}, real"));
+    both(cases, [&one, &other], &PLACES)
 }
 
 /// Seconds of 1000 blocks as the time of one, and the share of the CPU: all its times over real time.
@@ -61,6 +70,7 @@ fn table(
 
 /// Tables 1 and 2 beside the pipes of today.
 pub fn pipe(cases: &[&CaseRecord]) -> Option<String> {
+    let cases = &of_one_placement(cases, &PLACES);
     let kernel = |name: &str| format!("pipe, blocks of {name}");
     let own = |name: &str| format!("weir pipe, blocks of {name}");
     let standard = |name: &str| format!("pool, standard rule, blocks of {name}");
@@ -73,8 +83,7 @@ pub fn pipe(cases: &[&CaseRecord]) -> Option<String> {
     ];
     let old: [(&str, usize, &[usize]); 2] = [("1978 standard", 0, &[1]), ("improved", 2, &[3])];
     let ratio = |bytes: &str| {
-        let of = |name: String| now(cases, &name, "real");
-        let (slow, fast) = (of(standard(bytes))?, of(improved(bytes))?);
+        let (slow, fast) = pair(cases, [standard(bytes), improved(bytes)])?;
         Some((claim(slow, fast), slow.estimate / fast.estimate))
     };
     let said = ratio("4 KiB").zip(ratio("2 B")).map(|((holds, large), (_, small))| {
@@ -88,6 +97,7 @@ pub fn pipe(cases: &[&CaseRecord]) -> Option<String> {
 
 /// Table 3, with header and check, and table 4, bare.
 pub fn port(cases: &[&CaseRecord]) -> Option<String> {
+    let cases = &of_one_placement(cases, &PLACES);
     let checked = |name: &str| format!("weir-port, header and check, {name}");
     let old: [(&str, usize, &[usize]); 2] =
         [("1978 standard", 0, &[1, 2]), ("improved", 3, &[4, 5])];
@@ -106,15 +116,14 @@ pub fn port(cases: &[&CaseRecord]) -> Option<String> {
     let new: [NowColumn<'_>; 3] =
         [("kernel's pipe", &kernel), ("weir's pipe", &stream), ("weir's port", &bare)];
     let second = table(cases, BBN_BARE, old, &new);
-    let real = |name: String| now(cases, &name, "real");
-    let said = real(bare("512 B")).zip(real(stream("512 B"))).map(|(port, pipe)| {
+    let said = pair(cases, [bare("512 B"), stream("512 B")]).map(|(port, pipe)| {
         let holds = claim(port, pipe);
         format!(
             "  BBN: a port costs slightly more than a pipe (48 beside 45 s at 512 bytes). It {holds} here: {:.2} times weir's pipe.",
             port.estimate / pipe.estimate
         )
     });
-    let rules = real(standard("4 KiB")).zip(real(improved("4 KiB"))).map(|(slow, fast)| {
+    let rules = pair(cases, [standard("4 KiB"), improved("4 KiB")]).map(|(slow, fast)| {
         format!(
             "  BBN: through a port, 4096 bytes take 2.5 times less without writes to the disk. It {} here: {:.1} times less by\n  \
              the improved rule, in a port whose writer is ahead of its reader.",
@@ -128,11 +137,10 @@ pub fn port(cases: &[&CaseRecord]) -> Option<String> {
 
 /// What competition for the buffers of one pool costs, and whether it costs the improved rule more.
 pub fn loaded(cases: &[&CaseRecord]) -> Option<String> {
-    let of = |what: &str, rule: &str| {
-        now(cases, &format!("{what} in one pool, {rule} rule, 4 KiB"), "real")
-    };
     let slower = |rule: &str| {
-        let (alone, beside) = (of("one pair", rule)?, of("two pairs and a copy", rule)?);
+        let names = ["one pair", "two pairs and a copy"];
+        let names = names.map(|what| format!("{what} in one pool, {rule} rule, 4 KiB"));
+        let (alone, beside) = pair(cases, names)?;
         Some((claim(beside, alone), beside.estimate / alone.estimate))
     };
     let ((holds, improved), (_, standard)) = slower("improved").zip(slower("standard"))?;

@@ -1,8 +1,8 @@
 //! Franke's tables: improvement over pipes of 4 KiB, in per cent, beside the pipes of today.
 
-use super::{both, claim, filled, lines};
+use super::{both, claim, filled, lines, named, of_one_placement};
 use crate::output::aligned;
-use weir_measure::bench::params::{Placement, Unit};
+use weir_measure::bench::params::Placement;
 use weir_measure::bench::record::CaseRecord;
 use weir_model::published::{FRANKE, PublishedRow};
 
@@ -14,15 +14,14 @@ const CHUNKS_KIB: [u64; 8] = [2, 4, 6, 8, 12, 16, 24, 32];
 /// The transfer and the pipe by which the conclusion is checked.
 const SHOWN_KIB: (u64, u64) = (8, 32);
 
+/// How the cases of grep begin.
+const GREP: &str = "cat | grep";
+
 /// `cat | grep` by the size of the pipe.
 pub fn grep(cases: &[&CaseRecord]) -> Option<String> {
-    let of = |kib: u64| {
-        let fits = |case: &&&CaseRecord| {
-            case.params.pipe_bytes == Some(kib << 10) && case.unit == Unit::MegabytesPerSecond
-        };
-        cases.iter().find(fits).copied()
-    };
-    let least = of(4)?;
+    let cases = &of_one_placement(cases, &PLACES);
+    let through = |kib: u64| format!("{GREP} through {kib} KiB");
+    named(cases, &through(4))?;
     let published = lines(FRANKE).into_iter().find(|line| line.name == "grep")?;
     let header = ["  over a pipe of 4 KiB", "8 KiB", "16 KiB", "32 KiB", "", ""];
     let mut table = aligned(header, [1, 2, 3]);
@@ -32,9 +31,10 @@ pub fn grep(cases: &[&CaseRecord]) -> Option<String> {
     let then = |ab: bool| PIPES_KIB.map(|(_, a, b)| column(&published, if ab { b } else { a }));
     table.add_row(row("Linux 2.4.9 (Franke, 2001), (A)", then(false)));
     table.add_row(row("Linux 2.4.9, (A)+(B)", then(true)));
-    let now = PIPES_KIB.map(|(kib, ..)| Some((of(kib)?.estimate / least.estimate - 1.0) * 100.0));
+    let now = PIPES_KIB.map(|(kib, ..)| gain(cases, GREP, &format!("{kib} KiB"), "4 KiB"));
     table.add_row(row("this host, (A)", now));
-    let said = now[2].zip(of(32)).map(|(gain, large)| {
+    let ends = both(cases, [&through(32), &through(4)], &PLACES);
+    let said = now[2].zip(ends).map(|(gain, (large, least))| {
         let holds = claim(large, least);
         format!("\n\n  Franke: larger pipes more than double grep (+165 % at 32 KiB). A gain {holds} here: {gain:+.0} %.")
     });
@@ -79,6 +79,7 @@ fn matrix(
     cases: &[&CaseRecord],
     prefix: impl Fn(u64) -> String,
 ) -> Option<String> {
+    let cases = &of_one_placement(cases, &PLACES);
     let published = lines(FRANKE);
     let header = ["  per cent over 4 KiB", "", "(A) 8", "16", "32", "(A)+(B) 8", "16", "32"];
     let mut table = aligned(header, 2..8);

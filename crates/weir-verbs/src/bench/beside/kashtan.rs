@@ -1,7 +1,7 @@
 //! Kashtan's paging benchmarks by system, beside those of today. References a run are not published, so
 //! each system's times are put over its own sequential or shortest run: only such ratios compare.
 
-use super::{at, claim, filled, lines};
+use super::{claim, filled, lines, named, of_one_placement};
 use crate::output::aligned;
 use weir_measure::bench::params::Placement;
 use weir_measure::bench::record::CaseRecord;
@@ -21,7 +21,7 @@ fn base(name: &str) -> &'static str {
 
 fn now<'c>(cases: &[&'c CaseRecord], mechanism: &str, run: &str) -> Option<&'c CaseRecord> {
     let name = format!("{mechanism}, 1/2 of it, {}", run.replace(' ', "-"));
-    at(cases, &name, &PLACES)
+    named(cases, &name)
 }
 
 fn then(rows: &[PublishedRow], run: &str, column: usize) -> Option<f64> {
@@ -35,6 +35,7 @@ fn times(ratio: Option<f64>) -> String {
 
 /// The table, with half of the memory, and what became of the conclusion.
 pub fn paging(cases: &[&CaseRecord]) -> Option<String> {
+    let cases = &of_one_placement(cases, &PLACES);
     let rows = lines(JOY_PAGING);
     let systems = SYSTEMS.map(|(name, _)| format!("{name}, 1980"));
     let mut header = vec![String::from("  over sequential, or walk 1")];
