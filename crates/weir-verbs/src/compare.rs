@@ -362,3 +362,23 @@ impl ComparedCase {
         self.verdict.kind == verdict.to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{compared, text};
+    use crate::bench::page::tests::{case, report};
+    use weir_measure::bench::record::Report;
+
+    /// The figures of a file whose samples somebody had left out were "NaN ns".
+    #[test]
+    fn a_figure_without_samples_is_not_known() {
+        let of = |case| Report { cases: vec![case], ..report() };
+        let (whole, mut damaged) = (case("one", 100.0, None), case("one", 100.0, None));
+        damaged.samples.clear();
+        let (whole, damaged) = (of(whole), of(damaged));
+        let found =
+            compared(&whole, &damaged, "a", "b", 0.05).unwrap_or_else(|why| panic!("{why}"));
+        let text = text::text(&found, true);
+        assert!(!text.contains("NaN") && text.contains("inconclusive"), "{text}");
+    }
+}

@@ -107,8 +107,8 @@ fn table(rows: &[&ComparedCase], compared: &RunComparison) -> Table {
         table.add_row([
             format!("{}: {}", row.suite, row.case),
             format!("{}{}", row.placement, if far { " (far)" } else { "" }),
-            figure(row.a, row.unit),
-            figure(row.b, row.unit),
+            known(row.a.is_finite(), figure(row.a, row.unit)),
+            known(row.b.is_finite(), figure(row.b, row.unit)),
             known(row.ratio.is_finite(), format!("{:.3}", row.ratio)),
             known((row.low + row.high).is_finite(), format!("{:.3} to {:.3}", row.low, row.high)),
             row.verdict.kind.clone(),

@@ -17,7 +17,7 @@ mod phases;
 pub mod ratios;
 mod tables;
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 use crate::fault::Fault;
 use crate::html::{document, escape, section};

@@ -11,11 +11,11 @@ const EMPTY: &str = r#"{"schema":"weir.bench/1","weir":"0","started_unix_s":0,"d
     "seed":1,"load":"none","host":{},"rates":{},"reference":{},"self_test":{},"cases":[],
     "comparisons":[],"notes":[],"remarks":[]}"#;
 
-pub(in crate::bench) fn report() -> Report {
+pub(crate) fn report() -> Report {
     Report::from_json(EMPTY).expect("a report")
 }
 
-pub(in crate::bench) fn case(name: &str, estimate: f64, chunk: Option<u64>) -> CaseRecord {
+pub(crate) fn case(name: &str, estimate: f64, chunk: Option<u64>) -> CaseRecord {
     let samples: Vec<f64> = (0..40).map(|at| estimate * (1.0 + f64::from(at) / 1e3)).collect();
     CaseRecord {
         suite: "suite".into(),
