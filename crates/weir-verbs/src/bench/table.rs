@@ -47,15 +47,17 @@ fn head(report: &Report) -> String {
             report.duration_s
         );
     }
-    let _ = writeln!(
-        text,
-        "CPUs: {}; a step of the reference loop took {:.3} ns, figures are normalised to {:.3} ns{}",
-        placements(host),
-        report.reference.median_ns,
-        report.reference.nominal_ns,
-        if report.reference.from_first_run { " (this host's first run)" } else { "" }
-    );
-    text
+    let _ = write!(text, "CPUs: {}", placements(host));
+    if report.reference.batches > 0 {
+        let _ = write!(
+            text,
+            "; a step of the reference loop took {:.3} ns, figures are normalised to {:.3} ns{}",
+            report.reference.median_ns,
+            report.reference.nominal_ns,
+            if report.reference.from_first_run { " (this host's first run)" } else { "" }
+        );
+    }
+    text + "\n"
 }
 
 /// Where cases ran: "same-cpu 1, other-cpu 0+1".
@@ -200,4 +202,21 @@ fn tail(report: &Report) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::head;
+    use crate::bench::page::tests::report;
+    use weir_measure::bench::record::{Reference, Report};
+
+    /// Where nothing was measured, a step of the loop had taken 0.000 ns.
+    #[test]
+    fn a_loop_that_did_not_run_took_no_time_that_is_known() {
+        let reference = Reference { median_ns: 1.25, batches: 7, ..Reference::default() };
+        let measured = head(&Report { reference, ..report() });
+        assert!(measured.contains("a step of the reference loop took 1.250 ns"), "{measured}");
+        let head = head(&report());
+        assert!(!head.contains("reference loop") && !head.contains("0.000 ns"), "{head}");
+    }
 }
