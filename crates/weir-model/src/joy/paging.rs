@@ -202,8 +202,9 @@ pub fn run(machine: &Machine) -> Result<Outcome, MachineError> {
             }
         }
     }
-    outcome.notes.push(String::from(
-        "references a run are not published: 20000 were chosen on the old walks; only ratios can be compared",
+    outcome.notes.push(format!(
+        "references a run are not published: {} were chosen on the old walks; only ratios can be compared",
+        costs.references
     ));
     Ok(outcome)
 }
@@ -221,4 +222,19 @@ pub fn predict(machine: &Machine) -> Result<String, MachineError> {
         let _ = writeln!(text, "{},{:.2}", row[0], after / before);
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The note had the number of an earlier fit.
+    #[test]
+    fn the_note_has_the_references_of_the_machine() {
+        let machine = Machine::named("vax780").expect("it is there");
+        let references = machine.ns("references").expect("a constant");
+        let notes = run(&machine).expect("whole").notes;
+        let chosen = format!(": {references} were chosen");
+        assert!(notes.iter().any(|note| note.contains(&chosen)), "{notes:?}");
+    }
 }
