@@ -144,14 +144,15 @@ fn four_copies(way: HostKind) -> Group {
     Group { processes: ROUGH, twin: false, ..made }
 }
 
-/// Sends the same requests to the kernel's own echo.
+/// Sends the same requests to the kernel's own echo. It answers on the CPU of the asker, wherever
+/// another one would be.
 fn kernels() -> Group {
     let ways = [HostKind::Lo, HostKind::Veth].into_iter();
     let shapes =
         ways.flat_map(|way| [1, WINDOW].map(|window| EchoShape { window, ..EchoShape::of(way) }));
     let cases = shapes.map(|shape| echo_case(shape, "")).collect();
     let made = group("icmp, the kernel", Sides::Two, cases);
-    Group { twin: false, processes: ROUGH, ..made }
+    Group { twin: false, processes: ROUGH, standard: vec![Placement::SameCpu], ..made }
 }
 
 fn under_way(window: u64) -> String {
@@ -232,4 +233,15 @@ fn copies(site: &Site, host: &EchoHost, count: u64) -> Result<Background, CaseEr
         endless(|| site.go_here(), || asker.turnarounds(1).map(drop))
     };
     Background::new((0..count).map(asking).collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its figures on one CPU stood beside those across CPUs, where it is on no other one.
+    #[test]
+    fn the_kernel_answers_on_the_cpu_of_who_asks() {
+        assert_eq!(kernels().standard, [Placement::SameCpu]);
+    }
 }
