@@ -80,9 +80,9 @@ impl Words {
     /// Notifies that there is something on each of its channels.
     fn ring(&self) {
         for (map, at) in [(&self.link, PAGE), (&self.board, 0)] {
-            map.write_word(at + 544, u64::MAX);
-            map.write_word(at + 512, 1);
-            map.write_word(at + 384, 1);
+            map.write_word(at + 800, u64::MAX);
+            map.write_word(at + 768, 1);
+            map.write_word(at + 640, 1);
         }
     }
 
