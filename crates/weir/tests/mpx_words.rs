@@ -9,14 +9,14 @@ mod exchange;
 mod mapped;
 
 use common::alone;
-use exchange::{Exchange, LONG, drain, exchange, receive};
+use exchange::{Exchange, LONG, drain, exchange, kinds, receive};
 use mapped::{Mapped, mapped, mapped_by};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::mpx::{ChannelId, Record, RecordKind};
-use weir::{ErrorKind, Mpx, MpxPeer, MpxPeerOptions, Timeout, Wait};
+use weir::{Ending, ErrorKind, Mpx, MpxPeer, MpxPeerOptions, Timeout, Wait};
 
 /// The longest time of a call of 50 ms: many times what is promised, for busy machines.
 const BOUND: Duration = Duration::from_secs(3);
@@ -33,6 +33,8 @@ const INLINE: u64 = 128;
 
 const OPEN: u8 = 1;
 const DATA: u8 = 4;
+const END: u8 = 5;
+const SIGNAL: u8 = 6;
 const CLOSE: u8 = 7;
 
 /// A peer that writes its lanes without the library.
@@ -200,6 +202,32 @@ fn floods_of_sound_frames_hold_up_no_call_and_no_honest_peer() {
             });
             assert_eq!(exchange.owner.peers(), 2, "it kept to the words");
         }
+    }
+}
+
+/// Marks and numbers of a wrong length were moved on. The peer behind a connected channel found them invalid, and
+/// shut the owner out for what another peer had written.
+#[test]
+fn nonsense_on_a_connected_channel_is_not_moved_on() {
+    let _alone = alone();
+    for (kind, bytes) in [(END, &b"long"[..]), (SIGNAL, b""), (SIGNAL, b"few")] {
+        let mut exchange = exchange();
+        let mut honest = exchange.peer();
+        let (behind, _) = exchange.open(&mut honest, "honest");
+        let (mut hostile, _peer) = Words::connect(&exchange);
+        common::until("it is let in", || {
+            assert!(drain(&mut exchange.owner).is_empty());
+            exchange.owner.peers() == 2
+        });
+        hostile.put(0, OPEN, false, b"hostile");
+        let asked = receive(&mut exchange.owner, 1)[0].channel;
+        exchange.owner.accept(asked).expect("accepted");
+        exchange.owner.connect(asked, behind).expect("connected");
+        hostile.put(0, kind, false, bytes);
+        let shown = drain(&mut exchange.owner);
+        assert_eq!(kinds(&shown), [RecordKind::Close(Ending::ShutOut)], "{kind}, {bytes:?}");
+        exchange.owner.send(behind, b"goes on").expect("sent");
+        assert_eq!(receive(&mut honest, 1)[0].bytes, b"goes on");
     }
 }
 

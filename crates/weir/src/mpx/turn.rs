@@ -1,7 +1,7 @@
 //! One turn of a channel. What came on it becomes records, or goes to the channel that it is connected
 //! to.
 
-use super::backlog::KeptFrame;
+use super::backlog::{FrameBacklog, KeptFrame};
 use super::channels::{ChannelEntry, ChannelState};
 use super::home::ParticipantHome;
 use super::link_end::NONE;
@@ -420,7 +420,7 @@ impl ChannelTurn<'_, '_> {
     fn forward(&mut self, partner: u32, frame: LaneFrame) -> Result<FrameStep, CorruptLink> {
         let ChannelEntry { link: to, number, .. } = self.table.channels[partner];
         let is_data = frame.kind == FrameKind::Data;
-        if !is_data && frame.left > 4 {
+        if !FrameBacklog::keeps(&frame) {
             return Err(self.at);
         }
         let wanted = frame.left.min(self.delivery.buffer.len());
