@@ -84,6 +84,26 @@ fn a_reader_that_spins_gives_back_what_it_owes() {
     sending.join().expect("all were sent");
 }
 
+/// So did one that asks again and again without waiting.
+#[test]
+fn a_reader_that_does_not_wait_gives_back_what_it_owes() {
+    let (_directory, name) = place();
+    let mut port = port(&name);
+    let whole = PortWriterOptions::new().capacity_bytes(65_536).piece_bytes(65_536);
+    let mut writer = PortWriter::connect(&name, &whole).expect("a writer");
+    let mut buffer = vec![0; 65_536];
+    writer.send(&[7; 2000]).expect("sent");
+    port.receive(&mut buffer).expect("received");
+    let sending = std::thread::spawn(move || {
+        writer.send_timeout(&vec![7; 65_536], Duration::from_secs(10)).expect("its ring is empty");
+    });
+    until("it comes", || {
+        let next = port.receive_timeout(&mut buffer, Timeout::Now);
+        next.is_ok_and(|next| next.event == Event::Message { bytes: 65_536 })
+    });
+    sending.join().expect("it was sent");
+}
+
 #[test]
 fn ends_can_be_polled() {
     let (_directory, name) = place();

@@ -274,7 +274,7 @@ impl Choice {
     pub fn give_back(&mut self) -> Result<()> {
         for place in self.hot.iter() {
             if let Some(slot) = &mut self.slots[place as usize] {
-                slot.give_back()?;
+                slot.give_back_what_is_owed()?;
             }
         }
         Ok(())

@@ -404,6 +404,11 @@ impl WriterSlot {
         Ok(())
     }
 
+    /// Gives it back if there is any.
+    pub fn give_back_what_is_owed(&mut self) -> Result<()> {
+        if self.reader.parts()?.1.owes() { self.give_back() } else { Ok(()) }
+    }
+
     /// Tells the writer to set its bit on the board when it has something: whether it has nothing
     /// now.
     pub fn cool(&mut self) -> Result<bool> {
