@@ -131,6 +131,43 @@ fn who_never_finishes_is_shut_out_and_others_go_on() {
     sending.join().expect("no panic");
 }
 
+/// The end of any writer, also of one that had left nothing unfinished, began the five seconds anew. Where
+/// writers came and went, one that was stuck held others up for ever.
+#[test]
+fn who_never_finishes_is_shut_out_while_others_come_and_go() {
+    let (_directory, name) = common::place();
+    let options = PortOptions::new().most_unfinished_bytes(64 << 10);
+    let mut port = Port::create(&name, &options).expect("a port");
+    let mut stuck = Words::enter(&name, &mut port, 64 << 10);
+    let mut buffer = vec![0; 2 * MIB];
+    assert!(stuck.put(FIRST, &[1; INLINE_BYTES]));
+    (0..30).for_each(|_| assert!(stuck.put(0, &[2; INLINE_BYTES])));
+    let error = port.receive_timeout(&mut buffer, TIME).expect_err("nothing is whole");
+    assert!(is_nothing(&error), "{error}");
+    let theirs = name.clone();
+    let sending = std::thread::spawn(move || {
+        let options = PortWriterOptions::new().capacity_bytes(64 << 10);
+        let mut writer = PortWriter::connect(&theirs, &options).expect("a writer");
+        writer.send(&patterned(MIB, 3)).expect("sent");
+    });
+    let (mut ends, mut came, begun) = (Vec::new(), false, Instant::now());
+    while !came {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it comes; {ends:?}");
+        let mut brief = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
+        brief.send(b"brief").expect("sent");
+        drop(brief);
+        while let Ok(received) = port.receive_timeout(&mut buffer, TIME) {
+            match received.event {
+                Event::Message { bytes } => came |= bytes == MIB,
+                Event::Closed(ending) => ends.push(ending),
+                event => panic!("{event:?}"),
+            }
+        }
+    }
+    assert_eq!(ends.iter().filter(|ending| **ending == Ending::ShutOut).count(), 1);
+    sending.join().expect("no panic");
+}
+
 /// Its `Closed` waited for the memory as well, for which it had no use any more.
 #[test]
 fn a_writer_that_waits_for_memory_can_be_shut_out() {

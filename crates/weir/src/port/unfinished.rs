@@ -59,7 +59,7 @@ impl Unfinished {
         if self.held_up.is_empty() {
             self.since = None;
         }
-        self.make_way(slot.id.slot, true, true)
+        self.make_way(slot.id.slot, true, slot.partial.kept_bytes > 0)
     }
 
     /// Lets another writer go beyond the limit, because this one is suspended and finishes nothing.
