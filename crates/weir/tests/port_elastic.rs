@@ -364,6 +364,27 @@ fn a_full_device_makes_writers_wait_and_loses_nothing() {
     goes_well("full");
 }
 
+/// Each message and piece counted for 8 bytes more, also in what an interrupted `weir port read` says that it
+/// loses.
+#[test]
+fn a_backlog_is_as_long_as_its_messages() {
+    use std::os::unix::fs::MetadataExt;
+    let (_directory, name) = place();
+    let mut port = elastic(&name, &pool(256 << 10));
+    let mut writer = writer(&name);
+    (0..1000).for_each(|number| writer.send(&body(number)).expect("sent"));
+    let socket = std::fs::metadata(&name).expect("there");
+    let of = Some((socket.dev(), socket.ino()));
+    let ring = weir::stat::pipes().into_iter().find(|pipe| pipe.port == of).expect("its ring");
+    let moved = ring.reader.account.bytes;
+    assert!(moved > 1 << 20, "{moved}");
+    assert_eq!(port.backlog_bytes(), moved, "what has left the ring");
+    let mut came = Came::default();
+    (0..500).for_each(|_| assert!(came.one(&mut port, PATIENCE)));
+    let taken: usize = (0..500).map(|number| body(number).len()).sum();
+    assert_eq!(port.backlog_bytes(), moved - taken as u64);
+}
+
 /// What is seen from outside stayed as it was when the writer last waited, though the reader had blocks
 /// read back since.
 #[test]

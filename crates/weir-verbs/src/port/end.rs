@@ -72,6 +72,17 @@ impl ReadingPort {
         }
     }
 
+    /// Whether messages wait in backlogs, which may be empty ones.
+    pub fn has_backlog(&self) -> bool {
+        match self {
+            ReadingPort::Plain(_) => false,
+            ReadingPort::Elastic { pool, .. } => {
+                let account = pool.account();
+                account.put_bytes != account.taken_bytes
+            }
+        }
+    }
+
     /// Says what an interrupt loses.
     pub fn tell_of_loss(&self) {
         match self.backlog_bytes() {

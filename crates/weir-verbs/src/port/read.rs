@@ -168,7 +168,7 @@ impl<'a> PortPrinter<'a> {
     /// may have to be read back.
     fn is_idle(&mut self) -> bool {
         let Some(idle) = self.options.until_idle else { return false };
-        if self.shared.port().as_ref().is_some_and(|port| port.backlog_bytes() > 0) {
+        if self.shared.port().as_ref().is_some_and(ReadingPort::has_backlog) {
             self.last = Instant::now();
             return false;
         }

@@ -184,8 +184,8 @@ impl ElasticPort {
         self.port.enter()?.writers()
     }
 
-    /// Bytes in the backlogs of all writers, with 8 bytes for each message or piece; 0 in a forked
-    /// child. Bytes in rings do not count.
+    /// Bytes of messages in the backlogs of all writers; 0 in a forked child. Bytes in rings do not
+    /// count.
     pub fn backlog_bytes(&self) -> u64 {
         let Ok(port) = self.port.enter() else { return 0 };
         port.rings.choice.slots.iter().flatten().map(|slot| slot.backlog.bytes()).sum()

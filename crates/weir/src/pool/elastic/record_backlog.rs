@@ -74,6 +74,8 @@ pub struct RecordBacklog {
     head_bytes: usize,
     /// The bytes of the first record, if it does not lie in one frame.
     gathered: Vec<u8>,
+    /// Bytes before records that lie in the pool.
+    heads: u64,
     counted: CountedBacklog,
 }
 
@@ -139,6 +141,7 @@ impl RecordBacklog {
             head: [0; HEAD_BYTES],
             head_bytes: 0,
             gathered: Vec::new(),
+            heads: 0,
             counted: CountedBacklog::default(),
         })
     }
@@ -163,6 +166,7 @@ impl RecordBacklog {
             if moving.done < HEAD_BYTES {
                 step = space.len().min(HEAD_BYTES - moving.done);
                 space[..step].copy_from_slice(&head[moving.done..moving.done + step]);
+                self.heads += step as u64;
             } else {
                 let offset = moving.done - HEAD_BYTES;
                 step = space.len().min(bytes - offset);
@@ -196,6 +200,7 @@ impl RecordBacklog {
                 let step = peeked.len().min(HEAD_BYTES - self.head_bytes);
                 self.head[self.head_bytes..][..step].copy_from_slice(&peeked[..step]);
                 self.head_bytes += step;
+                self.heads -= step as u64;
                 self.reader.consume(step);
                 continue;
             };
@@ -260,8 +265,8 @@ impl RecordBacklog {
         self.counted.enter(self.reader.counts(), end.account_line());
     }
 
-    /// Bytes of it that wait to be received, with 8 bytes for each record.
+    /// Bytes of records that wait to be received.
     pub fn backlog_bytes(&self) -> u64 {
-        self.reader.backlog_bytes() + self.gathered.len() as u64
+        self.reader.backlog_bytes() - self.heads + self.gathered.len() as u64
     }
 }

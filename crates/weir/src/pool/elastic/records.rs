@@ -207,8 +207,7 @@ impl ElasticRecordReader {
         came_in_time(slept)
     }
 
-    /// Bytes in the backlog, with 8 bytes for each record; 0 in a forked child. Bytes in the ring do
-    /// not count.
+    /// Bytes in the backlog; 0 in a forked child. Bytes in the ring do not count.
     pub fn backlog_bytes(&self) -> u64 {
         let Ok(sides) = self.ring.enter() else { return 0 };
         sides.backlog.as_ref().map_or(0, RecordBacklog::backlog_bytes)
