@@ -79,6 +79,16 @@ fn in_a_role() {
             say(&input, said.as_bytes());
             hear(&input);
         }
+        // Holds a pipe with this many bytes in it, a region and an mpx, until the test ends.
+        ["hold", bytes, name] => {
+            let (mut writer, _reader) = weir::pipe(&weir::Options::new()).expect("a pipe");
+            writer.write(&vec![1; bytes.parse().expect("a number")]).expect("written");
+            let _mpx = weir::Mpx::create(name, &weir::MpxOptions::new()).expect("an mpx");
+            let region = weir::Region::new(1 << 20, &weir::RegionOptions::new());
+            let _region = region.expect("a region");
+            say(&input, b"up");
+            hear(&input);
+        }
         _ => panic!("no role: {role}"),
     }
 }
@@ -117,6 +127,43 @@ fn a_reader_in_another_pid_namespace_is_alive_and_can_be_written_to() {
         let mut port = port(&name).expect("replaced");
         writer(&name).expect("opened").send(b"again").expect("sent");
         assert_eq!(next(&mut port), (b"again".to_vec(), std::process::id() as i32));
+    }
+}
+
+/// Its writers were left out: they were taken for those of another port that had the inode before.
+#[test]
+fn the_writers_of_a_reader_in_another_pid_namespace_are_shown() {
+    let (_directory, name) = place();
+    let Some((mut child, socket)) = reader_in(&name, PID) else { return };
+    let mut writer = writer(&name).expect("opened");
+    writer.send(b"from outside").expect("sent");
+    assert_eq!(hear(&socket), b"from outside of 0");
+    let seen = weir::stat::port(&name).expect("a port");
+    let [one] = &seen.writers[..] else { panic!("{seen:?}") };
+    assert_eq!((seen.reader, one.pid), (Some(0), std::process::id() as i32));
+    assert_eq!((one.let_in, one.pieces, one.received), (true, 1, 1));
+    kill(&mut child);
+}
+
+/// They were shown by the numbers that they have inside, which are those of other processes here.
+#[test]
+fn who_is_inside_is_shown_by_the_number_it_has_outside() {
+    for (by, bytes) in [(PID, 1234), (PID_AND_PROC, 2345)] {
+        let (_directory, name) = place();
+        let role = format!("hold {bytes} {}", name.display());
+        let Some((mut child, socket)) = start_by(&role, by) else { return };
+        assert_eq!(hear(&socket), b"up");
+        let all = weir::stat::pipes();
+        let pipe = all.iter().find(|pipe| pipe.fill_bytes == Some(bytes)).expect("its pipe");
+        let ends = [&pipe.writer, &pipe.reader].map(|end| end.account.pid);
+        let (holder, _) = pipe.holders[0];
+        assert_eq!(ends, [holder as u32; 2]);
+        let is_its = |holders: &[(i32, i32)]| holders.iter().any(|(pid, _)| *pid == holder);
+        let (mpxes, regions) = (weir::stat::mpxes(), weir::stat::regions());
+        let mpx = mpxes.iter().find(|mpx| is_its(&mpx.holders)).expect("its mpx");
+        let region = regions.iter().find(|region| is_its(&region.holders)).expect("its region");
+        assert_eq!([mpx.account.pid, region.pid], [holder as u32; 2]);
+        kill(&mut child);
     }
 }
 

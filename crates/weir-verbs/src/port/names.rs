@@ -82,7 +82,7 @@ fn text(port: &PortStat) -> String {
     text += &format!("reader    {}\n", reader(pid));
     match &port.account {
         Some(account) => text += &account_text(account),
-        None => text += "          this user may not see its counters\n",
+        None => text += "          its counters cannot be seen from here\n",
     }
     if port.writers.is_empty() {
         return text;

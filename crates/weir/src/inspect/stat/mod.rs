@@ -122,7 +122,30 @@ pub struct PipeStat {
 /// ```
 pub fn pipes() -> Vec<PipeStat> {
     let found = each_memory(&[memory::NAME], |file, _| read(file).ok());
-    found.into_iter().map(|(stat, holders)| PipeStat { holders, ..stat }).collect()
+    let seen = |(mut stat, holders): (PipeStat, Vec<(i32, i32)>)| {
+        stat.writer.account.pid = as_seen(stat.writer.account.pid, &holders);
+        if stat.port.is_none() {
+            // The reader of a port does not hold the memory of its rings.
+            stat.reader.account.pid = as_seen(stat.reader.account.pid, &holders);
+        }
+        PipeStat { holders, ..stat }
+    };
+    found.into_iter().map(seen).collect()
+}
+
+/// The number that a process has here of which an account states `pid`: in another pid namespace that is
+/// its number there. What no holder of the memory is called stays as it is stated.
+fn as_seen(pid: u32, holders: &[(i32, i32)]) -> u32 {
+    let is_called = |holder: i32| {
+        let status = std::fs::read_to_string(format!("/proc/{holder}/status")).unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        numbers.and_then(|line| line.split_whitespace().last()?.parse().ok()) == Some(pid)
+    };
+    if pid == 0 || holders.iter().any(|(holder, _)| *holder as u32 == pid) {
+        return pid;
+    }
+    let found = holders.iter().find(|(holder, _)| is_called(*holder));
+    found.map_or(pid, |(holder, _)| *holder as u32)
 }
 
 /// Reads each memory of one of these names that this user may open, by inode. Each result comes with

@@ -1,7 +1,7 @@
 //! Regions, read from outside.
 
 use super::beginning::copy_of;
-use super::each_memory;
+use super::{as_seen, each_memory};
 use std::mem::offset_of;
 use weir_ring::paging::{self, PagingBoard};
 
@@ -74,5 +74,10 @@ pub fn regions() -> Vec<RegionStat> {
             reclaimed_pages read_bytes written_bytes reads writes seen_pages used_pages
             cluster_pages waits waited_ns swapped failures))
     });
-    found.into_iter().map(|(stat, holders)| RegionStat { holders, ..stat }).collect()
+    let seen = |(stat, holders): (RegionStat, Vec<(i32, i32)>)| RegionStat {
+        pid: as_seen(stat.pid, &holders),
+        holders,
+        ..stat
+    };
+    found.into_iter().map(seen).collect()
 }

@@ -1,7 +1,7 @@
 //! Owners and peers of mpx, and clusters of flags, read from outside.
 
 use super::beginning::{copy_of, copy_of_board};
-use super::each_memory;
+use super::{as_seen, each_memory};
 use crate::memory::FirstWords;
 use std::mem::offset_of;
 use weir_policy::sort;
@@ -147,7 +147,10 @@ pub fn mpxes() -> Vec<MpxStat> {
         // The board of a port has no such account.
         owner().or_else(peer).filter(|found| found.account.pid != 0)
     });
-    let with_holders = found.into_iter().map(|(stat, holders)| MpxStat { holders, ..stat });
+    let with_holders = found.into_iter().map(|(mut stat, holders)| {
+        stat.account.pid = as_seen(stat.account.pid, &holders);
+        MpxStat { holders, ..stat }
+    });
     let mut found: Vec<MpxStat> = with_holders.collect();
     sort::by_key(&mut found, |stat| (stat.socket, !stat.is_owner, stat.inode));
     found
