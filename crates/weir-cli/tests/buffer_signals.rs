@@ -125,6 +125,24 @@ fn files_take_the_place_of_standard_input_and_output() {
     refused(&place.bash("$WEIR buffer in -o no/file"), 1, "cannot write 'no/file': No such file");
 }
 
+/// The figures took the place of the first bytes of the output, with status 0.
+#[test]
+fn figures_are_not_written_over_the_output() {
+    let place = Place::new();
+    std::fs::write(place.directory.path().join("in"), sample(300_000)).expect("written");
+    let why = "cannot write 'both': it is also the output";
+    refused(&place.bash("$WEIR buffer in -o ./both --json both"), 1, why);
+    let both = place.directory.path().join("both");
+    for script in
+        ["$WEIR buffer in -o ./both --json both", "cat in | $WEIR buffer --json both >> both"]
+    {
+        std::fs::write(&both, "kept").expect("written");
+        refused(&place.bash(script), 1, why);
+        assert_eq!(std::fs::read(&both).expect("there"), b"kept", "{script}");
+    }
+    refused(&place.bash("$WEIR buffer in --json both > both"), 1, why);
+}
+
 #[test]
 fn too_little_address_space_names_the_option_that_helps() {
     let place = Place::new();

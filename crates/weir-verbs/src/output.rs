@@ -117,12 +117,12 @@ impl Output {
     }
 }
 
-/// Refuses an output that is the input, which opening it for writing would empty.
-pub fn check_apart(path: &Path, input: &Stat) -> Result<(), Fault> {
+/// Refuses a file that is another, what this says, as well: opening it for writing would empty that.
+pub fn check_apart(path: &Path, (other, what): (&Stat, &str)) -> Result<(), Fault> {
     let Ok(output) = rustix::fs::stat(path) else { return Ok(()) };
     let is_file = FileType::from_raw_mode(output.st_mode) == FileType::RegularFile;
-    if is_file && (input.st_dev, input.st_ino) == (output.st_dev, output.st_ino) {
-        return Err(Fault::unwritable(Some(path), "it is also the input"));
+    if is_file && (other.st_dev, other.st_ino) == (output.st_dev, output.st_ino) {
+        return Err(Fault::unwritable(Some(path), format!("it is also the {what}")));
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ pub fn check_apart(path: &Path, input: &Stat) -> Result<(), Fault> {
 /// SIGBUS whoever writes it.
 pub fn check_json_apart(option: &JsonOption, read: &Path) -> Result<(), Fault> {
     match (&option.file, rustix::fs::stat(read)) {
-        (Some(path), Ok(read)) if !option.is_stdout() => check_apart(path, &read),
+        (Some(path), Ok(read)) if !option.is_stdout() => check_apart(path, (&read, "input")),
         _ => Ok(()),
     }
 }

@@ -97,7 +97,14 @@ pub fn take_output(output: Option<&Path>) -> Result<(), Fault> {
 
 /// Refuses an output that is the input, which opening it for writing would empty.
 pub fn check_not_input(path: &Path) -> Result<(), Fault> {
-    fstat(stdin()).map_or(Ok(()), |input| check_apart(path, &input))
+    fstat(stdin()).map_or(Ok(()), |input| check_apart(path, (&input, "input")))
+}
+
+/// Refuses a file of `--json` that is the input or the output: each would be written over the other.
+pub fn check_json(json: &Path, output: Option<&Path>) -> Result<(), Fault> {
+    check_not_input(json)?;
+    let output = output.map_or_else(|| fstat(stdout()), rustix::fs::stat);
+    output.map_or(Ok(()), |output| check_apart(json, (&output, "output")))
 }
 
 /// Standard input.

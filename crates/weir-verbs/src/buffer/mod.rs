@@ -45,9 +45,12 @@ pub fn buffer(options: &BufferOptions) -> Result<ExitCode, Fault> {
     let input_file = named(options.file.as_deref());
     let output_file = named(options.output.as_deref());
     ends::take_input(input_file)?;
-    options.json.file.as_deref().map_or(Ok(()), ends::check_not_input)?;
+    let json_file = options.json.file.as_deref();
+    json_file.map_or(Ok(()), |json| ends::check_json(json, output_file))?;
     // Opened before anything is read, so that a bad name costs no bytes.
     let mut json = Output::open(&options.json)?;
+    // Once more, where neither was there.
+    json_file.map_or(Ok(()), |json| ends::check_json(json, output_file))?;
     ends::take_output(output_file)?;
     let (input, output) = (BufferInput::new(input_file)?, BufferOutput::new(output_file)?);
     // USR1 asks for a report.
