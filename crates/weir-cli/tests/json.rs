@@ -248,6 +248,16 @@ fn a_file_gets_json_and_standard_output_the_text() {
     }
 }
 
+/// It went nowhere, with status 0.
+#[test]
+fn json_for_a_standard_output_that_is_closed_is_refused() {
+    let place = Place::new();
+    for (verb, _) in VERBS {
+        let closed = place.bash(&format!("WEIR_TUNE=$PWD/tune $WEIR {verb} --json - >&-"));
+        refused(&closed, 1, "cannot write to standard output: it is closed");
+    }
+}
+
 #[test]
 fn a_reader_of_the_json_that_has_left_is_no_error() {
     let place = Place::new();

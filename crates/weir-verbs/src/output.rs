@@ -63,7 +63,7 @@ impl Output {
     pub fn open(option: &JsonOption) -> Result<Option<Output>, Fault> {
         match &option.file {
             None => Ok(None),
-            Some(_) if option.is_stdout() => Output::stdout().map(Some),
+            Some(_) if option.is_stdout() => Output::open_stdout().map(Some),
             Some(path) => Output::create(path).map(Some),
         }
     }
@@ -71,12 +71,16 @@ impl Output {
     /// Opens the output for records, which are printed in one form only: the file of `--json`, or
     /// else standard output.
     pub fn of_records(option: &JsonOption) -> Result<Output, Fault> {
-        let output = Output::open(option)?.map_or_else(Output::stdout, Ok)?;
-        // Records are all that such a verb is for, and they would go nowhere.
-        if output.path.is_none() && closed_standard_descriptors()[1] {
-            return Err(output.unwritable("it is closed"));
+        Output::open(option)?.map_or_else(Output::open_stdout, Ok)
+    }
+
+    /// Opens standard output for what was asked for there, which would go nowhere if it was closed.
+    fn open_stdout() -> Result<Output, Fault> {
+        let output = Output::stdout()?;
+        match closed_standard_descriptors()[1] {
+            true => Err(output.unwritable("it is closed")),
+            false => Ok(output),
         }
-        Ok(output)
     }
 
     /// Writes all bytes. False if the reader has left.
