@@ -2,11 +2,13 @@
 
 mod common;
 
+use common::killed::Killed;
 use common::port::{refused, said};
 use common::{WEIR, schema};
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 use weir::{Options, pipe, records};
 
 /// A user who has no rights.
@@ -231,6 +233,23 @@ fn the_number_of_a_thread_is_that_of_its_process() {
     assert!(!found["pipes"].as_array().expect("pipes").is_empty(), "{found}");
 }
 
+/// It has no descriptor of its writers' memory, and was said to use no pipe of weir.
+#[test]
+fn the_reader_of_a_port_has_the_pipes_of_its_writers() {
+    let place = Place::new();
+    let name = place.directory.path().join("log");
+    let mut reader = Command::new(WEIR);
+    reader.args(["port", "read"]).arg(&name).stdout(Stdio::null());
+    let reader = Killed(reader.spawn().expect("weir starts"));
+    let options = weir::PortWriterOptions::new().connect_timeout(Duration::from_secs(60));
+    let mut writer = weir::PortWriter::connect(&name, &options).expect("opened");
+    common::until("it is let in", || writer.is_let_in().expect("mine"));
+    let pid = reader.0.id();
+    let seen = place.json(&["stat", &pid.to_string(), "--json", "-"]);
+    let pipes = seen["pipes"].as_array().expect("a list");
+    assert!(pipes.len() == 1 && pipes[0]["reader"]["pid"] == pid, "{seen}");
+}
+
 #[test]
 fn what_is_not_there_is_said() {
     let place = Place::new();
@@ -270,6 +289,20 @@ fn watching_shows_rates_until_nobody_reads() {
     drop(lines);
     child.wait().expect("it ends when nobody reads");
     drop(place);
+}
+
+/// It was noticed when the next look was written.
+#[test]
+fn watching_ends_once_nobody_reads_whenever_the_next_look_is() {
+    use std::io::BufRead;
+    let mut weir = Command::new(WEIR);
+    weir.args(["stat", "--watch=10m", "--json", "-"]).stdout(Stdio::piped());
+    let mut child = weir.spawn().expect("weir starts");
+    common::bound(&child);
+    let mut lines = std::io::BufReader::new(child.stdout.take().expect("piped")).lines();
+    lines.next().expect("a line").expect("text");
+    drop(lines);
+    assert!(child.wait().expect("ends").success());
 }
 
 #[test]

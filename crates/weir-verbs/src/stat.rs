@@ -67,7 +67,9 @@ pub fn stat(options: &StatOptions) -> Result<ExitCode, Fault> {
             return Ok(ExitCode::SUCCESS);
         };
         before = sort::map(found.pipes.iter().map(|pipe| (pipe.inode, pipe.reader.account.bytes)));
-        std::thread::sleep(every);
+        if !outlet.wait(every)? {
+            return Ok(ExitCode::SUCCESS);
+        }
     }
 }
 
@@ -115,11 +117,17 @@ impl InUse {
     }
 }
 
+/// Whether a process has an end of a pipe. The reader of a port does not hold the memory of its pipes.
+fn is_of(pipe: &PipeStat, pid: i32) -> bool {
+    let reads = pipe.port.is_some() && pipe.reader.account.pid == pid as u32;
+    reads || pipe.holders.iter().any(|(holder, _)| *holder == pid)
+}
+
 fn look(pid: Option<i32>) -> InUse {
     let mut found = InUse { pipes: pipes(), mpx: mpxes(), flags: clusters(), regions: regions() };
     if let Some(pid) = pid {
         let is_held = |holders: &[(i32, i32)]| holders.iter().any(|(holder, _)| *holder == pid);
-        found.pipes.retain(|pipe| is_held(&pipe.holders));
+        found.pipes.retain(|pipe| is_of(pipe, pid));
         found.mpx.retain(|mpx| is_held(&mpx.holders));
         found.flags.retain(|flags| is_held(&flags.holders));
         found.regions.retain(|region| is_held(&region.holders));
