@@ -19,6 +19,7 @@ fn wrong_usage_is_refused() {
         ("--limit 5000G", "too large: at most 4T"),
         ("--rate 0", "no byte would ever pass"),
         ("--no-spill --spill .", "cannot be used with"),
+        ("--no-spill --limit 1M", "cannot be used with"),
         ("--json -", "standard output carries the data"),
         ("one two", "unexpected argument"),
         ("--start 0", "write 1 to 100"),

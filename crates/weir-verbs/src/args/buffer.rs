@@ -79,7 +79,7 @@ pub struct PoolFlags {
 
     /// Maximum size of the file; once memory and file are full, the writer waits
     #[arg(long, value_name = "SIZE", default_value = "10G", allow_hyphen_values = true,
-          value_parser = limit)]
+          value_parser = limit, conflicts_with = "no_spill")]
     pub limit: u64,
 
     /// Keep checksums of everything written to the file, and check what is read back
