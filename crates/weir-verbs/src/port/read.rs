@@ -149,6 +149,8 @@ impl<'a> PortPrinter<'a> {
             if more || self.take(self.patience())? {
                 continue;
             }
+            self.buffer.truncate(KEPT_BYTES);
+            self.buffer.shrink_to(KEPT_BYTES);
             if self.is_idle() {
                 return Ok(ReadEnd::Done);
             }
@@ -263,5 +265,30 @@ mod tests {
         assert_eq!(end.expect("printed"), ReadEnd::Done);
         let printed = std::fs::metadata(place("printed")).expect("a file").len();
         assert_eq!(printed, 8192 * 1025);
+    }
+
+    /// The buffer stayed as long as the longest message that had come.
+    #[test]
+    fn a_long_message_leaves_no_long_buffer() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = |name: &str| directory.path().join(name).into_os_string();
+        let words = ["weir", "port", "read", "--until-idle", "0s"].map(Into::into);
+        let words = words.into_iter().chain([place("log")]);
+        let Verb::Port(port) = CommandLine::try_parse_from(words).expect("valid").command else {
+            panic!("another verb")
+        };
+        let PortVerb::Read(options) = port.verb else { panic!("another verb") };
+        let shared = SharedPort::default();
+        *shared.port() = Some(ReadingPort::create(&options).expect("a port"));
+        let writer = PortWriterOptions::new().capacity_bytes(16 << 20);
+        let mut writer = PortWriter::connect(place("log"), &writer).expect("a writer");
+        writer.send(&vec![b'x'; 3 << 20]).expect("there is room");
+        let heard = Heard::start(&[], &[], PATIENCE, || {}).expect("heard");
+        let output = Output::create(place("printed").as_ref()).expect("a file");
+        let mut printer = PortPrinter::new(&options, (&shared, &heard), output);
+        assert_eq!(printer.run().expect("printed"), ReadEnd::Done);
+        let printed = std::fs::metadata(place("printed")).expect("a file").len();
+        assert_eq!(printed, (3 << 20) + 1);
+        assert!(printer.buffer.capacity() <= KEPT_BYTES, "{}", printer.buffer.capacity());
     }
 }
