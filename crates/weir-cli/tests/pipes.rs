@@ -202,11 +202,16 @@ fn a_terminal_is_redrawn_in_place_and_nothing_is_wider() {
     // Its lines were once wider than the terminal.
     let options = weir::RegionOptions::new().memory_bytes(64 << 10);
     let _region = weir::Region::new(3 << 20, &options).expect("made");
-    let inner =
-        format!("stty cols 80; timeout -s INT 1 {WEIR} stat {} --watch=100ms", std::process::id());
+    // It ends once some screens are there. The first line of the file may have the command.
+    let inner = format!(
+        "stty cols 80; {WEIR} stat {} --watch=100ms & \
+         until [ $(grep -c '\\[H' shown) -ge 4 ]; do sleep 0.1; done; kill $!; wait",
+        std::process::id()
+    );
     let mut command = Command::new("timeout");
-    command.args(["60", "script", "-qec", &inner, "/dev/null"]).stdin(Stdio::null());
+    command.args(["60", "script", "-qefc", &inner, "shown"]).stdin(Stdio::null());
     command.env("WEIR_TUNE", place.directory.path().join("tune"));
+    command.current_dir(place.directory.path());
     let output = command.output().expect("script starts");
     let shown = String::from_utf8(output.stdout).expect("text");
     let screens: Vec<&str> = shown.split("\u{1b}[H").skip(1).collect();

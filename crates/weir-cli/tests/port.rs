@@ -143,9 +143,13 @@ fn no_message_forges_the_header_of_another_writer() {
 fn it_ends_once_nothing_has_come_for_so_long() {
     let place = Place::new();
     sent(&place.port("read nothing --until-idle 10ms"));
+    // The writer runs before the reader begins to count.
+    let mut command = place.command("bash");
+    command.args(["-c", "$WEIR port write --wait 60s --message something log"]);
+    let mut writer = place.start(command);
     let mut reader = place.read("log --until-idle 3s");
-    sent(&place.write("log", b"something\n"));
     assert_eq!(reader.printed(), b"something\n");
+    assert!(writer.end().0.success());
     assert!(place.is_empty());
 }
 

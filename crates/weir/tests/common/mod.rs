@@ -255,11 +255,11 @@ pub fn alone() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until something holds, for at most ten seconds.
+/// Waits until something holds, for at most half a minute.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{what} in ten seconds");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what} in half a minute");
         std::thread::yield_now();
     }
 }
