@@ -258,6 +258,30 @@ fn json_for_a_standard_output_that_is_closed_is_refused() {
     }
 }
 
+/// `--json /dev/fd/3 3>>log` emptied the log, and `-o /dev/stdout` wrote over what the pipeline had printed
+/// to a file.
+#[test]
+fn the_name_of_a_descriptor_does_not_empty_its_file() {
+    let place = Place::new();
+    let path = place.directory.path().join("log");
+    for (options, before) in [
+        ("stat --json /dev/fd/3 3>>log", "before\n"),
+        ("stat --json /dev/stdout >>log", "before\n"),
+        ("run -q --json /dev/fd/3 true 3>>log", "before\n"),
+        ("run -q --html /dev/fd/3 true 3>>log", "before\n"),
+        ("run -o /dev/stdout 'seq 9' >log", "1\n2\n3\n4\n5\n6\n7\n8\n9\n"),
+        ("run -o /dev/stderr true 2>>log", "before\n"),
+        ("run --chrome-trace /dev/stderr true 2>>log", "before\n"),
+    ] {
+        std::fs::write(&path, "before\n").expect("written");
+        let mut command = place.command("sh");
+        let output = command.args(["-c", &format!("'{WEIR}' {options}")]).output().expect("sh");
+        assert!(output.status.success(), "{options}: {}", said(&output));
+        let log = std::fs::read_to_string(&path).expect("read");
+        assert!(log.starts_with(before) && log.len() > before.len(), "{options}: {log}");
+    }
+}
+
 #[test]
 fn a_reader_of_the_json_that_has_left_is_no_error() {
     let place = Place::new();

@@ -12,14 +12,16 @@ use comfy_table::{CellAlignment, Row, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, OFlags, Stat, fcntl_getfl};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_cli_sys::closed_standard_descriptors;
+use weir_measure::proc::borrow;
 use weir_policy::text::{printable, printable_lines};
+use weir_sys::Pid;
 
 /// Writes text for people to standard output. If the reader has left, that is not an error.
 pub fn print(text: &str) -> Result<(), Fault> {
@@ -54,7 +56,7 @@ impl Output {
 
     /// Creates or empties a file.
     pub fn create(path: &Path) -> Result<Output, Fault> {
-        let file = File::create(path).map_err(|error| Fault::unwritable(Some(path), error))?;
+        let file = create(path).map_err(|error| Fault::unwritable(Some(path), error))?;
         Ok(Output { file, path: Some(path.to_owned()) })
     }
 
@@ -119,6 +121,28 @@ impl Output {
     fn unwritable(&self, error: impl std::fmt::Display) -> Fault {
         Fault::unwritable(self.path.as_deref(), error)
     }
+}
+
+/// Creates or empties a file. The name of a descriptor stands for that descriptor: to open its file
+/// anew would empty a log to which others append, and write over what stands there.
+pub fn create(path: &Path) -> io::Result<File> {
+    own_descriptor(path).map_or_else(|| File::create(path), Ok)
+}
+
+/// Returns a copy of the descriptor that a path such as `/dev/stdout` or `/dev/fd/3` names, if it can
+/// be written.
+pub fn own_descriptor(path: &Path) -> Option<File> {
+    let fd = match path.to_str()? {
+        "/dev/stdout" => 1,
+        "/dev/stderr" => 2,
+        path => {
+            let number = path.strip_prefix("/dev/fd/").or(path.strip_prefix("/proc/self/fd/"));
+            number?.parse().ok()?
+        }
+    };
+    let own = borrow(std::process::id() as Pid, fd)?;
+    let writes = fcntl_getfl(&own).ok()?.intersects(OFlags::WRONLY | OFlags::RDWR);
+    writes.then(|| File::from(own))
 }
 
 /// Refuses a file that is another, what this says, as well: opening it for writing would empty that.

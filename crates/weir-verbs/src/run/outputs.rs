@@ -2,7 +2,7 @@
 
 use crate::args::RunOptions;
 use crate::fault::tell;
-use crate::output::print_json;
+use crate::output::{create, own_descriptor, print_json};
 use crate::report::{self, Detail, Look, Report};
 use crate::signals::survive_size_limit;
 use crate::widths::cut;
@@ -84,6 +84,9 @@ const HEAD: &str = "weir sh: ";
 
 /// Opens a file to append to. A FIFO without a reader is an error, since it may never get one.
 fn append(path: &Path) -> io::Result<File> {
+    if let Some(own) = own_descriptor(path) {
+        return Ok(own);
+    }
     let mut options = OpenOptions::new();
     options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
     let file = options.open(path)?;
@@ -92,7 +95,7 @@ fn append(path: &Path) -> io::Result<File> {
 }
 
 fn open(path: &Path, what: &str) -> Option<Target> {
-    opened(File::create(path), path, what, "pipeline")
+    opened(create(path), path, what, "pipeline")
 }
 
 fn opened(file: io::Result<File>, path: &Path, what: &str, job: &str) -> Option<Target> {

@@ -5,6 +5,7 @@
 
 use crate::args::LookInside;
 use crate::fault::tell;
+use crate::output::own_descriptor;
 use crate::places::{directory_of, replace};
 use crate::report::{Report, chrome_trace, html};
 use crate::signals::survive_size_limit;
@@ -61,6 +62,7 @@ pub fn tell_none(options: &LookInside) {
 
 fn writable(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
+        _ if own_descriptor(path).is_some() => Ok(()),
         Ok(found) if found.is_dir() => Err(io::Error::from(io::ErrorKind::IsADirectory)),
         Ok(found) if !found.is_file() => Ok(access(path, Access::WRITE_OK)?),
         _ => Ok(access(directory_of(path), Access::WRITE_OK)?),
@@ -69,6 +71,9 @@ fn writable(path: &Path) -> io::Result<()> {
 
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     survive_size_limit();
+    if let Some(mut own) = own_descriptor(path) {
+        return own.write_all(text);
+    }
     // What a link points to is replaced, and not the link.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
