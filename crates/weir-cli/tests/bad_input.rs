@@ -111,6 +111,8 @@ fn an_unwritable_report_costs_nobody_the_pipeline() {
         assert_eq!(output.status.code(), Some(3));
         assert!(said.contains("cannot write") && said.contains("/nosuch/dir/report"), "{said}");
         clear(&said);
+        // The report on the run was lost, and the run had to be repeated.
+        assert!(said.contains("failed with status 3"), "{flag}: {said}");
     }
     let full = Command::new(WEIR).args(["run", "-o", "/dev/full", "echo kept"]).output();
     let full = full.expect("weir starts");

@@ -30,11 +30,12 @@ enum Target {
 
 impl Outputs {
     pub fn open(options: &RunOptions) -> Outputs {
+        let stderr = || (!closed_standard_descriptors()[2]).then_some(Target::Stderr);
         let text = match &options.output {
             _ if options.quiet => None,
-            Some(path) => open(path, "report"),
-            None if closed_standard_descriptors()[2] => None,
-            None => Some(Target::Stderr),
+            // A run is not repeated for a report that had no place.
+            Some(path) => open(path, "report").or_else(stderr),
+            None => stderr(),
         };
         let json = options.json.as_ref().and_then(|path| match path.as_os_str() == "-" {
             true => Some(Target::Stdout),
