@@ -282,6 +282,27 @@ fn the_name_of_a_descriptor_does_not_empty_its_file() {
     }
 }
 
+/// The page took the place of the JSON, and both were said to be written.
+#[test]
+fn a_file_that_two_options_name_is_refused() {
+    let place = Place::new();
+    let text = place.directory.path().join("there");
+    std::fs::write(&text, "kept").expect("written");
+    for (args, both) in [
+        ("run --json x --html x true", "--json and --html name the same file"),
+        ("run --json x --html ./x true", "--json and --html name the same file"),
+        ("run -o there --chrome-trace there true", "--output and --chrome-trace name the same"),
+        ("watch 1 --for 1ms --html x --chrome-trace x", "--html and --chrome-trace name the same"),
+    ] {
+        refused(&weir(&place, args), 2, &format!("weir: {both}"));
+    }
+    assert_eq!(std::fs::read(&text).expect("read"), b"kept");
+    assert!(!place.directory.path().join("x").exists());
+    for args in ["run -o /dev/null --json /dev/null true", "run -q --json - --html x true"] {
+        assert!(weir(&place, args).status.success(), "{args}");
+    }
+}
+
 #[test]
 fn a_reader_of_the_json_that_has_left_is_no_error() {
     let place = Place::new();

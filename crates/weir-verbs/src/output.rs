@@ -7,6 +7,7 @@
 use crate::args::JsonOption;
 use crate::fault::Fault;
 use crate::json;
+use crate::places::directory_of;
 use crate::terminal::{self, is_dumb};
 use comfy_table::{CellAlignment, Row, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -143,6 +144,26 @@ pub fn own_descriptor(path: &Path) -> Option<File> {
     let own = borrow(std::process::id() as Pid, fd)?;
     let writes = fcntl_getfl(&own).ok()?.intersects(OFlags::WRONLY | OFlags::RDWR);
     writes.then(|| File::from(own))
+}
+
+/// Refuses a file that two options name: one would write over what the other has written. What is no
+/// regular file takes both.
+pub fn check_distinct(named: &[(&str, Option<&Path>)]) -> Result<(), Fault> {
+    let file = |path: &Path| match std::fs::metadata(path) {
+        _ if own_descriptor(path).is_some() => None,
+        Ok(found) => path.canonicalize().ok().filter(|_| found.is_file()),
+        Err(_) => Some(directory_of(path).canonicalize().ok()?.join(path.file_name()?)),
+    };
+    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+    for (option, path) in named {
+        let Some(file) = path.and_then(file) else { continue };
+        if let Some((other, _)) = seen.iter().find(|(_, known)| *known == file) {
+            let file = file.display();
+            return Err(Fault::usage(format!("{other} and {option} name the same file, '{file}'")));
+        }
+        seen.push((option, file));
+    }
+    Ok(())
 }
 
 /// Refuses a file that is another, what this says, as well: opening it for writing would empty that.

@@ -1,7 +1,9 @@
 //! Options for a closer look at a run, the same in all verbs that watch one.
 
+use crate::fault::Fault;
+use crate::output::check_distinct;
 use clap::{Args, ValueHint};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What else to keep of a run, and where to write it.
 #[derive(Clone, Debug, Default, Args)]
@@ -28,6 +30,13 @@ impl LookInside {
     /// Whether functions are to be sampled: a page shows them.
     pub fn profiles(&self) -> bool {
         self.profile || self.html.is_some()
+    }
+
+    /// Refuses a file that these options, or `others`, name twice.
+    pub fn check_distinct(&self, others: &[(&str, Option<&Path>)]) -> Result<(), Fault> {
+        let own =
+            [("--html", self.html.as_deref()), ("--chrome-trace", self.chrome_trace.as_deref())];
+        check_distinct(&[others, &own].concat())
     }
 
     /// Whether the course of the run is to be kept.

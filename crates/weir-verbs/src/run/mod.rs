@@ -44,6 +44,8 @@ use weir_measure::runner;
 
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
+    let json = options.json.as_deref().filter(|path| path.as_os_str() != "-");
+    options.inside.check_distinct(&[("--output", options.output.as_deref()), ("--json", json)])?;
     let mut plans = plan::plans(options)?;
     if plans.len() > 1 {
         return several::compare(options, plans);

@@ -27,6 +27,8 @@ const KEPT_BYTES: usize = 15;
 
 /// Runs the verb.
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
+    let json = options.json.file.as_deref().filter(|_| !options.json.is_stdout());
+    options.inside.check_distinct(&[("--json", json)])?;
     let (pids, name) = targets(options)?;
     let text = if options.json.is_stdout() { None } else { Some(Output::stdout()?) };
     let mut outputs = (text, Output::open(&options.json)?);
