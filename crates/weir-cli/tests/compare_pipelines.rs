@@ -4,7 +4,8 @@
 mod common;
 
 use common::schema;
-use common::{WEIR, alone, bound};
+use common::{WEIR, alone, bound, until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
@@ -105,6 +106,24 @@ fn a_place_that_takes_no_file_for_the_output_is_named() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("cannot make a file for the output in '/nosuch'"), "{said}");
+}
+
+/// An interrupt that came between two runs, while weir read what the last one had written, was lost.
+#[test]
+fn an_interrupt_between_two_runs_ends_the_comparison() {
+    let mut command = Command::new(WEIR);
+    command.args(["run", "--compare", "--runs", "6", "head -c 90000000 /dev/zero", "true"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().expect("weir starts");
+    bound(&child);
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let runs = || !std::fs::read_to_string(&children).expect("listed").is_empty();
+    until("a run begins", runs);
+    until("it has ended", || !runs());
+    kill_process(Pid::from_child(&child), Signal::INT).expect("sent");
+    let output = child.wait_with_output().expect("weir ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.as_ref()), (Some(130), "weir: interrupted\n"));
 }
 
 #[test]

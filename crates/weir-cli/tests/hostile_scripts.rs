@@ -308,19 +308,24 @@ fn a_fork_bomb_up_to_its_limit() {
 }
 
 /// Once the run was over, weir took signals and did nothing about them: who waited for a report that
-/// took long, or that nobody read, could only kill it.
+/// took long, or that nobody read, could only kill it. So it was after a comparison.
 #[test]
 fn a_signal_ends_weir_while_it_writes_its_report() {
-    let place = Place::new();
     let stages = vec!["true"; 60].join(" | ");
-    let words = [WEIR, "run", &stages];
+    ends_while_it_writes(&[WEIR, "run", &stages]);
+    ends_while_it_writes(&[WEIR, "run", "--compare", "--runs", "6", "true | true"]);
+    ends_while_it_writes(&[WEIR, "run", "--compare", "--runs", "6", "true", "true"]);
+}
+
+fn ends_while_it_writes(words: &[&str]) {
+    let place = Place::new();
     // Not for the scripts of other tests: their weir would find it among their descriptors, and
     // make it larger.
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     let size = fcntl_setpipe_size(&writer, 4096).expect("resized") as u64;
     // The pipe is full already: whoever writes to it waits.
     rustix::io::write(&writer, &vec![b'x'; size as usize]).expect("written");
-    let mut command = place.command(&words);
+    let mut command = place.command(words);
     let mut child = command.stdout(Stdio::null()).stderr(writer).spawn().expect("it starts");
     drop(command);
     bound(&child);

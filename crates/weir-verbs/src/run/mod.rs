@@ -71,11 +71,13 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let mut report = judge(run, &command, job.closed, ending.shell_status());
     elastic::tell_losses(&report.run);
     elastic::remember(&report);
-    if standard.is_some() && report.run.stages.iter().any(|stage| stage.failure.is_some()) {
-        tell("nothing was compared: not all stages could be started");
-    } else if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
-        report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
-        elastic::remember_compared(&report);
+    if let Some(standard) = standard.filter(|_| report.run.signals.is_empty()) {
+        if report.run.stages.iter().any(|stage| stage.failure.is_some()) {
+            tell("nothing was compared: not all stages could be started");
+        } else {
+            report.compared = compare::compare(&job, &report.advice, options.runs, &standard)?;
+            elastic::remember_compared(&report);
+        }
     }
     outputs.write(&report, report::text, report::json);
     pages.write(&report);

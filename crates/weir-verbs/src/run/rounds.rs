@@ -1,20 +1,24 @@
 //! Runs jobs repeatedly, each time with the same input, and with the output in a file without a name.
 
 use super::status;
-use super::watch::{TAKEN, Watch};
+use super::watch::{ENDS, TAKEN, Watch};
 use crate::args::LiveView;
 use crate::fault::Fault;
 use crate::output::progress_bar;
+use crate::signals::heeded;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::fs::File;
 use std::hash::Hasher;
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use twox_hash::XxHash3_64;
 use weir_measure::pairs::{Comparison, PairOrder};
 use weir_measure::runner::{self, Job};
+use weir_measure_sys::signals::restore_default;
 
 /// The largest relative difference in time that counts as none.
 pub const BAND: f64 = 0.02;
@@ -93,6 +97,8 @@ pub struct Standard {
     input_at: Option<u64>,
     output: OwnedFd,
     error: OwnedFd,
+    /// Whether the user wants it to end: between two runs nobody else hears of that.
+    over: Arc<AtomicBool>,
 }
 
 /// The length and the checksum of what a run wrote.
@@ -104,16 +110,30 @@ impl Standard {
         check_input()?;
         let cannot = |error: Errno| Fault::failed(format!("cannot compare: {error}"));
         let keep = |fd: rustix::fd::BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
+        let over = Arc::new(AtomicBool::new(false));
+        for signal in heeded(&ENDS) {
+            signal_hook::flag::register(signal, Arc::clone(&over))
+                .map_err(Fault::cannot("listen for signals"))?;
+        }
         Ok(Standard {
+            over,
             input_at: rustix::fs::tell(rustix::stdio::stdin()).ok(),
             output: keep(rustix::stdio::stdout()).map_err(cannot)?,
             error: keep(rustix::stdio::stderr()).map_err(cannot)?,
         })
     }
 
+    fn is_over(&self) -> bool {
+        // Relaxed: no other memory depends on it.
+        self.over.load(Ordering::Relaxed)
+    }
+
     /// Runs a job with its output into a file without a name. Returns `None` if it was interrupted.
     pub fn run(&self, entrant: &Entrant) -> Result<Option<Sample>, Fault> {
         let cannot = |error: std::io::Error| Fault::failed(format!("cannot compare: {error}"));
+        if self.is_over() {
+            return Ok(None);
+        }
         if let Some(at) = self.input_at {
             let _ = rustix::fs::seek(rustix::stdio::stdin(), rustix::fs::SeekFrom::Start(at));
         }
@@ -122,7 +142,8 @@ impl Standard {
             let cannot = "cannot compare: cannot make a file for the output";
             Fault::failed(format!("{cannot} in '{}': {error}", place.display()))
         })?;
-        let nowhere = File::options().write(true).open("/dev/null").map_err(cannot)?;
+        let nowhere = File::options().write(true).open("/dev/null");
+        let nowhere = nowhere.map_err(Fault::cannot("compare: cannot open '/dev/null'"))?;
         rustix::stdio::dup2_stdout(&output).map_err(|error| cannot(error.into()))?;
         rustix::stdio::dup2_stderr(&nowhere).map_err(|error| cannot(error.into()))?;
         let mut watch = Watch::new(LiveView::Never, &entrant.job, &TAKEN);
@@ -135,7 +156,17 @@ impl Standard {
         }
         let status = status::status(&run, entrant.pipefail, entrant.negated).shell_status();
         let wall_s = run.wall_ns.max(1) as f64 / 1e9;
-        Ok(Some(Sample { wall_s, status, output: sum(&mut output).map_err(cannot)? }))
+        let output = sum(&mut output).map_err(cannot)?;
+        Ok((!self.is_over()).then_some(Sample { wall_s, status, output }))
+    }
+}
+
+impl Drop for Standard {
+    /// No run follows: signals end weir, also while it waits to write its report.
+    fn drop(&mut self) {
+        for signal in heeded(&ENDS) {
+            restore_default(signal);
+        }
     }
 }
 

@@ -38,6 +38,7 @@ pub fn compare(options: &RunOptions, mut plans: Vec<Planned>) -> Result<ExitCode
     }
     let twice: Vec<&Entrant> = entrants.iter().chain(entrants.first()).collect();
     let samples = rounds(&twice, options.runs, &standard)?.ok_or_else(Fault::interrupted)?;
+    drop(standard);
     let several = judge(&commands, &samples)?;
     outputs.write(&several, several_text, several_json);
     Ok(ExitCode::from(u8::from(!several.same_status)))

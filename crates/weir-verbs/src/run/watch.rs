@@ -22,7 +22,7 @@ use weir_measure_sys::signals::restore_default;
 /// exec resets a handled one to its default action.
 pub const TAKEN: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
 /// Signals that end weir once the run is over. To make and write the report may take a while.
-const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+pub const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Runs shorter than this show no line of progress.
 const SHOW_AFTER_NS: u64 = 1_000_000_000;
 /// The least number of rows for bars.
