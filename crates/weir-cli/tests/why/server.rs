@@ -6,8 +6,8 @@ use serde_json::Value;
 use std::process::{Command, Stdio};
 
 /// A server of FUSE in a mount namespace of its own, with a file `f` and a program `p`. A child looks up
-/// `g`, which is never answered; another one becomes `p`, and sleeps. Then a third one reads `f`, and
-/// from then on nothing is answered. Their ids are printed.
+/// `g`, which is never answered; two others become `p`, of which one sleeps and one computes. Then
+/// another one reads `f`, and from then on nothing is answered. Their ids are printed.
 const SERVER: &str = "
 import ctypes, os, struct, sys, time
 c = ctypes.CDLL(None)
@@ -17,18 +17,18 @@ except OSError: dev = -1
 data = b'fd=%d,rootmode=40000,user_id=0,group_id=0' % dev
 if dev < 0 or c.unshare(0x20000) or c.mount(None, b'/', None, 0x44000, None) \
         or c.mount(b'fuse', where.encode(), b'fuse', 0, data):
-    print(0, 0, 0, flush=True); sys.exit()
+    print(0, 0, 0, 0, flush=True); sys.exit()
 def child(do):
     pid = os.fork()
     # Who keeps the device open keeps its own request alive.
     if pid == 0: os.close(dev); do(); time.sleep(1000)
     return pid
-program = open('/bin/sleep', 'rb').read()
-def sleeps(pid):
-    name, state = (open('/proc/%d/%s' % (pid, it)).read() for it in ('comm', 'wchan'))
-    return name == 'p\\n' and 'nanosleep' in state
+program = open('/bin/bash', 'rb').read()
+def file(pid, name): return open('/proc/%d/%s' % (pid, name)).read()
+def is_p(pid): return file(pid, 'comm') == 'p\\n'
 def read():
-    while not sleeps(runs): time.sleep(.01)
+    while not (is_p(runs) and 'pipe_read' in file(runs, 'wchan')): time.sleep(.01)
+    while not (is_p(busy) and int(file(busy, 'stat').split()[13]) > 20): time.sleep(.01)
     os.read(os.open(where + '/f', os.O_RDONLY), 1)
 def attributes(node):
     mode = 0o40755 if node == 1 else 0o100755
@@ -41,12 +41,15 @@ def answer(unique, reply, error=0):
 init = struct.pack('<4I2H2I', 7, 31, 65536, 1 << 18, 12, 9, 65536, 1)
 answer(take()[2], init.ljust(64, b'\\0'))
 opens = child(lambda: os.open(where + '/g', os.O_RDONLY))
-def run():
+line = os.pipe()
+def run(text):
     os.dup2(os.open('/dev/null', os.O_WRONLY), 1)
-    os.execv(where + '/p', ['p', '1000'])
-runs = child(run)
+    os.dup2(line[0], 0)
+    os.execv(where + '/p', ['p', '-c', text])
+runs = child(lambda: run('read -r x'))
+busy = child(lambda: run('while :; do :; done'))
 reads, dead = child(read), False
-print(reads, opens, runs, flush=True)
+print(reads, opens, runs, busy, flush=True)
 while True:
     request, code, unique, node = take()
     dead = dead or code == 15 and node == 2
@@ -89,7 +92,7 @@ fn a_server_of_files_that_does_not_answer_holds_no_look_up() {
     let output = staged.0.stdout.take().expect("its output");
     std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("a line");
     let ids: Vec<&str> = line.split_whitespace().collect();
-    let [reads, opens, runs] = ids[..] else { panic!("{line:?}") };
+    let [reads, opens, runs, busy] = ids[..] else { panic!("{line:?}") };
     if reads == "0" {
         eprintln!("SKIPPED: no file system of FUSE can be mounted here");
         return;
@@ -106,11 +109,17 @@ fn a_server_of_files_that_does_not_answer_holds_no_look_up() {
         assert!(!said.contains("FIFO") && !said.contains("disk"), "{said}");
     }
     let seen = schema::check_text("weir.run/1", &weir(&["watch", reads, "--for", "300ms"]));
-    assert_eq!(seen["stages"].as_array().map(Vec::len), Some(2), "{seen:#}");
+    assert_eq!(seen["stages"].as_array().map(Vec::len), Some(3), "{seen:#}");
     weir(&["top", "--interval", "100ms"]);
     // The program itself lies there.
     let seen = schema::check_text("weir.run/1", &weir(&["watch", runs, "--for", "300ms"]));
     let stages = seen["stages"].as_array().expect("a list");
     assert!(stages.iter().any(|stage| stage["program"] == "p"), "{seen:#}");
     weir(&["stat"]);
+    // Its functions were looked for in that program.
+    super::until("it computes", || {
+        let seen = schema::check_text("weir.why/1", &weir(&["why", busy]));
+        seen["chain"][0]["kind"] == "computes"
+    });
+    weir(&["watch", busy, "--profile", "--for", "300ms"]);
 }

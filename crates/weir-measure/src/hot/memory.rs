@@ -1,7 +1,7 @@
 //! Which file's code lies where in the memory of each sampled process.
 
 use super::records::Mapped;
-use crate::proc::read_whole;
+use crate::proc::{device_in, read_whole};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use weir_sys::Pid;
@@ -88,9 +88,10 @@ fn line(line: &str) -> Option<Mapped> {
     let (address, end) = (hex(start)?, hex(end)?);
     words.next().filter(|access| access.as_bytes().get(2) == Some(&b'x'))?;
     let offset = hex(words.next()?)?;
-    let inode = words.nth(1)?.parse().ok()?;
+    let device = device_in(words.next()?)?;
+    let inode = words.next()?.parse().ok()?;
     let path = words.next().unwrap_or_default().trim_start().to_owned();
-    Some(Mapped { address, bytes: end.checked_sub(address)?, offset, inode, path })
+    Some(Mapped { address, bytes: end.checked_sub(address)?, offset, device, inode, path })
 }
 
 #[cfg(test)]
@@ -102,7 +103,8 @@ mod tests {
         let code = "7f10-7f20 r-xp 00002000 fe:00 1234                       /usr/lib/a b.so";
         let path = String::from("/usr/lib/a b.so");
         let (address, bytes, offset, inode) = (0x7f10, 0x10, 0x2000, 1234);
-        assert_eq!(line(code), Some(Mapped { address, bytes, offset, inode, path }));
+        let device = rustix::fs::makedev(0xfe, 0);
+        assert_eq!(line(code), Some(Mapped { address, bytes, offset, device, inode, path }));
         assert_eq!(line("7f10-7f20 rw-p 0 fe:00 1234 /x"), None);
         assert_eq!(line("7f20-7f10 r-xp 0 fe:00 1234 /x"), None);
         assert_eq!(line("nonsense"), None);

@@ -345,7 +345,7 @@ impl Files {
         if self.all.len() >= MOST_FILES {
             return None;
         }
-        let file = CodeFile::open(pid, &part.path, part.inode);
+        let file = CodeFile::open(pid, part);
         let name = part.path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or_default();
         self.all.push((name.to_owned(), file));
         self.known.insert(key, self.all.len() - 1);

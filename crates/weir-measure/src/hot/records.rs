@@ -30,6 +30,8 @@ pub struct Mapped {
     pub bytes: u64,
     /// Where it begins in its file.
     pub offset: u64,
+    /// The device on which that file lies.
+    pub device: u64,
     /// The number of that file.
     pub inode: u64,
     /// The path of that file, or a name such as `[vdso]`.
@@ -82,6 +84,7 @@ fn one(bytes: &[u8]) -> Option<(u64, Record)> {
                 address: long(body, 8)?,
                 bytes: long(body, 16)?,
                 offset: long(body, 24)?,
+                device: rustix::fs::makedev(word(body, 32)?, word(body, 36)?),
                 inode: long(body, 40)?,
                 path: text(body.get(64..)?),
             },
@@ -121,13 +124,14 @@ mod tests {
     #[test]
     fn a_sample_and_a_mapping_are_told_with_their_times() {
         let sample = record(SAMPLE, MODE_KERNEL, &longs(&[77, 0xfff0, 5 | 6 << 32, 900]));
-        let mut map = longs(&[5 | 5 << 32, 0x1000, 0x2000, 0x300, 0, 44, 0, 0]);
+        let mut map = longs(&[5 | 5 << 32, 0x1000, 0x2000, 0x300, 8 | 1 << 32, 44, 0, 0]);
         map.extend(b"/bin/cat");
         map.extend(longs(&[0, 5 | 5 << 32, 800, 77]));
         let bytes = [sample, record(MMAP2, 2, &map)].concat();
         let path = String::from("/bin/cat");
         let (address, bytes_long, offset, inode) = (0x1000, 0x2000, 0x300, 44);
-        let map = Mapped { address, bytes: bytes_long, offset, inode, path };
+        let device = rustix::fs::makedev(8, 1);
+        let map = Mapped { address, bytes: bytes_long, offset, device, inode, path };
         let sample = Record::Sample { event: 77, pid: 5, address: 0xfff0, kernel: true };
         assert_eq!(parse(&bytes), [(900, sample), (800, Record::Map { pid: 5, map })]);
     }

@@ -4,7 +4,9 @@
 //! file has only the names that it shares with others; its table may lie in a file of its own, which
 //! its build id names.
 
+use super::records::Mapped;
 use crate::proc::elf::{self, Elf, Symbol};
+use crate::proc::is_served;
 use object::elf::{SHT_DYNSYM, SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, SectionType};
 use object::read::elf::{ProgramHeader, Sym};
 use object::{NativeEndian as Native, ReadCache};
@@ -35,9 +37,13 @@ struct Table {
 }
 
 impl CodeFile {
-    /// Opens the file that a process has mapped under this path; `None` where another file has
-    /// taken its place.
-    pub fn open(pid: Pid, path: &str, inode: u64) -> Option<CodeFile> {
+    /// Opens a file that a process has mapped; `None` where another file has taken its place, and
+    /// where a server has it that may not answer.
+    pub fn open(pid: Pid, part: &Mapped) -> Option<CodeFile> {
+        if is_served(pid, part.device) {
+            return None;
+        }
+        let (path, inode) = (part.path.as_str(), part.inode);
         let path = path.strip_suffix(" (deleted)").unwrap_or(path);
         let of_process = |path: String| {
             refuse_foreign(&path).ok()?;
@@ -136,11 +142,12 @@ mod tests {
         let own = std::process::id() as Pid;
         let address = here() as u64 + 1;
         let part = memory.at(own, address).expect("mapped");
-        let file = CodeFile::open(own, &part.path, part.inode).expect("this program");
+        let file = CodeFile::open(own, &part).expect("this program");
         let at = address - part.address + part.offset;
         let name = file.functions().at(at).expect("a name");
         assert!(name.ends_with("symbols::tests::here"), "{name}");
-        assert!(CodeFile::open(own, &part.path, part.inode + 1).is_none());
+        let other = Mapped { inode: part.inode + 1, ..(*part).clone() };
+        assert!(CodeFile::open(own, &other).is_none());
     }
 
     #[test]

@@ -22,4 +22,4 @@ pub use io::{field, number, parse_io, peak_rss_bytes, read_whole, words, words_i
 pub use mounts::Mount;
 pub use signals::{CHILD, bit, is_handled_alarm, may_be_for_a_child, that_end_a_wait};
 pub use syscall::Blocked;
-pub use uncounted::may_move_uncounted;
+pub use uncounted::{device_in, is_served, may_move_uncounted};

@@ -33,7 +33,7 @@ pub fn may_move_uncounted(pid: Pid, libraries: bool) -> Option<bool> {
 
 /// Whether a server in user space has the file system of this device, as process `pid` has mounted it.
 /// It may not answer, and then nobody gets on who opens a file there.
-fn is_served(pid: Pid, device: u64) -> bool {
+pub fn is_served(pid: Pid, device: u64) -> bool {
     const MOUNTS_BYTES: usize = 1 << 20;
     thread_local! {
         static KNOWN: RefCell<BTreeMap<u64, bool>> = const { RefCell::new(BTreeMap::new()) };
@@ -67,9 +67,14 @@ fn mapped(maps: &str) -> impl Iterator<Item = (u64, &str)> {
 
 /// Returns the device and the path of the file that a line of `/proc/PID/maps` maps.
 fn place(line: &str) -> Option<(u64, &str)> {
-    let (major, minor) = line.split_ascii_whitespace().nth(3)?.split_once(':')?;
+    Some((device_in(line.split_ascii_whitespace().nth(3)?)?, &line[line.find('/')?..]))
+}
+
+/// Reads the number of a device as `/proc/PID/maps` writes it.
+pub fn device_in(text: &str) -> Option<u64> {
+    let (major, minor) = text.split_once(':')?;
     let hex = |text| u32::from_str_radix(text, 16).ok();
-    Some((rustix::fs::makedev(hex(major)?, hex(minor)?), &line[line.find('/')?..]))
+    Some(rustix::fs::makedev(hex(major)?, hex(minor)?))
 }
 
 /// Whether what stands in a program or library can make such calls.

@@ -6,7 +6,7 @@
 
 use crate::bytes::{long, word};
 use crate::proc::elf::{self, Elf, Symbol};
-use crate::proc::{FileKind, descriptor, parse_io};
+use crate::proc::{FileKind, descriptor, device_in, is_served, parse_io};
 use object::elf::SHT_DYNSYM;
 use object::read::elf::Sym;
 use object::{NativeEndian as Native, ReadCache};
@@ -52,7 +52,10 @@ fn perhaps(pid: Pid, name: &str) -> Option<HeldBack> {
 fn in_stdio(pid: Pid) -> Option<u64> {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
     let maps = String::from_utf8_lossy(&maps);
-    let (base, path) = maps.lines().find_map(library)?;
+    let (base, device, path) = maps.lines().find_map(library)?;
+    if is_served(pid, device) {
+        return None;
+    }
     let path = format!("/proc/{pid}/root{path}");
     let (file, _) = elf::open(&path)?;
     let text = ReadCache::new(&file);
@@ -67,18 +70,18 @@ fn in_stdio(pid: Pid) -> Option<u64> {
     pending(&bytes)
 }
 
-/// Returns where the C library begins and its path, from the line of `/proc/PID/maps` that maps its
-/// first page.
-fn library(line: &str) -> Option<(u64, &str)> {
+/// Returns where the C library begins, its device and its path, from the line of `/proc/PID/maps`
+/// that maps its first page.
+fn library(line: &str) -> Option<(u64, u64, &str)> {
     let mut fields = line.split_ascii_whitespace();
-    let (range, offset) = (fields.next()?, fields.nth(1)?);
+    let (range, offset, device) = (fields.next()?, fields.nth(1)?, fields.next()?);
     let path = &line[line.find('/')?..];
     let name = path.rsplit('/').next()?;
     let is_library = name == "libc.so.6" || name.starts_with("libc-2");
     if !is_library || offset.bytes().any(|digit| digit != b'0') {
         return None;
     }
-    Some((u64::from_str_radix(range.split_once('-')?.0, 16).ok()?, path))
+    Some((u64::from_str_radix(range.split_once('-')?.0, 16).ok()?, device_in(device)?, path))
 }
 
 /// Returns what a `FILE` holds back; `None` for something else.
@@ -102,7 +105,8 @@ mod tests {
     #[test]
     fn the_first_page_of_the_library_is_found() {
         let line = "7f3000000000-7f3000028000 r--p 00000000 fd:00 17 /usr/lib/libc.so.6";
-        assert_eq!(library(line), Some((0x7f30_0000_0000, "/usr/lib/libc.so.6")));
+        let device = rustix::fs::makedev(0xfd, 0);
+        assert_eq!(library(line), Some((0x7f30_0000_0000, device, "/usr/lib/libc.so.6")));
         assert_eq!(library(&line.replace("00000000 fd", "00028000 fd")), None);
         assert_eq!(library(&line.replace("libc.so.6", "libcap.so.2")), None);
         assert_eq!(library("7f30-7f40 rw-p 00000000 00:00 0"), None);
