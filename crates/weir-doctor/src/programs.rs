@@ -221,12 +221,34 @@ pub enum Parallel {
     Zstd,
 }
 
-impl Parallel {
-    /// Whether it shares out blocks of some megabytes, so that little input is one block.
-    pub fn needs_blocks(self) -> bool {
-        matches!(self, Parallel::Xz | Parallel::Unxz | Parallel::Zstd)
+/// Returns how many bytes a command must handle to have work for several threads: zstd and xz share
+/// out blocks, those of xz three times as large as the dictionary of its level. 0 for others.
+pub fn least_bytes(label: &str) -> u64 {
+    const USUAL: u64 = 32 << 20;
+    const XZ: [u64; 10] = [1, 3, 6, 12, 12, 24, 24, 48, 96, 192];
+    let Some((program, words)) = split(label) else { return 0 };
+    match program {
+        "zstd" | "xzcat" | "unxz" => USUAL,
+        "xz" if has_short(&words, 'd') || words.contains(&"--decompress") => USUAL,
+        // A third of a block more than one is worth a second thread.
+        "xz" => (XZ[xz_level(&words)] << 20) / 3 * 4,
+        _ => 0,
     }
+}
 
+/// Returns the level of an xz with these arguments.
+fn xz_level(words: &[&str]) -> usize {
+    // The digits of `-T4` are its own.
+    let level = |word: &&str| match *word {
+        "--best" => Some(9),
+        "--fast" => Some(0),
+        word if word.starts_with("--") || word.contains(['T', 'F', 'C', 'S', 'M']) => None,
+        word => word.strip_prefix('-')?.bytes().rev().find(u8::is_ascii_digit).map(|b| b - b'0'),
+    };
+    words.iter().rev().find_map(level).map_or(6, usize::from)
+}
+
+impl Parallel {
     /// How much more it does in the same CPU time than what it replaces; measured on tar archives
     /// and reads of a genome (docs/design/advice.md).
     pub fn efficiency(self) -> f64 {
@@ -255,7 +277,7 @@ pub fn parallel_form(label: &str) -> Option<Parallel> {
         }
         "gzip" | "zcat" | "gunzip" => Parallel::Rapidgzip,
         "bzip2" | "bzcat" | "bunzip2" => Parallel::Lbzip2,
-        "xz" if threads => return None,
+        "xz" | "xzcat" | "unxz" if threads => return None,
         "xz" if !decompress => Parallel::Xz,
         "xz" | "xzcat" | "unxz" => Parallel::Unxz,
         "zstd" if !decompress && !threads => Parallel::Zstd,
@@ -317,7 +339,9 @@ mod tests {
     fn parallel_forms_fit_the_command() {
         assert_eq!(parallel_form("gzip -dc a.gz"), Some(Parallel::Rapidgzip));
         assert_eq!(parallel_form("LANG=C /bin/gzip -9"), Some(Parallel::Pigz));
-        assert_eq!(parallel_form("xz -T4"), None);
+        for label in ["xz -T4", "xzcat -T0 a.xz", "unxz --threads=2"] {
+            assert_eq!(parallel_form(label), None, "{label}");
+        }
         assert_eq!(parallel_form("zstd -dc a.zst"), None);
         assert_eq!(parallel_form("zstd -T0 -19"), None);
         assert_eq!(parallel_form("zstd -19"), Some(Parallel::Zstd));
@@ -342,6 +366,17 @@ mod tests {
         for label in ["gzip -tv a.gz", "gunzip --test a.gz", "zstd -t a.zst", "xz -l a.xz"] {
             assert_eq!(parallel_form(label), None, "{label}");
         }
+    }
+
+    #[test]
+    fn a_block_of_xz_is_as_large_as_its_level_says() {
+        let mib = |label| least_bytes(label) >> 20;
+        assert_eq!([mib("xz"), mib("xz -6"), mib("xz -T2 -6e"), mib("xz -T1")], [32; 4]);
+        assert_eq!(
+            [mib("xz -1"), mib("xz -c9"), mib("xz --best"), mib("zstd -3")],
+            [4, 256, 256, 32]
+        );
+        assert_eq!([mib("xz -dc9"), mib("bgzip"), mib("samtools sort -")], [32, 0, 0]);
     }
 
     #[test]

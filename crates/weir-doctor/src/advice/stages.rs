@@ -1,6 +1,6 @@
 //! Advice on the work of a single stage.
 
-use super::tools::{A_FURTHER_CPU, ENOUGH_BYTES, IDLE_CPUS, used_one_cpu};
+use super::tools::{A_FURTHER_CPU, IDLE_CPUS, has_too_little, used_one_cpu};
 use super::{Advice, AdviceKind, Gain, estimate, weight};
 use crate::around::is_short_of_cpu;
 use crate::facts::{Run, Stage};
@@ -130,9 +130,7 @@ pub(super) fn parallel_compressor(run: &Run, culprit: &Bottleneck) -> Option<Adv
     let stage = &run.stages[culprit.stage];
     let idle_cpus = run.host.idle_cpus.filter(|idle| *idle >= IDLE_CPUS)?;
     let form = programs::parallel_form(&stage.label)?;
-    if form.needs_blocks()
-        && run.passed(culprit.stage).0.is_some_and(|passed| passed < ENOUGH_BYTES)
-    {
+    if has_too_little(run, culprit.stage) {
         return None;
     }
     if culprit.reason != BusyReason::Cpu || !used_one_cpu(stage) || is_short_of_cpu(run) {

@@ -19,9 +19,6 @@ pub(super) const IDLE_CPUS: f64 = 0.5;
 /// What a further CPU adds to the first: it may be a thread of the same core, and the work cannot all
 /// be shared. Two CPUs did 1.3 to 1.7 times the work of one (docs/design/advice.md).
 pub(super) const A_FURTHER_CPU: f64 = 0.6;
-/// A program that handled fewer bytes than this has not enough work for several threads: zstd and xz
-/// cut their input into blocks of some megabytes.
-pub(super) const ENOUGH_BYTES: u64 = 32 << 20;
 
 /// Advises against compressing, or formatting as text, what the next stage reads at once: for all
 /// stages at once, since each of them that goes on packs what the next one unpacks.
@@ -58,11 +55,23 @@ pub(super) fn more_threads(run: &Run, culprit: &Bottleneck) -> Option<Advice> {
         return None;
     }
     programs::with_threads(&stage.label, threads(run, culprit.stage))?;
+    if has_too_little(run, culprit.stage) {
+        return None;
+    }
     let saved = stage.times.cpu_ns as f64 * (1.0 - 1.0 / (1.0 + idle_cpus * A_FURTHER_CPU));
     let bound = culprit.speedup_limit.unwrap_or(f64::INFINITY);
     let gain = Gain::About(estimate(run.share(saved as u64)).min(bound));
     let kind = AdviceKind::MoreThreads;
     Some(Advice { kind, stage: Some(culprit.stage), pipe: None, gain })
+}
+
+/// Whether a stage had too little work for several threads, as far as is known.
+pub(super) fn has_too_little(run: &Run, position: usize) -> bool {
+    let stage = &run.stages[position];
+    // What went through the pipe behind the first stage may be packed.
+    let own = stage.io.map(|io| io.read_bytes.max(io.write_bytes));
+    let handled = run.passed(position).0.max(own);
+    handled.is_some_and(|bytes| bytes < programs::least_bytes(&stage.label))
 }
 
 /// Whether a stage never used more than about one CPU: programs that read and compress in two

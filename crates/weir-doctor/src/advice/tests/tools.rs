@@ -133,14 +133,27 @@ fn little_input_is_not_shared_out_in_blocks() {
     assert!(kinds(&small).contains(&AdviceKind::ParallelCompressor));
 }
 
-/// `xz -T0` and `xz -T2` stood beside each other.
+/// `xz -T0` and `xz -T2` stood beside each other. `xz -9` on 16 MB was told to take `-T2`, and that
+/// is one block.
 #[test]
-fn a_compressor_gets_one_piece_of_advice_on_threads() {
-    let mut run = pipeline(&["tar c d", "xz -1"], 1);
-    run.stages[1].pipe_in_bytes = Some(1 << 30);
-    assert_eq!(kinds(&run), vec![AdviceKind::ParallelCompressor]);
-    run.stages[1].pipe_in_bytes = Some(1 << 20);
-    assert_eq!(kinds(&run), vec![AdviceKind::MoreThreads], "blocks may be small");
+fn a_compressor_gets_one_piece_of_advice_on_threads_if_it_has_blocks_for_them() {
+    let of = |label: &str, bytes: u64| {
+        let mut run = pipeline(&["tar c d", label], 1);
+        run.stages[1].pipe_in_bytes = Some(bytes);
+        kinds(&run)
+    };
+    assert_eq!(of("xz -9", 1 << 30), vec![AdviceKind::ParallelCompressor]);
+    assert_eq!(of("xz -1", 8 << 20), vec![AdviceKind::ParallelCompressor], "its blocks are small");
+    for label in ["xz -9", "xz -9 -T1", "xz", "xz -1"] {
+        assert_eq!(of(label, 3 << 20), vec![], "{label}");
+    }
+    assert_eq!(of("xz -9 -T1", 100 << 20), vec![]);
+    assert_eq!(of("xz -9 -T1", 1 << 30), vec![AdviceKind::MoreThreads]);
+    // 100 MB that were packed into 20 MB.
+    let mut first = pipeline(&["xz -c big", "cat"], 0);
+    first.stages[0].pipe_out_bytes = Some(20 << 20);
+    reads(&mut first.stages[0], 1600, 100 << 20);
+    assert_eq!(kinds(&first), vec![AdviceKind::ParallelCompressor]);
 }
 
 #[test]
