@@ -58,7 +58,8 @@ fn of_stage(run: &Run, kind: AdviceKind, position: usize) -> String {
         AdviceKind::FewerProcesses => {
             let what = of.started.as_ref().map(started).unwrap_or_default();
             let programs = of.started.iter().flat_map(|started| started.frequent());
-            format!("{}: {name} {what}", hints::instead_of_processes(&of.label, programs))
+            let instead = hints::instead_of_processes(&of.label, &of.program, programs);
+            format!("{instead}: {name} {what}")
         }
         AdviceKind::CLocale => format!(
             "set LC_ALL=C for {name} if byte order is enough: {} compares text by the locale {}",

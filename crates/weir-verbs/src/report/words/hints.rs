@@ -1,11 +1,15 @@
 //! Advice on a program, from its name and options.
 
 use weir_doctor::advice::AdviceKind;
-use weir_doctor::programs::{Parallel, makes_a_file, parallel_form, replaces_words, split};
+use weir_doctor::programs::{
+    Parallel, is_posix_shell, makes_a_file, parallel_form, replaces_words, split,
+};
 
 /// Returns what to do instead of starting these programs (the most frequent first) again and again.
+/// `starter` is the program that starts them.
 pub(super) fn instead_of_processes<'a>(
     label: &str,
+    starter: &str,
     programs: impl Iterator<Item = &'a str>,
 ) -> String {
     match split(label) {
@@ -20,23 +24,51 @@ pub(super) fn instead_of_processes<'a>(
                 "more arguments for each process, if it takes several (xargs -n 100)",
             );
         }
-        Some(("find", _)) => return String::from("-exec with + at its end instead of \\;"),
+        Some(("find", words)) if words.iter().any(|word| is_semicolon(word)) => {
+            return String::from(with_plus(&words));
+        }
         _ => {}
     }
+    // Other shells of POSIX print nothing for `$(<file)`, and take the rest as it stands.
+    let is_plain = matches!(starter, "sh" | "dash" | "ash" | "busybox");
     let known = programs.filter_map(|program| {
         Some(match program {
             "basename" => "${i##*/} in place of basename",
             "dirname" => "${i%/*} in place of dirname",
             "expr" | "bc" => "$((...)) in place of expr or bc",
-            "cat" => "$(<file) in place of cat",
-            "seq" => "{1..9} in place of seq",
-            "date" => "printf '%(%F %T)T' in place of date",
+            "cat" if !is_plain => "$(<file) in place of cat",
+            "seq" if !is_plain => "{1..9} in place of seq",
+            "date" if !is_plain => "printf '%(%F %T)T' in place of date",
             _ => return None,
         })
     });
     let mut ways: Vec<&str> = known.take(2).collect();
     ways.extend(["awk for the whole loop", "or xargs -n 100 to start fewer"]);
     ways.join(", ")
+}
+
+/// Whether a word of `find` ends the command of its `-exec`.
+fn is_semicolon(word: &str) -> bool {
+    word.trim_matches(['\\', '\'', '"']) == ";"
+}
+
+/// Returns how `find` with these arguments, which ends its command by `;`, can give it many files.
+fn with_plus(words: &[&str]) -> &'static str {
+    let is_text = |pair: &[&str]| {
+        let shell = pair[0].rsplit('/').next().is_some_and(is_posix_shell);
+        shell && pair[1].starts_with('-') && pair[1].contains('c')
+    };
+    let is_last =
+        |pair: &[&str]| pair[0].trim_matches(['\'', '"']) == "{}" && is_semicolon(pair[1]);
+    match (words.windows(2).any(is_text), words.windows(2).any(is_last)) {
+        // It would take the first file and leave the others.
+        (true, _) => {
+            "many files for each shell (-exec sh -c 'for i; do ...; done' sh {} + in place of \\;)"
+        }
+        (_, true) => "-exec with + at its end instead of \\;, if the program takes several files",
+        // find takes a + behind {} only, and the command at once.
+        (_, false) => "many files for each process (-exec with {} + at its end, as cp -t DIR {} +)",
+    }
 }
 
 /// Returns what to use in place of a (de)compressor that uses one CPU, with a note on it.
@@ -115,7 +147,7 @@ mod tests {
     /// of another size are skipped and counted as such.
     #[test]
     fn what_is_advised_does_not_change_what_is_done() {
-        let of = |label| instead_of_processes(label, [].into_iter());
+        let of = |label| instead_of_processes(label, "", [].into_iter());
         assert!(of("xargs -n1 basename").contains("if it takes several"), "{}", of("xargs -n1"));
         for label in ["xargs -I{} cp {} d", "xargs -I {} cp {} d", "xargs --replace cp {} d"] {
             assert!(of(label).contains("sh -c 'for i; do ...; done' sh"), "{}", of(label));
@@ -131,6 +163,30 @@ mod tests {
         assert!(dd("dd if=f bs=1").ends_with("(bs=64K iflag=fullblock)"));
         for label in ["dd bs=1 skip=10", "dd bs=1 count=9", "dd bs=1 seek=9"] {
             assert!(dd(label).contains("skip_bytes,count_bytes"), "{label}");
+        }
+    }
+
+    /// `sh -c 'gzip "$1"' sh {} +` packs one file of many and says nothing; `cp {} d +` is refused.
+    #[test]
+    fn find_is_told_to_give_many_files_to_what_can_take_them() {
+        let of = |label| instead_of_processes(label, "find", ["gzip"].into_iter());
+        assert!(of("find . -exec gzip {} \\;").starts_with("-exec with + at its end instead"));
+        for label in ["find . -exec sh -c 'gzip \"$1\"' sh {} \\;", "find -exec bash -ec x {} ;"] {
+            assert!(of(label).contains("sh -c 'for i; do ...; done' sh {} +"), "{}", of(label));
+        }
+        assert!(of("find . -exec cp {} d ';'").contains("cp -t DIR {} +"));
+        assert!(of("find . -exec sh loop.sh {} +").starts_with("awk for the whole loop"));
+    }
+
+    /// dash prints nothing for `$(<file)`.
+    #[test]
+    fn only_what_a_shell_knows_is_advised() {
+        let of = |starter| {
+            instead_of_processes("sh x", starter, ["cat", "basename", "date"].into_iter())
+        };
+        assert!(of("bash").starts_with("$(<file) in place of cat, ${i##*/}"), "{}", of("bash"));
+        for plain in ["sh", "dash"] {
+            assert!(of(plain).starts_with("${i##*/} in place of basename, awk"), "{}", of(plain));
         }
     }
 
