@@ -92,7 +92,7 @@ fn transfers(
     calls: u64,
     bytes: u64,
 ) -> String {
-    let each = things(bytes / calls.max(1), "byte");
+    let each = things((bytes + calls / 2) / calls.max(1), "byte");
     let hint = hints::buffering(&of.label, kind);
     format!("{hint}: {name} {verb} {each} a call in {} calls", count(calls))
 }
