@@ -214,6 +214,8 @@ impl<'a> Processes<'a> {
         limit_bytes: u64,
     ) -> FoundGroup {
         let (census, once) = (sampler.census(), sampler.seen_once());
+        let is_traced = sampler.tracer.traced().is_some_and(|traced| traced.is_whole());
+        let tick_ns = (!is_traced).then(|| run.wall_ns / run.ticks.max(1));
         let mut stages = Vec::new();
         for row in &class.rows {
             let groups: Vec<&Group> = row.iter().map(|at| self.group(*at)).collect();
@@ -221,7 +223,7 @@ impl<'a> Processes<'a> {
             let known = row.iter().any(|at| self.seen[*at].known);
             let named = row.iter().filter(|at| !known || self.seen[**at].known);
             let names = named.filter_map(|at| self.labels[*at].as_deref());
-            let mut stage: Stage = super::row::stage(&label(names), &groups);
+            let mut stage: Stage = super::row::stage(&label(names), &groups, tick_ns);
             let mut births = Births::default();
             groups.iter().for_each(|group| births.merge(&group.births));
             stage.started = births.started(&stage.program, stage.wall_ns, &census, once);
