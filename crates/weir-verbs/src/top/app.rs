@@ -150,13 +150,16 @@ impl App {
         let columns = columns(width);
         let mut lines = vec![(self.title(), Style::Bold)];
         let room = self.room();
-        match &self.mode {
+        match &mut self.mode {
             Mode::Text(text, from) => {
                 let wrapped = text.lines().flat_map(|line| match line {
                     "" => vec![String::new()],
                     line => wrap(line, width.max(LEAST_COLUMNS)),
                 });
-                lines.extend(wrapped.skip(*from).take(room + 1).map(|line| (line, Style::Plain)));
+                let wrapped: Vec<String> = wrapped.collect();
+                *from = (*from).min(wrapped.len().saturating_sub(room + 1));
+                let shown = wrapped.into_iter().skip(*from).take(room + 1);
+                lines.extend(shown.map(|line| (line, Style::Plain)));
             }
             _ => {
                 lines.push((header(&columns, self.view.sort), Style::Reverse));
@@ -236,10 +239,10 @@ impl App {
                 let before = before.clone();
                 self.filter_event(event, before)
             }
-            (Mode::Text(text, from), event) => {
-                let most = text.len();
+            (Mode::Text(_, from), event) => {
                 match event {
-                    Event::Down | Event::WheelDown => *from = (*from + 1).min(most),
+                    // The frame goes no further than to the last line.
+                    Event::Down | Event::WheelDown => *from += 1,
                     Event::Up | Event::WheelUp => *from = from.saturating_sub(1),
                     _ => self.mode = Mode::Table,
                 }

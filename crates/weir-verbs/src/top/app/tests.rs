@@ -191,3 +191,18 @@ proptest! {
         }
     }
 }
+
+/// On a low screen the help could be moved out of sight, and came back after as many keys only.
+#[test]
+fn a_text_is_moved_no_further_than_to_its_end() {
+    let mut app = app();
+    app.tell((1..=9).map(|n| format!("line {n}\n")).collect());
+    for _ in 0..50 {
+        app.event(Event::Down);
+    }
+    let shown = text(&mut app, (40, 6));
+    assert!(shown.contains("line 6") && shown.contains("line 9"), "{shown}");
+    app.event(Event::Up);
+    let shown = text(&mut app, (40, 6));
+    assert!(shown.contains("line 5") && !shown.contains("line 9"), "{shown}");
+}
