@@ -108,7 +108,9 @@ fn pipes_and_ports_show_hostile_names_as_text() {
 fn foreign_reports_and_files_are_shown_as_text() {
     let place = Place::new();
     let name = OsStr::from_bytes(b"a\x1b[2J\xc2\x9b\xe2\x80\xae");
-    let all: [&[&OsStr]; 5] = [
+    let all: [&[&OsStr]; 7] = [
+        &["buffer".as_ref(), name, name],
+        &["why".as_ref(), name],
         &["compare".as_ref(), name, name],
         &["history".as_ref(), "--show".as_ref(), name],
         &["buffer".as_ref(), "--spill".as_ref(), name],

@@ -14,11 +14,21 @@ use clap::{Args, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use weir_measure::programs::find_program;
+use weir_policy::text::printable;
 
 /// Reads the command line; help and most mistakes end the program here.
 pub fn parse() -> Result<CommandLine, Fault> {
     let args: Vec<OsString> = std::env::args_os().collect();
-    read(&args).map_err(|error| no_verb(&args, &error).unwrap_or_else(|| end(&error)))
+    read(&args)
+        .map_err(|error| no_verb(&args, &error).unwrap_or_else(|| end(&harmless(&args, error))))
+}
+
+/// Finds the same mistake in arguments on which no terminal acts: clap shows them as they are, and
+/// a pattern of the shell may have made them of names that others chose.
+fn harmless(args: &[OsString], error: clap::Error) -> clap::Error {
+    let shown: Vec<OsString> =
+        args.iter().map(|arg| printable(&arg.to_string_lossy()).into()).collect();
+    if shown == args { error } else { read(&shown).err().unwrap_or(error) }
 }
 
 /// Prints the help or the mistake, and ends the program. clap itself would not tell that help
@@ -309,6 +319,20 @@ mod tests {
             let refused = read(&args).expect_err("refused").to_string();
             let is_clear = refused.contains("invalid value") && refused.contains(said);
             assert!(is_clear && !refused.contains("tip:"), "{line}: {refused}");
+        }
+    }
+
+    /// `weir buffer *` wrote the name of the second file to the terminal as it was.
+    #[test]
+    fn a_wrong_argument_is_shown_as_text() {
+        for line in ["why @", "buffer x @", "frob@", "net log --last @", "top -a @"] {
+            let line = line.replace('@', "a\u{1b}[2J\u{9b}\u{202e}");
+            let args: Vec<OsString> =
+                std::iter::once("weir").chain(line.split(' ')).map(OsString::from).collect();
+            let error = harmless(&args, read(&args).expect_err("refused"));
+            let said = error.render().ansi().to_string();
+            assert!(said.contains("a?[2J??"), "{line:?}: {said:?}");
+            assert!(!said.contains(['\u{9b}', '\u{202e}']), "{line:?}: {said:?}");
         }
     }
 
