@@ -40,16 +40,25 @@ fn negative_is_a_value(arg: Arg) -> Arg {
 
 /// Joins the lines of each paragraph. Indented lines, rows of a table (with two consecutive blanks
 /// between columns) and headings (with a colon at the end) stay separate.
+///
+/// Manual pages have the same texts, and `man` fills all lines that do not begin with a blank. So rows
+/// are indented, and an empty line ends them.
 fn paragraphs(text: &str) -> String {
     let mut joined = String::new();
-    let mut open = false;
+    let (mut open, mut indented) = (false, false);
     for line in text.lines() {
-        let own = line.is_empty() || line.starts_with(' ') || line.contains("  ");
+        let row = !line.starts_with(' ') && line.contains("  ");
+        let own = line.is_empty() || row || line.starts_with(' ');
         if !joined.is_empty() {
             joined.push(if open && !own { ' ' } else { '\n' });
         }
+        if indented && !own {
+            joined.push('\n');
+        }
+        joined.push_str(if row { "  " } else { "" });
         joined.push_str(line);
         open = !own && !line.ends_with(':');
+        indented = own && !line.is_empty();
     }
     joined
 }
@@ -61,10 +70,29 @@ mod tests {
     #[test]
     fn lines_of_a_paragraph_are_joined_and_tables_are_not() {
         let text = "One idea\nof two lines.\n\nExamples:\n  weir run a\n  weir run b\nwaits   a row\n\
-                    slept   another";
-        let expected = "One idea of two lines.\n\nExamples:\n  weir run a\n  weir run b\n\
-                        waits   a row\nslept   another";
+                    slept   another\nAfter\nthem.";
+        let expected = "One idea of two lines.\n\nExamples:\n  weir run a\n  weir run b\n  \
+                        waits   a row\n  slept   another\n\nAfter them.";
         assert_eq!(paragraphs(text), expected);
+    }
+
+    /// `man weir-top` had the rows of a table one behind the other in a paragraph.
+    #[test]
+    fn a_manual_page_joins_nothing_with_a_row_of_a_table() {
+        let all = command();
+        let mut verbs: Vec<&Command> = vec![&all];
+        while let Some(verb) = verbs.pop() {
+            verbs.extend(verb.get_subcommands());
+            let text = verb.get_after_long_help().or_else(|| verb.get_after_help());
+            let text = text.map(StyledStr::to_string).unwrap_or_default();
+            let mut before = "";
+            for line in text.lines() {
+                let is_filled = !line.is_empty() && !line.starts_with(' ');
+                let joins_a_row = line.contains("  ") || before.starts_with(' ');
+                assert!(!is_filled || !joins_a_row, "{verb}: {line}");
+                before = line;
+            }
+        }
     }
 
     #[test]
