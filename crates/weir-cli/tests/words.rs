@@ -119,6 +119,17 @@ fn help_leads_on() {
     {
         assert!(run.contains(promise), "{promise}");
     }
+    // Every column of the tables.
+    for column in [
+        "wall", "busy", "cpu", "runq", "in", "out", "other", "MB/s", "exit", "user", "sys", "read",
+        "written", "calls", "memory", "passed", "size", "fill", "most", "full", "empty", "group",
+        "rows", "from", "share", "times", "median", "shortest", "longest",
+    ] {
+        let explained = run.split_once("What the report says:").expect("a section").1;
+        let explained = explained.split_once("The report is as wide").expect("its end").0;
+        let mut words = explained.split(|c: char| c.is_whitespace() || ":;,".contains(c));
+        assert!(words.any(|word| word == column), "{column}: {explained}");
+    }
     let alone = weir(&[]);
     assert_eq!(alone.status.code(), Some(2));
     assert!(said(&alone).starts_with(concat!("weir ", env!("CARGO_PKG_VERSION"))));

@@ -274,7 +274,8 @@ Examples (up and relay need CAP_NET_ADMIN, which root has):
 
 const UP_EXAMPLES: &str = "\
 weir net up needs CAP_NET_ADMIN (root has it). The kernel gets the peer's address and reaches the
-host through the device. The programs that attach are the host: nothing answers until one attaches.
+host through the device. The programs that attach, its stations, are the host: nothing answers until
+one attaches.
 
 Examples:
   weir net up --tun weir0 --addr 10.9.0.2/24 --peer 10.9.0.1

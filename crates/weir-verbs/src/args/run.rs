@@ -158,8 +158,19 @@ What the report says:
            it wrote into its pipe; stage without pipes: bytes it read or wrote, whichever is more;
            stage that read far more than came through its pipe, as xargs may: bytes it read)
   exit     its status, or the signal that killed it; reader left: killed by SIGPIPE, which is normal
+  read     bytes that its processes read, from pipes and from files, its program's among them
+  written  bytes that they wrote, to pipes and to files
+  calls    their calls to read and to write
+  memory   the most memory that one of them had
   pipe     passed: bytes; size: capacity; fill: mean share of the size in use; most: the largest
            share; full, empty: share of the time
+  group    a pipeline or a command found in a script, a build or a stage. rows: its rows in the
+           tables below, or the stage it is in; from: when it began; wall: time in which it ran;
+           share: of the run or the stage, without the time in which it only waited for others;
+           cpu: CPU time; times: how often it ran; median, shortest, longest: of one such time
+A name with (x3) stands for a command that ran three times. ? is what weir does not know, and - less
+than half a millisecond.
+
 cpu, runq, in, out and other are parts of the stage's wall time. CPU time, runq, bytes and calls
 are the kernel's own counts, unless marked: < at most, > at least, ~ sampled or estimated. What a
 stage was blocked on is sampled; the last lines of --verbose give the number of samples.
@@ -183,11 +194,12 @@ without buffers shows the opposite, weir follows the later run.
 
 --compare 'A' 'B' ... runs the pipelines in N rounds (--runs, 6 to 2048), in random order within
 each round. The first pipeline runs twice in each round, which shows how small a difference this
-host can resolve. For every other pipeline, weir prints the ratio to the first with its 95 %
-interval, and it compares what the pipelines wrote. One round before these is not counted. With one
-pipeline, weir runs it as usual first; then, in rounds, plain, with the advice applied, and plain
-again. Advice that would change the text is named but not tried. Output goes to a file without a
-name, standard error is discarded, and standard input must be a file or nothing.
+host can resolve. Of each pipeline, weir prints the median, the least and the most of its times; of
+each but the first, also how many times as long as the first it took, with the 95 % interval. It
+compares what the pipelines wrote. One round before these is not counted. With one pipeline, weir
+runs it as usual first; then, in rounds, plain, with the advice applied, and plain again. Advice that
+would change the text is named but not tried. Output goes to a file without a name, standard error
+is discarded, and standard input must be a file or nothing.
 
 --profile samples the functions in which the stages compute, 499 times in each second of CPU time, by
 perf_event_open(2). Time that a stage waits is not sampled. Functions without symbols are one row for

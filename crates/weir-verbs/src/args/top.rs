@@ -73,4 +73,4 @@ Examples:
 >12 kB/s  at least, for programs that can also move bytes uncounted (splice)
 waits     writer: it waits for room, for the reader; reader: it waits for data, for the writer
 
-Exit status: 0; 1 if JSON cannot be written; 2 for wrong usage.";
+Exit status: 0; 1 if the output cannot be written; 2 for wrong usage.";
