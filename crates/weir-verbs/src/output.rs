@@ -36,7 +36,7 @@ pub fn print_err(text: &str) {
 
 /// Writes JSON to standard output. If the reader has left, that is not an error.
 pub fn print_json(text: &str) -> Result<(), Fault> {
-    Output::stdout()?.write(json::escaped(text).as_ref()).map(drop)
+    Output::open_stdout()?.write(json::escaped(text).as_ref()).map(drop)
 }
 
 /// Standard output, or a file.
@@ -77,13 +77,14 @@ impl Output {
         Output::open(option)?.map_or_else(Output::open_stdout, Ok)
     }
 
-    /// Opens standard output for what was asked for there, which would go nowhere if it was closed.
+    /// Opens standard output for what was asked for to be there. If it was closed at the start, that
+    /// would go nowhere.
     fn open_stdout() -> Result<Output, Fault> {
         let output = Output::stdout()?;
-        match closed_standard_descriptors()[1] {
-            true => Err(output.unwritable("it is closed")),
-            false => Ok(output),
+        if closed_standard_descriptors()[1] {
+            return Err(output.unwritable("it is closed"));
         }
+        Ok(output)
     }
 
     /// Writes all bytes. False if the reader has left.
