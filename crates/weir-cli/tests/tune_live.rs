@@ -71,4 +71,16 @@ fn what_is_kept_lies_in_one_place_for_all() {
         assert_eq!(weir(state, "/home/me"), file("/home/me/.local/state/weir/tune"), "{state}");
         assert_eq!(weir(state, "me"), None, "{state}");
     }
+    // "neither ... is set" was said of what was set, and as of wrong usage.
+    for (verb, variable) in
+        [(&["tune", "--size", "1M"][..], "WEIR_TUNE"), (&["history"], "WEIR_HISTORY")]
+    {
+        let mut weir = Command::new(WEIR);
+        weir.args(verb).env_remove(variable).env("XDG_STATE_HOME", "state").env_remove("HOME");
+        let output = weir.output().expect("weir");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let why = format!("{variable} is not set, nor XDG_STATE_HOME or HOME to a whole path\n");
+        assert!(said.ends_with(&why), "{said}");
+    }
 }

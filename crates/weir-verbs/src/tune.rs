@@ -50,7 +50,7 @@ pub fn tune(options: &TuneOptions) -> Result<ExitCode, Fault> {
     let sizes_asked = size(options).is_some()
         || options.segment.or(options.atomic).or(options.shift.map(u64::from)).is_some();
     if options.reset || options.calibrate || sizes_asked {
-        settings.write().map_err(asked)?;
+        settings.write()?;
     }
     show(&mut outlet, &settings)?;
     if let Some(pid) = options.live {

@@ -44,7 +44,8 @@ pub struct SavedRun {
 pub fn place() -> Result<PathBuf, Fault> {
     weir_sys::places::kept("WEIR_HISTORY", "history.db").ok_or_else(|| {
         Fault::failed(
-            "cannot locate the history: neither WEIR_HISTORY, XDG_STATE_HOME nor HOME is set",
+            "cannot locate the history: WEIR_HISTORY is not set, nor XDG_STATE_HOME or HOME to a \
+             whole path",
         )
     })
 }

@@ -213,7 +213,7 @@ impl Settings {
     /// There is no home, or the file cannot be written. What is there is no regular file.
     pub fn write(&self) -> Result<()> {
         let Some(path) = path() else {
-            let why = "neither WEIR_TUNE, XDG_STATE_HOME nor HOME is set";
+            let why = "WEIR_TUNE is not set, nor XDG_STATE_HOME or HOME to a whole path";
             return Err(Error::new(ErrorKind::Invalid, "write", "the defaults of pipes", why));
         };
         // Another file is put in its place: where that is a link, in the place of what it leads to.
