@@ -160,13 +160,9 @@ fn wrong_ends_are_said() {
     let nowhere = format!("--left /nowhere/net:a:10.8.0.1/24 {right}");
     relay(&nowhere, 1, "weir: cannot enter network namespace '/nowhere/net': No such file");
     let twice = "--left :a:10.8.0.1/24 --right :a:10.8.0.2/24";
-    relay(twice, 1, "weir: cannot open TUN device 'a': another process has it");
+    relay(twice, 1, "weir: cannot make device 'a': another process has it");
     let other = format!("--left :lo:10.8.0.1/24 {right}");
-    relay(
-        &other,
-        2,
-        "weir: cannot open TUN device 'lo': a device of that name is not a TUN device",
-    );
+    relay(&other, 2, "weir: cannot make device 'lo': a device of another kind has that name");
 }
 
 /// The kernel of the host's namespace passes packets on to the switch there.

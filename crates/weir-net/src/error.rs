@@ -1,5 +1,6 @@
 //! The error of this library: what was attempted, on what, and why it failed.
 
+use rustix::io::Errno;
 use std::fmt;
 use std::io;
 
@@ -64,6 +65,21 @@ impl Error {
             _ => ErrorKind::Os,
         };
         Error { cause: Some(cause), ..Error::new(kind, operation, object, "") }
+    }
+
+    /// Explains why a TUN device cannot be made, where the kernel's error says little.
+    pub(crate) fn of_device(name: &str, cause: io::Error) -> Error {
+        let object = format!("device '{name}'");
+        let (kind, why) = match Errno::from_io_error(&cause) {
+            Some(Errno::BUSY) => (ErrorKind::Taken, "another process has it"),
+            Some(Errno::NOENT) => (ErrorKind::NoDevice, "there is no /dev/net/tun (modprobe tun)"),
+            Some(Errno::PERM | Errno::ACCESS) => {
+                (ErrorKind::Denied, "that needs CAP_NET_ADMIN (root has it)")
+            }
+            Some(Errno::INVAL) => (ErrorKind::Invalid, "a device of another kind has that name"),
+            _ => return Error::os("make", object, cause),
+        };
+        Error::new(kind, "make", object, why)
     }
 
     /// Returns why it failed.

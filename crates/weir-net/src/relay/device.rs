@@ -9,7 +9,6 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use serde::Serialize;
-use std::io;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -180,9 +179,9 @@ fn open(place: &RelayEnd, mtu: u16) -> Result<Tun> {
             let object = format!("network namespace {}", quoted(&path.display().to_string()));
             enter_network(path).map_err(|error| Error::os("enter", object, error))?;
         }
-        let cannot = |error| refused(&place.device, error);
+        let cannot = |error| Error::of_device(&place.device, error);
         let device = Tun::open(&place.device, false).map_err(cannot)?;
-        let named = || format!("TUN device {}", quoted(&place.device));
+        let named = || format!("device {}", quoted(&place.device));
         let cannot = |error| Error::os("configure", named(), error);
         device.dont_wait().map_err(cannot)?;
         tun::configure(&place.device, place.address, place.prefix_bits, mtu).map_err(cannot)?;
@@ -196,18 +195,6 @@ fn open(place: &RelayEnd, mtu: u16) -> Result<Tun> {
             Err(Error::new(ErrorKind::Os, "open", quoted(&place.device), "its thread panicked"))
         })
     })
-}
-
-/// Explains why a device was refused, where the kernel's error says little.
-fn refused(device: &str, error: io::Error) -> Error {
-    let why = |kind, reason| Error::new(kind, "open", format!("TUN device '{device}'"), reason);
-    match Errno::from_io_error(&error) {
-        Some(Errno::BUSY) => why(ErrorKind::Taken, "another process has it"),
-        Some(Errno::INVAL) => why(ErrorKind::Invalid, "a device of that name is not a TUN device"),
-        Some(Errno::NOENT) => why(ErrorKind::NoDevice, "there is no /dev/net/tun"),
-        Some(Errno::PERM) => why(ErrorKind::Denied, "that needs CAP_NET_ADMIN (root)"),
-        _ => Error::os("open", format!("TUN device '{device}'"), error),
-    }
 }
 
 fn gone(device: &Tun) -> Error {

@@ -27,29 +27,10 @@ impl Device {
     /// Creates the device, and gives the kernel its address on it.
     pub fn open(settings: &SwitchSettings) -> Result<Device> {
         let SwitchSettings { device, peer, prefix_bits, mtu, vnet_header, .. } = settings;
-        let object = || format!("device '{device}'");
         let opened = Tun::open(device, *vnet_header);
-        let tun = opened.map_err(|cause| match Errno::from_io_error(&cause) {
-            Some(Errno::BUSY) => {
-                Error::new(ErrorKind::Taken, "make", object(), "another process has it")
-            }
-            Some(Errno::NOENT) => {
-                let why = "there is no /dev/net/tun (modprobe tun)";
-                Error::new(ErrorKind::NoDevice, "make", object(), why)
-            }
-            Some(Errno::PERM | Errno::ACCESS) => {
-                let why = "that needs CAP_NET_ADMIN (root has it)";
-                Error::new(ErrorKind::Denied, "make", object(), why)
-            }
-            Some(Errno::INVAL) => Error::new(
-                ErrorKind::Taken,
-                "make",
-                object(),
-                "a device of another kind has that name",
-            ),
-            _ => Error::os("make", object(), cause),
-        })?;
+        let tun = opened.map_err(|cause| Error::of_device(device, cause))?;
         let configured = weir_net_sys::tun::configure(device, *peer, *prefix_bits, *mtu);
+        let object = || format!("device '{device}'");
         configured.map_err(|cause| Error::os("configure", object(), cause))?;
         let offloads = tun.offload_segments();
         Ok(Device { tun, name: device.clone(), offloads })
