@@ -226,6 +226,11 @@ fn who_asks_where_no_switch_is_hears_that() {
     }
     // It may not do so after the switch has ended, or died, either.
     bed.switch("").end();
+    // This said only that no process of the switch has a profile.
+    let output = bed.run_net("profile");
+    assert_eq!(output.status.code(), Some(1), "{}", both(&output));
+    let why = "none of its processes has published one (none is up; weir net up starts one)";
+    assert_eq!(both(&output), format!("weir: cannot find profiles of 'weir0': {why}\n"));
     drop(bed.switch(""));
     let is_down = || both(&bed.run_net("stat")).contains("of 'weir0': it is not up");
     until("it is known to be dead", is_down);

@@ -1,7 +1,7 @@
 //! `weir net profile`: switches on the profiles of a switch's processes, waits, and prints what a
 //! packet costs, and where.
 
-use super::switch::{NamedSwitch, device};
+use super::switch::{NamedSwitch, device, those_up};
 use crate::args::NetProfileOptions;
 use crate::fault::{Fault, tell};
 use crate::json;
@@ -63,8 +63,9 @@ fn open_all(
     }
     if observed.is_empty() {
         let tun = device(options.tun.as_deref())?;
+        let up = if weir_net::names::is_up(&tun) { String::new() } else { those_up() };
         let what = format!("cannot find profiles of '{tun}': none of its processes");
-        return Err(Fault::failed(format!("{what} has published one")));
+        return Err(Fault::failed(format!("{what} has published one{up}")));
     }
     Ok(observed)
 }
