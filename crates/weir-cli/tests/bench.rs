@@ -24,6 +24,20 @@ fn refused(args: &[&str], status: i32, expected: &str) {
     port::refused(&bench(args), status, expected);
 }
 
+/// Where an earlier run had measured that, it was said before the run and after two processes.
+#[test]
+fn a_budget_that_is_too_short_is_told_once() {
+    let state = tempfile::tempdir().expect("a directory");
+    for run in ["the first", "the second"] {
+        let mut weir = Command::new(WEIR);
+        weir.args(["bench", "limits/memcpy 64 MiB", "--budget", "0.5s", "--quiet"]);
+        let output = weir.env("XDG_STATE_HOME", state.path()).output().expect("weir starts");
+        // On a fast host it may be long enough.
+        let told = said(&output).matches("that an interval needs").count();
+        assert!(told <= 1 && output.status.success(), "{run}: {}", said(&output));
+    }
+}
+
 /// A quick run of a small suite.
 const QUICK: [&str; 3] = ["joy-syscall", "--budget", "2.5s"];
 

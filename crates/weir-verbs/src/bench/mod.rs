@@ -119,9 +119,6 @@ fn measure(
     let topology = Topology::read();
     let plan = Plan::new(suites, wish, &topology).map_err(|error| plan_fault(&error))?;
     progress.begin(&plan)?;
-    if plan.expected() > plan.budget && !progress.is_shown() {
-        tell(&list::promise(&plan));
-    }
     let begun = Instant::now();
     // This process reaps the children of a killed cell: their CPU time counts as this run's.
     // If the kernel refuses, it counts as the host's.

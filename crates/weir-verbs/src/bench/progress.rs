@@ -17,13 +17,15 @@ pub struct BenchProgress {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
     begun: Instant,
+    /// Whether it was said before the run that it takes longer than its budget.
+    is_told: bool,
 }
 
 impl BenchProgress {
     /// Creates the bar. It is hidden if `quiet` or without a terminal.
     pub fn new(quiet: bool) -> BenchProgress {
         let bar = progress_bar(!quiet, 0, "{bar:24} {percent:>3} %  {msg}");
-        BenchProgress { bar, stop: Arc::default(), begun: Instant::now() }
+        BenchProgress { bar, stop: Arc::default(), begun: Instant::now(), is_told: false }
     }
 
     /// Prints what will be done, and listens for interrupts from here on. The first interrupt ends the
@@ -31,18 +33,16 @@ impl BenchProgress {
     pub fn begin(&mut self, plan: &Plan) -> Result<(), Fault> {
         self.stop = stop_flag(Again::Exits(INTERRUPTED))?;
         self.begun = Instant::now();
+        self.is_told = plan.expected() > plan.budget;
         if !self.bar.is_hidden() {
             self.bar.println(format!(
                 "{}; leave the machine idle meanwhile; Ctrl-C ends the run and keeps what was measured",
                 list::promise(plan)
             ));
+        } else if self.is_told {
+            tell(&list::promise(plan));
         }
         Ok(())
-    }
-
-    /// Whether the bar is visible.
-    pub fn is_shown(&self) -> bool {
-        !self.bar.is_hidden()
     }
 
     /// Prints a line above the bar, or just a line if the bar is hidden.
@@ -65,6 +65,9 @@ impl RunObserver for BenchProgress {
     }
 
     fn overrun(&mut self, whole: Duration) {
+        if self.is_told {
+            return;
+        }
         self.warn(&format!(
             "this takes at least {}, longer than its budget: setting the cases up takes that long in \
              the six processes of each group that an interval needs",
