@@ -12,6 +12,7 @@ use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 use weir::tune::{Ask, Settings, ask, caches, calibrate, path};
+use weir_measure::machine::page_bytes;
 use weir_policy::pipe::{MOST_BYTES, MOST_SHIFT};
 
 const SCHEMA: &str = "weir.tune/3";
@@ -82,10 +83,6 @@ fn ask_one(options: &TuneOptions, pipe: &weir::stat::PipeStat) -> Option<()> {
     let segment_bytes = segment(options, capacity_bytes.unwrap_or(pipe.capacity_bytes));
     let wanted = Ask { capacity_bytes, segment_bytes, atomic_bytes: options.atomic };
     ask(file.as_fd(), wanted).ok().map(drop)
-}
-
-fn page_bytes() -> u64 {
-    rustix::param::page_size() as u64
 }
 
 fn size(options: &TuneOptions) -> Option<u64> {

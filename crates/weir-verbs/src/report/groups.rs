@@ -1,10 +1,10 @@
 //! The table of the groups found in a run: what ran when, how often, and for how long.
 
 use super::layout::{Column, Grid, Name};
+use super::tables::known;
 use super::words;
 use crate::units::{percent, seconds};
-use weir_doctor::facts::FoundGroup;
-use weir_doctor::facts::{Evidence, Run};
+use weir_doctor::facts::{FoundGroup, Run};
 use weir_policy::sort;
 
 /// The largest number of groups in the table. Those that took most of the time are kept.
@@ -44,22 +44,15 @@ pub fn table(run: &Run, width: usize) -> Vec<String> {
             None => format!("in {}", group.inside.unwrap_or(0) + 1),
         }
     };
-    let mark = |group: &FoundGroup| match group.instances_evidence {
-        _ if group.instances < 2 => "",
-        Evidence::Exact => "",
-        Evidence::LowerBound => ">",
-        _ => "~",
+    let mark = |group: &FoundGroup| match group.instances {
+        0 | 1 => "",
+        _ => known(group.instances_evidence),
     };
     let cpu = |group: &FoundGroup| {
         let (cpu_ns, evidence) = group.cpu();
-        let bound = match evidence {
-            Evidence::Exact => "",
-            Evidence::UpperBound => "<",
-            _ => ">",
-        };
         match seconds(cpu_ns).as_str() {
             "-" => String::from("-"),
-            cpu => format!("{bound}{cpu}"),
+            cpu => format!("{}{cpu}", known(evidence)),
         }
     };
     let columns = vec![

@@ -1,9 +1,10 @@
 //! The choice of the stages that get a row. A script may start hundreds of commands that lived too
 //! briefly to be measured: these share one line.
 
+use super::words::mark_word;
 use crate::units::seconds;
 use std::collections::BTreeMap;
-use weir_doctor::facts::{Evidence, FoundGroup, Run, Stage};
+use weir_doctor::facts::{FoundGroup, Run, Stage};
 use weir_doctor::verdict::Verdict;
 use weir_policy::sort;
 
@@ -51,14 +52,6 @@ pub fn choose(run: &Run, verdict: &Verdict, all: bool) -> ShownRows {
         sentence.push_str(&format!("; the run started {mark}{count} processes in total"));
     }
     ShownRows { shown, folded: Some(sentence) }
-}
-
-fn mark_word(evidence: Evidence) -> &'static str {
-    match evidence {
-        Evidence::Exact => "",
-        Evidence::LowerBound => "at least ",
-        _ => "about ",
-    }
 }
 
 /// Returns whether a stage belongs to a group that took little of the run.

@@ -131,7 +131,7 @@ fn unknown() -> String {
 }
 
 /// Returns the mark before a figure that is not exact.
-fn known(evidence: Evidence) -> &'static str {
+pub fn known(evidence: Evidence) -> &'static str {
     match evidence {
         Evidence::Exact => "",
         Evidence::UpperBound => "<",

@@ -6,7 +6,7 @@
 
 mod lanes;
 
-use super::words::{gain, phase_names};
+use super::words::{gain, mark_word, phase_names};
 use super::{Report, fine, hot};
 use crate::html::Column::{Figures, Words};
 use crate::html::{Cell, Table, document, escape, section, shown};
@@ -14,7 +14,7 @@ use crate::units::words::cpus;
 use crate::units::{bytes, capacity, ending, percent, seconds};
 use crate::widths::cut;
 use std::fmt::Write as _;
-use weir_doctor::facts::{Evidence, Run};
+use weir_doctor::facts::Run;
 use weir_policy::text::printable;
 
 const STYLE: &str = include_str!("style.css");
@@ -104,12 +104,7 @@ fn stages(run: &Run) -> String {
         let times = &stage.times;
         let busy = (stage.wall_ns > 0).then(|| times.busy_ns() as f64 / stage.wall_ns as f64);
         let moved = run.passed(at);
-        let mark = match moved.1 {
-            Evidence::Exact => "",
-            Evidence::UpperBound => "at most ",
-            Evidence::LowerBound => "at least ",
-            _ => "about ",
-        };
+        let mark = mark_word(moved.1);
         [
             (at + 1).to_string(),
             stage.label.clone(),

@@ -1,5 +1,6 @@
 //! The groups of a run in sentences: the share of the time that each took, and what held it up.
 
+use super::mark_word;
 use super::verdict::{named, numbered};
 use crate::units::seconds;
 use crate::units::words::{count, percent, short_time, stage};
@@ -120,11 +121,7 @@ fn held_up(run: &Run, verdict: &Verdict, first: Option<usize>) -> String {
 
 /// `line 14 of report.sh`, `300 times`.
 fn about(group: &FoundGroup) -> Vec<String> {
-    let more = match group.instances_evidence {
-        Evidence::Exact => "",
-        Evidence::LowerBound => "at least ",
-        _ => "about ",
-    };
+    let more = mark_word(group.instances_evidence);
     let times = (group.instances > 1).then(|| format!("{more}{} times", count(group.instances)));
     place(group).into_iter().chain(times).collect()
 }

@@ -36,6 +36,16 @@ fn part_word(part: BusyPart) -> &'static str {
     }
 }
 
+/// The words before a number that is not exact.
+pub fn mark_word(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Exact => "",
+        Evidence::UpperBound => "at most ",
+        Evidence::LowerBound => "at least ",
+        Evidence::Sampled | Evidence::Estimated | Evidence::Unknown => "about ",
+    }
+}
+
 /// `throttled by a CPU quota of 0.2 CPUs in 98 % of the periods`.
 fn quota(cpus: f64, share: f64) -> String {
     format!("throttled by a CPU quota of {} in {} of the periods", of_cpus(cpus), percent(share))
