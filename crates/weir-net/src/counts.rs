@@ -28,7 +28,7 @@ pub struct SwitchCounts {
 }
 
 impl SwitchCounts {
-    /// Adds one.
+    /// Adds to a count, whoever else adds to it meanwhile.
     #[inline]
     pub fn add(counter: &AtomicU64, number: u64) {
         // Relaxed: a count orders nothing.

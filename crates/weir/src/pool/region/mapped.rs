@@ -172,7 +172,7 @@ impl MappedRegion {
         Ok(())
     }
 
-    /// Brings bytes in before they are touched, as far as memory is free.
+    /// Brings `bytes` of them in, from `at` on, before they are touched, as far as memory is free.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid): they reach beyond the end.
@@ -210,7 +210,7 @@ impl MappedRegion {
         Ok(())
     }
 
-    /// Lets bytes go before others. They are written first if they are dirty.
+    /// Lets `bytes` of them, from `at` on, go before others. They are written first if they are dirty.
     ///
     /// # Errors
     /// As [`MappedRegion::will_need`].

@@ -139,7 +139,7 @@ impl Region {
         })
     }
 
-    /// The length.
+    /// The length in bytes.
     pub fn len(&self) -> u64 {
         // Relaxed: a number, which only grows.
         self.bytes.load(Ordering::Relaxed)
@@ -172,7 +172,7 @@ impl Region {
         each_page(&mut *self.lock(operation)?, (at, bytes), writes, each)
     }
 
-    /// Reads bytes.
+    /// Fills `to` with the bytes from `at` on, where 0 is the first.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: they reach beyond the end. [`ErrorKind::Os`]: a page could not be
@@ -183,7 +183,7 @@ impl Region {
         })
     }
 
-    /// Reads a value's bytes.
+    /// Reads the `N` bytes from `at` on, such as those of a number.
     ///
     /// # Errors
     /// Those of [`Region::read_at`].
@@ -193,7 +193,7 @@ impl Region {
         Ok(bytes)
     }
 
-    /// Writes bytes.
+    /// Writes all of `from`, from the byte `at` on.
     ///
     /// # Errors
     /// Those of [`Region::read_at`]. Bytes of earlier pages may have been written then.
@@ -203,10 +203,12 @@ impl Region {
         })
     }
 
-    /// Makes the region longer, by zeros, up to the bytes that [`RegionOptions::most_bytes`] reserved.
+    /// Makes the region so many bytes long, by zeros at its end. [`RegionOptions::most_bytes`] has
+    /// reserved the room.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: it is longer already, or that many bytes were not reserved.
+    /// [`ErrorKind::Forked`]: this is a forked child.
     pub fn grow(&self, bytes: u64) -> Result<()> {
         let mut pager = self.lock("grow")?;
         let (now, most) = (self.len(), self.reserved);
@@ -228,7 +230,7 @@ impl Region {
         Ok(())
     }
 
-    /// Brings bytes in before they are touched, as far as memory is free.
+    /// Brings `bytes` of them in, from `at` on, before they are touched, as far as memory is free.
     ///
     /// # Errors
     /// Those of [`Region::read_at`].
@@ -259,7 +261,7 @@ impl Region {
         Ok(())
     }
 
-    /// Lets bytes go before others. They are written first if they are dirty.
+    /// Lets `bytes` of them, from `at` on, go before others. They are written first if they are dirty.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`]: they reach beyond the end. [`ErrorKind::Forked`]: this is a forked

@@ -205,7 +205,7 @@ impl SharedRegion {
         self.shared.fronts.members().len()
     }
 
-    /// The length.
+    /// The length in bytes.
     pub fn len(&self) -> u64 {
         self.bytes
     }
@@ -227,7 +227,7 @@ impl SharedRegion {
         each_page(&mut self.shared.lock(), (at, bytes), writes, each)
     }
 
-    /// Reads bytes, which members may write meanwhile.
+    /// Fills `to` with the bytes from `at` on, which members may write meanwhile.
     ///
     /// # Errors
     /// Those of [`Region::read_at`](super::Region::read_at).
@@ -237,7 +237,7 @@ impl SharedRegion {
         })
     }
 
-    /// Writes bytes, which members may read or write meanwhile.
+    /// Writes all of `from`, from the byte `at` on, where members may read or write meanwhile.
     ///
     /// # Errors
     /// Those of [`Region::read_at`](super::Region::read_at).
@@ -401,7 +401,7 @@ impl SharedRegionMember {
         Ok(SharedRegionMember { shared, copies: RwLock::new(()) })
     }
 
-    /// The length.
+    /// The length in bytes.
     pub fn len(&self) -> u64 {
         self.shared.memory.len() as u64
     }
@@ -432,7 +432,7 @@ impl SharedRegionMember {
         }
     }
 
-    /// Reads bytes, which other processes may write meanwhile.
+    /// Fills `to` with the bytes from `at` on, which other processes may write meanwhile.
     ///
     /// # Errors
     /// [`ErrorKind::Closed`]: the owner has ended. [`ErrorKind::Invalid`]: they reach beyond the end.
@@ -447,7 +447,7 @@ impl SharedRegionMember {
         SharedRegionMember::outcome("read from", copied)
     }
 
-    /// Writes bytes, which other processes may read or write meanwhile.
+    /// Writes all of `from`, from the byte `at` on, where other processes may read or write meanwhile.
     ///
     /// # Errors
     /// Those of [`SharedRegionMember::read_at`].
