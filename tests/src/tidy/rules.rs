@@ -98,7 +98,7 @@ pub fn file(path: &str, text: &str) -> Vec<TidyFault> {
 
 /// Whether a crate may hold `unsafe` anywhere.
 fn may_be_unsafe(name: &str) -> bool {
-    name.ends_with("-sys") || name == "weir-ffi"
+    name.ends_with("-sys")
 }
 
 /// Checks that the roots of the crates have the attributes that make the compiler enforce rules.
@@ -146,7 +146,7 @@ pub fn tokens(source: &SourceFile, text: &str) -> Vec<TidyFault> {
         let mut fault =
             |rule, text: &str| faults.push(TidyFault::new(path, token.line, rule, text));
         if token.word && token.text == "unsafe" && !unsafe_here {
-            fault("unsafe-place", "`unsafe` outside the `-sys` crates, weir-ffi and weir's memory");
+            fault("unsafe-place", "`unsafe` outside the `-sys` crates and weir's memory");
         }
         if source.reads(index, &["#", "["]) {
             let inside = &source.tokens[index + 2..source.close_of(index + 1)];
