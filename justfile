@@ -100,7 +100,7 @@ tsan:
 # It follows the code, and keeps what it finds in fuzz/corpus, which git ignores; the seeds in git are small.
 # Needs `cargo install cargo-fuzz` and a nightly toolchain.
 #
-# A fuzzer over records, lanes, messages, packets, files by TFTP and shell texts: eight targets, SECONDS each after four minutes of building
+# A fuzzer over records, lanes, messages, packets, files by TFTP, TCP, Telnet and shell texts: eight targets, SECONDS each after four minutes of building
 fuzz SECONDS="20":
     for target in $(cargo +nightly fuzz list --fuzz-dir fuzz); do \
         mkdir -p fuzz/corpus/$target; \
