@@ -170,8 +170,8 @@ fn read_board(file: &OwnedFd) -> Option<(PortAccount, (u64, u64))> {
 fn writers_to(reader: i32, socket: (u64, u64)) -> Vec<PortWriterStat> {
     let mut writers = Vec::new();
     for ring in pipes() {
-        // If the inode was used before by another socket, another process has read this ring. A reader
-        // in another pid namespace has a number there only.
+        // If the inode was used before by another socket, another process has read this ring. A
+        // reader in another pid namespace has a number there only.
         let by = ring.reader.account.pid;
         let is_anothers = by != 0 && reader != 0 && by != reader as u32;
         if ring.port != Some(socket) || is_anothers {
