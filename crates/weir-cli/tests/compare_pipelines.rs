@@ -108,7 +108,8 @@ fn a_place_that_takes_no_file_for_the_output_is_named() {
     assert!(said.contains("cannot make a file for the output in '/nosuch'"), "{said}");
 }
 
-/// An interrupt that came between two runs, while weir read what the last one had written, was lost.
+/// An interrupt that came between two runs, while weir read what the last one had written, was
+/// lost.
 #[test]
 fn an_interrupt_between_two_runs_ends_the_comparison() {
     let mut command = Command::new(WEIR);

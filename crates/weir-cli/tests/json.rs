@@ -248,8 +248,8 @@ fn a_file_gets_json_and_standard_output_the_text() {
     }
 }
 
-/// `--json /dev/fd/3 3>>log` emptied the log, and `-o /dev/stdout` wrote over what the pipeline had printed
-/// to a file.
+/// `--json /dev/fd/3 3>>log` emptied the log, and `-o /dev/stdout` wrote over what the pipeline had
+/// printed to a file.
 #[test]
 fn the_name_of_a_descriptor_does_not_empty_its_file() {
     let place = Place::new();

@@ -131,8 +131,8 @@ pub fn create(path: &Path) -> io::Result<File> {
     own_descriptor(path).map_or_else(|| File::create(path), Ok)
 }
 
-/// Returns a copy of the descriptor that a path such as `/dev/stdout` or `/dev/fd/3` names, if it can
-/// be written.
+/// Returns a copy of the descriptor that a path such as `/dev/stdout` or `/dev/fd/3` names, if it
+/// can be written.
 pub fn own_descriptor(path: &Path) -> Option<File> {
     let fd = match path.to_str()? {
         "/dev/stdout" => 1,
@@ -147,8 +147,8 @@ pub fn own_descriptor(path: &Path) -> Option<File> {
     writes.then(|| File::from(own))
 }
 
-/// Refuses a file that two options name: one would write over what the other has written. What is no
-/// regular file takes both.
+/// Refuses a file that two options name: one would write over what the other has written. What is
+/// no regular file takes both.
 pub fn check_distinct(named: &[(&str, Option<&Path>)]) -> Result<(), Fault> {
     let file = |path: &Path| match std::fs::metadata(path) {
         _ if own_descriptor(path).is_some() => None,

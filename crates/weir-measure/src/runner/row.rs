@@ -17,8 +17,8 @@ fn alive_ns(groups: &[&Group]) -> u64 {
     total
 }
 
-/// Makes the stage; each process was looked at within `tick_ns` before its end. `None`: what each did is
-/// traced and exact.
+/// Makes the stage; each process was looked at within `tick_ns` before its end. `None`: what each
+/// did is traced and exact.
 pub(super) fn stage(label: &str, groups: &[&Group], tick_ns: Option<u64>) -> Stage {
     let mut samples = Samples::default();
     groups.iter().for_each(|group| samples.merge(&group.samples));
@@ -80,8 +80,8 @@ mod tests {
     use crate::attribution::Endpoints;
     use weir_doctor::state::TaskState;
 
-    /// Three md5sum behind gzip were on a CPU for 0.21 s by samples, and used 41 ms: a tick often finds
-    /// what it has just woken.
+    /// Three md5sum behind gzip were on a CPU for 0.21 s by samples, and used 41 ms: a tick often
+    /// finds what it has just woken.
     #[test]
     fn processes_were_not_on_a_cpu_for_longer_than_they_used_one() {
         const MS: u64 = 1_000_000;
