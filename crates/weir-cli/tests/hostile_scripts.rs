@@ -118,8 +118,8 @@ fn a_script_with_carriage_returns_is_told() {
     let said = String::from_utf8_lossy(&ran.stderr);
     assert!(said.contains("cannot start stage 1 './crlf x': its lines end with CR LF"), "{said}");
     assert_eq!(ran.status.code(), Some(127));
-    // The shell is seen long enough to know which script it reads. To sleep, the end of the line is in
-    // a comment there.
+    // The shell is seen long enough to know which script it reads. The carriage returns are in
+    // comments, so that it sleeps.
     place.write("slow", "sleep 0.5 #\r\ntrue\r\nsleep 0.5 #\r\n");
     let ran = place.gave(&[WEIR, "run", "bash slow"]);
     let said = String::from_utf8_lossy(&ran.stderr);

@@ -149,7 +149,9 @@ pub fn own_descriptor(path: &Path) -> Option<File> {
 
 /// Refuses a file that two options name: one would write over what the other has written. What is
 /// no regular file takes both.
-pub fn check_distinct(named: &[(&str, Option<&Path>)]) -> Result<(), Fault> {
+pub fn check_distinct<'a>(
+    named: impl IntoIterator<Item = (&'a str, Option<&'a Path>)>,
+) -> Result<(), Fault> {
     let file = |path: &Path| match std::fs::metadata(path) {
         _ if own_descriptor(path).is_some() => None,
         Ok(found) => path.canonicalize().ok().filter(|_| found.is_file()),

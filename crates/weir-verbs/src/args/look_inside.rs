@@ -1,7 +1,5 @@
 //! Options for a closer look at a run, the same in all verbs that watch one.
 
-use crate::fault::Fault;
-use crate::output::check_distinct;
 use clap::{Args, ValueHint};
 use std::path::{Path, PathBuf};
 
@@ -32,11 +30,9 @@ impl LookInside {
         self.profile || self.html.is_some()
     }
 
-    /// Refuses a file that these options, or `others`, name twice.
-    pub fn check_distinct(&self, others: &[(&str, Option<&Path>)]) -> Result<(), Fault> {
-        let own =
-            [("--html", self.html.as_deref()), ("--chrome-trace", self.chrome_trace.as_deref())];
-        check_distinct(&[others, &own].concat())
+    /// The files that are written, each with its option.
+    pub fn files(&self) -> [(&'static str, Option<&Path>); 2] {
+        [("--html", self.html.as_deref()), ("--chrome-trace", self.chrome_trace.as_deref())]
     }
 
     /// Whether the course of the run is to be kept.

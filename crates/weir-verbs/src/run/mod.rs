@@ -25,6 +25,7 @@ mod watching;
 
 use crate::args::RunOptions;
 use crate::fault::{Fault, tell};
+use crate::output::check_distinct;
 use crate::report::{self, Report, Said, advice_text, groups_text, inside_text, verdict_text};
 use outputs::Outputs;
 use pages::Pages;
@@ -45,7 +46,8 @@ use weir_measure::runner;
 /// Runs the verb.
 pub fn run(options: &RunOptions) -> Result<ExitCode, Fault> {
     let json = options.json.as_deref().filter(|path| path.as_os_str() != "-");
-    options.inside.check_distinct(&[("--output", options.output.as_deref()), ("--json", json)])?;
+    let named = [("--output", options.output.as_deref()), ("--json", json)];
+    check_distinct(named.into_iter().chain(options.inside.files()))?;
     let mut plans = plan::plans(options)?;
     if plans.len() > 1 {
         return several::compare(options, plans);

@@ -6,7 +6,7 @@ use super::pages::Pages;
 use crate::args::{SAMPLE_MS, WatchOptions};
 use crate::fault::{Fault, missing};
 use crate::json;
-use crate::output::Output;
+use crate::output::{Output, check_distinct};
 use crate::report::{self, Detail, Look};
 use crate::signals::{Again, stop_flag};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ const KEPT_BYTES: usize = 15;
 /// Runs the verb.
 pub fn watch_running(options: &WatchOptions) -> Result<ExitCode, Fault> {
     let json = options.json.file.as_deref().filter(|_| !options.json.is_stdout());
-    options.inside.check_distinct(&[("--json", json)])?;
+    check_distinct([("--json", json)].into_iter().chain(options.inside.files()))?;
     let (pids, name) = targets(options)?;
     let text = if options.json.is_stdout() { None } else { Some(Output::stdout()?) };
     let mut outputs = (text, Output::open(&options.json)?);
