@@ -90,6 +90,6 @@ fn shown(run: &Run) -> Vec<usize> {
     let mut shown: Vec<usize> = (0..run.groups.len()).filter(is_one_of_several).collect();
     sort::by_key(&mut shown, |at| std::cmp::Reverse(run.groups[*at].own_ns()));
     shown.truncate(MOST);
-    shown.sort_unstable();
+    sort::by_key(&mut shown, |group| *group);
     shown
 }

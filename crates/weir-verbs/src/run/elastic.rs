@@ -97,7 +97,7 @@ fn by_evidence(planned: &mut Planned) -> Vec<String> {
 /// Inserts a buffer into each of these pipes (from 1), or returns why it cannot.
 fn insert_all(stages: &mut Vec<StageSpec>, pipes: &[usize]) -> Result<(), String> {
     let mut pipes = pipes.to_vec();
-    pipes.sort_unstable();
+    sort::by_key(&mut pipes, |pipe| *pipe);
     pipes.dedup();
     let more = stages.len() + pipes.len();
     if !files_suffice(more) {
