@@ -40,8 +40,8 @@ pub fn of_cpus(value: f64) -> String {
 pub fn count(value: u64) -> String {
     match value {
         0..=9_999 => format!("{value}"),
-        10_000..=9_999_999 => format!("{} k", value / 1000),
-        _ => format!("{} M", value / 1_000_000),
+        10_000..=9_999_499 => format!("{} k", (value + 500) / 1000),
+        _ => format!("{} M", value.saturating_add(500_000) / 1_000_000),
     }
 }
 
@@ -93,6 +93,8 @@ mod tests {
         assert_eq!(percent(0.934), "93 %");
         assert_eq!((count(950).as_str(), count(12_345).as_str()), ("950", "12 k"));
         assert_eq!((count(1_200_000).as_str(), count(34_300_000).as_str()), ("1200 k", "34 M"));
+        // `started 20 k processes` stood beside `19 k times`.
+        assert_eq!([19_999, 9_999_600, u64::MAX].map(count)[..2], ["20 k", "10 M"]);
         assert_eq!(
             (things(1, "byte").as_str(), things(24, "byte").as_str()),
             ("1 byte", "24 bytes")
