@@ -6,12 +6,15 @@ use weir_sys::cpu::{counter, monotonic_ns};
 
 /// Losing the CPU to another thread and getting it back takes about this long; reading the CPU
 /// clock costs a tenth of it at most.
-const LONG_NS: u64 = 4000;
+pub const LONG_NS: u64 = 4000;
 /// Falling asleep and being woken at once takes about this long as well.
 const WAITS_NS: u64 = 2000;
 /// Reading the CPU clock takes less than a thousandth of this. A thread that falls asleep for long
 /// may keep back as much until it wakes.
 const SETTLE_NS: u64 = 1_000_000;
+/// A look takes up to 30 ns where other work has used the caches since the last one: less than a
+/// thousandth of this.
+const APART_NS: u64 = 32_000;
 
 static CLOCK: OnceLock<SpanClock> = OnceLock::new();
 
@@ -25,6 +28,8 @@ pub struct SpanClock {
     pub limits: [u64; 2],
     /// The longest sum of such times before the CPU clock is read.
     pub settle: u64,
+    /// The least time between two looks, on average, of a thread that counts often.
+    pub apart: u64,
     source: quanta::Clock,
     pub hz: u64,
     ticks_per_ns: f64,
@@ -49,10 +54,11 @@ impl SpanClock {
         });
         let cpu_bias_ns = pairs.min().unwrap_or(0);
         let hz = (ticks_per_ns * 1e9) as u64;
-        let [ask_ticks, long, waits, settle] =
-            [cpu_bias_ns, LONG_NS, WAITS_NS, SETTLE_NS].map(|ns| (ns as f64 * ticks_per_ns) as u64);
+        let [ask_ticks, long, waits, settle, apart] =
+            [cpu_bias_ns, LONG_NS, WAITS_NS, SETTLE_NS, APART_NS]
+                .map(|ns| (ns as f64 * ticks_per_ns) as u64);
         let limits = [long, waits];
-        SpanClock { kind, limits, settle, source, hz, ticks_per_ns, cpu_bias_ns, ask_ticks }
+        SpanClock { kind, limits, settle, apart, source, hz, ticks_per_ns, cpu_bias_ns, ask_ticks }
     }
 
     #[inline]

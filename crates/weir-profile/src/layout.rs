@@ -9,14 +9,18 @@
 //!          32  thread id of the owner of each table, 0 for none
 //!          64  what each row is: 0 nothing, 1 a subroutine, 2 a system call
 //!         512  names of the rows, 32 bytes each
-//!        1024  tables of 512 words, one a thread: rows of calls, user, system, wait ticks
+//!        1024  tables of 512 words, one a thread: the calls of all rows, then their user ticks, their
+//!              system ticks and their waiting ticks
 //! ```
+//!
+//! A thread counts in few rows, in which it counts often. So calls lie together: eight rows share a
+//! cache line.
 //!
 //! Names are UTF-8, padded with zeros. A row's kind is stored after its name. Only the process
 //! writes the words other than 16 and 17, and only its thread writes a thread's table.
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"weirprof");
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 pub const MAGIC_AT: usize = 0;
 pub const VERSION_AT: usize = 1;
@@ -38,11 +42,11 @@ pub const TABLES_AT: usize = 1024;
 
 pub const NAME_BYTES: usize = 32;
 pub const NAME_WORDS: usize = NAME_BYTES / 8;
-/// Rows: two of the profile's own, and one for each use of a subroutine.
+/// Rows: three of the profile's own, and one for each use of a subroutine.
 pub const ROWS: usize = 128;
 pub const THREADS: usize = 32;
-pub const ROW_WORDS: usize = 4;
-pub const TABLE_WORDS: usize = ROWS * ROW_WORDS;
+pub const COLUMNS: usize = 4;
+pub const TABLE_WORDS: usize = ROWS * COLUMNS;
 pub const WORDS: usize = TABLES_AT + THREADS * TABLE_WORDS;
 
 pub const CALLS: usize = 0;
@@ -55,9 +59,12 @@ pub const WAIT: usize = 3;
 pub const OUTSIDE: usize = 0;
 /// The row of readings of the CPU clock.
 pub const OWN: usize = 1;
-pub const FIRST: usize = 2;
-/// The names of the two rows that always exist.
-pub const FIXED: [&str; FIRST] = ["(outside)", "(the profile)"];
+/// The row of gaps, when a thread counted without reading the clock: how many, their CPU time (in
+/// the user column), and their waiting. Observers divide these among the other rows.
+pub const UNTIMED: usize = 2;
+pub const FIRST: usize = 3;
+/// The names of the rows that always exist.
+pub const FIXED: [&str; FIRST] = ["(outside)", "(the profile)", "(not timed)"];
 
 /// Kind of a row: a subroutine, counted by spans.
 pub const KIND_SPAN: u64 = 1;

@@ -25,18 +25,22 @@
 //! ```
 //!
 //! While off, a span or a system call costs a relaxed load and a branch. While on, it costs two
-//! readings of the time-stamp counter; docs/design/profile.md has the figures. After S. Graham, P.
-//! Kessler and M. McKusick, "gprof: a Call Graph Execution Profiler" (1982), but with self times
-//! measured at each start and end of a span rather than sampled, and with system calls counted
-//! apart.
+//! readings of the time-stamp counter, or a few nanoseconds in a thread that counts often;
+//! docs/design/profile.md has the figures. After S. Graham, P. Kessler and M. McKusick, "gprof: a
+//! Call Graph Execution Profiler" (1982), but with self times measured at each start and end of a
+//! span, and with system calls counted apart.
 //!
+//! - Every call is counted. Every time is measured in a thread that reads the clock less often than
+//!   each 32 us on average. In a thread that would read it more often, only a part of the times is
+//!   measured: 128 readings in a row, and none in the gap that follows. What it used in gaps is
+//!   divided in the proportions of what was measured, and a report says how much that is.
 //! - A time of at most 4 us between two such readings counts as CPU time (2 us in [`wait`]). After
 //!   a longer time the thread's CPU clock is read, and the time that it lacks is waiting: for an
 //!   event, a lock, or a CPU. [`ProfileReport`] compares the sum with the CPU time that the kernel
 //!   counted.
 //! - [`publish`] puts the table into a file, where [`Observed`] in another process switches it on,
 //!   takes two snapshots, and makes a [`ProfileReport`] of the difference.
-//! - At most 126 uses of subroutines, and 32 threads at the same time, are counted; a report states
+//! - At most 125 uses of subroutines, and 32 threads at the same time, are counted; a report states
 //!   if there were more.
 //! - In a forked child the profile is off, and the child has its own table; it may publish that. If
 //!   another thread of the parent was just within [`switch`] or [`report`], which hold a lock, the
@@ -45,11 +49,14 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod counting;
 mod cpu;
+mod gaps;
 mod layout;
 mod names;
 mod observe;
 mod own;
+mod passed;
 mod publish;
 mod report;
 mod row;
@@ -59,15 +66,18 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod text;
+mod thread;
 
+use counting::SpanEnd;
 pub use cpu::Cpu;
 pub use observe::{Observation, Observed};
 pub use own::{report, switch};
+use passed::OpenCall;
 pub use publish::{Published, publish};
 pub use report::{ProfileReport, ReportUnit};
 pub use row::ProfileRow;
 pub use table::is_on;
-use table::{Begin, SpanEnd};
+use thread::Begin;
 
 use std::fmt;
 use std::hint::cold_path;
@@ -133,14 +143,14 @@ impl Subroutine {
         let Some(row) = names::row_of(&self.span, self.name, layout::KIND_SPAN) else {
             return Span::NONE;
         };
-        let (before, depth) = table::enter(row, begin);
+        let (before, depth) = counting::enter(row, begin);
         Span { before, depth, of_thread: PhantomData }
     }
 
     #[inline(never)]
     fn begin_call(&'static self, waits: bool, begin: Begin) -> Calling {
         let row = names::row_of(&self.call, self.name, layout::KIND_CALL);
-        let call = row.and_then(|row| table::begin_call(row, waits, begin));
+        let call = row.and_then(|row| counting::begin_call(row, waits, begin));
         Calling { call, of_thread: PhantomData }
     }
 }
@@ -179,7 +189,7 @@ impl Span {
     #[inline]
     fn end(&self, end: SpanEnd) {
         if self.depth != 0 {
-            table::leave(self.before, self.depth, end);
+            counting::leave(self.before, self.depth, end);
         }
     }
 }
@@ -195,14 +205,14 @@ impl Drop for Span {
 #[derive(Debug)]
 #[must_use = "the call ends when this is dropped"]
 pub struct Calling {
-    call: Option<table::OpenCall>,
+    call: Option<OpenCall>,
     of_thread: PhantomData<*const ()>,
 }
 
 impl Drop for Calling {
     fn drop(&mut self) {
         if let Some(call) = self.call {
-            table::end_call(call);
+            counting::end_call(call);
         }
     }
 }
@@ -212,7 +222,7 @@ impl Drop for Calling {
 #[inline]
 pub fn look() {
     if is_on() {
-        table::look();
+        counting::look();
     }
 }
 

@@ -199,7 +199,7 @@ impl ProfileReport {
         }
         for (count, what, most) in [
             (snapshot.threads_lost, "threads", "32 at once"),
-            (snapshot.subroutines_lost, "subroutines", "126"),
+            (snapshot.subroutines_lost, "subroutines", "125"),
         ] {
             if count > 0 {
                 self.notes

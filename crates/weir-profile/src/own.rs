@@ -7,6 +7,7 @@ use super::publish::{is_published, write_header};
 use super::report::ProfileReport;
 use super::snapshot::TableSnapshot;
 use super::table::{self, TABLE};
+use super::thread;
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -61,7 +62,7 @@ fn lock() -> std::sync::MutexGuard<'static, Option<(Observation, Option<Observat
 }
 
 fn look() -> io::Result<Observation> {
-    table::settle();
+    thread::settle();
     let words: Vec<u64> = (0..WORDS).map(|at| TABLE.word(at).load(Ordering::Relaxed)).collect();
     Ok(Observation::now(TableSnapshot::parse(&words).map_err(wrong)?))
 }

@@ -36,6 +36,11 @@ pub struct ProfileReport {
     /// Waits and other long times that shared a reading of the CPU clock, up to 64 per reading:
     /// their CPU time is exact in sum, and estimated for each.
     pub together: u64,
+    /// CPU time that was timed, each part of it where it was used.
+    pub timed_ns: u64,
+    /// CPU time in the gaps of threads that count often, in which they did not read the clock. It is
+    /// divided among the rows as the timed CPU time of the thread was.
+    pub untimed_ns: u64,
     /// The unit that figures are divided by.
     pub unit: Option<ReportUnit>,
     /// What was not counted, and why, in sentences.
@@ -44,11 +49,20 @@ pub struct ProfileReport {
 
 impl ProfileReport {
     pub(super) fn new(process: &str, pid: i32, difference: RowDifference) -> ProfileReport {
-        let RowDifference { mut subroutines, mut calls, threads } = difference;
+        let RowDifference { mut subroutines, mut calls, threads, timed_ns, untimed_ns } =
+            difference;
         sort(&mut subroutines, ProfileRow::cpu_ns);
         sort(&mut calls, |row| row.cpu_ns().saturating_add(row.wait_ns));
-        let process = process.to_owned();
-        ProfileReport { process, pid, threads, subroutines, calls, ..ProfileReport::default() }
+        ProfileReport {
+            process: process.to_owned(),
+            pid,
+            threads,
+            subroutines,
+            calls,
+            timed_ns,
+            untimed_ns,
+            ..ProfileReport::default()
+        }
     }
 
     /// Merges several processes into one. Rows of one name become one row; the kernel's CPU time is
@@ -57,6 +71,8 @@ impl ProfileReport {
         let mut all = RowDifference::default();
         for report in reports {
             all.threads += report.threads;
+            all.timed_ns = all.timed_ns.saturating_add(report.timed_ns);
+            all.untimed_ns = all.untimed_ns.saturating_add(report.untimed_ns);
             report.subroutines.iter().for_each(|row| merge(&mut all.subroutines, row.clone()));
             report.calls.iter().for_each(|row| merge(&mut all.calls, row.clone()));
         }

@@ -55,4 +55,7 @@ pub struct RowDifference {
     pub subroutines: Vec<ProfileRow>,
     pub calls: Vec<ProfileRow>,
     pub threads: usize,
+    /// CPU time that was timed, and that of gaps, which is divided among the rows.
+    pub timed_ns: u64,
+    pub untimed_ns: u64,
 }

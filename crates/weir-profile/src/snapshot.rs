@@ -1,10 +1,11 @@
 //! A checked copy of a table: nothing in it is trusted, since it may be another process's file.
 
+use super::gaps::{Columns, GapShare};
 use super::layout::{
-    CALLS, CLOCK_AT, CLOCK_COUNTER, CLOCK_MONOTONIC, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT, MAGIC,
-    MAGIC_AT, NAME_BYTES, NAME_WORDS, NAMES_AT, OUTSIDE, OWN, PID_AT, PROCESS_AT, ROW_WORDS, ROWS,
-    SINCE_AT, STARTED_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS,
-    THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
+    CALLS, CLOCK_AT, CLOCK_COUNTER, CLOCK_MONOTONIC, FIRST, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT,
+    MAGIC, MAGIC_AT, NAME_BYTES, NAME_WORDS, NAMES_AT, OUTSIDE, PID_AT, PROCESS_AT, ROWS, SINCE_AT,
+    STARTED_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS_LOST_AT, TOGETHER_AT,
+    UNTIL_AT, UNTIMED, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
 use super::row::{ProfileRow, RowDifference, merge};
 use weir_sys::Pid;
@@ -24,18 +25,16 @@ pub struct TableSnapshot {
     pub threads_lost: u64,
     pub subroutines_lost: u64,
     pub together: u64,
-    rows: Vec<RowTicks>,
-    /// Calls and times of all rows, by thread.
-    threads: Vec<u128>,
+    rows: Vec<RowName>,
+    /// The words of all threads' tables.
+    tables: Vec<u64>,
 }
 
-/// A row, summed over the threads.
+/// What a row is; of kind 0 where it is not in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct RowTicks {
+struct RowName {
     kind: u64,
     name: String,
-    /// Calls, user, system, wait. The sum of 32 words does not overflow.
-    columns: [u128; ROW_WORDS],
 }
 
 impl TableSnapshot {
@@ -58,9 +57,8 @@ impl TableSnapshot {
             return Err("it has no known clock");
         }
         let process = text(&words[PROCESS_AT..PROCESS_AT + NAME_WORDS])?;
-        let rows: Result<Vec<RowTicks>, TableFault> =
-            (0..ROWS).map(|row| ticks(words, row)).collect();
-        let table = |thread| &words[TABLES_AT + thread * TABLE_WORDS..][..TABLE_WORDS];
+        let rows: Result<Vec<RowName>, TableFault> =
+            (0..ROWS).map(|row| row_name(words, row)).collect();
         Ok(TableSnapshot {
             pid: pid.ok_or("it has no possible process id")?,
             started_ticks: words[STARTED_AT],
@@ -73,17 +71,15 @@ impl TableSnapshot {
             subroutines_lost: words[SUBROUTINES_LOST_AT],
             together: words[TOGETHER_AT],
             rows: rows?,
-            threads: (0..THREADS)
-                .map(|thread| table(thread).iter().map(|word| u128::from(*word)).sum())
-                .collect(),
+            tables: words[TABLES_AT..WORDS].to_vec(),
         })
     }
 
     /// Returns a snapshot of this process at its beginning, with nothing counted.
     pub fn nothing(&self) -> TableSnapshot {
         TableSnapshot {
-            rows: vec![RowTicks::default(); ROWS],
-            threads: vec![0; THREADS],
+            rows: vec![RowName::default(); ROWS],
+            tables: vec![0; self.tables.len()],
             threads_lost: 0,
             subroutines_lost: 0,
             together: 0,
@@ -98,71 +94,88 @@ impl TableSnapshot {
     /// Returns what happened since `before`. Rows of one name are merged; rows without calls and
     /// time are left out.
     pub fn since(&self, before: &TableSnapshot) -> Result<RowDifference, TableFault> {
+        let known = |now: &RowName, then: &RowName| then.kind == 0 || then == now || now.kind == 0;
+        if !self.rows.iter().zip(&before.rows).all(|(now, then)| known(now, then)) {
+            return Err("a row has changed its name");
+        }
         let mut difference = RowDifference::default();
-        for (number, (now, then)) in self.rows.iter().zip(&before.rows).enumerate() {
-            if now.kind == 0 {
-                continue;
-            }
-            let row = self.row(number, now, then)?;
+        let mut sums = vec![Columns::default(); ROWS];
+        let tables = self.tables.chunks(TABLE_WORDS).zip(before.tables.chunks(TABLE_WORDS));
+        for (now, then) in tables.filter(|(now, then)| now != then) {
+            difference.threads += 1;
+            self.add_thread(now, then, &mut sums, &mut difference)?;
+        }
+        for (number, (row, sum)) in self.rows.iter().zip(&sums).enumerate() {
+            let row = self.row(number, row, sum);
             if [row.calls, row.user_ns, row.system_ns, row.wait_ns] == [0; 4] {
                 continue;
             }
-            let is_call = now.kind == KIND_CALL;
+            let is_call = self.rows[number].kind == KIND_CALL;
             merge(if is_call { &mut difference.calls } else { &mut difference.subroutines }, row);
         }
-        difference.threads =
-            self.threads.iter().zip(&before.threads).filter(|(a, b)| a != b).count();
         Ok(difference)
     }
 
-    fn row(
+    /// Adds what a thread has counted, with its gaps divided among its rows.
+    fn add_thread(
         &self,
-        number: usize,
-        now: &RowTicks,
-        then: &RowTicks,
-    ) -> Result<ProfileRow, TableFault> {
-        let known = then.kind == 0 || (then.kind == now.kind && then.name == now.name);
-        if !known {
-            return Err("a row has changed its name");
+        now: &[u64],
+        then: &[u64],
+        sums: &mut [Columns],
+        difference: &mut RowDifference,
+    ) -> Result<(), TableFault> {
+        let mut rows = vec![Columns::default(); ROWS];
+        for (index, (now, then)) in now.iter().zip(then).enumerate() {
+            let (row, column) = (index % ROWS, index / ROWS);
+            if self.rows[row].kind != 0 {
+                let passed = now.checked_sub(*then).ok_or("a count went backwards")?;
+                rows[row][column] = u128::from(passed);
+            }
         }
-        let mut passed = [0; ROW_WORDS];
-        for (index, passed) in passed.iter_mut().enumerate() {
-            let difference = now.columns[index].checked_sub(then.columns[index]);
-            *passed = difference.ok_or("a count went backwards")?;
+        let is_span = |row: usize| self.rows[row].kind == KIND_SPAN;
+        let share = GapShare::new(&rows, is_span);
+        difference.timed_ns = difference.timed_ns.saturating_add(self.ns(share.timed_cpu));
+        difference.untimed_ns = difference.untimed_ns.saturating_add(self.ns(share.gaps_cpu));
+        for (number, (sum, row)) in sums.iter_mut().zip(rows).enumerate() {
+            let whole = share.whole(number, row);
+            sum.iter_mut().zip(whole).for_each(|(sum, part)| *sum = sum.saturating_add(part));
         }
-        let ns = |column: usize| {
-            let ns = passed[column].saturating_mul(1_000_000_000) / u128::from(self.hz);
-            u64::try_from(ns).unwrap_or(u64::MAX)
-        };
-        Ok(ProfileRow {
-            name: now.name.clone(),
-            calls: u64::try_from(passed[CALLS]).unwrap_or(u64::MAX),
+        Ok(())
+    }
+
+    fn ns(&self, ticks: u128) -> u64 {
+        let ns = ticks.saturating_mul(1_000_000_000) / u128::from(self.hz);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    fn row(&self, number: usize, row: &RowName, sum: &Columns) -> ProfileRow {
+        ProfileRow {
+            name: row.name.clone(),
+            // How many gaps there were is of no interest.
+            calls: if number == UNTIMED {
+                0
+            } else {
+                u64::try_from(sum[CALLS]).unwrap_or(u64::MAX)
+            },
             // Time outside of all spans belongs to no subroutine.
-            user_ns: if number == OUTSIDE { 0 } else { ns(USER) },
-            system_ns: ns(SYSTEM),
-            wait_ns: ns(WAIT),
-            of_profile: number == OUTSIDE || number == OWN,
-        })
+            user_ns: if number == OUTSIDE { 0 } else { self.ns(sum[USER]) },
+            system_ns: self.ns(sum[SYSTEM]),
+            wait_ns: self.ns(sum[WAIT]),
+            of_profile: number < FIRST,
+        }
     }
 }
 
-fn ticks(words: &[u64], row: usize) -> Result<RowTicks, TableFault> {
+fn row_name(words: &[u64], row: usize) -> Result<RowName, TableFault> {
     let kind = words[KINDS_AT + row];
     if kind == 0 {
-        return Ok(RowTicks::default());
+        return Ok(RowName::default());
     }
     if ![KIND_SPAN, KIND_CALL].contains(&kind) {
         return Err("a row is of no known kind");
     }
     let name = text(&words[NAMES_AT + row * NAME_WORDS..][..NAME_WORDS])?;
-    let mut columns = [0; ROW_WORDS];
-    for thread in 0..THREADS {
-        let at = TABLES_AT + thread * TABLE_WORDS + row * ROW_WORDS;
-        for (column, word) in columns.iter_mut().zip(&words[at..]) {
-            *column += u128::from(*word);
-        }
-    }
-    Ok(RowTicks { kind, name: name.ok_or("a row has no name")?, columns })
+    Ok(RowName { kind, name: name.ok_or("a row has no name")? })
 }
 
 /// Checks a zero-padded name: printable UTF-8, since it goes to terminals.

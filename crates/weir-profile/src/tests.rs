@@ -2,8 +2,8 @@
 
 use super::layout::{
     CALLS, CLOCK_AT, CLOCK_COUNTER, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT, MAGIC, MAGIC_AT,
-    NAME_WORDS, NAMES_AT, OUTSIDE, PID_AT, PROCESS_AT, ROW_WORDS, STARTED_AT, SYSTEM, TABLE_WORDS,
-    TABLES_AT, USER, VERSION, VERSION_AT, WAIT, WORDS,
+    NAME_WORDS, NAMES_AT, OUTSIDE, PID_AT, PROCESS_AT, ROWS, STARTED_AT, SYSTEM, TABLE_WORDS,
+    TABLES_AT, UNTIMED, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
 use super::report::ProfileReport;
 use super::share::share;
@@ -37,7 +37,7 @@ fn row(words: &mut [u64], row: usize, kind: u64, text: &[u8]) {
 }
 
 fn cell(words: &mut [u64], thread: usize, row: usize, column: usize) -> &mut u64 {
-    &mut words[TABLES_AT + thread * TABLE_WORDS + row * ROW_WORDS + column]
+    &mut words[TABLES_AT + thread * TABLE_WORDS + column * ROWS + row]
 }
 
 /// Returns the error for a table with this change.
@@ -74,21 +74,21 @@ fn what_cannot_be_is_refused_and_named() {
 #[test]
 fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
     let mut words = empty();
-    row(&mut words, 2, KIND_SPAN, b"verify");
-    row(&mut words, 3, KIND_CALL, b"read");
-    *cell(&mut words, 0, 2, CALLS) = 5;
+    row(&mut words, 3, KIND_SPAN, b"verify");
+    row(&mut words, 4, KIND_CALL, b"read");
+    *cell(&mut words, 0, 3, CALLS) = 5;
     let before = TableSnapshot::parse(&words).expect("sound");
     // A new row with the name of another: two threads began to use it at once.
-    row(&mut words, 4, KIND_SPAN, b"verify");
-    row(&mut words, 5, KIND_SPAN, b"never called");
+    row(&mut words, 5, KIND_SPAN, b"verify");
+    row(&mut words, 6, KIND_SPAN, b"never called");
     for (thread, number, column, value) in [
-        (0, 2, CALLS, 7),
-        (1, 2, CALLS, u64::MAX),
-        (31, 4, CALLS, 1),
-        (0, 2, USER, 3000),
-        (1, 4, USER, 500),
-        (1, 2, SYSTEM, 70),
-        (1, 3, WAIT, 9),
+        (0, 3, CALLS, 7),
+        (1, 3, CALLS, u64::MAX),
+        (31, 5, CALLS, 1),
+        (0, 3, USER, 3000),
+        (1, 5, USER, 500),
+        (1, 3, SYSTEM, 70),
+        (1, 4, WAIT, 9),
         (2, OUTSIDE, USER, 99),
     ] {
         *cell(&mut words, thread, number, column) = value;
@@ -100,10 +100,53 @@ fn the_difference_of_two_looks_is_added_up_over_threads_and_names() {
     assert_eq!((verify.user_ns, verify.system_ns, verify.wait_ns), (3500, 70, 0));
     assert_eq!((found.calls.len(), found.calls[0].wait_ns, found.threads), (1, 9, 4));
     assert_eq!(before.since(&after), Err("a count went backwards"));
-    row(&mut words, 3, KIND_CALL, b"write");
+    row(&mut words, 4, KIND_CALL, b"write");
     let renamed = TableSnapshot::parse(&words).expect("sound");
     assert_eq!(renamed.since(&after), Err("a row has changed its name"));
     assert_eq!(after.since(&after), Ok(super::row::RowDifference::default()));
+}
+
+#[test]
+fn gaps_are_divided_as_the_times_of_their_thread_were() {
+    let mut words = empty();
+    row(&mut words, OUTSIDE, KIND_SPAN, b"(outside)");
+    row(&mut words, UNTIMED, KIND_SPAN, b"(not timed)");
+    row(&mut words, 3, KIND_SPAN, b"verify");
+    row(&mut words, 4, KIND_CALL, b"read");
+    let before = TableSnapshot::parse(&words).expect("sound");
+    for (thread, number, column, value) in [
+        (0, 3, CALLS, 11),
+        (0, 3, USER, 200),
+        (0, 3, SYSTEM, 100),
+        (0, 3, WAIT, 40),
+        (0, 4, SYSTEM, 100),
+        (0, 4, WAIT, 40),
+        (0, OUTSIDE, USER, 100),
+        // Twice what was timed, and more waiting than twice what was timed.
+        (0, UNTIMED, CALLS, 5),
+        (0, UNTIMED, USER, 800),
+        (0, UNTIMED, WAIT, 1000),
+        // A thread without a gap.
+        (1, 3, USER, 7),
+    ] {
+        *cell(&mut words, thread, number, column) = value;
+    }
+    let after = TableSnapshot::parse(&words).expect("sound");
+    let found = after.since(&before).expect("in order");
+    let [apart, verify] = &found.subroutines[..] else { panic!("{found:?}") };
+    assert_eq!((verify.calls, verify.user_ns, verify.system_ns), (11, 607, 300));
+    assert_eq!((verify.wait_ns, apart.wait_ns), (120, 920), "80 are like what was timed");
+    assert_eq!((apart.name.as_str(), apart.calls, apart.cpu_ns()), ("(not timed)", 0, 0));
+    assert_eq!((found.calls[0].system_ns, found.calls[0].wait_ns), (300, 120));
+    assert_eq!((found.timed_ns, found.untimed_ns), (407, 800));
+    // Where nothing was timed, nothing tells whose time it was.
+    let only_gaps =
+        [3, 4, OUTSIDE].into_iter().flat_map(|number| [(number, USER), (number, SYSTEM)]);
+    only_gaps.for_each(|(number, column)| *cell(&mut words, 0, number, column) = 0);
+    let after = TableSnapshot::parse(&words).expect("sound");
+    let found = after.since(&before).expect("in order");
+    let report = ProfileReport::new("switch", 4711, found);
+    assert_eq!(report.explained_ns(), 7, "{report}");
 }
 
 #[test]

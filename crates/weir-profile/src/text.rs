@@ -38,6 +38,16 @@ impl fmt::Display for ProfileReport {
                 self.together
             )?;
         }
+        if self.untimed_ns > 0 {
+            let all_ns = self.timed_ns.saturating_add(self.untimed_ns);
+            let share = self.timed_ns as f64 * 100.0 / all_ns as f64;
+            writeln!(
+                f,
+                "{share:.1} % of the CPU time was timed span by span. The rest of it, {} ms, is divided \
+                 in the same proportions: calls are exact, the times of rows are estimates",
+                milliseconds(self.untimed_ns)
+            )?;
+        }
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
         }

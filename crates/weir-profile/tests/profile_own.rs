@@ -182,6 +182,63 @@ fn waits_share_a_look_at_the_cpu_clock_and_their_sum_is_exact() {
     assert!(call.wait_ns > 0 && call.system_ns <= used_ns + SLACK_NS, "of {used_ns} ns\n{report}");
 }
 
+/// Rounds in which a thread has many gaps.
+const OFTEN: u64 = 50_000;
+
+/// What takes some hundred nanoseconds.
+fn a_little(round: u64) {
+    let sum = (0..200).fold(round, |sum: u64, at| (sum ^ at).rotate_left(3));
+    std::hint::black_box(sum);
+}
+
+#[test]
+fn what_counts_often_is_timed_in_part_and_counted_whole() {
+    let _alone = alone();
+    let report =
+        profiled(|| (0..OFTEN).for_each(|round| OUTER.run(|| INNER.run(|| a_little(round)))));
+    assert_eq!((calls(&report, "outer"), calls(&report, "inner")), (OFTEN, OFTEN), "{report}");
+    assert!(report.timed_ns > 0 && report.untimed_ns > report.timed_ns, "{report}");
+    assert!(format!("{report}").contains("% of the CPU time was timed span by span"), "{report}");
+    let [outer, inner] = ["outer", "inner"].map(|name| report.subroutine(name).expect("called"));
+    assert!(inner.cpu_ns() > outer.cpu_ns(), "it has the work\n{report}");
+    let cpu_ns = report.cpu.expect("known").total_ns;
+    let rows = (cpu_ns / 2)..=(cpu_ns + cpu_ns / 10);
+    assert!(rows.contains(&report.explained_ns()), "the gaps are in the rows\n{report}");
+}
+
+#[test]
+fn what_counts_seldom_is_timed_throughout() {
+    let _alone = alone();
+    let report = profiled(|| (0..300).for_each(|_| OUTER.run(|| busy(SHORT / 100))));
+    assert_eq!(calls(&report, "outer"), 300);
+    assert!(report.untimed_ns == 0 && report.timed_ns > 0, "{report}");
+}
+
+#[test]
+fn what_runs_long_in_a_gap_is_not_taken_for_what_ran_before() {
+    let _alone = alone();
+    let mut used_ns = 0;
+    let report = profiled(|| {
+        let before_ns = weir_sys::cpu::thread_ns();
+        (0..OFTEN).for_each(|round| INNER.run(|| a_little(round)));
+        used_ns = weir_sys::cpu::thread_ns() - before_ns;
+        OUTER.run(|| busy(50 * SHORT));
+    });
+    let inner = report.subroutine("inner").expect("called");
+    assert!(inner.cpu_ns() < used_ns + used_ns / 2 + SHORT_NS, "of {used_ns} ns\n{report}");
+}
+
+#[test]
+fn what_is_in_a_gap_when_it_is_switched_off_gets_no_time_of_that() {
+    let _alone = alone();
+    let often = || (0..OFTEN).for_each(|round| INNER.run(|| a_little(round)));
+    profiled(often);
+    busy(50 * SHORT);
+    let report = profiled(|| INNER.run(|| ()));
+    assert_eq!(calls(&report, "inner"), 1);
+    assert!(report.explained_ns() < 50 * SHORT_NS && report.untimed_ns == 0, "{report}");
+}
+
 #[test]
 fn a_wait_is_told_apart_from_what_it_used() {
     let _alone = alone();

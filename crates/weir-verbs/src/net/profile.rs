@@ -282,6 +282,8 @@ fn report(report: &ProfileReport) -> Value {
         "subroutines": report.subroutines,
         "system_calls": report.calls,
         "together": report.together,
+        "timed_s": json::seconds(report.timed_ns),
+        "untimed_s": json::seconds(report.untimed_ns),
         "notes": report.notes,
     })
 }
@@ -320,6 +322,8 @@ mod tests {
             ..ProfileReport::default()
         };
         let switch = ProfileReport {
+            timed_ns: 40_000_000,
+            untimed_ns: 333_500_000,
             subroutines: vec![
                 row("switch.receive", 100_000, 31_000, 330_000, 480_000),
                 row("ip.verify", 100_000, 12_500, 0, 0),
