@@ -33,7 +33,7 @@ const NO_TABLE: u32 = u32::MAX;
 /// Looks at the clock in a stretch.
 const STRETCH_LOOKS: u32 = 128;
 /// Most counts of a gap, but for its random part.
-const GAP_COUNTS: u32 = 32 * STRETCH_LOOKS;
+const GAP_COUNTS: u32 = 16 * STRETCH_LOOKS;
 /// How much more CPU time a gap may use, for each of its counts, than the stretch before it.
 const MOST_ALIKE: u64 = 4;
 /// Stands for no gap, in place of the end of a lease: no lease ends that early.
@@ -145,6 +145,8 @@ impl Drop for Release {
             // Open spans end uncounted: the table is another thread's by then.
             state.depth.set(0);
             state.in_call.set(false);
+            // So does a gap that could not be ended: what comes after this is not counted.
+            state.gap_lease.set(NO_GAP);
             let table = state.table.replace(NO_TABLE);
             if table != NO_TABLE && table != 0 {
                 let slot = (table as usize - TABLES_AT) / TABLE_WORDS;

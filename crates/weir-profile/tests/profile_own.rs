@@ -416,6 +416,30 @@ fn each_thread_counts_by_itself_and_all_are_added_up() {
     assert!(report.threads >= 1, "a table may be used again by a thread that comes later");
 }
 
+/// A guard was forgotten in a gap, which the end of the thread could not end. What its destructors
+/// did then was counted beyond the table.
+#[test]
+fn what_a_thread_does_at_its_end_in_a_gap_is_not_counted() {
+    struct Late;
+    impl Drop for Late {
+        fn drop(&mut self) {
+            INNER.run(|| ());
+        }
+    }
+    thread_local!(static LATE: Late = const { Late });
+    let _alone = alone();
+    let report = profiled(|| {
+        let thread = std::thread::spawn(|| {
+            // It is dropped after what was made later.
+            LATE.with(|_| ());
+            (0..OFTEN).for_each(|_| INNER.run(|| ()));
+            std::mem::forget(weir_profile::begin_wait_next(&CALL));
+        });
+        thread.join().expect("it ends");
+    });
+    assert_eq!(calls(&report, "inner"), OFTEN, "{report}");
+}
+
 #[test]
 fn a_report_is_divided_and_added_up() {
     let _alone = alone();

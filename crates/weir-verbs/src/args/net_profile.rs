@@ -51,6 +51,11 @@ wait           time without a CPU in both, also because others had the CPU
 per call       self user and system
 not explained  CPU time of the process, as the kernel counted it, that is in no row
 (the profile)  what the profile itself takes to tell CPU time from waiting
+(not timed)    waiting while calls were counted and not timed, beyond what the timed ones had
+
+All calls are counted. At high rates only a part of them is timed, in turns of some hundred
+microseconds, and the times of all are estimated from these. The last line of a table says which
+part.
 
 Waits shorter than 2 us, and times shorter than 4 us in which others had the CPU, are not seen.
 
