@@ -31,10 +31,8 @@ impl Cpu {
         let total_ns = process_ns(pid)?;
         let mut queue_ns = 0;
         for task in tasks(pid) {
-            let mut buffer = [0; 128];
-            let text = read_small(&format!("/proc/{pid}/task/{task}/schedstat"), &mut buffer);
             // A thread that has just ended has no file.
-            queue_ns += text.ok().and_then(Sched::parse).map_or(0, |sched| sched.queue_ns);
+            queue_ns += sched_of(pid, task as u64).map_or(0, |sched| sched.queue_ns);
         }
         Some(Cpu {
             total_ns,
@@ -62,6 +60,18 @@ impl Cpu {
             queue_ns: of_both(self.queue_ns, other.queue_ns),
         }
     }
+}
+
+fn sched_of(pid: Pid, task: u64) -> Option<Sched> {
+    let mut buffer = [0; 128];
+    let text = read_small(&format!("/proc/{pid}/task/{task}/schedstat"), &mut buffer);
+    Sched::parse(text.ok()?)
+}
+
+/// Returns the CPU time of a thread of a process. A thread that runs may have used more by then, up
+/// to a clock tick.
+pub fn task_ns(pid: Pid, task: u64) -> Option<u64> {
+    Some(sched_of(pid, task)?.cpu_ns)
 }
 
 /// Returns the start time of a process in clock ticks since boot, which with its id identifies it.

@@ -45,7 +45,7 @@ impl GapShare {
         let [calls, user, system, wait] = row;
         match number {
             OWN => row,
-            UNTIMED => [calls, 0, 0, self.wait_apart],
+            UNTIMED => [0, 0, 0, self.wait_apart],
             _ => {
                 let of_cpu = |ticks| grown(ticks, self.timed_cpu, self.gaps_cpu);
                 let wait = grown(wait, self.timed_wait, self.gaps_wait);

@@ -59,9 +59,13 @@ pub const WAIT: usize = 3;
 pub const OUTSIDE: usize = 0;
 /// The row of readings of the CPU clock.
 pub const OWN: usize = 1;
-/// The row of gaps, when a thread counted without reading the clock: how many, their CPU time (in
-/// the user column), and their waiting. Observers divide these among the other rows.
+/// The row of gaps, in which the thread counts without reading the clock. User and waiting ticks are
+/// those of gaps that are over. An observer divides them among the other rows.
 pub const UNTIMED: usize = 2;
+/// In that row: what the thread's CPU clock said when the gap began that is not over, in ns, or 0;
+/// and the most CPU time with which that gap counts, in ns.
+pub const GAP_CPU_NS: usize = SYSTEM;
+pub const GAP_MOST_NS: usize = CALLS;
 pub const FIRST: usize = 3;
 /// The names of the rows that always exist.
 pub const FIXED: [&str; FIRST] = ["(outside)", "(the profile)", "(not timed)"];

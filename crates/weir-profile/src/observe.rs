@@ -3,7 +3,7 @@
 //! The file is read by pread(2) and never mapped, so shortening it cannot harm the observer.
 
 use super::clock;
-use super::cpu::Cpu;
+use super::cpu::{Cpu, task_ns};
 use super::layout::{LEASE_NS, SINCE_AT, UNTIL_AT, WORDS};
 use super::report::ProfileReport;
 use super::snapshot::{TableFault, TableSnapshot, middle};
@@ -133,7 +133,9 @@ pub(super) fn wrong(why: TableFault) -> io::Error {
 }
 
 impl Observation {
-    pub(super) fn now(snapshot: TableSnapshot) -> Observation {
+    pub(super) fn now(mut snapshot: TableSnapshot) -> Observation {
+        let pid = snapshot.pid;
+        snapshot.close_gaps(|task| task_ns(pid, task));
         let cpu = Cpu::of(snapshot.pid, snapshot.started_ticks);
         Observation { snapshot, cpu, at: Instant::now(), broken: false }
     }

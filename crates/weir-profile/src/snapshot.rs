@@ -2,10 +2,11 @@
 
 use super::gaps::{Columns, GapShare};
 use super::layout::{
-    CALLS, CLOCK_AT, CLOCK_COUNTER, CLOCK_MONOTONIC, FIRST, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT,
-    MAGIC, MAGIC_AT, NAME_BYTES, NAME_WORDS, NAMES_AT, OUTSIDE, PID_AT, PROCESS_AT, ROWS, SINCE_AT,
-    STARTED_AT, SUBROUTINES_LOST_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS_LOST_AT, TOGETHER_AT,
-    UNTIL_AT, UNTIMED, USER, VERSION, VERSION_AT, WAIT, WORDS,
+    CALLS, CLOCK_AT, CLOCK_COUNTER, CLOCK_MONOTONIC, FIRST, GAP_CPU_NS, GAP_MOST_NS, HZ_AT,
+    KIND_CALL, KIND_SPAN, KINDS_AT, MAGIC, MAGIC_AT, NAME_BYTES, NAME_WORDS, NAMES_AT, OUTSIDE,
+    OWNERS_AT, PID_AT, PROCESS_AT, ROWS, SINCE_AT, STARTED_AT, SUBROUTINES_LOST_AT, SYSTEM,
+    TABLE_WORDS, TABLES_AT, THREADS, THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, UNTIMED, USER,
+    VERSION, VERSION_AT, WAIT, WORDS,
 };
 use super::row::{ProfileRow, RowDifference, merge};
 use weir_sys::Pid;
@@ -26,7 +27,8 @@ pub struct TableSnapshot {
     pub subroutines_lost: u64,
     pub together: u64,
     rows: Vec<RowName>,
-    /// The words of all threads' tables.
+    /// Thread ids of the owners of the tables, and the words of all tables.
+    owners: Vec<u64>,
     tables: Vec<u64>,
 }
 
@@ -71,6 +73,7 @@ impl TableSnapshot {
             subroutines_lost: words[SUBROUTINES_LOST_AT],
             together: words[TOGETHER_AT],
             rows: rows?,
+            owners: words[OWNERS_AT..][..THREADS].to_vec(),
             tables: words[TABLES_AT..WORDS].to_vec(),
         })
     }
@@ -84,6 +87,21 @@ impl TableSnapshot {
             subroutines_lost: 0,
             together: 0,
             ..self.clone()
+        }
+    }
+
+    /// Adds what the gaps have used that are not over, by the CPU time that a thread has in all.
+    pub fn close_gaps(&mut self, cpu_ns: impl Fn(u64) -> Option<u64>) {
+        for (owner, table) in self.owners.iter().zip(self.tables.chunks_mut(TABLE_WORDS)) {
+            let began_ns = table[GAP_CPU_NS * ROWS + UNTIMED];
+            if began_ns == 0 {
+                continue;
+            }
+            let used_ns = cpu_ns(*owner).map_or(0, |now_ns| now_ns.saturating_sub(began_ns));
+            let used_ns = used_ns.min(table[GAP_MOST_NS * ROWS + UNTIMED]);
+            let ticks = u128::from(used_ns) * u128::from(self.hz) / 1_000_000_000;
+            let used = &mut table[USER * ROWS + UNTIMED];
+            *used = used.saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX));
         }
     }
 
@@ -128,8 +146,12 @@ impl TableSnapshot {
         for (index, (now, then)) in now.iter().zip(then).enumerate() {
             let (row, column) = (index % ROWS, index / ROWS);
             if self.rows[row].kind != 0 {
-                let passed = now.checked_sub(*then).ok_or("a count went backwards")?;
-                rows[row][column] = u128::from(passed);
+                // A gap that was not over may have been taken for longer than it came to be.
+                let passed = match row {
+                    UNTIMED => Some(now.saturating_sub(*then)),
+                    _ => now.checked_sub(*then),
+                };
+                rows[row][column] = u128::from(passed.ok_or("a count went backwards")?);
             }
         }
         let is_span = |row: usize| self.rows[row].kind == KIND_SPAN;

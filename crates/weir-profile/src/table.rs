@@ -8,7 +8,7 @@
 use super::clock;
 use super::layout::{LEASE_NS, ROWS, SINCE_AT, UNTIL_AT, WANTED_AT, WORDS};
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weir_sys::forks;
 use weir_sys::overlay::Overlay;
 
@@ -29,7 +29,7 @@ pub fn is_on() -> bool {
 /// The end of the lease of a process that wants its own profile on: after all time, and another one
 /// in each forked process, so that no gap goes on in a child.
 fn always() -> u64 {
-    u64::MAX - u64::from(forks::epoch())
+    u64::MAX - 1 - u64::from(forks::epoch())
 }
 
 /// Whether the profile is on at this time. An expired lease ends it, unless this process wants it
@@ -64,6 +64,12 @@ pub fn want(on: bool, published: bool) {
 /// Adds to a column of the row that begins at this word.
 #[inline]
 pub fn add(row: u32, column: usize, amount: u64) {
-    let word = TABLE.word(row as usize + column * ROWS);
+    let word = cell(row, column);
     word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+/// Returns the word of a column of the row that begins at this word.
+#[inline]
+pub fn cell(row: u32, column: usize) -> &'static AtomicU64 {
+    TABLE.word(row as usize + column * ROWS)
 }

@@ -1,9 +1,9 @@
 //! Tables as a hostile process may write them, and the results of two snapshots.
 
 use super::layout::{
-    CALLS, CLOCK_AT, CLOCK_COUNTER, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT, MAGIC, MAGIC_AT,
-    NAME_WORDS, NAMES_AT, OUTSIDE, PID_AT, PROCESS_AT, ROWS, STARTED_AT, SYSTEM, TABLE_WORDS,
-    TABLES_AT, UNTIMED, USER, VERSION, VERSION_AT, WAIT, WORDS,
+    CALLS, CLOCK_AT, CLOCK_COUNTER, GAP_CPU_NS, GAP_MOST_NS, HZ_AT, KIND_CALL, KIND_SPAN, KINDS_AT,
+    MAGIC, MAGIC_AT, NAME_WORDS, NAMES_AT, OUTSIDE, OWNERS_AT, PID_AT, PROCESS_AT, ROWS,
+    STARTED_AT, SYSTEM, TABLE_WORDS, TABLES_AT, UNTIMED, USER, VERSION, VERSION_AT, WAIT, WORDS,
 };
 use super::report::ProfileReport;
 use super::share::share;
@@ -123,7 +123,6 @@ fn gaps_are_divided_as_the_times_of_their_thread_were() {
         (0, 4, WAIT, 40),
         (0, OUTSIDE, USER, 100),
         // Twice what was timed, and more waiting than twice what was timed.
-        (0, UNTIMED, CALLS, 5),
         (0, UNTIMED, USER, 800),
         (0, UNTIMED, WAIT, 1000),
         // A thread without a gap.
@@ -147,6 +146,31 @@ fn gaps_are_divided_as_the_times_of_their_thread_were() {
     let found = after.since(&before).expect("in order");
     let report = ProfileReport::new("switch", 4711, found);
     assert_eq!(report.explained_ns(), 7, "{report}");
+}
+
+/// A thread counted much, fell asleep in a gap, and its calls were there without their time.
+#[test]
+fn a_gap_that_is_not_over_has_the_cpu_time_of_its_thread() {
+    let mut words = empty();
+    words[OWNERS_AT + 1] = 4712;
+    row(&mut words, UNTIMED, KIND_SPAN, b"(not timed)");
+    row(&mut words, 3, KIND_SPAN, b"verify");
+    let before = TableSnapshot::parse(&words).expect("sound");
+    for (number, column, value) in
+        [(3, USER, 100), (UNTIMED, GAP_CPU_NS, 5000), (UNTIMED, GAP_MOST_NS, 400)]
+    {
+        *cell(&mut words, 1, number, column) = value;
+    }
+    let untimed_ns = |cpu_ns: Option<u64>| {
+        let mut after = TableSnapshot::parse(&words).expect("sound");
+        after.close_gaps(|owner| cpu_ns.filter(|_| owner == 4712));
+        let found = after.since(&before).expect("in order");
+        (found.untimed_ns, found.subroutines[0].user_ns, found.subroutines.len())
+    };
+    assert_eq!(untimed_ns(Some(5300)), (300, 400, 1));
+    assert_eq!(untimed_ns(Some(9000)), (400, 500, 1), "what is beyond is something else");
+    assert_eq!(untimed_ns(Some(4000)), (0, 100, 1), "the kernel's count may lag");
+    assert_eq!(untimed_ns(None), (0, 100, 1), "the thread has just ended");
 }
 
 #[test]

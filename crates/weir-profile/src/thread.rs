@@ -17,11 +17,11 @@
 
 use super::clock::{self, LONG_NS, SpanClock};
 use super::layout::{
-    CALLS, OWN, OWNERS_AT, SINCE_AT, SYSTEM, TABLE_WORDS, TABLES_AT, THREADS, THREADS_LOST_AT,
-    TOGETHER_AT, UNTIL_AT, UNTIMED, USER, WAIT,
+    CALLS, GAP_CPU_NS, GAP_MOST_NS, OWN, OWNERS_AT, SINCE_AT, SYSTEM, TABLE_WORDS, TABLES_AT,
+    THREADS, THREADS_LOST_AT, TOGETHER_AT, UNTIL_AT, UNTIMED, USER, WAIT,
 };
 use super::passed::{MOST_LONG, OpenCall, Passed, divide};
-use super::table::{TABLE, add, is_on_at};
+use super::table::{TABLE, add, cell, is_on_at};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use weir_sys::cpu::{counter, thread_ns};
@@ -36,8 +36,8 @@ const STRETCH_LOOKS: u32 = 128;
 const GAP_COUNTS: u32 = 16 * STRETCH_LOOKS;
 /// How much more CPU time a gap may use, for each of its counts, than the stretch before it.
 const MOST_ALIKE: u64 = 4;
-/// Stands for no gap, in place of the end of a lease: no lease ends that early.
-const NO_GAP: u64 = 1;
+/// Stands for no gap, in place of the end of a lease: no lease ends that late.
+const NO_GAP: u64 = u64::MAX;
 
 /// The start of a span or a system call.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,8 +80,6 @@ pub struct ThreadState {
     /// When the stretch began, and what the CPU clock said when it was last read before.
     stretch_began: Cell<u64>,
     stretch_cpu_ns: Cell<u64>,
-    /// The most CPU time with which a gap counts as more of what the stretch did.
-    most_alike: Cell<u64>,
     /// Long times since the CPU clock was last read: how many (above), their sum, and each.
     long_ticks: Cell<u64>,
     /// What the CPU clock said when it was last read.
@@ -108,7 +106,6 @@ thread_local! {
             clock: Cell::new(None),
             stretch_began: Cell::new(0),
             stretch_cpu_ns: Cell::new(0),
-            most_alike: Cell::new(0),
             long_ticks: Cell::new(0),
             cpu_ns: Cell::new(0),
             long: [const { Cell::new(Passed::NONE) }; MOST_LONG],
@@ -145,10 +142,11 @@ impl Drop for Release {
             // Open spans end uncounted: the table is another thread's by then.
             state.depth.set(0);
             state.in_call.set(false);
-            // So does a gap that could not be ended: what comes after this is not counted.
-            state.gap_lease.set(NO_GAP);
-            let table = state.table.replace(NO_TABLE);
+            let table = state.table.get();
             if table != NO_TABLE && table != 0 {
+                // One that could not be ended: what comes after this is not counted.
+                state.forget_gap();
+                state.table.set(NO_TABLE);
                 let slot = (table as usize - TABLES_AT) / TABLE_WORDS;
                 // Release: pairs with the Acquire of the thread that takes the table next.
                 TABLE.word(OWNERS_AT + slot).store(0, Ordering::Release);
@@ -314,7 +312,7 @@ impl ThreadState {
         self.longs.set(0);
         self.long_ticks.set(0);
         self.looked.set(now);
-        self.gap_lease.set(NO_GAP);
+        self.forget_gap();
         self.begin_stretch(now);
     }
 
@@ -339,12 +337,14 @@ impl ThreadState {
         // From half of it to one and a half: the lowest digits of the counter follow no period of
         // the program.
         let counts = counts / 2 + now % counts + 1;
-        let used_ns = self.cpu_ns.get().saturating_sub(self.stretch_cpu_ns.get());
-        let most_ns = used_ns.saturating_mul(MOST_ALIKE * counts) / looks + LONG_NS;
-        self.most_alike.set(clock.ticks(most_ns));
         self.left.set(counts as u32);
         self.looked.set(0);
         self.gap_lease.set(TABLE.word(UNTIL_AT).load(Ordering::Relaxed));
+        let cpu_ns = self.cpu_ns.get();
+        let used_ns = cpu_ns.saturating_sub(self.stretch_cpu_ns.get());
+        let most_ns = used_ns.saturating_mul(MOST_ALIKE * counts) / looks + LONG_NS;
+        cell(self.gaps(), GAP_MOST_NS).store(most_ns, Ordering::Relaxed);
+        cell(self.gaps(), GAP_CPU_NS).store(cpu_ns, Ordering::Relaxed);
     }
 
     /// Ends the gap, and says what it used: observers divide that among the rows. CPU time beyond
@@ -354,14 +354,24 @@ impl ThreadState {
         let cpu_ns = thread_ns();
         let elapsed = now.saturating_sub(self.last.get());
         let used = clock.cpu_ticks(self.cpu_ns.replace(cpu_ns), cpu_ns).min(elapsed);
-        let row = self.table.get() + UNTIMED as u32;
-        add(row, CALLS, 1);
-        add(row, USER, used.min(self.most_alike.get()));
-        add(row, WAIT, elapsed - used);
+        let most_ns = cell(self.gaps(), GAP_MOST_NS).load(Ordering::Relaxed);
+        // First of all, so that no observer adds it twice.
+        self.forget_gap();
+        add(self.gaps(), USER, used.min(clock.ticks(most_ns)));
+        add(self.gaps(), WAIT, elapsed - used);
         let now = self.asked(clock, now);
         self.looked.set(now);
-        self.gap_lease.set(NO_GAP);
         self.begin_stretch(now);
+    }
+
+    fn forget_gap(&self) {
+        self.gap_lease.set(NO_GAP);
+        cell(self.gaps(), GAP_CPU_NS).store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the row of gaps of its table.
+    fn gaps(&self) -> u32 {
+        self.table.get() + UNTIMED as u32
     }
 
     /// Counts a reading of the CPU clock that began at this time, and returns when it ended.
@@ -423,7 +433,8 @@ pub fn settle() {
     with_state(|state| {
         let since = TABLE.word(SINCE_AT).load(Ordering::Relaxed);
         let Some(clock) = state.clock.get() else { return };
-        if state.in_call.get() || state.last.get() <= since {
+        let has_table = !matches!(state.table.get(), 0 | NO_TABLE);
+        if !has_table || state.in_call.get() || state.last.get() <= since {
             return;
         }
         if state.gap_lease.get() != NO_GAP {

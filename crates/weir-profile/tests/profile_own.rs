@@ -1,5 +1,6 @@
 //! A program that switches on and reports its own profile: how spans nest, end and unwind.
 
+use std::sync::mpsc::channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_profile::{ProfileReport, ProfileRow, Subroutine};
@@ -226,6 +227,33 @@ fn what_runs_long_in_a_gap_is_not_taken_for_what_ran_before() {
     });
     let inner = report.subroutine("inner").expect("called");
     assert!(inner.cpu_ns() < used_ns + used_ns / 2 + SHORT_NS, "of {used_ns} ns\n{report}");
+}
+
+#[test]
+fn what_a_sleeping_thread_used_in_its_gap_is_in_the_report() {
+    let _alone = alone();
+    let (tell, told) = channel();
+    let (end, ended) = channel::<()>();
+    let mut report = None;
+    profiled(|| {
+        let thread = std::thread::spawn(move || {
+            let before_ns = weir_sys::cpu::thread_ns();
+            // A stretch, and not yet a whole gap.
+            for round in 0..150 {
+                OUTER.run(|| INNER.run(|| (0..20).for_each(|part| a_little(round + part))));
+            }
+            tell.send(weir_sys::cpu::thread_ns() - before_ns).expect("heard");
+            let _ = ended.recv();
+        });
+        let used_ns: u64 = told.recv().expect("told");
+        report = weir_profile::report().map(|report| (report, used_ns));
+        drop(end);
+        thread.join().expect("it ends");
+    });
+    let (report, used_ns) = report.expect("it was on");
+    let inner = report.subroutine("inner").expect("called");
+    assert_eq!(inner.calls, 150);
+    assert!(inner.cpu_ns() > used_ns / 2, "of {used_ns} ns\n{report}");
 }
 
 #[test]
