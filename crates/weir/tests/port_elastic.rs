@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 use weir::{
     ElasticPort, Ending, ErrorKind, Event, Pool, PoolOptions, Port, PortOptions, PortWriter,
-    PortWriterOptions, Timeout, Wait,
+    PortWriterOptions, Timeout, Wait, Waiting,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -113,6 +113,18 @@ fn in_a_role() {
         ["full"] => say_outcome(full_device()),
         _ => panic!("no role: {role}"),
     }
+}
+
+/// A writer that only spins never said that its ring is full, and waited until somebody received.
+#[test]
+fn a_writer_that_spins_goes_on_while_the_reader_rests() {
+    let (_directory, name) = place();
+    let mut port = elastic(&name, &pool(256 << 10));
+    let spins = small().waiting(Waiting::Spin);
+    let mut writer = PortWriter::connect(&name, &spins).expect("a writer");
+    (0..50).for_each(|number| writer.send_timeout(&body(number), PATIENCE).expect("drained"));
+    drop(writer);
+    Came::default().until_closed(&mut port, 1);
 }
 
 /// All writers have sent everything and are gone before anything is received. Most of it went to

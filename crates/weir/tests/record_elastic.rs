@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use weir::{
     ElasticRecordReader, ErrorKind, Handle, Options, Pool, PoolOptions, RecordReader, RecordWriter,
-    Timeout, Wait, records,
+    Timeout, Wait, Waiting, records,
 };
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -59,6 +59,19 @@ fn in_a_role() {
         writer.send(&body(number)).expect("sent");
         say(&input, &number.to_le_bytes());
     }
+}
+
+/// The thread that drains looks for a writer that sleeps. One that only spins never did, and waited for
+/// ever where nobody received.
+#[test]
+fn a_writer_that_spins_goes_on_while_its_reader_rests() {
+    let (mut writer, reader) = records(&small().waiting(Waiting::Spin)).expect("a pipe");
+    let mut reader = reader.elastic(&pool()).expect("elastic");
+    for number in 0..100 {
+        writer.send_timeout(&body(number), PATIENCE).expect("the ring is drained");
+    }
+    drop(writer);
+    assert_eq!(receive_all(&mut reader, 0), 100);
 }
 
 #[test]

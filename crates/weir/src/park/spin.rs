@@ -31,7 +31,8 @@ pub enum Waiting {
     Adaptive,
     /// Sleeps at once.
     Sleep,
-    /// Spins until there is something to do. For ends that each have a CPU of their own.
+    /// Spins until there is something to do. For ends that each have a CPU of their own. A writer of
+    /// records whose elastic reader has a full ring sleeps after some milliseconds.
     Spin,
 }
 

@@ -67,11 +67,16 @@ pub fn wake(line: &SleepLine) {
     futex::wake(&line.drain, u32::MAX);
 }
 
+/// Whether the reader whose line this is has a thread that drains.
+pub fn has_thread(line: &SleepLine) -> bool {
+    // Relaxed: a reader that has just become elastic is noticed the next time.
+    line.drain.load(Ordering::Relaxed) != NO_DRAIN
+}
+
 /// Has a ring drained, which its writer found full, if the reader whose line this is has a thread
 /// that drains.
 pub fn say_full(line: &SleepLine) {
-    // Relaxed: a reader that has just become elastic is noticed the next time.
-    if line.drain.load(Ordering::Relaxed) == NO_DRAIN {
+    if !has_thread(line) {
         return;
     }
     // Pairs with the fence in `announce`: the draining thread sees what was published, or this

@@ -10,7 +10,7 @@ use crate::pipe::options::WriterOptions;
 use crate::pipe::storage::corrupt;
 use weir_ring::account::raise;
 use weir_ring::board::Board;
-use weir_ring::layout::RECORD;
+use weir_ring::layout::{MESSAGE, PipeHeader, RECORD, SleepLine};
 use weir_ring::primitive::Ordering;
 use weir_ring::{Area, Corrupt, RingMemory, record};
 
@@ -276,11 +276,17 @@ impl Endpoint<record::RecordWriter> {
             let segment = end.shape.segment_bytes();
             let arena = if needed.1 > 0 { needed.1.max(segment) } else { 0 };
             let plenty = (needed.0.max(segment), arena.min(most));
-            let mut looks = 0_u32;
+            let (board, mut looks) = (end.life.page(), 0_u32);
+            // The board may say so once this writer is let in.
+            let is_outside = end.map.extent().kind == MESSAGE && board.is_none();
             end.spin(until, |map| {
                 looks = looks.saturating_add(1);
-                let room = if looks < MANY_LOOKS { plenty } else { needed };
-                Ok(ring.has_room(&map, room).map_err(fail)?.then_some(()))
+                let is_late = looks >= MANY_LOOKS;
+                let room = if is_late { needed } else { plenty };
+                // A thread that drains looks for writers that sleep.
+                let sleeps = is_late
+                    && (is_outside || drain::has_thread(drain_line(board.as_deref(), map.words())));
+                Ok((sleeps || ring.has_room(&map, room).map_err(fail)?).then_some(()))
             })?;
         }
         if ring.has_room(&*end.map, needed).map_err(fail)? {
@@ -346,10 +352,14 @@ impl Ring for record::RecordWriter {
     }
 }
 
-/// Has the ring drained, if its reader is elastic: by a port's board, or by the ring itself.
+/// Has the ring drained, if its reader is elastic.
 fn say_full(board: Option<&SharedPage<Board>>, map: &Map) {
-    let header = &map.header().reader_sleep;
-    drain::say_full(board.map_or(header, |board| &board.words().sleep));
+    drain::say_full(drain_line(board, map.header()));
+}
+
+/// Where the thread of an elastic reader sleeps: at a port's board, or at the ring itself.
+fn drain_line<'a>(board: Option<&'a SharedPage<Board>>, own: &'a PipeHeader) -> &'a SleepLine {
+    board.map_or(&own.reader_sleep, |board| &board.words().sleep)
 }
 
 /// Publishes the writer's position, and what room it waits for in the ring and in the arena.
