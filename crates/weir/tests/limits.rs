@@ -9,8 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use weir::{
-    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordWriter, Waiting, Writer, pipe,
-    records,
+    ErrorKind, Handle, Options, Pool, PoolOptions, Reader, RecordWriter, Wait, Waiting, Writer,
+    pipe, records,
 };
 
 fn large() -> Options {
@@ -374,6 +374,32 @@ fn no_spill_for_one_that_spins() -> Result<(), String> {
     }
 }
 
+/// A writer in a `Wait` was woken for that error, and then not told as ready: it waited for ever.
+#[test]
+fn a_writer_in_a_wait_hears_that_its_reader_cannot_spill() {
+    goes_well("no-spill-for-one-in-a-wait");
+}
+
+fn no_spill_for_one_in_a_wait() -> Result<(), String> {
+    let failed = |error: weir::Error| error.to_string();
+    let (writer, reader) = pipe(&Options::new().capacity_bytes(64 << 10)).map_err(failed)?;
+    let pool = Pool::new(&PoolOptions::new().memory_bytes(1 << 20)).map_err(failed)?;
+    let _reader = reader.elastic(&pool).map_err(failed)?;
+    limit(Resource::Fsize, 0);
+    let mut wait = Wait::new();
+    let key = wait.add((), writer).map_err(failed)?;
+    loop {
+        match wait[key].try_write(&[7; 64 << 10]).map_err(|error| error.kind()) {
+            Ok(_) => {}
+            Err(ErrorKind::WouldBlock) => {
+                wait.wait_timeout(&mut Vec::new(), Duration::from_secs(10)).map_err(failed)?;
+            }
+            Err(ErrorKind::Os) => return Ok(()),
+            Err(other) => return Err(format!("{other:?}")),
+        }
+    }
+}
+
 /// A handle that found no room for its descriptors was lost, and its pipe ended.
 #[test]
 fn a_handle_that_finds_no_descriptors_can_be_received_later() {
@@ -436,6 +462,7 @@ fn in_a_role() {
         "no-files" => return say_outcome(no_files()),
         "few-files-for-a-handle" => return say_outcome(few_files_for_a_handle()),
         "trait-write" => return say_outcome(trait_write()),
+        "no-spill-for-one-in-a-wait" => return say_outcome(no_spill_for_one_in_a_wait()),
         "no-spill-for-one-that-spins" => return say_outcome(no_spill_for_one_that_spins()),
         "few-files-at-first" => return say_outcome(few_files_at_first()),
         "little-space" => limit(Resource::As, 600 << 20),

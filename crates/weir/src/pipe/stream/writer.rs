@@ -272,7 +272,9 @@ impl Ring for StreamWriter {
         if there < room {
             drain::say_full(&end.header().reader_sleep);
         }
-        Ok(there >= room || end.is_gone())
+        // That its reader cannot spill, the next write says.
+        let is_told = end.spill_reports().has_new_one(end.header());
+        Ok(there >= room || is_told || end.is_gone())
     }
 
     fn want(&mut self, end: &End, wanted: u64) {
