@@ -4,6 +4,7 @@
 mod common;
 
 use common::hear;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
@@ -40,7 +41,11 @@ fn in_role(role: &str, variables: &[(&str, &OsStr)]) -> String {
 #[test]
 fn in_a_role() {
     let Some(role) = common::role() else { return };
-    if role == "writes" {
+    if role.starts_with("writes") {
+        if role == "writes-nothing" {
+            let limit = Rlimit { current: Some(0), ..getrlimit(Resource::Fsize) };
+            setrlimit(Resource::Fsize, limit).expect("set");
+        }
         let written = Settings::default().write();
         let told = written.map_or_else(|error| error.to_string(), |()| "written".into());
         common::say(std::io::stdin(), &told.as_bytes()[..told.len().min(60)]);
@@ -120,6 +125,16 @@ fn settings_take_the_place_of_regular_files_only() {
     let said = in_role("writes", &[("WEIR_TUNE", fifo.as_os_str())]);
     assert!(said.starts_with("cannot write '/"), "{said}");
     assert!(fifo.symlink_metadata().is_ok_and(|found| found.file_type().is_fifo()));
+}
+
+/// It died of SIGXFSZ, and left an empty file beside.
+#[test]
+fn settings_that_may_not_be_so_long_are_an_error_and_no_signal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("t");
+    let said = in_role("writes-nothing", &[("WEIR_TUNE", file.as_os_str())]);
+    assert!(said.starts_with("cannot write '/"), "{said:?}");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("read").count(), 0);
 }
 
 /// What was kept lay below whatever directory a program ran in.

@@ -223,11 +223,15 @@ impl Settings {
             return Err(Error::new(ErrorKind::Invalid, "write", quoted(&path), why));
         }
         let failed = |cause| Error::os("write", quoted(&path), cause);
+        let text = self.text();
+        if !weir_sys::may_reach(text.len() as u64) {
+            return Err(failed(rustix::io::Errno::FBIG.into()));
+        }
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
         let new = path.with_extension(format!("new.{}", std::process::id()));
-        let written = std::fs::write(&new, self.text());
+        let written = std::fs::write(&new, text);
         let replaced = written.and_then(|()| std::fs::rename(&new, &path));
         replaced.map_err(|cause| {
             let _ = std::fs::remove_file(&new);
