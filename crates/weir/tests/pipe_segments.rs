@@ -37,6 +37,25 @@ fn the_atomic_bound_is_more_than_a_segment_of_a_small_pipe() {
     }
 }
 
+/// Who asked for a size meanwhile was told that the writer adopts it, which never happened.
+#[test]
+fn sizes_are_refused_while_the_reader_has_not_followed_to_another_memory() {
+    let (mut writer, mut reader) = pipe(&Options::new().capacity_bytes(4096)).expect("a pipe");
+    writer.write(b"one").expect("written");
+    writer.resize(65_536).expect("resized");
+    let next = writer.memory_descriptor().expect("here").try_clone_to_owned().expect("a copy");
+    let segment = Ask { segment_bytes: Some(1024), ..Ask::default() };
+    let capacity = Ask { capacity_bytes: Some(16_384), ..Ask::default() };
+    for (memory, sizes) in [(&memory_of(&reader), segment), (&next, capacity)] {
+        let error = ask(memory, sizes).expect_err("not followed");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+    }
+    ask(&next, segment).expect("the memory of the writer");
+    assert_eq!(reader.read(&mut [0; 8]).expect("read"), 3);
+    assert_eq!(reader.try_read(&mut [0; 8]).expect_err("empty").kind(), ErrorKind::WouldBlock);
+    ask(memory_of(&reader), capacity).expect("followed");
+}
+
 /// A reader used to give the room of a long read back at its end only. Here one read copies the whole
 /// pipe, and an observer looks for an instant at which a part of its room was free, and for one at
 /// which the writer that waited had been woken.

@@ -32,7 +32,8 @@ pub struct Ask {
 ///
 /// # Errors
 /// The file is not the memory of a pipe; a size is out of its range; the capacity is less than the
-/// bytes in the pipe, or more than its writer adopts.
+/// bytes in the pipe, or more than its writer adopts. [`ErrorKind::WouldBlock`]: the reader has not
+/// yet followed its writer to another memory.
 pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
     let file = file.as_fd();
     let extent = memory::inspect(file)?;
@@ -62,6 +63,15 @@ pub fn ask(file: impl AsFd, ask: Ask) -> Result<Sizes> {
             String::from("its writer is not open yet")
         };
         return Err(Error::new(ErrorKind::Invalid, "enlarge", object(), why));
+    }
+    // A writer that has gone on looks for no wish here, and makes no further memory before that.
+    let is_between = now(&header.writer.moved) != 0
+        || shape.capacity_bytes() != extent.ring_bytes
+            && extent.generation > 0
+            && header.reader_account.pid.load(Ordering::Relaxed) == 0;
+    if is_between {
+        let why = "its reader has not followed its writer to another memory yet";
+        return Err(Error::new(ErrorKind::WouldBlock, "set", "the sizes of a pipe", why));
     }
     let (written, read) = (now(&header.writer.position), now(&header.reader.position));
     let fill = written.saturating_sub(read);
