@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::process::{Command, Stdio};
-use weir::tune::Settings;
+use weir::tune::{Ask, Settings, ask};
 use weir::{Options, pipe};
 
 /// The capacity and segment that a process gets with these variables.
@@ -48,6 +48,14 @@ fn in_a_role() {
         }
         let written = Settings::default().write();
         let told = written.map_or_else(|error| error.to_string(), |()| "written".into());
+        common::say(std::io::stdin(), &told.as_bytes()[..told.len().min(60)]);
+        return;
+    }
+    if role == "asks" {
+        let (writer, _reader) = pipe(&Options::new().capacity_bytes(4096)).expect("made");
+        let wish = Ask { capacity_bytes: Some(64 << 20), ..Ask::default() };
+        let asked = ask(writer.memory_descriptor().expect("here"), wish);
+        let told = asked.map_or_else(|error| error.to_string(), |_| "asked".into());
         common::say(std::io::stdin(), &told.as_bytes()[..told.len().min(60)]);
         return;
     }
@@ -135,6 +143,12 @@ fn settings_that_may_not_be_so_long_are_an_error_and_no_signal() {
     let said = in_role("writes-nothing", &[("WEIR_TUNE", file.as_os_str())]);
     assert!(said.starts_with("cannot write '/"), "{said:?}");
     assert_eq!(std::fs::read_dir(directory.path()).expect("read").count(), 0);
+}
+
+/// Only what is measured, or the caches, counted as the default capacity.
+#[test]
+fn a_capacity_that_is_set_may_be_asked_of_any_pipe() {
+    assert_eq!(in_role("asks", &[("WEIR_PIPE_SIZE", "64M".as_ref())]), "asked");
 }
 
 /// What was kept lay below whatever directory a program ran in.

@@ -96,9 +96,9 @@ impl Options {
         let mut levers = settings.levers();
         let dirties = Dirties { asked: end.dirties, levers };
         levers.backoff_ns = end.backoff_ns.unwrap_or(levers.backoff_ns);
+        levers.capacity_bytes = settings.capacity_bytes.unwrap_or(levers.capacity_bytes);
         // A size that was not asked for fits itself to those that were.
-        let capacity = self.capacity_bytes.or(settings.capacity_bytes);
-        let capacity = capacity.unwrap_or(levers.capacity_bytes);
+        let capacity = self.capacity_bytes.unwrap_or(levers.capacity_bytes);
         let (asked, usual) = (
             (self.segment_bytes, self.atomic_bytes),
             (settings.segment_of(capacity), settings.atomic_bytes),
