@@ -40,7 +40,9 @@ pub fn wait_any(words: &[(&AtomicU32, u32)], time: Option<Duration>) -> rustix::
     // Relaxed: a thread that misses the store tries the call itself.
     if (1..=MOST_WORDS).contains(&words.len()) && !IS_ONE_AT_A_TIME.load(Ordering::Relaxed) {
         match wait_on_all(words, time) {
-            Err(Errno::NOSYS | Errno::PERM) => IS_ONE_AT_A_TIME.store(true, Ordering::Relaxed),
+            Err(Errno::NOSYS | Errno::PERM | Errno::ACCESS) => {
+                IS_ONE_AT_A_TIME.store(true, Ordering::Relaxed)
+            }
             Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => return Ok(()),
             Err(cause) => return Err(cause),
         }
