@@ -22,6 +22,8 @@ pub use wishes::CapacityWishes;
 pub const MOST_BYTES: u64 = 1 << 30;
 /// The largest shift from capacity to segment.
 pub const MOST_SHIFT: u32 = 8;
+/// The smallest segment.
+pub const LEAST_SEGMENT_BYTES: u64 = 64;
 /// The default atomic bound (`PIPE_BUF`): writes of up to this many bytes appear whole.
 pub const ATOMIC_BYTES: u64 = 4096;
 
@@ -66,7 +68,7 @@ impl PipeShape {
         };
         within("capacity", capacity, 1, MOST_BYTES)?;
         let capacity_bytes = capacity.max(page_bytes).next_power_of_two();
-        let least = (capacity_bytes >> MOST_SHIFT).max(64);
+        let least = (capacity_bytes >> MOST_SHIFT).max(LEAST_SEGMENT_BYTES);
         let segment = segment.unwrap_or(capacity_bytes >> 3);
         within("segment", segment, least, capacity_bytes)?;
         let segment_bytes = segment.next_power_of_two();
@@ -87,7 +89,8 @@ impl PipeShape {
         now: (Option<u64>, Option<u64>),
     ) -> Result<PipeShape, OutOfRange> {
         let plain = PipeShape::new(page_bytes, capacity, asked.0, None)?;
-        let segments = (plain.capacity_bytes >> MOST_SHIFT).max(64)..=plain.capacity_bytes;
+        let segments =
+            (plain.capacity_bytes >> MOST_SHIFT).max(LEAST_SEGMENT_BYTES)..=plain.capacity_bytes;
         let segment = asked.0.or(now.0.filter(|bytes| segments.contains(bytes)));
         let plain = PipeShape::new(page_bytes, capacity, segment, None)?;
         let atomic = asked.1.or(now.1.filter(|bytes| (1..=plain.capacity_bytes).contains(bytes)));

@@ -287,7 +287,10 @@ impl Settings {
     /// Returns the segment that is set for a pipe of this capacity, if one is.
     pub(crate) fn segment_of(&self, capacity_bytes: u64) -> Option<u64> {
         let whole = capacity_bytes.clamp(memory::page_bytes(), pipe::MOST_BYTES);
-        let part = |shift: u32| whole.next_power_of_two() >> shift.min(pipe::MOST_SHIFT);
+        let part = |shift: u32| {
+            (whole.next_power_of_two() >> shift.min(pipe::MOST_SHIFT))
+                .max(pipe::LEAST_SEGMENT_BYTES)
+        };
         self.segment_bytes.or(self.segment_shift.map(part))
     }
 
@@ -370,6 +373,11 @@ mod tests {
         let settings = Settings { segment_shift: Some(4), ..Settings::default() };
         let parts = [1, 4096, 100_000, 1 << 20].map(|capacity| settings.segment_of(capacity));
         assert_eq!(parts, [256, 256, 8192, 65_536].map(Some));
+        // A part of less than a segment can have was refused, as was the size that was set with it.
+        let shift = Some(pipe::MOST_SHIFT);
+        let least =
+            Settings { segment_shift: shift, capacity_bytes: Some(4096), ..settings.clone() };
+        assert_eq!(least.sizes().map(|sizes| sizes.segment_bytes).ok(), Some(64));
         let bytes = Settings { segment_bytes: Some(512), ..settings };
         assert_eq!(bytes.segment_of(1 << 20), Some(512));
         assert_eq!(Settings::default().segment_of(1 << 20), None);
