@@ -207,7 +207,7 @@ impl Trial {
             return false;
         }
         let [kept, tried] = self.sides.each_ref().map(Side::median);
-        tried > kept + kept / TOO_DEAR
+        tried > kept.saturating_add(kept / TOO_DEAR)
     }
 
     /// Whether what was tried costs less.
@@ -349,5 +349,13 @@ mod tests {
             }
         }
         assert_eq!(rests.kept, Rest::Pause);
+    }
+
+    /// Rounds of an end to which nothing came for days cost so much that a part more did not fit.
+    #[test]
+    fn rounds_that_last_for_days_are_compared() {
+        let mut rests = Rests::default();
+        (0..64).for_each(|_| rests.mark(u64::MAX / PER_BYTES, 0));
+        assert_eq!(rests.kept, Rests::default().kept, "none is better");
     }
 }

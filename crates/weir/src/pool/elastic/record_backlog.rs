@@ -265,8 +265,11 @@ impl RecordBacklog {
         self.counted.enter(self.reader.counts(), end.account_line());
     }
 
-    /// Bytes of records that wait to be received.
+    /// Bytes of records that have left the ring and wait to be received. One of which only a part was
+    /// moved is still in the ring.
     pub fn backlog_bytes(&self) -> u64 {
-        self.reader.backlog_bytes() - self.heads + self.gathered.len() as u64
+        let part = self.moving.map_or(0, |moving| moving.done.saturating_sub(HEAD_BYTES));
+        let all = self.reader.backlog_bytes() - self.heads + self.gathered.len() as u64;
+        all.saturating_sub(part as u64)
     }
 }
