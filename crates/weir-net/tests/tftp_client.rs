@@ -1,14 +1,19 @@
 //! The client of TFTP over ports that a test plays (docs/contracts/tftp.md).
 
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use weir_net::Result;
+use weir_net::tftp::burst::Burst;
 use weir_net::tftp::client::{Client, Progress, Proposal};
-use weir_net::tftp::datagrams::{Datagrams, Inbound};
+use weir_net::tftp::datagrams::{Datagrams, Inbound, Sockets};
 use weir_net::tftp::packet::{self, ErrorCode, Mode, TftpPacket};
 use weir_net::tftp::receiver::Sink;
+use weir_net::wire::icmp::{Message, Quoted, unreachable};
+use weir_net::wire::ipv4::{Header, protocol};
+use weir_net::wire::udp;
 
 const OWN_PORT: u16 = 50_000;
 
@@ -140,4 +145,62 @@ fn the_time_that_a_file_takes_is_no_silence_of_the_other_side() {
     let mut file = Slow(0);
     fetched_to(&mut played(), &mut file).expect("fetched");
     assert_eq!(file.0, 612);
+}
+
+/// A router's word that a datagram was too long for its way ended the transfer of the next one, and a
+/// server that refused a request just then. The kernel, where it was to cut what it sends, did not
+/// fragment the last block either.
+#[test]
+fn what_is_too_long_for_its_way_ends_nothing() {
+    // Of this thread only: there the longest packet of the loopback device may change.
+    if weir_sys::namespace::new_network().is_err() {
+        eprintln!("SKIPPED: this user can make no network namespace");
+        return;
+    }
+    let here = Ipv4Addr::LOCALHOST;
+    let longest = |bytes| weir_net_sys::tun::configure("lo", here, 8, bytes).expect("set");
+    longest(1500);
+    let other = UdpSocket::bind((here, 0)).expect("bound");
+    other.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+    let at = other.local_addr().expect("bound");
+    let mut sockets = Sockets::client(here.into());
+    let port = sockets.open().expect("opened");
+    let mut burst = Burst::default();
+    for _ in 0..2 {
+        burst.space().resize(1454, 7);
+        sockets.send_in(port, at, &mut burst).expect("sent");
+    }
+    sockets.send_burst(port, at, &mut burst).expect("sent");
+    longest(1400);
+    sockets.send(port, at, &[7; 1404]).expect("sent in fragments");
+    // As a router says it of the next one.
+    let SocketAddr::V4(to) = at else { panic!("{at}") };
+    let mut quoted = [0; 28];
+    let datagram = &mut quoted[20..];
+    let _ = udp::emit_header(SocketAddrV4::new(here, port), to, datagram).expect("a header");
+    let header = Header {
+        tos: 0,
+        total_bytes: 28,
+        id: 0,
+        dont_fragment: true,
+        more_fragments: false,
+        offset_bytes: 0,
+        ttl: 64,
+        protocol: protocol::UDP,
+        source: here,
+        destination: here,
+    };
+    header.emit(&[], &mut quoted).expect("a header");
+    let quoted = Quoted::check(&quoted).expect("it quotes");
+    let code = unreachable::FRAGMENTATION_NEEDED;
+    let mut said = [0; 64];
+    let bytes = Message::Unreachable { code, mtu_bytes: 1400, quoted }.emit(&mut said);
+    let icmp = rustix::net::socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP));
+    let said = &said[..bytes.expect("room")];
+    let to = SocketAddr::from((here, 0));
+    sendto(icmp.expect("a socket"), said, SendFlags::empty(), &to).expect("said");
+    sockets.send(port, at, b"the next").expect("sent");
+    let mut got = [0; 2000];
+    let came = [(); 4].map(|()| other.recv(&mut got).expect("received"));
+    assert_eq!(came, [1454, 1454, 1404, 8]);
 }

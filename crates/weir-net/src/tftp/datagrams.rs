@@ -330,20 +330,16 @@ impl Datagrams for Sockets {
             let _ = segments::set_segment_bytes(&open.socket, 0);
             open.segment_bytes = Some(0);
         }
-        let sent = match open.socket.send_to(payload, to) {
-            // Of an earlier datagram; it is told once.
-            Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
-                open.socket.send_to(payload, to)
+        if let Err(cause) = open.socket.send_to(payload, to) {
+            // What the path does not take as it is is not cut either.
+            if Errno::from_io_error(&cause) == Some(Errno::MSGSIZE) {
+                let _ = segments::set_segment_bytes(&open.socket, 0);
+                open.segment_bytes = None;
             }
-            sent => sent,
-        };
-        match sent {
-            Err(cause) if Errno::from_io_error(&cause) == Some(Errno::MSGSIZE) => {
-                Err(Error::os("send to", to.to_string(), cause))
-            }
-            // Full buffers, no route, an error about an earlier datagram: it is lost.
-            _ => Ok(()),
+            // It may be an error of an earlier datagram, which is told once. Else it is lost.
+            let _ = open.socket.send_to(payload, to);
         }
+        Ok(())
     }
 
     fn receive(&mut self, time: Duration, see: &mut dyn FnMut(Inbound<'_>) -> bool) -> Result<()> {
