@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::net::{Bed, HOST, KERNEL, both};
-use common::until;
+use common::net::{Bed, HOST, KERNEL, Process, both};
+use common::{WEIR, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 
@@ -103,6 +103,29 @@ fn who_asks_for_the_counts_is_no_station() {
     let text = bed.ok(&format!("{} net stat", common::WEIR));
     assert!(text.contains(" receives ICMP: ") && !text.contains("receives nothing"), "{text}");
     icmpd.end();
+    switch.end();
+}
+
+/// The first processes of two containers that share the directory of the switch have the same number:
+/// the second one was refused. And who asks for the counts was a station there.
+#[test]
+fn processes_of_several_pid_namespaces_attach() {
+    let Some(bed) = Bed::new(&[]) else { return };
+    let mut switch = bed.switch("--inline");
+    let apart = |args: &str| {
+        let mut command = bed.command("unshare");
+        command.args(["-p", "-f", "--kill-child", WEIR, "net"]).args(args.split(' '));
+        Process::start(command)
+    };
+    let first = apart("ping -i 10ms 10.9.0.1");
+    first.said("bytes from 10.9.0.1");
+    apart("ping -c 1 10.9.0.1").said("1 sent, 1 received");
+    let mut stat = apart("stat");
+    stat.said("redirects");
+    assert_eq!(stat.ended().code(), Some(0));
+    let said = stat.printed();
+    assert!(said.contains(" receives ICMP port ") && !said.contains("receives nothing"), "{said}");
+    drop(first);
     switch.end();
 }
 

@@ -17,7 +17,6 @@ use crate::wire::ipv4::protocol;
 use rustix::fd::BorrowedFd;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use weir::{Event, Port, PortOptions, PortWriter, PortWriterOptions, Timeout};
 use weir_profile::Span;
@@ -80,9 +79,8 @@ impl Station {
     /// [`ErrorKind::NoSwitch`]: no switch is there; [`ErrorKind::Refused`]: another station has
     /// what is wanted, or there are too many; [`ErrorKind::TimedOut`]: the switch does not answer.
     pub fn attach(switch: &Path, directory: &Path, wants: &[Want]) -> Result<Station> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: only uniqueness matters.
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        // A process of another pid namespace may have the same number, and the same directory.
+        let number = fastrand::u32(..);
         let path = directory.join(format!("{STATION}{}-{number}", std::process::id()));
         let ring = PortWriterOptions::new().capacity_bytes(RING_BYTES);
         // Connects first: that tells whether there is a switch.
@@ -118,7 +116,10 @@ impl Station {
 
     /// Attaches as [`Station::attach`] for the ports `named` of a protocol, and for `dynamic` further
     /// ones of any number. Returns all of them, in this order.
-    pub(crate) fn attach_ports(
+    ///
+    /// # Errors
+    /// Those of [`Station::attach`].
+    pub fn attach_ports(
         switch: &Path,
         directory: &Path,
         protocol: u8,

@@ -11,7 +11,7 @@ use crate::local::{
     LOOK, LocalChannel, PATIENCE, refuse, refuse_nonsense, refuse_one_more, request, run_and_serve,
 };
 use crate::log::{Asker, Log, RequestEvent};
-use crate::message::{MOST_MESSAGE_BYTES, Want};
+use crate::message::MOST_MESSAGE_BYTES;
 use crate::outgoing::Outgoing;
 use crate::readiness::wait_for;
 use crate::station::{Station, StationMessage, arrival, put_arrival};
@@ -22,12 +22,9 @@ use rustix::event::{PollFd, PollFlags};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir::{ErrorKind as ChannelError, Listener, RecordDuplex};
-
-/// How many identifiers are tried before a request is refused: others have few.
-const MOST_TRIES: usize = 64;
 
 /// A program's way to an icmpd, with which it asks one host.
 #[derive(Debug)]
@@ -92,7 +89,6 @@ pub struct LocalService<'a> {
     has_ggp: bool,
     log: Option<Log>,
     stop: &'a AtomicBool,
-    next_id: AtomicU16,
 }
 
 impl LocalService<'_> {
@@ -110,7 +106,6 @@ impl LocalService<'_> {
             has_ggp,
             log,
             stop,
-            next_id: AtomicU16::new(std::process::id() as u16),
         }
     }
 
@@ -132,30 +127,17 @@ impl LocalService<'_> {
         if asked.protocol == protocol::GGP && !self.has_ggp {
             return refuse(channel, "this icmpd does not speak GGP (icmpd --ggp does)");
         }
-        let (station, id) = match self.attach(asked.protocol) {
+        let LocalService { switch, directory, .. } = self;
+        let attached = Station::attach_ports(switch, directory, asked.protocol, &[], 1);
+        let (station, ids) = match attached {
             Ok(attached) => attached,
             Err(error) => return refuse(channel, &error.to_string()),
         };
-        asked.id = id;
-        let reply = json!({ "id": id }).to_string();
+        asked.id = ids[0];
+        let reply = json!({ "id": asked.id }).to_string();
         if channel.writer.send_timeout(reply.as_bytes(), PATIENCE).is_ok() {
             // A switch that has ended, and a program that is gone, both end it.
             let _ = Serving { asked, channel, station, log: self.log.as_ref() }.run(self.stop);
-        }
-    }
-
-    /// Attaches a station for a protocol, by an identifier that nobody else has.
-    fn attach(&self, protocol: u8) -> Result<(Station, u16)> {
-        let mut tries = 0;
-        loop {
-            // Relaxed: only uniqueness matters.
-            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-            let wants = [Want { protocol, port: Some(id) }];
-            tries += 1;
-            match Station::attach(&self.switch, &self.directory, &wants) {
-                Err(error) if error.kind() == ErrorKind::Refused && tries < MOST_TRIES => {}
-                attached => return Ok((attached?, id)),
-            }
         }
     }
 }

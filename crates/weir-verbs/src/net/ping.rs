@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use weir_net::icmp::ping::{PingResult, PingSummary, Pinger, Probe};
 use weir_net::icmp::{Notice, NoticeKind};
 use weir_net::icmpd::local::LocalIcmp;
-use weir_net::message::Want;
 use weir_net::names;
 use weir_net::outgoing::Outgoing;
 use weir_net::station::{Station, StationMessage};
@@ -90,11 +89,10 @@ impl Way {
             let id = daemon.id();
             return Ok((Way::Daemon(Box::new(daemon)), id));
         }
-        let id = std::process::id() as u16;
-        let wants = [Want { protocol: probe.protocol(), port: Some(id) }];
-        let attached = Station::attach(&switch.port, &switch.directory, &wants);
-        let station = switch.attached(attached)?;
-        Ok((Way::Station(Box::new(station)), id))
+        let (port, protocol) = (&switch.port, probe.protocol());
+        let attached = Station::attach_ports(port, &switch.directory, protocol, &[], 1);
+        let (station, ids) = switch.attached(attached)?;
+        Ok((Way::Station(Box::new(station)), ids[0]))
     }
 
     fn send(&mut self, to: &Outgoing<'_>, request: &[u8]) -> weir_net::Result<()> {

@@ -27,7 +27,7 @@ pub fn stat(options: &NetStatOptions) -> Result<ExitCode, Fault> {
         let why = format!("its answer is not of schema {STATISTICS_SCHEMA}");
         Fault::failed(format!("cannot understand the switch of '{tun}': {why}"))
     })?;
-    leave_out_this_process(&mut body);
+    leave_out_askers(&mut body);
     body["transfers"] = tftp_list::behind(tun).into();
     outlet.say(STATISTICS_SCHEMA, || named(&body), || table(&body))?;
     Ok(ExitCode::SUCCESS)
@@ -57,11 +57,11 @@ fn named(said: &Value) -> Value {
     said
 }
 
-/// Removes the station of this process, which is attached only to ask.
-fn leave_out_this_process(stat: &mut Value) {
+/// Removes the stations that want nothing: they are attached only to ask, as this process is. It may
+/// have another number there.
+fn leave_out_askers(stat: &mut Value) {
     if let Some(stations) = stat["stations"].as_array_mut() {
-        let own = u64::from(std::process::id());
-        stations.retain(|station| station["pid"].as_u64() != Some(own));
+        stations.retain(|station| station["wants"].as_array().is_none_or(|it| !it.is_empty()));
     }
 }
 
