@@ -192,9 +192,13 @@ pub fn new_file(path: &Path) -> Result<PartFile> {
     let object = || format!("'{}'", path.display());
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let name = path.file_name().unwrap_or_default().as_bytes();
+    let refused = |why| Err(Error::new(ErrorKind::Denied, "write", object(), why));
     // The path would lose the slash, and a directory be made a file.
     if path.as_os_str().as_bytes().ends_with(b"/") || path.is_dir() {
-        return Err(Error::new(ErrorKind::Denied, "write", object(), "it is a directory"));
+        return refused("it is a directory");
+    }
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        return refused("it is not a plain file");
     }
     let jail = Jail::open_to("write to", parent.unwrap_or(Path::new(".")))?;
     jail.create(name, true, u64::MAX).map_err(|refusal| {
@@ -291,13 +295,23 @@ impl Drop for PartFile {
 mod tests {
     use super::*;
 
-    /// A file was made in place of a directory that was missing.
+    /// A file was made in place of a directory that was missing, and of a device it was said that
+    /// there is no access to it.
     #[test]
-    fn a_directory_is_no_new_file() {
+    fn a_directory_and_a_device_are_no_new_files() {
         let directory = tempfile::tempdir().expect("a directory");
-        for path in [directory.path().join("missing/"), directory.path().to_owned()] {
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("file", &link).expect("linked");
+        let (there, missing) = (directory.path().to_owned(), directory.path().join("missing/"));
+        let (not_plain, a_directory) = ("it is not a plain file", "it is a directory");
+        for (path, why) in [
+            (missing, a_directory),
+            (there, a_directory),
+            (Path::new("/dev/null").to_owned(), not_plain),
+            (link, not_plain),
+        ] {
             let refused = new_file(&path).expect_err("refused").to_string();
-            assert!(refused.ends_with("it is a directory"), "{refused}");
+            assert!(refused.ends_with(why), "{refused}");
         }
     }
 }
