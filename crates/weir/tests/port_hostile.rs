@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir::{
     Ending, ErrorKind, Event, Handle, Options, Port, PortOptions, PortWriter, PortWriterOptions,
+    Timeout, Waiting,
 };
 use words::{Words, words_of};
 
@@ -115,6 +116,39 @@ fn one_that_spoils_the_board_holds_up_nobody_for_long() {
         honest_messages_come(&mut port, &mut honest, 30);
         stop.store(true, Ordering::Relaxed);
     });
+}
+
+/// Only a sleep of a tenth of a second was followed by a look at all rings. One who waits for shorter
+/// times found what was hidden seconds later, and one who spins never.
+#[test]
+fn all_rings_are_looked_at_however_their_reader_waits() {
+    let (soon, mut late) = (Duration::from_secs(1), Vec::new());
+    for waiting in [Waiting::Adaptive, Waiting::Spin] {
+        let (_directory, name) = place();
+        let mut port = Port::create(&name, &PortOptions::new().waiting(waiting)).expect("a port");
+        let mut honest = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
+        let mut busy = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
+        let hostile = Words::enter(&name, &mut port, 8192);
+        let board = words_of(hostile.board.as_ref().expect("the board"));
+        let mut buffer = [0; 64];
+        // Looks that find nothing in the rings of the others.
+        for _ in 0..200 {
+            busy.send(b"seen").expect("room");
+            port.receive(&mut buffer).expect("received");
+            port.receive_timeout(&mut buffer, Timeout::Now).expect_err("that was all");
+        }
+        honest.send(b"hidden").expect("room");
+        assert!((32..512).any(|at| board.word(at).load(Ordering::Relaxed) != 0), "it set its bit");
+        (32..512).for_each(|at| board.word(at).store(0, Ordering::Relaxed));
+        let begun = Instant::now();
+        let most = if waiting == Waiting::Spin { soon } else { Duration::from_millis(40) };
+        let mut is_found = false;
+        while !is_found && begun.elapsed() < soon {
+            is_found = port.receive_timeout(&mut buffer, most).is_ok();
+        }
+        late.extend((!is_found).then_some(format!("{waiting:?}")));
+    }
+    assert!(late.is_empty(), "{late:?}");
 }
 
 /// A writer with an invalid header is shut out, once, and hears of it.

@@ -256,7 +256,7 @@ impl Rings {
             self.choice.give_back()?;
         }
         loop {
-            self.spin(until)?;
+            let spun = self.spin(until)?;
             if self.is_ready()?
                 && let Some(place) = self.choice.ready_now()?
             {
@@ -268,7 +268,9 @@ impl Rings {
             if until.is_over() {
                 return Err(self.error(ErrorKind::TimedOut, "nothing came in time"));
             }
-            if let Some(slept) = sleep_on(self, until)? {
+            if spun && self.spinner.only_spins() {
+                self.choice.look_at_all_in_time()?;
+            } else if let Some(slept) = sleep_on(self, until)? {
                 self.spinner.slept(slept.ns);
             }
         }
@@ -303,7 +305,8 @@ impl Rings {
         Err(self.error(ErrorKind::WouldBlock, "it is empty"))
     }
 
-    /// Spins for as long as that has paid recently.
+    /// Spins for as long as that has paid recently, or until it is time to look at all rings: whether
+    /// there is a ring to spin on.
     fn spin(&mut self, until: Until) -> Result<bool> {
         let Rings { choice, spinner, .. } = self;
         let Some(last) = choice.last.filter(|last| choice.hot.contains(*last)) else {
@@ -320,10 +323,12 @@ impl Rings {
         let moved_bytes = choice.board().account.bytes.load(Ordering::Relaxed);
         let look = || Ok(choice.sees()?.then_some(()));
         let looks = spinner.quick_looks(moved_bytes);
+        let most = if spinner.only_spins() { until.at_most(LOOK_AT_ALL) } else { None };
+        let until = most.map_or(until, Until::after);
         let came = spinner.spin(looks, until, peer, || 0, || false, look)?.is_some();
         choice.shares_cpu = spinner.shares_cpu();
         add(&choice.board().account.waiting.spun, came.into());
-        Ok(came)
+        Ok(true)
     }
 
     /// The longest sleep. A writer may have spoiled bits on the board, and somebody who has
@@ -422,11 +427,8 @@ impl WaitSource for Rings {
 
     fn after_sleep(&mut self, slept: Slept) -> Result<()> {
         self.choice.board().account.waiting.count_sleep(slept.ns, slept.woken);
-        // After the longest sleep: a writer may have spoiled the bits of others on the board.
-        if self.slice().is_some_and(|slice| Duration::from_nanos(slept.ns) >= slice) {
-            self.choice.look_at_all()?;
-        }
-        Ok(())
+        // A writer may have spoiled the bits of others on the board.
+        self.choice.look_at_all_in_time()
     }
 }
 
