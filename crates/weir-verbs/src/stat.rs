@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Instant;
+use unicode_width::UnicodeWidthStr;
 use weir::stat::{
     EndStat, FlagsStat, MpxStat, PipeKind, PipeStat, RegionStat, clusters, mpxes, pipes, regions,
 };
@@ -218,11 +219,16 @@ fn table(found: &InUse, rate: impl Fn(&PipeStat) -> Option<f64>, width: Option<u
     }
     rows.extend(found.mpx.iter().flat_map(mpx_rows));
     rows.extend(found.flags.iter().map(flags_row));
+    fitted(&rows, width)
+}
+
+/// Rows with as many columns as fit.
+fn fitted(rows: &[StatRow], width: Option<usize>) -> String {
     let mut shown: Vec<usize> = (0..HEADER.len()).collect();
     let mut lesser = LESSER.iter();
     loop {
-        let text = laid_out(&rows, &shown);
-        let fits = |width: usize| text.lines().all(|line| line.chars().count() <= width);
+        let text = laid_out(rows, &shown);
+        let fits = |columns: usize| text.lines().all(|line| line.width() <= columns);
         if width.is_none_or(fits) {
             return text;
         }
@@ -347,4 +353,20 @@ fn end_json(stat: &EndStat, bytes_name: &str) -> Value {
         "waiting": stat.waits,
     });
     json::process(pid, None, more)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Chinese character takes two columns, and was counted as one.
+    #[test]
+    fn a_process_with_a_wide_name_makes_no_row_too_wide() {
+        let mut row: StatRow = std::array::from_fn(|at| format!("column {at}"));
+        row[2] = String::from("4711 \u{65e5}\u{672c}\u{8a9e}\u{65e5}\u{672c}");
+        for columns in 20..140 {
+            let text = fitted(std::slice::from_ref(&row), Some(columns));
+            assert!(text.lines().all(|line| line.width() <= columns), "{columns}: {text}");
+        }
+    }
 }
