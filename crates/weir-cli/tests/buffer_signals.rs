@@ -141,6 +141,17 @@ fn figures_are_not_written_over_the_output() {
         assert_eq!(std::fs::read(&both).expect("there"), b"kept", "{script}");
     }
     refused(&place.bash("$WEIR buffer in --json both > both"), 1, why);
+    // They stood behind the data in a pipe.
+    for (name, script) in [
+        ("/dev/stdout", "set -o pipefail; $WEIR buffer in --json /dev/stdout | cat"),
+        ("pipe", "mkfifo pipe; cat pipe & $WEIR buffer in --json pipe > pipe"),
+    ] {
+        let output = place.bash(script);
+        refused(&output, 1, &format!("cannot write '{name}': it is also the output"));
+        assert!(output.stdout.is_empty(), "{script}");
+    }
+    let output = place.bash("$WEIR buffer in --json /dev/null > /dev/null");
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]

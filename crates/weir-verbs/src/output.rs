@@ -169,11 +169,13 @@ pub fn check_distinct<'a>(
     Ok(())
 }
 
-/// Refuses a file that is another, what this says, as well: opening it for writing would empty that.
+/// Refuses a file that is another, what this says, as well: opening it for writing would empty that,
+/// and what goes to one pipe or socket is mixed. A device such as `/dev/null` takes both.
 pub fn check_apart(path: &Path, (other, what): (&Stat, &str)) -> Result<(), Fault> {
     let Ok(output) = rustix::fs::stat(path) else { return Ok(()) };
-    let is_file = FileType::from_raw_mode(output.st_mode) == FileType::RegularFile;
-    if is_file && (other.st_dev, other.st_ino) == (output.st_dev, output.st_ino) {
+    let kind = FileType::from_raw_mode(output.st_mode);
+    let mixes = matches!(kind, FileType::RegularFile | FileType::Fifo | FileType::Socket);
+    if mixes && (other.st_dev, other.st_ino) == (output.st_dev, output.st_ino) {
         return Err(Fault::unwritable(Some(path), format!("it is also the {what}")));
     }
     Ok(())
