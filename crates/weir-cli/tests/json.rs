@@ -306,6 +306,9 @@ fn json_for_a_standard_output_that_is_closed_is_an_error() {
         let output = closed(verb);
         assert_eq!((output.status.code(), said(&output).as_str()), (Some(1), why), "{verb}");
     }
+    // So did text.
+    let text = place.bash("WEIR_TUNE=$PWD/tune $WEIR tune >&-");
+    assert_eq!((text.status.code(), said(&text).as_str()), (Some(1), why));
     // The run comes first, and its status.
     let run = place.bash("$WEIR run --quiet --json - 'exit 3' >&-");
     assert_eq!((run.status.code(), said(&run).as_str()), (Some(3), why));

@@ -87,9 +87,14 @@ impl Output {
         Ok(output)
     }
 
-    /// Writes all bytes. False if the reader has left.
+    /// Writes all bytes. False if the reader has left. What a standard output that was closed at the
+    /// start would get goes nowhere.
     pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<bool, Fault> {
-        match self.file.write_all(bytes.as_ref()) {
+        let bytes = bytes.as_ref();
+        if self.path.is_none() && !bytes.is_empty() && closed_standard_descriptors()[1] {
+            return Err(self.unwritable("it is closed"));
+        }
+        match self.file.write_all(bytes) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
             written => written.map(|()| true).map_err(|error| self.unwritable(error)),
         }
