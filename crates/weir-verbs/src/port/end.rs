@@ -72,13 +72,14 @@ impl ReadingPort {
         }
     }
 
-    /// Whether messages wait in backlogs, which may be empty ones.
+    /// Whether messages wait in backlogs, which may be empty ones. What a writer left that was shut
+    /// out does not: nobody takes it.
     pub fn has_backlog(&self) -> bool {
         match self {
             ReadingPort::Plain(_) => false,
             ReadingPort::Elastic { pool, .. } => {
                 let account = pool.account();
-                account.put_bytes != account.taken_bytes
+                account.memory_bytes + account.file_bytes > 0
             }
         }
     }

@@ -239,7 +239,18 @@ mod tests {
     use super::*;
     use crate::args::{CommandLine, PortVerb, Verb};
     use clap::Parser;
+    use std::ffi::OsString;
     use weir::{PortWriter, PortWriterOptions};
+
+    /// The options of a reader of this port.
+    fn asked(words: &[&str], name: OsString) -> PortReadOptions {
+        let words = ["weir", "port", "read"].iter().chain(words).map(Into::into).chain([name]);
+        let Verb::Port(port) = CommandLine::try_parse_from(words).expect("valid").command else {
+            panic!("another verb")
+        };
+        let PortVerb::Read(options) = port.verb else { panic!("another verb") };
+        options
+    }
 
     /// While messages were read back from the file nothing came for the time of `--until-idle`: the
     /// reader ended with status 0, and what its writers had sent was lost.
@@ -247,12 +258,7 @@ mod tests {
     fn what_has_to_be_read_back_has_come() {
         let directory = tempfile::tempdir().expect("a directory");
         let place = |name: &str| directory.path().join(name).into_os_string();
-        let words = ["weir", "port", "read", "--elastic", "--memory", "256K", "--until-idle", "0s"];
-        let words = words.map(Into::into).into_iter().chain([place("log")]);
-        let Verb::Port(port) = CommandLine::try_parse_from(words).expect("valid").command else {
-            panic!("another verb")
-        };
-        let PortVerb::Read(options) = port.verb else { panic!("another verb") };
+        let options = asked(&["--elastic", "--memory", "256K", "--until-idle", "0s"], place("log"));
         let shared = SharedPort::default();
         *shared.port() = Some(ReadingPort::create(&options).expect("a port"));
         let writer = PortWriter::connect(place("log"), &PortWriterOptions::new());
@@ -267,17 +273,35 @@ mod tests {
         assert_eq!(printed, 8192 * 1025);
     }
 
+    /// What a writer had left that was shut out waited for ever: the reader did not end.
+    #[test]
+    fn what_is_left_of_a_writer_that_was_shut_out_has_not_come() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let name = directory.path().join("log");
+        let words = ["--elastic", "--memory", "256K", "--no-spill"];
+        let mut port = ReadingPort::create(&asked(&words, name.clone().into())).expect("a port");
+        let mut writer = PortWriter::connect(&name, &PortWriterOptions::new()).expect("a writer");
+        // Half as much again as its ring holds.
+        (0..384).for_each(|_| writer.send(&[b'x'; 1024]).expect("there is room"));
+        assert!(port.has_backlog());
+        let mut sender = None;
+        let see = |received: Received, _: &[u8]| sender = Some(received.writer);
+        port.receive_each(&mut [0; 2048], PATIENCE.into(), see).expect("received");
+        let ReadingPort::Elastic { port: elastic, .. } = &mut port else { panic!("another port") };
+        elastic.shut_out(sender.expect("a writer")).expect("it is there");
+        let begun = Instant::now();
+        while port.has_backlog() && begun.elapsed() < Duration::from_secs(10) {
+            port.receive_each(&mut [0; 2048], Timeout::Now, |_, _| {}).err();
+        }
+        assert!(!port.has_backlog());
+    }
+
     /// The buffer stayed as long as the longest message that had come.
     #[test]
     fn a_long_message_leaves_no_long_buffer() {
         let directory = tempfile::tempdir().expect("a directory");
         let place = |name: &str| directory.path().join(name).into_os_string();
-        let words = ["weir", "port", "read", "--until-idle", "0s"].map(Into::into);
-        let words = words.into_iter().chain([place("log")]);
-        let Verb::Port(port) = CommandLine::try_parse_from(words).expect("valid").command else {
-            panic!("another verb")
-        };
-        let PortVerb::Read(options) = port.verb else { panic!("another verb") };
+        let options = asked(&["--until-idle", "0s"], place("log"));
         let shared = SharedPort::default();
         *shared.port() = Some(ReadingPort::create(&options).expect("a port"));
         let writer = PortWriterOptions::new().capacity_bytes(16 << 20);
