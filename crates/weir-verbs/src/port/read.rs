@@ -177,11 +177,12 @@ impl<'a> PortPrinter<'a> {
         self.last.elapsed() >= idle
     }
 
-    /// Receives messages, waiting for them for at most `time`; whether there were any.
+    /// Receives messages, waiting for them for at most `time`; whether there were any. What came before
+    /// an error is printed.
     fn take(&mut self, time: Duration) -> Result<bool, Fault> {
-        let mut port = self.shared.port();
+        let mut locked = self.shared.port();
         // The signal thread has closed it: weir is about to die.
-        let Some(port) = port.as_mut() else { return Ok(false) };
+        let Some(port) = locked.as_mut() else { return Ok(false) };
         let (form, out, closed) = (&mut self.form, &mut self.out, &mut self.closed);
         let see = |received: Received, bytes: &[u8]| match received.event {
             Event::Closed(_) => {
@@ -192,6 +193,7 @@ impl<'a> PortPrinter<'a> {
         };
         let timeout = if time.is_zero() { Timeout::Now } else { time.into() };
         let got = port.receive_each(&mut self.buffer, timeout, see);
+        drop(locked);
         match got {
             Ok(_) => {
                 self.last = Instant::now();
@@ -203,7 +205,7 @@ impl<'a> PortPrinter<'a> {
                     self.buffer.resize(error.needed_bytes().unwrap_or_default(), 0);
                     Ok(true)
                 }
-                _ => Err(error.into()),
+                _ => self.print().and_then(|_| Err(error.into())),
             },
         }
     }
@@ -271,6 +273,38 @@ mod tests {
         assert_eq!(end.expect("printed"), ReadEnd::Done);
         let printed = std::fs::metadata(place("printed")).expect("a file").len();
         assert_eq!(printed, 8192 * 1025);
+    }
+
+    /// What had been received was lost where the rest could not be read back.
+    #[test]
+    fn what_came_before_an_error_is_printed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = |name: &str| directory.path().join(name).into_os_string();
+        let spill = directory.path().to_str().expect("text");
+        let words = ["--elastic", "--memory", "256K", "--spill", spill, "--verify"];
+        let options = asked(&words, place("log"));
+        let shared = SharedPort::default();
+        *shared.port() = Some(ReadingPort::create(&options).expect("a port"));
+        let writer = PortWriter::connect(place("log"), &PortWriterOptions::new());
+        let mut writer = writer.expect("a writer");
+        (0..2048).for_each(|_| writer.send(&[b'x'; 1024]).expect("there is room"));
+        // The file without a name in this directory.
+        let open = std::fs::read_dir("/proc/self/fd").expect("here").flatten();
+        let spilled = open.map(|entry| entry.path()).find(|path| {
+            let to = std::fs::read_link(path).unwrap_or_default();
+            to.starts_with(directory.path()) && to.to_string_lossy().ends_with("(deleted)")
+        });
+        let file = std::fs::File::options().write(true).open(spilled.expect("a file"));
+        file.expect("opened").set_len(0).expect("emptied");
+        let heard = Heard::start(&[], &[], PATIENCE, || {}).expect("heard");
+        let output = Output::create(place("printed").as_ref()).expect("a file");
+        let mut printer = PortPrinter::new(&options, (&shared, &heard), output);
+        while printer.take(LOOK).is_ok() {}
+        let mut port = shared.port();
+        let Some(ReadingPort::Elastic { port, .. }) = port.as_mut() else { panic!("another port") };
+        let received = port.writers().expect("mine")[0].messages;
+        let printed = std::fs::metadata(place("printed")).expect("a file").len();
+        assert!(received > 0 && printed == received * 1025, "{printed} of {received}");
     }
 
     /// What a writer had left that was shut out waited for ever: the reader did not end.
