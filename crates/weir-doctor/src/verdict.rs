@@ -177,8 +177,13 @@ fn judge_whole(run: &Run) -> Verdict {
             }
         }
     }
-    let culprit = accuse(run, &work, top, &loads[top]);
-    let finding = Finding::HeldUp(reasons::busy(run, &run.stages[top], &loads[top]));
+    let mut culprit = accuse(run, &work, top, &loads[top]);
+    let busy = reasons::busy(run, &run.stages[top], &loads[top]);
+    if run.script && matches!(busy, Busy::Starting(_)) {
+        // The other stages are what it started: without it there were none.
+        (culprit.speedup_limit, culprit.next_stage, culprit.crowded_speedup) = (None, None, None);
+    }
+    let finding = Finding::HeldUp(busy);
     let mut around = around::explain(run);
     // Stages that filled the CPUs explain only waits for a CPU.
     around.retain(|found| culprit.reason == BusyReason::Queue || *found != CpuCause::Full);

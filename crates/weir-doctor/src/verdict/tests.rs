@@ -305,9 +305,12 @@ fn a_shell_that_starts_thousands_of_programs_is_not_waiting_for_its_stages() {
         ..Started::default()
     };
     shell.started = Some(started);
-    let verdict = judge(&Run { script: true, ..run(vec![shell.clone()]) });
+    let brief = stage("basename a", [7, 0, 0, 0, 0]);
+    let verdict = judge(&Run { script: true, ..run(vec![shell.clone(), brief]) });
     let culprit = verdict.culprit.expect("a culprit");
     assert_eq!(culprit.reason.as_ref(), "processes");
+    // "If bash took no time, the next limit would be basename", which bash starts.
+    assert_eq!((culprit.speedup_limit, culprit.next_stage), (None, None));
     assert!(culprit.share > 0.9);
     let mut working = stage("xargs -n 200 md5sum", [900, 0, 0, 0, 0]);
     working.started = Some(Started {
