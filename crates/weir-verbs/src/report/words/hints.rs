@@ -2,7 +2,8 @@
 
 use weir_doctor::advice::AdviceKind;
 use weir_doctor::programs::{
-    Parallel, is_posix_shell, makes_a_file, parallel_form, replaces_words, split,
+    Parallel, is_posix_shell, is_shell, makes_a_file, parallel_form, program_name, replaces_words,
+    runs_others, split, starts_anything,
 };
 
 /// Returns what to do instead of starting these programs (the most frequent first) again and again.
@@ -29,16 +30,24 @@ pub(super) fn instead_of_processes<'a>(
         }
         _ => {}
     }
-    // Other shells of POSIX print nothing for `$(<file)`, and take the rest as it stands.
-    let is_plain = matches!(starter, "sh" | "dash" | "ash" | "busybox");
+    let program = program_name(label).unwrap_or(starter);
+    if runs_others(program) && !is_shell(program) {
+        return String::from(match starts_anything(program) {
+            true => "one recipe for many files",
+            false => "what the program can do itself, or more work for each process",
+        });
+    }
+    // Other shells print nothing for `$(<file)`, and take the rest as it stands. What has the name
+    // of its script may be any shell.
+    let knows_more = matches!(starter, "bash" | "ksh" | "mksh" | "zsh");
     let known = programs.filter_map(|program| {
         Some(match program {
             "basename" => "${i##*/} in place of basename",
             "dirname" => "${i%/*} in place of dirname",
             "expr" | "bc" => "$((...)) in place of expr or bc",
-            "cat" if !is_plain => "$(<file) in place of cat",
-            "seq" if !is_plain => "{1..9} in place of seq",
-            "date" if !is_plain => "printf '%(%F %T)T' in place of date",
+            "cat" if knows_more => "$(<file) in place of cat",
+            "seq" if knows_more => "{1..9} in place of seq",
+            "date" if knows_more => "printf '%(%F %T)T' in place of date",
             _ => return None,
         })
     });
@@ -60,6 +69,11 @@ fn with_plus(words: &[&str]) -> &'static str {
     };
     let is_last =
         |pair: &[&str]| pair[0].trim_matches(['\'', '"']) == "{}" && is_semicolon(pair[1]);
+    let mut behind = words.iter().skip_while(|word| !is_semicolon(word)).skip(1);
+    if behind.next().is_some_and(|word| !word.contains(['<', '>'])) {
+        // With + its status is that of no file.
+        return "a program that tells of many files (-exec grep -l WORD {} +), not a test of each";
+    }
     match (words.windows(2).any(is_text), words.windows(2).any(is_last)) {
         // It would take the first file and leave the others.
         (true, _) => {
@@ -176,14 +190,30 @@ mod tests {
         }
         assert!(of("find . -exec cp {} d ';'").contains("cp -t DIR {} +"));
         assert!(of("find . -exec sh loop.sh {} +").starts_with("awk for the whole loop"));
+        // `grep -q x {} + -print` prints the names of all files.
+        for label in
+            ["find . -exec grep -q x {} \\; -print", "find . -exec a {} \\; -exec b {} \\;"]
+        {
+            assert!(of(label).starts_with("a program that tells of many files"), "{}", of(label));
+        }
+        assert!(of("find . -exec gzip {} \\; 2>/dev/null").starts_with("-exec with + at its end"));
     }
 
-    /// dash prints nothing for `$(<file)`.
+    /// dash prints nothing for `$(<file)`, also where it runs a script that has its own name. make
+    /// and python were told to use awk for the whole loop, and `$((...))`.
     #[test]
     fn only_what_a_shell_knows_is_advised() {
-        let of = |starter| {
-            instead_of_processes("sh x", starter, ["cat", "basename", "date"].into_iter())
+        let by = |label, starter| {
+            instead_of_processes(label, starter, ["cat", "basename", "date"].into_iter())
         };
+        let of = |starter| by("sh x", starter);
+        for label in ["loop.sh (the script itself)", "./loop.sh"] {
+            let said = by(label, "loop.sh");
+            assert!(said.starts_with("${i##*/} in place of basename, awk"), "{said}");
+        }
+        assert_eq!(by("make -s", "sh"), "one recipe for many files");
+        assert!(by("/usr/bin/python3 a.py", "python3").starts_with("what the program can do"));
+        assert!(by("for i in *; do cat; done", "bash").starts_with("$(<file) in place of cat"));
         assert!(of("bash").starts_with("$(<file) in place of cat, ${i##*/}"), "{}", of("bash"));
         for plain in ["sh", "dash"] {
             assert!(of(plain).starts_with("${i##*/} in place of basename, awk"), "{}", of(plain));
