@@ -69,6 +69,12 @@ pub fn short_time(ns: u64) -> String {
     }
 }
 
+/// Formats a mean of short times: `under 1 ms`, `about 12 ms`.
+pub fn mean_time(ns: u64) -> String {
+    let about = if ns < 750_000 { "" } else { "about " };
+    format!("{about}{}", short_time(ns))
+}
+
 /// The name of a stage in sentences: `2 grep host7`, cut to a readable length, or `stage 2` if it has
 /// no name.
 pub fn stage(position: usize, label: &str) -> String {
@@ -113,6 +119,7 @@ mod tests {
             (short_time(300_000).as_str(), short_time(1_200_000).as_str()),
             ("under 1 ms", "1 ms")
         );
+        assert_eq!([300_000, 1_200_000].map(mean_time), ["under 1 ms", "about 1 ms"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::mark_word;
 use super::verdict::{named, numbered};
 use crate::units::seconds;
-use crate::units::words::{count, percent, short_time, stage};
+use crate::units::words::{count, mean_time, percent, stage};
 use crate::widths::cut;
 use weir_doctor::facts::{Evidence, Run};
 use weir_doctor::facts::{FoundGroup, Unseen};
@@ -93,7 +93,7 @@ pub fn inside(run: &Run, verdict: &Verdict) -> Option<String> {
 
 /// Returns the time of a group that ran often and briefly.
 fn starting(group: &FoundGroup) -> String {
-    let each = short_time(group.spread.sum_ns / group.instances.max(1));
+    let each = mean_time(group.spread.sum_ns / group.instances.max(1));
     let of = match group.run.stages.len() {
         1 => String::from("starting its process is most of that"),
         n => format!("starting its {n} processes is most of that"),
@@ -101,7 +101,7 @@ fn starting(group: &FoundGroup) -> String {
     match group.instances_evidence {
         // Some instances may be missing from the count, and the quotient would then be too large.
         Evidence::LowerBound => of,
-        _ => format!("it took about {each} each time; {of}"),
+        _ => format!("it took {each} each time; {of}"),
     }
 }
 

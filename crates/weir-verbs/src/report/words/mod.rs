@@ -15,7 +15,7 @@ pub use groups::{groups, inside, name, place, unseen};
 pub use phases::{group_phases, phase_names, phases};
 pub use verdict::verdict;
 
-use crate::units::words::{count, of_cpus, percent, rough_count, short_time};
+use crate::units::words::{count, mean_time, of_cpus, percent, rough_count};
 use weir_doctor::facts::{Evidence, Run, Started};
 use weir_doctor::verdict::BusyPart;
 
@@ -75,7 +75,7 @@ fn started(started: &Started) -> String {
     }
     // Divided among fewer than there were, their lives would be too long.
     if started.evidence != Evidence::LowerBound {
-        text.push_str(&format!(", about {} each", short_time(started.mean_life_ns)));
+        text.push_str(&format!(", {} each", mean_time(started.mean_life_ns)));
     }
     text
 }
