@@ -5,7 +5,7 @@
 //! output of the pipeline goes to a file without a name and must be the same each time.
 
 use super::elastic;
-use super::rounds::{BAND, Entrant, Standard, compared};
+use super::rounds::{BAND, Entrant, Sample, Standard, compared};
 use crate::fault::{Fault, tell};
 use crate::report::{Compared, Said};
 use weir_doctor::advice::{Advice, AdviceKind};
@@ -50,6 +50,9 @@ pub fn compare(
     let pairs = |other: &[f64]| compared(plain_s.iter().copied().zip(other.iter().copied()));
     let (found, alike) = (pairs(&advised_s)?, pairs(&twin_s)?);
     let same_output = outputs.windows(2).all(|pair| pair[0] == pair[1]);
+    let is_judged = has_one_status(&samples);
+    // Runs that fail tell nothing of what was tried.
+    let tried = if is_judged { tried } else { Vec::new() };
     let mut compared = Compared {
         plain: String::from("pipes of 64 KiB, the kernel's default"),
         advised,
@@ -59,7 +62,7 @@ pub fn compare(
         low: found.low,
         high: found.high,
         p: found.p,
-        verdict: found.verdict(BAND).to_string(),
+        verdict: if is_judged { found.verdict(BAND).to_string() } else { NOT_JUDGED.to_owned() },
         resolves_percent: alike.resolution().fraction * 100.0,
         same_output,
         tried,
@@ -72,12 +75,25 @@ pub fn compare(
     Ok(Some(compared))
 }
 
+/// The verdict on runs that did not all end with the same status.
+const NOT_JUDGED: &str = "not judged";
+
+/// Whether all runs ended with the same status: one that fails does other work.
+fn has_one_status(samples: &[Vec<Sample>]) -> bool {
+    let mut statuses = samples.iter().flatten().map(|sample| sample.status);
+    let first = statuses.next();
+    statuses.all(|status| Some(status) == first)
+}
+
 fn sentences(compared: &Compared, found: &Comparison, alike: &Comparison) -> Vec<String> {
     let mut said = vec![
         format!("{} rounds of plain, advised and plain again, in random order", compared.rounds),
         format!("plain:   {} ({:.3} s)", compared.plain, found.a_median),
         format!("advised: {} ({:.3} s)", compared.advised.join("; "), found.b_median),
-        found.sentence("plain", "advised", BAND).to_string(),
+        match compared.verdict == NOT_JUDGED {
+            true => String::from("not all runs ended with the same status: not judged"),
+            false => found.sentence("plain", "advised", BAND).to_string(),
+        },
         format!("A/A: {}", alike.resolution()),
     ];
     said.extend(compared.not_tried.iter().map(|text| format!("not tried: {text}")));
@@ -166,6 +182,14 @@ fn set_c_locale(launch: &mut Launch) {
 mod tests {
     use super::*;
     use weir_doctor::advice::Gain;
+
+    /// A program that failed at once with a larger pipe was "faster" there.
+    #[test]
+    fn runs_that_end_differently_are_not_judged() {
+        let runs = |status| vec![Sample { wall_s: 1.0, status, output: (0, 0) }; 2];
+        assert!(has_one_status(&[runs(1), runs(1), runs(1)]));
+        assert!(!has_one_status(&[runs(0), runs(1), runs(0)]));
+    }
 
     /// It was tried "enlarged during the run", which no pipe of a script is.
     #[test]
