@@ -47,6 +47,8 @@ pub struct Group {
     pub stage: usize,
     /// Its input and output.
     pub ends: Endpoints,
+    /// Those that it began with.
+    pub given: Endpoints,
     /// Other pipes that its first process had open.
     pub more_ends: Vec<MoreEnd>,
     /// The unix sockets that are its input and its output: the inodes of both of their ends.
@@ -131,7 +133,7 @@ pub struct Group {
 impl Group {
     /// A group that starts with process `root` at `now_ns`.
     pub fn new(root: Pid, ends: Endpoints, now_ns: u64) -> Group {
-        Group { root, ends, first_ns: now_ns, last_ns: now_ns, ..Group::default() }
+        Group { root, ends, given: ends, first_ns: now_ns, last_ns: now_ns, ..Group::default() }
     }
 
     /// Whether it was met once at most.

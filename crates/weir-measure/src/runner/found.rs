@@ -430,7 +430,10 @@ fn seen(
     numbers: &mut HashMap<Descriptor, usize>,
 ) -> SeenProcess {
     let mut ends = Vec::new();
-    for (pipe, writes) in pipe_ends(group) {
+    // What the first process began with, it has left to others before it took something else.
+    let given = [(group.given.input, false), (group.given.output, true)].into_iter();
+    let given = given.filter_map(|(end, writes)| Some((end.filter(Descriptor::is_pipe)?, writes)));
+    for (pipe, writes) in pipe_ends(group).chain(given.filter(|_| parent.is_none())) {
         let next = numbers.len();
         let number = *numbers.entry(pipe).or_insert(next);
         let end = End { pipe: number, writes, named: pipe.is_pipe() && is_named(&pipe) };

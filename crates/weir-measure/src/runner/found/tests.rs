@@ -1,6 +1,7 @@
 //! Groups whose number of instances is sure, and others.
 
 use super::*;
+use crate::attribution::Endpoints;
 
 fn processes(seen: Vec<SeenProcess>) -> Processes<'static> {
     Processes {
@@ -69,6 +70,21 @@ fn what_is_known_by_its_program_alone_makes_a_number_unsure() {
     };
     assert_eq!(sure([true, true]), (1, true));
     assert_eq!(sure([false, true]), (1, false));
+}
+
+/// The output of a script in a pipe was taken for the pipe to a process that nobody saw, once the
+/// script had become `sort -o FILE`: `sleep 1` was then a part of `seq 3 | sleep 1`.
+#[test]
+fn what_a_script_was_given_leads_to_none_of_its_own_processes() {
+    let pipe = Descriptor { device: 1, inode: 2, kind: FileKind::Pipe };
+    let ends = Endpoints { input: None, output: Some(pipe) };
+    let mut script = Group::new(7, ends, 0);
+    script.ends = Endpoints::default();
+    let (mut child, mut numbers) = (Group::new(8, ends, 0), HashMap::new());
+    child.command = String::from("sleep 1");
+    let first = seen(&script, None, Some("sh"), &mut numbers);
+    let all = [first, seen(&child, Some(0), Some("sleep 1"), &mut numbers)];
+    assert!(instances(&all).iter().all(|instance| !instance.partial));
 }
 
 /// `exec 3> >(logger)` leaves descriptor 3 to each command, and `tee >(gzip)` has 63 for itself,
