@@ -3,7 +3,9 @@
 //!
 //! Before `main` runs, the Rust runtime opens `/dev/null` in place of closed descriptors and ignores
 //! SIGPIPE. So this is recorded earlier, by an ELF initialiser (`.init_array`, System V gABI).
+//! Copies of descriptors that the user names by their numbers are made here too.
 
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Bit `n` is set if descriptor `n` was closed, and [`PIPE_IGNORED`] if SIGPIPE was ignored.
@@ -44,4 +46,13 @@ pub fn closed_standard_descriptors() -> [bool; 3] {
 pub fn sigpipe_was_ignored() -> bool {
     // Relaxed: written once before any thread existed (see `record_closed`).
     CLOSED.load(Ordering::Relaxed) & PIPE_IGNORED != 0
+}
+
+/// Returns a copy of descriptor `fd` of this process, which no program that is started gets; `None`
+/// where no file has this number.
+pub fn copy_of(fd: i32) -> Option<OwnedFd> {
+    // SAFETY: F_DUPFD_CLOEXEC takes any number and has no memory preconditions.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
+    // SAFETY: fcntl(2) has just made this descriptor, so nobody else closes it.
+    (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
 }

@@ -19,10 +19,8 @@ use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_cli_sys::closed_standard_descriptors;
-use weir_measure::proc::borrow;
+use weir_cli_sys::{closed_standard_descriptors, copy_of};
 use weir_policy::text::{printable, printable_lines};
-use weir_sys::Pid;
 
 /// Writes text for people to standard output. If the reader has left, that is not an error.
 pub fn print(text: &str) -> Result<(), Fault> {
@@ -147,7 +145,7 @@ pub fn own_descriptor(path: &Path) -> Option<File> {
             number?.parse().ok()?
         }
     };
-    let own = borrow(std::process::id() as Pid, fd)?;
+    let own = copy_of(fd)?;
     let writes = fcntl_getfl(&own).ok()?.intersects(OFlags::WRONLY | OFlags::RDWR);
     writes.then(|| File::from(own))
 }
